@@ -1,0 +1,42 @@
+"""A pipelined echo server on `stages` alone: every frame is made durable in a file, then sent back, in order."""
+
+import os
+import sys
+
+import trio
+
+from stages.acceptor import open_listener
+from stages.mode import MODES
+from stages.request import Close, Pending, Request, Send
+from stages.socket_server import SocketServer
+
+
+class Echo:
+    def handle(self, request: Request) -> Pending:
+        return Pending([bytes(request.frame)], Send(request.frame))
+
+    def failed(self, request: Request, error: Exception) -> Close:
+        return Close(str(error))
+
+    def connection_closed(self, session: object) -> None: ...
+
+
+class File:
+    def __init__(self, path: str) -> None:
+        self.fd = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_APPEND)
+
+    def write(self, entries: list[bytes]) -> None:
+        os.write(self.fd, b"".join(entries))
+
+    def sync(self, ticket: None) -> None:
+        os.fdatasync(self.fd)
+
+    def key_of(self, entry: bytes) -> str:
+        return "file"
+
+    size_of = staticmethod(len)
+
+
+if __name__ == "__main__":
+    mode, port, path = sys.argv[1:]
+    trio.run(SocketServer(MODES[mode], Echo(), File(path)).run, [open_listener("ECHO", "127.0.0.1", int(port))])

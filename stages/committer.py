@@ -1,0 +1,359 @@
+"""Batched persistence: group commit, or a commit per request.
+
+Rules of this room: the event loop submits, threads write and sync, and one callback per commit comes back to the loop.
+Commits complete in the order in which they began, whatever order their threads end in; a failed one fails everything
+behind it, once, and nothing is ever written after it. The callback touches no socket and lets nothing escape: an
+exception in it would end the event loop.
+
+Group commit takes all that was submitted since the last commit began; up to `commits_in_flight` run at once. Commit per
+request runs up to `commits_in_flight` at once too, serial per key (a partition), as Apache Kafka does.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Hashable, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+import attrs
+
+from stages.mode import Batching
+from stages.timeline import now_ns
+
+if TYPE_CHECKING:
+    from stages.request import Final, Request
+
+__all__ = [
+    "Commit",
+    "CommitExecutor",
+    "CommitFailedError",
+    "CommitStorage",
+    "Committer",
+    "CommitterStatistics",
+    "Submission",
+]
+
+COMMIT_BYTES_MAX = 8 * 1024 * 1024
+"""A group commit takes no further entry beyond this, so that one huge backlog does not become one huge write."""
+
+
+class CommitFailedError(Exception):
+    """A write or a sync failed; the storage must not be used again."""
+
+
+class CommitStorage(Protocol):
+    """Where entries become durable; `write` and `sync` are called by the committer's threads, several at once."""
+
+    def write(self, entries: Sequence[Any]) -> Any:
+        """Write entries in order; calls of different commits come in the order in which these began.
+
+        Returns:
+            a ticket for `sync`.
+        """
+
+    def sync(self, ticket: Any) -> None:
+        """Return when what the ticket stands for is durable."""
+
+    def key_of(self, entry: Any) -> Hashable:
+        """What commits per request are serial for."""
+
+    def size_of(self, entry: Any) -> int:
+        """Bytes of an entry."""
+
+
+class Submission:
+    """The entries of one request, or of none, and what is to be done when they are durable."""
+
+    __slots__ = ("entries", "on_durable", "on_ended", "request", "result", "submitted_ns")
+
+    def __init__(
+        self,
+        entries: Sequence[Any],
+        *,
+        request: Request | None = None,
+        result: Final | None = None,
+        on_durable: Callable[[], None] | None = None,
+        on_ended: Callable[[Submission, BaseException | None], None] | None = None,
+    ) -> None:
+        self.entries = entries
+        self.request = request
+        self.result = result
+        self.on_durable = on_durable
+        self.on_ended = on_ended
+        self.submitted_ns = now_ns()
+
+
+class Commit:
+    """What one write and one sync make durable."""
+
+    __slots__ = (
+        "completed_ns",
+        "durable_ns",
+        "entries",
+        "error",
+        "number",
+        "size_bytes",
+        "started_ns",
+        "submissions",
+        "written_ns",
+    )
+
+    def __init__(self, number: int, submissions: list[Submission], entries: list[Any], size_bytes: int) -> None:
+        self.number = number
+        self.submissions = submissions
+        self.entries = entries
+        self.size_bytes = size_bytes
+        self.error: BaseException | None = None
+        self.started_ns = self.written_ns = self.durable_ns = self.completed_ns = 0
+
+
+@attrs.frozen
+class CommitterStatistics:
+    """The committer as it stands.
+
+    Attributes:
+        commits: commits that ended.
+        entries, size_bytes: entries and bytes in them.
+        waiting: submissions that no commit took yet.
+        in_flight: commits that began and did not end.
+        entries_max: the most entries in one commit.
+        has_failed: nothing is committed any more.
+    """
+
+    commits: int
+    entries: int
+    size_bytes: int
+    waiting: int
+    in_flight: int
+    entries_max: int
+    has_failed: bool
+
+
+class CommitExecutor(Protocol):
+    """What runs commits: threads, or in tests a script."""
+
+    def start(self, committer: Committer) -> None:
+        """Begin to run commits."""
+
+    def wake(self) -> None:
+        """There may be something to take; called on the event loop."""
+
+    def stop(self) -> None:
+        """Let running commits end and take nothing more; may block for as long as a sync takes."""
+
+
+class Committer:
+    """Collects submissions on the event loop and hands them out as commits.
+
+    Args:
+        storage: makes entries durable.
+        batching: what one commit holds.
+        commits_in_flight: how many run at once.
+        delay_seconds: an injected delay, for experiments: a commit is durable no earlier than this after it was
+            submitted (per request) or began (group); delays of concurrent commits overlap.
+        on_commit: called on the loop with each durable commit, before its submissions end.
+        on_failure: called on the loop, once, with the error of the first commit that failed.
+    """
+
+    def __init__(
+        self,
+        storage: CommitStorage,
+        *,
+        batching: Batching,
+        commits_in_flight: int = 1,
+        delay_seconds: float = 0.0,
+        on_commit: Callable[[Commit], None],
+        on_failure: Callable[[BaseException], None],
+    ) -> None:
+        self.storage = storage
+        self.batching = batching
+        self.commits_in_flight = commits_in_flight
+        self.delay_ns = int(delay_seconds * 1e9)
+        self.error: BaseException | None = None
+        self._on_commit = on_commit
+        self._on_failure = on_failure
+        self._executor: CommitExecutor | None = None
+        self._waiting: deque[Submission] = deque()
+        self._turn = threading.Lock()  # held from taking a commit until it is written: write order = commit order
+        self._is_poisoned = False  # a thread saw a failure that the loop may not know of yet
+        self._busy_keys: set[Hashable] = set()
+        self._next_number = 0
+        self._next_completed = 0
+        self._ended: dict[int, Commit] = {}
+        self._commits = self._entries = self._bytes = self._entries_max = 0
+
+    def start(self, executor: CommitExecutor) -> None:
+        """Use `executor` from here on."""
+        self._executor = executor
+        executor.start(self)
+
+    # On the event loop
+
+    def submit(self, submission: Submission) -> None:
+        """Add entries behind all that were submitted; call `start_commit` when the burst at hand is complete."""
+        if self.error is not None:
+            self._end(submission, self.error)
+            return
+        self._waiting.append(submission)
+
+    def start_commit(self) -> None:
+        """Let a commit begin, if there is something to commit."""
+        if self._waiting and self._executor is not None:
+            self._executor.wake()
+
+    @property
+    def is_idle(self) -> bool:
+        """Nothing waits and nothing is in flight."""
+        return not self._waiting and self._next_completed == self._next_number
+
+    def complete(self, commit: Commit) -> None:
+        """Take note that `commit` ended; end all commits whose turn has come, in order. Never raises."""
+        self._ended[commit.number] = commit
+        while (ready := self._ended.pop(self._next_completed, None)) is not None:
+            self._next_completed += 1
+            self._finish(ready)
+        if self.batching is Batching.REQUEST:
+            self.start_commit()  # a key may have become free
+
+    def _finish(self, commit: Commit) -> None:
+        error = self.error or commit.error
+        if error is None:
+            try:
+                self._on_commit(commit)
+            except Exception as problem:  # noqa: BLE001 - nothing may escape; a half-done callback acknowledges nothing
+                error = problem
+        if error is not None:
+            self._fail(error)
+        else:
+            self._commits += 1
+            self._entries += len(commit.entries)
+            self._bytes += commit.size_bytes
+            self._entries_max = max(self._entries_max, len(commit.entries))
+        for submission in commit.submissions:
+            request = submission.request
+            if request is not None:
+                request.commit = commit.number
+                request.submitted_ns = submission.submitted_ns
+                request.durable_ns = commit.durable_ns
+            self._end(submission, error)
+        commit.completed_ns = now_ns()
+
+    def _fail(self, error: BaseException) -> None:
+        if self.error is not None:
+            return
+        self.error = error
+        self._is_poisoned = True
+        self._on_failure(error)
+        while self._waiting:
+            self._end(self._waiting.popleft(), error)
+
+    def _end(self, submission: Submission, error: BaseException | None) -> None:
+        if error is None and submission.on_durable is not None:
+            try:
+                submission.on_durable()
+            except Exception as problem:  # noqa: BLE001 - see _finish
+                error = problem
+                self._fail(problem)
+        if submission.on_ended is not None:
+            submission.on_ended(submission, error)
+
+    # In the executor's threads
+
+    def run_one(self, sleep: Callable[[float], None] = time.sleep) -> Commit | None:
+        """Take the next commit, write it, sync it, and wait for an injected delay.
+
+        Returns:
+            the commit, ended well or not; None when there is nothing to take.
+        """
+        with self._turn:
+            commit = self._take()
+            if commit is None:
+                return None
+            ticket = self._write(commit)
+        if commit.error is None:
+            try:
+                self.storage.sync(ticket)
+            except BaseException as error:  # noqa: BLE001 - any failure fails the commit, an interrupt included
+                commit.error = error
+        if self.delay_ns and commit.error is None:
+            self._wait_for_delay(commit, sleep)
+        commit.durable_ns = now_ns()
+        with self._turn:
+            self._is_poisoned = self._is_poisoned or commit.error is not None
+            if self.batching is Batching.REQUEST:
+                self._busy_keys.difference_update(map(self.storage.key_of, commit.entries))
+        return commit
+
+    def _write(self, commit: Commit) -> Any:
+        commit.started_ns = now_ns()
+        try:
+            ticket = self.storage.write(commit.entries)
+        except BaseException as error:  # noqa: BLE001 - see run_one
+            commit.error = error
+            self._is_poisoned = True
+            ticket = None
+        commit.written_ns = now_ns()
+        return ticket
+
+    def _wait_for_delay(self, commit: Commit, sleep: Callable[[float], None]) -> None:
+        began_ns = commit.started_ns if self.batching is Batching.GROUP else commit.submissions[0].submitted_ns
+        remaining_ns = began_ns + self.delay_ns - now_ns()
+        if remaining_ns > 0:
+            sleep(remaining_ns / 1e9)
+
+    def _take(self) -> Commit | None:
+        if self._is_poisoned:
+            return None
+        if self.batching is Batching.GROUP:
+            return self._take_group()
+        return self._take_one()
+
+    def _take_group(self) -> Commit | None:
+        waiting, size_of = self._waiting, self.storage.size_of
+        submissions: list[Submission] = []
+        entries: list[Any] = []
+        size_bytes = 0
+        while size_bytes < COMMIT_BYTES_MAX:
+            try:
+                submission = waiting.popleft()
+            except IndexError:
+                break
+            submissions.append(submission)
+            for entry in submission.entries:
+                entries.append(entry)
+                size_bytes += size_of(entry)
+        return self._begin(submissions, entries, size_bytes) if submissions else None
+
+    def _take_one(self) -> Commit | None:
+        """The oldest submission none of whose keys is busy or wanted by an older one."""
+        key_of = self.storage.key_of
+        wanted = set(self._busy_keys)
+        for index in range(len(self._waiting)):
+            submission = self._waiting[index]
+            keys = set(map(key_of, submission.entries))
+            if wanted.isdisjoint(keys):
+                del self._waiting[index]
+                self._busy_keys |= keys
+                entries = list(submission.entries)
+                return self._begin([submission], entries, sum(map(self.storage.size_of, entries)))
+            wanted |= keys
+        return None
+
+    def _begin(self, submissions: list[Submission], entries: list[Any], size_bytes: int) -> Commit:
+        commit = Commit(self._next_number, submissions, entries, size_bytes)
+        self._next_number += 1
+        return commit
+
+    def statistics(self) -> CommitterStatistics:
+        """See CommitterStatistics."""
+        return CommitterStatistics(
+            commits=self._commits,
+            entries=self._entries,
+            size_bytes=self._bytes,
+            waiting=len(self._waiting),
+            in_flight=self._next_number - self._next_completed,
+            entries_max=self._entries_max,
+            has_failed=self.error is not None,
+        )

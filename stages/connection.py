@@ -1,0 +1,467 @@
+"""One client connection: receive, cut, admit, release, flush.
+
+Rules of this room: one task reads; whoever completes a request only marks the connection, and the processor flushes all
+that were marked, so that everything releasable leaves in one send. No task exists per request. A connection that is
+closed drops what is completed later; nothing crosses to another connection.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol
+
+import attrs
+import trio
+
+from stages.frames import FrameReader, InvalidFrameError, frame_of
+from stages.mute import Mute, MuteReason
+from stages.request import Buffer, NoOp, Parked, Pending, Request, Result, Send
+from stages.response_order import ResponseOrder
+from stages.timeline import Timeline, now_ns
+from stages.transport_layer import RECEIVE_BYTES, BrokenTransportError, TransportLayer
+
+if TYPE_CHECKING:
+    from stages.request_channel import RequestChannel
+
+__all__ = ["Connection", "ConnectionLimits", "ConnectionOwner", "ConnectionStatistics", "NewConnection"]
+
+CLOSE_FLUSH_SECONDS = 5.0
+"""How long responses before a close, or after the end of the client's requests, may take to leave."""
+
+
+@attrs.frozen
+class ConnectionLimits:
+    """Bounds of one connection.
+
+    Attributes:
+        frame_bytes_max: largest frame (`socket.request.max.bytes`).
+        in_flight_max: unanswered requests at which it is muted.
+        unsent_bytes_max: bytes of responses that the client does not read, at which it is muted.
+        idle_seconds_max: idle expiry (`connections.max.idle.ms`); infinity for never.
+        slot_seconds_max: how long the oldest slot may stay open before the connection is closed: the watchdog against
+            a completion that was lost. It must be longer than anything an application parks.
+    """
+
+    frame_bytes_max: int = 100 * 1024 * 1024
+    in_flight_max: int = 64
+    unsent_bytes_max: int = 8 * 1024 * 1024
+    idle_seconds_max: float = 600.0
+    slot_seconds_max: float = 3600.0
+
+
+@attrs.frozen
+class ConnectionStatistics:
+    """One connection as it stands; see Connection."""
+
+    id: str
+    in_flight: int
+    received: int
+    released: int
+    unsent_bytes: int
+    mute_reasons: tuple[str, ...]
+
+
+@attrs.frozen
+class NewConnection:
+    """An accepted connection on its way to a processor."""
+
+    transport: TransportLayer
+    address: str
+    peer: str
+    listener: str
+    index: int
+    on_closed: Callable[[], None]
+
+
+class ConnectionOwner(Protocol):
+    """What a connection needs from the processor it lives in."""
+
+    channel: RequestChannel
+    limits: ConnectionLimits
+    timeline: Timeline | None
+
+    def mark(self, connection: Connection) -> None:
+        """Have `connection.flush` called soon."""
+
+    def settle(self, request: Request, result: Pending | Parked) -> None:
+        """Carry out a result that does not end its slot yet."""
+
+    def new_response_order(self) -> ResponseOrder[Request]:
+        """An empty response order."""
+
+    def throttled(self, connection: Connection, until: float) -> None:
+        """Have `connection.end_throttle` called at a time of Trio's clock."""
+
+    def closed(self, connection: Connection) -> None:
+        """The connection is closed."""
+
+
+class Connection:
+    """One client connection; see the rules of the room.
+
+    Args:
+        owner: the processor.
+        transport: carries the bytes; owned from here on.
+        connection_id: unique in the server.
+        index: number of the connection.
+        peer: the client's address, for applications and statistics.
+        listener: name of the listener it came by.
+    """
+
+    def __init__(
+        self,
+        owner: ConnectionOwner,
+        transport: TransportLayer,
+        connection_id: str,
+        index: int,
+        peer: str,
+        listener: str,
+    ) -> None:
+        self.id = connection_id
+        self.index = index
+        self.peer = peer
+        self.listener = listener
+        self.session: Any = None
+        self.transport = transport
+        self.order = owner.new_response_order()
+        self.mute = Mute()
+        self.closed = False
+        self.released = 0
+        self.last_active = trio.current_time()
+        self._owner = owner
+        self._timeline = owner.timeline
+        self._reader = FrameReader(owner.limits.frame_bytes_max)
+        self._held_frame: Buffer | None = None
+        self._queue = owner.channel.route(connection_id)
+        self._generation = owner.channel.generation
+        self._wakeup = trio.lowlevel.ParkingLot()
+        self._output: deque[Buffer] = deque()
+        self._ends: deque[tuple[Request, int]] = deque()  # with the timeline: where each response ends in the output
+        self._queued_bytes = 0
+        self._sent_bytes = 0
+        self._blocked = False
+        self._closing = False
+        self._mute_began_ns: dict[MuteReason, int] = {}
+        self._reading = trio.CancelScope()
+
+    # Receiving
+
+    async def run(self) -> None:
+        """Read until the client ends, the transport breaks, or the connection is closed; then drain and close."""
+        try:
+            with self._reading:
+                await self.transport.start()
+                await self._receive()
+            await self._drain()
+        except (BrokenTransportError, InvalidFrameError, trio.ClosedResourceError):
+            pass  # the peer, or whoever closed it, knows; nothing can be answered any more
+        finally:
+            self.close()
+
+    async def _receive(self) -> None:
+        """Admit frames and receive more, until the end of the stream.
+
+        It waits before it receives unless the last receive was full: an attempt that finds nothing costs more than the
+        wait, and a wait lets a burst arrive whole.
+        """
+        transport, reader = self.transport, self._reader
+        is_full = False
+        while not self.closed:
+            self._admit()
+            if self.mute:
+                await self._wakeup.park()
+                continue
+            if not is_full:
+                await transport.wait_readable()
+            try:
+                room = reader.large_frame_room()
+                if room is None:
+                    data = transport.receive()
+                    count = len(data)
+                    is_full = count == RECEIVE_BYTES
+                    reader.receive_data(data)
+                else:
+                    count = transport.receive_into(room)
+                    is_full = count == len(room)
+                    room.release()
+                    reader.received(count)
+            except BlockingIOError:
+                is_full = False
+                continue
+            if not count:
+                return
+            self.last_active = trio.current_time()
+
+    def _admit(self) -> None:
+        """Cut frames and put them on the queue while nothing mutes the connection."""
+        reader, order, mute, channel = self._reader, self.order, self.mute, self._owner.channel
+        in_flight_max = self._owner.limits.in_flight_max
+        received_ns = 0
+        while not mute:
+            frame = self._held_frame
+            if frame is None:
+                frame = reader.next_frame()
+                if frame is None:
+                    return
+            else:
+                self._held_frame = None
+            if self._generation != channel.generation and not order:
+                self._queue = channel.route(self.id, self._queue)
+                self._generation = channel.generation
+            if not self._has_room(frame):
+                return
+            if not received_ns:
+                received_ns = now_ns()
+            request = Request(self, order.opened, frame, received_ns)
+            order.open(request)
+            request.depth = len(order)
+            channel.hold_bytes(request.size_bytes)
+            if self._timeline is not None:
+                request.enqueued_ns = now_ns()
+            self._queue.put_nowait(request)
+            if request.depth >= in_flight_max:
+                self._mute(MuteReason.IN_FLIGHT)
+
+    def _has_room(self, frame: Buffer) -> bool:
+        """Whether queue and byte budget take the frame; otherwise hold it and wait for a turn."""
+        channel = self._owner.channel
+        if not self._queue.has_room:
+            self._held_frame = frame
+            self._mute(MuteReason.QUEUE_FULL)
+            self._queue.wait_for_room(self)
+            return False
+        if not channel.has_bytes:
+            self._held_frame = frame
+            self._mute(MuteReason.QUEUED_BYTES)
+            channel.wait_for_bytes(self)
+            return False
+        return True
+
+    # Muting
+
+    def _mute(self, reason: MuteReason) -> None:
+        if self.mute.add(reason) and self._timeline is not None:
+            self._mute_began_ns[reason] = now_ns()
+
+    def _unmute(self, reason: MuteReason) -> None:
+        self._mute_ended(reason)
+        if self.mute.discard(reason):
+            self._wakeup.unpark_all()
+
+    def _mute_ended(self, reason: MuteReason) -> None:
+        began_ns = self._mute_began_ns.pop(reason, None)
+        if began_ns is not None and self._timeline is not None:
+            self._timeline.mute_ended(self.index, reason, began_ns, now_ns())
+
+    def resume(self, reason: MuteReason) -> bool:
+        """See `stages.request_channel.Waiter`."""
+        self._unmute(reason)
+        return not self.mute and not self.closed
+
+    def throttle(self, seconds: float) -> None:
+        """Stop reading for so many seconds; of overlapping throttles the later end counts."""
+        until = trio.current_time() + seconds
+        if self.closed or not self.mute.throttle(until):
+            return
+        if self._timeline is not None:
+            self._mute_began_ns.setdefault(MuteReason.THROTTLED, now_ns())
+        self._owner.throttled(self, until)
+
+    def end_throttle(self, now: float) -> None:
+        """End the throttle if the latest of its deadlines has passed."""
+        if MuteReason.THROTTLED in self.mute and self.mute.throttle_ended(now):
+            self._mute_ended(MuteReason.THROTTLED)
+            self._wakeup.unpark_all()
+
+    def stop_reading(self) -> None:
+        """Answer what is in flight, then close (shutdown of the server or of the processor)."""
+        self._mute(MuteReason.DRAINING)
+        self._reading.cancel()
+
+    # Completing
+
+    def complete(self, request: Request, result: Result) -> None:
+        """Give a request of this connection its result; what is released by it leaves with the next flush."""
+        kind = type(result)
+        if kind is Pending or kind is Parked:
+            self._owner.settle(request, result)  # type: ignore[arg-type]  # told by `kind`
+            return
+        if self.closed:
+            return
+        if self._timeline is not None:
+            request.completed_ns = now_ns()
+        released = self.order.complete(request, result)
+        if released:
+            self._release(released)
+
+    def _release(self, released: list[Request]) -> None:
+        """Move responses to the output, in order."""
+        observed = self._timeline is not None
+        released_ns = now_ns() if observed else 0
+        channel = self._owner.channel
+        for request in released:
+            channel.release_bytes(request.size_bytes)
+            self.released += 1
+            if self._closing:
+                continue
+            result = request.result
+            if type(result) is Send:
+                parts, count = frame_of(result)
+                self._output.extend(parts)
+                self._queued_bytes += count
+                request.response_bytes = count
+            elif type(result) is not NoOp:
+                self._closing = True
+            if observed:
+                request.released_ns = released_ns
+                self._ends.append((request, self._queued_bytes))
+        self._owner.mark(self)
+
+    # Sending
+
+    @property
+    def unsent_bytes(self) -> int:
+        """Bytes of responses that were released and did not leave yet."""
+        return self._queued_bytes - self._sent_bytes
+
+    def flush(self) -> None:
+        """Send what was released, as far as the transport takes it; never waits.
+
+        Raises:
+            BrokenTransportError: the client is gone.
+        """
+        if self.closed:
+            return
+        if not self._blocked:
+            self._send()
+        if self.mute:
+            if MuteReason.IN_FLIGHT in self.mute and len(self.order) < self._owner.limits.in_flight_max:
+                self._unmute(MuteReason.IN_FLIGHT)
+            if MuteReason.UNSENT_BYTES in self.mute and self.unsent_bytes < self._owner.limits.unsent_bytes_max:
+                self._unmute(MuteReason.UNSENT_BYTES)
+        if self.unsent_bytes >= self._owner.limits.unsent_bytes_max:
+            self._mute(MuteReason.UNSENT_BYTES)
+        if self._closing and not self._blocked:
+            self.close()
+        elif self.mute and MuteReason.DRAINING in self.mute and not self.order and not self._blocked:
+            self._wakeup.unpark_all()
+
+    def _send(self) -> None:
+        output = self._output
+        observed = bool(self._ends)
+        started_ns = now_ns() if observed else 0
+        while output:
+            parts = tuple(output)
+            try:
+                count = self.transport.send(parts)
+            except BlockingIOError:
+                self._blocked = True
+                break
+            self._sent_bytes += count
+            self._forget_sent(parts, count)
+        if not output and self.transport.has_unsent:
+            self._blocked = True
+        if observed:
+            self._stamp_sent(started_ns)
+
+    def _forget_sent(self, parts: tuple[Buffer, ...], count: int) -> None:
+        output = self._output
+        for part in parts:
+            size = len(part)
+            if count < size:
+                if count:
+                    output[0] = memoryview(part)[count:]
+                return
+            output.popleft()
+            count -= size
+            if not count:
+                return
+
+    def _stamp_sent(self, started_ns: int) -> None:
+        """Stamp the responses that left, or that have begun to."""
+        sent_ns = now_ns()
+        ends, timeline = self._ends, self._timeline
+        while ends:
+            request, end = ends[0]
+            if not request.send_started_ns:
+                request.send_started_ns = started_ns
+            if end > self._sent_bytes:
+                return
+            request.sent_ns = sent_ns
+            ends.popleft()
+            if timeline is not None:
+                timeline.request_ended(request)
+
+    @property
+    def is_blocked(self) -> bool:
+        """Whether the transport takes no more bytes now."""
+        return self._blocked
+
+    async def wait_writable(self) -> None:
+        """Wait until the transport takes bytes again and send them; returns when none are left or it is closed."""
+        while not self.closed:
+            await self.transport.wait_writable()
+            self._blocked = False
+            if not self._output and self.transport.has_unsent:
+                self.transport.send(())
+                self._blocked = self.transport.has_unsent
+            if not self._blocked:
+                self.flush()
+            if not self._blocked:
+                return
+
+    # Closing
+
+    async def _drain(self) -> None:
+        """The client sends no more: answer what is in flight, send it, within bounds."""
+        self._mute(MuteReason.DRAINING)
+        while self.order and not self.closed:
+            await self._wakeup.park()
+        with trio.move_on_after(CLOSE_FLUSH_SECONDS):
+            while self.unsent_bytes and not self.closed:
+                await self._wakeup.park()
+
+    def close(self) -> None:
+        """Close now; what is completed later is dropped. Idempotent."""
+        if self.closed:
+            return
+        self.closed = True
+        owner = self._owner
+        for reason in tuple(self._mute_began_ns):
+            self._mute_ended(reason)
+        abandoned = self.order.abandon()
+        for request in abandoned:
+            owner.channel.release_bytes(request.size_bytes)
+        if self._timeline is not None:
+            for request in (*(request for request, _ in self._ends), *abandoned):
+                self._timeline.request_dropped(request)
+        self._ends.clear()
+        self._output.clear()
+        self.transport.close()
+        owner.channel.leave(self._queue)
+        if self._held_frame is not None:
+            self._held_frame = None
+            self._queue.stop_waiting(self)
+            owner.channel.stop_waiting_for_bytes(self)
+        self._wakeup.unpark_all()
+        owner.closed(self)
+
+    def is_overdue(self, now: float) -> bool:
+        """Whether it was idle for too long, or its oldest slot was open for too long."""
+        limits = self._owner.limits
+        if now - self.last_active > limits.idle_seconds_max:
+            return True
+        head = self.order.head
+        return head is not None and now_ns() - head.received_ns > limits.slot_seconds_max * 1e9
+
+    def statistics(self) -> ConnectionStatistics:
+        """See ConnectionStatistics."""
+        return ConnectionStatistics(
+            id=self.id,
+            in_flight=len(self.order),
+            received=self.order.opened,
+            released=self.released,
+            unsent_bytes=self.unsent_bytes,
+            mute_reasons=tuple(reason.name for reason in sorted(self.mute.reasons)),
+        )

@@ -1,0 +1,226 @@
+"""A nursery that owns the tasks of its connections.
+
+Rules of this room: new connections come through a queue of NEW_CONNECTIONS_MAX, which makes the acceptor wait when the
+processor is behind; responses leave by one task that flushes every connection that was marked since it last ran; a task
+for writing exists only while a client does not take what is sent.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import attrs
+import trio
+
+from stages.connection import Connection, ConnectionLimits, NewConnection
+from stages.response_order import ResponseOrder
+from stages.transport_layer import BrokenTransportError
+
+if TYPE_CHECKING:
+    from stages.request import Parked, Pending, Request
+    from stages.request_channel import RequestChannel
+    from stages.request_handler import Application, RequestHandlerPool
+    from stages.timeline import Timeline
+
+__all__ = ["Processor", "ProcessorStatistics", "Shared"]
+
+NEW_CONNECTIONS_MAX = 20
+"""Kafka's fixed size of a processor's queue of new connections."""
+OVERDUE_CHECK_SECONDS = 1.0
+
+
+@attrs.define
+class Shared:
+    """What all processors of a server share.
+
+    Attributes:
+        channel: the request queues.
+        handlers: carries out results that do not end a slot.
+        application: is told of closed connections.
+        limits: bounds of each connection.
+        timeline: observes, if anybody does.
+        response_order: makes the response order of a connection.
+    """
+
+    channel: RequestChannel
+    handlers: RequestHandlerPool
+    application: Application
+    limits: ConnectionLimits
+    timeline: Timeline | None = None
+    response_order: Callable[[], ResponseOrder[Request]] = ResponseOrder
+
+
+@attrs.frozen
+class ProcessorStatistics:
+    """One processor as it stands.
+
+    Attributes:
+        id: its number in the server.
+        connections: open ones.
+        connections_total: all it ever had.
+        blocked: connections whose client does not take what is sent.
+        expired: connections closed for idleness or by the watchdog.
+        new_waiting: connections that were accepted and not begun.
+    """
+
+    id: int
+    connections: int
+    connections_total: int
+    blocked: int
+    expired: int
+    new_waiting: int
+
+
+class Processor:
+    """See the rules of the room; it is the `ConnectionOwner` of its connections."""
+
+    def __init__(self, processor_id: int, shared: Shared) -> None:
+        self.id = processor_id
+        self.channel = shared.channel
+        self.limits = shared.limits
+        self.timeline = shared.timeline
+        self.connections: set[Connection] = set()
+        self._shared = shared
+        self._send_new, self._receive_new = trio.open_memory_channel[NewConnection](NEW_CONNECTIONS_MAX)
+        self._marked: list[Connection] = []
+        self._sender = trio.lowlevel.ParkingLot()
+        self._nursery: trio.Nursery | None = None
+        self._is_draining = False
+        self._total = self._blocked = self._expired = 0
+        self._on_closed: dict[Connection, Callable[[], None]] = {}
+
+    # What a connection asks of its owner
+
+    def mark(self, connection: Connection) -> None:
+        """See ConnectionOwner."""
+        self._marked.append(connection)
+        if self._sender:
+            self._sender.unpark()
+
+    def settle(self, request: Request, result: Pending | Parked) -> None:
+        """See ConnectionOwner."""
+        self._shared.handlers.settle(request, result)
+
+    def new_response_order(self) -> ResponseOrder[Request]:
+        """See ConnectionOwner."""
+        return self._shared.response_order()
+
+    def throttled(self, connection: Connection, until: float) -> None:
+        """See ConnectionOwner."""
+        if self._nursery is not None:
+            self._nursery.start_soon(self._end_throttle, connection, until)
+
+    def closed(self, connection: Connection) -> None:
+        """See ConnectionOwner."""
+        self.connections.discard(connection)
+        on_closed = self._on_closed.pop(connection, None)
+        if on_closed is not None:
+            on_closed()
+        if connection.session is not None:
+            self._shared.application.connection_closed(connection.session)
+
+    # Tasks
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Serve connections until cancelled."""
+        try:
+            async with trio.open_nursery() as nursery:
+                self._nursery = nursery
+                nursery.start_soon(self._send_responses)
+                nursery.start_soon(self._close_overdue)
+                task_status.started()
+                async with self._receive_new:
+                    async for new in self._receive_new:
+                        self._begin(new, nursery)
+                await trio.sleep_forever()
+        finally:
+            for connection in tuple(self.connections):
+                connection.close()
+
+    def offer(self, new: NewConnection) -> None:
+        """Hand over a new connection.
+
+        Raises:
+            trio.WouldBlock: the queue is full.
+        """
+        self._send_new.send_nowait(new)
+
+    async def put(self, new: NewConnection) -> None:
+        """Hand over a new connection, waiting for room."""
+        await self._send_new.send(new)
+
+    def _begin(self, new: NewConnection, nursery: trio.Nursery) -> None:
+        connection = Connection(
+            self, new.transport, f"{new.address}-{self.id}-{self._total}", new.index, new.peer, new.listener
+        )
+        self._total += 1
+        self.connections.add(connection)
+        self._on_closed[connection] = new.on_closed
+        if self._is_draining:
+            connection.close()
+            return
+        nursery.start_soon(connection.run, name=connection.id)
+
+    async def _send_responses(self) -> None:
+        """Flush what was marked, once per turn of the loop."""
+        while True:
+            if not self._marked:
+                await self._sender.park()
+            marked, self._marked = self._marked, []
+            for connection in dict.fromkeys(marked):  # each once, in the order of marking
+                self._flush(connection)
+            await trio.lowlevel.cancel_shielded_checkpoint()
+
+    def _flush(self, connection: Connection) -> None:
+        was_blocked = connection.is_blocked
+        try:
+            connection.flush()
+        except BrokenTransportError:
+            connection.close()
+            return
+        if connection.is_blocked and not was_blocked and self._nursery is not None:
+            self._nursery.start_soon(self._wait_writable, connection)
+
+    async def _wait_writable(self, connection: Connection) -> None:
+        self._blocked += 1
+        try:
+            await connection.wait_writable()
+        except (BrokenTransportError, trio.ClosedResourceError):
+            connection.close()
+        finally:
+            self._blocked -= 1
+
+    @staticmethod
+    async def _end_throttle(connection: Connection, until: float) -> None:
+        await trio.sleep_until(until)
+        connection.end_throttle(until)
+
+    async def _close_overdue(self) -> None:
+        """Idle expiry, and the watchdog against slots that nobody completes."""
+        while not math.isinf(self.limits.idle_seconds_max) or not math.isinf(self.limits.slot_seconds_max):
+            await trio.sleep(OVERDUE_CHECK_SECONDS)
+            now = trio.current_time()
+            for connection in [one for one in self.connections if one.is_overdue(now)]:
+                self._expired += 1
+                connection.close()
+
+    # Ending
+
+    def stop_reading(self) -> None:
+        """Admit nothing more: every connection answers what is in flight and closes."""
+        self._is_draining = True
+        for connection in tuple(self.connections):
+            connection.stop_reading()
+
+    def statistics(self) -> ProcessorStatistics:
+        """See ProcessorStatistics."""
+        return ProcessorStatistics(
+            id=self.id,
+            connections=len(self.connections),
+            connections_total=self._total,
+            blocked=self._blocked,
+            expired=self._expired,
+            new_waiting=self._send_new.statistics().current_buffer_used,
+        )

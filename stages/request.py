@@ -1,0 +1,179 @@
+"""A request, and the one result that its slot gets.
+
+Rules of this room: it imports nothing of ours; it does no I/O; a request is completed exactly once, by whoever has it.
+
+A handler returns one of five results. `Send`, `NoOp` and `Close` end the slot. `Pending` carries entries that must be
+durable first. `Parked` says that the slot is completed later, by `Request.complete` or by the work it carries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, TypeAlias
+
+__all__ = [
+    "NO_OP",
+    "PARKED",
+    "Buffer",
+    "Close",
+    "ConnectionHandle",
+    "Final",
+    "NoOp",
+    "Parked",
+    "Pending",
+    "Request",
+    "Result",
+    "Send",
+]
+
+Buffer: TypeAlias = bytes | bytearray | memoryview
+
+
+class ConnectionHandle(Protocol):
+    """What an application may know of the connection a request came on.
+
+    Attributes:
+        id: unique among the connections of a server; decides the queue.
+        index: number of the connection, from 0, for traces.
+        session: the application's own state of this connection; None until it sets one.
+    """
+
+    id: str
+    index: int
+    session: Any
+
+    def complete(self, request: Request, result: Result) -> None:
+        """Give `request` its result."""
+
+    def throttle(self, seconds: float) -> None:
+        """Stop reading from the connection for so many seconds; overlapping throttles end with the later one."""
+
+
+class Send:
+    """Write a response; the 4-byte length in front of it is added by the connection."""
+
+    __slots__ = ("parts",)
+
+    def __init__(self, *parts: Buffer) -> None:
+        self.parts = parts
+
+    def __repr__(self) -> str:
+        return f"Send({sum(map(len, self.parts))} bytes)"
+
+
+class NoOp:
+    """Release the slot without bytes (a produce request with acks=0)."""
+
+    __slots__ = ()
+
+
+class Close:
+    """Close the connection once the earlier responses have left."""
+
+    __slots__ = ("reason",)
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+
+    def __repr__(self) -> str:
+        return f"Close({self.reason!r})"
+
+
+class Pending:
+    """Complete the slot with `result` when all `entries` are durable.
+
+    Args:
+        entries: what the committer's storage writes, in order; opaque here.
+        result: the slot's result after that.
+        on_durable: called on the event loop when the entries are durable, in the order of the commits, just before
+            the slot is completed; it must not raise.
+    """
+
+    __slots__ = ("entries", "on_durable", "result")
+
+    def __init__(self, entries: Sequence[Any], result: Final, on_durable: Callable[[], None] | None = None) -> None:
+        self.entries = entries
+        self.result = result
+        self.on_durable = on_durable
+
+
+class Parked:
+    """The slot is completed later.
+
+    Args:
+        work: blocking work that the server runs in a thread; what it returns completes the slot. Without it whoever
+            parked the request calls `Request.complete`.
+    """
+
+    __slots__ = ("work",)
+
+    def __init__(self, work: Callable[[], Result] | None = None) -> None:
+        self.work = work
+
+
+NO_OP = NoOp()
+PARKED = Parked()
+
+Final: TypeAlias = Send | NoOp | Close
+Result: TypeAlias = Send | NoOp | Close | Pending | Parked
+
+
+class Request:
+    """One frame of one connection, and its slot in the order of that connection's responses.
+
+    Attributes:
+        connection: where it came from and where its response goes.
+        sequence: number of its slot within the connection, from 0; the server gives it, whatever ids the client uses.
+        frame: the bytes after the 4-byte length.
+        depth: unanswered requests of the connection when it was received, itself included.
+        result: what ended the slot; None while it is open.
+        api, version, correlation_id, acks: set by the application, for traces only.
+        queue, commit: where it waited and which commit made it durable; -1 for none.
+        *_ns: stamps of a monotonic clock, 0 where the request did not pass; see `stages.timeline`.
+    """
+
+    __slots__ = (
+        "acks",
+        "api",
+        "commit",
+        "completed_ns",
+        "connection",
+        "correlation_id",
+        "depth",
+        "dequeued_ns",
+        "durable_ns",
+        "enqueued_ns",
+        "frame",
+        "handled_ns",
+        "queue",
+        "received_ns",
+        "released_ns",
+        "response_bytes",
+        "result",
+        "send_started_ns",
+        "sent_ns",
+        "sequence",
+        "size_bytes",
+        "submitted_ns",
+        "version",
+    )
+
+    def __init__(self, connection: ConnectionHandle, sequence: int, frame: Buffer, received_ns: int) -> None:
+        self.connection = connection
+        self.sequence = sequence
+        self.frame: Buffer = frame
+        self.size_bytes = len(frame)
+        self.received_ns = received_ns
+        self.result: Final | None = None
+        self.depth = 0
+        self.api = self.version = self.acks = self.queue = self.commit = -1
+        self.correlation_id = self.response_bytes = 0
+        self.enqueued_ns = self.dequeued_ns = self.handled_ns = self.submitted_ns = self.durable_ns = 0
+        self.completed_ns = self.released_ns = self.send_started_ns = self.sent_ns = 0
+
+    def complete(self, result: Result) -> None:
+        """Give a parked request its result; on the event loop, exactly once."""
+        self.connection.complete(self, result)
+
+    def __repr__(self) -> str:
+        return f"<Request {self.sequence} of {self.connection.id}>"

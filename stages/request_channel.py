@@ -1,0 +1,260 @@
+"""The request queues between connections and handlers.
+
+Rules of this room: nothing here waits for room. A connection that has a frame asks `has_room`; when there is none it
+leaves its name and stops reading, so that a full queue delays only the connections routed to it. A waiter that is
+resumed either puts a request or passes its turn on, so that no room stays unused. A request starts in the order in
+which it was put, per queue. A connection keeps its queue while it has requests in flight.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import deque
+from typing import TYPE_CHECKING, Protocol
+
+import attrs
+import trio
+
+from stages.mute import MuteReason
+
+if TYPE_CHECKING:
+    from stages.mode import Mode
+    from stages.request import Request
+
+__all__ = ["RequestChannel", "RequestQueue", "RequestQueueStatistics", "shard_of"]
+
+REQUESTS_MAX = 500
+"""Kafka's `queued.max.requests`; N queues get an N-th each."""
+BYTES_MAX = 100 * 1024 * 1024
+"""Bytes of all requests that are not answered (AutoMQ's `queued.max.requests.size.bytes`)."""
+
+
+class Waiter(Protocol):
+    """A connection that waits for room."""
+
+    def resume(self, reason: MuteReason) -> bool:
+        """Try again: the reason may be gone. False when the connection cannot use its turn now."""
+
+
+def shard_of(connection_id: str, count: int) -> int:
+    """The queue of a connection: a hash that is stable over processes and Python versions, modulo `count`."""
+    digest = hashlib.blake2b(connection_id.encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "big") % count
+
+
+@attrs.frozen
+class RequestQueueStatistics:
+    """One queue as it stands.
+
+    Attributes:
+        index: its number.
+        depth: requests that wait in it.
+        capacity: how many may.
+        connections: connections that are routed to it.
+        put: requests that were put so far.
+        depth_max: the most that ever waited.
+        waiting_for_room: connections that stopped reading because it is full.
+    """
+
+    index: int
+    depth: int
+    capacity: int
+    connections: int
+    put: int
+    depth_max: int
+    waiting_for_room: int
+
+
+class RequestQueue:
+    """One bounded queue and the tasks that take from it."""
+
+    __slots__ = ("_idle", "_requests", "_waiters", "capacity", "connections", "depth_max", "index", "put", "retired")
+
+    def __init__(self, index: int, capacity: int) -> None:
+        self.index = index
+        self.capacity = capacity
+        self.connections = 0
+        self.retired = False
+        self.put = 0
+        self.depth_max = 0
+        self._requests: deque[Request] = deque()
+        self._idle = trio.lowlevel.ParkingLot()
+        self._waiters: deque[Waiter] = deque()
+
+    def __len__(self) -> int:
+        return len(self._requests)
+
+    @property
+    def has_room(self) -> bool:
+        """Whether `put_nowait` is allowed."""
+        return len(self._requests) < self.capacity
+
+    def put_nowait(self, request: Request) -> None:
+        """Append a request and wake an idle handler.
+
+        Raises:
+            trio.WouldBlock: the queue is full; the caller should have asked.
+        """
+        requests = self._requests
+        if len(requests) >= self.capacity:
+            raise trio.WouldBlock
+        requests.append(request)
+        request.queue = self.index
+        self.put += 1
+        depth = len(requests)
+        if depth > self.depth_max:
+            self.depth_max = depth
+        if self._idle:
+            self._idle.unpark()
+
+    def get_nowait(self) -> Request | None:
+        """Take the oldest request, if there is one."""
+        return self._requests.popleft() if self._requests else None
+
+    async def wait_not_empty_once(self) -> None:
+        """Wait until a request was put or the handlers were woken; one handler wakes for each request."""
+        await self._idle.park()
+
+    def wait_for_room(self, waiter: Waiter) -> None:
+        """Have `waiter.resume` called when there is room."""
+        self._waiters.append(waiter)
+
+    def room_was_made(self) -> None:
+        """Resume as many waiting connections as there is room for, oldest first."""
+        room = self.capacity - len(self._requests)
+        waiters = self._waiters
+        while waiters and room > 0:
+            if waiters.popleft().resume(MuteReason.QUEUE_FULL):
+                room -= 1
+
+    def stop_waiting(self, waiter: Waiter) -> None:
+        """A connection closes: forget it, or pass on the turn that it was given."""
+        try:
+            self._waiters.remove(waiter)
+        except ValueError:
+            self.room_was_made()
+
+    def wake_handlers(self) -> None:
+        """Let idle handlers look whether they are still needed."""
+        self._idle.unpark_all()
+
+    def retire(self) -> None:
+        """Take nothing new from unrouted connections; handlers end when all is drained."""
+        self.retired = True
+        self._idle.unpark_all()
+
+    @property
+    def is_drained(self) -> bool:
+        """A retired queue that nothing is routed to and that holds nothing."""
+        return self.retired and not self.connections and not self._requests
+
+    def statistics(self) -> RequestQueueStatistics:
+        """See RequestQueueStatistics."""
+        return RequestQueueStatistics(
+            index=self.index,
+            depth=len(self._requests),
+            capacity=self.capacity,
+            connections=self.connections,
+            put=self.put,
+            depth_max=self.depth_max,
+            waiting_for_room=len(self._waiters),
+        )
+
+
+class RequestChannel:
+    """One shared queue, or N queues with `hash(connection id) % N`, and the byte budget over all of them.
+
+    Args:
+        mode: how many queues.
+        requests_max: capacity over all queues.
+        bytes_max: bytes of unanswered requests over all connections; the last one admitted may overshoot it, so a
+            single request above it still passes.
+    """
+
+    def __init__(self, mode: Mode, *, requests_max: int = REQUESTS_MAX, bytes_max: int = BYTES_MAX) -> None:
+        self.requests_max = requests_max
+        self.bytes_max = bytes_max
+        self.bytes_held = 0
+        self.generation = 0
+        self.queues: list[RequestQueue] = []
+        self.retired: list[RequestQueue] = []
+        self._byte_waiters: deque[Waiter] = deque()
+        self._next_index = 0
+        self._open_queues(1 if mode.is_shared_queue else mode.queues)
+
+    def _open_queues(self, count: int) -> list[RequestQueue]:
+        capacity = max(self.requests_max // count, 1)
+        self.queues = [RequestQueue(self._next_index + i, capacity) for i in range(count)]
+        self._next_index += count
+        self.generation += 1
+        return self.queues
+
+    def route(self, connection_id: str, current: RequestQueue | None = None) -> RequestQueue:
+        """The queue of a connection that has nothing in flight; `current` is the one it leaves."""
+        if current is not None:
+            current.connections -= 1
+            if current.retired:
+                current.wake_handlers()
+        queue = self.queues[shard_of(connection_id, len(self.queues))]
+        queue.connections += 1
+        return queue
+
+    def leave(self, queue: RequestQueue) -> None:
+        """A connection that was routed to `queue` is closed."""
+        queue.connections -= 1
+        if queue.retired:
+            queue.wake_handlers()
+
+    def resize(self, count: int) -> list[RequestQueue]:
+        """Change the number of queues; connections move when they have nothing in flight.
+
+        Returns:
+            the new queues, each of which needs a handler.
+        """
+        for queue in self.queues:
+            self.retired.append(queue)
+        old = self.queues
+        self._open_queues(count)
+        for queue in old:
+            queue.retire()
+        return self.queues
+
+    def forget(self, queue: RequestQueue) -> None:
+        """Drop a queue that is drained."""
+        self.retired.remove(queue)
+
+    @property
+    def has_bytes(self) -> bool:
+        """Whether the byte budget allows another request."""
+        return self.bytes_held < self.bytes_max
+
+    def hold_bytes(self, count: int) -> None:
+        """A request of so many bytes was admitted."""
+        self.bytes_held += count
+
+    def release_bytes(self, count: int) -> None:
+        """A request of so many bytes was answered or dropped."""
+        self.bytes_held -= count
+        if self._byte_waiters:
+            self._resume_for_bytes()
+
+    def _resume_for_bytes(self) -> None:
+        """Give the oldest waiting connection that can use it a turn; its own release gives the next one."""
+        while self._byte_waiters and self.bytes_held < self.bytes_max:
+            if self._byte_waiters.popleft().resume(MuteReason.QUEUED_BYTES):
+                return
+
+    def stop_waiting_for_bytes(self, waiter: Waiter) -> None:
+        """A connection closes: forget it, or pass on the turn that it was given."""
+        try:
+            self._byte_waiters.remove(waiter)
+        except ValueError:
+            self._resume_for_bytes()
+
+    def wait_for_bytes(self, waiter: Waiter) -> None:
+        """Have `waiter.resume` called when the budget allows another request."""
+        self._byte_waiters.append(waiter)
+
+    def statistics(self) -> list[RequestQueueStatistics]:
+        """One entry per queue, retired ones included."""
+        return [queue.statistics() for queue in (*self.queues, *self.retired)]

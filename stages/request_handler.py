@@ -1,0 +1,254 @@
+"""The handlers: M on a shared queue, or one per queue.
+
+Rules of this room: a handler takes all that waits in its queue, at most TURN_MAX requests a turn, and lets the
+application decide each synchronously; so a request starts, and is sequenced, in the order of its queue. A handler never
+waits for a cold read, a throttle or a parked request. Where each request is its own commit the handler waits for it, as
+Apache Kafka's do; that waiting is the whole difference between the two modes here.
+
+An application that raises, or returns no result, gets its request closed: no slot is left open by a bug.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
+
+import attrs
+import trio
+
+from stages.committer import Committer, Submission
+from stages.mode import Batching
+from stages.request import Close, NoOp, Parked, Pending, Request, Result, Send
+from stages.timeline import Timeline, now_ns
+
+if TYPE_CHECKING:
+    from stages.request_channel import RequestChannel, RequestQueue
+
+__all__ = ["Application", "RequestHandlerPool", "RequestHandlerStatistics"]
+
+TURN_MAX = 64
+"""Requests that one handler takes before others get their turn: the bound of what is done synchronously."""
+BLOCKING_WORKS_MAX = 16
+"""Threads for blocking work of parked requests (cold reads)."""
+
+_RESULTS = frozenset({Send, NoOp, Close, Pending, Parked})
+
+
+def _answer(submission: Submission, error: BaseException | None) -> None:
+    """End the slot of a submission: what is not durable is never acknowledged."""
+    request, result = submission.request, submission.result
+    assert request is not None
+    assert result is not None
+    request.connection.complete(request, result if error is None else Close(f"not durable: {error}"))
+
+
+class Application(Protocol):
+    """Decides requests; synchronous, on the event loop."""
+
+    def handle(self, request: Request) -> Result:
+        """The result of a request; when it raises, `failed` decides."""
+
+    def failed(self, request: Request, error: Exception) -> Send | NoOp | Close:
+        """The result of a request that `handle`, or work that it parked, failed to answer."""
+
+    def connection_closed(self, session: object) -> None:
+        """A connection with a session is closed: forget what it parked."""
+
+
+@attrs.frozen
+class RequestHandlerStatistics:
+    """The pool as it stands.
+
+    Attributes:
+        handlers: tasks that take requests.
+        idle: how many of them wait for a request.
+        handled: requests that were handled so far.
+        failed: how many of these raised.
+        blocking_works: parked requests whose work runs in a thread or waits for one.
+    """
+
+    handlers: int
+    idle: int
+    handled: int
+    failed: int
+    blocking_works: int
+
+
+class RequestHandlerPool:
+    """All handlers of a request channel.
+
+    Args:
+        channel: the queues.
+        application: decides.
+        committer: makes entries durable.
+        timeline: observes, if anybody does.
+    """
+
+    def __init__(
+        self,
+        channel: RequestChannel,
+        application: Application,
+        committer: Committer,
+        timeline: Timeline | None = None,
+    ) -> None:
+        self._channel = channel
+        self._application = application
+        self._committer = committer
+        self._timeline = timeline
+        self._waits_for_commit = committer.batching is Batching.REQUEST
+        self._nursery: trio.Nursery | None = None
+        self._blocking_works = trio.CapacityLimiter(BLOCKING_WORKS_MAX)
+        self._handlers = self._idle = self._handled = self._failed = self._works = 0
+        self._surplus = 0
+        self._is_in_turn = False
+
+    async def run(
+        self, handlers_per_queue: int, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+    ) -> None:
+        """Hold the handlers until cancelled."""
+        async with trio.open_nursery() as nursery:
+            self._nursery = nursery
+            for queue in self._channel.queues:
+                for _ in range(handlers_per_queue):
+                    nursery.start_soon(self._handle_queue, queue)
+            task_status.started()
+            await trio.sleep_forever()
+
+    def resize_handlers(self, count: int) -> None:
+        """Change the number of handlers on a shared queue; surplus ones end after the request at hand."""
+        assert self._nursery is not None
+        queue = self._channel.queues[0]
+        active = self._handlers - self._surplus
+        for _ in range(count - active):
+            if self._surplus:
+                self._surplus -= 1
+            else:
+                self._nursery.start_soon(self._handle_queue, queue)
+        if count < active:
+            self._surplus += active - count
+            queue.wake_handlers()
+
+    def resize_queues(self, count: int) -> None:
+        """Change the number of queues, each with one handler; requests in flight stay where they are."""
+        assert self._nursery is not None
+        for queue in self._channel.resize(count):
+            self._nursery.start_soon(self._handle_queue, queue)
+
+    async def _handle_queue(self, queue: RequestQueue) -> None:
+        self._handlers += 1
+        try:
+            while not queue.is_drained:
+                if self._surplus:
+                    self._surplus -= 1
+                    return
+                if not len(queue):
+                    self._idle += 1
+                    try:
+                        await queue.wait_not_empty_once()
+                    finally:
+                        self._idle -= 1
+                    continue
+                await self._turn(queue)
+            if queue in self._channel.retired:
+                self._channel.forget(queue)
+        finally:
+            self._handlers -= 1
+
+    async def _turn(self, queue: RequestQueue) -> None:
+        """Handle what waits, at most TURN_MAX requests, and let a commit begin."""
+        timeline = self._timeline
+        if timeline is not None:
+            timeline.queue_sampled(queue.index, now_ns(), len(queue))
+        self._is_in_turn = True
+        for _ in range(TURN_MAX):
+            request = queue.get_nowait()
+            if request is None:
+                break
+            result = self._handle(request)
+            if type(result) is Pending and self._waits_for_commit:
+                self._is_in_turn = False
+                queue.room_was_made()
+                await self._commit(request, result)
+                return
+            request.connection.complete(request, result)
+        self._is_in_turn = False
+        self._committer.start_commit()
+        queue.room_was_made()
+        if len(queue):
+            await trio.lowlevel.cancel_shielded_checkpoint()
+
+    def _handle(self, request: Request) -> Result:
+        if self._timeline is not None:
+            request.dequeued_ns = now_ns()
+        self._handled += 1
+        try:
+            result = self._application.handle(request)
+            if type(result) not in _RESULTS:
+                raise TypeError(f"the handler returned {result!r}, which is no result")  # noqa: TRY301 - one way to fail
+        except Exception as error:  # noqa: BLE001 - whatever it was, the slot must end
+            result = self._fail(request, error)
+        if self._timeline is not None:
+            request.handled_ns = now_ns()
+        return result
+
+    def _fail(self, request: Request, error: Exception) -> Send | NoOp | Close:
+        self._failed += 1
+        try:
+            return self._application.failed(request, error)
+        except Exception as problem:  # noqa: BLE001 - see above
+            return Close(f"handler failed: {problem!r}")
+
+    async def _commit(self, request: Request, pending: Pending) -> None:
+        """Commit one request and wait for it."""
+        ended = trio.Event()
+
+        def end(submission: Submission, error: BaseException | None) -> None:
+            _answer(submission, error)
+            ended.set()
+
+        self._committer.submit(
+            Submission(
+                pending.entries, request=request, result=pending.result, on_durable=pending.on_durable, on_ended=end
+            )
+        )
+        self._committer.start_commit()
+        await ended.wait()
+
+    def settle(self, request: Request, result: Pending | Parked) -> None:
+        """Carry out a result that does not end its slot: submit its entries, or run its work in a thread."""
+        if type(result) is Pending:
+            self._committer.submit(
+                Submission(
+                    result.entries,
+                    request=request,
+                    result=result.result,
+                    on_durable=result.on_durable,
+                    on_ended=_answer,
+                )
+            )
+            if not self._is_in_turn:
+                self._committer.start_commit()
+            return
+        assert type(result) is Parked
+        if result.work is not None and self._nursery is not None:
+            self._works += 1
+            self._nursery.start_soon(self._work, request, result.work)
+
+    async def _work(self, request: Request, work: Callable[[], Result]) -> None:
+        try:
+            result: Result = await trio.to_thread.run_sync(work, limiter=self._blocking_works)
+        except Exception as error:  # noqa: BLE001 - see _handle
+            result = self._fail(request, error)
+        finally:
+            self._works -= 1
+        request.connection.complete(request, result)
+
+    def statistics(self) -> RequestHandlerStatistics:
+        """See RequestHandlerStatistics."""
+        return RequestHandlerStatistics(
+            handlers=self._handlers,
+            idle=self._idle,
+            handled=self._handled,
+            failed=self._failed,
+            blocking_works=self._works,
+        )
