@@ -1,8 +1,8 @@
 """Nurseries, start order, drain, deadline, cancel.
 
 Rules of this room: it owns the lifetimes and nothing else. Start: committer, handlers, processors, acceptors: nothing
-is accepted that nobody could serve. End: stop accepting, stop reading, drain until a deadline, commit what was submitted,
-cancel; the deadline bounds the whole of it, because a client that never reads must not keep a server alive.
+is accepted that nobody could serve. End: stop accepting, stop reading, drain until a deadline, commit what was
+submitted, cancel; the deadline bounds the whole, because a client that never reads must not keep a server alive.
 
     acceptors -> processors -> request channel -> handlers -> committer -> (callback) -> processors
 """
