@@ -35,6 +35,7 @@ CONTROL_BIT = 0x20
 
 _LENGTH = struct.Struct(">i")
 _CHECKED_HEAD = struct.Struct(">hiqqqhii")  # the header's part under the checksum
+_STAMPED = struct.Struct(">qiibIhiqq")  # the header up to what a broker may change
 _SEQUENCE_MODULUS = 1 << 31
 
 assert HEADER_SIZE == 61
@@ -136,12 +137,13 @@ def _header_error(buffer: Buffer, position: int, available: int) -> RecordError:
 def restamp(
     header: BatchHeader, buffer: Buffer, base_offset: int, leader_epoch: int = 0, position: int = 0
 ) -> tuple[bytes, memoryview]:
-    """The batch at `position` with its place in the log: a new head and, not copied, the records behind it.
+    """The batch at `position` with its place in the log: a new head and, not copied, all that follows it.
 
-    All other fields come from `header`, which carries what the broker has corrected (see `with_times`).
+    The head reaches to the max timestamp, so that what the broker has corrected in `header` is in it (`with_times`).
     """
-    head = HEADER.pack(base_offset, header.batch_length, leader_epoch, *header[3:])
-    return head, memoryview(buffer)[position + HEADER_SIZE : position + LENGTH_OVERHEAD + header.batch_length]
+    _, length, _, magic, crc, attributes, last_delta, base, max_timestamp, _, _, _, _ = header
+    head = _STAMPED.pack(base_offset, length, leader_epoch, magic, crc, attributes, last_delta, base, max_timestamp)
+    return head, memoryview(buffer)[position + _STAMPED.size : position + LENGTH_OVERHEAD + length]
 
 
 def with_times(

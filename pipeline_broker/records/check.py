@@ -69,7 +69,9 @@ def check_batch(
     if buffer is None or len(buffer) < MAGIC_END:
         raise InvalidRecord("not one complete record batch")
     header = _first_header(buffer)
-    base_offset, length, _, _, crc, attributes, last_delta, base, max_timestamp, _, _, sequence, count = header
+    base_offset, length, _, _, crc, attributes, last_delta, base, max_timestamp, producer_id, _, sequence, count = (
+        header
+    )
     end = LENGTH_OVERHEAD + length
     compression = attributes & COMPRESSION_MASK
     if base_offset or end != len(buffer) or end > rules.size_max or compression:
@@ -77,7 +79,7 @@ def check_batch(
     view = memoryview(buffer)
     if crc32c(view[CHECKED_FROM:end]) != crc:
         raise CorruptRecord("the checksum does not match")
-    if last_delta != count - 1 or count <= 0 or sequence < 0 or attributes:
+    if last_delta != count - 1 or count <= 0 or attributes or producer_id >= 0 > sequence:
         _check_header(header)
     data = bytes(view[HEADER_SIZE:end])
     if compression:
