@@ -1,0 +1,1 @@
+"""The comparison of modes: brokers, rounds, raw rows, the table."""

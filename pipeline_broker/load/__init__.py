@@ -1,0 +1,1 @@
+"""The native load client and the replay of recorded events."""

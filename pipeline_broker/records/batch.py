@@ -1,0 +1,224 @@
+"""Record batch format v2: headers, offsets, and building batches.
+
+Rules of this file: payloads are never copied by reading or restamping; base offset and leader epoch lie outside the
+checksum, so assigning offsets never recomputes it. What a client may append is decided in `check`, single records
+are read in `record`.
+
+Layout (big-endian): base offset 8, batch length 4 (of what follows), leader epoch 4, magic 1, CRC-32C 4 (of all that
+follows it), attributes 2, last offset delta 4, base timestamp 8, max timestamp 8, producer id 8, producer epoch 2,
+base sequence 4, record count 4, records.
+"""
+
+import struct
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from pipeline_broker.records.checksum import crc32c
+from pipeline_broker.records.compression import compress
+from pipeline_broker.records.errors import CorruptRecord, InvalidRecord, RecordError
+from pipeline_broker.records.varint import write_varint
+
+Buffer = bytes | bytearray | memoryview
+
+HEADER = struct.Struct(">qiibIhiqqqhii")
+HEADER_SIZE = HEADER.size
+LENGTH_OVERHEAD = 12  # base offset and the length itself
+MAGIC = 2
+MAGIC_END = 17  # the shortest prefix from which length and magic can be read
+LEGACY_SIZE_MIN = 14  # the smallest batch of any magic, as Kafka's own reader has it
+CHECKED_FROM = 21  # first byte under the checksum
+
+COMPRESSION_MASK = 0x07
+APPEND_TIME_BIT = 0x08
+TRANSACTIONAL_BIT = 0x10
+CONTROL_BIT = 0x20
+
+_LENGTH = struct.Struct(">i")
+_CHECKED_HEAD = struct.Struct(">hiqqqhii")  # the header's part under the checksum
+_STAMPED = struct.Struct(">qiibIhiqq")  # the header up to what a broker may change
+_SEQUENCE_MODULUS = 1 << 31
+
+assert HEADER_SIZE == 61
+assert _CHECKED_HEAD.size == HEADER_SIZE - CHECKED_FROM
+
+
+class BatchHeader(NamedTuple):
+    """The 61 bytes before the records."""
+
+    base_offset: int
+    batch_length: int
+    partition_leader_epoch: int
+    magic: int
+    crc: int
+    attributes: int
+    last_offset_delta: int
+    base_timestamp: int
+    max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    record_count: int
+
+    @property
+    def compression(self) -> int:
+        """The id of the codec, 0 for none."""
+        return self.attributes & COMPRESSION_MASK
+
+    @property
+    def timestamp_type(self) -> int:
+        """0 = create time, 1 = append time."""
+        return (self.attributes & APPEND_TIME_BIT) >> 3
+
+    @property
+    def is_transactional(self) -> bool:
+        """Part of a transaction."""
+        return bool(self.attributes & TRANSACTIONAL_BIT)
+
+    @property
+    def is_control(self) -> bool:
+        """Written by a broker: not for applications."""
+        return bool(self.attributes & CONTROL_BIT)
+
+    @property
+    def last_offset(self) -> int:
+        """The offset of the last record."""
+        return self.base_offset + self.last_offset_delta
+
+    @property
+    def last_sequence(self) -> int:
+        """The producer's sequence number of the last record; wraps from 2**31 - 1 to 0; -1 without a sequence."""
+        if self.base_sequence < 0:
+            return -1
+        return (self.base_sequence + self.last_offset_delta) % _SEQUENCE_MODULUS
+
+    @property
+    def size_bytes(self) -> int:
+        """The whole batch."""
+        return LENGTH_OVERHEAD + self.batch_length
+
+
+class NewRecord(NamedTuple):
+    """A record to be written; it gets its offset from its place in the batch."""
+
+    value: Buffer | None
+    key: Buffer | None = None
+    timestamp: int = -1
+    headers: tuple[tuple[str, Buffer | None], ...] = ()
+
+
+def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
+    """The header of the complete batch that starts at `position`; records and checksum are not looked at."""
+    available = len(buffer) - position
+    if available >= HEADER_SIZE:
+        # Straight to the tuple's constructor: BatchHeader._make would take twice as long.
+        header = tuple.__new__(BatchHeader, HEADER.unpack_from(buffer, position))
+        if header[3] == MAGIC and HEADER_SIZE - LENGTH_OVERHEAD <= header[1] <= available - LENGTH_OVERHEAD:
+            return header
+    raise _header_error(buffer, position, available)
+
+
+def _header_error(buffer: Buffer, position: int, available: int) -> RecordError:
+    """What Kafka would say first about a header that cannot be read."""
+    if available < MAGIC_END:
+        return InvalidRecord("not one complete record batch")
+    (length,) = _LENGTH.unpack_from(buffer, position + 8)
+    if length < LEGACY_SIZE_MIN:
+        return CorruptRecord(f"impossible batch length {length}")
+    magic = buffer[position + MAGIC_END - 1]
+    if magic > MAGIC:
+        return CorruptRecord(f"unknown record batch magic {magic}")
+    if length > available - LENGTH_OVERHEAD:
+        return InvalidRecord("not one complete record batch")
+    if magic < MAGIC:
+        return InvalidRecord(f"records of magic {magic} are not accepted, only {MAGIC}")
+    return CorruptRecord(f"batch length {length} is smaller than a header")
+
+
+def restamp(
+    header: BatchHeader, buffer: Buffer, base_offset: int, leader_epoch: int = 0, position: int = 0
+) -> tuple[bytes, memoryview]:
+    """The batch at `position` with its place in the log: a new head and, not copied, all that follows it.
+
+    The head reaches to the max timestamp, so that what the broker has corrected in `header` is in it (`with_times`).
+    """
+    _, length, _, magic, crc, attributes, last_delta, base, max_timestamp, _, _, _, _ = header
+    head = _STAMPED.pack(base_offset, length, leader_epoch, magic, crc, attributes, last_delta, base, max_timestamp)
+    return head, memoryview(buffer)[position + _STAMPED.size : position + LENGTH_OVERHEAD + length]
+
+
+def with_times(
+    header: BatchHeader, buffer: Buffer, max_timestamp: int, *, append_time: bool = False, position: int = 0
+) -> BatchHeader:
+    """The header with another max timestamp (and type), and the checksum that belongs to it."""
+    attributes = header.attributes | APPEND_TIME_BIT if append_time else header.attributes
+    changed = header._replace(attributes=attributes, max_timestamp=max_timestamp)
+    crc = crc32c(_CHECKED_HEAD.pack(*changed[5:]))
+    records = memoryview(buffer)[position + HEADER_SIZE : position + header.size_bytes]
+    return changed._replace(crc=crc32c(records, crc))
+
+
+def iterate_batches(buffer: Buffer) -> Iterator[tuple[BatchHeader, memoryview]]:
+    """The complete batches one after the other; a cut-off last one (a fetch may end so) is left out."""
+    view = memoryview(buffer)
+    position, size = 0, len(view)
+    while size - position >= MAGIC_END:
+        (length,) = _LENGTH.unpack_from(view, position + 8)
+        end = position + LENGTH_OVERHEAD + length
+        if length >= LEGACY_SIZE_MIN and end > size:
+            return
+        yield read_header(view, position), view[position:end]
+        position = end
+
+
+def build_batch(
+    records: Iterable[NewRecord],
+    base_offset: int = 0,
+    compression: int = 0,
+    *,
+    producer_id: int = -1,
+    producer_epoch: int = -1,
+    base_sequence: int = -1,
+    leader_epoch: int = -1,
+    transactional: bool = False,
+    control: bool = False,
+) -> bytes:
+    """One batch with create times; the first record's timestamp is the base."""
+    body = bytearray()
+    count, base_timestamp, max_timestamp = 0, -1, -1
+    for record in records:
+        if count == 0:
+            base_timestamp = record.timestamp
+        max_timestamp = max(max_timestamp, record.timestamp)
+        _write_record(body, record, record.timestamp - base_timestamp, count)
+        count += 1
+    assert count > 0, "a batch holds at least one record"
+    payload = compress(compression, body) if compression else body
+    attributes = compression | (TRANSACTIONAL_BIT if transactional else 0) | (CONTROL_BIT if control else 0)
+    checked = _CHECKED_HEAD.pack(
+        attributes, count - 1, base_timestamp, max_timestamp, producer_id, producer_epoch, base_sequence, count
+    )
+    crc = crc32c(payload, crc32c(checked))
+    length = HEADER_SIZE - LENGTH_OVERHEAD + len(payload)
+    return struct.pack(">qiibI", base_offset, length, leader_epoch, MAGIC, crc) + checked + payload
+
+
+def _write_record(target: bytearray, record: NewRecord, timestamp_delta: int, offset_delta: int) -> None:
+    body = bytearray(b"\0")  # record attributes: none are defined
+    write_varint(body, timestamp_delta)
+    write_varint(body, offset_delta)
+    _write_nullable(body, record.key)
+    _write_nullable(body, record.value)
+    write_varint(body, len(record.headers))
+    for key, value in record.headers:
+        _write_nullable(body, key.encode())
+        _write_nullable(body, value)
+    write_varint(target, len(body))
+    target += body
+
+
+def _write_nullable(target: bytearray, data: Buffer | None) -> None:
+    if data is None:
+        target.append(1)  # zig-zag of -1
+    else:
+        write_varint(target, len(data))
+        target += data

@@ -1,0 +1,60 @@
+"""What can be wrong with a record batch.
+
+Rules of this file: it imports nothing; every error carries the *name* of the Kafka error code it is answered
+with, because this room knows no messages; an error that concerns single records lists them.
+"""
+
+
+class RecordError(Exception):
+    """A batch that is refused; `record_errors` holds (index in the batch, why) for errors of single records."""
+
+    error_name = "UNKNOWN_SERVER_ERROR"
+
+    def __init__(self, message: str, record_errors: tuple[tuple[int, str], ...] = ()) -> None:
+        super().__init__(message)
+        self.message = message
+        self.record_errors = record_errors
+
+
+class CorruptRecord(RecordError):
+    """The bytes are damaged: impossible length or magic, or a checksum that does not match."""
+
+    error_name = "CORRUPT_MESSAGE"
+
+
+class CorruptFirstHeader(CorruptRecord):
+    """The first batch header is unreadable: Kafka then refuses every partition of the request."""
+
+
+class InvalidRecord(RecordError):
+    """Readable, but not what a client may append."""
+
+    error_name = "INVALID_RECORD"
+
+
+class InvalidTimestamp(RecordError):
+    """A create time outside the window that the topic allows, or an append time set by a client."""
+
+    error_name = "INVALID_TIMESTAMP"
+
+
+class BatchTooLarge(RecordError):
+    """Larger than `max.message.bytes`, as sent or decompressed."""
+
+    error_name = "MESSAGE_TOO_LARGE"
+
+
+class RecordListTooLarge(RecordError):
+    """Larger than a whole segment may be."""
+
+    error_name = "RECORD_LIST_TOO_LARGE"
+
+
+class UnsupportedCompression(RecordError):
+    """Zstandard in a request too old for it."""
+
+    error_name = "UNSUPPORTED_COMPRESSION_TYPE"
+
+
+class UnknownCompression(RecordError):
+    """A compression id that does not exist; Kafka answers UNKNOWN_SERVER_ERROR."""

@@ -1,0 +1,85 @@
+"""Single records of a batch.
+
+Rules of this file: for batches that were checked when they were appended or are read by a client; every length is
+held against what is left, so damaged bytes give a RecordError and nothing else.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from pipeline_broker.records.batch import APPEND_TIME_BIT, HEADER_SIZE, BatchHeader, read_header
+from pipeline_broker.records.compression import DECOMPRESSED_SIZE_MAX, decompress
+from pipeline_broker.records.errors import InvalidRecord
+from pipeline_broker.records.varint import read_varint, read_varlong
+
+Buffer = bytes | bytearray | memoryview
+
+_SEQUENCE_MODULUS = 1 << 31
+
+
+class Record(NamedTuple):
+    """A record as a consumer sees it; `sequence` is -1 without an idempotent producer."""
+
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...]
+    sequence: int
+
+
+def iterate_records(
+    batch: Buffer, header: BatchHeader | None = None, *, size_max: int = DECOMPRESSED_SIZE_MAX
+) -> Iterator[Record]:
+    """The records of one complete batch, decompressed to at most `size_max` bytes."""
+    if header is None:
+        header = read_header(batch)
+    data = record_bytes(batch, header, size_max)
+    append_time = header.max_timestamp if header.attributes & APPEND_TIME_BIT else None
+    position = 0
+    for _ in range(header.record_count):
+        length, position = read_varint(data, position)
+        end = position + length
+        if length < 0 or end > len(data):
+            raise InvalidRecord("a record is longer than its batch")
+        yield _read_record(data, position, end, header, append_time)
+        position = end
+    if position != len(data):
+        raise InvalidRecord("bytes are left after the last record")
+
+
+def record_bytes(batch: Buffer, header: BatchHeader, size_max: int = DECOMPRESSED_SIZE_MAX) -> bytes:
+    """The records' bytes behind the header, decompressed."""
+    return decompress(header.compression, memoryview(batch)[HEADER_SIZE : header.size_bytes], size_max)
+
+
+def _read_record(data: bytes, position: int, end: int, header: BatchHeader, append_time: int | None) -> Record:
+    timestamp_delta, position = read_varlong(data, position + 1)  # one byte of attributes, none defined
+    offset_delta, position = read_varint(data, position)
+    key, position = _read_nullable(data, position, end)
+    value, position = _read_nullable(data, position, end)
+    count, position = read_varint(data, position)
+    if not 0 <= count <= end - position:
+        raise InvalidRecord("more headers than bytes")
+    headers = []
+    for _ in range(count):
+        name, position = _read_nullable(data, position, end)
+        if name is None:
+            raise InvalidRecord("a header without a key")
+        content, position = _read_nullable(data, position, end)
+        headers.append((name.decode(errors="replace"), content))
+    if position != end:
+        raise InvalidRecord("a record does not fill its length")
+    sequence = -1 if header.base_sequence < 0 else (header.base_sequence + offset_delta) % _SEQUENCE_MODULUS
+    timestamp = header.base_timestamp + timestamp_delta if append_time is None else append_time
+    return Record(header.base_offset + offset_delta, timestamp, key, value, tuple(headers), sequence)
+
+
+def _read_nullable(data: bytes, position: int, end: int) -> tuple[bytes | None, int]:
+    length, position = read_varint(data, position)
+    if length < 0:
+        return None, position
+    stop = position + length
+    if stop > end:
+        raise InvalidRecord("a key, value or header is longer than its record")
+    return data[position:stop], stop
