@@ -1,0 +1,288 @@
+"""Writes the source of one decode function for a (message class, version).
+
+Rules of this file: nested structs are read inline, without calls; neighbouring fixed-width fields, and the first
+byte of the varint that follows them, are one struct call; a length or count is compared with the remaining bytes
+before it is used. In generated code `b` is the buffer, `p` the position and `end` its length.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+from pipeline_broker.wire import primitives
+from pipeline_broker.wire.schema import Field, Schema, fields_of, parse_versions, resolve
+from pipeline_broker.wire.source import FORMATS, Source, width
+
+NAMES = {
+    "DecodeError": primitives.DecodeError,
+    "bad_length": primitives.bad_length,
+    "bad_tag_size": primitives.bad_tag_size,
+    "check_tag_count": primitives.check_tag_count,
+    "read_uvarint_rest": primitives.read_uvarint_rest,
+    "skip_tags": primitives.skip_tags,
+    "string_too_long": primitives.string_too_long,
+    "struct_error": struct.error,
+    "unpack_from": struct.unpack_from,
+}
+
+
+def has_records(message: type, structure: type, version: int) -> bool:
+    """Whether a view of the buffer outlives the call in this version."""
+    for field in fields_of(structure):
+        if version not in field.versions:
+            continue
+        nested = resolve(message, field.type)
+        if field.type == "records" or (nested and has_records(message, nested, version)):
+            return True
+    return False
+
+
+def size_min(message: type, field: Field, version: int, *, flexible: bool) -> int:
+    """Count the bytes that one element of an array field takes at least."""
+    structure = resolve(message, field.type)
+    if structure is None:
+        assert isinstance(field.type, str)
+        return width(FORMATS[field.type]) if field.type in FORMATS else length_size(field.type, flexible=flexible)
+    total = 1 if flexible else 0
+    for inner in fields_of(structure):
+        if version not in inner.versions or inner.tag is not None:
+            continue
+        if inner.is_array:
+            total += 1 if flexible else 4
+        elif version in inner.nullable and resolve(message, inner.type):
+            total += 1
+        else:
+            total += size_min(message, inner, version, flexible=flexible)
+    return max(total, 1)
+
+
+def length_size(kind: str, *, flexible: bool) -> int:
+    """Bytes of the length before a string, bytes or records, at least."""
+    if flexible:
+        return 1
+    return 2 if kind == "string" else 4
+
+
+class DecoderWriter:
+    """Turns a declaration into the source of its decode function."""
+
+    def __init__(self, message: Any, version: int) -> None:
+        self.message = message
+        self.version = version
+        schema: Schema = message.SCHEMA
+        self.flexible = version in parse_versions(schema.flexible)
+        self.has_views = has_records(message, message, version)
+        self.source = Source(f"decode_{message.__name__}_v{version}", "b, p", NAMES)
+        self.run: list[tuple[str, str]] = []
+        """Fixed-width reads not yet written: struct code and variable."""
+
+    def write(self) -> Any:
+        """Write and compile the function."""
+        source = self.source
+        with source.block("try:"):
+            if self.has_views:
+                source.line("if type(b) is not memoryview: b = memoryview(b)")
+            else:
+                source.line("if type(b) is not bytes: b = bytes(b)")
+            source.line("end = len(b)")
+            result = self.structure(self.message, self.message.__name__)
+            source.line(f"return {result}, p")
+        with source.block("except (struct_error, IndexError, UnicodeDecodeError) as error:"):
+            source.line(f'raise DecodeError(f"{self.message.__name__} v{self.version}: {{error}}") from error')
+        return source.compile()
+
+    def fixed(self, code: str, stem: str) -> str:
+        """Add a fixed-width read to the current run."""
+        variable = self.source.variable(stem)
+        self.run.append((code, variable))
+        return variable
+
+    def flush(self) -> None:
+        """Write the current run as one read."""
+        if not self.run:
+            return
+        codes = "".join(code for code, _ in self.run)
+        targets = ", ".join(variable for _, variable in self.run)
+        self.run.clear()
+        if codes == "B":
+            self.source.line(f"{targets} = b[p]")
+        else:
+            comma = "" if "," in targets else ","
+            self.source.line(f"{targets}{comma} = {self.source.struct_method('unpack_from', codes)}(b, p)")
+        self.source.line(f"p += {width(codes)}")
+
+    def uvarint(self, stem: str) -> str:
+        """Read an unsigned varint: its first byte with the run, the others, if there are any, by a call."""
+        variable = self.fixed("B", stem)
+        self.flush()
+        self.source.line(f"if {variable} > 127: {variable}, p = read_uvarint_rest(b, p, {variable})")
+        return variable
+
+    def length(self, kind: str, stem: str) -> str:
+        """Read a length or count; -1 stands for null in both encodings."""
+        if self.flexible:
+            variable = self.uvarint(stem)
+            self.source.line(f"{variable} -= 1")
+            return variable
+        variable = self.fixed("h" if kind == "string" else "i", stem)
+        self.flush()
+        return variable
+
+    def value(self, field: Field, path: str, *, in_tag: bool = False) -> str:
+        """Read a field; returns the variable or expression that holds it once the run is flushed."""
+        nullable = self.version in field.nullable
+        if field.is_array:
+            return self.array(field, path, nullable=nullable)
+        if structure := resolve(self.message, field.type):
+            if nullable:
+                return self.optional_structure(structure, field.name, path, in_tag=in_tag)
+            return self.structure(structure, path)
+        return self.primitive(str(field.type), field.name, path, nullable=nullable)
+
+    def primitive(self, kind: str, stem: str, path: str, *, nullable: bool) -> str:
+        """Read a value that is not a struct."""
+        if kind in FORMATS:
+            return self.fixed(FORMATS[kind], stem)
+        source = self.source
+        length = self.length(kind, f"{stem}_length")
+        variable = source.variable(stem)
+        if not nullable:
+            self.sized(kind, length, variable, path)
+            return variable
+        with source.block(f"if {length} == -1:"):
+            source.line(f"{variable} = None")
+        with source.block("else:"):
+            self.sized(kind, length, variable, path)
+        return variable
+
+    def sized(self, kind: str, length: str, variable: str, path: str) -> None:
+        """Read the content of a string, bytes or records whose length is known."""
+        source = self.source
+        source.line(f"stop = p + {length}")
+        source.line(f"if not p <= stop <= end: raise bad_length({path!r}, {length}, end - p)")
+        if kind == "string":
+            if self.flexible:
+                limit = primitives.STRING_SIZE_MAX
+                source.line(f"if {length} > {limit}: raise string_too_long({path!r}, {length})")
+            source.line(f"{variable} = " + ('str(b[p:stop], "utf-8")' if self.has_views else "b[p:stop].decode()"))
+        elif kind == "bytes" and self.has_views:
+            source.line(f"{variable} = bytes(b[p:stop])")
+        else:
+            source.line(f"{variable} = b[p:stop]")
+        source.line("p = stop")
+
+    def array(self, field: Field, path: str, *, nullable: bool) -> str:
+        """Read a list."""
+        source = self.source
+        count = self.length("array", f"{field.name}_count")
+        variable = source.variable(field.name)
+        if not nullable:
+            self.elements(field, count, variable, path)
+            return variable
+        with source.block(f"if {count} == -1:"):
+            source.line(f"{variable} = None")
+        with source.block("else:"):
+            self.elements(field, count, variable, path)
+        return variable
+
+    def elements(self, field: Field, count: str, variable: str, path: str) -> None:
+        """Read the elements of a list whose count is known."""
+        source = self.source
+        size = size_min(self.message, field, self.version, flexible=self.flexible)
+        total = count if size == 1 else f"{count} * {size}"
+        source.line(f"if not 0 <= {total} <= end - p: raise bad_length({path!r}, {count}, end - p)")
+        structure = resolve(self.message, field.type)
+        if structure is None and field.type in FORMATS:
+            code = FORMATS[str(field.type)]
+            if field.type == "uuid":
+                source.line(f"{variable} = [b[at : at + {size}] for at in range(p, p + {total}, {size})]")
+            else:
+                source.line(f'{variable} = list(unpack_from(f">{{{count}}}{code}", b, p))')
+            source.line(f"p += {total}")
+            return
+        source.line(f"{variable} = []")
+        with source.block(f"for _ in range({count}):"):
+            if structure is None:
+                element = self.primitive(str(field.type), "element", path, nullable=False)
+            else:
+                element = self.structure(structure, path)
+            source.line(f"{variable}.append({element})")
+
+    def optional_structure(self, structure: type, stem: str, path: str, *, in_tag: bool) -> str:
+        """Read a struct that may be null: one byte before it says so, in a tag section a varint."""
+        source = self.source
+        if in_tag:
+            marker = self.uvarint(f"{stem}_present")
+            absent = f"{marker} == 0"
+        else:
+            marker = self.fixed("b", f"{stem}_present")
+            self.flush()
+            absent = f"{marker} < 0"
+        variable = source.variable(stem)
+        with source.block(f"if {absent}:"):
+            source.line(f"{variable} = None")
+        with source.block("else:"):
+            result = self.structure(structure, path)
+            source.line(f"{variable} = {result}")
+        return variable
+
+    def structure(self, structure: type, path: str) -> str:
+        """Read a struct with its tag section; returns the expression that builds it."""
+        values: dict[str, str] = {}
+        tagged: list[Field] = []
+        for field in fields_of(structure):
+            if self.version not in field.versions:
+                values[field.name] = self.default(field)
+            elif field.tag is not None:
+                tagged.append(field)
+                values[field.name] = ""
+            else:
+                values[field.name] = self.value(field, f"{path}.{field.name}")
+        if self.flexible:
+            first = self.fixed("B", "tags")
+            self.flush()
+            self.tags(tagged, first, values, path)
+        self.flush()
+        name = self.source.bind(structure.__qualname__.replace(".", "_"), structure)
+        return f"{name}({', '.join(values.values())})"
+
+    def default(self, field: Field) -> str:
+        """Return the expression of a field's default; lists are made anew for every message."""
+        if field.is_array:
+            return "None" if field.default is None else "[]"
+        if isinstance(field.type, type) and field.default is not None:
+            return self.source.bind(f"default_{field.type.__name__}", field.default)
+        return repr(field.default)
+
+    def tags(self, tagged: list[Field], first: str, values: dict[str, str], path: str) -> None:
+        """Read a tag section; fields not declared in this version are stepped over."""
+        source = self.source
+        if not tagged:
+            source.line(f"if {first}: p = skip_tags(b, p, {first}, end)")
+            return
+        for field in tagged:
+            values[field.name] = source.variable(field.name)
+            source.line(f"{values[field.name]} = {self.default(field)}")
+        with source.block(f"if {first}:"):
+            source.line(f"if {first} > 127: {first}, p = read_uvarint_rest(b, p, {first})")
+            source.line(f"check_tag_count({first}, end - p)")
+            with source.block(f"for _ in range({first}):"):
+                self.tag(tagged, values, path)
+
+    def tag(self, tagged: list[Field], values: dict[str, str], path: str) -> None:
+        """Read one entry of a tag section."""
+        source = self.source
+        tag = self.uvarint("tag")
+        size = self.uvarint("size")
+        stop = source.variable("stop")
+        source.line(f"{stop} = p + {size}")
+        source.line(f"if {stop} > end: raise bad_length({path + ' tag'!r}, {size}, end - p)")
+        for index, field in enumerate(tagged):
+            with source.block(f"{'el' if index else ''}if {tag} == {field.tag}:"):
+                result = self.value(field, f"{path}.{field.name}", in_tag=True)
+                self.flush()
+                source.line(f"{values[field.name]} = {result}")
+                source.line(f"if p != {stop}: raise bad_tag_size({f'{path}.{field.name}'!r}, p - {stop})")
+        with source.block("else:"):
+            source.line(f"p = {stop}")

@@ -1,0 +1,266 @@
+"""Writes the source of one encode function for a (message class, version).
+
+Rules of this file: fixed-width neighbours and the varint that follows them are one struct call; records are parts
+of their own and never copied; a tagged field is left out when it has its default; a value that this version
+cannot carry is an error unless the schema calls the field ignorable. In generated code `w` collects the bytes of
+the current part, `a` appends to it.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+from pipeline_broker.wire import primitives
+from pipeline_broker.wire.decoding import has_records
+from pipeline_broker.wire.schema import Field, Schema, fields_of, parse_versions, resolve
+from pipeline_broker.wire.source import FORMATS, Source
+
+NAMES = {
+    "BUFFERS": (bytes, bytearray, memoryview),
+    "EncodeError": primitives.EncodeError,
+    "SINGLE_BYTES": primitives.SINGLE_BYTES,
+    "join": b"".join,
+    "pack": struct.pack,
+    "struct_error": struct.error,
+    "tag_section": primitives.tag_section,
+    "tagged_field": primitives.tagged_field,
+    "write_uvarint": primitives.write_uvarint,
+}
+
+NULL_LENGTHS = {"string": ("h", "-1"), "bytes": ("i", "-1"), "records": ("i", "-1"), "array": ("i", "-1")}
+
+
+class EncoderWriter:
+    """Turns a declaration into the source of its encode function."""
+
+    def __init__(self, message: Any, version: int) -> None:
+        self.message = message
+        self.version = version
+        schema: Schema = message.SCHEMA
+        self.flexible = version in parse_versions(schema.flexible)
+        self.has_views = has_records(message, message, version)
+        self.source = Source(f"encode_{message.__name__}_v{version}", "m", NAMES)
+        self.sink = "a"
+        self.run: list[tuple[str, str]] = []
+        """Fixed-width writes not yet written: struct code and expression; a zero byte is the code "x"."""
+
+    def write(self) -> Any:
+        """Write and compile the function."""
+        source = self.source
+        with source.block("try:"):
+            if self.has_views:
+                source.line("parts = []")
+            source.line("w = []")
+            source.line("a = w.append")
+            self.structure(self.message, "m", self.message.__name__)
+            self.flush()
+            if self.has_views:
+                source.line("if w: parts.append(join(w))")
+                source.line("return parts")
+            else:
+                source.line("return [join(w)]")
+        with source.block("except (struct_error, AttributeError, TypeError, UnicodeEncodeError) as error:"):
+            source.line(f'raise EncodeError(f"{self.message.__name__} v{self.version}: {{error}}") from error')
+        return source.compile()
+
+    def fixed(self, code: str, expression: str) -> None:
+        """Add a fixed-width write to the current run."""
+        self.run.append((code, expression))
+
+    def packed(self, *more: tuple[str, str]) -> str:
+        """Return the expression that packs the current run with more behind it."""
+        run = [*self.run, *more]
+        codes = "".join(code for code, _ in run)
+        if set(codes) == {"x"}:
+            return repr(bytes(len(codes)))
+        return f"{self.source.struct_method('pack', codes)}({', '.join(text for code, text in run if code != 'x')})"
+
+    def flush(self) -> None:
+        """Write the current run as one append."""
+        if self.run:
+            self.source.line(f"{self.sink}({self.packed()})")
+            self.run.clear()
+
+    def length(self, kind: str, variable: str) -> None:
+        """Write the run and a length or count behind it."""
+        if not self.flexible:
+            self.fixed(NULL_LENGTHS[kind][0], variable)
+            self.flush()
+            return
+        self.source.line(f"{variable} += 1")
+        if self.run:
+            short, long = self.packed(("B", variable)), f"{self.packed()} + write_uvarint({variable})"
+        else:
+            short, long = f"SINGLE_BYTES[{variable}]", f"write_uvarint({variable})"
+        self.source.line(f"{self.sink}({short} if {variable} < 128 else {long})")
+        self.run.clear()
+
+    def null(self, kind: str) -> None:
+        """Write the run and a null of this kind behind it."""
+        if self.flexible:
+            self.fixed("x", "")
+        else:
+            self.fixed(*NULL_LENGTHS[kind])
+        self.flush()
+
+    def value(self, field: Field, expression: str, path: str, *, in_tag: bool = False) -> None:
+        """Write a field whose value is the expression."""
+        structure = resolve(self.message, field.type)
+        kind = "array" if field.is_array else str(field.type)
+        if kind in FORMATS:
+            self.fixed_value(kind, expression)
+            return
+        if structure is None or field.is_array or self.version in field.nullable:
+            variable = self.source.variable(field.name)
+            self.source.line(f"{variable} = {expression}")
+            expression = variable
+        if self.version not in field.nullable:
+            self.content(field, expression, path)
+        elif structure and not field.is_array:
+            self.optional_structure(structure, expression, path, in_tag=in_tag)
+        else:
+            run = list(self.run)
+            with self.source.block(f"if {expression} is None:"):
+                self.null(kind)
+            self.run = run
+            with self.source.block("else:"):
+                self.content(field, expression, path)
+                self.flush()
+
+    def fixed_value(self, kind: str, expression: str) -> None:
+        """Write a value of a fixed width."""
+        if kind == "uuid":
+            variable = self.source.variable("uuid")
+            self.source.line(f"{variable} = {expression}")
+            self.source.line(f'if len({variable}) != 16: raise EncodeError(f"a uuid of {{len({variable})}} bytes")')
+            expression = variable
+        self.fixed(FORMATS[kind], expression)
+
+    def content(self, field: Field, variable: str, path: str) -> None:
+        """Write a value that is not null."""
+        structure = resolve(self.message, field.type)
+        if field.is_array:
+            self.array(field, structure, variable, path)
+        elif structure:
+            self.structure(structure, variable, path)
+        elif field.type == "records":
+            self.records(variable)
+        else:
+            self.sized(str(field.type), variable, path)
+
+    def sized(self, kind: str, variable: str, path: str) -> None:
+        """Write a string or bytes with its length."""
+        source = self.source
+        length = source.variable("length")
+        if kind == "string":
+            data = source.variable("data")
+            source.line(f"{data} = {variable}.encode()")
+            source.line(f"{length} = len({data})")
+            message = f'EncodeError(f"{path}: string of {{{length}}} bytes")'
+            source.line(f"if {length} > {primitives.STRING_SIZE_MAX}: raise {message}")
+        else:
+            data = variable
+            source.line(f"{length} = len({data})")
+        self.length(kind, length)
+        source.line(f"{self.sink}({data})")
+
+    def records(self, variable: str) -> None:
+        """Write the length of records; the records themselves become parts."""
+        source = self.source
+        length = source.variable("length")
+        source.line(f"if isinstance({variable}, BUFFERS): {variable} = ({variable},)")
+        source.line(f"{length} = sum(map(len, {variable}))")
+        self.length("records", length)
+        source.line("parts.append(join(w))")
+        source.line("w.clear()")
+        source.line(f"parts.extend({variable})")
+
+    def array(self, field: Field, structure: type | None, variable: str, path: str) -> None:
+        """Write a list."""
+        source = self.source
+        count = source.variable("count")
+        source.line(f"{count} = len({variable})")
+        self.length("array", count)
+        if structure is None and field.type in FORMATS and field.type != "uuid":
+            size = f"{count} - 1" if self.flexible else count
+            source.line(f'{self.sink}(pack(f">{{{size}}}{FORMATS[str(field.type)]}", *{variable}))')
+            return
+        element = source.variable("element")
+        with source.block(f"for {element} in {variable}:"):
+            if structure:
+                self.structure(structure, element, path)
+            elif field.type == "uuid":
+                self.fixed_value("uuid", element)
+            else:
+                self.sized(str(field.type), element, path)
+            self.flush()
+
+    def optional_structure(self, structure: type, variable: str, path: str, *, in_tag: bool) -> None:
+        """Write a struct that may be null: one byte before it says so, in a tag section a varint."""
+        run = list(self.run)
+        with self.source.block(f"if {variable} is None:"):
+            self.fixed("b", "0" if in_tag else "-1")
+            self.flush()
+        self.run = run
+        with self.source.block("else:"):
+            self.fixed("b", "1")
+            self.structure(structure, variable, path)
+            self.flush()
+
+    def structure(self, structure: type, variable: str, path: str) -> None:
+        """Write a struct with its tag section."""
+        if not variable.isidentifier():
+            local = self.source.variable("struct")
+            self.source.line(f"{local} = {variable}")
+            variable = local
+        tagged: list[Field] = []
+        for field in fields_of(structure):
+            expression = f"{variable}.{field.name}"
+            if self.version not in field.versions:
+                if not field.ignorable:
+                    self.refuse(field, expression, f"{path}.{field.name}")
+            elif field.tag is not None:
+                tagged.append(field)
+            else:
+                self.value(field, expression, f"{path}.{field.name}")
+        if self.flexible and not tagged:
+            self.fixed("x", "")
+        elif self.flexible:
+            self.tags(tagged, variable, path)
+
+    def is_set(self, field: Field, expression: str) -> str:
+        """Return the condition under which a field differs from its default."""
+        if field.default is None:
+            return f"{expression} is not None"
+        if field.is_array:
+            return f"{expression} is None or len({expression})" if len(field.nullable) else f"{expression}"
+        if isinstance(field.type, type):
+            default = self.source.bind(f"default_{field.type.__name__}", field.default)
+            return f"{expression} is not {default} and {expression} != {default}"
+        return f"{expression} != {field.default!r}"
+
+    def refuse(self, field: Field, expression: str, path: str) -> None:
+        """Raise for a value that would be lost in this version."""
+        message = f"{path} cannot be sent in version {self.version}"
+        self.source.line(f"if {self.is_set(field, expression)}: raise EncodeError({message!r})")
+
+    def tags(self, tagged: list[Field], variable: str, path: str) -> None:
+        """Write a tag section of the fields that differ from their defaults, in the order of their tags."""
+        source = self.source
+        self.flush()
+        section = source.variable("section")
+        source.line(f"{section} = []")
+        outer = self.sink
+        for field in sorted(tagged, key=lambda field: field.tag or 0):
+            value = source.variable(field.name)
+            source.line(f"{value} = {variable}.{field.name}")
+            with source.block(f"if {self.is_set(field, value)}:"):
+                payload = source.variable("payload")
+                source.line(f"{payload} = []")
+                self.sink = f"{payload}.append"
+                self.value(field, value, f"{path}.{field.name}", in_tag=True)
+                self.flush()
+                source.line(f"{section}.append(tagged_field({field.tag}, join({payload})))")
+        self.sink = outer
+        source.line(f"{self.sink}(tag_section({section}) if {section} else {bytes(1)!r})")

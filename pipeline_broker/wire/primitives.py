@@ -1,0 +1,116 @@
+"""What generated codecs call at run time: the two error types, varints and tag sections.
+
+Rules of this file: nothing here knows a schema; a length is compared with the bytes that remain before anything
+is read or allocated; whatever is wrong with the input is a DecodeError.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+Buffer: TypeAlias = bytes | bytearray | memoryview
+
+STRING_SIZE_MAX = 0x7FFF
+"""Kafka refuses longer strings in both length encodings, although compact strings could say more."""
+
+VARINT_BYTES_MAX = 5
+"""An unsigned varint carries 32 bits, seven to a byte."""
+
+UUID_ZERO = bytes(16)
+"""Kafka's "no uuid"."""
+
+
+class DecodeError(Exception):
+    """The bytes are not what the schema says: the one error that decoding raises."""
+
+
+class EncodeError(Exception):
+    """The message cannot be written in this version: a mistake of ours, never of a peer."""
+
+
+def read_uvarint(buffer: Buffer, position: int) -> tuple[int, int]:
+    """Read an unsigned varint; returns the value and the position after it."""
+    try:
+        first = buffer[position]
+    except IndexError:
+        raise DecodeError(f"no varint at byte {position}") from None
+    return read_uvarint_rest(buffer, position + 1, first) if first > 0x7F else (first, position + 1)
+
+
+def read_uvarint_rest(buffer: Buffer, position: int, first: int) -> tuple[int, int]:
+    """Finish a varint whose first byte, at position - 1, has its continuation bit set."""
+    value = first & 0x7F
+    shift = 7
+    for index in range(position, position + VARINT_BYTES_MAX - 1):
+        if index >= len(buffer):
+            raise DecodeError(f"varint cut short at byte {index}")
+        byte = buffer[index]
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value & 0xFFFFFFFF, index + 1
+        shift += 7
+    raise DecodeError(f"varint longer than {VARINT_BYTES_MAX} bytes before byte {position + VARINT_BYTES_MAX - 1}")
+
+
+def skip_tags(buffer: Buffer, position: int, first: int, end: int) -> int:
+    """Step over a tag section of fields unknown to us, whose count starts with the byte `first` before position."""
+    count, position = read_uvarint_rest(buffer, position, first) if first > 0x7F else (first, position)
+    check_tag_count(count, end - position)
+    for _ in range(count):
+        _, position = read_uvarint(buffer, position)
+        size, position = read_uvarint(buffer, position)
+        position += size
+        if position > end:
+            raise DecodeError(f"tagged field of {size} bytes ends {position - end} bytes behind the end")
+    return position
+
+
+def check_tag_count(count: int, remaining: int) -> None:
+    """Refuse a tag section that promises more fields than the remaining bytes can hold, two bytes each."""
+    if count * 2 > remaining:
+        raise DecodeError(f"{count} tagged fields do not fit into {remaining} bytes")
+
+
+def bad_length(path: str, length: int, remaining: int) -> DecodeError:
+    """Name the field whose length is negative, null against the schema or beyond the rest of the buffer."""
+    if length == -1:
+        return DecodeError(f"{path} must not be null")
+    return DecodeError(f"{path}: length {length} with {remaining} bytes left")
+
+
+def string_too_long(path: str, length: int) -> DecodeError:
+    """Name the string field that exceeds Kafka's limit."""
+    return DecodeError(f"{path}: string of {length} bytes, the limit is {STRING_SIZE_MAX}")
+
+
+def bad_tag_size(path: str, surplus: int) -> DecodeError:
+    """Name the tagged field whose declared size is not the size of its value."""
+    return DecodeError(
+        f"{path}: tagged value is {abs(surplus)} bytes {'longer' if surplus > 0 else 'shorter'} than said"
+    )
+
+
+def write_uvarint(value: int) -> bytes:
+    """Write an unsigned varint."""
+    if value < 0x80:
+        return SINGLE_BYTES[value]
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def tagged_field(tag: int, payload: bytes) -> bytes:
+    """One entry of a tag section."""
+    return write_uvarint(tag) + write_uvarint(len(payload)) + payload
+
+
+def tag_section(fields: list[bytes]) -> bytes:
+    """Write a tag section from entries in ascending order of their tags."""
+    return write_uvarint(len(fields)) + b"".join(fields) if fields else b"\0"
+
+
+SINGLE_BYTES = tuple(bytes((value,)) for value in range(0x80))
+"""The varints of one byte, by value."""

@@ -1,0 +1,246 @@
+"""Every API key of the protocol with its name, its versions and where its flexible versions begin.
+
+Rules of this file: it is data, complete also for APIs that this broker does not serve, because a request header can
+be read only with it; what is served and advertised is declared beside the handlers.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from importlib import import_module
+from typing import Any, NamedTuple
+
+from pipeline_broker.wire.schema import VERSION_MAX
+
+
+class ApiKey(IntEnum):
+    """The number of every API; 4 to 7 are of former releases and have no versions left."""
+
+    PRODUCE = 0
+    FETCH = 1
+    LIST_OFFSETS = 2
+    METADATA = 3
+    LEADER_AND_ISR = 4
+    STOP_REPLICA = 5
+    UPDATE_METADATA = 6
+    CONTROLLED_SHUTDOWN = 7
+    OFFSET_COMMIT = 8
+    OFFSET_FETCH = 9
+    FIND_COORDINATOR = 10
+    JOIN_GROUP = 11
+    HEARTBEAT = 12
+    LEAVE_GROUP = 13
+    SYNC_GROUP = 14
+    DESCRIBE_GROUPS = 15
+    LIST_GROUPS = 16
+    SASL_HANDSHAKE = 17
+    API_VERSIONS = 18
+    CREATE_TOPICS = 19
+    DELETE_TOPICS = 20
+    DELETE_RECORDS = 21
+    INIT_PRODUCER_ID = 22
+    OFFSET_FOR_LEADER_EPOCH = 23
+    ADD_PARTITIONS_TO_TXN = 24
+    ADD_OFFSETS_TO_TXN = 25
+    END_TXN = 26
+    WRITE_TXN_MARKERS = 27
+    TXN_OFFSET_COMMIT = 28
+    DESCRIBE_ACLS = 29
+    CREATE_ACLS = 30
+    DELETE_ACLS = 31
+    DESCRIBE_CONFIGS = 32
+    ALTER_CONFIGS = 33
+    ALTER_REPLICA_LOG_DIRS = 34
+    DESCRIBE_LOG_DIRS = 35
+    SASL_AUTHENTICATE = 36
+    CREATE_PARTITIONS = 37
+    CREATE_DELEGATION_TOKEN = 38
+    RENEW_DELEGATION_TOKEN = 39
+    EXPIRE_DELEGATION_TOKEN = 40
+    DESCRIBE_DELEGATION_TOKEN = 41
+    DELETE_GROUPS = 42
+    ELECT_LEADERS = 43
+    INCREMENTAL_ALTER_CONFIGS = 44
+    ALTER_PARTITION_REASSIGNMENTS = 45
+    LIST_PARTITION_REASSIGNMENTS = 46
+    OFFSET_DELETE = 47
+    DESCRIBE_CLIENT_QUOTAS = 48
+    ALTER_CLIENT_QUOTAS = 49
+    DESCRIBE_USER_SCRAM_CREDENTIALS = 50
+    ALTER_USER_SCRAM_CREDENTIALS = 51
+    VOTE = 52
+    BEGIN_QUORUM_EPOCH = 53
+    END_QUORUM_EPOCH = 54
+    DESCRIBE_QUORUM = 55
+    ALTER_PARTITION = 56
+    UPDATE_FEATURES = 57
+    ENVELOPE = 58
+    FETCH_SNAPSHOT = 59
+    DESCRIBE_CLUSTER = 60
+    DESCRIBE_PRODUCERS = 61
+    BROKER_REGISTRATION = 62
+    BROKER_HEARTBEAT = 63
+    UNREGISTER_BROKER = 64
+    DESCRIBE_TRANSACTIONS = 65
+    LIST_TRANSACTIONS = 66
+    ALLOCATE_PRODUCER_IDS = 67
+    CONSUMER_GROUP_HEARTBEAT = 68
+    CONSUMER_GROUP_DESCRIBE = 69
+    CONTROLLER_REGISTRATION = 70
+    GET_TELEMETRY_SUBSCRIPTIONS = 71
+    PUSH_TELEMETRY = 72
+    ASSIGN_REPLICAS_TO_DIRS = 73
+    LIST_CONFIG_RESOURCES = 74
+    DESCRIBE_TOPIC_PARTITIONS = 75
+    SHARE_GROUP_HEARTBEAT = 76
+    SHARE_GROUP_DESCRIBE = 77
+    SHARE_FETCH = 78
+    SHARE_ACKNOWLEDGE = 79
+    ADD_RAFT_VOTER = 80
+    REMOVE_RAFT_VOTER = 81
+    UPDATE_RAFT_VOTER = 82
+    INITIALIZE_SHARE_GROUP_STATE = 83
+    READ_SHARE_GROUP_STATE = 84
+    WRITE_SHARE_GROUP_STATE = 85
+    DELETE_SHARE_GROUP_STATE = 86
+    READ_SHARE_GROUP_STATE_SUMMARY = 87
+    STREAMS_GROUP_HEARTBEAT = 88
+    STREAMS_GROUP_DESCRIBE = 89
+    DESCRIBE_SHARE_GROUP_OFFSETS = 90
+    ALTER_SHARE_GROUP_OFFSETS = 91
+    DELETE_SHARE_GROUP_OFFSETS = 92
+
+
+class Api(NamedTuple):
+    """What the protocol says of one API; `flexible_from` is above every version where none is flexible."""
+
+    key: ApiKey
+    name: str
+    versions: range
+    flexible_from: int
+
+
+NEVER = VERSION_MAX + 1
+
+API_KEYS = {
+    api.key: api
+    for api in (
+        Api(ApiKey.PRODUCE, "Produce", range(3, 14), 9),
+        Api(ApiKey.FETCH, "Fetch", range(4, 19), 12),
+        Api(ApiKey.LIST_OFFSETS, "ListOffsets", range(1, 12), 6),
+        Api(ApiKey.METADATA, "Metadata", range(14), 9),
+        Api(ApiKey.LEADER_AND_ISR, "LeaderAndIsr", range(0), NEVER),
+        Api(ApiKey.STOP_REPLICA, "StopReplica", range(0), NEVER),
+        Api(ApiKey.UPDATE_METADATA, "UpdateMetadata", range(0), NEVER),
+        Api(ApiKey.CONTROLLED_SHUTDOWN, "ControlledShutdown", range(0), NEVER),
+        Api(ApiKey.OFFSET_COMMIT, "OffsetCommit", range(2, 11), 8),
+        Api(ApiKey.OFFSET_FETCH, "OffsetFetch", range(1, 11), 6),
+        Api(ApiKey.FIND_COORDINATOR, "FindCoordinator", range(7), 3),
+        Api(ApiKey.JOIN_GROUP, "JoinGroup", range(10), 6),
+        Api(ApiKey.HEARTBEAT, "Heartbeat", range(5), 4),
+        Api(ApiKey.LEAVE_GROUP, "LeaveGroup", range(6), 4),
+        Api(ApiKey.SYNC_GROUP, "SyncGroup", range(6), 4),
+        Api(ApiKey.DESCRIBE_GROUPS, "DescribeGroups", range(7), 5),
+        Api(ApiKey.LIST_GROUPS, "ListGroups", range(6), 3),
+        Api(ApiKey.SASL_HANDSHAKE, "SaslHandshake", range(2), NEVER),
+        Api(ApiKey.API_VERSIONS, "ApiVersions", range(5), 3),
+        Api(ApiKey.CREATE_TOPICS, "CreateTopics", range(2, 8), 5),
+        Api(ApiKey.DELETE_TOPICS, "DeleteTopics", range(1, 7), 4),
+        Api(ApiKey.DELETE_RECORDS, "DeleteRecords", range(3), 2),
+        Api(ApiKey.INIT_PRODUCER_ID, "InitProducerId", range(7), 2),
+        Api(ApiKey.OFFSET_FOR_LEADER_EPOCH, "OffsetForLeaderEpoch", range(2, 5), 4),
+        Api(ApiKey.ADD_PARTITIONS_TO_TXN, "AddPartitionsToTxn", range(6), 3),
+        Api(ApiKey.ADD_OFFSETS_TO_TXN, "AddOffsetsToTxn", range(5), 3),
+        Api(ApiKey.END_TXN, "EndTxn", range(6), 3),
+        Api(ApiKey.WRITE_TXN_MARKERS, "WriteTxnMarkers", range(1, 3), 1),
+        Api(ApiKey.TXN_OFFSET_COMMIT, "TxnOffsetCommit", range(6), 3),
+        Api(ApiKey.DESCRIBE_ACLS, "DescribeAcls", range(1, 4), 2),
+        Api(ApiKey.CREATE_ACLS, "CreateAcls", range(1, 4), 2),
+        Api(ApiKey.DELETE_ACLS, "DeleteAcls", range(1, 4), 2),
+        Api(ApiKey.DESCRIBE_CONFIGS, "DescribeConfigs", range(1, 5), 4),
+        Api(ApiKey.ALTER_CONFIGS, "AlterConfigs", range(3), 2),
+        Api(ApiKey.ALTER_REPLICA_LOG_DIRS, "AlterReplicaLogDirs", range(1, 3), 2),
+        Api(ApiKey.DESCRIBE_LOG_DIRS, "DescribeLogDirs", range(1, 6), 2),
+        Api(ApiKey.SASL_AUTHENTICATE, "SaslAuthenticate", range(3), 2),
+        Api(ApiKey.CREATE_PARTITIONS, "CreatePartitions", range(4), 2),
+        Api(ApiKey.CREATE_DELEGATION_TOKEN, "CreateDelegationToken", range(1, 4), 2),
+        Api(ApiKey.RENEW_DELEGATION_TOKEN, "RenewDelegationToken", range(1, 3), 2),
+        Api(ApiKey.EXPIRE_DELEGATION_TOKEN, "ExpireDelegationToken", range(1, 3), 2),
+        Api(ApiKey.DESCRIBE_DELEGATION_TOKEN, "DescribeDelegationToken", range(1, 4), 2),
+        Api(ApiKey.DELETE_GROUPS, "DeleteGroups", range(3), 2),
+        Api(ApiKey.ELECT_LEADERS, "ElectLeaders", range(3), 2),
+        Api(ApiKey.INCREMENTAL_ALTER_CONFIGS, "IncrementalAlterConfigs", range(2), 1),
+        Api(ApiKey.ALTER_PARTITION_REASSIGNMENTS, "AlterPartitionReassignments", range(2), 0),
+        Api(ApiKey.LIST_PARTITION_REASSIGNMENTS, "ListPartitionReassignments", range(1), 0),
+        Api(ApiKey.OFFSET_DELETE, "OffsetDelete", range(1), NEVER),
+        Api(ApiKey.DESCRIBE_CLIENT_QUOTAS, "DescribeClientQuotas", range(2), 1),
+        Api(ApiKey.ALTER_CLIENT_QUOTAS, "AlterClientQuotas", range(2), 1),
+        Api(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, "DescribeUserScramCredentials", range(1), 0),
+        Api(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, "AlterUserScramCredentials", range(1), 0),
+        Api(ApiKey.VOTE, "Vote", range(3), 0),
+        Api(ApiKey.BEGIN_QUORUM_EPOCH, "BeginQuorumEpoch", range(2), 1),
+        Api(ApiKey.END_QUORUM_EPOCH, "EndQuorumEpoch", range(2), 1),
+        Api(ApiKey.DESCRIBE_QUORUM, "DescribeQuorum", range(3), 0),
+        Api(ApiKey.ALTER_PARTITION, "AlterPartition", range(2, 4), 0),
+        Api(ApiKey.UPDATE_FEATURES, "UpdateFeatures", range(3), 0),
+        Api(ApiKey.ENVELOPE, "Envelope", range(1), 0),
+        Api(ApiKey.FETCH_SNAPSHOT, "FetchSnapshot", range(2), 0),
+        Api(ApiKey.DESCRIBE_CLUSTER, "DescribeCluster", range(3), 0),
+        Api(ApiKey.DESCRIBE_PRODUCERS, "DescribeProducers", range(1), 0),
+        Api(ApiKey.BROKER_REGISTRATION, "BrokerRegistration", range(5), 0),
+        Api(ApiKey.BROKER_HEARTBEAT, "BrokerHeartbeat", range(3), 0),
+        Api(ApiKey.UNREGISTER_BROKER, "UnregisterBroker", range(1), 0),
+        Api(ApiKey.DESCRIBE_TRANSACTIONS, "DescribeTransactions", range(1), 0),
+        Api(ApiKey.LIST_TRANSACTIONS, "ListTransactions", range(3), 0),
+        Api(ApiKey.ALLOCATE_PRODUCER_IDS, "AllocateProducerIds", range(1), 0),
+        Api(ApiKey.CONSUMER_GROUP_HEARTBEAT, "ConsumerGroupHeartbeat", range(2), 0),
+        Api(ApiKey.CONSUMER_GROUP_DESCRIBE, "ConsumerGroupDescribe", range(2), 0),
+        Api(ApiKey.CONTROLLER_REGISTRATION, "ControllerRegistration", range(1), 0),
+        Api(ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, "GetTelemetrySubscriptions", range(1), 0),
+        Api(ApiKey.PUSH_TELEMETRY, "PushTelemetry", range(1), 0),
+        Api(ApiKey.ASSIGN_REPLICAS_TO_DIRS, "AssignReplicasToDirs", range(1), 0),
+        Api(ApiKey.LIST_CONFIG_RESOURCES, "ListConfigResources", range(2), 0),
+        Api(ApiKey.DESCRIBE_TOPIC_PARTITIONS, "DescribeTopicPartitions", range(1), 0),
+        Api(ApiKey.SHARE_GROUP_HEARTBEAT, "ShareGroupHeartbeat", range(1, 2), 0),
+        Api(ApiKey.SHARE_GROUP_DESCRIBE, "ShareGroupDescribe", range(1, 2), 0),
+        Api(ApiKey.SHARE_FETCH, "ShareFetch", range(1, 3), 0),
+        Api(ApiKey.SHARE_ACKNOWLEDGE, "ShareAcknowledge", range(1, 3), 0),
+        Api(ApiKey.ADD_RAFT_VOTER, "AddRaftVoter", range(2), 0),
+        Api(ApiKey.REMOVE_RAFT_VOTER, "RemoveRaftVoter", range(1), 0),
+        Api(ApiKey.UPDATE_RAFT_VOTER, "UpdateRaftVoter", range(1), 0),
+        Api(ApiKey.INITIALIZE_SHARE_GROUP_STATE, "InitializeShareGroupState", range(1), 0),
+        Api(ApiKey.READ_SHARE_GROUP_STATE, "ReadShareGroupState", range(1), 0),
+        Api(ApiKey.WRITE_SHARE_GROUP_STATE, "WriteShareGroupState", range(2), 0),
+        Api(ApiKey.DELETE_SHARE_GROUP_STATE, "DeleteShareGroupState", range(1), 0),
+        Api(ApiKey.READ_SHARE_GROUP_STATE_SUMMARY, "ReadShareGroupStateSummary", range(2), 0),
+        Api(ApiKey.STREAMS_GROUP_HEARTBEAT, "StreamsGroupHeartbeat", range(1), 0),
+        Api(ApiKey.STREAMS_GROUP_DESCRIBE, "StreamsGroupDescribe", range(1), 0),
+        Api(ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, "DescribeShareGroupOffsets", range(2), 0),
+        Api(ApiKey.ALTER_SHARE_GROUP_OFFSETS, "AlterShareGroupOffsets", range(1), 0),
+        Api(ApiKey.DELETE_SHARE_GROUP_OFFSETS, "DeleteShareGroupOffsets", range(1), 0),
+    )
+}
+"""Every API by its key."""
+
+FLEXIBLE_FROM: dict[int, int] = {int(key): api.flexible_from for key, api in API_KEYS.items()}
+"""First flexible version by key: all that reading a header needs."""
+
+
+def is_flexible(api_key: int, version: int) -> bool:
+    """Whether a request of this version has compact lengths and tag sections; KeyError for an unknown key."""
+    return version >= FLEXIBLE_FROM[api_key]
+
+
+def message_classes(api_key: int) -> tuple[type[Any], type[Any]]:
+    """Import the declaration of an API and return its request and response; KeyError where there is none."""
+    name = API_KEYS[ApiKey(api_key)].name if api_key in FLEXIBLE_FROM else None
+    if name is None:
+        raise KeyError(api_key)
+    module_name = f"pipeline_broker.wire.messages.{ApiKey(api_key).name.lower()}"
+    try:
+        module = import_module(module_name)
+    except ModuleNotFoundError as error:
+        if error.name != module_name:
+            raise
+        raise KeyError(api_key) from None
+    return getattr(module, f"{name}Request"), getattr(module, f"{name}Response")
