@@ -1,0 +1,164 @@
+"""The names, types, defaults and ranges of Kafka's broker and topic properties, read from two tables on first use.
+
+Rules: a property is declared once, in the tables; a refusal is one line that names the property, the value and what
+would do; an unknown name is refused with the nearest valid one.
+"""
+
+import difflib
+import functools
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+
+import attrs
+
+TYPE_RANGES: Mapping[str, tuple[int, int]] = {
+    "short": (-(2**15), 2**15 - 1),
+    "int": (-(2**31), 2**31 - 1),
+    "long": (-(2**63), 2**63 - 1),
+}
+INTEGER = re.compile(r"[+-]?[0-9]{1,20}")
+FIELDS = 6
+"""Columns of a table line."""
+
+Value = bool | int | float | str | tuple[str, ...]
+
+
+class ConfigError(Exception):
+    """A setting that cannot be used; its text is one line for the person who wrote it."""
+
+
+class UnknownPropertyError(ConfigError):
+    """No property has this name."""
+
+
+@attrs.frozen(kw_only=True)
+class Property:
+    """One property: `default` and parsed values are Kafka's texts turned into Python's types, None where unset."""
+
+    name: str
+    type: str
+    default: str | None
+    values: str
+    update_mode: str | None = None
+    broker_property: str | None = None
+    documentation: str | None = None
+
+    @property
+    def sensitive(self) -> bool:
+        """Whether a value is a secret, never shown."""
+        return self.type == "password"
+
+    @property
+    def read_only(self) -> bool:
+        """Whether a running broker refuses to change it."""
+        return self.update_mode == "read-only"
+
+    def parse(self, text: str) -> Value:
+        """The value of a text; raises ConfigError where the type or the range forbids it."""
+        stripped = text.strip()
+        if self.type in TYPE_RANGES:
+            integer = self._integer(stripped)
+            self._check_range(integer, text)
+            return integer
+        if self.type == "double":
+            number = self._double(stripped)
+            self._check_range(number, text)
+            return number
+        if self.type == "boolean":
+            if stripped.lower() not in {"true", "false"}:
+                raise self._refusal(text, "expected true or false")
+            return stripped.lower() == "true"
+        if self.type == "list":
+            items = tuple(item.strip() for item in stripped.split(",") if item.strip())
+            for item in items:
+                self._check_choice(item, text)
+            return items
+        self._check_choice(stripped, text)
+        return stripped
+
+    def canonical(self, text: str) -> str:
+        """The text that Kafka shows for this text: trimmed, lower-case booleans, plain numbers."""
+        return format_value(self.parse(text))
+
+    def _integer(self, text: str) -> int:
+        low, high = TYPE_RANGES[self.type]
+        if not INTEGER.fullmatch(text) or not low <= int(text) <= high:
+            raise self._refusal(text, f"not a number of type {self.type}")
+        return int(text)
+
+    def _double(self, text: str) -> float:
+        try:
+            return float(text)
+        except ValueError:
+            raise self._refusal(text, "not a number of type double") from None
+
+    def _check_range(self, number: float, text: str) -> None:
+        if ".." not in self.values:
+            return
+        bounds, _, exception = self.values.partition("|")
+        low, _, high = bounds.partition("..")
+        if exception and number == int(exception):
+            return
+        if number < int(low):
+            raise self._refusal(text, f"must be at least {low}")
+        if high and not number <= int(high):
+            raise self._refusal(text, f"must be no more than {high}")
+
+    def _check_choice(self, item: str, text: str) -> None:
+        kind, _, listed = self.values.partition(" ")
+        choices = listed.split(",")
+        compared = item.upper() if kind == "anycase" else item
+        if kind in {"of", "anycase"} and compared not in choices:
+            raise self._refusal(text, f"must be one of {', '.join(choices)}")
+
+    def _refusal(self, text: str, reason: str) -> ConfigError:
+        shown = "the value" if self.sensitive else repr(text)
+        return ConfigError(f"{self.name}: {shown} is not allowed: {reason}")
+
+
+def format_value(value: Value) -> str:
+    """A value as Kafka writes it."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, tuple):
+        return ",".join(value)
+    return str(value)
+
+
+@functools.cache
+def broker_properties() -> Mapping[str, Property]:
+    """Every property of a broker by its name."""
+    return _read_table("broker_properties.txt", lambda column: {"update_mode": column})
+
+
+@functools.cache
+def topic_properties() -> Mapping[str, Property]:
+    """Every setting of a topic by its name."""
+    return _read_table("topic_properties.txt", lambda column: {"broker_property": None if column == "-" else column})
+
+
+def unknown_property(name: str, known: Iterable[str]) -> UnknownPropertyError:
+    """The refusal of a name, with the nearest valid one where there is any."""
+    near = difflib.get_close_matches(name.lower().replace("_", "."), list(known), n=1, cutoff=0.5)
+    hint = f"; did you mean {near[0]}?" if near else ""
+    return UnknownPropertyError(f"unknown property {name!r}{hint}")
+
+
+def _read_table(file_name: str, fifth: Callable[[str], dict[str, str | None]]) -> dict[str, Property]:
+    table = {}
+    for line in (Path(__file__).parent / file_name).read_text(encoding="utf-8").splitlines():
+        if line.startswith("#"):
+            continue
+        columns: Sequence[str] = line.split(" | ")
+        assert len(columns) == FIELDS, line
+        name, kind, default, values, column, documentation = columns
+        table[name] = Property(
+            name=name,
+            type=kind,
+            default={"null": None, '""': ""}.get(default, default),
+            values=values,
+            documentation=None if documentation == "-" else documentation,
+            **fifth(column),
+        )
+    return table

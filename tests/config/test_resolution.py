@@ -1,0 +1,157 @@
+"""What is expected here was asked of Apache Kafka 4.3.1."""
+
+import pytest
+
+from pipeline_broker.config.properties import ConfigError, UnknownPropertyError, broker_properties, topic_properties
+from pipeline_broker.config.resolution import (
+    BrokerSettings,
+    Operation,
+    ReadOnlyPropertyError,
+    Source,
+    Synonym,
+    alter_broker_settings,
+    alter_topic_settings,
+    broker_entries,
+    broker_entry,
+    check_topic_settings,
+    topic_entries,
+    topic_entry,
+    topic_value,
+)
+
+NOTHING = BrokerSettings()
+
+
+def test_every_property_has_an_entry():
+    assert [entry.definition.name for entry in broker_entries(NOTHING)] == list(broker_properties())
+    assert [entry.definition.name for entry in topic_entries({}, NOTHING)] == list(topic_properties())
+
+
+def test_a_topic_without_settings_shows_the_brokers_default_under_its_name():
+    entry = topic_entry("cleanup.policy", {}, NOTHING)
+    assert (entry.value, entry.source) == ("delete", Source.DEFAULT)
+    assert entry.synonyms == (Synonym("log.cleanup.policy", "delete", Source.DEFAULT),)
+
+
+def test_a_topics_own_setting_counts_first():
+    entry = topic_entry("cleanup.policy", {"cleanup.policy": ""}, NOTHING)
+    assert (entry.value, entry.source) == ("", Source.DYNAMIC_TOPIC)
+    assert entry.synonyms == (
+        Synonym("cleanup.policy", "", Source.DYNAMIC_TOPIC),
+        Synonym("log.cleanup.policy", "delete", Source.DEFAULT),
+    )
+
+
+@pytest.mark.parametrize("name", ["flush.ms", "segment.ms", "retention.ms", "remote.storage.enable"])
+def test_some_topic_settings_have_no_synonyms(name):
+    assert topic_entry(name, {}, NOTHING).synonyms == ()
+
+
+def test_layers_of_the_broker_count_in_kafkas_order():
+    settings = BrokerSettings(
+        static={"num.io.threads": "4"}, dynamic_default={"num.io.threads": "5"}, dynamic={"num.io.threads": "6"}
+    )
+    entry = broker_entry("num.io.threads", settings)
+    assert (entry.value, entry.source) == ("6", Source.DYNAMIC_BROKER)
+    assert [(synonym.value, synonym.source) for synonym in entry.synonyms] == [("6", 2), ("5", 3), ("4", 4), ("8", 5)]
+
+
+def test_a_coarser_unit_gives_a_topic_its_default():
+    settings = BrokerSettings(static={"log.retention.minutes": "1440", "log.roll.hours": "24"})
+    entry = topic_entry("retention.ms", {}, settings)
+    assert (entry.value, entry.source, entry.synonyms) == ("86400000", Source.DEFAULT, ())
+    assert topic_value("segment.ms", {}, settings) == 86400000
+    assert topic_value("retention.ms", {}, BrokerSettings(static={"log.retention.hours": "-1"})) == -1
+
+
+def test_a_finer_unit_wins_over_a_coarser_one():
+    settings = BrokerSettings(static={"log.retention.hours": "1"}, dynamic_default={"log.retention.ms": "777"})
+    entry = topic_entry("retention.ms", {}, settings)
+    assert (entry.value, entry.source) == ("777", Source.DYNAMIC_DEFAULT_BROKER)
+
+
+def test_an_unset_property_has_no_value_and_a_secret_shows_none():
+    assert broker_entry("log.retention.ms", NOTHING).value is None
+    assert broker_entry("log.retention.ms", NOTHING).synonyms == ()
+    entry = broker_entry("ssl.keystore.password", BrokerSettings(static={"ssl.keystore.password": "abc"}))
+    assert (entry.value, entry.source) == (None, Source.STATIC_BROKER)
+    assert entry.synonyms == (Synonym("ssl.keystore.password", None, Source.STATIC_BROKER),)
+
+
+def test_values_have_pythons_types():
+    own = {"max.message.bytes": "5", "preallocate": "true", "cleanup.policy": "compact,delete"}
+    assert topic_value("max.message.bytes", own, NOTHING) == 5
+    assert topic_value("preallocate", own, NOTHING) is True
+    assert topic_value("cleanup.policy", own, NOTHING) == ("compact", "delete")
+
+
+def test_settings_of_a_new_topic_are_checked_and_put_in_kafkas_form():
+    given = {"retention.ms": " +7000 ", "preallocate": "TRUE", "segment.ms": None}
+    assert check_topic_settings(given) == {"retention.ms": "7000", "preallocate": "true"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"no.such": "1"}, "unknown property"),
+        ({"retention.ms": "soon"}, "type long"),
+        ({"segment.bytes": "100"}, "at least 1048576"),
+        ({"cleanup.policy": "foo"}, "one of compact, delete"),
+        ({"min.compaction.lag.ms": "10", "max.compaction.lag.ms": "5"}, "must not be above"),
+    ],
+)
+def test_wrong_settings_of_a_new_topic_are_refused(settings, message):
+    with pytest.raises(ConfigError, match=message):
+        check_topic_settings(settings)
+
+
+@pytest.mark.parametrize(
+    ("own", "operation", "text", "expected"),
+    [
+        ({}, Operation.APPEND, "compact", "delete,compact"),
+        ({"cleanup.policy": "delete,compact"}, Operation.APPEND, "compact", "delete,compact"),
+        ({"cleanup.policy": "delete,compact"}, Operation.SUBTRACT, "compact", "delete"),
+        ({"cleanup.policy": "delete"}, Operation.SUBTRACT, "foo", "delete"),
+        ({"cleanup.policy": "delete"}, Operation.SUBTRACT, "delete", ""),
+        ({"cleanup.policy": "delete"}, Operation.SET, "compact", "compact"),
+    ],
+)
+def test_lists_are_set_appended_to_and_subtracted_from(own, operation, text, expected):
+    assert alter_topic_settings(own, [("cleanup.policy", operation, text)]) == {"cleanup.policy": expected}
+
+
+def test_deleting_is_always_allowed():
+    changes = [("no.such", Operation.DELETE, None), ("retention.ms", Operation.DELETE, None)]
+    assert alter_topic_settings({"retention.ms": "5", "preallocate": "true"}, changes) == {"preallocate": "true"}
+
+
+@pytest.mark.parametrize(
+    ("name", "operation", "text"),
+    [
+        ("no.such", Operation.SET, "1"),
+        ("retention.ms", Operation.APPEND, "1"),
+        ("retention.ms", Operation.SET, None),
+        ("retention.ms", Operation.SET, "-5"),
+        ("cleanup.policy", Operation.APPEND, "foo"),
+        ("min.compaction.lag.ms", Operation.SET, "9223372036854775807"),
+    ],
+)
+def test_a_refused_change_changes_nothing(name, operation, text):
+    own = {"retention.ms": "5", "max.compaction.lag.ms": "9"}
+    with pytest.raises(ConfigError):
+        alter_topic_settings(own, [("preallocate", Operation.SET, "true"), (name, operation, text)])
+    assert own == {"retention.ms": "5", "max.compaction.lag.ms": "9"}
+
+
+def test_a_running_broker_takes_what_may_change_and_unknown_names():
+    changes = [("log.retention.ms", Operation.SET, "777600000"), ("no.such", Operation.SET, "1")]
+    assert alter_broker_settings({}, changes) == {"log.retention.ms": "777600000", "no.such": "1"}
+
+
+def test_a_running_broker_refuses_read_only_properties_and_wrong_values():
+    with pytest.raises(ReadOnlyPropertyError):
+        alter_broker_settings({}, [("num.partitions", Operation.SET, "3")])
+    with pytest.raises(ConfigError, match="at least 1"):
+        alter_broker_settings({}, [("num.io.threads", Operation.SET, "0")])
+    with pytest.raises(UnknownPropertyError):
+        alter_broker_settings({}, [("no.such", Operation.APPEND, "3")])

@@ -1,0 +1,108 @@
+import attrs
+import pytest
+
+from pipeline_broker.config.properties import ConfigError, broker_properties
+from pipeline_broker.config.settings import ACTED_ON, BrokerConfig, load_settings, parse_settings
+
+
+def test_the_fields_are_the_properties_acted_on_with_their_defaults():
+    config = BrokerConfig()
+    for name in ACTED_ON:
+        definition = broker_properties()[name]
+        expected = None if definition.default is None else definition.parse(definition.default)
+        assert getattr(config, name.replace(".", "_")) == expected, name
+
+
+def test_every_property_acted_on_says_what_it_means_and_no_other_does():
+    documented = {name for name, definition in broker_properties().items() if definition.documentation}
+    assert documented == ACTED_ON | {"broker.id", "log.dir"}
+
+
+def test_nothing_set_gives_the_defaults_without_a_warning():
+    assert parse_settings([]) == (BrokerConfig(), [])
+
+
+def test_settings_are_typed_and_kept_in_kafkas_form():
+    config, warnings = parse_settings([("num.io.threads", " +4"), ("auto.create.topics.enable", "False")])
+    assert (config.num_io_threads, config.auto_create_topics_enable) == (4, False)
+    assert config.properties == {"num.io.threads": "4", "auto.create.topics.enable": "false"}
+    assert warnings == []
+
+
+def test_a_later_setting_wins_over_an_earlier_one_and_arguments_over_files(tmp_path):
+    first, second = tmp_path / "a.properties", tmp_path / "b.toml"
+    first.write_text("num.io.threads=1\nnum.partitions=2\nnum.network.threads=5")
+    second.write_text("num.io.threads = 3\nnum.partitions = 4")
+    config, _ = load_settings([first, second], ["num.partitions=6"])
+    assert (config.num_network_threads, config.num_io_threads, config.num_partitions) == (5, 3, 6)
+
+
+@pytest.mark.parametrize("name", ["ssl.keystore.location", "listener.name.external.ssl.client.auth", "rsm.config.x"])
+def test_a_property_not_acted_on_yet_gives_one_warning_line(name):
+    _, warnings = parse_settings([(name, "none"), (name, "none")])
+    assert warnings == [f"warning: {name} is accepted, but this broker does not act on it yet"]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("num.io.threds", "8", "did you mean num.io.threads?"),
+        ("listener.name.external.nonsense", "8", "unknown property"),
+        ("num.io.threads", "0", "at least 1"),
+        ("ssl.client.auth", "maybe", "one of required, requested, none"),
+        ("pipeline.commit", "later", "one of request, group"),
+        ("pipeline.in.flight", "0", "at least 1"),
+        ("queued.max.request.bytes", "5", "at least socket.request.max.bytes"),
+        ("max.connections.per.ip", "0", "only with max.connections.per.ip.overrides"),
+        ("max.connections.per.ip.overrides", "host", "host:limit"),
+        ("group.min.session.timeout.ms", "1900000", "must not be above"),
+        ("log.dirs", "/a,/b", "exactly one data directory"),
+        ("listeners", "PLAINTEXT://h:99999", "PLAINTEXT://host:port"),
+        ("listeners", "9092", "PLAINTEXT://host:port"),
+        ("listeners", "SSL://h:9093", "exactly one PLAINTEXT listener"),
+        ("listeners", "PLAINTEXT://h:1,PLAINTEXT://h:2", "exactly one PLAINTEXT listener"),
+        ("advertised.listeners", "PLAINTEXT://0.0.0.0:1", "a host that clients can connect to"),
+        ("broker.id", "-3", "at least 0"),
+    ],
+)
+def test_a_wrong_setting_is_refused_in_one_line(name, text, message):
+    with pytest.raises(ConfigError) as caught:
+        parse_settings([(name, text)])
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_kafkas_own_properties_for_one_node_are_accepted():
+    config, _ = parse_settings(
+        [
+            ("process.roles", "broker,controller"),
+            ("node.id", "7"),
+            ("listeners", "PLAINTEXT://:9092,CONTROLLER://:9093"),
+            ("advertised.listeners", "PLAINTEXT://[::1]:9092,CONTROLLER://localhost:9093"),
+            ("controller.listener.names", "CONTROLLER"),
+            ("log.dirs", "/tmp/kraft-combined-logs"),
+            ("offsets.topic.replication.factor", "1"),
+        ]
+    )
+    assert config.node_id == 7
+    assert config.listen_address == ("", 9092)
+    assert config.advertised_address == ("::1", 9092)
+    assert config.data_directory == "/tmp/kraft-combined-logs"
+
+
+def test_former_names_set_what_they_became():
+    config, warnings = parse_settings([("broker.id", "4"), ("log.dir", "/a")])
+    assert (config.node_id, config.data_directory, warnings) == (4, "/a", [])
+    with pytest.raises(ConfigError, match="must agree"):
+        parse_settings([("broker.id", "4"), ("node.id", "5")])
+    assert parse_settings([("log.dirs", "/b"), ("log.dir", "/a")])[0].data_directory == "/b"
+
+
+def test_limits_of_single_addresses_are_read():
+    config, _ = parse_settings([("max.connections.per.ip.overrides", "127.0.0.1:3, ::1:4")])
+    assert config.connection_limit_overrides() == {"127.0.0.1": 3, "::1": 4}
+
+
+def test_a_configuration_cannot_be_changed():
+    with pytest.raises(attrs.exceptions.FrozenInstanceError):
+        BrokerConfig().num_io_threads = 3
