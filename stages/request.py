@@ -35,11 +35,15 @@ class ConnectionHandle(Protocol):
     Attributes:
         id: unique among the connections of a server; decides the queue.
         index: number of the connection, from 0, for traces.
+        peer: the client's address.
+        listener: name of the listener it came by.
         session: the application's own state of this connection; None until it sets one.
     """
 
     id: str
     index: int
+    peer: str
+    listener: str
     session: Any
 
     def complete(self, request: Request, result: Result) -> None:
@@ -111,6 +115,9 @@ class Parked:
         self.work = work
 
 
+NOT_SET = -(2**15)
+"""The null of the small integers of a request: the lowest value of the 16 bits that they have in traces."""
+NO_STAMP = -(2**63)
 NO_OP = NoOp()
 PARKED = Parked()
 
@@ -127,9 +134,10 @@ class Request:
         frame: the bytes after the 4-byte length.
         depth: unanswered requests of the connection when it was received, itself included.
         result: what ended the slot; None while it is open.
-        api, version, correlation_id, acks: set by the application, for traces only.
-        queue, commit: where it waited and which commit made it durable; -1 for none.
-        *_ns: stamps of a monotonic clock, 0 where the request did not pass; see `stages.timeline`.
+        api, version, correlation_id, acks: set by the application, for traces only; NOT_SET where it did not.
+        queue, commit: where it waited and which commit made it durable; NOT_SET for none.
+        *_ns: stamps of a monotonic clock, see `stages.timeline`; `submitted_ns` and `durable_ns` are NO_STAMP where
+            nothing was committed.
     """
 
     __slots__ = (
@@ -166,9 +174,10 @@ class Request:
         self.received_ns = received_ns
         self.result: Final | None = None
         self.depth = 0
-        self.api = self.version = self.acks = self.queue = self.commit = -1
+        self.api = self.version = self.acks = self.queue = self.commit = NOT_SET
         self.correlation_id = self.response_bytes = 0
-        self.enqueued_ns = self.dequeued_ns = self.handled_ns = self.submitted_ns = self.durable_ns = 0
+        self.submitted_ns = self.durable_ns = NO_STAMP
+        self.enqueued_ns = self.dequeued_ns = self.handled_ns = 0
         self.completed_ns = self.released_ns = self.send_started_ns = self.sent_ns = 0
 
     def complete(self, result: Result) -> None:

@@ -1,0 +1,85 @@
+"""One request with what its handler needs to answer it.
+
+Rules of this room: a call lives for one request; handlers read it and build results from it, they submit nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from pipeline_broker.wire.codec import encoder
+from pipeline_broker.wire.header import response_header
+from stages.request import Send
+
+if TYPE_CHECKING:
+    from pipeline_broker.broker import Broker
+    from stages.request import Request
+
+__all__ = ["Call", "Session"]
+
+UNKNOWN_SOFTWARE = "unknown"
+
+
+@attrs.define(eq=False)
+class Session:
+    """What is known of the client on one connection.
+
+    Attributes:
+        host: its address, as Kafka shows it in group descriptions.
+        software_name, software_version: from a valid ApiVersions request; seen from the next request on.
+        listener: name of the listener it came by.
+    """
+
+    host: str
+    listener: str
+    software_name: str = UNKNOWN_SOFTWARE
+    software_version: str = UNKNOWN_SOFTWARE
+
+
+class Call:
+    """One request.
+
+    Attributes:
+        broker: owns all state.
+        request: the slot; also the token under which state machines park it.
+        version: API version.
+        client_id: from the header; None when null.
+        session: the connection's.
+        now_ms: wall clock, milliseconds since the epoch.
+    """
+
+    __slots__ = ("_api_key", "_correlation_id", "broker", "client_id", "now_ms", "request", "session", "version")
+
+    def __init__(
+        self,
+        broker: Broker,
+        request: Request,
+        session: Session,
+        api_key: int,
+        version: int,
+        correlation_id: int,
+        client_id: str | None,
+        now_ms: int,
+    ) -> None:
+        self.broker = broker
+        self.request = request
+        self.session = session
+        self._api_key = api_key
+        self.version = version
+        self._correlation_id = correlation_id
+        self.client_id = client_id
+        self.now_ms = now_ms
+
+    def send(self, response: Any) -> Send:
+        """The response, encoded in the version of the request."""
+        return self.send_encoded(encoder(type(response), self.version)(response))
+
+    def send_encoded(self, parts: list[Any]) -> Send:
+        """A response body that is encoded already, behind its header."""
+        header = response_header(self._api_key, self.version, self._correlation_id)
+        first = parts[0]
+        if type(first) is bytes:
+            return Send(header + first, *parts[1:])
+        return Send(header, *parts)

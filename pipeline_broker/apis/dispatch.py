@@ -1,0 +1,123 @@
+"""From a frame to its handler, and from whatever goes wrong to an answer.
+
+Rules of this room: input that cannot be understood closes the connection, as in Apache Kafka (`facts`: malformed header,
+unknown or unserved API, unsupported version, body that does not decode); a handler that raises is answered with the
+error in its API's own response. Nothing here waits.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any, NamedTuple
+
+from pipeline_broker.apis.call import Call, Session
+from pipeline_broker.apis.registry import SERVED
+from pipeline_broker.broker import Broker
+from pipeline_broker.wire.codec import DecodeError, decoder
+from pipeline_broker.wire.error import ErrorCode
+from pipeline_broker.wire.header import read_request_header
+from pipeline_broker.wire.registry import ApiKey
+from stages.request import Close, NoOp, Request, Result, Send
+
+__all__ = ["Dispatcher"]
+
+logger = logging.getLogger(__name__)
+
+
+class Handler(NamedTuple):
+    """One API in one version, ready to be called."""
+
+    decode: Callable[[Any, int], tuple[Any, int]]
+    handle: Callable[[Call, Any], Result]
+
+
+def wall_clock_ms() -> int:
+    """Milliseconds since the epoch."""
+    return time.time_ns() // 1_000_000
+
+
+class Dispatcher:
+    """The application of a broker's socket server; see `stages.request_handler.Application`.
+
+    Args:
+        broker: owns all state.
+        clock_ms: wall clock; a test passes its own.
+    """
+
+    def __init__(self, broker: Broker, clock_ms: Callable[[], int] = wall_clock_ms) -> None:
+        self._broker = broker
+        self._clock_ms = clock_ms
+        self._handlers: dict[tuple[int, int], Handler] = {}
+
+    def handle(self, request: Request) -> Result:
+        """See Application."""
+        frame = request.frame
+        try:
+            header, position = read_request_header(frame)
+        except DecodeError as error:
+            return Close(f"malformed header: {error}")
+        key, version, correlation_id = header.api_key, header.api_version, header.correlation_id
+        request.api, request.version, request.correlation_id = key, version, correlation_id
+        connection = request.connection
+        session = connection.session
+        if session is None:
+            session = connection.session = Session(host=connection.peer, listener=connection.listener)
+        handler = self._handlers.get((key, version)) or self._load(key, version)
+        call = Call(
+            self._broker, request, session, key, version, correlation_id, header.client_id, self._clock_ms()
+        )
+        if handler is None:
+            return self._refuse(call, key, version)
+        try:
+            message, _ = handler.decode(frame, position)
+        except DecodeError as error:
+            return Close(f"malformed request: {error}")
+        return handler.handle(call, message)
+
+    def _load(self, key: int, version: int) -> Handler | None:
+        """Import the file of an API; None when it is not served in this version."""
+        served = SERVED.get(key)
+        if served is None or version not in served.versions:
+            return None
+        module = import_module(f"pipeline_broker.apis.{served.module}")
+        handler = Handler(decoder(module.REQUEST, version), module.handle)
+        self._handlers[key, version] = handler
+        return handler
+
+    @staticmethod
+    def _refuse(call: Call, key: int, version: int) -> Result:
+        if key != ApiKey.API_VERSIONS:
+            return Close(f"API {key} version {version} is not served")
+        from pipeline_broker.apis import api_versions  # noqa: PLC0415 - as every handler, on first use
+
+        return api_versions.unsupported_version(call)
+
+    def failed(self, request: Request, error: Exception) -> Send | NoOp | Close:
+        """Answer with the error in the API's own response, or close where no response is possible."""
+        logger.error("request of API %d version %d failed", request.api, request.version, exc_info=error)
+        served = SERVED.get(request.api)
+        if served is None:
+            return Close(f"handler failed: {error!r}")
+        module = import_module(f"pipeline_broker.apis.{served.module}")
+        header, position = read_request_header(request.frame)
+        message, _ = decoder(module.REQUEST, request.version)(request.frame, position)
+        call = Call(
+            self._broker,
+            request,
+            request.connection.session,
+            request.api,
+            request.version,
+            header.correlation_id,
+            header.client_id,
+            self._clock_ms(),
+        )
+        response = module.error_response(message, call, ErrorCode.UNKNOWN_SERVER_ERROR)
+        return Close(f"handler failed: {error!r}") if response is None else call.send(response)
+
+    def connection_closed(self, session: object) -> None:
+        """See Application."""
+        assert isinstance(session, Session)
+        self._broker.connection_closed(session)

@@ -1,0 +1,63 @@
+"""Which APIs are served, in which versions, and which file handles them.
+
+Rules of this room: it is data. ApiVersions is answered from it and a handler's file is imported on the first request
+for it, so that a broker starts without loading what nobody asks for. The versions themselves are the protocol's
+(`wire.registry`); a row says only where this broker differs from serving and advertising all of them.
+"""
+
+from __future__ import annotations
+
+import attrs
+
+from pipeline_broker.wire.registry import API_KEYS, ApiKey
+
+__all__ = ["SERVED", "Served"]
+
+
+@attrs.frozen
+class Served:
+    """One API that is served.
+
+    Attributes:
+        key: its number.
+        module: name of its file in this package.
+        advertised_min: lowest version in ApiVersions, where it is not the lowest that is served.
+        unstable_max: the highest version is a draft that is neither advertised nor served.
+    """
+
+    key: ApiKey
+    module: str
+    advertised_min: int | None = None
+    unstable_max: bool = False
+
+    @property
+    def name(self) -> str:
+        """Kafka's name of the API."""
+        return API_KEYS[self.key].name
+
+    @property
+    def versions(self) -> range:
+        """The versions that are served."""
+        declared = API_KEYS[self.key].versions
+        return declared[:-1] if self.unstable_max else declared
+
+    @property
+    def advertised(self) -> tuple[int, int]:
+        """Lowest and highest version in ApiVersions."""
+        lowest = self.versions[0] if self.advertised_min is None else self.advertised_min
+        return lowest, self.versions[-1]
+
+
+SERVED: dict[int, Served] = {
+    served.key: served
+    for served in (
+        # librdkafka before 2.0 takes a missing version 0 for a broker without Produce (KAFKA-18659), so Kafka
+        # advertises versions that it rejects.
+        Served(ApiKey.PRODUCE, "produce", advertised_min=0),
+        Served(ApiKey.FETCH, "fetch"),
+        Served(ApiKey.LIST_OFFSETS, "list_offsets"),
+        Served(ApiKey.METADATA, "metadata"),
+        Served(ApiKey.API_VERSIONS, "api_versions"),
+        Served(ApiKey.INIT_PRODUCER_ID, "init_producer_id", unstable_max=True),
+    )
+}
