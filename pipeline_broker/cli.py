@@ -1,0 +1,63 @@
+"""The command line: `pipeline-broker COMMAND`.
+
+Rules of this room: a command's module is imported when the command is used, so that `--help` and the start of a broker
+pay for nothing else; a mistake of the user is one line that says what to do, exit code 2; options of a broker are
+Kafka's property names where Kafka has one.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+import click
+
+from pipeline_broker.config.properties import ConfigError
+
+__all__ = ["main"]
+
+COMMANDS = {
+    "serve": ("pipeline_broker.serve_command", "Run a broker until SIGTERM."),
+    "compare": ("pipeline_broker.experiment.command", "Compare the modes and write the report."),
+    "load": ("pipeline_broker.load.command", "Drive any Kafka broker and print what it reached."),
+    "report": ("pipeline_broker.experiment.command", "Make the report again from traces."),
+    "inspect": ("pipeline_broker.inspect.command", "Show and verify the journal of a data directory."),
+    "apis": ("pipeline_broker.apis.command", "List the APIs and versions that are served."),
+}
+"""Command name: the module that defines it under that name, and its line in the help."""
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are imported on use."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        """The names, in the order of a newcomer's walk."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's signature
+        """Import the command."""
+        if cmd_name not in COMMANDS:
+            return None
+        module, _ = COMMANDS[cmd_name]
+        command = getattr(importlib.import_module(module), cmd_name)
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """List the commands without importing them."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; a configuration mistake is a usage error."""
+        try:
+            return super().invoke(ctx)
+        except ConfigError as error:
+            raise click.UsageError(str(error)) from None
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(package_name="pipeline-broker")
+def main() -> None:
+    """A Kafka-compatible broker with a classic and a pipelined request path."""
+

@@ -1,0 +1,80 @@
+"""`pipeline-broker serve`: options, and what a failed start says."""
+
+from __future__ import annotations
+
+import logging
+import re
+import sys
+from pathlib import Path
+
+import click
+
+__all__ = ["serve"]
+
+EXIT_USAGE = 2
+EXIT_FAILED = 1
+
+
+class Duration(click.ParamType):
+    """A time such as 10ms, 0.3ms or 1s; a bare number counts milliseconds. Seconds in Python."""
+
+    name = "duration"
+    _form = re.compile(r"(\d+(?:\.\d+)?)\s*(us|ms|s)?")
+    _seconds = {"us": 1e-6, "ms": 1e-3, "s": 1.0}  # noqa: RUF012 - never changed
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Seconds."""
+        if isinstance(value, float):
+            return value
+        match = self._form.fullmatch(str(value).strip())
+        if match is None:
+            self.fail(f"{value!r} is not a time such as 10ms, 300us or 1s", param, ctx)
+        return float(match[1]) * self._seconds[match[2] or "ms"]
+
+
+@click.command()
+@click.option("--mode", type=click.Choice(["classic", "pipelined"]), default="pipelined", show_default=True,
+              help="The request path: Apache Kafka's or the pipelined one.")
+@click.option("--flush", type=click.Choice(["always", "os"]), default="always", show_default=True,
+              help="Acknowledge after a sync, or after the write.")
+@click.option("--host", default=None, help="Address to listen on.  [default: 127.0.0.1]")
+@click.option("--port", type=click.IntRange(0, 65535), default=None, help="Port; 0 takes a free one.  [default: 9092]")
+@click.option("--data", type=click.Path(path_type=Path, file_okay=False), default=None,
+              help="Data directory; made when missing.  [default: ./data]")
+@click.option("--trace", type=click.Path(path_type=Path, file_okay=False), default=None,
+              help="Write trace files of every request into this directory.")
+@click.option("--commit-delay", "commit_delay_seconds", type=Duration(), default=0.0,
+              help="Delay every commit by this much, such as 10ms; for experiments.")
+@click.option("--commits-in-flight", type=click.IntRange(1, 64), default=1, show_default=True,
+              help="Group commits that may run at once; 1 suits a disk.")
+@click.option("--metrics", type=click.IntRange(0, 65535), default=None,
+              help="Serve Prometheus metrics on this port of the same host.")
+@click.option("--config", "config_files", type=click.Path(path_type=Path, dir_okay=False, exists=True), multiple=True,
+              help="A server.properties or TOML file of Kafka's properties; --set goes over it.")
+@click.option("--set", "settings", multiple=True, metavar="NAME=VALUE",
+              help="A property by Kafka's name, such as num.io.threads=8; repeatable.")
+def serve(**options: object) -> None:
+    """Run a broker until SIGTERM, which drains and exits 0.
+
+    \b
+    Examples:
+      pipeline-broker serve --port 9092 --data ./data
+      pipeline-broker serve --mode classic --flush os --set num.partitions=4
+    """  # noqa: D301 - click's mark for "do not rewrap"
+    from pipeline_broker.config.settings import load_settings  # noqa: PLC0415 - paid for when used
+    from pipeline_broker.server import ServeOptions, StartError, run  # noqa: PLC0415 - it imports Trio
+
+    logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="%(levelname)s %(name)s: %(message)s")
+    files, settings = options.pop("config_files"), options.pop("settings")
+    assert isinstance(files, tuple)
+    assert isinstance(settings, tuple)
+    config, warnings = load_settings(files, settings)
+    for warning in warnings:
+        click.echo(warning, err=True)
+    try:
+        run(ServeOptions.from_command_line(config, options))
+    except StartError as error:
+        click.echo(f"Error: {error}", err=True)
+        sys.exit(EXIT_USAGE)
+    except KeyboardInterrupt:
+        sys.exit(EXIT_FAILED)
