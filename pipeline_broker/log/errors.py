@@ -1,0 +1,41 @@
+"""What can go wrong in the log.
+
+Rules of this file: it imports nothing; errors that a client is answered with carry the *name* of their Kafka error
+code, as those of records do; the others end the broker's start or its service and never reach a client.
+"""
+
+
+class LogError(Exception):
+    """A request to a partition log that cannot be granted."""
+
+    error_name = "UNKNOWN_SERVER_ERROR"
+
+
+class OffsetOutOfRange(LogError):
+    """Below the start or above the end of the log."""
+
+    error_name = "OFFSET_OUT_OF_RANGE"
+
+
+class InvalidProducerEpoch(LogError):
+    """A newer instance of this producer has written: this one is fenced."""
+
+    error_name = "INVALID_PRODUCER_EPOCH"
+
+
+class OutOfOrderSequence(LogError):
+    """Not the batch that follows the producer's last one: an earlier batch must come (again) first."""
+
+    error_name = "OUT_OF_ORDER_SEQUENCE_NUMBER"
+
+
+class JournalFailed(Exception):
+    """A write or sync failed: nothing after it may be acknowledged, in this life of the broker."""
+
+
+class JournalCorrupt(Exception):
+    """The journal is damaged where it was durable: starting would lose acknowledged records."""
+
+
+class DirectoryLocked(Exception):
+    """Another process uses the data directory."""

@@ -1,0 +1,173 @@
+"""The operating system calls that the journal needs, behind a small interface.
+
+Rules of this file: one call of the system per method, nothing retried and nothing hidden; a write may be short, a
+read may be short at the end of the file; errors are OSError. `testing.MemoryFileSystem` is the other implementation:
+the same contract test runs on both.
+"""
+
+import contextlib
+import errno
+import fcntl
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+from pipeline_broker.log.entry import Buffer
+from pipeline_broker.log.errors import DirectoryLocked
+
+PARTS_MAX = 1024  # IOV_MAX of Linux: more parts in one call are refused
+
+_NOT_IN_PAGE_CACHE = frozenset({errno.EAGAIN, errno.EOPNOTSUPP, errno.EINVAL})  # or a file system that cannot tell
+
+
+class File(Protocol):
+    """An open file; closed when nobody refers to it any more, so that no reader reads from a reused descriptor."""
+
+    def write(self, parts: Sequence[Buffer], position: int) -> int:
+        """Write at most `PARTS_MAX` parts one behind the other; returns how many bytes were written."""
+
+    def read(self, size_bytes: int, position: int) -> Buffer:
+        """Up to so many bytes; fewer only at the end of the file."""
+
+    def read_cached(self, size_bytes: int, position: int) -> Buffer | None:
+        """The same without waiting for the disk; None when that is not possible."""
+
+    def sync_data(self) -> None:
+        """Return when everything written to the file so far survives a power cut, its length included."""
+
+    def truncate(self, size_bytes: int) -> None:
+        """Cut the file."""
+
+    def size_bytes(self) -> int:
+        """The length of the file."""
+
+
+class Lock(Protocol):
+    """An exclusive lock that ends with the process or with `release`."""
+
+    def release(self) -> None:
+        """Give the lock up."""
+
+
+class FileSystem(Protocol):
+    """Names and files."""
+
+    def make_directory(self, path: Path) -> None:
+        """Create the directory and its parents unless they exist."""
+
+    def list_directory(self, path: Path) -> list[str]:
+        """The names in it, in no order."""
+
+    def open(self, path: Path, *, create: bool = False) -> File:
+        """Open for reading and writing; `create` makes a new, empty file and fails when there is one."""
+
+    def rename(self, source: Path, target: Path) -> None:
+        """Give a file another name, which must be free."""
+
+    def unlink(self, path: Path) -> None:
+        """Remove a name."""
+
+    def sync_directory(self, path: Path) -> None:
+        """Return when the names in the directory survive a power cut."""
+
+    def lock(self, path: Path) -> Lock:
+        """Take the lock file at `path`; raises DirectoryLocked when another process holds it."""
+
+
+class _SystemFile:
+    __slots__ = ("_descriptor",)
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    def __del__(self) -> None:
+        os.close(self._descriptor)
+
+    def write(self, parts: Sequence[Buffer], position: int) -> int:
+        return os.pwritev(self._descriptor, parts, position)
+
+    def read(self, size_bytes: int, position: int) -> Buffer:
+        return os.pread(self._descriptor, size_bytes, position)
+
+    def read_cached(self, size_bytes: int, position: int) -> Buffer | None:
+        target = bytearray(size_bytes)
+        try:
+            count = os.preadv(self._descriptor, [target], position, os.RWF_NOWAIT)
+        except OSError as error:
+            if error.errno in _NOT_IN_PAGE_CACHE:
+                return None
+            raise
+        return target if count == size_bytes else None
+
+    def sync_data(self) -> None:
+        os.fdatasync(self._descriptor)
+
+    def truncate(self, size_bytes: int) -> None:
+        os.ftruncate(self._descriptor, size_bytes)
+
+    def size_bytes(self) -> int:
+        return os.fstat(self._descriptor).st_size
+
+
+class _SystemLock:
+    __slots__ = ("_descriptor",)
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor: int | None = descriptor
+
+    def release(self) -> None:
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+
+class SystemFileSystem:
+    """The real one."""
+
+    def make_directory(self, path: Path) -> None:
+        """See FileSystem."""
+        path.mkdir(parents=True, exist_ok=True)
+
+    def list_directory(self, path: Path) -> list[str]:
+        """See FileSystem."""
+        return [entry.name for entry in path.iterdir()]
+
+    def open(self, path: Path, *, create: bool = False) -> File:
+        """See FileSystem."""
+        return _SystemFile(os.open(path, os.O_RDWR | (os.O_CREAT | os.O_EXCL if create else 0), 0o644))
+
+    def rename(self, source: Path, target: Path) -> None:
+        """See FileSystem."""
+        source.rename(target)
+
+    def unlink(self, path: Path) -> None:
+        """See FileSystem."""
+        path.unlink()
+
+    def sync_directory(self, path: Path) -> None:
+        """See FileSystem."""
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def lock(self, path: Path) -> Lock:
+        """See FileSystem. The kernel drops the lock of a killed process; the number in the file is for people."""
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = ""
+            with contextlib.suppress(OSError):
+                holder = os.pread(descriptor, 32, 0).decode(errors="replace").strip()
+            os.close(descriptor)
+            by_whom = f" by process {holder}" if holder else ""
+            raise DirectoryLocked(f"the data directory {path.parent} is in use{by_whom}") from None
+        except OSError:
+            os.close(descriptor)
+            raise
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+        return _SystemLock(descriptor)

@@ -1,0 +1,139 @@
+"""Journal frames: bytes <-> commits.
+
+Rules of this file: no I/O. One frame is one commit: it is valid as a whole or not there. Every length is held against
+what is left before it is used. A frame names the segment it was written for, so what an earlier life of the same disk
+space left behind is foreign, however intact.
+
+Layout (little-endian): magic 4, CRC-32C 4 (of all that follows it), body length 4, entry count 4, segment identity 8,
+first LSN 8, durable LSN 8, then the body: per entry topic id 16, partition 4, batch length 4, batch.
+An entry's LSN is the frame's first plus its place in it. All entries below the durable LSN were synced before this
+frame was written: a damaged frame that a later one declares durable is no torn tail but damage.
+"""
+
+import struct
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from pipeline_broker.log.entry import Buffer, JournalEntry
+from pipeline_broker.records.checksum import crc32c
+
+MAGIC = 0x4A504250  # "PBPJ"
+MAGIC_BYTES = MAGIC.to_bytes(4, "little")
+
+_SUM = struct.Struct("<II")
+_CHECKED_HEADER = struct.Struct("<IIQQQ")
+_ENTRY = struct.Struct("<16sii")
+_LENGTH = struct.Struct("<i")
+
+_ENTRY_KEY_SIZE = 20
+ENTRY_OVERHEAD = _ENTRY.size
+FRAME_HEADER_SIZE = _SUM.size + _CHECKED_HEADER.size
+BODY_SIZE_MAX = (1 << 31) - 1
+JOIN_BELOW_BYTES = 64 << 10  # smaller parts are copied into one buffer, larger ones are written from where they are
+
+assert _ENTRY_KEY_SIZE + _LENGTH.size == ENTRY_OVERHEAD
+
+
+class FrameHeader(NamedTuple):
+    """The fields before the body."""
+
+    magic: int
+    crc: int
+    body_size: int
+    entry_count: int
+    identity: int
+    first_lsn: int
+    durable_lsn: int
+
+
+class StoredEntry(NamedTuple):
+    """An entry as a frame holds it."""
+
+    key: bytes  # topic id and partition, see `entry_key`
+    position: int  # of the batch, from the start of the buffer that was read
+    size_bytes: int
+
+
+_HEADER = struct.Struct("<IIIIQQQ")
+assert _HEADER.size == FRAME_HEADER_SIZE
+
+
+def entry_key(topic_id: bytes, partition: int) -> bytes:
+    """What an entry begins with: who the batch belongs to."""
+    return _ENTRY.pack(topic_id, partition, 0)[:_ENTRY_KEY_SIZE]
+
+
+def split_key(key: bytes) -> tuple[bytes, int]:
+    """The topic id and the partition."""
+    return key[:16], int.from_bytes(key[16:20], "little", signed=True)
+
+
+def encode_frame(
+    entries: Sequence[JournalEntry], identity: int, first_lsn: int, durable_lsn: int, position: int
+) -> list[Buffer]:
+    """The frame in as few parts as copying only small batches allows; gives each entry its position.
+
+    `position` is that of the frame.
+    """
+    chunks: list[Buffer] = []
+    small: list[Buffer] = []
+    pack_length = _LENGTH.pack
+    start = position = position + FRAME_HEADER_SIZE
+    for entry in entries:
+        size = entry.size_bytes
+        small += (entry.log.entry_key, pack_length(size))
+        if size < JOIN_BELOW_BYTES:
+            small += entry.parts
+        else:
+            chunks.append(b"".join(small))
+            chunks += entry.parts
+            small = []
+        entry.position = position = position + ENTRY_OVERHEAD
+        position += size
+    if small:
+        chunks.append(b"".join(small))
+    body_size = position - start
+    assert body_size <= BODY_SIZE_MAX, "a commit must stay below 2 GiB"
+    checked = _CHECKED_HEADER.pack(body_size, len(entries), identity, first_lsn, durable_lsn)
+    crc = crc32c(checked)
+    for chunk in chunks:
+        crc = crc32c(chunk, crc)
+    return [_SUM.pack(MAGIC, crc) + checked, *chunks]
+
+
+def read_frame_header(buffer: Buffer, position: int, available: int) -> FrameHeader | None:
+    """The header at `position`, None when no frame of at most `available` bytes can start there.
+
+    `available` counts from `position` and may reach beyond the buffer.
+    """
+    if available < FRAME_HEADER_SIZE or len(buffer) - position < FRAME_HEADER_SIZE:
+        return None
+    header = tuple.__new__(FrameHeader, _HEADER.unpack_from(buffer, position))
+    if header.magic != MAGIC or header.body_size > min(available - FRAME_HEADER_SIZE, BODY_SIZE_MAX):
+        return None
+    return header
+
+
+def is_intact(header: FrameHeader, buffer: Buffer, position: int) -> bool:
+    """Whether the whole frame, which must lie within the buffer, matches its checksum."""
+    end = position + FRAME_HEADER_SIZE + header.body_size
+    return crc32c(memoryview(buffer)[position + _SUM.size : end]) == header.crc
+
+
+def iterate_entries(header: FrameHeader, buffer: Buffer, position: int) -> Iterator[StoredEntry]:
+    """The entries of an intact frame; raises ValueError when they do not fill it (a writer's mistake)."""
+    place = position + FRAME_HEADER_SIZE
+    end = place + header.body_size
+    unpack_length = _LENGTH.unpack_from
+    new = tuple.__new__
+    for _ in range(header.entry_count):
+        batch = place + ENTRY_OVERHEAD
+        if batch > end:
+            raise ValueError("a frame has fewer bytes than its entries need")
+        (size,) = unpack_length(buffer, place + _ENTRY_KEY_SIZE)
+        if not 0 <= size <= end - batch:
+            raise ValueError("an entry is longer than its frame")
+        yield new(StoredEntry, (bytes(buffer[place : place + _ENTRY_KEY_SIZE]), batch, size))
+        place = batch + size
+    if place != end:
+        raise ValueError("bytes are left behind a frame's entries")

@@ -1,0 +1,268 @@
+"""The journal: the only thing that is synced before an acknowledgement, shared by all partitions.
+
+Rules of this file: `write` and `sync` may be called by several threads at once; writes happen one at a time, in the
+order of the LSNs they give out, while each caller waits for its own sync. The journal fails as a whole and for good:
+after the first error of a write or a sync every further one raises JournalFailed, because the kernel forgets a failed
+write-back once it has told of it, and a second sync that succeeds proves nothing. Acknowledging commits in their order
+is the caller's part.
+"""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Literal, NoReturn
+
+from pipeline_broker.log.entry import Buffer, JournalEntry
+from pipeline_broker.log.errors import JournalFailed
+from pipeline_broker.log.file_system import File, FileSystem, Lock, SystemFileSystem
+from pipeline_broker.log.frame import FRAME_HEADER_SIZE, encode_frame
+from pipeline_broker.log.recovery import JournalEnd, RecoveredBatch, Recovery
+from pipeline_broker.log.segment import (
+    HEADER_SPACE,
+    Segment,
+    activate_spare,
+    create_segment,
+    global_position,
+    prepare_spare,
+    segment_path,
+    split_position,
+    write_all,
+)
+
+LOCK_NAME = ".lock"
+JOURNAL_NAME = "journal"
+SEGMENT_BYTES = 64 << 20
+SEGMENT_BYTES_MIN = 2 * HEADER_SPACE
+OPEN_FILES_MAX = 64  # segments kept open for reading
+
+Flush = Literal["always", "os"]
+
+
+class Ticket:
+    """A commit that was written and waits for its sync."""
+
+    __slots__ = ("entry_count", "file", "first_lsn", "segment", "size_bytes")
+
+    def __init__(
+        self, first_lsn: int, entry_count: int, size_bytes: int, segment: Segment | None, file: File | None
+    ) -> None:
+        self.first_lsn = first_lsn
+        self.entry_count = entry_count
+        self.size_bytes = size_bytes
+        self.segment = segment
+        self.file = file  # None when there is nothing to sync
+
+
+class Journal:
+    """The journal of one data directory; `open` it, exhaust `recover`, then write."""
+
+    def __init__(self, directory: Path, flush: Flush, segment_bytes: int, files: FileSystem, lock: Lock) -> None:
+        assert segment_bytes >= SEGMENT_BYTES_MIN
+        self.directory = directory
+        self.flush = flush
+        self.segment_bytes = segment_bytes
+        #: Called in a writing thread when half of the last segment is used and no spare is ready.
+        self.on_prepare_wanted: Callable[[], None] | None = None
+        self._files = files
+        self._directory_lock = lock
+        self._write_lock = threading.Lock()
+        self._prepare_lock = threading.Lock()
+        self._read_lock = threading.Lock()
+        self._readable: OrderedDict[int, File] = OrderedDict()
+        self._failure: OSError | None = None
+        self._closed = False
+        self._active: Segment | None = None
+        self._position = 0
+        self._next_lsn = 0
+        self._durable_lsn = 0
+        self._unsynced: dict[int, None] = {}  # first LSNs of the commits between write and sync, oldest first
+        self._spare_identity: int | None = None
+        self._prepare_asked = False
+
+    @classmethod
+    def open(
+        cls,
+        data_directory: Path,
+        *,
+        flush: Flush = "always",
+        segment_bytes: int = SEGMENT_BYTES,
+        files: FileSystem | None = None,
+    ) -> "Journal":
+        """Take the data directory; raises DirectoryLocked when another process has it, OSError when it is unusable."""
+        files = SystemFileSystem() if files is None else files
+        directory = data_directory / JOURNAL_NAME
+        files.make_directory(directory)
+        return cls(directory, flush, segment_bytes, files, files.lock(data_directory / LOCK_NAME))
+
+    def recover(self) -> Iterator[RecoveredBatch]:
+        """What the journal holds, in LSN order; writing is possible when this is exhausted.
+
+        Raises JournalCorrupt, with nothing changed, when records that were durable cannot be read.
+        """
+        assert self._active is None, "a journal is recovered once"
+        recovery = Recovery(self._files, self.directory, sync=self.flush == "always")
+        yield from recovery.batches()
+        assert recovery.end is not None
+        self._start(recovery.end)
+
+    def _start(self, end: JournalEnd) -> None:
+        self._active = end.segment
+        self._position = end.position
+        self._next_lsn = end.next_lsn
+        self._durable_lsn = end.next_lsn if self.flush == "always" else 0
+        self._spare_identity = end.spare_identity
+
+    @property
+    def next_lsn(self) -> int:
+        """The LSN that the next entry gets."""
+        return self._next_lsn
+
+    @property
+    def segment_count(self) -> int:
+        """How many files hold frames."""
+        return self._active.number if self._active is not None else 0
+
+    @property
+    def has_spare(self) -> bool:
+        """Whether zero-filled space waits to be used."""
+        return self._spare_identity is not None
+
+    def write(self, entries: Sequence[JournalEntry]) -> Ticket:
+        """Write one commit behind all others and give its entries their positions; not durable before `sync`."""
+        with self._write_lock:
+            if self._failure is not None or self._closed:
+                self._refuse()
+            assert self._active is not None, "recover comes before write"
+            first_lsn = self._next_lsn
+            if not entries:
+                return Ticket(first_lsn, 0, 0, None, None)
+            try:
+                ticket = self._write(entries, first_lsn)
+            except OSError as error:
+                self._fail(error)
+            asks = not self._prepare_asked and self._position > self.segment_bytes // 2 and not self.has_spare
+            self._prepare_asked = self._prepare_asked or asks
+        if asks and self.on_prepare_wanted is not None:
+            self.on_prepare_wanted()
+        return ticket
+
+    def _write(self, entries: Sequence[JournalEntry], first_lsn: int) -> Ticket:
+        segment = self._active
+        assert segment is not None
+        if self._spare_identity is not None and not segment.zero_filled:
+            segment = self._roll()
+        parts, size = self._encode(entries, segment, first_lsn)
+        if self._position + size > self.segment_bytes and self._position > HEADER_SPACE:
+            segment = self._roll()
+            parts, size = self._encode(entries, segment, first_lsn)
+        file = segment.take_file()
+        write_all(file, parts, self._position)
+        self._position += size
+        self._next_lsn = first_lsn + len(entries)
+        if self.flush == "os":
+            segment.give_back(file)
+            return Ticket(first_lsn, len(entries), size, None, None)
+        self._unsynced[first_lsn] = None
+        return Ticket(first_lsn, len(entries), size, segment, file)
+
+    def _encode(self, entries: Sequence[JournalEntry], segment: Segment, first_lsn: int) -> tuple[list[Buffer], int]:
+        place = global_position(segment.number, self._position)
+        parts = encode_frame(entries, segment.identity, first_lsn, self._durable_lsn, place)
+        return parts, sum(map(len, parts))
+
+    def _roll(self) -> Segment:
+        """Go on in a new segment. Commits still unsynced in the old one keep its file and sync it themselves."""
+        assert self._active is not None
+        number = self._active.number + 1
+        if self._spare_identity is not None:
+            segment = activate_spare(self._files, self.directory, number, self._spare_identity)
+            self._spare_identity = None
+        else:
+            segment = create_segment(self._files, self.directory, number)
+        self._active = segment
+        self._position = HEADER_SPACE
+        self._prepare_asked = False
+        return segment
+
+    def sync(self, ticket: Ticket) -> None:
+        """Return when the commit is durable: on disk with flush=always, written with flush=os."""
+        if ticket.file is not None:
+            try:
+                ticket.file.sync_data()
+            except OSError as error:
+                with self._write_lock:
+                    self._fail(error)
+        if self._failure is not None:
+            self._refuse()
+        if ticket.file is not None and ticket.segment is not None:
+            with self._write_lock:
+                ticket.segment.give_back(ticket.file)
+                ticket.file = None
+                del self._unsynced[ticket.first_lsn]
+                self._durable_lsn = next(iter(self._unsynced), self._next_lsn)
+
+    def prepare_ahead(self) -> None:
+        """Zero-fill the next segment, off the request path; returns at once when one is ready.
+
+        An OSError (say, a full disk) leaves the journal as it was: it goes on in segments that grow.
+        """
+        with self._prepare_lock:
+            if self.has_spare or self._closed:
+                return
+            identity = prepare_spare(self._files, self.directory, self.segment_bytes, lambda: self._closed)
+            with self._write_lock:
+                self._spare_identity = identity
+
+    def read_cached(self, place: int, size_bytes: int) -> Buffer | None:
+        """Bytes at a place without waiting for the disk, None when that is not possible."""
+        number, position = split_position(place)
+        return self._readable_file(number).read_cached(size_bytes, position)
+
+    def read(self, place: int, size_bytes: int) -> Buffer:
+        """Bytes at a place; may block, so call it in a thread."""
+        number, position = split_position(place)
+        data = self._readable_file(number).read(size_bytes, position)
+        if len(data) != size_bytes:
+            raise OSError(f"{segment_path(self.directory, number)} ends before {position + size_bytes}")
+        return data
+
+    def _readable_file(self, number: int) -> File:
+        """A file for reading; closed by its finalizer when it is neither among the last used nor being read."""
+        with self._read_lock:
+            file = self._readable.get(number)
+            if file is None:
+                file = self._readable[number] = self._files.open(segment_path(self.directory, number))
+                if len(self._readable) > OPEN_FILES_MAX:
+                    self._readable.popitem(last=False)
+            else:
+                self._readable.move_to_end(number)
+            return file
+
+    def close(self) -> None:
+        """Give the directory up; space not used is cut off, so that the next start need not look through it."""
+        self._closed = True
+        with self._prepare_lock, self._write_lock:
+            try:
+                if self._active is not None and self._failure is None and not self._unsynced:
+                    file = self._active.take_file()
+                    file.truncate(self._position)
+                    if self.flush == "always":
+                        file.sync_data()
+            finally:
+                self._readable.clear()
+                self._active = None
+                self._directory_lock.release()
+
+    def _fail(self, error: OSError) -> NoReturn:
+        if self._failure is None:
+            self._failure = error
+        raise JournalFailed(f"the journal cannot be written: {error}") from error
+
+    def _refuse(self) -> NoReturn:
+        if self._failure is None:
+            raise JournalFailed("the journal is closed")
+        raise JournalFailed(f"the journal failed earlier: {self._failure}") from self._failure
+
+
+assert HEADER_SPACE + FRAME_HEADER_SIZE < SEGMENT_BYTES_MIN

@@ -1,0 +1,97 @@
+"""All partition logs of a broker, over one journal.
+
+Rules of this file: it knows which logs there are, not why: topics are created and deleted by whoever keeps the topics'
+records, during recovery too. Batches of a topic that is not known when they are replayed belong to a deleted one: they
+are skipped and counted.
+"""
+
+from collections.abc import Callable, Iterator
+
+from pipeline_broker.log.entry import JournalEntry
+from pipeline_broker.log.frame import entry_key
+from pipeline_broker.log.journal import Journal
+from pipeline_broker.log.partition_log import PartitionLog
+from pipeline_broker.log.reading import BatchSource, JournalSource
+from pipeline_broker.log.tail_cache import CACHE_BYTES_MAX, TailCache
+from pipeline_broker.records.batch import BatchHeader, read_header
+from pipeline_broker.records.check import DEFAULT_RULES, Rules
+
+#: Called for every batch replayed: its log, its header, and the batch, which must be copied to be kept.
+OnReplayed = Callable[[PartitionLog, BatchHeader, memoryview], None]
+
+
+class LogManager:
+    """Topics and partitions -> logs."""
+
+    def __init__(self, journal: Journal, cache_bytes_max: int = CACHE_BYTES_MAX) -> None:
+        self.journal = journal
+        self.cache = TailCache(cache_bytes_max)
+        self.batches_replayed = 0
+        self.batches_skipped = 0
+        self._sources: tuple[BatchSource, ...] = (self.cache, JournalSource(journal))
+        self._logs: dict[tuple[str, int], PartitionLog] = {}
+        self._by_key: dict[bytes, PartitionLog] = {}
+        self._topics: dict[str, list[PartitionLog]] = {}
+
+    def __iter__(self) -> Iterator[PartitionLog]:
+        return iter(self._logs.values())
+
+    def __len__(self) -> int:
+        return len(self._logs)
+
+    def find(self, topic: str, partition: int) -> PartitionLog | None:
+        """The log, if there is one."""
+        return self._logs.get((topic, partition))
+
+    def partitions(self, topic: str) -> tuple[PartitionLog, ...]:
+        """The logs of a topic by partition number; none for an unknown topic."""
+        return tuple(self._topics.get(topic, ()))
+
+    def create(
+        self, topic: str, topic_id: bytes, partition_count: int, rules: Rules = DEFAULT_RULES
+    ) -> tuple[PartitionLog, ...]:
+        """Create a topic's logs, or more of them when it has fewer than `partition_count`."""
+        logs = self._topics.setdefault(topic, [])
+        assert all(log.topic_id == topic_id for log in logs), "a topic keeps its id until it is deleted"
+        for partition in range(len(logs), partition_count):
+            log = PartitionLog(topic, topic_id, partition, self.cache, self._sources, rules)
+            logs.append(log)
+            self._logs[topic, partition] = log
+            self._by_key[log.entry_key] = log
+        return tuple(logs)
+
+    def delete(self, topic: str) -> None:
+        """Forget a topic's logs; entries of theirs that are still on the way may arrive and harm nobody."""
+        for log in self._topics.pop(topic, []):
+            del self._logs[topic, log.partition]
+            del self._by_key[entry_key(log.topic_id, log.partition)]
+
+    def set_rules(self, topic: str, rules: Rules) -> None:
+        """Change what the topic accepts from now on."""
+        for log in self._topics.get(topic, ()):
+            log.rules = rules
+
+    def recover(self, on_replayed: OnReplayed, now_ms: int) -> None:
+        """Replay the journal; `on_replayed` may create and delete topics as it finds their records."""
+        logs = self._by_key
+        replayed = skipped = 0
+        for key, place, batch, _ in self.journal.recover():
+            log = logs.get(key)
+            if log is None:
+                skipped += 1
+                continue
+            header = read_header(batch)
+            log.replay(header, place, now_ms)
+            replayed += 1
+            on_replayed(log, header, batch)
+        self.batches_replayed, self.batches_skipped = replayed, skipped
+
+    def expire_producers(self, now_ms: int, expiration_ms: int) -> int:
+        """Forget producers that have been silent for so long; returns how many."""
+        return sum(log.producers.expire(now_ms, expiration_ms) for log in self)
+
+    @staticmethod
+    def on_durable(entries: list[JournalEntry]) -> None:
+        """Make a completed commit's entries visible."""
+        for entry in entries:
+            entry.log.on_durable(entry)

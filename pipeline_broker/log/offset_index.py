@@ -1,0 +1,60 @@
+"""Where the batches of a partition lie in the journal.
+
+Rules of this file: four columns of plain integers, 32 bytes a batch, no object per batch; every question is a
+bisection. Sizes are kept as running totals and timestamps as running maxima: both only grow, so that "how far do so
+many bytes reach" and "the first batch at or after this time" are bisections too. (The first batch whose running
+maximum reaches a time is also the first whose own maximum does.)
+"""
+
+from array import array
+from bisect import bisect_left, bisect_right
+
+
+class OffsetIndex:
+    """Batches by number, in offset order."""
+
+    __slots__ = ("bases", "places", "timestamps", "totals")
+
+    def __init__(self) -> None:
+        self.bases = array("q")
+        self.places = array("q")
+        self.totals = array("q", [0])  # one more than batches: totals[i] = bytes before batch i
+        self.timestamps = array("q")
+
+    def __len__(self) -> int:
+        return len(self.bases)
+
+    @property
+    def size_bytes(self) -> int:
+        """All batches together."""
+        return self.totals[-1]
+
+    def append(self, base_offset: int, place: int, size_bytes: int, max_timestamp: int) -> None:
+        """Add the batch behind the last one."""
+        timestamps = self.timestamps
+        self.bases.append(base_offset)
+        self.places.append(place)
+        self.totals.append(self.totals[-1] + size_bytes)
+        timestamps.append(timestamps[-1] if timestamps and timestamps[-1] > max_timestamp else max_timestamp)
+
+    def find(self, offset: int) -> int:
+        """The batch that holds the offset, or else the last one before it; -1 when there is none."""
+        return bisect_right(self.bases, offset) - 1
+
+    def run_end(self, first: int, bytes_max: int, *, at_least_one: bool) -> int:
+        """The batches first, first + 1, ... that fit in so many bytes end before this one."""
+        end = bisect_right(self.totals, self.totals[first] + bytes_max, first) - 1
+        return first + 1 if at_least_one and end == first else end
+
+    def size_of(self, number: int) -> int:
+        """The bytes of one batch."""
+        return self.totals[number + 1] - self.totals[number]
+
+    def first_since(self, timestamp: int) -> int | None:
+        """The first batch with a record at or after the time."""
+        number = bisect_left(self.timestamps, timestamp)
+        return number if number < len(self.timestamps) else None
+
+    def latest(self) -> int | None:
+        """The first batch that has the largest timestamp of all."""
+        return self.first_since(self.timestamps[-1]) if self.timestamps else None

@@ -1,0 +1,223 @@
+"""The log of one partition: an index over the journal, the producers' state, and the offsets.
+
+Rules of this file: everything here runs on one thread. What is visible is durable: reads end at the high watermark,
+which only `on_durable` moves, in order. Offsets are given out at append and never taken back: after an entry failed
+nothing more is acknowledged anyway (see journal).
+"""
+
+from typing import NamedTuple
+
+from pipeline_broker.log.entry import Appended, Buffer, JournalEntry
+from pipeline_broker.log.errors import JournalCorrupt, OffsetOutOfRange
+from pipeline_broker.log.frame import JOIN_BELOW_BYTES, entry_key
+from pipeline_broker.log.offset_index import OffsetIndex
+from pipeline_broker.log.producer_state import SEQUENCE_MASK, ProducedBatch, ProducerStates
+from pipeline_broker.log.reading import BatchSource, ColdRead, ReadResult
+from pipeline_broker.log.tail_cache import TailCache
+from pipeline_broker.records.batch import (
+    APPEND_TIME_BIT,
+    HEADER_SIZE,
+    LENGTH_OVERHEAD,
+    BatchHeader,
+    iterate_batches,
+    read_header,
+    restamp,
+)
+from pipeline_broker.records.check import DEFAULT_RULES, Rules, check_batch
+from pipeline_broker.records.errors import RecordError
+from pipeline_broker.records.record import iterate_records
+
+LEADER_EPOCH = 0  # one broker: leadership never changes
+
+
+class TimestampedOffset(NamedTuple):
+    """The answer to a search by time."""
+
+    timestamp: int
+    offset: int
+    leader_epoch: int
+
+
+class PartitionLog:
+    """One partition of one topic."""
+
+    __slots__ = (
+        "_cache",
+        "_sources",
+        "entry_key",
+        "high_watermark",
+        "index",
+        "log_end_offset",
+        "log_start_offset",
+        "partition",
+        "producers",
+        "rules",
+        "tail",
+        "topic",
+        "topic_id",
+    )
+
+    def __init__(
+        self,
+        topic: str,
+        topic_id: bytes,
+        partition: int,
+        cache: TailCache,
+        sources: tuple[BatchSource, ...],
+        rules: Rules = DEFAULT_RULES,
+    ) -> None:
+        self.topic = topic
+        self.topic_id = topic_id
+        self.partition = partition
+        self.rules = rules
+        self.entry_key = entry_key(topic_id, partition)
+        self.log_start_offset = 0
+        self.log_end_offset = 0  # assigned
+        self.high_watermark = 0  # durable, hence visible
+        self.index = OffsetIndex()
+        self.producers = ProducerStates()
+        self.tail: dict[int, JournalEntry] = {}  # the cache's entries of this log
+        self._cache = cache
+        self._sources = sources
+
+    def __repr__(self) -> str:
+        return f"<PartitionLog {self.topic}-{self.partition} {self.log_start_offset}..{self.log_end_offset}>"
+
+    def produce(self, batch: Buffer, now_ms: int, *, zstd_allowed: bool = True) -> Appended:
+        """Check a client's batch and append it; raises RecordError or LogError, both with `error_name`."""
+        try:
+            header = check_batch(batch, now_ms, self.rules, zstd_allowed=zstd_allowed)
+        except RecordError:
+            self.refuse(batch)
+            raise
+        return self.append(header, batch, now_ms)
+
+    def append(self, header: BatchHeader, batch: Buffer, now_ms: int) -> Appended:
+        """Give the batch its offsets. The header is `check_batch`'s, or `read_header`'s of a batch of our own.
+
+        The entry must be handed to the committer before anything else is appended to this log, or durable order and
+        offset order differ.
+        """
+        _, length, _, _, _, attributes, last_delta, _, max_timestamp, producer_id, epoch, sequence, _ = header
+        base_offset = self.log_end_offset
+        last_offset = base_offset + last_delta
+        if producer_id >= 0:
+            last_sequence = (sequence + last_delta) & SEQUENCE_MASK
+            original = self.producers.check(producer_id, epoch, sequence, last_sequence)
+            if original is not None:
+                return self._duplicate(original)
+            produced = ProducedBatch(sequence, last_sequence, base_offset, last_offset, max_timestamp)
+            self.producers.record(producer_id, epoch, produced, now_ms)
+        size = LENGTH_OVERHEAD + length
+        parts: tuple[Buffer, ...] = restamp(header, batch, base_offset, LEADER_EPOCH)
+        if size < JOIN_BELOW_BYTES:
+            parts = (b"".join(parts),)  # else a small batch would keep the whole receive buffer in memory
+        entry = JournalEntry(self, base_offset, last_offset, max_timestamp, parts, size)
+        self.log_end_offset = last_offset + 1
+        return Appended(entry, base_offset, last_offset, max_timestamp if attributes & APPEND_TIME_BIT else -1)
+
+    def _duplicate(self, original: ProducedBatch) -> Appended:
+        return Appended(
+            None,
+            original.base_offset,
+            original.last_offset,
+            original.timestamp,
+            duplicate=True,
+            in_flight=original.last_offset >= self.high_watermark,
+        )
+
+    def refuse(self, batch: Buffer) -> None:
+        """A client's batch was refused before `append`: what its producer sent behind it must not slip in front."""
+        if len(batch) < HEADER_SIZE:
+            return
+        try:
+            header = read_header(batch)
+        except RecordError:
+            return
+        if header.producer_id >= 0 and header.base_sequence >= 0:
+            self.producers.refused(header.producer_id, header.producer_epoch, header.base_sequence)
+
+    def on_durable(self, entry: JournalEntry) -> None:
+        """The entry's commit completed; called in the order of the commits."""
+        assert entry.base_offset >= self.high_watermark, "commits of a partition complete in offset order"
+        assert entry.position >= 0, "an entry is written before it is durable"
+        self.high_watermark = entry.last_offset + 1
+        self.index.append(entry.base_offset, entry.position, entry.size_bytes, entry.max_timestamp)
+        self._cache.add(entry)
+
+    def replay(self, header: BatchHeader, place: int, now_ms: int) -> None:
+        """A batch found in the journal at start."""
+        base_offset, length, _, _, _, _, last_delta, _, max_timestamp, producer_id, epoch, sequence, _ = header
+        if base_offset < self.log_end_offset:
+            raise JournalCorrupt(f"{self.topic}-{self.partition}: offset {base_offset} is there twice")
+        last_offset = base_offset + last_delta
+        self.log_end_offset = self.high_watermark = last_offset + 1
+        self.index.append(base_offset, place, LENGTH_OVERHEAD + length, max_timestamp)
+        if producer_id >= 0 and sequence >= 0:
+            last_sequence = (sequence + last_delta) & SEQUENCE_MASK
+            produced = ProducedBatch(sequence, last_sequence, base_offset, last_offset, max_timestamp)
+            self.producers.record(producer_id, epoch, produced, now_ms)
+
+    @property
+    def size_bytes(self) -> int:
+        """All visible batches."""
+        return self.index.size_bytes
+
+    def bytes_available(self, offset: int) -> int:
+        """What a reader at the offset could get if nothing limited it."""
+        index = self.index
+        if not self.log_start_offset <= offset < self.high_watermark:
+            return 0
+        return index.size_bytes - index.totals[index.find(offset)]
+
+    def read(self, offset: int, bytes_max: int, *, at_least_one: bool) -> ReadResult:
+        """Whole batches from the one that holds `offset` on, at most `bytes_max` bytes, below the high watermark.
+
+        With `at_least_one` the first batch comes whatever its size. Fewer than asked for is no sign of the end.
+        """
+        if not self.log_start_offset <= offset <= self.log_end_offset:
+            raise OffsetOutOfRange(
+                f"offset {offset} is not in {self.log_start_offset}..{self.log_end_offset} of {self.topic}"
+                f"-{self.partition}"
+            )
+        if offset >= self.high_watermark:
+            return ReadResult()
+        first = self.index.find(offset)
+        end = self.index.run_end(first, bytes_max, at_least_one=at_least_one)
+        return self._read_batches(first, end) if end > first else ReadResult()
+
+    def _read_batches(self, first: int, end: int) -> ReadResult:
+        for source in self._sources:
+            result = source.read(self, first, end)
+            if result is not None:
+                return result
+        raise AssertionError(f"no source has batch {first} of {self!r}")
+
+    def offset_for_timestamp(self, timestamp: int) -> TimestampedOffset | ColdRead[TimestampedOffset | None] | None:
+        """The first record at or after the time; None when there is none."""
+        return self._search(self.index.first_since(timestamp), timestamp)
+
+    def max_timestamp(self) -> TimestampedOffset | ColdRead[TimestampedOffset | None] | None:
+        """The first record with the largest timestamp; None in an empty log."""
+        if not self.index.timestamps:
+            return None
+        return self._search(self.index.latest(), self.index.timestamps[-1])
+
+    def _search(
+        self, number: int | None, timestamp: int
+    ) -> TimestampedOffset | ColdRead[TimestampedOffset | None] | None:
+        if number is None:
+            return None
+        result = self._read_batches(number, number + 1)
+        cold = result.cold
+        if cold is None:
+            return _first_record_since(result.parts, timestamp)
+        return ColdRead(lambda: _first_record_since(cold(), timestamp))
+
+
+def _first_record_since(parts: list[Buffer], timestamp: int) -> TimestampedOffset | None:
+    for header, batch in iterate_batches(b"".join(parts)):
+        for record in iterate_records(batch, header):
+            if record.timestamp >= timestamp:
+                return TimestampedOffset(record.timestamp, record.offset, LEADER_EPOCH)
+    return None

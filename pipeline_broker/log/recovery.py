@@ -1,0 +1,228 @@
+"""Reading the journal back after a stop or a crash.
+
+Rules of this file: what is kept is the contiguous prefix: frames in LSN order, each intact and written for the segment
+it lies in. What follows the first one that is not is cut off, durably, before anything new is written: else a frame
+that was never acknowledged could come back to life behind a later one. But when a frame further on says that the
+missing one had been durable, then this is no torn tail: the start is refused and nothing is touched.
+Killed at any point, it does the same again.
+"""
+
+from collections.abc import Generator, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import attrs
+
+from pipeline_broker.log.entry import Buffer
+from pipeline_broker.log.errors import JournalCorrupt
+from pipeline_broker.log.file_system import File, FileSystem
+from pipeline_broker.log.frame import (
+    FRAME_HEADER_SIZE,
+    MAGIC_BYTES,
+    FrameHeader,
+    is_intact,
+    iterate_entries,
+    read_frame_header,
+)
+from pipeline_broker.log.segment import (
+    HEADER_SPACE,
+    PREPARING_NAME,
+    SEGMENT_SUFFIX,
+    SPARE_NAME,
+    Segment,
+    create_segment,
+    decode_header,
+    global_position,
+    segment_path,
+)
+
+WINDOW_BYTES = 4 << 20  # read at once; a larger frame is read whole
+
+
+class RecoveredBatch(NamedTuple):
+    """A batch found in the journal."""
+
+    key: bytes  # topic id and partition, see frame.entry_key
+    place: int  # in the journal, see segment.global_position
+    batch: memoryview  # valid until the next one is asked for
+    lsn: int
+
+
+@attrs.frozen
+class JournalEnd:
+    """Where writing goes on."""
+
+    segment: Segment
+    position: int
+    next_lsn: int
+    spare_identity: int | None
+
+
+class _Window:
+    """A file read forwards in pieces."""
+
+    def __init__(self, file: File) -> None:
+        self.file = file
+        self.size_bytes = file.size_bytes()
+        self.start = 0
+        self.data: Buffer = b""
+
+    def ensure(self, position: int, size_bytes: int) -> int:
+        """Make so many bytes (fewer at the end of the file) available; returns where they start in `data`."""
+        if position < self.start or position + size_bytes > self.start + len(self.data):
+            self.start = position
+            self.data = self.file.read(max(WINDOW_BYTES, size_bytes), position)
+        return position - self.start
+
+
+class Recovery:
+    """One pass over the journal's files; `end` is known when `batches` is exhausted."""
+
+    def __init__(self, files: FileSystem, directory: Path, *, sync: bool) -> None:
+        self._files = files
+        self._directory = directory
+        self._sync = sync
+        self._next_lsn = 0
+        self.end: JournalEnd | None = None
+
+    def batches(self) -> Iterator[RecoveredBatch]:
+        """All batches in LSN order; then the torn tail is cut."""
+        numbers = self._segment_numbers()
+        last: tuple[int, int, int] | None = None  # number, identity and end of the last segment with a valid header
+        kept = 0
+        for number in numbers:
+            window = _Window(self._files.open(segment_path(self._directory, number)))
+            identity = self._identity(window, number)
+            if identity is None or (kept and not self._continues(window, identity)):
+                break
+            end = yield from self._segment_batches(window, number, identity)
+            if self._sync:
+                window.file.sync_data()  # a killed broker's last frames may be in the page cache only
+            last = (number, identity, end)
+            kept += 1
+        self._refuse_damage(numbers[max(0, kept - 1) :], last)
+        self.end = self._cut(numbers[kept:], last)
+
+    def _segment_numbers(self) -> list[int]:
+        names = self._files.list_directory(self._directory)
+        numbers = sorted(int(name.removesuffix(SEGMENT_SUFFIX)) for name in names if name.endswith(SEGMENT_SUFFIX))
+        if numbers != list(range(1, len(numbers) + 1)):
+            raise JournalCorrupt(f"segments are missing in {self._directory}: found the numbers {numbers}")
+        return numbers
+
+    def _identity(self, window: _Window, number: int) -> int | None:
+        """None for a segment whose creation was cut short: no frame is written before the header is durable."""
+        window.ensure(0, HEADER_SPACE)
+        identity = decode_header(memoryview(window.data)[:HEADER_SPACE])
+        if identity is None and window.size_bytes > HEADER_SPACE:
+            raise JournalCorrupt(f"the header of {segment_path(self._directory, number)} is damaged")
+        return identity
+
+    def _continues(self, window: _Window, identity: int) -> bool:
+        return self._frame(window, identity, HEADER_SPACE, self._next_lsn) is not None
+
+    def _frame(self, window: _Window, identity: int, position: int, lsn: int | None) -> FrameHeader | None:
+        """The intact frame at `position`, with this LSN unless any will do; it lies in the window."""
+        available = window.size_bytes - position
+        place = window.ensure(position, FRAME_HEADER_SIZE)
+        header = read_frame_header(window.data, place, available)
+        if header is None or header.identity != identity or (lsn is not None and header.first_lsn != lsn):
+            return None
+        place = window.ensure(position, FRAME_HEADER_SIZE + header.body_size)
+        if len(window.data) - place < FRAME_HEADER_SIZE + header.body_size:
+            return None  # the file became shorter since its size was asked: somebody else is at work
+        return header if is_intact(header, window.data, place) else None
+
+    def _segment_batches(self, window: _Window, number: int, identity: int) -> Generator[RecoveredBatch, None, int]:
+        """The segment's batches; the generator's value is the position behind its last valid frame."""
+        position = HEADER_SPACE
+        new = tuple.__new__
+        while (header := self._frame(window, identity, position, self._next_lsn)) is not None:
+            data, start = window.data, window.start
+            view = memoryview(data)
+            lsn = header.first_lsn
+            try:
+                for key, batch, size in iterate_entries(header, data, position - start):
+                    place = global_position(number, start + batch)
+                    yield new(RecoveredBatch, (key, place, view[batch : batch + size], lsn))
+                    lsn += 1
+            except ValueError as error:
+                raise JournalCorrupt(f"{segment_path(self._directory, number)} at {position}: {error}") from error
+            self._next_lsn = lsn
+            position += FRAME_HEADER_SIZE + header.body_size
+        return position
+
+    def _refuse_damage(self, numbers: list[int], last: tuple[int, int, int] | None) -> None:
+        """Look behind the cut for frames that declare what is missing durable."""
+        for number in numbers:
+            window = _Window(self._files.open(segment_path(self._directory, number)))
+            identity = self._identity(window, number)
+            start = last[2] if last is not None and last[0] == number else HEADER_SPACE
+            for header in self._frames_anywhere(window, identity, start):
+                if header.durable_lsn > self._next_lsn:
+                    raise JournalCorrupt(
+                        f"{segment_path(self._directory, number)} is damaged: records {self._next_lsn} to "
+                        f"{header.durable_lsn - 1} were durable and cannot be read; nothing was changed"
+                    )
+
+    def _frames_anywhere(self, window: _Window, identity: int | None, position: int) -> Iterator[FrameHeader]:
+        """Intact frames wherever their magic is found behind `position`."""
+        while identity is not None and position < window.size_bytes:
+            place = window.ensure(position, FRAME_HEADER_SIZE)
+            found = bytes(window.data).find(MAGIC_BYTES, place)
+            if found < 0:
+                # the magic may lie across the end of this window
+                position = max(position + 1, window.start + len(window.data) - len(MAGIC_BYTES) + 1)
+                continue
+            position = window.start + found
+            header = self._frame(window, identity, position, None)
+            if header is not None:
+                yield header
+                position += header.body_size
+            position += len(MAGIC_BYTES)
+
+    def _cut(self, rejected: list[int], last: tuple[int, int, int] | None) -> JournalEnd:
+        for number in reversed(rejected):  # from the end, so that a crash in between leaves no gap in the numbers
+            self._files.unlink(segment_path(self._directory, number))
+            self._files.sync_directory(self._directory)
+        spare_identity = self._spare_identity()
+        if last is None:
+            segment = create_segment(self._files, self._directory, 1)
+            return JournalEnd(segment, HEADER_SPACE, self._next_lsn, spare_identity)
+        number, identity, position = last
+        path = segment_path(self._directory, number)
+        file = self._files.open(path)
+        zero_filled = _is_zero(file, position)
+        if not zero_filled and file.size_bytes() > position:
+            file.truncate(position)
+            file.sync_data()
+        segment = Segment(self._files, path, number, identity, zero_filled=zero_filled)
+        segment.give_back(file)
+        return JournalEnd(segment, position, self._next_lsn, spare_identity)
+
+    def _spare_identity(self) -> int | None:
+        """The spare that an earlier run left; an unfinished one is removed."""
+        names = self._files.list_directory(self._directory)
+        if PREPARING_NAME in names:
+            self._files.unlink(self._directory / PREPARING_NAME)
+        if SPARE_NAME not in names:
+            return None
+        header = self._files.open(self._directory / SPARE_NAME).read(HEADER_SPACE, 0)
+        identity = decode_header(header)
+        if identity is None:
+            self._files.unlink(self._directory / SPARE_NAME)
+        return identity
+
+
+def _is_zero(file: File, position: int) -> bool:
+    """Whether there is space behind `position`, and nothing but zeros in it."""
+    size_bytes = file.size_bytes()
+    if position >= size_bytes:
+        return False
+    zeros = bytes(min(WINDOW_BYTES, size_bytes - position))
+    while position < size_bytes:
+        piece = file.read(len(zeros), position)
+        if piece != zeros[: len(piece)]:
+            return False
+        position += len(piece)
+    return True
