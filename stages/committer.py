@@ -327,12 +327,14 @@ class Committer:
         return self._begin(submissions, entries, size_bytes) if submissions else None
 
     def _take_one(self) -> Commit | None:
-        """The oldest submission none of whose keys is busy or wanted by an older one."""
+        """The oldest submission none of whose keys is busy or wanted by an older one; an empty one waits for all."""
         key_of = self.storage.key_of
         wanted = set(self._busy_keys)
         for index in range(len(self._waiting)):
             submission = self._waiting[index]
             keys = set(map(key_of, submission.entries))
+            if not keys and wanted:
+                return None
             if wanted.isdisjoint(keys):
                 del self._waiting[index]
                 self._busy_keys |= keys

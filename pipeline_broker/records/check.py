@@ -68,7 +68,7 @@ def check_batch(
     """
     if buffer is None or len(buffer) < MAGIC_END:
         raise InvalidRecord("not one complete record batch")
-    header = _first_header(buffer)
+    header = first_header(buffer)
     base_offset, length, _, _, crc, attributes, last_delta, base, max_timestamp, producer_id, _, sequence, count = (
         header
     )
@@ -97,7 +97,8 @@ def check_batch(
     return header if highest == max_timestamp else with_times(header, view, highest)
 
 
-def _first_header(buffer: Buffer) -> BatchHeader:
+def first_header(buffer: Buffer) -> BatchHeader:
+    """The header of the first batch; an unreadable one is CorruptFirstHeader, which concerns the whole request."""
     try:
         return read_header(buffer)
     except CorruptRecord as error:

@@ -1,0 +1,43 @@
+"""InitProducerId: a fresh id and epoch 0 for an idempotent producer.
+
+Without a transactional id whatever id and epoch the client had does not matter: it gets new ones. Transactions are not
+served yet; a transactional id is refused with the code that clients treat as final.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pipeline_broker.wire.error import ErrorCode
+from pipeline_broker.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from stages.request import Pending, Result
+
+if TYPE_CHECKING:
+    from pipeline_broker.apis.call import Call
+
+__all__ = ["REQUEST", "error_response", "handle"]
+
+REQUEST = InitProducerIdRequest
+
+
+def handle(call: Call, request: InitProducerIdRequest) -> Result:
+    """Allocate an id; answered when the block that it is from is durable."""
+    if request.transactional_id is not None:
+        code = (
+            ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED if request.transactional_id else ErrorCode.INVALID_REQUEST
+        )
+        return call.send(error_response(request, call, code))
+    producer_id, records = call.broker.producer_ids.allocate()
+    answer = call.send(InitProducerIdResponse(producer_id=producer_id, producer_epoch=0))
+    if not records:
+        return Pending((), answer)  # behind the record of its block, which may still be on its way
+    return call.broker.commit_metadata(records, call.now_ms, lambda: answer)
+
+
+def error_response(
+    request: InitProducerIdRequest,  # noqa: ARG001 - the same for all requests
+    call: Call,  # noqa: ARG001
+    code: ErrorCode,
+) -> InitProducerIdResponse:
+    """The response that carries only an error."""
+    return InitProducerIdResponse(error_code=code, producer_id=-1, producer_epoch=-1)

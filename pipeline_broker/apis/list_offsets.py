@@ -1,0 +1,121 @@
+"""ListOffsets: offsets by time, and the special times (facts: earliest, latest, largest timestamp, and the tiers').
+
+There is no tiered storage: the earliest local offset is the earliest, nothing is tiered, and nothing waits for upload.
+Looking into a batch that is only on disk parks the request; it never holds a handler.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from pipeline_broker.log.reading import ColdRead
+from pipeline_broker.wire.error import ErrorCode
+from pipeline_broker.wire.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
+from stages.request import Parked, Result
+
+if TYPE_CHECKING:
+    from pipeline_broker.apis.call import Call
+    from pipeline_broker.log.partition_log import PartitionLog, TimestampedOffset
+
+__all__ = ["REQUEST", "error_response", "handle"]
+
+REQUEST = ListOffsetsRequest
+PartitionResponse = ListOffsetsResponse.ListOffsetsPartitionResponse
+
+LATEST = -1
+EARLIEST = -2
+MAX_TIMESTAMP = -3
+EARLIEST_LOCAL = -4
+LATEST_TIERED = -5
+EARLIEST_PENDING_UPLOAD = -6
+SPECIAL_FROM = {LATEST: 1, EARLIEST: 1, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
+"""Special time: the version from which it may be asked for."""
+LEADER_EPOCH = 0
+UNKNOWN = -1
+
+
+def handle(call: Call, request: ListOffsetsRequest) -> Result:
+    """Answer, or park while a batch is read from disk."""
+    named = [(topic.name, data.partition_index) for topic in request.topics for data in topic.partitions]
+    duplicates = {name for name in named if named.count(name) > 1} if len(set(named)) < len(named) else set()
+    cold: list[Callable[[], None]] = []
+    topics = []
+    for topic in request.topics:
+        partitions = []
+        for data in topic.partitions:
+            if (topic.name, data.partition_index) in duplicates:
+                partitions.append(_refusal(data.partition_index, ErrorCode.INVALID_REQUEST))
+            else:
+                partitions.append(_look_up(call, topic.name, data, cold))
+        topics.append(ListOffsetsResponse.ListOffsetsTopicResponse(name=topic.name, partitions=partitions))
+    response = ListOffsetsResponse(topics=topics)
+    if not cold:
+        return call.send(response)
+
+    def work() -> Result:
+        for read in cold:
+            read()
+        return call.send(response)
+
+    return Parked(work)
+
+
+def _look_up(
+    call: Call, name: str, data: ListOffsetsRequest.ListOffsetsPartition, cold: list[Callable[[], None]]
+) -> PartitionResponse:
+    log = call.broker.find_log(name, b"", data.partition_index, by_id=False)
+    if isinstance(log, ErrorCode):
+        return _refusal(data.partition_index, log)
+    if data.current_leader_epoch > LEADER_EPOCH:
+        return _refusal(data.partition_index, ErrorCode.UNKNOWN_LEADER_EPOCH)
+    if data.timestamp < 0:
+        return _special(call, log, data, cold)
+    return _by_time(log.offset_for_timestamp(data.timestamp), data.partition_index, cold)
+
+
+def _special(
+    call: Call, log: PartitionLog, data: ListOffsetsRequest.ListOffsetsPartition, cold: list[Callable[[], None]]
+) -> PartitionResponse:
+    index = data.partition_index
+    if SPECIAL_FROM.get(data.timestamp, call.version + 1) > call.version:
+        return _refusal(index, ErrorCode.UNSUPPORTED_VERSION)
+    if data.timestamp == LATEST:
+        return PartitionResponse(partition_index=index, offset=log.high_watermark, leader_epoch=LEADER_EPOCH)
+    if data.timestamp in (EARLIEST, EARLIEST_LOCAL):
+        return PartitionResponse(partition_index=index, offset=log.log_start_offset, leader_epoch=LEADER_EPOCH)
+    if data.timestamp == MAX_TIMESTAMP:
+        return _by_time(log.max_timestamp(), index, cold)
+    return PartitionResponse(partition_index=index)
+
+
+def _by_time(
+    found: TimestampedOffset | ColdRead[TimestampedOffset | None] | None, index: int, cold: list[Callable[[], None]]
+) -> PartitionResponse:
+    response = PartitionResponse(partition_index=index, timestamp=UNKNOWN, offset=UNKNOWN)
+    if isinstance(found, ColdRead):
+        cold.append(lambda: _fill(response, found()))
+    else:
+        _fill(response, found)
+    return response
+
+
+def _fill(response: PartitionResponse, found: TimestampedOffset | None) -> None:
+    if found is not None:
+        response.timestamp, response.offset, response.leader_epoch = found
+
+
+def _refusal(index: int, code: ErrorCode) -> PartitionResponse:
+    return PartitionResponse(partition_index=index, error_code=code)
+
+
+def error_response(request: ListOffsetsRequest, call: Call, code: ErrorCode) -> ListOffsetsResponse:  # noqa: ARG001
+    """Every partition with the same error."""
+    return ListOffsetsResponse(
+        topics=[
+            ListOffsetsResponse.ListOffsetsTopicResponse(
+                name=topic.name, partitions=[_refusal(data.partition_index, code) for data in topic.partitions]
+            )
+            for topic in request.topics
+        ]
+    )

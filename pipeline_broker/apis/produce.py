@@ -1,0 +1,138 @@
+"""Produce: check record batches, give them their offsets, and answer when they are durable.
+
+acks=0 gets no answer: its slot is released without bytes, and an error closes the connection, because there is no
+response that could carry it. acks=1 is answered like acks=all, when durable.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pipeline_broker.log.errors import LogError
+from pipeline_broker.records.check import first_header
+from pipeline_broker.records.errors import CorruptFirstHeader, RecordError
+from pipeline_broker.wire.error import ErrorCode
+from pipeline_broker.wire.messages.produce import ProduceRequest, ProduceResponse
+from stages.request import NO_OP, Close, Pending, Result
+
+if TYPE_CHECKING:
+    from pipeline_broker.apis.call import Call
+    from pipeline_broker.log.entry import Appended, JournalEntry
+    from pipeline_broker.log.partition_log import PartitionLog
+
+__all__ = ["REQUEST", "error_response", "handle"]
+
+REQUEST = ProduceRequest
+ACKS = frozenset({-1, 0, 1})
+ZSTD_FROM = 7
+TOPIC_ID_FROM = 13
+NO_OFFSET = -1
+ADMIN_CLIENT_ID = "__admin_client"
+"""The one client id that may write to internal topics, as in Apache Kafka."""
+
+PartitionResponse = ProduceResponse.PartitionProduceResponse
+RecordProblem = ProduceResponse.BatchIndexAndErrorMessage
+
+
+def handle(call: Call, request: ProduceRequest) -> Result:
+    """Append what may be appended; the result waits for all of it."""
+    call.request.acks = request.acks
+    refused = _refuse_all(request)
+    if refused is not None:
+        if not request.acks:
+            return Close(f"produce with acks=0 failed: {refused.name}")
+        return call.send(error_response(request, call, refused))
+    entries: list[JournalEntry] = []
+    is_waiting = False
+    failure: ErrorCode | None = None
+    responses = []
+    for topic in request.topic_data:
+        partition_responses = []
+        for data in topic.partition_data:
+            log = call.broker.find_log(topic.name, topic.topic_id, data.index, by_id=call.version >= TOPIC_ID_FROM)
+            response, appended = _append(call, data, log)
+            partition_responses.append(response)
+            if appended is None:
+                failure = ErrorCode(response.error_code)
+            elif appended.entry is not None:
+                entries.append(appended.entry)
+            elif appended.in_flight:
+                is_waiting = True
+        responses.append(
+            ProduceResponse.TopicProduceResponse(topic.name, topic.topic_id, partition_responses)
+        )
+    if request.acks:
+        result = call.send(ProduceResponse(responses))
+    else:
+        result = NO_OP if failure is None else Close(f"produce with acks=0 failed: {failure.name}")
+    # A duplicate whose original is still on the way waits behind it: commits complete in the order of submission.
+    return Pending(entries, result) if entries or is_waiting else result
+
+
+def _refuse_all(request: ProduceRequest) -> ErrorCode | None:
+    """What is wrong with the request as a whole, before anything is appended."""
+    if request.acks not in ACKS:
+        return ErrorCode.INVALID_REQUIRED_ACKS
+    if request.transactional_id is not None:
+        return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    if len(request.topic_data) == 1 and len(request.topic_data[0].partition_data) == 1:
+        return None  # the append itself looks
+    try:
+        for topic in request.topic_data:
+            for data in topic.partition_data:
+                if data.records is not None and len(data.records):
+                    first_header(data.records)
+    except CorruptFirstHeader:
+        return ErrorCode.CORRUPT_MESSAGE
+    except RecordError:
+        return None  # concerns one partition only
+    return None
+
+
+def _append(
+    call: Call, data: ProduceRequest.PartitionProduceData, log: PartitionLog | ErrorCode
+) -> tuple[PartitionResponse, Appended | None]:
+    """The response for one partition, and what was appended unless it is an error."""
+    if isinstance(log, ErrorCode):
+        return _refusal(data.index, log), None
+    if log.topic in call.broker.internal_topics and call.client_id != ADMIN_CLIENT_ID:
+        return _refusal(data.index, ErrorCode.INVALID_TOPIC_EXCEPTION), None
+    try:
+        appended = log.produce(data.records or b"", call.now_ms, zstd_allowed=call.version >= ZSTD_FROM)
+    except RecordError as error:
+        problems = [RecordProblem(index, message) for index, message in error.record_errors]
+        return _refusal(data.index, ErrorCode[error.error_name], error.message, problems), None
+    except LogError as error:
+        return _refusal(data.index, ErrorCode[error.error_name], str(error)), None
+    return (
+        PartitionResponse(data.index, 0, appended.base_offset, appended.log_append_time_ms, log.log_start_offset),
+        appended,
+    )
+
+
+def _refusal(
+    index: int, code: ErrorCode, message: str | None = None, problems: list[RecordProblem] | None = None
+) -> PartitionResponse:
+    return PartitionResponse(
+        index=index,
+        error_code=code,
+        base_offset=NO_OFFSET,
+        record_errors=problems or [],
+        error_message=message,
+    )
+
+
+def error_response(request: ProduceRequest, call: Call, code: ErrorCode) -> ProduceResponse | None:  # noqa: ARG001
+    """Every partition with the same error; None with acks=0, which has no response."""
+    if not request.acks:
+        return None
+    return ProduceResponse(
+        responses=[
+            ProduceResponse.TopicProduceResponse(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partition_responses=[_refusal(data.index, code) for data in topic.partition_data],
+            )
+            for topic in request.topic_data
+        ]
+    )
