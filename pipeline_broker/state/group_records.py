@@ -24,12 +24,13 @@ from pipeline_broker.wire.messages.offset_commit_record import OffsetCommitKey, 
 __all__ = [
     "NO_TOPIC_ID",
     "CommittedOffset",
-    "CorruptStateRecord",
+    "CorruptStateRecordError",
     "GroupKey",
     "OffsetKey",
     "group_from_value",
     "group_metadata_record",
     "group_tombstone",
+    "new_group_record",
     "offset_from_value",
     "offset_record",
     "offset_tombstone",
@@ -50,7 +51,7 @@ _OFFSET_VALUE_VERSION_TOPIC_ID = 4
 Value = TypeVar("Value", GroupMetadataValue, OffsetCommitValue)
 
 
-class CorruptStateRecord(Exception):
+class CorruptStateRecordError(Exception):
     """A record of an internal partition that cannot be read."""
 
 
@@ -101,7 +102,7 @@ def partition_for(group_id: str, partitions: int) -> int:
 def read_key(key: bytes) -> OffsetKey | GroupKey | None:
     """Tell what a record is about; None for a type that classic groups do not have."""
     if len(key) < _TYPE.size:
-        raise CorruptStateRecord("the key is too short for its type")
+        raise CorruptStateRecordError("the key is too short for its type")
     (kind,) = _TYPE.unpack_from(key)
     try:
         if kind in _OFFSET_TYPES:
@@ -111,7 +112,7 @@ def read_key(key: bytes) -> OffsetKey | GroupKey | None:
             group_key, _ = decode(GroupMetadataKey, 0, key, _TYPE.size)
             return GroupKey(group_key.group)
     except DecodeError as error:
-        raise CorruptStateRecord(f"key of type {kind}: {error}") from error
+        raise CorruptStateRecordError(f"key of type {kind}: {error}") from error
     return None
 
 
@@ -178,6 +179,12 @@ def group_metadata_record(group: ClassicGroup, assignments: Mapping[str, bytes])
     return StateRecord(_group_key(group.group_id), _write(_GROUP_VALUE_VERSION, value))
 
 
+def new_group_record(group: ClassicGroup) -> StateRecord:
+    """The record of a group that was just created: nobody has completed a join in it yet."""
+    value = GroupMetadataValue(current_state_timestamp=group.state_since_ms, protocol=None, leader=None)
+    return StateRecord(_group_key(group.group_id), _write(_GROUP_VALUE_VERSION, value))
+
+
 def group_tombstone(group_id: str) -> StateRecord:
     """The record that says that a group is gone."""
     return StateRecord(_group_key(group_id), None)
@@ -228,11 +235,11 @@ def _write(version: int, value: GroupMetadataValue | OffsetCommitValue) -> bytes
 
 def _read(message: type[Value], value: bytes) -> Value:
     if len(value) < _TYPE.size:
-        raise CorruptStateRecord("the value is too short for its version")
+        raise CorruptStateRecordError("the value is too short for its version")
     (version,) = _TYPE.unpack_from(value)
     if version not in versions_of(message):
-        raise CorruptStateRecord(f"{message.__name__} has no version {version}")
+        raise CorruptStateRecordError(f"{message.__name__} has no version {version}")
     try:
         return decode(message, version, value, _TYPE.size)[0]
     except DecodeError as error:
-        raise CorruptStateRecord(f"{message.__name__}: {error}") from error
+        raise CorruptStateRecordError(f"{message.__name__}: {error}") from error

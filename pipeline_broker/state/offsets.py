@@ -1,8 +1,8 @@
 """Committed offsets of all groups.
 
-Rules of this file: an offset is visible once its record is durable. A change is prepared (`change` gives it a handle),
-appended by the caller, and then applied or dropped. Changes become durable in the order in which they were prepared, so
-applying them in that order gives what a replay of the records gives.
+Rules of this file: an offset is visible once its record is durable. A change is prepared (`change` gives it a
+handle), appended by the caller, and then applied or dropped. Changes become durable in the order in which they were
+prepared, so applying them in that order gives what a replay of the records gives.
 """
 
 from __future__ import annotations
@@ -90,7 +90,9 @@ class CommittedOffsets:
     def expired(self, group_id: str, is_expired: Callable[[OffsetKey, CommittedOffset], bool]) -> list[OffsetKey]:
         """What may be deleted for its age; an offset that is being changed is not old."""
         unsettled = self._unsettled.get(group_id, ())
-        return [key for key, committed in self.of_group(group_id) if key not in unsettled and is_expired(key, committed)]
+        return [
+            key for key, committed in self.of_group(group_id) if key not in unsettled and is_expired(key, committed)
+        ]
 
     def of_topic(self, topic: str) -> dict[str, list[OffsetKey]]:
         """The offsets of one topic by group, those on their way included."""

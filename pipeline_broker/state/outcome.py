@@ -1,8 +1,9 @@
 """What a state machine asks of its caller.
 
-Rules of this room: a machine is synchronous. It never reads a clock (`now_ms` is passed in and never runs backwards), never
-calls out, never does I/O. It returns what must be done: answers to give, and records to append. A record counts only once
-it is durable: the caller appends `Write.records` and then hands the same `Write` back, to `durable` or to `failed`.
+Rules of this room: a machine is synchronous. It never reads a clock (`now_ms`, milliseconds since 1970, is passed in
+and never runs backwards), never calls out, never does I/O. It returns what must be done: answers to give, and records
+to append. A record counts only once it is durable: the caller appends `Write.records` and then hands the same `Write`
+back, to `durable` or to `failed`. A commit that failed takes all later ones with it, so writes are settled in order.
 """
 
 from __future__ import annotations
@@ -25,12 +26,12 @@ class Write:
     """Records that belong together: one batch, in one partition.
 
     Attributes:
-        group_id: the group they are about; it decides the partition of `__consumer_offsets`.
+        subject: the group or topic they are about; a group decides the partition of `__consumer_offsets`.
         records: in the order to append them.
         change: what becomes true when they are durable. The machine's own; opaque to the caller.
     """
 
-    group_id: str
+    subject: str
     records: tuple[StateRecord, ...]
     change: object = None
 

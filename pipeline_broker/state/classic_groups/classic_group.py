@@ -1,7 +1,7 @@
 """A classic group: its members, their votes, its state.
 
-Rules of this file: everything that decides what a group *is* lives here; who asked, and who gets which answer, does not.
-A state changes by `transition` only, and only along `PREVIOUS_STATES`.
+Rules of this file: everything that decides what a group *is* lives here; who asked, and who gets which answer, does
+not. A state changes by `transition` only, and only along `PREVIOUS_STATES`.
 
     Empty -> PreparingRebalance -> CompletingRebalance -> Stable -> PreparingRebalance ...
 """
@@ -33,8 +33,8 @@ class GroupState(Enum):
     DEAD = "Dead"
 
 
-# From which states each state may be entered. Dead lasts from the request to delete until that is durable; back to Empty
-# when it could not be stored.
+# From which states each state may be entered. Dead lasts from the request to delete until that is durable; back to
+# Empty when it could not be stored.
 PREVIOUS_STATES: dict[GroupState, frozenset[GroupState]] = {
     GroupState.EMPTY: frozenset({GroupState.PREPARING_REBALANCE, GroupState.DEAD}),
     GroupState.PREPARING_REBALANCE: frozenset(

@@ -1,13 +1,11 @@
 """SyncGroup, Heartbeat, LeaveGroup: what a member may do in each state of its group.
 
-    state       sync                                      heartbeat    commit (see `commit_error`)
-    Empty       25                                        25           25
-    Preparing   27                                        27 *         ok *
-    Completing  follower parked; leader's is stored       0 *          27
-    Stable      the assignment                            0 *          ok *
-    Dead        15                                        15           15
+state       sync                                      heartbeat    commit (see `commit_error`) Empty       25
+25           25 Preparing   27                                        27 *         ok * Completing  follower parked;
+leader's is stored       0 *          27 Stable      the assignment                            0 *          ok * Dead
+15                                        15           15
 
-    * the session of the member starts anew
+* the session of the member starts anew
 """
 
 from __future__ import annotations
@@ -26,7 +24,15 @@ from pipeline_broker.state.classic_groups.messages import (
 from pipeline_broker.state.classic_groups.turn import Turn
 from pipeline_broker.wire.error import ErrorCode
 
-__all__ = ["AssignmentStored", "assignment_not_stored", "assignment_stored", "commit_error", "heartbeat", "leave", "sync"]
+__all__ = [
+    "AssignmentStored",
+    "assignment_not_stored",
+    "assignment_stored",
+    "commit_error",
+    "heartbeat",
+    "leave",
+    "sync",
+]
 
 HEARTBEAT_ANSWERS: dict[GroupState, ErrorCode] = {
     GroupState.EMPTY: ErrorCode.UNKNOWN_MEMBER_ID,

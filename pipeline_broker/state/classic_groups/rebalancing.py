@@ -13,6 +13,7 @@ from pipeline_broker.wire.error import ErrorCode
 __all__ = [
     "complete_join",
     "expire_initial_delay",
+    "expire_session",
     "expire_sync",
     "fail_syncs",
     "generation_result",
@@ -114,6 +115,14 @@ def expire_sync(turn: Turn, group: ClassicGroup) -> None:
     for member_id in sorted(group.pending_syncs):
         turn.remove(group, member_id)
     prepare_rebalance(turn, group)
+
+
+def expire_session(turn: Turn, group: ClassicGroup, member_id: str) -> None:
+    """Drop somebody who was not heard of in time; who waits for an answer of ours is not late, unless it is new."""
+    member = group.members.get(member_id)
+    waits = member_id in group.parked_joins or member_id in group.parked_syncs
+    if member is None or member.is_new or not waits:
+        remove_member(turn, group, member_id)
 
 
 def synced(turn: Turn, group: ClassicGroup, member_id: str) -> None:

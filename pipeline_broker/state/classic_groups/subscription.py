@@ -1,6 +1,6 @@
 """The one thing a coordinator reads in a consumer's metadata: which topics it subscribes to.
 
-    int16 version, array (int32 count) of strings (int16 length, UTF-8), then more that does not matter here
+int16 version, array (int32 count) of strings (int16 length, UTF-8), then more that does not matter here
 """
 
 from __future__ import annotations

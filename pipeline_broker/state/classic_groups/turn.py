@@ -1,7 +1,7 @@
 """What one call does to groups, collected: answers, records, deadlines.
 
-Rules of this file: the only place that answers a parked request or sets a deadline of a member. A token is taken out of its
-group in the same step in which its answer is collected, so no token can be answered twice.
+Rules of this file: the only place that answers a parked request or sets a deadline of a member. A token is taken out
+of its group in the same step in which its answer is collected, so no token can be answered twice.
 """
 
 from __future__ import annotations
