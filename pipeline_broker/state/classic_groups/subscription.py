@@ -1,0 +1,41 @@
+"""The one thing a coordinator reads in a consumer's metadata: which topics it subscribes to.
+
+int16 version, array (int32 count) of strings (int16 length, UTF-8), then more that does not matter here
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+
+__all__ = ["subscribed_topics"]
+
+_HEAD = struct.Struct(">hi")
+_LENGTH = struct.Struct(">h")
+
+
+def subscribed_topics(subscriptions: Iterable[bytes]) -> frozenset[str] | None:
+    """All topics that the members name; None when one of them cannot be read."""
+    topics: set[str] = set()
+    for subscription in subscriptions:
+        try:
+            topics.update(_read(subscription))
+        except (struct.error, ValueError):
+            return None
+    return frozenset(topics)
+
+
+def _read(subscription: bytes) -> list[str]:
+    _, count = _HEAD.unpack_from(subscription)
+    position = _HEAD.size
+    if not 0 <= count <= (len(subscription) - position) // _LENGTH.size:
+        raise ValueError("the number of topics is beyond the rest")
+    topics = []
+    for _ in range(count):
+        (length,) = _LENGTH.unpack_from(subscription, position)
+        position += _LENGTH.size
+        if not 0 <= length <= len(subscription) - position:
+            raise ValueError("a topic is longer than the rest")
+        topics.append(str(subscription[position : position + length], "utf-8"))
+        position += length
+    return topics

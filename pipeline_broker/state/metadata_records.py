@@ -1,0 +1,121 @@
+"""Records of the internal metadata partition: what the broker knows, other than data, groups and offsets.
+
+    key   = int16 type, then                                value = int16 version 0, then
+    1 topic         name in UTF-8                           JSON {"id": hex, "partitions": n, "configs": {name: text}}
+    2 producer ids  nothing                                 JSON {"next": the first id of no block given out so far}
+
+A value of null means that the topic is gone. A record holds the whole of its subject, so the last one of a key is all
+that counts. A type that is not known here was written by a later version and is left alone.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from typing import Any
+
+import attrs
+
+from pipeline_broker.state.outcome import StateRecord
+
+__all__ = [
+    "CorruptMetadataRecordError",
+    "Topic",
+    "producer_ids_record",
+    "read_producer_ids",
+    "read_topic",
+    "topic_name",
+    "topic_record",
+    "topic_tombstone",
+]
+
+_TYPE = struct.Struct(">h")
+_TOPIC_TYPE = 1
+_PRODUCER_IDS_TYPE = 2
+_VERSION = 0
+_PRODUCER_IDS_KEY = _TYPE.pack(_PRODUCER_IDS_TYPE)
+TOPIC_ID_SIZE = 16
+
+
+class CorruptMetadataRecordError(Exception):
+    """A record of the metadata partition that cannot be read."""
+
+
+@attrs.frozen
+class Topic:
+    """A topic; `configs` holds only what was set for it."""
+
+    name: str
+    topic_id: bytes
+    partitions: int
+    configs: dict[str, str] = attrs.Factory(dict)
+
+
+def topic_record(topic: Topic) -> StateRecord:
+    """The record of a topic as it is."""
+    body = {"id": topic.topic_id.hex(), "partitions": topic.partitions, "configs": topic.configs}
+    return StateRecord(_topic_key(topic.name), _write(body))
+
+
+def topic_tombstone(name: str) -> StateRecord:
+    """The record that says that a topic is gone."""
+    return StateRecord(_topic_key(name), None)
+
+
+def topic_name(key: bytes) -> str | None:
+    """Which topic a record is about; None when it is about something else."""
+    return str(key[_TYPE.size :], "utf-8") if _type(key) == _TOPIC_TYPE else None
+
+
+def read_topic(name: str, value: bytes) -> Topic:
+    """Read the value of a topic record."""
+    body = _read(value)
+    try:
+        topic = Topic(name, bytes.fromhex(body["id"]), int(body["partitions"]), dict(body["configs"]))
+    except (KeyError, TypeError, ValueError) as error:
+        raise CorruptMetadataRecordError(f"topic {name!r}: {error!r}") from error
+    if len(topic.topic_id) != TOPIC_ID_SIZE or topic.partitions < 1:
+        raise CorruptMetadataRecordError(f"topic {name!r}: {body!r}")
+    return topic
+
+
+def producer_ids_record(next_id: int) -> StateRecord:
+    """The record that says that all ids below `next_id` belong to blocks given out."""
+    return StateRecord(_PRODUCER_IDS_KEY, _write({"next": next_id}))
+
+
+def read_producer_ids(key: bytes, value: bytes | None) -> int | None:
+    """Read the first free id; None when the record is about something else."""
+    if key != _PRODUCER_IDS_KEY:
+        return None
+    body = _read(value or b"")
+    next_id = body.get("next")
+    if not isinstance(next_id, int):
+        raise CorruptMetadataRecordError(f"producer ids: {body!r}")
+    return next_id
+
+
+def _type(key: bytes) -> int:
+    if len(key) < _TYPE.size:
+        raise CorruptMetadataRecordError("the key is too short for its type")
+    return int(_TYPE.unpack_from(key)[0])
+
+
+def _topic_key(name: str) -> bytes:
+    return _TYPE.pack(_TOPIC_TYPE) + name.encode()
+
+
+def _write(body: dict[str, Any]) -> bytes:
+    return _TYPE.pack(_VERSION) + json.dumps(body, sort_keys=True, separators=(",", ":")).encode()
+
+
+def _read(value: bytes) -> dict[str, Any]:
+    if len(value) < _TYPE.size or _TYPE.unpack_from(value)[0] != _VERSION:
+        raise CorruptMetadataRecordError("a value of a version that is not known")
+    try:
+        body = json.loads(value[_TYPE.size :])
+    except ValueError as error:
+        raise CorruptMetadataRecordError(f"a value that is not JSON: {error}") from error
+    if not isinstance(body, dict):
+        raise CorruptMetadataRecordError(f"a value that is not an object: {body!r}")
+    return body

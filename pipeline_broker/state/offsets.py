@@ -1,0 +1,104 @@
+"""Committed offsets of all groups.
+
+Rules of this file: an offset is visible once its record is durable. A change is prepared (`change` gives it a
+handle), appended by the caller, and then applied or dropped. Changes become durable in the order in which they were
+prepared, so applying them in that order gives what a replay of the records gives.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+
+import attrs
+
+from pipeline_broker.state.group_records import CommittedOffset, OffsetKey
+
+__all__ = ["CommittedOffsets", "OffsetChange"]
+
+
+@attrs.frozen(eq=False)
+class OffsetChange:
+    """What becomes visible when its records are durable; None is a deletion."""
+
+    changes: tuple[tuple[OffsetKey, CommittedOffset | None], ...]
+
+
+class CommittedOffsets:
+    """group -> topic -> partition -> committed offset, the durable ones."""
+
+    def __init__(self) -> None:
+        self._groups: dict[str, dict[str, dict[int, CommittedOffset]]] = {}
+        self._unsettled: dict[str, Counter[OffsetKey]] = {}
+
+    def change(self, changes: Iterable[tuple[OffsetKey, CommittedOffset | None]]) -> OffsetChange:
+        """Prepare a change; the caller settles it by `apply` or `drop`, once."""
+        change = OffsetChange(tuple(changes))
+        for key, _ in change.changes:
+            self._unsettled.setdefault(key.group_id, Counter())[key] += 1
+        return change
+
+    def apply(self, change: OffsetChange) -> None:
+        """The records of the change are durable."""
+        for key, committed in change.changes:
+            self.replay(key, committed)
+        self.drop(change)
+
+    def drop(self, change: OffsetChange) -> None:
+        """The records of the change never became durable: it stays invisible."""
+        for key, _ in change.changes:
+            unsettled = self._unsettled[key.group_id]
+            unsettled[key] -= 1
+            if not unsettled[key]:
+                del unsettled[key]
+            if not unsettled:
+                del self._unsettled[key.group_id]
+
+    def replay(self, key: OffsetKey, committed: CommittedOffset | None) -> None:
+        """Take over one durable record."""
+        if committed is not None:
+            self._groups.setdefault(key.group_id, {}).setdefault(key.topic, {})[key.partition] = committed
+            return
+        topics = self._groups.get(key.group_id, {})
+        partitions = topics.get(key.topic, {})
+        partitions.pop(key.partition, None)
+        if not partitions:
+            topics.pop(key.topic, None)
+        if not topics:
+            self._groups.pop(key.group_id, None)
+
+    def get(self, key: OffsetKey) -> CommittedOffset | None:
+        """One committed offset."""
+        return self._groups.get(key.group_id, {}).get(key.topic, {}).get(key.partition)
+
+    def of_group(self, group_id: str) -> Iterator[tuple[OffsetKey, CommittedOffset]]:
+        """All that a group has committed, by topic."""
+        for topic, partitions in self._groups.get(group_id, {}).items():
+            for partition, committed in partitions.items():
+                yield OffsetKey(group_id, topic, partition), committed
+
+    def has_any(self, group_id: str) -> bool:
+        """Whether a group has offsets, or has some on their way."""
+        return group_id in self._groups or group_id in self._unsettled
+
+    def deletable(self, group_id: str) -> list[OffsetKey]:
+        """Everything that must be deleted for nothing to be left: also what is on its way."""
+        keys = dict.fromkeys(key for key, _ in self.of_group(group_id))
+        keys.update(dict.fromkeys(self._unsettled.get(group_id, ())))
+        return list(keys)
+
+    def expired(self, group_id: str, is_expired: Callable[[OffsetKey, CommittedOffset], bool]) -> list[OffsetKey]:
+        """What may be deleted for its age; an offset that is being changed is not old."""
+        unsettled = self._unsettled.get(group_id, ())
+        return [
+            key for key, committed in self.of_group(group_id) if key not in unsettled and is_expired(key, committed)
+        ]
+
+    def of_topic(self, topic: str) -> dict[str, list[OffsetKey]]:
+        """The offsets of one topic by group, those on their way included."""
+        found: dict[str, list[OffsetKey]] = {}
+        for group_id in {**self._groups, **self._unsettled}:
+            keys = [key for key in self.deletable(group_id) if key.topic == topic]
+            if keys:
+                found[group_id] = keys
+        return found

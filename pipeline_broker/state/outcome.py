@@ -1,0 +1,52 @@
+"""What a state machine asks of its caller.
+
+Rules of this room: a machine is synchronous. It never reads a clock (`now_ms`, milliseconds since 1970, is passed in
+and never runs backwards), never calls out, never does I/O. It returns what must be done: answers to give, and records
+to append. A record counts only once it is durable: the caller appends `Write.records` and then hands the same `Write`
+back, to `durable` or to `failed`. A commit that failed takes all later ones with it, so writes are settled in order.
+"""
+
+from __future__ import annotations
+
+import attrs
+
+__all__ = ["Completion", "Outcome", "StateRecord", "Write"]
+
+
+@attrs.frozen
+class StateRecord:
+    """One key and value to append to an internal partition; a value of None is a tombstone."""
+
+    key: bytes
+    value: bytes | None
+
+
+@attrs.frozen(eq=False)
+class Write:
+    """Records that belong together: one batch, in one partition.
+
+    Attributes:
+        subject: the group or topic they are about; a group decides the partition of `__consumer_offsets`.
+        records: in the order to append them.
+        change: what becomes true when they are durable. The machine's own; opaque to the caller.
+    """
+
+    subject: str
+    records: tuple[StateRecord, ...]
+    change: object = None
+
+
+@attrs.frozen
+class Completion:
+    """The answer to a request that was parked under `token`."""
+
+    token: object
+    result: object
+
+
+@attrs.define
+class Outcome:
+    """What one call leaves to do, in order; each token is completed exactly once."""
+
+    completions: list[Completion] = attrs.Factory(list)
+    writes: list[Write] = attrs.Factory(list)

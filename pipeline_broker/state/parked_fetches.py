@@ -1,0 +1,99 @@
+"""Fetches that wait for enough bytes, or for their deadline.
+
+Rules of this file: it counts bytes and reads none. A fetch is parked with what it could read when it came; `notify`
+adds what became visible since, each partition up to what the fetch would take from it. Whoever is returned is no
+longer parked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from typing import Generic, TypeVar
+
+import attrs
+
+from pipeline_broker.state.deadlines import Deadlines
+
+__all__ = ["ParkedFetches", "Readable"]
+
+Token = TypeVar("Token", bound=Hashable)
+Partition = TypeVar("Partition", bound=Hashable)
+
+
+@attrs.define
+class Readable:
+    """What a fetch could read of one partition, and the most it would take."""
+
+    size_bytes: int
+    size_bytes_max: int
+
+
+@attrs.define(eq=False)
+class _Parked(Generic[Token, Partition]):
+    token: Token
+    missing_bytes: int
+    partitions: dict[Partition, Readable]
+
+
+class ParkedFetches(Generic[Token, Partition]):
+    """All fetches that wait; tokens are the caller's and must be distinct."""
+
+    def __init__(self) -> None:
+        self._parked: dict[Token, _Parked[Token, Partition]] = {}
+        self._by_partition: dict[Partition, dict[Token, _Parked[Token, Partition]]] = {}
+        self._deadlines: Deadlines[Token] = Deadlines()
+
+    def __len__(self) -> int:
+        return len(self._parked)
+
+    def park(self, token: Token, partitions: Mapping[Partition, Readable], bytes_min: int, deadline_ms: int) -> bool:
+        """Park a fetch; False (and not parked) when it has enough already."""
+        assert token not in self._parked
+        missing_bytes = bytes_min - sum(min(part.size_bytes, part.size_bytes_max) for part in partitions.values())
+        if missing_bytes <= 0:
+            return False
+        parked = _Parked(token, missing_bytes, dict(partitions))
+        self._parked[token] = parked
+        for partition in parked.partitions:
+            self._by_partition.setdefault(partition, {})[token] = parked
+        self._deadlines.set(token, deadline_ms)
+        return True
+
+    def notify(self, partition: Partition, added_bytes: int) -> list[Token]:
+        """Count bytes that became visible; returns the fetches that have enough now, oldest first."""
+        ready = []
+        for parked in self._by_partition.get(partition, {}).values():
+            readable = parked.partitions[partition]
+            before = min(readable.size_bytes, readable.size_bytes_max)
+            readable.size_bytes += added_bytes
+            parked.missing_bytes -= min(readable.size_bytes, readable.size_bytes_max) - before
+            if parked.missing_bytes <= 0:
+                ready.append(parked.token)
+        return self._release(ready)
+
+    def wake(self, partition: Partition) -> list[Token]:
+        """Something else happened to a partition (it was deleted, its log was cut): all who wait for it look again."""
+        return self._release(list(self._by_partition.get(partition, ())))
+
+    def advance(self, now_ms: int) -> list[Token]:
+        """Return the fetches whose deadline has come, in the order of their deadlines."""
+        return self._release(list(self._deadlines.pop_due(now_ms)))
+
+    def next_deadline_ms(self) -> int | None:
+        """When `advance` must be called at the latest."""
+        return self._deadlines.next_ms()
+
+    def cancel(self, token: Token) -> bool:
+        """Forget a fetch nobody waits for any more; False when it was not parked."""
+        return bool(self._release([token])) if token in self._parked else False
+
+    def _release(self, tokens: list[Token]) -> list[Token]:
+        for token in tokens:
+            parked = self._parked.pop(token)
+            self._deadlines.cancel(token)
+            for partition in parked.partitions:
+                waiting = self._by_partition[partition]
+                del waiting[token]
+                if not waiting:
+                    del self._by_partition[partition]
+        return tokens

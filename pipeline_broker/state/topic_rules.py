@@ -1,0 +1,140 @@
+"""What Kafka allows in a topic: names, counts of partitions, replicas, assignments; with Kafka's codes and messages."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+import attrs
+
+from pipeline_broker.wire.error import ErrorCode
+
+__all__ = [
+    "PARTITIONS_MAX",
+    "TopicError",
+    "check_added_assignments",
+    "check_assignments",
+    "check_name",
+    "check_partitions",
+    "check_replication_factor",
+    "collision_key",
+]
+
+NAME_LENGTH_MAX = 249
+# Kafka has no limit of its own; a request must not be able to make this broker open any number of logs.
+PARTITIONS_MAX = 10_000
+_NAME = re.compile(r"[a-zA-Z0-9._-]+", re.ASCII)
+UNSET = -1
+
+
+@attrs.frozen
+class TopicError(Exception):
+    """Why something about a topic is refused; message None leaves it to the code."""
+
+    code: ErrorCode
+    message: str | None = None
+
+
+def check_name(name: str) -> None:
+    """Refuse a name that no topic may have."""
+    if not name:
+        detail = "the empty string is not allowed"
+    elif name in {".", ".."}:
+        detail = f"'{name}' is not allowed"
+    elif len(name) > NAME_LENGTH_MAX:
+        detail = f"the length of '{name}' is longer than the max allowed length {NAME_LENGTH_MAX}"
+    elif not _NAME.fullmatch(name):
+        detail = f"'{name}' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"
+    else:
+        return
+    raise TopicError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {detail}")
+
+
+def collision_key(name: str) -> str:
+    """The name under which metrics would file a topic: two topics must not share it."""
+    return name.replace(".", "_")
+
+
+def check_partitions(partitions: int) -> None:
+    """Refuse a number of partitions that a new topic cannot have; -1 means the default."""
+    if partitions == 0 or partitions < UNSET:
+        raise TopicError(
+            ErrorCode.INVALID_PARTITIONS,
+            "Number of partitions was set to an invalid non-positive value.",
+        )
+    if partitions > PARTITIONS_MAX:
+        raise TopicError(
+            ErrorCode.INVALID_PARTITIONS,
+            f"Number of partitions {partitions} is above the limit of this broker, {PARTITIONS_MAX}.",
+        )
+
+
+def check_replication_factor(factor: int) -> None:
+    """Refuse a replication factor that a single broker cannot give; -1 means the default."""
+    if factor == 0 or factor < UNSET:
+        raise TopicError(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            "Replication factor must be larger than 0, or -1 to use the default value.",
+        )
+    if factor > 1:
+        raise TopicError(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            f"Unable to replicate the partition {factor} time(s): The target replication factor of {factor} cannot be"
+            " reached because only 1 broker(s) are registered.",
+        )
+
+
+def check_assignments(
+    assignments: Sequence[tuple[int, Sequence[int]]],
+    partitions: int,
+    replication_factor: int,
+    brokers: Iterable[int],
+) -> None:
+    """Refuse a manual placement (partition index, broker ids) of a new topic that is not all of it, here."""
+    if replication_factor != UNSET:
+        raise TopicError(
+            ErrorCode.INVALID_REQUEST,
+            "A manual partition assignment was specified, but replication factor was not set to -1.",
+        )
+    if partitions != UNSET:
+        raise TopicError(
+            ErrorCode.INVALID_REQUEST,
+            "A manual partition assignment was specified, but numPartitions was not set to -1.",
+        )
+    placed: set[int] = set()
+    for partition, replicas in assignments:
+        if partition in placed:
+            raise _bad_placement(f"Found multiple manual partition assignments for partition {partition}")
+        placed.add(partition)
+        _check_replicas(replicas, brokers)
+    if placed != set(range(len(placed))):
+        raise _bad_placement("partitions should be a consecutive 0-based integer sequence")
+    check_partitions(len(placed))
+
+
+def check_added_assignments(assignments: Sequence[Sequence[int]], added: int, brokers: Iterable[int]) -> None:
+    """Refuse a manual placement of added partitions that is not one per partition, here."""
+    if len(assignments) != added:
+        raise _bad_placement(
+            f"Attempted to add {added} additional partition(s), but only {len(assignments)} assignment(s) were"
+            " specified.",
+        )
+    for replicas in assignments:
+        _check_replicas(replicas, brokers)
+
+
+def _check_replicas(replicas: Sequence[int], brokers: Iterable[int]) -> None:
+    if not replicas:
+        raise _bad_placement("The manual partition assignment includes an empty replica list.")
+    seen: Mapping[int, None] = dict.fromkeys(sorted(replicas))
+    for broker in seen:
+        if replicas.count(broker) > 1:
+            raise _bad_placement(f"The manual partition assignment includes the broker {broker} more than once.")
+        if broker not in brokers:
+            raise _bad_placement(
+                f"The manual partition assignment includes broker {broker}, but no such broker is registered.",
+            )
+
+
+def _bad_placement(message: str) -> TopicError:
+    return TopicError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)

@@ -1,0 +1,217 @@
+"""The topics of the broker.
+
+Rules of this file: see `state/outcome.py`. A topic is visible (`get`, `by_id`, `all`) once its record is durable;
+what is on its way (`latest`) already decides what may be asked for next: of two requests for the same name one is
+refused. A method raises `TopicError` or returns a `Write`; after appending its records the caller hands it to
+`durable` or `failed`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence, ValuesView
+
+import attrs
+
+from pipeline_broker.state.metadata_records import Topic, read_topic, topic_name, topic_record, topic_tombstone
+from pipeline_broker.state.outcome import Write
+from pipeline_broker.state.topic_rules import (
+    UNSET,
+    TopicError,
+    check_added_assignments,
+    check_assignments,
+    check_name,
+    check_partitions,
+    check_replication_factor,
+    collision_key,
+)
+from pipeline_broker.wire.error import ErrorCode
+
+__all__ = ["NewTopic", "TopicCatalogue", "TopicChange", "duplicates"]
+
+
+@attrs.frozen(kw_only=True)
+class NewTopic:
+    """A topic that somebody wants; -1 stands for the broker's default. The configs have been checked."""
+
+    name: str
+    topic_id: bytes
+    partitions: int = UNSET
+    replication_factor: int = UNSET
+    assignments: Sequence[tuple[int, Sequence[int]]] = ()
+    configs: Mapping[str, str] = attrs.Factory(dict)
+
+
+@attrs.frozen(eq=False)
+class TopicChange:
+    """What becomes of a topic when its record is durable: `before` or `after` is None when it comes or goes."""
+
+    name: str
+    before: Topic | None
+    after: Topic | None
+
+
+class TopicCatalogue:
+    """All topics by name and by id.
+
+    Args:
+        partitions_default: for new topics that do not say.
+        broker_id: the one broker that manual assignments may name.
+    """
+
+    def __init__(self, partitions_default: int, broker_id: int) -> None:
+        self.partitions_default = partitions_default
+        self.broker_id = broker_id
+        self._visible: dict[str, Topic] = {}
+        self._by_id: dict[bytes, Topic] = {}
+        self._coming: dict[str, Topic | None] = {}  # as it will be, while some change of the name is not yet durable
+        self._unsettled: Counter[str] = Counter()
+        self._collisions: dict[str, str] = {}
+
+    def __len__(self) -> int:
+        return len(self._visible)
+
+    def get(self, name: str) -> Topic | None:
+        """A topic that exists."""
+        return self._visible.get(name)
+
+    def by_id(self, topic_id: bytes) -> Topic | None:
+        """A topic that exists, by its id."""
+        return self._by_id.get(topic_id)
+
+    def all(self) -> ValuesView[Topic]:
+        """The topics that exist, in the order in which they came."""
+        return self._visible.values()
+
+    def latest(self, name: str) -> Topic | None:
+        """A topic as it will be when everything on its way is durable."""
+        return self._coming[name] if name in self._coming else self._visible.get(name)
+
+    def check_create(self, new: NewTopic) -> Topic:
+        """Work out the topic that would come to be, and change nothing (`validate_only`)."""
+        check_name(new.name)
+        if self.latest(new.name) is not None:
+            raise TopicError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{new.name}' already exists.")
+        other = self._collisions.get(collision_key(new.name))
+        if other is not None and other != new.name:
+            raise TopicError(
+                ErrorCode.INVALID_TOPIC_EXCEPTION,
+                f"Topic '{new.name}' collides with existing topic: {other}",
+            )
+        if new.assignments:
+            check_assignments(new.assignments, new.partitions, new.replication_factor, (self.broker_id,))
+            partitions = len(new.assignments)
+        else:
+            check_replication_factor(new.replication_factor)
+            check_partitions(new.partitions)
+            partitions = self.partitions_default if new.partitions == UNSET else new.partitions
+        return Topic(new.name, new.topic_id, partitions, dict(new.configs))
+
+    def create(self, new: NewTopic) -> Write:
+        """Create a topic."""
+        return self._change(new.name, self.check_create(new))
+
+    def delete(self, name: str) -> Write:
+        """Delete a topic."""
+        self._existing(name)
+        return self._change(name, None)
+
+    def check_add_partitions(
+        self,
+        name: str,
+        count: int,
+        assignments: Sequence[Sequence[int]] | None = None,
+    ) -> Topic:
+        """Work out a topic with `count` partitions in all, and change nothing (`validate_only`)."""
+        topic = self._existing(name)
+        if count == topic.partitions:
+            raise TopicError(ErrorCode.INVALID_PARTITIONS, f"Topic already has {count} partition(s).")
+        if count < topic.partitions:
+            raise TopicError(
+                ErrorCode.INVALID_PARTITIONS,
+                f"The topic {name} currently has {topic.partitions} partition(s); {count} would not be an increase.",
+            )
+        check_partitions(count)
+        if assignments is not None:
+            check_added_assignments(assignments, count - topic.partitions, (self.broker_id,))
+        return attrs.evolve(topic, partitions=count)
+
+    def add_partitions(self, name: str, count: int, assignments: Sequence[Sequence[int]] | None = None) -> Write:
+        """Grow a topic to `count` partitions."""
+        return self._change(name, self.check_add_partitions(name, count, assignments))
+
+    def alter_configs(self, name: str, changes: Mapping[str, str | None]) -> Write:
+        """Set configs of a topic; None takes one back to its default. Values have been checked."""
+        topic = self._existing(name)
+        configs = {**topic.configs, **changes}
+        kept = {config: value for config, value in configs.items() if value is not None}
+        return self._change(name, attrs.evolve(topic, configs=kept))
+
+    def durable(self, write: Write) -> TopicChange:
+        """The record of a change is durable: it is visible. Returns what changed."""
+        change = self._changed(write)
+        before = self._visible.get(change.name)
+        self._settle(change.name)
+        self._show(change.name, change.after)
+        return attrs.evolve(change, before=before)
+
+    def failed(self, write: Write) -> None:
+        """The record of a change will never be durable: the topic stays as it is."""
+        name = self._changed(write).name
+        self._settle(name)
+        if name not in self._coming:
+            self._refresh_collision(name)
+
+    def replay(self, key: bytes, value: bytes | None) -> None:
+        """Take over one durable record; those of other subjects are read past. Raises CorruptMetadataRecordError."""
+        name = topic_name(key)
+        if name is not None:
+            self._show(name, None if value is None else read_topic(name, value))
+
+    def _existing(self, name: str) -> Topic:
+        topic = self.latest(name)
+        if topic is None:
+            raise TopicError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return topic
+
+    def _change(self, name: str, after: Topic | None) -> Write:
+        change = TopicChange(name, self.latest(name), after)
+        self._coming[name] = after
+        self._unsettled[name] += 1
+        self._refresh_collision(name)
+        record = topic_tombstone(name) if after is None else topic_record(after)
+        return Write(name, (record,), change)
+
+    def _changed(self, write: Write) -> TopicChange:
+        assert isinstance(write.change, TopicChange)
+        return write.change
+
+    def _settle(self, name: str) -> None:
+        self._unsettled[name] -= 1
+        if not self._unsettled[name]:
+            del self._unsettled[name]
+            del self._coming[name]
+
+    def _show(self, name: str, topic: Topic | None) -> None:
+        old = self._visible.get(name)
+        if old is not None:
+            del self._by_id[old.topic_id]
+        if topic is None:
+            self._visible.pop(name, None)
+        else:
+            self._visible[name] = topic
+            self._by_id[topic.topic_id] = topic
+        self._refresh_collision(name)
+
+    def _refresh_collision(self, name: str) -> None:
+        """Keep who has a name to itself: any topic that exists or is on its way."""
+        key = collision_key(name)
+        if self.latest(name) is not None or name in self._visible:
+            self._collisions[key] = name
+        elif self._collisions.get(key) == name:
+            del self._collisions[key]
+
+
+def duplicates(names: Iterable[str]) -> set[str]:
+    """The names that a request gives more than once; Kafka refuses all of them."""
+    return {name for name, count in Counter(names).items() if count > 1}
