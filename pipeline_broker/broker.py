@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import base64
 import logging
+import random
 import uuid
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
@@ -20,10 +21,13 @@ from pipeline_broker.log.log_manager import LogManager
 from pipeline_broker.records.batch import NewRecord, build_batch, read_header
 from pipeline_broker.records.check import Rules
 from pipeline_broker.records.record import iterate_records
-from pipeline_broker.state.outcome import StateRecord
-from pipeline_broker.state.parked_fetches import ParkedFetch, ParkedFetches
+from pipeline_broker.state.cluster import ClusterState
+from pipeline_broker.state.fetch_sessions import FetchSessions
+from pipeline_broker.state.metadata_records import Topic, topic_name
+from pipeline_broker.state.outcome import Write
+from pipeline_broker.state.parked_fetches import ParkedFetches, Readable
 from pipeline_broker.state.producer_ids import ProducerIds
-from pipeline_broker.state.topics import Topic, TopicCatalogue
+from pipeline_broker.state.topics import NewTopic, TopicCatalogue
 from pipeline_broker.wire.error import ErrorCode
 from stages.request import Close, Pending, Request, Result, Send
 
@@ -44,9 +48,9 @@ OFFSETS_TOPIC = "__consumer_offsets"
 BROKER_RESOURCE = "broker"
 
 
-@attrs.frozen
+@attrs.frozen(eq=False)
 class Waiting:
-    """The token of something parked: a request, and how it is answered when its time has come."""
+    """The token of a parked fetch: its request, and how it is answered when its time has come."""
 
     request: Request
     answer: Callable[[], Result]
@@ -60,9 +64,8 @@ class Broker:
         logs: over a journal that is open and not recovered yet; see `recover`.
 
     Attributes:
-        advertised_host, advertised_port: what clients are told, set once the listener is bound.
-        wake_timer: called when `next_deadline_ms` may have become earlier.
-        submit: commits entries that belong to no request, then calls back; set by the server.
+        advertised_host, advertised_port: what clients are told; set once the listener is bound.
+        wake_timer: called when `next_deadline_ms` may have become earlier; set by the server.
     """
 
     internal_topics = frozenset({OFFSETS_TOPIC, "__transaction_state", "__share_group_state"})
@@ -70,13 +73,18 @@ class Broker:
     def __init__(self, config: BrokerConfig, logs: LogManager) -> None:
         self.config = config
         self.logs = logs
-        self.topics = TopicCatalogue()
+        self.cluster = ClusterState()
+        self.topics = TopicCatalogue(config.num_partitions, config.node_id)
         self.producer_ids = ProducerIds()
-        self.fetches = ParkedFetches()
+        self.fetches: ParkedFetches[Waiting, PartitionLog] = ParkedFetches()
+        self.fetch_sessions: FetchSessions[tuple[str, bytes, int], Any] = FetchSessions(
+            random.Random(),  # noqa: S311 - ids that are unlikely to repeat, not secrets
+            slots=config.max_incremental_fetch_session_cache_slots,
+        )
         self.advertised_host = "127.0.0.1"
         self.advertised_port = 0
         self.wake_timer: Callable[[], None] = lambda: None
-        self.submit: Callable[[Sequence[JournalEntry], Callable[[], None]], None] = _not_serving
+        self._parked_by_session: dict[object, set[Waiting]] = {}
         (self._metadata_log,) = logs.create(METADATA_TOPIC, METADATA_TOPIC_ID, 1, Rules(size_max=2**31 - 1))
 
     # Start
@@ -86,42 +94,47 @@ class Broker:
 
         Raises:
             JournalCorrupt: records that were durable cannot be read.
+            CorruptMetadataRecordError: a record that was durable does not make sense.
         """
         self.logs.recover(self._replay, now_ms)
 
     def first_entries(self, now_ms: int) -> list[JournalEntry]:
-        """What a new data directory needs to be durable before it serves: the id of the cluster."""
-        if self.topics.cluster_id is not None:
+        """What a new data directory must have on disk before it serves: the id of the cluster."""
+        if self.cluster.cluster_id is not None:
             return []
-        cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-        records = self.topics.set_cluster_id(cluster_id)
-        entry = self.append_records(self._metadata_log, records, now_ms)
-        self.topics.apply(records)
-        return [entry]
+        write = self.cluster.create(base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("="))
+        self.cluster.durable(write)
+        return [self.append_write(self._metadata_log, write, now_ms)]
 
     def _replay(self, log: PartitionLog, header: BatchHeader, batch: memoryview) -> None:
         if log is not self._metadata_log:
             return
         for record in iterate_records(batch, header):
-            assert record.key is not None
+            key = bytes(record.key or b"")
             value = None if record.value is None else bytes(record.value)
-            self._apply_metadata([StateRecord(bytes(record.key), value)])
+            self.cluster.replay(key, value)
+            self.producer_ids.replay(key, value)
+            name = topic_name(key)
+            if name is not None:
+                before = self.topics.get(name)
+                self.topics.replay(key, value)
+                self._topic_changed(before, self.topics.get(name))
 
     # What the handlers ask
 
     @property
     def cluster_id(self) -> str:
         """The id of the cluster, made at the first start on a data directory."""
-        assert self.topics.cluster_id is not None, "first_entries comes before serving"
-        return self.topics.cluster_id
+        assert self.cluster.cluster_id is not None, "first_entries comes before serving"
+        return self.cluster.cluster_id
 
     @property
     def settings(self) -> BrokerSettings:
         """All that was set for this broker."""
         return BrokerSettings(
             static=self.config.properties,
-            dynamic_default=self.topics.settings(BROKER_RESOURCE, ""),
-            dynamic=self.topics.settings(BROKER_RESOURCE, str(self.config.node_id)),
+            dynamic_default=self.cluster.settings((BROKER_RESOURCE, "")),
+            dynamic=self.cluster.settings((BROKER_RESOURCE, str(self.config.node_id))),
         )
 
     def find_log(self, name: str, topic_id: bytes, partition: int, *, by_id: bool) -> PartitionLog | ErrorCode:
@@ -132,68 +145,81 @@ class Broker:
                 return ErrorCode.UNKNOWN_TOPIC_ID
             name = topic.name
         log = self.logs.find(name, partition)
-        if log is None or name == METADATA_TOPIC:
+        if log is None or log is self._metadata_log:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return log
 
     # Changes of metadata
 
-    def append_records(self, log: PartitionLog, records: Iterable[StateRecord], now_ms: int) -> JournalEntry:
-        """Append records of our own as one batch; the entry must be committed."""
-        batch = build_batch([NewRecord(record.value, record.key, now_ms) for record in records])
+    def append_write(self, log: PartitionLog, write: Write, now_ms: int) -> JournalEntry:
+        """Append records that state returned, as one batch; the entry must be committed."""
+        batch = build_batch([NewRecord(record.value, record.key, now_ms) for record in write.records])
         entry = log.append(read_header(batch), batch, now_ms).entry
         assert entry is not None, "no producer, so no duplicate"
         return entry
 
     def commit_metadata(
-        self, records: list[StateRecord], now_ms: int, answer: Callable[[], Send]
+        self, changes: Sequence[tuple[Write, Callable[[Write], None]]], now_ms: int, answer: Send
     ) -> Pending | Send:
-        """Make a decided change durable, apply it, then answer.
+        """Make changes durable, apply them, then answer.
 
         Args:
-            records: what the catalogue or the producer ids decided.
+            changes: what was decided, each with what applies it when it is durable.
             now_ms: the records' timestamp.
-            answer: makes the response, now: it must not depend on the change being visible.
+            answer: the response.
         """
-        if not records:
-            return answer()
-        entry = self.append_records(self._metadata_log, records, now_ms)
-        return Pending([entry], answer(), lambda: self._apply_metadata(records))
+        if not changes:
+            return answer
 
-    def _apply_metadata(self, records: list[StateRecord]) -> None:
-        for record in records:
-            self.producer_ids.replay(record)
-        for before, after in self.topics.apply(records):
-            if before is not None and (after is None or after.topic_id != before.topic_id):
-                self._delete_logs(before)
-            if after is not None:
-                self.logs.create(after.name, after.topic_id, after.partition_count, self.rules_of(after))
-                self.logs.set_rules(after.name, self.rules_of(after))
+        def apply() -> None:
+            for write, durable in changes:
+                durable(write)
 
-    def _delete_logs(self, topic: Topic) -> None:
-        logs = self.logs.partitions(topic.name)
-        self.logs.delete(topic.name)
-        self._answer(self.fetches.take(logs))
+        return Pending([self.append_write(self._metadata_log, write, now_ms) for write, _ in changes], answer, apply)
+
+    def topic_durable(self, write: Write) -> None:
+        """The record of a topic's change is durable."""
+        change = self.topics.durable(write)
+        self._topic_changed(change.before, change.after)
+
+    def _topic_changed(self, before: Topic | None, after: Topic | None) -> None:
+        if before is not None and (after is None or after.topic_id != before.topic_id):
+            logs = self.logs.partitions(before.name)
+            self.logs.delete(before.name)
+            for log in logs:
+                self._answer(self.fetches.wake(log))
+        if after is not None:
+            rules = self.rules_of(after)
+            self.logs.create(after.name, after.topic_id, after.partitions, rules)
+            self.logs.set_rules(after.name, rules)
+
+    def settings_durable(self, write: Write) -> None:
+        """The record of altered settings is durable; what topics inherit may have changed."""
+        self.cluster.durable(write)
+        for topic in self.topics.all():
+            self.logs.set_rules(topic.name, self.rules_of(topic))
 
     def rules_of(self, topic: Topic) -> Rules:
         """What a topic's settings mean for the batches that it accepts."""
-        own, settings = topic.settings, self.settings
-
-        def integer(name: str) -> int:
-            value = topic_value(name, own, settings)
-            assert isinstance(value, int)
-            return value
-
+        own, settings = topic.configs, self.settings
         policies = topic_value("cleanup.policy", own, settings)
-        assert isinstance(policies, tuple | list)
+        assert isinstance(policies, tuple)
         return Rules(
-            size_max=integer("max.message.bytes"),
-            segment_size_max=integer("segment.bytes"),
-            timestamp_before_max_ms=integer("message.timestamp.before.max.ms"),
-            timestamp_after_max_ms=integer("message.timestamp.after.max.ms"),
+            size_max=_integer("max.message.bytes", own, settings),
+            segment_size_max=_integer("segment.bytes", own, settings),
+            timestamp_before_max_ms=_integer("message.timestamp.before.max.ms", own, settings),
+            timestamp_after_max_ms=_integer("message.timestamp.after.max.ms", own, settings),
             keys_required="compact" in policies,
             append_time=topic_value("message.timestamp.type", own, settings) == "LogAppendTime",
         )
+
+    def new_topic(self, name: str) -> NewTopic:
+        """A topic as it is created when a client merely asks for it."""
+        topic_id = uuid.uuid4().bytes
+        if name == OFFSETS_TOPIC:
+            count = self.config.offsets_topic_num_partitions
+            return NewTopic(name=name, topic_id=topic_id, partitions=count, configs={"cleanup.policy": "compact"})
+        return NewTopic(name=name, topic_id=topic_id)
 
     # Commits and time
 
@@ -201,14 +227,20 @@ class Broker:
         """A commit is durable: show its entries and answer the fetches that waited for them."""
         self.logs.on_durable(entries)
         if len(self.fetches):
-            self._answer(self.fetches.notify(dict.fromkeys(entry.log for entry in entries)))
+            for entry in entries:
+                self._answer(self.fetches.notify(entry.log, entry.size_bytes))
 
-    def park_fetch(self, fetch: ParkedFetch) -> None:
-        """Let a fetch wait; its token is a Waiting."""
+    def park_fetch(
+        self, waiting: Waiting, partitions: Mapping[PartitionLog, Readable], bytes_min: int, deadline_ms: int
+    ) -> bool:
+        """Let a fetch wait; False when it has enough already."""
         earliest = self.fetches.next_deadline_ms()
-        self.fetches.park(fetch)
-        if earliest is None or fetch.deadline_ms < earliest:
+        if not self.fetches.park(waiting, partitions, bytes_min, deadline_ms):
+            return False
+        self._parked_by_session.setdefault(waiting.request.connection.session, set()).add(waiting)
+        if earliest is None or deadline_ms < earliest:
             self.wake_timer()
+        return True
 
     def next_deadline_ms(self) -> int | None:
         """When `advance` has something to do."""
@@ -220,13 +252,17 @@ class Broker:
 
     def connection_closed(self, session: object) -> None:
         """Forget what a connection parked."""
-        self.fetches.forget(session)
+        for waiting in self._parked_by_session.pop(session, ()):
+            self.fetches.cancel(waiting)
 
-    @staticmethod
-    def _answer(fetches: list[ParkedFetch]) -> None:
-        for fetch in fetches:
-            waiting = fetch.token
-            assert isinstance(waiting, Waiting)
+    def _answer(self, fetches: list[Waiting]) -> None:
+        for waiting in fetches:
+            session = waiting.request.connection.session
+            parked = self._parked_by_session.get(session)
+            if parked is not None:
+                parked.discard(waiting)
+                if not parked:
+                    del self._parked_by_session[session]
             try:
                 result = waiting.answer()
             except Exception as error:
@@ -235,5 +271,7 @@ class Broker:
             waiting.request.complete(result)
 
 
-def _not_serving(entries: Sequence[JournalEntry], on_durable: Callable[[], None]) -> None:
-    raise RuntimeError("the broker is not serving yet")
+def _integer(name: str, own: Mapping[str, str], settings: BrokerSettings) -> int:
+    value = topic_value(name, own, settings)
+    assert isinstance(value, int)
+    return value

@@ -60,4 +60,3 @@ class LazyGroup(click.Group):
 @click.version_option(package_name="pipeline-broker")
 def main() -> None:
     """A Kafka-compatible broker with a classic and a pipelined request path."""
-

@@ -15,7 +15,7 @@ EXIT_USAGE = 2
 EXIT_FAILED = 1
 
 
-class Duration(click.ParamType):
+class Duration(click.ParamType[float]):
     """A time such as 10ms, 0.3ms or 1s; a bare number counts milliseconds. Seconds in Python."""
 
     name = "duration"
@@ -33,26 +33,68 @@ class Duration(click.ParamType):
 
 
 @click.command()
-@click.option("--mode", type=click.Choice(["classic", "pipelined"]), default="pipelined", show_default=True,
-              help="The request path: Apache Kafka's or the pipelined one.")
-@click.option("--flush", type=click.Choice(["always", "os"]), default="always", show_default=True,
-              help="Acknowledge after a sync, or after the write.")
+@click.option(
+    "--mode",
+    type=click.Choice(["classic", "pipelined"]),
+    default="pipelined",
+    show_default=True,
+    help="The request path: Apache Kafka's or the pipelined one.",
+)
+@click.option(
+    "--flush",
+    type=click.Choice(["always", "os"]),
+    default="always",
+    show_default=True,
+    help="Acknowledge after a sync, or after the write.",
+)
 @click.option("--host", default=None, help="Address to listen on.  [default: 127.0.0.1]")
 @click.option("--port", type=click.IntRange(0, 65535), default=None, help="Port; 0 takes a free one.  [default: 9092]")
-@click.option("--data", type=click.Path(path_type=Path, file_okay=False), default=None,
-              help="Data directory; made when missing.  [default: ./data]")
-@click.option("--trace", type=click.Path(path_type=Path, file_okay=False), default=None,
-              help="Write trace files of every request into this directory.")
-@click.option("--commit-delay", "commit_delay_seconds", type=Duration(), default=0.0,
-              help="Delay every commit by this much, such as 10ms; for experiments.")
-@click.option("--commits-in-flight", type=click.IntRange(1, 64), default=1, show_default=True,
-              help="Group commits that may run at once; 1 suits a disk.")
-@click.option("--metrics", type=click.IntRange(0, 65535), default=None,
-              help="Serve Prometheus metrics on this port of the same host.")
-@click.option("--config", "config_files", type=click.Path(path_type=Path, dir_okay=False, exists=True), multiple=True,
-              help="A server.properties or TOML file of Kafka's properties; --set goes over it.")
-@click.option("--set", "settings", multiple=True, metavar="NAME=VALUE",
-              help="A property by Kafka's name, such as num.io.threads=8; repeatable.")
+@click.option(
+    "--data",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=None,
+    help="Data directory; made when missing.  [default: ./data]",
+)
+@click.option(
+    "--trace",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=None,
+    help="Write trace files of every request into this directory.",
+)
+@click.option(
+    "--commit-delay",
+    "commit_delay_seconds",
+    type=Duration(),
+    default=0.0,
+    help="Delay every commit by this much, such as 10ms; for experiments.",
+)
+@click.option(
+    "--commits-in-flight",
+    type=click.IntRange(1, 64),
+    default=1,
+    show_default=True,
+    help="Group commits that may run at once; 1 suits a disk.",
+)
+@click.option(
+    "--metrics",
+    type=click.IntRange(0, 65535),
+    default=None,
+    help="Serve Prometheus metrics on this port of the same host.",
+)
+@click.option(
+    "--config",
+    "config_files",
+    type=click.Path(path_type=Path, dir_okay=False, exists=True),
+    multiple=True,
+    help="A server.properties or TOML file of Kafka's properties; --set goes over it.",
+)
+@click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="A property by Kafka's name, such as num.io.threads=8; repeatable.",
+)
 def serve(**options: object) -> None:
     """Run a broker until SIGTERM, which drains and exits 0.
 

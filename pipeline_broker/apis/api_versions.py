@@ -49,11 +49,7 @@ def unsupported_version(call: Call) -> Send:
     lowest, highest = SERVED[ApiKey.API_VERSIONS].advertised
     response = ApiVersionsResponse(
         error_code=ErrorCode.UNSUPPORTED_VERSION,
-        api_keys=[
-            ApiVersionsResponse.ApiVersion(
-                api_key=ApiKey.API_VERSIONS, min_version=lowest, max_version=highest
-            )
-        ],
+        api_keys=[ApiVersionsResponse.ApiVersion(api_key=ApiKey.API_VERSIONS, min_version=lowest, max_version=highest)],
     )
     return call.send_encoded(encoder(ApiVersionsResponse, 0)(response))
 

@@ -1,7 +1,7 @@
 """From a frame to its handler, and from whatever goes wrong to an answer.
 
-Rules of this room: input that cannot be understood closes the connection, as in Apache Kafka (`facts`: malformed header,
-unknown or unserved API, unsupported version, body that does not decode); a handler that raises is answered with the
+Rules of this room: input that cannot be understood closes the connection, as in Apache Kafka (malformed header, unknown
+or unserved API, unsupported version, body that does not decode); a handler that raises is answered with the
 error in its API's own response. Nothing here waits.
 """
 
@@ -66,9 +66,7 @@ class Dispatcher:
         if session is None:
             session = connection.session = Session(host=connection.peer, listener=connection.listener)
         handler = self._handlers.get((key, version)) or self._load(key, version)
-        call = Call(
-            self._broker, request, session, key, version, correlation_id, header.client_id, self._clock_ms()
-        )
+        call = Call(self._broker, request, session, key, version, correlation_id, header.client_id, self._clock_ms())
         if handler is None:
             return self._refuse(call, key, version)
         try:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from stages.request import Pending, Result
+from stages.request import Result
 
 if TYPE_CHECKING:
     from pipeline_broker.apis.call import Call
@@ -27,11 +27,11 @@ def handle(call: Call, request: InitProducerIdRequest) -> Result:
             ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED if request.transactional_id else ErrorCode.INVALID_REQUEST
         )
         return call.send(error_response(request, call, code))
-    producer_id, records = call.broker.producer_ids.allocate()
-    answer = call.send(InitProducerIdResponse(producer_id=producer_id, producer_epoch=0))
-    if not records:
-        return Pending((), answer)  # behind the record of its block, which may still be on its way
-    return call.broker.commit_metadata(records, call.now_ms, lambda: answer)
+    allocation = call.broker.producer_ids.allocate()
+    answer = call.send(InitProducerIdResponse(producer_id=allocation.producer_id, producer_epoch=0))
+    if allocation.write is None:
+        return answer
+    return call.broker.commit_metadata([(allocation.write, call.broker.producer_ids.durable)], call.now_ms, answer)
 
 
 def error_response(

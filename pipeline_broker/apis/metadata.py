@@ -6,20 +6,20 @@ is answered LEADER_NOT_AVAILABLE and asks again, as Apache Kafka does.
 
 from __future__ import annotations
 
-import uuid
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from pipeline_broker.broker import OFFSETS_TOPIC
-from pipeline_broker.state.topics import NO_TOPIC_ID, Topic, TopicError, check_topic_name
+from pipeline_broker.state.metadata_records import Topic
+from pipeline_broker.state.topic_rules import TopicError, check_name
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.metadata import MetadataRequest, MetadataResponse
-from stages.request import Pending, Result
+from stages.request import Result
 
 if TYPE_CHECKING:
     from pipeline_broker.apis.call import Call
-    from pipeline_broker.state.outcome import StateRecord
+    from pipeline_broker.state.outcome import Write
 
-__all__ = ["REQUEST", "error_response", "handle", "new_topic_id"]
+__all__ = ["REQUEST", "error_response", "handle"]
 
 REQUEST = MetadataRequest
 TopicResponse = MetadataResponse.MetadataResponseTopic
@@ -29,28 +29,22 @@ ALL_OPERATIONS = 0b0000_1101_1111_1000
 """READ, WRITE, CREATE, DELETE, ALTER, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS: everybody may do everything."""
 ALL_CLUSTER_OPERATIONS = 0b0011_1111_0010_0000 & ~0b0010_0000_0000_0000
 NULL_NAME_FROM = 12
+NO_TOPIC_ID = bytes(16)
 
 
-def new_topic_id() -> bytes:
-    """A topic id that is used by no other topic."""
-    return uuid.uuid4().bytes
+Changes = list[tuple["Write", Callable[["Write"], None]]]
 
 
 def handle(call: Call, request: MetadataRequest) -> Result:
     """Answer, and create the topics that may be."""
     # Version 0 has no null; there an empty list asks for all topics.
     wants_all = request.topics is None or (call.version == 0 and not request.topics)
-    records: list[StateRecord] = []
+    changes: Changes = []
     if wants_all:
-        topics = [_describe(call, topic, request) for topic in call.broker.topics]
+        topics = [_describe(call, topic, request) for topic in call.broker.topics.all()]
     else:
-        topics = [_find(call, wanted, request, records) for wanted in request.topics or ()]
-    response = call.send(_response(call, request, topics))
-    if not records:
-        return response
-    pending = call.broker.commit_metadata(records, call.now_ms, lambda: response)
-    assert isinstance(pending, Pending)
-    return pending
+        topics = [_find(call, wanted, request, changes) for wanted in request.topics or ()]
+    return call.broker.commit_metadata(changes, call.now_ms, call.send(_response(call, request, topics)))
 
 
 def _response(call: Call, request: MetadataRequest, topics: list[TopicResponse]) -> MetadataResponse:
@@ -74,7 +68,7 @@ def _find(
     call: Call,
     wanted: MetadataRequest.MetadataRequestTopic,
     request: MetadataRequest,
-    records: list[StateRecord],
+    changes: Changes,
 ) -> TopicResponse:
     broker = call.broker
     if wanted.topic_id != NO_TOPIC_ID:
@@ -87,29 +81,20 @@ def _find(
     topic = broker.topics.get(wanted.name)
     if topic is not None:
         return _describe(call, topic, request)
-    return _refusal(call, wanted, _auto_create(call, wanted.name, request, records))
+    return _refusal(call, wanted, _auto_create(call, wanted.name, request, changes))
 
 
-def _auto_create(
-    call: Call, name: str, request: MetadataRequest, records: list[StateRecord]
-) -> ErrorCode:
+def _auto_create(call: Call, name: str, request: MetadataRequest, changes: Changes) -> ErrorCode:
     """Decide the creation of a topic that is asked for, if it may be; what the client is told meanwhile."""
     broker = call.broker
     try:
-        check_topic_name(name)
+        check_name(name)
+        if not (broker.config.auto_create_topics_enable and request.allow_auto_topic_creation):
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        changes.append((broker.topics.create(broker.new_topic(name)), broker.topic_durable))
     except TopicError as error:
-        return error.code
-    if not (broker.config.auto_create_topics_enable and request.allow_auto_topic_creation):
-        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    count = broker.config.offsets_topic_num_partitions if name == OFFSETS_TOPIC else broker.config.num_partitions
-    settings = {"cleanup.policy": "compact"} if name == OFFSETS_TOPIC else {}
-    try:
-        broker.topics.check_create(name, count, 1)
-    except TopicError as error:
-        if error.code is ErrorCode.TOPIC_ALREADY_EXISTS:  # another request is creating it
-            return ErrorCode.LEADER_NOT_AVAILABLE
-        return error.code
-    records += broker.topics.create(Topic(name, new_topic_id(), count, settings))
+        if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:  # else another request is creating it
+            return error.code
     return ErrorCode.LEADER_NOT_AVAILABLE
 
 
@@ -133,7 +118,7 @@ def _describe(call: Call, topic: Topic, request: MetadataRequest) -> TopicRespon
                 replica_nodes=[node_id],
                 isr_nodes=[node_id],
             )
-            for index in range(topic.partition_count)
+            for index in range(topic.partitions)
         ],
     )
     if request.include_topic_authorized_operations:

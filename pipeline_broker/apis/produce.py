@@ -13,7 +13,7 @@ from pipeline_broker.records.check import first_header
 from pipeline_broker.records.errors import CorruptFirstHeader, RecordError
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.produce import ProduceRequest, ProduceResponse
-from stages.request import NO_OP, Close, Pending, Result
+from stages.request import NO_OP, Close, Final, Pending, Result
 
 if TYPE_CHECKING:
     from pipeline_broker.apis.call import Call
@@ -58,9 +58,8 @@ def handle(call: Call, request: ProduceRequest) -> Result:
                 entries.append(appended.entry)
             elif appended.in_flight:
                 is_waiting = True
-        responses.append(
-            ProduceResponse.TopicProduceResponse(topic.name, topic.topic_id, partition_responses)
-        )
+        responses.append(ProduceResponse.TopicProduceResponse(topic.name, topic.topic_id, partition_responses))
+    result: Final
     if request.acks:
         result = call.send(ProduceResponse(responses))
     else:

@@ -1,0 +1,218 @@
+"""Fetch: read record batches, and wait for more where there are too few.
+
+A fetch that finds less than its minimum is parked with its deadline and reads again when it is woken; one that needs
+the disk is parked with that work. Neither holds a handler. Partitions are read in request order; until one has records, the
+limits do not apply to its first batch, so that a batch larger than every limit still gets through.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, TypeAlias
+
+import attrs
+
+from pipeline_broker.broker import Waiting
+from pipeline_broker.log.errors import OffsetOutOfRange
+from pipeline_broker.state.fetch_sessions import FetchContext, PartitionAnswer
+from pipeline_broker.state.parked_fetches import Readable
+from pipeline_broker.wire.error import ErrorCode
+from pipeline_broker.wire.messages.fetch import FetchRequest, FetchResponse
+from stages.request import PARKED, Parked, Result, Send
+
+if TYPE_CHECKING:
+    from pipeline_broker.apis.call import Call
+    from pipeline_broker.log.entry import Buffer
+    from pipeline_broker.log.partition_log import PartitionLog
+
+__all__ = ["REQUEST", "error_response", "handle"]
+
+REQUEST = FetchRequest
+PartitionData = FetchResponse.PartitionData
+Key: TypeAlias = tuple[str, bytes, int]
+"""Topic name, topic id, partition; one of the first two is empty, depending on the version."""
+
+TOPIC_ID_FROM = 13
+LEADER_EPOCH = 0
+READ_COMMITTED = 1
+NO_OFFSET = -1
+
+
+@attrs.define
+class Read:
+    """What one attempt found in one partition."""
+
+    key: Key
+    data: PartitionData
+    log: PartitionLog | None
+    readable: Readable | None = None
+    cold: Callable[[], list[Buffer]] | None = None
+    size_bytes: int = 0
+
+
+def handle(call: Call, request: FetchRequest) -> Result:
+    """Answer at once, or park."""
+    partitions = {
+        (topic.topic, topic.topic_id, data.partition): data for topic in request.topics for data in topic.partitions
+    }
+    forgotten = [
+        (topic.topic, topic.topic_id, partition)
+        for topic in request.forgotten_topics_data
+        for partition in topic.partitions
+    ]
+    context = call.broker.fetch_sessions.begin(
+        request.session_id,
+        request.session_epoch,
+        partitions,
+        forgotten,
+        uses_topic_ids=call.version >= TOPIC_ID_FROM,
+        now_ms=call.now_ms,
+    )
+    if context.error is not ErrorCode.NONE:
+        return call.send(FetchResponse(error_code=context.error))
+    return _Fetch(call, request, context).first()
+
+
+class _Fetch:
+    """One fetch over its attempts."""
+
+    def __init__(
+        self, call: Call, request: FetchRequest, context: FetchContext[Key, FetchRequest.FetchPartition]
+    ) -> None:
+        self._call = call
+        self._request = request
+        self._context = context
+        self._bytes_max = min(request.max_bytes, call.broker.config.fetch_max_bytes)
+
+    def first(self) -> Result:
+        """The first attempt: it may park the request."""
+        request, call = self._request, self._call
+        reads = self._read()
+        wanted = min(request.min_bytes, self._bytes_max)
+        if request.max_wait_ms <= 0 or not reads or any(read.data.error_code for read in reads):
+            return self._answer(reads)
+        waiting_for = {read.log: read.readable for read in reads if read.log is not None and read.readable is not None}
+        waiting = Waiting(call.request, self._again)
+        if call.broker.park_fetch(waiting, waiting_for, wanted, call.now_ms + request.max_wait_ms):
+            return PARKED
+        return self._answer(reads)
+
+    def _again(self) -> Result:
+        """The last attempt: whatever there is now."""
+        return self._answer(self._read())
+
+    def _read(self) -> list[Read]:
+        left = self._bytes_max
+        found_any = False
+        reads = []
+        for key, wanted in self._context.partitions.items():
+            read = self._read_partition(key, wanted, left, at_least_one=not found_any)
+            reads.append(read)
+            if read.cold is not None:
+                found_any = True
+                left -= min(left, wanted.partition_max_bytes)
+            elif read.data.records:
+                found_any = True
+                left -= read.size_bytes
+        return reads
+
+    def _read_partition(self, key: Key, wanted: FetchRequest.FetchPartition, left: int, *, at_least_one: bool) -> Read:
+        name, topic_id, partition = key
+        log = self._call.broker.find_log(name, topic_id, partition, by_id=self._context.uses_topic_ids)
+        if isinstance(log, ErrorCode):
+            return Read(key, _refusal(partition, log), None)
+        if wanted.current_leader_epoch > LEADER_EPOCH:
+            return Read(key, _refusal(partition, ErrorCode.UNKNOWN_LEADER_EPOCH), log)
+        limit = min(wanted.partition_max_bytes, max(left, 0))
+        try:
+            result = log.read(wanted.fetch_offset, limit, at_least_one=at_least_one)
+        except OffsetOutOfRange:
+            data = _refusal(partition, ErrorCode.OFFSET_OUT_OF_RANGE)
+            data.log_start_offset = log.log_start_offset
+            return Read(key, data, log)
+        available = log.bytes_available(wanted.fetch_offset)
+        return Read(
+            key=key,
+            data=PartitionData(
+                partition_index=partition,
+                high_watermark=log.high_watermark,
+                last_stable_offset=log.high_watermark,
+                log_start_offset=log.log_start_offset,
+                aborted_transactions=[] if self._request.isolation_level == READ_COMMITTED else None,
+                records=result.parts,
+            ),
+            log=log,
+            readable=Readable(available, max(wanted.partition_max_bytes, 1)),
+            cold=result.cold,
+            size_bytes=result.size_bytes,
+        )
+
+    def _answer(self, reads: list[Read]) -> Send | Parked:
+        cold = [read for read in reads if read.cold is not None]
+        if not cold:
+            return self._send(reads)
+        answer = self._select(reads)
+
+        def work() -> Send:
+            for read in cold:
+                assert read.cold is not None
+                read.data.records = read.cold()
+            return self._call.send(answer)
+
+        return Parked(work)
+
+    def _send(self, reads: list[Read]) -> Send:
+        return self._call.send(self._select(reads))
+
+    def _select(self, reads: list[Read]) -> FetchResponse:
+        """The response with the partitions that the session has not been told of."""
+        answer = self._call.broker.fetch_sessions.answer(
+            self._context,
+            [
+                PartitionAnswer(
+                    read.key,
+                    read.data.high_watermark,
+                    read.data.log_start_offset,
+                    has_records=bool(read.data.records) or read.cold is not None,
+                    has_error=bool(read.data.error_code),
+                )
+                for read in reads
+            ],
+            self._call.now_ms,
+        )
+        if answer.error is not ErrorCode.NONE:
+            return FetchResponse(error_code=answer.error, session_id=answer.session_id)
+        listed = {read.key: read.data for read in reads if read.key in answer.listed}
+        return FetchResponse(session_id=answer.session_id, responses=_by_topic(listed))
+
+
+def _by_topic(listed: Mapping[Key, PartitionData]) -> list[FetchResponse.FetchableTopicResponse]:
+    """Partitions under their topics; neighbours of one topic share an entry, so the order is kept."""
+    topics: list[FetchResponse.FetchableTopicResponse] = []
+    for (name, topic_id, _), data in listed.items():
+        if not topics or (topics[-1].topic, topics[-1].topic_id) != (name, topic_id):
+            topics.append(FetchResponse.FetchableTopicResponse(topic=name, topic_id=topic_id, partitions=[]))
+        topics[-1].partitions.append(data)
+    return topics
+
+
+def _refusal(partition: int, code: ErrorCode) -> PartitionData:
+    return PartitionData(
+        partition_index=partition,
+        error_code=code,
+        high_watermark=NO_OFFSET,
+        aborted_transactions=None,
+        records=b"",
+    )
+
+
+def error_response(request: FetchRequest, call: Call, code: ErrorCode) -> FetchResponse:
+    """An error of the whole fetch where the version has room for one, else of every partition."""
+    listed = {
+        (topic.topic, topic.topic_id, data.partition): _refusal(data.partition, code)
+        for topic in request.topics
+        for data in topic.partitions
+    }
+    if call.version >= 7:
+        return FetchResponse(error_code=code)
+    return FetchResponse(responses=_by_topic(listed))

@@ -1,0 +1,330 @@
+"""A broker as a process: data directory, socket server, timers, signals.
+
+Rules of this room: it holds the nurseries and does the I/O that the synchronous rooms ask for; it decides nothing about
+Kafka. What makes a start fail is one StartError with one line. A failed commit ends the process with a code that is not
+zero, with nothing acknowledged after it.
+"""
+
+from __future__ import annotations
+
+import logging
+import signal
+import sys
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import trio
+
+from pipeline_broker.apis.dispatch import Dispatcher, wall_clock_ms
+from pipeline_broker.broker import Broker
+from pipeline_broker.log.errors import DirectoryLocked, JournalCorrupt, JournalFailed
+from pipeline_broker.log.journal import Journal
+from pipeline_broker.log.log_manager import LogManager
+from pipeline_broker.state.metadata_records import CorruptMetadataRecordError
+from stages.acceptor import Listener, open_listener
+from stages.committer import Commit, CommitFailedError
+from stages.connection import ConnectionLimits
+from stages.connection_quotas import ConnectionQuotaLimits
+from stages.mode import MODES, SHARED_QUEUE, Batching, Mode
+from stages.request_channel import BYTES_MAX
+from stages.socket_server import ServerLimits, SocketServer
+
+if TYPE_CHECKING:
+    from pipeline_broker.config.settings import BrokerConfig
+    from pipeline_broker.log.entry import JournalEntry
+    from pipeline_broker.log.journal import Ticket
+    from stages.timeline import Timeline
+
+__all__ = ["ServeOptions", "StartError", "mode_of", "run", "serve"]
+
+logger = logging.getLogger(__name__)
+
+LISTENER_NAME = "PLAINTEXT"
+DEFAULT_DATA = Path("data")
+NO_LIMIT_MS = 0
+TIMER_SECONDS_MAX = 1.0
+"""The timer looks at the wall clock at least this often, so that a step of it is noticed."""
+ADVERTISED_FOR_WILDCARD = "127.0.0.1"
+
+
+class StartError(Exception):
+    """The broker cannot start; the text is one line that says what to do."""
+
+
+@attrs.frozen(kw_only=True)
+class ServeOptions:
+    """How a broker is started.
+
+    Attributes:
+        mode: the request path, with its axes.
+        flush: "always" or "os".
+        host, port: where to listen; port 0 takes a free one.
+        data: the data directory.
+        trace: where trace files are written, if at all.
+        commit_delay_seconds: an injected delay per commit.
+        commits_in_flight: group commits that run at once.
+        metrics_port: port of the Prometheus endpoint, if any.
+        config: what the broker acts on.
+    """
+
+    mode: Mode
+    flush: str
+    host: str
+    port: int
+    data: Path
+    config: BrokerConfig
+    trace: Path | None = None
+    commit_delay_seconds: float = 0.0
+    commits_in_flight: int = 1
+    metrics_port: int | None = None
+
+    @classmethod
+    def from_command_line(cls, config: BrokerConfig, options: Mapping[str, Any]) -> ServeOptions:
+        """The options of the command line over those of the configuration."""
+        configured_host, configured_port = config.listen_address
+        host, port, data = options["host"], options["port"], options["data"]
+        if data is None:
+            data = DEFAULT_DATA if config.data_directory is None else Path(config.data_directory)
+        return cls(
+            mode=mode_of(options["mode"], config),
+            flush=options["flush"],
+            host=configured_host if host is None else host,
+            port=configured_port if port is None else port,
+            data=data,
+            trace=options["trace"],
+            commit_delay_seconds=options["commit_delay_seconds"],
+            commits_in_flight=options["commits_in_flight"],
+            metrics_port=options["metrics"],
+            config=config,
+        )
+
+
+def mode_of(name: str, config: BrokerConfig) -> Mode:
+    """A preset with the axes that the configuration overrides."""
+    preset = MODES[name]
+    handlers = config.num_io_threads
+    queues = config.pipeline_queues
+    if queues is None:
+        queues = SHARED_QUEUE if preset.is_shared_queue else handlers
+    return attrs.evolve(
+        preset,
+        queues=queues,
+        handlers=handlers,
+        in_flight_max=preset.in_flight_max if config.pipeline_in_flight is None else config.pipeline_in_flight,
+        batching=preset.batching if config.pipeline_commit is None else Batching(config.pipeline_commit),
+    )
+
+
+class JournalStorage:
+    """The journal as a committer wants it; see `stages.committer.CommitStorage`."""
+
+    def __init__(self, journal: Journal) -> None:
+        self.write: Callable[[Sequence[JournalEntry]], Ticket] = journal.write
+        self.sync: Callable[[Ticket], None] = journal.sync
+
+    @staticmethod
+    def key_of(entry: JournalEntry) -> Hashable:
+        """Commits per request are serial per partition, as in Apache Kafka."""
+        return entry.log.entry_key
+
+    @staticmethod
+    def size_of(entry: JournalEntry) -> int:
+        """Bytes of an entry."""
+        return entry.size_bytes
+
+
+def limits_of(config: BrokerConfig) -> ServerLimits:
+    """The bounds of the socket server that the configuration asks for."""
+    idle_ms = config.connections_max_idle_ms
+    return ServerLimits(
+        connection=ConnectionLimits(
+            frame_bytes_max=config.socket_request_max_bytes,
+            idle_seconds_max=float("inf") if idle_ms < NO_LIMIT_MS else idle_ms / 1000,
+        ),
+        requests_max=config.queued_max_requests,
+        bytes_max=config.queued_max_request_bytes if config.queued_max_request_bytes > 0 else BYTES_MAX,
+        processors=config.num_network_threads,
+        quotas=ConnectionQuotaLimits(
+            connections_max=config.max_connections,
+            connections_max_per_ip=config.max_connections_per_ip,
+            connections_max_by_ip=config.connection_limit_overrides(),
+            creation_rate_max=config.max_connection_creation_rate,
+        ),
+    )
+
+
+def open_broker(options: ServeOptions) -> tuple[Journal, Broker]:
+    """Take the data directory and bring its state back.
+
+    Raises:
+        StartError: it is in use, damaged, or not usable.
+    """
+    try:
+        options.data.mkdir(parents=True, exist_ok=True)
+        flush = "always" if options.flush == "always" else "os"
+        journal = Journal.open(options.data, flush=flush)  # type: ignore[arg-type]  # one of the two literals
+    except DirectoryLocked as error:
+        raise StartError(str(error)) from None
+    except OSError as error:
+        raise StartError(f"cannot use the data directory {options.data}: {error.strerror or error}") from None
+    try:
+        broker = Broker(options.config, LogManager(journal))
+        now_ms = wall_clock_ms()
+        broker.recover(now_ms)
+        entries = broker.first_entries(now_ms)
+        if entries:
+            journal.sync(journal.write(entries))
+            broker.entries_durable(entries)
+    except (JournalCorrupt, JournalFailed, CorruptMetadataRecordError) as error:
+        journal.close()
+        raise StartError(f"{options.data}: {error}") from None
+    except OSError as error:
+        journal.close()
+        raise StartError(f"cannot read the data directory {options.data}: {error.strerror or error}") from None
+    return journal, broker
+
+
+def bind(options: ServeOptions) -> Listener:
+    """Bind the listener.
+
+    Raises:
+        StartError: the address cannot be had.
+    """
+    try:
+        return open_listener(
+            LISTENER_NAME, options.host, options.port, backlog=options.config.socket_listen_backlog_size
+        )
+    except OSError as error:
+        raise StartError(
+            f"cannot listen on {options.host}:{options.port}: {error.strerror or error}; choose another --port"
+        ) from None
+
+
+def ready_line(options: ServeOptions, port: int) -> str:
+    """What is printed when the broker serves."""
+    return f"listening on {options.host}:{port} mode={options.mode.name} data={options.data}"
+
+
+async def serve(
+    options: ServeOptions,
+    *,
+    timeline: Timeline | None = None,
+    on_ready: Callable[[str], None] = lambda line: print(line, flush=True),  # noqa: T201 - the ready line is the interface
+    task_status: trio.TaskStatus[SocketServer] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """Run a broker until SIGTERM or SIGINT, or until a commit fails.
+
+    Raises:
+        StartError: see `open_broker` and `bind`.
+        CommitFailedError: a commit failed.
+    """
+    listener = bind(options)
+    try:
+        journal, broker = open_broker(options)
+    except StartError:
+        listener.sock.close()
+        raise
+    try:
+        await _serve(options, listener, journal, broker, timeline, on_ready, task_status)
+    finally:
+        listener.sock.close()
+        journal.close()
+
+
+async def _serve(
+    options: ServeOptions,
+    listener: Listener,
+    journal: Journal,
+    broker: Broker,
+    timeline: Timeline | None,
+    on_ready: Callable[[str], None],
+    task_status: trio.TaskStatus[SocketServer],
+) -> None:
+    def commit_ended(commit: Commit) -> None:
+        broker.entries_durable(commit.entries)
+
+    server = SocketServer(
+        options.mode,
+        Dispatcher(broker),
+        JournalStorage(journal),
+        on_commit=commit_ended,
+        limits=limits_of(options.config),
+        commits_in_flight=options.commits_in_flight,
+        commit_delay_seconds=options.commit_delay_seconds,
+        timeline=timeline,
+    )
+    advertised = options.config.advertised_address
+    host = options.host if options.host not in {"", "0.0.0.0", "::"} else ADVERTISED_FOR_WILDCARD  # noqa: S104 - compared
+    broker.advertised_host, broker.advertised_port = advertised or (host, listener.port)
+    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(_stop_on_signal, signals, server)
+            await nursery.start(_run_timer, broker)
+            nursery.start_soon(_run_server, server, listener, nursery.cancel_scope)
+            await nursery.start(_prepare_ahead, journal)
+            on_ready(ready_line(options, listener.port))
+            task_status.started(server)
+
+
+async def _run_server(server: SocketServer, listener: Listener, scope: trio.CancelScope) -> None:
+    await server.run([listener])
+    scope.cancel()
+
+
+async def _stop_on_signal(signals: Any, server: SocketServer) -> None:
+    async for _ in signals:
+        server.stop()
+
+
+async def _run_timer(broker: Broker, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+    """Let the broker do what is due."""
+    wakeup = trio.lowlevel.ParkingLot()
+
+    def wake() -> None:
+        wakeup.unpark_all()
+
+    broker.wake_timer = wake
+    task_status.started()
+    while True:
+        deadline_ms = broker.next_deadline_ms()
+        now_ms = wall_clock_ms()
+        if deadline_ms is None:
+            await wakeup.park()
+        elif deadline_ms > now_ms:
+            with trio.move_on_after(min((deadline_ms - now_ms) / 1000, TIMER_SECONDS_MAX)):
+                await wakeup.park()
+        else:
+            broker.advance(now_ms)
+            await trio.lowlevel.checkpoint()
+
+
+async def _prepare_ahead(journal: Journal, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+    """Zero-fill the next segment off the request path, whenever the journal asks for it."""
+    token = trio.lowlevel.current_trio_token()
+    wanted = trio.lowlevel.ParkingLot()
+    journal.on_prepare_wanted = lambda: token.run_sync_soon(wanted.unpark_all)
+    task_status.started()
+    while True:
+        try:
+            await trio.to_thread.run_sync(journal.prepare_ahead, abandon_on_cancel=True)
+        except OSError as error:
+            logger.warning("the next journal segment could not be prepared: %s", error)
+        await wanted.park()
+
+
+def run(options: ServeOptions) -> None:
+    """Run a broker in this process; returns after a clean end.
+
+    Raises:
+        StartError: it cannot start.
+        SystemExit: a commit failed.
+    """
+    try:
+        trio.run(serve, options)
+    except* StartError as errors:
+        raise errors.exceptions[0] from None
+    except* CommitFailedError as errors:
+        logger.critical("%s; nothing after it was acknowledged", errors.exceptions[0])
+        sys.exit(1)
