@@ -4,7 +4,6 @@ Rules: a property is declared once, in the tables; a refusal is one line that na
 would do; an unknown name is refused with the nearest valid one.
 """
 
-import difflib
 import functools
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -140,6 +139,8 @@ def topic_properties() -> Mapping[str, Property]:
 
 def unknown_property(name: str, known: Iterable[str]) -> UnknownPropertyError:
     """The refusal of a name, with the nearest valid one where there is any."""
+    import difflib  # noqa: PLC0415 - a start that goes well does not pay for it
+
     near = difflib.get_close_matches(name.lower().replace("_", "."), list(known), n=1, cutoff=0.5)
     hint = f"; did you mean {near[0]}?" if near else ""
     return UnknownPropertyError(f"unknown property {name!r}{hint}")

