@@ -27,6 +27,12 @@ COMMANDS = {
 """Command name: the module that defines it under that name, and its line in the help."""
 
 
+class Refused(click.ClickException):
+    """What the user asked for cannot be done; one line says why."""
+
+    exit_code = 2
+
+
 class LazyGroup(click.Group):
     """A group whose commands are imported on use."""
 
@@ -49,11 +55,11 @@ class LazyGroup(click.Group):
             formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; a configuration mistake is a usage error."""
+        """Run the command; a configuration mistake is one line."""
         try:
             return super().invoke(ctx)
         except ConfigError as error:
-            raise click.UsageError(str(error)) from None
+            raise Refused(str(error)) from None
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})

@@ -103,8 +103,15 @@ def serve(**options: object) -> None:
       pipeline-broker serve --port 9092 --data ./data
       pipeline-broker serve --mode classic --flush os --set num.partitions=4
     """  # noqa: D301 - click's mark for "do not rewrap"
-    from pipeline_broker.config.settings import load_settings  # noqa: PLC0415 - paid for when used
-    from pipeline_broker.server import ServeOptions, StartError, run  # noqa: PLC0415 - it imports Trio
+    from pipeline_broker._stages_check import ShadowedStagesError, ensure_stages  # noqa: PLC0415 - paid for when used
+    from pipeline_broker.config.settings import load_settings  # noqa: PLC0415 - see above
+
+    try:
+        ensure_stages()
+    except ShadowedStagesError as error:
+        click.echo(f"Error: {error}", err=True)
+        sys.exit(EXIT_USAGE)
+    from pipeline_broker.server import ServeOptions, StartError, run  # noqa: PLC0415 - it imports Trio and stages
 
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="%(levelname)s %(name)s: %(message)s")
     files, settings = options.pop("config_files"), options.pop("settings")

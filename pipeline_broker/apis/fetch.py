@@ -1,8 +1,8 @@
 """Fetch: read record batches, and wait for more where there are too few.
 
 A fetch that finds less than its minimum is parked with its deadline and reads again when it is woken; one that needs
-the disk is parked with that work. Neither holds a handler. Partitions are read in request order; until one has records, the
-limits do not apply to its first batch, so that a batch larger than every limit still gets through.
+the disk is parked with that work. Neither holds a handler. Partitions are read in request order; until one has records,
+the limits do not apply to its first batch, so that a batch larger than every limit still gets through.
 """
 
 from __future__ import annotations

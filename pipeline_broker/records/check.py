@@ -192,9 +192,9 @@ def _walk(data: bytes, count: int) -> tuple[int, int, bool]:  # noqa: C901, PLR0
             if raw != previous:  # most neighbours share their timestamp or grow
                 previous = raw
                 delta = ~(raw >> 1) if raw & 1 else raw >> 1
-                if delta > highest:  # noqa: PLR1730 - a call of max() costs more than the rest of this branch
+                if delta > highest:
                     highest = delta
-                if delta < lowest:  # noqa: PLR1730
+                if delta < lowest:
                     lowest = delta
             raw = data[position]
             position += 1
