@@ -14,14 +14,12 @@ from typing import TYPE_CHECKING
 import attrs
 import trio
 
-from stages.connection import NewConnection
 from stages.connection_quotas import Admit, ConnectionQuotas, Reject
+from stages.processor import NewConnection, Processor
 from stages.transport_layer import PlaintextTransportLayer, TlsTransportLayer, TransportLayer
 
 if TYPE_CHECKING:
     import ssl
-
-    from stages.processor import Processor
 
 __all__ = ["Acceptor", "AcceptorStatistics", "Listener", "open_listener"]
 

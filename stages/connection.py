@@ -7,24 +7,23 @@ closed drops what is completed later; nothing crosses to another connection.
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
 import attrs
 import trio
 
-from stages.frames import FrameReader, InvalidFrameError, frame_of
+from stages.frames import FrameReader, InvalidFrameError
 from stages.mute import Mute, MuteReason
-from stages.request import Buffer, NoOp, Parked, Pending, Request, Result, Send
+from stages.request import Buffer, Close, Parked, Pending, Request, Result
 from stages.response_order import ResponseOrder
+from stages.response_output import ResponseOutput
 from stages.timeline import Timeline, now_ns
 from stages.transport_layer import RECEIVE_BYTES, BrokenTransportError, TransportLayer
 
 if TYPE_CHECKING:
     from stages.request_channel import RequestChannel
 
-__all__ = ["Connection", "ConnectionLimits", "ConnectionOwner", "ConnectionStatistics", "NewConnection"]
+__all__ = ["Connection", "ConnectionLimits", "ConnectionOwner", "ConnectionStatistics"]
 
 CLOSE_FLUSH_SECONDS = 5.0
 """How long responses before a close, or after the end of the client's requests, may take to leave."""
@@ -60,18 +59,6 @@ class ConnectionStatistics:
     released: int
     unsent_bytes: int
     mute_reasons: tuple[str, ...]
-
-
-@attrs.frozen
-class NewConnection:
-    """An accepted connection on its way to a processor."""
-
-    transport: TransportLayer
-    address: str
-    peer: str
-    listener: str
-    index: int
-    on_closed: Callable[[], None]
 
 
 class ConnectionOwner(Protocol):
@@ -136,11 +123,7 @@ class Connection:
         self._queue = owner.channel.route(connection_id)
         self._generation = owner.channel.generation
         self._wakeup = trio.lowlevel.ParkingLot()
-        self._output: deque[Buffer] = deque()
-        self._ends: deque[tuple[Request, int]] = deque()  # with the timeline: where each response ends in the output
-        self._queued_bytes = 0
-        self._sent_bytes = 0
-        self._blocked = False
+        self._output = ResponseOutput(transport, owner.timeline)
         self._closing = False
         self._mute_began_ns: dict[MuteReason, int] = {}
         self._reading = trio.CancelScope()
@@ -296,26 +279,18 @@ class Connection:
             self._release(released)
 
     def _release(self, released: list[Request]) -> None:
-        """Move responses to the output, in order."""
-        observed = self._timeline is not None
-        released_ns = now_ns() if observed else 0
+        """Move responses to the output, in order; nothing follows a close."""
+        released_ns = now_ns() if self._timeline is not None else 0
         channel = self._owner.channel
         for request in released:
             channel.release_bytes(request.size_bytes)
             self.released += 1
             if self._closing:
                 continue
-            result = request.result
-            if type(result) is Send:
-                parts, count = frame_of(result)
-                self._output.extend(parts)
-                self._queued_bytes += count
-                request.response_bytes = count
-            elif type(result) is not NoOp:
+            if type(request.result) is Close:
                 self._closing = True
-            if observed:
-                request.released_ns = released_ns
-                self._ends.append((request, self._queued_bytes))
+            request.released_ns = released_ns
+            self._output.add(request)
         self._owner.mark(self)
 
     # Sending
@@ -323,7 +298,12 @@ class Connection:
     @property
     def unsent_bytes(self) -> int:
         """Bytes of responses that were released and did not leave yet."""
-        return self._queued_bytes - self._sent_bytes
+        return self._output.unsent_bytes
+
+    @property
+    def is_blocked(self) -> bool:
+        """Whether the transport takes no more bytes now."""
+        return self._output.is_blocked
 
     def flush(self) -> None:
         """Send what was released, as far as the transport takes it; never waits.
@@ -333,82 +313,28 @@ class Connection:
         """
         if self.closed:
             return
-        if not self._blocked:
-            self._send()
+        output = self._output
+        if not output.is_blocked:
+            output.send()
+        unsent_bytes_max = self._owner.limits.unsent_bytes_max
         if self.mute:
             if MuteReason.IN_FLIGHT in self.mute and len(self.order) < self._owner.limits.in_flight_max:
                 self._unmute(MuteReason.IN_FLIGHT)
-            if MuteReason.UNSENT_BYTES in self.mute and self.unsent_bytes < self._owner.limits.unsent_bytes_max:
+            if MuteReason.UNSENT_BYTES in self.mute and output.unsent_bytes < unsent_bytes_max:
                 self._unmute(MuteReason.UNSENT_BYTES)
-        if self.unsent_bytes >= self._owner.limits.unsent_bytes_max:
+        if output.unsent_bytes >= unsent_bytes_max:
             self._mute(MuteReason.UNSENT_BYTES)
-        if self._closing and not self._blocked:
+        if self._closing and not output.is_blocked:
             self.close()
-        elif self.mute and MuteReason.DRAINING in self.mute and not self.order and not self._blocked:
+        elif MuteReason.DRAINING in self.mute and not self.order and not output.is_blocked:
             self._wakeup.unpark_all()
-
-    def _send(self) -> None:
-        output = self._output
-        observed = bool(self._ends)
-        started_ns = now_ns() if observed else 0
-        while output:
-            parts = tuple(output)
-            try:
-                count = self.transport.send(parts)
-            except BlockingIOError:
-                self._blocked = True
-                break
-            self._sent_bytes += count
-            self._forget_sent(parts, count)
-        if not output and self.transport.has_unsent:
-            self._blocked = True
-        if observed:
-            self._stamp_sent(started_ns)
-
-    def _forget_sent(self, parts: tuple[Buffer, ...], count: int) -> None:
-        output = self._output
-        for part in parts:
-            size = len(part)
-            if count < size:
-                if count:
-                    output[0] = memoryview(part)[count:]
-                return
-            output.popleft()
-            count -= size
-            if not count:
-                return
-
-    def _stamp_sent(self, started_ns: int) -> None:
-        """Stamp the responses that left, or that have begun to."""
-        sent_ns = now_ns()
-        ends, timeline = self._ends, self._timeline
-        while ends:
-            request, end = ends[0]
-            if not request.send_started_ns:
-                request.send_started_ns = started_ns
-            if end > self._sent_bytes:
-                return
-            request.sent_ns = sent_ns
-            ends.popleft()
-            if timeline is not None:
-                timeline.request_ended(request)
-
-    @property
-    def is_blocked(self) -> bool:
-        """Whether the transport takes no more bytes now."""
-        return self._blocked
 
     async def wait_writable(self) -> None:
         """Wait until the transport takes bytes again and send them; returns when none are left or it is closed."""
         while not self.closed:
-            await self.transport.wait_writable()
-            self._blocked = False
-            if not self._output and self.transport.has_unsent:
-                self.transport.send(())
-                self._blocked = self.transport.has_unsent
-            if not self._blocked:
-                self.flush()
-            if not self._blocked:
+            await self._output.wait_writable()
+            self.flush()
+            if not self._output.is_blocked:
                 return
 
     # Closing
@@ -434,10 +360,8 @@ class Connection:
         for request in abandoned:
             owner.channel.release_bytes(request.size_bytes)
         if self._timeline is not None:
-            for request in (*(request for request, _ in self._ends), *abandoned):
+            for request in (*self._output.abandon(), *abandoned):
                 self._timeline.request_dropped(request)
-        self._ends.clear()
-        self._output.clear()
         self.transport.close()
         owner.channel.leave(self._queue)
         if self._held_frame is not None:

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 import attrs
 import trio
 
-from stages.connection import Connection, ConnectionLimits, NewConnection
+from stages.connection import Connection, ConnectionLimits
 from stages.response_order import ResponseOrder
-from stages.transport_layer import BrokenTransportError
+from stages.transport_layer import BrokenTransportError, TransportLayer
 
 if TYPE_CHECKING:
     from stages.request import Parked, Pending, Request
@@ -24,11 +24,23 @@ if TYPE_CHECKING:
     from stages.request_handler import Application, RequestHandlerPool
     from stages.timeline import Timeline
 
-__all__ = ["Processor", "ProcessorStatistics", "Shared"]
+__all__ = ["NewConnection", "Processor", "ProcessorStatistics", "Shared"]
 
 NEW_CONNECTIONS_MAX = 20
 """Kafka's fixed size of a processor's queue of new connections."""
 OVERDUE_CHECK_SECONDS = 1.0
+
+
+@attrs.frozen
+class NewConnection:
+    """An accepted connection on its way to a processor."""
+
+    transport: TransportLayer
+    address: str
+    peer: str
+    listener: str
+    index: int
+    on_closed: Callable[[], None]
 
 
 @attrs.define

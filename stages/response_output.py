@@ -1,0 +1,124 @@
+"""What one connection has to send: responses in their order, as bytes.
+
+Rules of this room: responses were put in order before they come here; everything that waits leaves in as few sends as
+the transport allows; a transport that takes no more blocks the output until it can be written to again.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from stages.frames import frame_of
+from stages.request import Buffer, Request, Send
+from stages.timeline import Timeline, now_ns
+
+if TYPE_CHECKING:
+    from stages.transport_layer import TransportLayer
+
+__all__ = ["ResponseOutput"]
+
+
+class ResponseOutput:
+    """See the rules of the room.
+
+    Attributes:
+        is_blocked: the transport takes no more bytes now.
+    """
+
+    __slots__ = ("_ends", "_output", "_queued_bytes", "_sent_bytes", "_timeline", "_transport", "is_blocked")
+
+    def __init__(self, transport: TransportLayer, timeline: Timeline | None) -> None:
+        self.is_blocked = False
+        self._transport = transport
+        self._timeline = timeline
+        self._output: deque[Buffer] = deque()
+        self._ends: deque[tuple[Request, int]] = deque()  # with a timeline: where each response ends in the stream
+        self._queued_bytes = 0
+        self._sent_bytes = 0
+
+    @property
+    def unsent_bytes(self) -> int:
+        """Bytes that did not leave yet."""
+        return self._queued_bytes - self._sent_bytes
+
+    def add(self, request: Request) -> None:
+        """Append the response of a request that was released; one without bytes only passes."""
+        result = request.result
+        if type(result) is Send:
+            parts, count = frame_of(result)
+            self._output.extend(parts)
+            self._queued_bytes += count
+            request.response_bytes = count
+        if self._timeline is not None:
+            self._ends.append((request, self._queued_bytes))
+
+    def send(self) -> None:
+        """Hand over as many bytes as the transport takes; never waits.
+
+        Raises:
+            BrokenTransportError: the client is gone.
+        """
+        output = self._output
+        started_ns = now_ns() if self._ends else 0
+        while output:
+            parts = tuple(output)
+            try:
+                count = self._transport.send(parts)
+            except BlockingIOError:
+                self.is_blocked = True
+                break
+            self._sent_bytes += count
+            self._forget(parts, count)
+        if not output and self._transport.has_unsent:
+            self.is_blocked = True
+        if self._ends:
+            self._stamp(started_ns)
+
+    def _forget(self, parts: tuple[Buffer, ...], count: int) -> None:
+        """Take out what was sent."""
+        output = self._output
+        for part in parts:
+            size = len(part)
+            if count < size:
+                if count:
+                    output[0] = memoryview(part)[count:]
+                return
+            output.popleft()
+            count -= size
+            if not count:
+                return
+
+    def _stamp(self, started_ns: int) -> None:
+        """Stamp the responses that left, or that have begun to."""
+        sent_ns = now_ns()
+        ends, timeline = self._ends, self._timeline
+        while ends:
+            request, end = ends[0]
+            if not request.send_started_ns:
+                request.send_started_ns = started_ns
+            if end > self._sent_bytes:
+                return
+            request.sent_ns = sent_ns
+            ends.popleft()
+            if timeline is not None:
+                timeline.request_ended(request)
+
+    async def wait_writable(self) -> None:
+        """Wait until `send` may make progress."""
+        await self._transport.wait_writable()
+        self.is_blocked = False
+        if not self._output and self._transport.has_unsent:
+            try:
+                self._transport.send(())
+            except BlockingIOError:
+                self.is_blocked = True
+            else:
+                self.is_blocked = self._transport.has_unsent
+
+    def abandon(self) -> list[Request]:
+        """Forget everything, because the connection is closed; the requests whose response did not leave."""
+        abandoned = [request for request, _ in self._ends]
+        self._ends.clear()
+        self._output.clear()
+        return abandoned
