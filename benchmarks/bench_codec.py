@@ -34,6 +34,12 @@ def produce_request(topics: int, partitions: int, size: int) -> ProduceRequest:
     )
 
 
+def produce_response_single() -> ProduceResponse:
+    partition = ProduceResponse.PartitionProduceResponse(index=0, base_offset=77, log_start_offset=0)
+    topic = ProduceResponse.TopicProduceResponse(name="topic-0", partition_responses=[partition])
+    return ProduceResponse(responses=[topic])
+
+
 def produce_response(topics: int, partitions: int) -> ProduceResponse:
     topic, partition = ProduceResponse.TopicProduceResponse, ProduceResponse.PartitionProduceResponse
     return ProduceResponse(
@@ -62,6 +68,12 @@ def fetch_request(topics: int, partitions: int) -> FetchRequest:
             for t in range(topics)
         ],
     )
+
+
+def fetch_response_single(records: bytes) -> FetchResponse:
+    partition = FetchResponse.PartitionData(high_watermark=9, aborted_transactions=None, records=records)
+    topic = FetchResponse.FetchableTopicResponse(topic="topic-0", partitions=[partition])
+    return FetchResponse(responses=[topic])
 
 
 def fetch_response(topics: int, partitions: int, records: bytes) -> FetchResponse:
@@ -124,11 +136,11 @@ def cases() -> dict[str, Callable[[], object]]:
         "decode ProduceRequest v9 1x1 1 KB": reading(produce_request(1, 1, 1024), 9),
         "decode ProduceRequest v9 1x1 64 KB": reading(produce_request(1, 1, 65536), 9),
         "decode ProduceRequest v9 5x10 1 KB": reading(produce_request(5, 10, 1024), 9),
-        "encode ProduceResponse v9 1x1": writing(lambda: produce_response(1, 1), 9),
+        "encode ProduceResponse v9 1x1": writing(produce_response_single, 9),
         "encode ProduceResponse v9 5x10": writing(lambda: produce_response(5, 10), 9),
         "decode FetchRequest v12 1x1": reading(fetch_request(1, 1), 12),
         "decode FetchRequest v12 5x10": reading(fetch_request(5, 10), 12),
-        "encode FetchResponse v12 1x1 4 KB": writing(lambda: fetch_response(1, 1, records), 12),
+        "encode FetchResponse v12 1x1 4 KB": writing(lambda: fetch_response_single(records), 12),
         "encode FetchResponse v12 5x10 4 KB": writing(lambda: fetch_response(5, 10, records), 12),
         "encode MetadataResponse v12 1x12": writing(lambda: metadata_response(1, 12), 12),
         "encode MetadataResponse v12 100x12": writing(lambda: metadata_response(100, 12), 12),

@@ -123,16 +123,19 @@ class DecoderWriter:
         self.source.line(f"p += {width(codes)}")
 
     def uvarint(self, stem: str, *, path_if_string: str = "") -> str:
-        """Read an unsigned varint: its first byte with the run, the others, if there are any, by a call."""
+        """Read an unsigned varint: its first byte with the run, a second one inline, more of them by a call."""
+        source = self.source
         variable = self.fixed("B", stem)
         self.flush()
-        with self.source.block(f"if {variable} > 127:"):
-            self.source.line(f"{variable}, p = read_uvarint_rest(b, p, {variable})")
-            if path_if_string:
-                limit = primitives.STRING_SIZE_MAX
-                self.source.line(
-                    f"if {variable} > {limit + 1}: raise string_too_long({path_if_string!r}, {variable} - 1)"
-                )
+        with source.block(f"if {variable} > 127:"):
+            with source.block("if b[p] < 128:"):
+                source.line(f"{variable} += (b[p] - 1) * 128")
+                source.line("p += 1")
+            with source.block("else:"):
+                source.line(f"{variable}, p = read_uvarint_rest(b, p, {variable})")
+                if path_if_string:
+                    limit = primitives.STRING_SIZE_MAX + 1
+                    source.line(f"if {variable} > {limit}: raise string_too_long({path_if_string!r}, {variable} - 1)")
         return variable
 
     def length(self, kind: str, stem: str, path: str) -> Length:
