@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import pipeline_broker.wire.messages as messages_package
 from pipeline_broker.wire.codec import versions_of
-from pipeline_broker.wire.schema import Field, fields_of, resolve
+from pipeline_broker.wire.schema import Field, fields_of, parse_versions, resolve
 
 EXAMPLES = int(os.environ.get("WIRE_EXAMPLES", "3"))
 """Examples per message and version; `WIRE_EXAMPLES=500` makes a long run."""
@@ -44,12 +44,18 @@ REQUESTS = [message for message in API_MESSAGES if message.__name__.endswith("Re
 RECORDS = [message for message in MESSAGES if message not in API_MESSAGES]
 
 
-def each_version(messages: list[type]) -> Callable[[Any], Any]:
+def each_version(messages: list[type], *, flexible_only: bool = False) -> Callable[[Any], Any]:
     """Parametrize a test with `message` and `version` over every declared version."""
     pairs = [(message, version) for message in messages for version in versions_of(message)]
+    if flexible_only:
+        pairs = [(message, version) for message, version in pairs if is_flexible(message, version)]
     return pytest.mark.parametrize(
         ("message", "version"), pairs, ids=[f"{message.__name__}-{version}" for message, version in pairs]
     )
+
+
+def is_flexible(message: Any, version: int) -> bool:
+    return version in parse_versions(message.SCHEMA.flexible)
 
 
 @cache

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import datetime
+import datetime as dt
 import uuid
 from functools import cache
 from typing import Any, get_args
@@ -16,15 +16,15 @@ from kio.serial import entity_writer
 from pipeline_broker.wire.schema import Field, fields_of
 from tests.wire.generated import primitive
 
-MILLISECOND = datetime.timedelta(milliseconds=1)
-EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
-TIMESTAMP_MAX = 253_402_300_799_000
-"""Time stamps are datetime objects in kio, which end with the year 9999."""
+MILLISECOND = dt.timedelta(milliseconds=1)
+EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+TIMESTAMP_SECONDS_MAX = 253_402_300_799
+"""Time stamps are datetime objects in kio, which end with the year 9999 and keep whole seconds only."""
 
 ERROR_CODES = st.sampled_from([code.value for code in ErrorCode])
 NARROWED = {
     "error_code": ERROR_CODES,
-    "datetime_i64": st.just(-1) | st.integers(0, TIMESTAMP_MAX),
+    "datetime_i64": st.just(-1) | st.integers(0, TIMESTAMP_SECONDS_MAX).map(lambda seconds: seconds * 1000),
     "timedelta_i64": st.integers(-(10**13), 10**13),
 }
 
@@ -65,16 +65,20 @@ def narrowing(message: type, version: int) -> Any:
 
 def shared_prefix(message: type, owner: type) -> str:
     """A struct declared beside its message carries the API's name in front of its own."""
-    return "" if owner is message or "." in owner.__qualname__ else message.__name__.removesuffix("Request").removesuffix("Response")
+    return (
+        ""
+        if owner is message or "." in owner.__qualname__
+        else message.__name__.removesuffix("Request").removesuffix("Response")
+    )
 
 
 def converted(value: Any) -> Any:
     """A value of kio's in our terms."""
     if isinstance(value, ErrorCode):
         return value.value
-    if isinstance(value, datetime.timedelta):
+    if isinstance(value, dt.timedelta):
         return value // MILLISECOND
-    if isinstance(value, datetime.datetime):
+    if isinstance(value, dt.datetime):
         return (value - EPOCH) // MILLISECOND
     if isinstance(value, uuid.UUID):
         return value.bytes
@@ -118,3 +122,25 @@ def written(theirs: Any) -> bytes:
 
     entity_writer(type(theirs))(Sink(), theirs)
     return bytes(buffer)
+
+
+def default_differences(ours: Any, kio: Any, version: int) -> list[str]:
+    """Where the declared defaults of a message of ours, and of what it nests, differ from kio's."""
+    found = []
+    classes = kio_classes(kio)
+    for owner in (ours, *(value for value in vars(ours).values() if hasattr(value, "__attrs_attrs__"))):
+        theirs = classes.get(owner.__name__.removeprefix(shared_prefix(ours, owner)))
+        if theirs is None:
+            continue
+        fields = [field for field in fields_of(owner) if version in field.versions]
+        for field, kio_field in zip(fields, dataclasses.fields(theirs), strict=True):
+            if kio_field.default is dataclasses.MISSING:
+                implicit = {"bool": False, "string": "", "bytes": b"", "uuid": bytes(16), "records": None}
+                expected = () if field.is_array else implicit.get(str(field.type), 0)
+            else:
+                expected = converted(kio_field.default)
+                if expected is None:  # kio has None for the time stamp -1 and for the zero uuid
+                    expected = {"int64": -1, "uuid": bytes(16)}.get(str(field.type))
+            if not isinstance(field.type, type) and field.default != expected:
+                found.append(f"{owner.__name__}.{field.name}: {field.default!r} and {expected!r}")
+    return found

@@ -11,7 +11,7 @@ from kio.serial import entity_reader
 
 from pipeline_broker.wire.codec import decode, encode
 from tests.wire.generated import API_MESSAGES, each_version, plain, quick, sample, structures
-from tests.wire.oracle import differences, kio_class, narrowing, written
+from tests.wire.oracle import default_differences, differences, kio_class, narrowing, written
 
 
 @cache
@@ -45,3 +45,9 @@ def test_defaults_and_filled_messages_agree_with_kio(message, version):
     """A message of defaults, and one with something in every field, survive both ways."""
     check_against_kio(message, version, message())
     check_against_kio(message, version, sample(message, version, elements=2))
+
+
+@each_version(API_MESSAGES)
+def test_declared_defaults_are_those_of_kio(message, version):
+    """A field that is left out has the same value on both sides."""
+    assert default_differences(message, kio_class(message, version), version) == []
