@@ -8,7 +8,7 @@ before it is used. In generated code `b` is the buffer, `p` the position and `en
 from __future__ import annotations
 
 import struct
-from typing import Any
+from typing import Any, NamedTuple
 
 from pipeline_broker.wire import primitives
 from pipeline_broker.wire.schema import Field, Schema, fields_of, parse_versions, resolve
@@ -18,7 +18,7 @@ NAMES = {
     "DecodeError": primitives.DecodeError,
     "bad_length": primitives.bad_length,
     "bad_tag_size": primitives.bad_tag_size,
-    "check_tag_count": primitives.check_tag_count,
+    "read_tag_count": primitives.read_tag_count,
     "read_uvarint_rest": primitives.read_uvarint_rest,
     "skip_tags": primitives.skip_tags,
     "string_too_long": primitives.string_too_long,
@@ -62,6 +62,16 @@ def length_size(kind: str, *, flexible: bool) -> int:
     if flexible:
         return 1
     return 2 if kind == "string" else 4
+
+
+class Length(NamedTuple):
+    """A length or count that has been read; compact ones are kept as they are written, one too large, zero for null."""
+
+    variable: str
+    value: str
+    is_null: str
+    base: str
+    """What the variable holds when the length is zero."""
 
 
 class DecoderWriter:
@@ -112,22 +122,30 @@ class DecoderWriter:
             self.source.line(f"{targets}{comma} = {self.source.struct_method('unpack_from', codes)}(b, p)")
         self.source.line(f"p += {width(codes)}")
 
-    def uvarint(self, stem: str) -> str:
-        """Read an unsigned varint: its first byte with the run, the others, if there are any, by a call."""
+    def uvarint(self, stem: str, *, path_if_string: str = "") -> str:
+        """Read an unsigned varint: its first byte with the run, a second one inline, more of them by a call."""
+        source = self.source
         variable = self.fixed("B", stem)
         self.flush()
-        self.source.line(f"if {variable} > 127: {variable}, p = read_uvarint_rest(b, p, {variable})")
+        with source.block(f"if {variable} > 127:"):
+            with source.block("if b[p] < 128:"):
+                source.line(f"{variable} += (b[p] - 1) * 128")
+                source.line("p += 1")
+            with source.block("else:"):
+                source.line(f"{variable}, p = read_uvarint_rest(b, p, {variable})")
+                if path_if_string:
+                    limit = primitives.STRING_SIZE_MAX + 1
+                    source.line(f"if {variable} > {limit}: raise string_too_long({path_if_string!r}, {variable} - 1)")
         return variable
 
-    def length(self, kind: str, stem: str) -> str:
-        """Read a length or count; -1 stands for null in both encodings."""
+    def length(self, kind: str, stem: str, path: str) -> Length:
+        """Read a length or count."""
         if self.flexible:
-            variable = self.uvarint(stem)
-            self.source.line(f"{variable} -= 1")
-            return variable
+            variable = self.uvarint(stem, path_if_string=path if kind == "string" else "")
+            return Length(variable, f"{variable} - 1", f"not {variable}", "1")
         variable = self.fixed("h" if kind == "string" else "i", stem)
         self.flush()
-        return variable
+        return Length(variable, variable, f"{variable} == -1", "0")
 
     def value(self, field: Field, path: str, *, in_tag: bool = False) -> str:
         """Read a field; returns the variable or expression that holds it once the run is flushed."""
@@ -145,29 +163,26 @@ class DecoderWriter:
         if kind in FORMATS:
             return self.fixed(FORMATS[kind], stem)
         source = self.source
-        length = self.length(kind, f"{stem}_length")
+        length = self.length(kind, f"{stem}_length", path)
         variable = source.variable(stem)
         if not nullable:
             self.sized(kind, length, variable, path)
             return variable
-        with source.block(f"if {length} == -1:"):
+        with source.block(f"if {length.is_null}:"):
             source.line(f"{variable} = None")
         with source.block("else:"):
             self.sized(kind, length, variable, path)
         return variable
 
-    def sized(self, kind: str, length: str, variable: str, path: str) -> None:
+    def sized(self, kind: str, length: Length, variable: str, path: str) -> None:
         """Read the content of a string, bytes or records whose length is known."""
         source = self.source
-        source.line(f"stop = p + {length}")
-        source.line(f"if not p <= stop <= end: raise bad_length({path!r}, {length}, end - p)")
+        source.line(f"stop = p + {length.value}")
+        source.line(f"if not p <= stop <= end: raise bad_length({path!r}, {length.value}, end - p)")
         if kind == "string":
-            if self.flexible:
-                limit = primitives.STRING_SIZE_MAX
-                source.line(f"if {length} > {limit}: raise string_too_long({path!r}, {length})")
-            source.line(f"{variable} = " + ('str(b[p:stop], "utf-8")' if self.has_views else "b[p:stop].decode()"))
+            source.line(f"{variable} = b[p:stop]{'.tobytes()' if self.has_views else ''}.decode()")
         elif kind == "bytes" and self.has_views:
-            source.line(f"{variable} = bytes(b[p:stop])")
+            source.line(f"{variable} = b[p:stop].tobytes()")
         else:
             source.line(f"{variable} = b[p:stop]")
         source.line("p = stop")
@@ -175,34 +190,35 @@ class DecoderWriter:
     def array(self, field: Field, path: str, *, nullable: bool) -> str:
         """Read a list."""
         source = self.source
-        count = self.length("array", f"{field.name}_count")
+        count = self.length("array", f"{field.name}_count", path)
         variable = source.variable(field.name)
         if not nullable:
             self.elements(field, count, variable, path)
             return variable
-        with source.block(f"if {count} == -1:"):
+        with source.block(f"if {count.is_null}:"):
             source.line(f"{variable} = None")
         with source.block("else:"):
             self.elements(field, count, variable, path)
         return variable
 
-    def elements(self, field: Field, count: str, variable: str, path: str) -> None:
+    def elements(self, field: Field, count: Length, variable: str, path: str) -> None:
         """Read the elements of a list whose count is known."""
         source = self.source
         size = size_min(self.message, field, self.version, flexible=self.flexible)
-        total = count if size == 1 else f"{count} * {size}"
-        source.line(f"if not 0 <= {total} <= end - p: raise bad_length({path!r}, {count}, end - p)")
+        total = f"({count.value}) * {size}"
+        source.line(f"if not 0 <= {total} <= end - p: raise bad_length({path!r}, {count.value}, end - p)")
         structure = resolve(self.message, field.type)
         if structure is None and field.type in FORMATS:
             code = FORMATS[str(field.type)]
             if field.type == "uuid":
                 source.line(f"{variable} = [b[at : at + {size}] for at in range(p, p + {total}, {size})]")
             else:
-                source.line(f'{variable} = list(unpack_from(f">{{{count}}}{code}", b, p))')
+                source.line(f'{variable} = list(unpack_from(f">{{{count.value}}}{code}", b, p))')
             source.line(f"p += {total}")
             return
         source.line(f"{variable} = []")
-        with source.block(f"for _ in range({count}):"):
+        with source.block(f"while {count.variable} > {count.base}:"):
+            source.line(f"{count.variable} -= 1")
             if structure is None:
                 element = self.primitive(str(field.type), "element", path, nullable=False)
             else:
@@ -240,9 +256,8 @@ class DecoderWriter:
             else:
                 values[field.name] = self.value(field, f"{path}.{field.name}")
         if self.flexible:
-            first = self.fixed("B", "tags")
             self.flush()
-            self.tags(tagged, first, values, path)
+            self.tags(tagged, values, path)
         self.flush()
         name = self.source.bind(structure.__qualname__.replace(".", "_"), structure)
         return f"{name}({', '.join(values.values())})"
@@ -255,20 +270,22 @@ class DecoderWriter:
             return self.source.bind(f"default_{field.type.__name__}", field.default)
         return repr(field.default)
 
-    def tags(self, tagged: list[Field], first: str, values: dict[str, str], path: str) -> None:
+    def tags(self, tagged: list[Field], values: dict[str, str], path: str) -> None:
         """Read a tag section; fields not declared in this version are stepped over."""
         source = self.source
-        if not tagged:
-            source.line(f"if {first}: p = skip_tags(b, p, {first}, end)")
-            return
         for field in tagged:
             values[field.name] = source.variable(field.name)
             source.line(f"{values[field.name]} = {self.default(field)}")
-        with source.block(f"if {first}:"):
-            source.line(f"if {first} > 127: {first}, p = read_uvarint_rest(b, p, {first})")
-            source.line(f"check_tag_count({first}, end - p)")
-            with source.block(f"for _ in range({first}):"):
-                self.tag(tagged, values, path)
+        with source.block("if b[p]:"):
+            if tagged:
+                count = source.variable("tags")
+                source.line(f"{count}, p = read_tag_count(b, p, end)")
+                with source.block(f"for _ in range({count}):"):
+                    self.tag(tagged, values, path)
+            else:
+                source.line("p = skip_tags(b, p, end)")
+        with source.block("else:"):
+            source.line("p += 1")
 
     def tag(self, tagged: list[Field], values: dict[str, str], path: str) -> None:
         """Read one entry of a tag section."""

@@ -25,6 +25,7 @@ NAMES = {
     "struct_error": struct.error,
     "tag_section": primitives.tag_section,
     "tagged_field": primitives.tagged_field,
+    "write_string_length": primitives.write_string_length,
     "write_uvarint": primitives.write_uvarint,
 }
 
@@ -82,17 +83,21 @@ class EncoderWriter:
             self.source.line(f"{self.sink}({self.packed()})")
             self.run.clear()
 
+    def length_of(self, data: str) -> str:
+        """Return the expression of a length as it is written: compact ones are one larger."""
+        return f"len({data}) + 1" if self.flexible else f"len({data})"
+
     def length(self, kind: str, variable: str) -> None:
-        """Write the run and a length or count behind it."""
+        """Write the run and a length or count, made by `length_of`, behind it."""
         if not self.flexible:
             self.fixed(NULL_LENGTHS[kind][0], variable)
             self.flush()
             return
-        self.source.line(f"{variable} += 1")
+        long = f"{'write_string_length' if kind == 'string' else 'write_uvarint'}({variable})"
         if self.run:
-            short, long = self.packed(("B", variable)), f"{self.packed()} + write_uvarint({variable})"
+            short, long = self.packed(("B", variable)), f"{self.packed()} + {long}"
         else:
-            short, long = f"SINGLE_BYTES[{variable}]", f"write_uvarint({variable})"
+            short = f"SINGLE_BYTES[{variable}]"
         self.source.line(f"{self.sink}({short} if {variable} < 128 else {long})")
         self.run.clear()
 
@@ -147,21 +152,16 @@ class EncoderWriter:
         elif field.type == "records":
             self.records(variable)
         else:
-            self.sized(str(field.type), variable, path)
+            self.sized(str(field.type), variable)
 
-    def sized(self, kind: str, variable: str, path: str) -> None:
+    def sized(self, kind: str, variable: str) -> None:
         """Write a string or bytes with its length."""
         source = self.source
         length = source.variable("length")
+        data = source.variable("data") if kind == "string" else variable
         if kind == "string":
-            data = source.variable("data")
             source.line(f"{data} = {variable}.encode()")
-            source.line(f"{length} = len({data})")
-            message = f'EncodeError(f"{path}: string of {{{length}}} bytes")'
-            source.line(f"if {length} > {primitives.STRING_SIZE_MAX}: raise {message}")
-        else:
-            data = variable
-            source.line(f"{length} = len({data})")
+        source.line(f"{length} = {self.length_of(data)}")
         self.length(kind, length)
         source.line(f"{self.sink}({data})")
 
@@ -170,7 +170,7 @@ class EncoderWriter:
         source = self.source
         length = source.variable("length")
         source.line(f"if isinstance({variable}, BUFFERS): {variable} = ({variable},)")
-        source.line(f"{length} = sum(map(len, {variable}))")
+        source.line(f"{length} = sum(map(len, {variable})){' + 1' if self.flexible else ''}")
         self.length("records", length)
         source.line("parts.append(join(w))")
         source.line("w.clear()")
@@ -180,7 +180,7 @@ class EncoderWriter:
         """Write a list."""
         source = self.source
         count = source.variable("count")
-        source.line(f"{count} = len({variable})")
+        source.line(f"{count} = {self.length_of(variable)}")
         self.length("array", count)
         if structure is None and field.type in FORMATS and field.type != "uuid":
             size = f"{count} - 1" if self.flexible else count
@@ -193,7 +193,7 @@ class EncoderWriter:
             elif field.type == "uuid":
                 self.fixed_value("uuid", element)
             else:
-                self.sized(str(field.type), element, path)
+                self.sized(str(field.type), element)
             self.flush()
 
     def optional_structure(self, structure: type, variable: str, path: str, *, in_tag: bool) -> None:

@@ -55,13 +55,10 @@ def read_request_header(frame: Buffer, position: int = 0) -> tuple[RequestHeader
             stop = position + length
             if not position <= stop <= end:
                 raise bad_length("RequestHeader.client_id", length, end - position)
-            client_id = str(frame[position:stop], "utf-8")
+            client_id = bytes(frame[position:stop]).decode()
             position = stop
         if api_version >= FLEXIBLE_FROM[api_key]:
-            count = frame[position]
-            position += 1
-            if count:
-                position = skip_tags(frame, position, count, end)
+            position = skip_tags(frame, position, end) if frame[position] else position + 1
     except KeyError:
         raise DecodeError(f"unknown API key {api_key}") from None
     except (struct.error, IndexError, UnicodeDecodeError) as error:
@@ -92,10 +89,7 @@ def read_response_header(api_key: int, version: int, frame: Buffer, position: in
         (correlation_id,) = CORRELATION.unpack_from(frame, position)
         position += 4
         if version >= FLEXIBLE_FROM[api_key] and api_key != API_VERSIONS:
-            count = frame[position]
-            position += 1
-            if count:
-                position = skip_tags(frame, position, count, len(frame))
+            position = skip_tags(frame, position, len(frame)) if frame[position] else position + 1
     except (struct.error, IndexError) as error:
         raise DecodeError(f"response header: {error}") from error
     return correlation_id, position

@@ -52,10 +52,17 @@ def read_uvarint_rest(buffer: Buffer, position: int, first: int) -> tuple[int, i
     raise DecodeError(f"varint longer than {VARINT_BYTES_MAX} bytes before byte {position + VARINT_BYTES_MAX - 1}")
 
 
-def skip_tags(buffer: Buffer, position: int, first: int, end: int) -> int:
-    """Step over a tag section of fields unknown to us, whose count starts with the byte `first` before position."""
-    count, position = read_uvarint_rest(buffer, position, first) if first > 0x7F else (first, position)
-    check_tag_count(count, end - position)
+def read_tag_count(buffer: Buffer, position: int, end: int) -> tuple[int, int]:
+    """Read how many fields a tag section has; refuses more than the remaining bytes can hold, two bytes each."""
+    count, position = read_uvarint(buffer, position)
+    if count * 2 > end - position:
+        raise DecodeError(f"{count} tagged fields do not fit into {end - position} bytes")
+    return count, position
+
+
+def skip_tags(buffer: Buffer, position: int, end: int) -> int:
+    """Step over a tag section of fields unknown to us."""
+    count, position = read_tag_count(buffer, position, end)
     for _ in range(count):
         _, position = read_uvarint(buffer, position)
         size, position = read_uvarint(buffer, position)
@@ -63,12 +70,6 @@ def skip_tags(buffer: Buffer, position: int, first: int, end: int) -> int:
         if position > end:
             raise DecodeError(f"tagged field of {size} bytes ends {position - end} bytes behind the end")
     return position
-
-
-def check_tag_count(count: int, remaining: int) -> None:
-    """Refuse a tag section that promises more fields than the remaining bytes can hold, two bytes each."""
-    if count * 2 > remaining:
-        raise DecodeError(f"{count} tagged fields do not fit into {remaining} bytes")
 
 
 def bad_length(path: str, length: int, remaining: int) -> DecodeError:
@@ -88,6 +89,13 @@ def bad_tag_size(path: str, surplus: int) -> DecodeError:
     return DecodeError(
         f"{path}: tagged value is {abs(surplus)} bytes {'longer' if surplus > 0 else 'shorter'} than said"
     )
+
+
+def write_string_length(length: int) -> bytes:
+    """Write the compact length of a string, one more than its bytes; refuses what no reader accepts."""
+    if length > STRING_SIZE_MAX + 1:
+        raise EncodeError(f"string of {length - 1} bytes, the limit is {STRING_SIZE_MAX}")
+    return write_uvarint(length)
 
 
 def write_uvarint(value: int) -> bytes:

@@ -1,0 +1,297 @@
+"""Decoders read what encoders write, step over what they do not know, and answer anything else with DecodeError."""
+
+from __future__ import annotations
+
+import traceback
+import tracemalloc
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline_broker.wire.codec import DecodeError, EncodeError, decode, decoder, encode, encoder, versions_of
+from pipeline_broker.wire.messages.api_versions import ApiVersionsResponse
+from pipeline_broker.wire.messages.describe_topic_partitions import DescribeTopicPartitionsResponse
+from pipeline_broker.wire.messages.fetch import FetchRequest, FetchResponse
+from pipeline_broker.wire.messages.heartbeat import HeartbeatRequest
+from pipeline_broker.wire.messages.metadata import MetadataRequest
+from pipeline_broker.wire.messages.produce import ProduceRequest, ProduceResponse
+from pipeline_broker.wire.schema import parse_versions
+from tests.wire.generated import MESSAGES, RECORDS, REQUESTS, each_version, objects, plain, quick, sample
+from tests.wire.reference import Reference
+
+
+def joined(message, version):
+    return b"".join(encode(message, version))
+
+
+def produce(records, name="t"):
+    partition = ProduceRequest.PartitionProduceData(index=3, records=records)
+    return ProduceRequest(topic_data=[ProduceRequest.TopicProduceData(name=name, partition_data=[partition])])
+
+
+def fetched(records):
+    partition = FetchResponse.PartitionData(records=records)
+    return FetchResponse(responses=[FetchResponse.FetchableTopicResponse(topic="t", partitions=[partition])])
+
+
+@each_version(RECORDS)
+@quick
+@given(data=st.data())
+def test_coordinator_records_are_written_as_a_plain_walk_of_the_schema_writes_them(message, version, data):
+    """kio does not know these schemas, so they are compared with the reference encoder."""
+    built = data.draw(objects(message, version))
+
+    encoded = joined(built, version)
+
+    assert encoded == Reference(built, version).data
+    assert decode(message, version, encoded) == (built, len(encoded))
+
+
+@each_version(MESSAGES)
+def test_bytes_behind_a_message_are_left_alone(message, version):
+    """The position returned is the end of the message, wherever it begins and whatever follows it."""
+    built = sample(message, version)
+    data = joined(built, version)
+
+    decoded, position = decode(message, version, memoryview(b"head" + data + b"tail"), 4)
+
+    assert position == 4 + len(data)
+    assert plain(decoded) == built
+
+
+@each_version(MESSAGES, flexible_only=True)
+def test_unknown_tagged_fields_are_skipped(message, version):
+    """Tags of a newer release stand in every struct, behind known ones too, and change nothing."""
+    built = sample(message, version)
+    unknown = {90: b"", 91: b"x" * 200, 2**31 - 1: b"last"}
+    data = Reference(built, version, unknown_tags=unknown).data
+
+    decoded, position = decode(message, version, memoryview(data))
+
+    assert position == len(data)
+    assert plain(decoded) == built
+
+
+@each_version(MESSAGES)
+def test_a_message_cut_anywhere_is_a_decode_error(message, version):
+    """Every proper prefix is refused, read as bytes and as a view."""
+    decode_one = decoder(message, version)
+    for built in (message(), sample(message, version, elements=2)):
+        data = joined(built, version)
+        for size in range(len(data)):
+            for buffer in (data[:size], memoryview(data)[:size]):
+                with pytest.raises(DecodeError):
+                    decode_one(buffer, 0)
+
+
+@each_version(MESSAGES)
+def test_false_lengths_and_counts_are_refused_without_allocation(message, version):
+    """Lengths far beyond the rest, negative ones, and null where null is not allowed."""
+    built = sample(message, version)
+    allowed = Reference(built, version).lengths
+    decode_one = decoder(message, version)
+    flexible = version in parse_versions(message.SCHEMA.flexible)
+    tracemalloc.start()
+    for index, nullable in enumerate(allowed):
+        false = [2**31 - 1, 2**31, 2**32 - 2, 5_000] if flexible else [0x7FFF, -2, -0x8000]
+        for value in false if nullable else [*false, -1]:
+            data = Reference(built, version, false_lengths={index: value}).data
+            with pytest.raises(DecodeError):
+                decode_one(memoryview(data), 0)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 300_000
+
+
+@pytest.mark.parametrize("message", MESSAGES, ids=lambda message: message.__name__)
+@quick
+@given(data=st.data())
+def test_mutated_bytes_give_a_message_or_a_decode_error(message, data):
+    """Nothing else ever comes out of a decoder, whichever bytes are replaced, removed or added."""
+    version = data.draw(st.sampled_from(versions_of(message)))
+    mutant = bytearray(joined(data.draw(objects(message, version)), version))
+    decode_one = decoder(message, version)
+    for _ in range(40):
+        start = data.draw(st.integers(0, len(mutant)))
+        stop = start + data.draw(st.integers(0, 3))
+        mutant[start:stop] = data.draw(st.binary(max_size=4))
+        try:
+            decoded, position = decode_one(memoryview(bytes(mutant)), 0)
+        except DecodeError:
+            continue
+        assert type(decoded) is message
+        assert 0 <= position <= len(mutant)
+
+
+@pytest.mark.parametrize("message", REQUESTS, ids=lambda message: message.__name__)
+@quick
+@given(noise=st.binary(max_size=200), data=st.data())
+def test_noise_gives_a_message_or_a_decode_error(message, noise, data):
+    """Bytes that never were a message."""
+    version = data.draw(st.sampled_from(versions_of(message)))
+    try:
+        decode(message, version, noise)
+    except DecodeError:
+        return
+
+
+class TestLimits:
+    def test_a_varint_of_more_than_five_bytes_is_refused(self):
+        """The tag count of an empty Metadata request, padded to six bytes."""
+        data = joined(MetadataRequest(), 12)[:-1]
+        with pytest.raises(DecodeError, match="varint"):
+            decode(MetadataRequest, 12, data + b"\x80\x80\x80\x80\x80\x00")
+
+    def test_a_varint_padded_to_five_bytes_is_read(self):
+        data = joined(MetadataRequest(), 12)[:-1] + b"\x80\x80\x80\x80\x00"
+        assert decode(MetadataRequest, 12, data) == (MetadataRequest(), len(data))
+
+    def test_more_unknown_tags_than_could_fit_are_refused(self):
+        data = joined(MetadataRequest(), 12)[:-1]
+        with pytest.raises(DecodeError, match="tagged fields"):
+            decode(MetadataRequest, 12, data + b"\xff\xff\xff\xff\x07" + bytes(10))
+
+    def test_an_unknown_tag_longer_than_the_rest_is_refused(self):
+        data = joined(MetadataRequest(), 12)[:-1]
+        with pytest.raises(DecodeError):
+            decode(MetadataRequest, 12, data + b"\x01\x05\x7f" + bytes(10))
+
+    def test_a_known_tag_of_a_false_size_is_refused(self):
+        """Tag 1 of ApiVersions is an epoch of eight bytes; nine are announced and there."""
+        data = joined(ApiVersionsResponse(), 3)[:-1]
+        assert decode(ApiVersionsResponse, 3, data + b"\x01\x01\x08" + bytes(8))[0].finalized_features_epoch == 0
+        with pytest.raises(DecodeError, match="shorter"):
+            decode(ApiVersionsResponse, 3, data + b"\x01\x01\x09" + bytes(9))
+        with pytest.raises(DecodeError, match="longer"):
+            decode(ApiVersionsResponse, 3, data + b"\x01\x01\x07" + bytes(8))
+
+    @pytest.mark.parametrize("version", [3, 9])
+    def test_strings_end_at_32767_bytes(self, version):
+        """The longest string is written and read; one byte more cannot be written."""
+        longest = produce(b"", name="n" * 0x7FFF)
+        assert decode(ProduceRequest, version, joined(longest, version))[0].topic_data[0].name == "n" * 0x7FFF
+        with pytest.raises(EncodeError):
+            encode(produce(b"", name="n" * 0x8000), version)
+
+    def test_a_compact_string_of_32768_bytes_is_refused(self):
+        data = Reference(produce(b"", name="n" * 0x8000), 9).data
+        with pytest.raises(DecodeError, match="32768"):
+            decode(ProduceRequest, 9, data)
+
+    def test_text_that_is_not_utf8_is_refused(self):
+        data = joined(produce(b"", name="name"), 9).replace(b"name", b"n\xff\xfee")
+        with pytest.raises(DecodeError):
+            decode(ProduceRequest, 9, data)
+
+
+class TestRecords:
+    @pytest.mark.parametrize("version", [3, 9, 13])
+    def test_records_are_a_view_of_the_buffer(self, version):
+        """Decoding copies no payload, whether a view or bytes come in."""
+        message = produce(b"r" * 1000)
+        if version == 13:
+            message.topic_data[0].name = ""
+        frame = joined(message, version)
+        for buffer in (frame, memoryview(frame)):
+            records = decode(ProduceRequest, version, buffer)[0].topic_data[0].partition_data[0].records
+            assert isinstance(records, memoryview)
+            assert records.obj is frame
+            assert records == b"r" * 1000
+
+    @pytest.mark.parametrize("version", [4, 12])
+    def test_records_become_parts_that_are_not_copied(self, version):
+        """One buffer or several: each is a part of its own, the very object that was given."""
+        whole = b"x" * 300
+        pieces = [bytes(5), memoryview(whole), bytearray(200)]
+        expected = joined(fetched(b"".join(pieces)), version)
+
+        for given_pieces in (pieces, tuple(pieces)):
+            parts = encode(fetched(given_pieces), version)
+            assert b"".join(parts) == expected
+            assert [part for part in parts if any(part is piece for piece in pieces)] == pieces
+
+        assert any(part is whole for part in encode(fetched(whole), version))
+
+    @pytest.mark.parametrize("version", [4, 12])
+    @pytest.mark.parametrize("records", [None, b"", []])
+    def test_null_and_empty_records_differ_on_the_wire_as_they_should(self, version, records):
+        decoded = decode(FetchResponse, version, joined(fetched(records), version))[0]
+        found = decoded.responses[0].partitions[0].records
+        assert found is None if records is None else found == b""
+
+    def test_other_bytes_are_copied_out_of_the_frame(self):
+        """A frame may be dropped while a topic id lives on."""
+        topic = ProduceRequest.TopicProduceData(topic_id=bytes(range(16)))
+        decoded = decode(ProduceRequest, 13, memoryview(joined(ProduceRequest(topic_data=[topic]), 13)))[0]
+        assert type(decoded.topic_data[0].topic_id) is bytes
+
+
+class TestVersions:
+    def test_a_version_outside_the_range_has_no_codec(self):
+        with pytest.raises(ValueError, match="no version 2"):
+            decoder(ProduceRequest, 2)
+        with pytest.raises(ValueError, match="no version 14"):
+            encoder(ProduceRequest, 14)
+
+    def test_a_codec_is_compiled_once(self):
+        assert decoder(ProduceRequest, 9) is decoder(ProduceRequest, 9)
+        assert encoder(ProduceRequest, 9) is encoder(ProduceRequest, 9)
+
+    def test_a_value_that_a_version_cannot_carry_is_an_error_unless_ignorable(self):
+        """Endpoints came with version 10 and matter; the throttle time came with version 1 and does not."""
+        endpoint = ProduceResponse.NodeEndpoint(node_id=1, host="h", port=1)
+        encode(ProduceResponse(node_endpoints=[endpoint]), 10)
+        with pytest.raises(EncodeError, match="node_endpoints"):
+            encode(ProduceResponse(node_endpoints=[endpoint]), 9)
+        leader = ProduceResponse.LeaderIdAndEpoch(leader_id=1, leader_epoch=2)
+        partition = ProduceResponse.PartitionProduceResponse(current_leader=leader)
+        topic = ProduceResponse.TopicProduceResponse(partition_responses=[partition])
+        with pytest.raises(EncodeError, match="current_leader"):
+            encode(ProduceResponse(responses=[topic]), 9)
+        encode(FetchRequest(rack_id="somewhere"), 10)
+        with pytest.raises(EncodeError, match="group_instance_id"):
+            encode(HeartbeatRequest(group_instance_id="static"), 2)
+
+    def test_an_equal_copy_of_a_default_struct_is_not_written(self):
+        """What counts is the value, not the shared default object."""
+        copy = FetchRequest.ReplicaState(replica_id=-1, replica_epoch=-1)
+        assert encode(FetchRequest(replica_state=copy), 15) == encode(FetchRequest(), 15)
+
+    def test_the_default_of_a_struct_cannot_be_changed(self):
+        """Every message shares it."""
+        with pytest.raises(AttributeError):
+            FetchRequest().replica_state.replica_id = 5
+
+    def test_lists_are_not_shared_between_messages(self):
+        first, second = decode(MetadataRequest, 12, joined(MetadataRequest(), 12))[0], MetadataRequest()
+        first.topics.append(MetadataRequest.MetadataRequestTopic())
+        assert second.topics == []
+        assert MetadataRequest().topics == []
+
+
+class TestMistakesOfOurs:
+    @pytest.mark.parametrize("version", [0, 4])
+    def test_wrong_values_are_encode_errors(self, version):
+        """None for a string, an integer too large, a lone surrogate, a number for a text."""
+        for wrong in ({"group_id": None}, {"generation_id": 2**31}, {"group_id": "\ud800"}, {"member_id": 5}):
+            with pytest.raises(EncodeError):
+                encode(HeartbeatRequest(**wrong), version)
+
+    def test_a_uuid_of_another_size_is_an_encode_error(self):
+        topic = ProduceResponse.TopicProduceResponse(topic_id=b"short")
+        with pytest.raises(EncodeError, match="uuid"):
+            encode(ProduceResponse(responses=[topic]), 13)
+
+    def test_the_traceback_of_a_codec_shows_its_source(self):
+        with pytest.raises(EncodeError) as raised:
+            encode(HeartbeatRequest(group_id=None), 4)
+        assert "= group_id_1.encode()" in "".join(traceback.format_exception(raised.value))
+
+
+class TestNullableStructs:
+    @pytest.mark.parametrize("cursor", [None, DescribeTopicPartitionsResponse.Cursor("t", 4)])
+    def test_a_struct_may_be_null(self, cursor):
+        message = DescribeTopicPartitionsResponse(next_cursor=cursor)
+        data = joined(message, 0)
+        assert decode(DescribeTopicPartitionsResponse, 0, data) == (message, len(data))

@@ -1,0 +1,82 @@
+"""Declarations: what the annotation of a field promises is what its codec delivers."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import typing
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+
+from pipeline_broker.wire.primitives import Buffer
+from pipeline_broker.wire.schema import fields_of, parse_versions, resolve
+from tests.wire.generated import MESSAGES
+
+ROOT = Path(__file__).parents[2]
+PRIMITIVES = {"bool": bool, "string": str, "bytes": bytes, "uuid": bytes, "records": Buffer}
+
+
+def structures_of(message: type) -> list[type]:
+    return [message, *(value for value in vars(message).values() if isinstance(value, type) and attrs.has(value))]
+
+
+@pytest.mark.parametrize("message", MESSAGES, ids=lambda message: message.__name__)
+def test_annotations_say_what_is_decoded(message):
+    """Type, list and nullability of every field."""
+    module = vars(sys.modules[message.__module__])
+    for structure in structures_of(message):
+        hints = typing.get_type_hints(structure, module)
+        for field in fields_of(structure):
+            expected: Any = resolve(message, field.type) or PRIMITIVES.get(str(field.type), int)
+            if field.is_array:
+                expected = list[expected]
+            if field.type == "records" and message.__name__.endswith("Response"):
+                expected = expected | Sequence[Buffer]
+            if len(field.nullable):
+                expected = expected | None
+            assert hints[field.name] == expected, f"{structure.__qualname__}.{field.name}"
+
+
+@pytest.mark.parametrize("message", MESSAGES, ids=lambda message: message.__name__)
+def test_declared_versions_hang_together(message):
+    """Tags are unique and of flexible versions; fields of a struct are frozen; docstrings name key and versions."""
+    versions, flexible = parse_versions(message.SCHEMA.versions), parse_versions(message.SCHEMA.flexible)
+    assert f"{message.SCHEMA.key}: version" in message.__doc__
+    assert message.SCHEMA.versions in message.__doc__
+    for structure in structures_of(message):
+        tags = [field.tag for field in fields_of(structure) if field.tag is not None]
+        assert len(set(tags)) == len(tags)
+        for field in fields_of(structure):
+            assert any(version in versions for version in field.versions)
+            if field.tag is not None:
+                assert all(version in flexible for version in field.versions if version in versions)
+            if isinstance(field.type, type) and not field.is_array:
+                with pytest.raises(attrs.exceptions.FrozenInstanceError):
+                    setattr(field.type(), fields_of(field.type)[0].name, 0)
+
+
+@pytest.mark.parametrize(("text", "first", "last"), [("3+", 3, 0x7FFF), ("0-12", 0, 12), ("4", 4, 4), ("0", 0, 0)])
+def test_version_texts(text, first, last):
+    assert parse_versions(text) == range(first, last + 1)
+
+
+def test_no_versions():
+    assert len(parse_versions("none")) == 0
+
+
+def test_importing_a_message_and_the_codec_is_cheap():
+    """They bring attrs and the standard library, no other message and nothing of other rooms."""
+    script = """
+import sys
+import pipeline_broker.wire.codec, pipeline_broker.wire.messages.produce
+print(sorted(name for name in sys.modules if name.startswith(("pipeline_broker", "stages", "trio"))))
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=ROOT)
+    wire = "pipeline_broker.wire"
+    rooms = [f"{wire}.{name}" for name in ("codec", "decoding", "encoding", "primitives", "schema", "source")]
+    messages = [f"{wire}.messages", f"{wire}.messages.produce"]
+    assert eval(done.stdout) == sorted(["pipeline_broker", wire, *rooms, *messages])
