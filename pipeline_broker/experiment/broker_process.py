@@ -1,0 +1,158 @@
+"""Brokers as child processes.
+
+Rules of this file: a broker is started by this interpreter and listens on a free port of 127.0.0.1; it is ready when it
+says so; it is always stopped, by SIGTERM to this very child, and by SIGKILL only when it does not drain in time. What
+it wrote on stderr is shown when it fails.
+"""
+
+import contextlib
+import os
+import re
+import selectors
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import IO
+
+import attrs
+
+from pipeline_broker.experiment.plan import MODES
+
+READY_S_MAX = 30.0
+DRAIN_S_MAX = 15.0
+_READY = re.compile(r"listening on (?P<host>.+):(?P<port>\d+) mode=")
+_PACKAGES = str(Path(__file__).resolve().parents[2])
+
+
+class ExperimentError(Exception):
+    """The experiment cannot go on; the message is for a person."""
+
+
+@attrs.frozen(slots=True)
+class BrokerSettings:
+    """How a broker is started."""
+
+    mode: str
+    data: Path
+    commit_delay_ms: float = 0.0
+    commits_in_flight: int = 1
+    flush: str = "always"
+    trace: Path | None = None
+
+    def command(self) -> list[str]:
+        """The arguments of `serve`."""
+        preset, overrides = MODES[self.mode]
+        arguments = ["--mode", preset, "--flush", self.flush, "--host", "127.0.0.1", "--port", "0"]
+        arguments += ["--data", str(self.data)]
+        if self.commit_delay_ms:
+            arguments += ["--commit-delay", f"{self.commit_delay_ms:g}ms"]
+        if self.commits_in_flight != 1:
+            arguments += ["--commits-in-flight", str(self.commits_in_flight)]
+        if self.trace is not None:
+            arguments += ["--trace", str(self.trace)]
+        for name, value in overrides.items():
+            arguments += ["--set", f"{name}={value}"]
+        return python_module("pipeline_broker", "serve", *arguments)
+
+
+def python_module(*arguments: str) -> list[str]:
+    """A command that runs a module of ours, whatever folder we are in (-P: its files do not shadow ours)."""
+    return [sys.executable, "-P", "-m", *arguments]
+
+
+def python_environment() -> Mapping[str, str]:
+    """The environment in which our packages are found, installed or not."""
+    paths = [_PACKAGES, *filter(None, [os.environ.get("PYTHONPATH")])]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+
+
+class BrokerProcess:
+    """A broker that has been started; `host` and `port` are known once it is ready."""
+
+    def __init__(self, settings: BrokerSettings) -> None:
+        self.settings = settings
+        self.host, self.port = "", 0
+        settings.data.mkdir(parents=True)
+        self._errors_path = settings.data.with_suffix(".stderr")
+        with self._errors_path.open("wb") as errors:
+            # A session of its own: Ctrl-C reaches the experiment, which stops its brokers in order.
+            self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
+                settings.command(),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                env=python_environment(),
+                start_new_session=True,
+            )
+
+    def wait_ready(self) -> None:
+        """Wait for the line that says where the broker listens."""
+        assert self._process.stdout is not None
+        line = read_line(self._process.stdout, READY_S_MAX)
+        match = _READY.match(line)
+        if match is None:
+            raise ExperimentError(f"the {self.settings.mode} broker did not start: {self._complaint() or line.strip()}")
+        self.host, self.port = match["host"], int(match["port"])
+
+    def terminate(self) -> None:
+        """Ask the broker to drain and end."""
+        if self._process.poll() is None:
+            self._process.send_signal(signal.SIGTERM)
+
+    def stop(self) -> None:
+        """Wait until the broker has drained and ended; an error if it did not do so cleanly."""
+        self.terminate()
+        try:
+            code = self._process.wait(DRAIN_S_MAX)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+            raise ExperimentError(f"the {self.settings.mode} broker did not drain in {DRAIN_S_MAX:g} s") from None
+        finally:
+            if self._process.stdout is not None:
+                self._process.stdout.close()
+        if code != 0:
+            complaint = self._complaint()
+            raise ExperimentError(f"the {self.settings.mode} broker ended with exit code {code}: {complaint}")
+
+    def _complaint(self) -> str:
+        """The last line on stderr."""
+        lines = self._errors_path.read_text(errors="replace").strip().splitlines()
+        return lines[-1] if lines else ""
+
+
+def read_line(stream: IO[bytes], seconds: float) -> str:
+    """One line of a child's output; empty when it ends, an error when it does not come in time."""
+    deadline = time.monotonic() + seconds
+    line = b""
+    with selectors.DefaultSelector() as selector:
+        selector.register(stream, selectors.EVENT_READ)
+        while not line.endswith(b"\n"):
+            if not selector.select(max(0.0, deadline - time.monotonic())):
+                raise ExperimentError(f"a child process did not answer within {seconds:g} s")
+            chunk = os.read(stream.fileno(), 1 << 16)
+            if not chunk:
+                break
+            line += chunk
+    return line.decode(errors="replace")
+
+
+@contextlib.contextmanager
+def running(settings: Sequence[BrokerSettings]) -> Iterator[list[BrokerProcess]]:
+    """Brokers that start together, are all ready inside the block, and have all ended after it."""
+    brokers: list[BrokerProcess] = []
+    with contextlib.ExitStack() as stack:
+        for one in settings:
+            broker = BrokerProcess(one)
+            stack.callback(broker.stop)
+            brokers.append(broker)
+        try:
+            for broker in brokers:
+                broker.wait_ready()
+            yield brokers
+        finally:
+            for broker in brokers:
+                broker.terminate()

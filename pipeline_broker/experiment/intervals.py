@@ -1,0 +1,58 @@
+"""Confidence intervals of ratios.
+
+Rules of this file: rounds are paired, so the logarithms of their ratios are one sample; mean and 95 % t-interval of
+those, turned back. Fewer than two rounds have no interval.
+"""
+
+import math
+import statistics
+from collections.abc import Sequence
+
+import attrs
+
+# Two-sided 95 % quantiles of Student's t for 1 to 30 degrees of freedom.
+_QUANTILES = (
+    12.7062, 4.3027, 3.1824, 2.7764, 2.5706, 2.4469, 2.3646, 2.3060, 2.2622, 2.2281,
+    2.2010, 2.1788, 2.1604, 2.1448, 2.1314, 2.1199, 2.1098, 2.1009, 2.0930, 2.0860,
+    2.0796, 2.0739, 2.0687, 2.0639, 2.0595, 2.0555, 2.0518, 2.0484, 2.0452, 2.0423,
+)  # fmt: skip
+_NORMAL = 1.959964
+
+
+@attrs.frozen(slots=True)
+class Speedup:
+    """How many times faster B is than A; no bounds from fewer than two rounds."""
+
+    ratio: float
+    low: float | None
+    high: float | None
+    rounds: int
+
+    @property
+    def is_gain(self) -> bool:
+        """Whether B is surely faster."""
+        return self.low is not None and self.low > 1
+
+    @property
+    def is_loss(self) -> bool:
+        """Whether B is surely slower."""
+        return self.high is not None and self.high < 1
+
+
+def t_quantile(freedom: int) -> float:
+    """The two-sided 95 % quantile of Student's t."""
+    if freedom <= len(_QUANTILES):
+        return _QUANTILES[freedom - 1]
+    return _NORMAL + (_NORMAL**3 + _NORMAL) / (4 * freedom)
+
+
+def speedup(pairs: Sequence[tuple[float, float]]) -> Speedup | None:
+    """B over A from the rates of paired rounds; None where a rate is missing."""
+    if not pairs or any(rate <= 0 for pair in pairs for rate in pair):
+        return None
+    logs = [math.log(b / a) for a, b in pairs]
+    mean = statistics.fmean(logs)
+    if len(logs) == 1:
+        return Speedup(math.exp(mean), None, None, 1)
+    half = t_quantile(len(logs) - 1) * statistics.stdev(logs) / math.sqrt(len(logs))
+    return Speedup(math.exp(mean), math.exp(mean - half), math.exp(mean + half), len(logs))
