@@ -10,7 +10,14 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule, run_state_machine_as_test
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
 from pipeline_broker.log import segment as segment_room
 from pipeline_broker.log.errors import JournalCorrupt
@@ -123,9 +130,7 @@ class CrashMachine(RuleBasedStateMachine):
         result = log.read(offset, bytes_max, at_least_one=at_least_one)
         parts = result.cold() if result.cold else result.parts
         self.files.is_cold = False
-        found = [
-            (log.partition, record.offset, bytes(record.value)) for record in iterate_records_of(b"".join(parts))
-        ]
+        found = [(log.partition, record.offset, bytes(record.value)) for record in iterate_records_of(b"".join(parts))]
         visible = [row for row in self.written[: self.acknowledged] if row[0] == log.partition and row[1] >= offset]
         assert found == visible[: len(found)]
         size = sum(map(len, parts))
@@ -152,9 +157,7 @@ def iterate_records_of(data):
         yield from iterate_records(batch, header)
 
 
-SETTINGS = settings(
-    max_examples=120, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
-)
+SETTINGS = settings(max_examples=120, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck))
 BLIND = settings(SETTINGS, max_examples=400, phases=[Phase.generate], derandomize=True)
 
 
@@ -216,7 +219,9 @@ def life_after_a_lost_frame():
         manager = LogManager(journal)
         (log,) = manager.create("topic", TOPIC_ID, 1)
         values.clear()
-        manager.recover(lambda _, header, batch: values.extend(bytes(r.value) for r in iterate_records(batch, header)), 0)
+        manager.recover(
+            lambda _, header, batch: values.extend(bytes(r.value) for r in iterate_records(batch, header)), 0
+        )
         for number in range(written):
             batch = build_batch([NewRecord(f"life {life} commit {number}".encode())])
             ticket = journal.write([log.append(read_header(batch), batch, 0).entry])
