@@ -240,19 +240,30 @@ class Journal:
             return file
 
     def close(self) -> None:
-        """Give the directory up; space not used is cut off, so that the next start need not look through it."""
+        """Give the directory up.
+
+        Space not used is cut off, so that the next start need not look through it; an empty commit declares all
+        others durable, so that it can tell damage to the last one from a torn tail.
+        """
         self._closed = True
         with self._prepare_lock, self._write_lock:
             try:
                 if self._active is not None and self._failure is None and not self._unsynced:
-                    file = self._active.take_file()
-                    file.truncate(self._position)
-                    if self.flush == "always":
-                        file.sync_data()
+                    self._seal(self._active)
             finally:
                 self._readable.clear()
                 self._active = None
                 self._directory_lock.release()
+
+    def _seal(self, segment: Segment) -> None:
+        file = segment.take_file()
+        if self.flush == "always":
+            parts, size = self._encode((), segment, self._next_lsn)
+            write_all(file, parts, self._position)
+            self._position += size
+        file.truncate(self._position)
+        if self.flush == "always":
+            file.sync_data()
 
     def _fail(self, error: OSError) -> NoReturn:
         if self._failure is None:

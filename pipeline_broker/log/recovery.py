@@ -26,7 +26,6 @@ from pipeline_broker.log.frame import (
 )
 from pipeline_broker.log.segment import (
     HEADER_SPACE,
-    PREPARING_NAME,
     SEGMENT_SUFFIX,
     SPARE_NAME,
     Segment,
@@ -201,11 +200,8 @@ class Recovery:
         return JournalEnd(segment, position, self._next_lsn, spare_identity)
 
     def _spare_identity(self) -> int | None:
-        """The spare that an earlier run left; an unfinished one is removed."""
-        names = self._files.list_directory(self._directory)
-        if PREPARING_NAME in names:
-            self._files.unlink(self._directory / PREPARING_NAME)
-        if SPARE_NAME not in names:
+        """The spare that an earlier run left."""
+        if SPARE_NAME not in self._files.list_directory(self._directory):
             return None
         header = self._files.open(self._directory / SPARE_NAME).read(HEADER_SPACE, 0)
         identity = decode_header(header)

@@ -129,6 +129,8 @@ def prepare_spare(files: FileSystem, directory: Path, size_bytes: int, is_stoppe
     """
     identity = secrets.randbits(64)
     path = directory / PREPARING_NAME
+    if PREPARING_NAME in files.list_directory(directory):
+        files.unlink(path)  # an attempt that failed
     file = files.open(path, create=True)
     write_all(file, [encode_header(identity)], 0)
     zeros = bytes(ZERO_FILL_CHUNK_BYTES)

@@ -1,0 +1,167 @@
+"""What the journal relies on, asked of the real file system and of the one in memory alike."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pipeline_broker.log.errors import DirectoryLocked
+from pipeline_broker.log.file_system import PARTS_MAX, SystemFileSystem
+from pipeline_broker.log.testing import MemoryFileSystem
+
+
+@pytest.fixture(params=[SystemFileSystem, MemoryFileSystem])
+def files(request):
+    return request.param()
+
+
+def test_what_is_written_is_read(files, tmp_path):
+    file = files.open(tmp_path / "a", create=True)
+
+    assert file.write([b"one", memoryview(b"two")], 3) == 6
+    assert file.size_bytes() == 9
+    assert file.read(100, 0) == b"\0\0\0onetwo"
+    assert bytes(file.read_cached(2, 6)) == b"tw"
+    assert files.open(tmp_path / "a").read(6, 3) == b"onetwo"
+
+
+def test_a_read_beyond_the_end_is_never_from_the_cache(files, tmp_path):
+    file = files.open(tmp_path / "a", create=True)
+    file.write([b"one"], 0)
+
+    assert file.read_cached(4, 0) is None
+
+
+def test_as_many_parts_as_are_allowed_are_taken(files, tmp_path):
+    file = files.open(tmp_path / "a", create=True)
+
+    assert file.write([b"x"] * PARTS_MAX, 0) == PARTS_MAX
+
+
+def test_truncation_cuts_and_later_writes_leave_zeros(files, tmp_path):
+    file = files.open(tmp_path / "a", create=True)
+    file.write([b"abcdef"], 0)
+    file.truncate(2)
+    file.write([b"z"], 4)
+    file.sync_data()
+
+    assert file.read(100, 0) == b"ab\0\0z"
+
+
+def test_names_come_change_and_go(files, tmp_path):
+    directory = tmp_path / "deep" / "directory"
+    files.make_directory(directory)
+    files.make_directory(directory)
+    file = files.open(directory / "a", create=True)
+    file.write([b"content"], 0)
+    with pytest.raises(FileExistsError):
+        files.open(directory / "a", create=True)
+
+    files.rename(directory / "a", directory / "b")
+    files.sync_directory(directory)
+
+    assert files.list_directory(directory) == ["b"]
+    assert files.open(directory / "b").read(100, 0) == b"content"
+    files.unlink(directory / "b")
+    assert files.list_directory(directory) == []
+    assert file.read(100, 0) == b"content", "an open file outlives its name"
+    with pytest.raises(FileNotFoundError):
+        files.open(directory / "b")
+
+
+def test_a_lock_is_exclusive_until_released(files, tmp_path):
+    lock = files.lock(tmp_path / ".lock")
+    with pytest.raises(DirectoryLocked, match="in use"):
+        files.lock(tmp_path / ".lock")
+
+    lock.release()
+    lock.release()
+
+    files.lock(tmp_path / ".lock").release()
+
+
+HOLDER = """
+import sys
+from pathlib import Path
+from pipeline_broker.log.file_system import SystemFileSystem
+lock = SystemFileSystem().lock(Path(sys.argv[1]))
+print("locked", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_lock_of_another_process_is_seen_and_ends_with_its_death(tmp_path):
+    path = tmp_path / ".lock"
+    root = Path(__file__).parents[2]
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=root
+    ) as holder:
+        assert holder.stdout.readline() == b"locked\n"
+        with pytest.raises(DirectoryLocked, match=f"in use by process {holder.pid}$"):
+            SystemFileSystem().lock(path)
+        holder.kill()
+        holder.wait()
+        assert path.exists(), "a killed process leaves its lock file behind"
+        SystemFileSystem().lock(path).release()
+
+
+class TestPowerCut:
+    """Of the file system in memory alone."""
+
+    def make(self):
+        files = MemoryFileSystem()
+        file = files.open(Path("/d/a"), create=True)
+        files.sync_directory(Path("/d"))
+        return files, file
+
+    def content(self, files):
+        return bytes(files.open(Path("/d/a")).read(1 << 20, 0))
+
+    def test_unsynced_writes_may_be_lost(self):
+        files, file = self.make()
+        file.write([b"synced"], 0)
+        file.sync_data()
+        file.write([b"not synced"], 6)
+        files.power_cut(lambda n: 0)
+        assert self.content(files) == b"synced"
+
+    def test_unsynced_writes_may_survive(self):
+        files, file = self.make()
+        file.write([b"not synced"], 0)
+        files.power_cut(lambda n: 1)
+        assert self.content(files) == b"not synced"
+
+    def test_unsynced_writes_may_be_torn_at_sectors(self):
+        files, file = self.make()
+        file.write([b"x" * 2000], 100)
+        throws = iter([2, 0, 1, 1])  # torn, 512 byte sectors, from the second one, one of them
+        files.power_cut(lambda n: next(throws))
+        assert bytes(512) + b"x" * 512 == self.content(files)
+
+    def test_a_name_without_a_directory_sync_may_be_lost(self):
+        files, file = self.make()
+        files.rename(Path("/d/a"), Path("/d/b"))
+        files.power_cut(lambda n: 0)
+        assert files.list_directory(Path("/d")) == ["a"]
+
+    def test_after_a_failed_sync_a_later_one_proves_nothing(self):
+        files, file = self.make()
+        other = files.open(Path("/d/a"))
+        file.write([b"lost"], 0)
+
+        def fail(operation, path):
+            if operation == "sync":
+                raise OSError(5, "no")
+
+        files.before, healthy = fail, files.before
+        with pytest.raises(OSError):
+            file.sync_data()
+        files.before = healthy
+        file.sync_data()
+        with pytest.raises(OSError):
+            other.sync_data()  # every open file is told, once
+        other.sync_data()
+        assert self.content(files) == b"lost"
+        files.power_cut(lambda n: 1)
+        assert self.content(files) == b""

@@ -1,0 +1,106 @@
+"""Frames read back whole, cut at every byte, with tails of every kind."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline_broker.log.entry import JournalEntry
+from pipeline_broker.log.frame import (
+    FRAME_HEADER_SIZE,
+    JOIN_BELOW_BYTES,
+    encode_frame,
+    entry_key,
+    is_intact,
+    iterate_entries,
+    read_frame_header,
+    split_key,
+)
+
+IDENTITY = 0x1122334455667788
+
+
+class Owner:
+    def __init__(self, partition):
+        self.entry_key = entry_key(bytes(range(16)), partition)
+
+
+def entries_of(batches):
+    return [JournalEntry(Owner(n), n, n, 0, (batch,), len(batch)) for n, batch in enumerate(batches)]
+
+
+def encode(batches, **changes):
+    fields = {"identity": IDENTITY, "first_lsn": 5, "durable_lsn": 3, "position": 0} | changes
+    return encode_frame(entries_of(batches), **fields)
+
+
+def read(data, position=0, available=None):
+    """The batches of the frame at the position, None when there is none."""
+    header = read_frame_header(data, position, len(data) - position if available is None else available)
+    if header is None or not is_intact(header, data, position):
+        return None
+    return [(key, bytes(data[start : start + size])) for key, start, size in iterate_entries(header, data, position)]
+
+
+@given(st.lists(st.binary(max_size=100), max_size=8), st.binary(max_size=50), st.binary(max_size=50))
+def test_a_frame_reads_back_between_any_neighbours(batches, before, behind):
+    data = before + b"".join(encode(batches)) + behind
+
+    assert [(entry_key(bytes(range(16)), n), batch) for n, batch in enumerate(batches)] == read(data, len(before))
+
+
+def test_a_frame_cut_at_any_byte_is_none():
+    data = b"".join(encode([b"one", b"", b"three" * 10]))
+
+    assert all(read(data[:size]) is None for size in range(len(data)))
+    assert all(read(data[:size] + bytes(len(data) - size)) is None for size in range(len(data)))
+
+
+def test_a_changed_bit_anywhere_is_noticed():
+    data = b"".join(encode([b"one", b"three"]))
+
+    for place in range(len(data)):
+        damaged = bytearray(data)
+        damaged[place] ^= 1 << (place % 8)
+        assert read(damaged) is None
+
+
+@pytest.mark.parametrize("tail", [bytes(200), b"\xff" * 200, b"PBPJ" * 50])
+def test_garbage_is_no_frame(tail):
+    assert read(tail) is None
+
+
+def test_a_length_of_four_gib_is_refused_before_anything_is_read():
+    data = bytearray(b"".join(encode([b"one"])))
+    data[8:12] = b"\xff" * 4
+
+    assert read_frame_header(data, 0, len(data)) is None
+    assert read_frame_header(data, 0, 1 << 40) is None
+
+
+def test_large_batches_are_not_copied():
+    large = bytes(JOIN_BELOW_BYTES)
+    parts = encode([b"small", large, b"small", b"small"])
+
+    assert sum(part is large for part in parts) == 1
+    assert len(parts) == 4  # header, before, the batch, behind
+    assert read(b"".join(parts)) is not None
+
+
+def test_small_batches_are_one_buffer():
+    assert len(encode([b"small"] * 100)) == 2  # header and body
+
+
+@given(st.lists(st.sampled_from([b"", b"small", bytes(JOIN_BELOW_BYTES)]), max_size=5), st.integers(0, 1 << 50))
+def test_entries_get_the_place_of_their_batch(batches, position):
+    entries = entries_of(batches)
+    data = b"".join(encode_frame(entries, IDENTITY, 0, 0, position))
+
+    for entry in entries:
+        start = entry.position - position
+        assert data[start : start + entry.size_bytes] == b"".join(entry.parts)
+    assert all(entry.position >= position + FRAME_HEADER_SIZE for entry in entries)
+
+
+@given(st.binary(min_size=16, max_size=16), st.integers(0, (1 << 31) - 1))
+def test_keys_split_into_what_they_were_made_of(topic_id, partition):
+    assert (topic_id, partition) == split_key(entry_key(topic_id, partition))
