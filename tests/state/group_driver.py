@@ -1,0 +1,136 @@
+"""Drives a GroupCoordinator as a broker would: keeps the clock, the answers and the journal of its records."""
+
+from __future__ import annotations
+
+from itertools import count
+
+import attrs
+
+from pipeline_broker.state.classic_groups.coordinator import GroupCoordinator
+from pipeline_broker.state.classic_groups.messages import (
+    GroupSettings,
+    HeartbeatRequest,
+    JoinRequest,
+    JoinResult,
+    LeaveResult,
+    LeavingMember,
+    MemberProtocol,
+    SyncRequest,
+    SyncResult,
+)
+from pipeline_broker.state.outcome import Outcome, StateRecord, Write
+from pipeline_broker.wire.error import ErrorCode
+
+START_MS = 1_700_000_000_000
+RANGE = (MemberProtocol("range", b"range-metadata"),)
+
+
+@attrs.define
+class Driver:
+    """One coordinator; with `hold` its writes wait for `settle`, otherwise they are durable at once."""
+
+    settings: GroupSettings = attrs.Factory(GroupSettings)
+    hold: bool = False
+    now_ms: int = START_MS
+    answers: dict[str, object] = attrs.Factory(dict)
+    pending: list[Write] = attrs.Factory(list)
+    journal: list[StateRecord] = attrs.Factory(list)
+    coordinator: GroupCoordinator = attrs.field(init=False)
+    fresh: count = attrs.Factory(count)
+
+    def __attrs_post_init__(self) -> None:
+        self.restart()
+
+    def restart(self) -> None:
+        """Forget everything that is not durable."""
+        self.pending.clear()
+        self.coordinator = GroupCoordinator(self.settings)
+        for record in self.journal:
+            self.coordinator.replay(record.key, record.value)
+        self.take(self.coordinator.loaded(self.now_ms))
+
+    def take(self, outcome: Outcome) -> None:
+        for completion in outcome.completions:
+            assert completion.token not in self.answers, "answered twice"
+            self.answers[completion.token] = completion.result
+        self.pending += outcome.writes
+        if not self.hold:
+            self.settle()
+
+    def settle(self, error: ErrorCode | None = None) -> None:
+        """All records appended so far become durable, or fail."""
+        while self.pending:
+            write = self.pending.pop(0)
+            if error is None:
+                self.journal += write.records
+                self.take(self.coordinator.durable(write, self.now_ms))
+            else:
+                self.take(self.coordinator.failed(write, error, self.now_ms))
+
+    def tick(self, delay_ms: int) -> None:
+        """Let time pass, stopping at every deadline on the way."""
+        end_ms = self.now_ms + delay_ms
+        while (deadline_ms := self.coordinator.next_deadline_ms()) is not None and deadline_ms <= end_ms:
+            self.now_ms = max(self.now_ms, deadline_ms)
+            self.take(self.coordinator.advance(self.now_ms))
+        self.now_ms = end_ms
+
+    def join(self, token: str, member_id: str = "", **more: object) -> JoinResult | None:
+        request = JoinRequest(
+            **{
+                "group_id": "g",
+                "client_id": "client",
+                "client_host": "/127.0.0.1",
+                "session_timeout_ms": 10_000,
+                "rebalance_timeout_ms": 30_000,
+                "protocol_type": "consumer",
+                "protocols": RANGE,
+                "fresh_id": str(next(self.fresh)),
+                "member_id_required": False,
+            }
+            | {"member_id": member_id}
+            | more,
+        )
+        self.take(self.coordinator.join(request, token, self.now_ms))
+        return self.answers.get(token)
+
+    def sync(self, token: str, member_id: str, generation_id: int, **more: object) -> SyncResult | None:
+        values = {"group_id": "g"} | more
+        request = SyncRequest(member_id=member_id, generation_id=generation_id, **values)
+        self.take(self.coordinator.sync(request, token, self.now_ms))
+        return self.answers.get(token)
+
+    def heartbeat(self, member_id: str, generation_id: int, **more: object) -> ErrorCode:
+        values = {"group_id": "g"} | more
+        request = HeartbeatRequest(member_id=member_id, generation_id=generation_id, **values)
+        return self.coordinator.heartbeat(request, self.now_ms)
+
+    def leave(self, *who: LeavingMember, group_id: str = "g") -> LeaveResult:
+        result, outcome = self.coordinator.leave(group_id, who, self.now_ms)
+        self.take(outcome)
+        return result
+
+    def delete(self, group_id: str = "g") -> ErrorCode:
+        errors, outcome = self.coordinator.delete([group_id], self.now_ms)
+        self.take(outcome)
+        return errors[group_id]
+
+    @property
+    def state(self) -> str:
+        return self.coordinator.describe("g").state
+
+    def stable(self, members: int = 2) -> list[str]:
+        """Bring the group to Stable with so many members, the leader first; their assignments are their numbers."""
+        tokens = [f"setup-join-{next(self.fresh)}" for _ in range(members)]
+        for token in tokens:
+            self.join(token)
+        self.tick(self.settings.initial_rebalance_delay_ms * 2)
+        joined = [self.answers[token] for token in tokens]
+        leader = joined[0].leader
+        ids = sorted((result.member_id for result in joined), key=lambda member_id: member_id != leader)
+        assignments = {member_id: str(index).encode() for index, member_id in enumerate(ids)}
+        for member_id in reversed(ids):
+            token = f"setup-sync-{next(self.fresh)}"
+            more = {"assignments": assignments} if member_id == leader else {}
+            self.sync(token, member_id, joined[0].generation_id, **more)
+        return ids
