@@ -34,13 +34,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with progress_bar() as begin:
             verdict = analyse(options.directory, begin, master=options.master, parquet=not options.no_parquet)
     except AnalysisError as error:
-        print(f"error: {error}", file=sys.stderr)
+        sys.stderr.write(f"error: {error}\n")
         return BAD_INPUT
     except (ImportError, OSError) as error:  # an extra that is not installed; a full disk, a folder without permission
-        print(f"error: {error}", file=sys.stderr)
+        sys.stderr.write(f"error: {error}\n")
         return BAD_INPUT
-    print(verdict)
-    print(f"report: {options.directory.rstrip('/')}/{REPORT_FILE}")
+    sys.stdout.write(f"{verdict}\nreport: {options.directory.rstrip('/')}/{REPORT_FILE}\n")
     return 0
 
 

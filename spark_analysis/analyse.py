@@ -50,10 +50,10 @@ def analyse(directory: str | Path, begin: Begin, *, master: str | None = None, p
             convert(directory, begin("Traces to Parquet"))
     elif not (directory / "traces").is_dir():
         raise TraceError(f"{directory}: no traces folder, and --no-parquet forbids to make it")
-    load_run_check = begin("Starting Spark")
-    load_run_check(0, 1)
+    started = begin("Starting Spark")
+    started(0, 1)
     with spark_session(master) as spark:
-        load_run_check(1, 1)
+        started(1, 1)
         return report(directory, spark, begin("Spark"))
 
 
@@ -67,5 +67,5 @@ def report(
     fresh = directory / f".{SUMMARY_FILE}.new"
     fresh.write_text(summary + "\n", encoding="utf-8")
     fresh.rename(directory / SUMMARY_FILE)
-    write_report(directory / REPORT_FILE, comparison, verdict, str(directory))
+    write_report(directory / REPORT_FILE, comparison, str(directory))
     return verdict

@@ -1,7 +1,7 @@
 """The one error of this room.
 
-Rules: whatever is wrong with the files, with Java or with Spark becomes one `AnalysisError`, whose text is one line that
-names the file or the program and says what to do. Anything else that escapes is a bug of ours.
+Rules: whatever is wrong with the files, with Java or with Spark becomes one `AnalysisError`, whose text is one line
+that names the file or the program and says what to do. Anything else that escapes is a bug of ours.
 """
 
 from __future__ import annotations

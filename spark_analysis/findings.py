@@ -1,12 +1,13 @@
 """What the figures mean, in words: the verdict, and where the second mode does not pay.
 
-Rules: ordinary clients come first, because that is what people run; the native client shows the bound. Each ratio is said
-with its interval. An interval that holds 1 is "no measurable difference", whatever its middle is. No figure is said here
-that is not also in a table of the report.
+Rules: ordinary clients come first, because that is what people run; the native client shows the bound. Each ratio is
+said with its interval. An interval that holds 1 is "no measurable difference", whatever its middle is. No figure is
+said here that is not also in a table of the report.
 """
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final
 
 from spark_analysis.tables import RAW_CLIENT, REPLAY_CLIENT
@@ -22,7 +23,7 @@ _WORSE_TAIL: Final = 1.1
 
 def times(value: float) -> str:
     """A ratio as people say it: 0.97x, 3.9x, 21x."""
-    if value < 1.995:
+    if value < 1.995:  # below what rounds to 2.0
         return f"{value:.2f}x"
     return f"{value:.1f}x" if value < 19.95 else f"{value:.0f}x"
 
@@ -42,6 +43,11 @@ def milliseconds(value: float | None) -> str:
     return f"{value:,.{digits}f} ms"
 
 
+def client_settings(client: str) -> str:
+    """What a client's name says of its settings: `confluent-kafka linger=5` has a linger of 5 ms."""
+    return re.sub(r"linger=(\S+)", r"linger \1 ms", client.partition(" ")[2] or client)
+
+
 def describe(load: Load) -> str:
     """A load in words."""
     delay = f", commit delay {load.commit_delay_ms:g} ms" if load.commit_delay_ms else ""
@@ -49,7 +55,7 @@ def describe(load: Load) -> str:
     if load.client == REPLAY_CLIENT:
         return f"replay over {load.connections} connection{many}{delay}"
     if load.client != RAW_CLIENT:
-        return f"{load.connections} producer{many}, {load.client.partition(' ')[2] or load.client}{delay}"
+        return f"{load.connections} producer{many}, {client_settings(load.client)}{delay}"
     return f"{load.connections} connection{many} x {load.in_flight} in flight{delay}"
 
 
@@ -60,31 +66,38 @@ def ordinary(load: Load) -> bool:
 
 def verdict(comparison: Comparison) -> str:
     """The result in a few sentences, ordinary clients first."""
+    return " ".join(verdict_sentences(comparison))
+
+
+def verdict_sentences(comparison: Comparison) -> list[str]:
+    """The verdict, one matter a sentence: ordinary clients, native client, replay, order."""
     zero, one = comparison.sides
     name = f"{one} (side B)" if zero == one else one
     base = f"{zero} (side A)" if zero == one else zero
     ratios = comparison.speedups
-    parts = [_ordinary_sentence({k: v for k, v in ratios.items() if ordinary(k)}, name, base)]
-    raw = {load: ratio for load, ratio in ratios.items() if load.client == RAW_CLIENT}
-    if raw:
-        parts.append(f"With the native client {name} reaches {_range(raw)} the throughput of {base}.")
-    parts.extend(_replay_sentences(comparison))
-    parts.append(_order_sentence(comparison))
-    return " ".join(part for part in parts if part)
+    usual = {load: ratio for load, ratio in ratios.items() if ordinary(load)}
+    native = {load: ratio for load, ratio in ratios.items() if load.client == RAW_CLIENT}
+    found = []
+    if usual:
+        clients = ", ".join(dict.fromkeys(load.client.partition(" ")[0] for load in usual))
+        found.append(f"Ordinary client ({clients}): {name} delivers {_range(usual, f'the messages of {base}')}.")
+    else:
+        found.append("Ordinary clients were not measured.")
+    if native:
+        found.append(f"Native client: {name} answers {_range(native, f'the requests of {base}')}.")
+    return [*found, *_replay_sentences(comparison), _order_sentence(comparison)]
 
 
-def _ordinary_sentence(ratios: dict[Load, Ratio], name: str, base: str) -> str:
-    if not ratios:
-        return "Ordinary clients were not measured."
-    client = next(iter(ratios)).client.partition(" ")[0]
-    return f"With an ordinary client ({client}) {name} reaches {_range(ratios)} the throughput of {base}."
+def _range(ratios: dict[Load, Ratio], what: str) -> str:
+    ordered = sorted(ratios, key=lambda load: ratios[load].value)
+    least, most = ordered[0], ordered[-1]
+    said = f"{times(ratios[least].value)} {what} with {_said(least, ratios[least])}"
+    return said if least == most else f"{said}, {times(ratios[most].value)} with {_said(most, ratios[most])}"
 
 
-def _range(ratios: dict[Load, Ratio]) -> str:
-    least, most = (choose(ratios, key=lambda load: ratios[load].value) for choose in (min, max))
-    loads = [least] if least == most else [least, most]
-    said = [f"{times(ratios[load].value)} ({describe(load)}; {interval(ratios[load])})" for load in loads]
-    return " to ".join(said)
+def _said(load: Load, ratio: Ratio) -> str:
+    unclear = "" if ratio.above or ratio.below or ratio.low is None else ", no measurable difference"
+    return f"{describe(load)} ({interval(ratio)}{unclear})"
 
 
 def _replay_sentences(comparison: Comparison) -> list[str]:

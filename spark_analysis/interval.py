@@ -1,8 +1,8 @@
 """Confidence intervals of ratios, in plain Python.
 
-Rules: rounds are paired and interleaved, so what drifts over an experiment hits both sides; the ratio of each round is one
-sample, its logarithm is averaged (a ratio and its inverse weigh the same), and Student's t gives the interval. One round
-has no interval: None, never a guess.
+Rules: rounds are paired and interleaved, so what drifts over an experiment hits both sides; the ratio of each round
+is one sample, its logarithm is averaged (a ratio and its inverse weigh the same), and Student's t gives the interval.
+One round has no interval: None, never a guess.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The Spark queries of the report, apart from stages and audit.
 
 Rules: each is one aggregation whose result is small (a row a run, a cell or a batch size); what is left to compute is
-plain Python in the rooms beside it. The client's figures use every measured row of the runs in question, never a sample.
+plain Python in the rooms beside it. The client's figures use every measured row of the runs in question, never a
+sample.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Reads the raw traces of one run: `run.json`, ring files, `strings.jsonl`, `lost.json`.
 
-Rules: bytes are turned into Arrow columns without a Python step per row (no numpy either, it would be one more thing to
-install): a packed ring is one fixed-size-binary array, a column is a slice of it seen as integers. What does not fit the
-format is a `TraceError` that names the file. Nothing is guessed: a torn row, an unknown code or a string index without
-its string refuses the run.
+Rules: bytes are turned into Arrow columns without a Python step per row (no numpy either, it would be one more thing
+to install): a packed ring is one fixed-size-binary array, a column is a slice of it seen as integers. What does not
+fit the format is a `TraceError` that names the file. Nothing is guessed: a torn row, an unknown code or a string
+index without its string refuses the run.
 
 Layout of a ring file (little-endian, no padding):
     "PBTRACE1" | uint32 length of the header | header, JSON | rows

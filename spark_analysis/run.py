@@ -1,7 +1,7 @@
 """Opens the Parquet traces of one experiment.
 
-Rules: a table is read when it is first used; its columns are checked against the declaration before anything is computed,
-so that a wrong file is one clear line and not a failed job.
+Rules: a table is read when it is first used; its columns are checked against the declaration before anything is
+computed, so that a wrong file is one clear line and not a failed job.
 """
 
 from __future__ import annotations
@@ -22,9 +22,7 @@ _TRACES_FOLDER: Final = "traces"
 
 
 class TraceRun:
-    """The tables of one experiment as Spark data frames: `runs`, `requests`, `appends`, `commits`, `mutes`, `queues`,
-    `client`.
-    """
+    """The tables of one experiment as Spark data frames, one attribute a table."""
 
     def __init__(self, spark: SparkSession, traces: Path) -> None:
         self.spark = spark

@@ -1,15 +1,17 @@
 """Where the time of a request goes: Kafka's formulas, and the two waits that Kafka does not measure.
 
-Rules: durations are whole microseconds (bigint: Spark's exact percentile is twenty times faster on them than on doubles),
-clamped at 0 as Kafka does. They come from traced runs and from Produce requests only; a long-polling Fetch waits because
-it was asked to.
+Rules: durations are whole microseconds (bigint: Spark's exact percentile is twenty times faster on them than on
+doubles), clamped at 0 as Kafka does. They come from traced runs and from Produce requests only; a long-polling Fetch
+waits because it was asked to.
 
     RequestQueue      = dequeued - received
     Local             = handled - dequeued
-    Remote            = completed - handled       CommitWait        = durable - submitted   (inside Remote; classic: Local)
-    ResponseQueue     = send_started - completed  ResponseOrderWait = released - completed  (inside ResponseQueue)
+    Remote            = completed - handled       CommitWait        = durable - submitted
+    ResponseQueue     = send_started - completed  ResponseOrderWait = released - completed
     ResponseSend      = sent - send_started
     Total             = sent - received
+
+CommitWait lies inside Remote, ResponseOrderWait inside ResponseQueue.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """From figures to comparison: cells, speed-ups, ablation, the price of tracing, and `summary.json`.
 
-Rules: plain Python over `Figures`. A speed-up compares side 1 with side 0 of the same round and load; the ablation compares
-each of its modes with the classic runs of its own rounds. The definitions are those of docs/trace-format.md, to the letter:
-somebody with a Parquet reader and a pencil gets the same numbers.
+Rules: plain Python over `Figures`. A speed-up compares side 1 with side 0 of the same round and load; the ablation
+compares each of its modes with the classic runs of its own rounds. The definitions are those of docs/trace-format.md,
+to the letter: somebody with a Parquet reader and a pencil gets the same numbers.
 """
 
 from __future__ import annotations

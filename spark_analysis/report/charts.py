@@ -1,8 +1,8 @@
 """Charts: inline SVG for curves, boxes of CSS for bars.
 
-Rules: no script and no library. Colours are classes (`side-0`, `side-1`), so that dark mode and print can change them;
-lines also differ by dash and marker, so that colour is never the only difference. A drawing is narrow (360 units): several
-stand side by side on a desk and below one another on a phone, with text of the same size.
+Rules: no script and no library. Colours are classes (`side-0`, `side-1`), so that dark mode and print can change
+them; lines also differ by dash and marker, so that colour is never the only difference. A drawing is narrow (360
+units): several stand side by side on a desk and below one another on a phone, with text of the same size.
 """
 
 from __future__ import annotations
@@ -50,15 +50,19 @@ class Axis:
         return min(1.0, max(0.0, (self.scale(value) - low) / (high - low)))
 
 
-def log_axis(
-    title: str, values: Sequence[float], unit: Callable[[float], str], *, steps: tuple[int, ...] = (1,)
-) -> Axis:
-    """A logarithmic axis over whole decades (or the steps 1, 2, 5 within them) that holds all values."""
+def log_axis(title: str, values: Sequence[float], unit: Callable[[float], str]) -> Axis:
+    """A logarithmic axis from one of 1, 2, 5 times a power of ten to another, which holds all values.
+
+    The powers of ten are marked; all of them where there are fewer than three.
+    """
     positive = [value for value in values if value > 0] or [1.0]
-    marks = sorted(step * 10.0**power for power in range(-7, 13) for step in steps)
+    marks = sorted(step * 10.0**power for power in range(-7, 13) for step in (1, 2, 5))
     low = max((mark for mark in marks if mark <= min(positive)), default=marks[0])
     high = min((mark for mark in marks if mark >= max(positive) and mark > low), default=marks[-1])
-    return Axis(title, low, high, tuple((mark, unit(mark)) for mark in marks if low <= mark <= high))
+    inside = [mark for mark in marks if low <= mark <= high]
+    decades = [mark for mark in inside if math.isclose(math.log10(mark) % 1, 0, abs_tol=1e-9)]
+    ticks = decades if len(decades) > 2 else inside
+    return Axis(title, low, high, tuple((mark, unit(mark)) for mark in ticks))
 
 
 def linear_axis(title: str, high: float, unit: Callable[[float], str]) -> Axis:
@@ -124,6 +128,8 @@ def _grid(x_axis: Axis, y_axis: Axis, across: Callable[[float], float], down: Ca
             last = x
             parts.append(element("text", text(label), x=f"{x:.1f}", y=bottom + 15, class_="tick middle"))
     parts.append(element("text", text(x_axis.title), x=(_LEFT + right) / 2, y=HEIGHT - 6, class_="axis middle"))
+    if not y_axis.title:
+        return element("g", *parts, aria_hidden="true")
     turn = f"translate(11 {(_TOP + bottom) / 2}) rotate(-90)"
     parts.append(element("text", text(y_axis.title), transform=turn, class_="axis middle"))
     return element("g", *parts, aria_hidden="true")
@@ -159,7 +165,7 @@ def bars(title: str, entries: Sequence[Bar]) -> Markup:
             style = f"left:{_percent(low)};width:{_percent(high - low)}"
             pieces.append(element("i", class_=f"whisker {bar.kind}", style=style))
             pieces.append(element("i", class_=f"dot {bar.kind}", style=f"left:{_percent(bar.start)}"))
-        else:
+        elif bar.length > 0:
             style = f"left:{_percent(bar.start)};width:{_percent(bar.length)}"
             pieces.append(element("i", class_=f"bar {bar.kind}", style=style))
         rows.append(

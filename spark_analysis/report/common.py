@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from spark_analysis.interval import Ratio
     from spark_analysis.summary import Comparison
 
+ARROW = "\N{RIGHTWARDS ARROW}"
+
 
 def mode_kind(comparison: Comparison, mode: str) -> str:
     """The colour class of a mode."""
@@ -60,20 +62,18 @@ def persecond(value: float | None) -> str:
 def load_table(comparison: Comparison, loads: Iterable[Load], caption: str) -> Markup:
     """Rates, speed-up and latencies of some loads, the modes side by side."""
     shown = modes(comparison)
+    arrow = f" {ARROW} ".join(shown)
     head = ["Load", *(f"{mode}, rate" for mode in shown), "Speed-up", "95 % interval"]
-    head += [f"{mode}, {name}" for mode in shown for name in ("p50", "p99", "p99.9")]
+    head += [f"{name}, {arrow}" for name in ("p50", "p99", "p99.9")]
     rows = []
     for load in loads:
         cells = [comparison.cells.get(Cell(mode, load)) for mode in shown]
-        ratio = comparison.speedups.get(load)
-        row = [
-            describe(load),
-            *(persecond(cell.requests_per_s if cell else None) for cell in cells),
-            *ratio_cells(ratio),
+        rates = [persecond(cell.requests_per_s if cell else None) for cell in cells]
+        latencies = [
+            f" {ARROW} ".join(milliseconds(getattr(cell, name) if cell else None) for cell in cells)
+            for name in ("p50_ms", "p99_ms", "p999_ms")
         ]
-        for cell in cells:
-            row += [milliseconds(value) for value in ((cell.p50_ms, cell.p99_ms, cell.p999_ms) if cell else [None] * 3)]
-        rows.append(row)
+        rows.append([describe(load), *rates, *ratio_cells(comparison.speedups.get(load)), *latencies])
     return table(caption, head, rows)
 
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from spark_analysis.summary import CellFigures, Comparison
 
 _TAIL_END = 4.0  # the upper axis of latency curves ends at 99.99 %
+_PANELS_OPEN = 6  # curves shown at once; further loads are folded, or a phone would scroll for minutes
 
 
 def throughput(comparison: Comparison) -> Markup:
@@ -60,8 +61,8 @@ def throughput(comparison: Comparison) -> Markup:
         "throughput",
         "Throughput by requests in flight",
         paragraph(
-            "Closed loop: each connection of the native client keeps the given number of requests unanswered. The axis is "
-            "logarithmic, one step is a factor of ten."
+            "Closed loop: each connection of the native client keeps the given number of requests unanswered. The "
+            "axis is logarithmic, one step is a factor of ten."
         ),
         mode_legend(comparison),
         charts.panels(drawings),
@@ -109,16 +110,18 @@ def latency(comparison: Comparison) -> Markup:
         )
         for load, lines in curves.items()
     ]
+    others = len(drawings) > _PANELS_OPEN
     return section(
         "latency",
         "Latency distribution",
         paragraph(
-            "The share of requests answered within a time, from sent to answered, untraced runs. Left is better. Both axes "
-            "are stretched: time is logarithmic, and the upper axis gives every further nine the same room, so that the "
-            "tail can be read. A line ends where fewer than ten requests are left beyond it."
+            "The share of requests answered within a time, from sent to answered, untraced runs. Left is better. Both "
+            "axes are stretched: time is logarithmic, and the upper axis gives every further nine the same room, so "
+            "that the tail can be read. A line ends where fewer than ten requests are left beyond it."
         ),
         mode_legend(comparison),
-        charts.panels(drawings),
+        charts.panels(drawings[:_PANELS_OPEN]),
+        details("Curves of the other loads", charts.panels(drawings[_PANELS_OPEN:])) if others else NOTHING,
         details("Percentiles as a table", load_table(comparison, curves, "End-to-end latency")),
     )
 
@@ -181,9 +184,10 @@ def ablation(comparison: Comparison) -> Markup:
         "ablation",
         "Ablation: which part of the mode buys what",
         paragraph(
-            "The pipelined mode differs from the classic one in three ways: many requests of a connection in flight, one "
-            "commit for all that waits, and several queues. The first two are switched on alone and together here; what "
-            "is left between both and pipelined is the queues, which buy isolation, not speed, on one event loop."
+            "The pipelined mode differs from the classic one in three ways: many requests of a connection in flight, "
+            "one commit for all that waits, and several queues. The first two are switched on alone and together "
+            "here; what is left between both and pipelined is the queues, which buy isolation, not speed, on one "
+            "event loop."
         ),
         *drawings,
         _ablation_table(comparison),
@@ -192,6 +196,8 @@ def ablation(comparison: Comparison) -> Markup:
 
 def _times_base(comparison: Comparison, key: Cell) -> str:
     ratio = comparison.ablation.get(key)
+    if ratio is None and comparison.sides == ("classic", key.mode):
+        ratio = comparison.speedups.get(key.load)
     return f" ({times(ratio.value)} classic)" if ratio is not None else ""
 
 
@@ -231,6 +237,17 @@ def replay(comparison: Comparison) -> Markup:
     )
 
 
+def _replay_curves(comparison: Comparison) -> list[Markup]:
+    drawings = []
+    for load in loads_of(comparison, lambda load: load.open_loop):
+        lines = [_curve(comparison, Cell(mode, load)) for mode in modes(comparison)]
+        values = [x for line in lines for x, _ in line.points]
+        x_axis = charts.log_axis("latency from the intended time, ms", values, lambda value: f"{value:g}")
+        said = _said(comparison, load)
+        drawings.append(charts.panel("Share of events answered", said, x_axis, tail_axis(), lines, markers=False))
+    return drawings
+
+
 def _replay_row(cell: CellFigures, late_us: float | None) -> list[str]:
     percentiles = [milliseconds(value) for value in (cell.p50_ms, cell.p99_ms, cell.p999_ms)]
     late = milliseconds(None if late_us is None else late_us / 1000)
@@ -262,6 +279,7 @@ def _replay_panels(comparison: Comparison) -> Markup:
             mode_legend(comparison),
             charts.panels(
                 [
+                    *_replay_curves(comparison),
                     charts.panel(
                         "Wait, p99 of each quarter second",
                         "p99 latency over the replay",

@@ -17,7 +17,6 @@ from spark_analysis.report.markup import (
     details,
     element,
     figure,
-    join,
     paragraph,
     section,
     table,
@@ -59,8 +58,8 @@ def stages(comparison: Comparison) -> Markup:
         "Inside the broker: where the time of a request goes",
         paragraph(
             "Mean times of Produce requests in traced rounds, one after the other; both modes of a load have the same "
-            "scale. The clock starts when the broker has received a request. A classic connection is not read while its "
-            "request is answered, so what waits there waits in the socket: clients see it, these bars do not."
+            "scale. The clock starts when the broker has received a request. A classic connection is not read while "
+            "its request is answered, so what waits there waits in the socket: clients see it, these bars do not."
         ),
         *drawings,
         _stage_table(comparison, cells),
@@ -176,8 +175,8 @@ def commits(comparison: Comparison) -> Markup:
         "commits",
         "Commit batch sizes",
         paragraph(
-            "How many record batches share one write and one sync. A mode that commits each request by itself has one; the "
-            "more requests wait, the more a group commit takes along, and the less each of them pays."
+            "How many record batches share one write and one sync. A mode that commits each request by itself has "
+            "one; the more requests wait, the more a group commit takes along, and the less each of them pays."
         ),
         *drawings,
         details("All commits as a table", table("Entries of a commit, and its time", head, rows, texts=2)),
@@ -189,7 +188,7 @@ def _histogram(commit: Commits, kind: str) -> list[charts.Bar]:
     for size, count in commit.sizes.items():
         buckets[max(1, size).bit_length() - 1] = buckets.get(max(1, size).bit_length() - 1, 0) + count
     entries = []
-    for bucket in range(max(buckets, default=0) + 1):
+    for bucket in range(min(buckets, default=0), max(buckets, default=0) + 1):
         share = buckets.get(bucket, 0) / max(1, commit.count)
         low, high = 1 << bucket, (2 << bucket) - 1
         label = "1 entry" if high == 1 else f"{low:,} to {high:,}"
@@ -224,10 +223,11 @@ def audit(comparison: Comparison) -> Markup:
         "Ordering audit",
         paragraph(said, class_="verdict"),
         paragraph(
-            "Order is what pipelining must not cost. It is audited twice, over all rows of all runs, warm-up included. "
-            "Broker: along the sequence of a connection responses are released in order, no sequence is missing or "
-            "repeated, and the offsets that a connection gets in a partition rise. Client: the correlation ids of a "
-            "connection come back in the order in which they were sent. The two share neither clock nor code."
+            "Order is what pipelining must not cost. It is audited twice, over all rows of all runs, warm-up "
+            "included. Broker: along the sequence of a connection responses are released in order, no sequence is "
+            "missing or repeated, and the offsets that a connection gets in a partition rise. Client: the correlation "
+            "ids of a connection come back in the order in which they were sent. The two share no data; the second "
+            "needs no clock."
         ),
         details("All cells as a table", table("Violations found in rows looked at", head, rows, texts=2)),
     )

@@ -35,12 +35,12 @@ def method(comparison: Comparison) -> Markup:
         "Throughput is the number of measured requests over the time from the first one sent to the last one answered, "
         "summed over the untraced rounds. A speed-up is the geometric mean of the ratios of paired rounds; its 95 % "
         "interval is Student's t on their logarithms.",
-        "The native client and confluent-kafka run in a closed loop: they show capacity, and their latency is that of a "
-        "saturated system. The replay is an open loop: its latency is that of a given pace, stalls included. Percentiles "
-        "are exact, over all measured requests, in whole microseconds; one is left out where fewer than ten samples lie "
-        "beyond it.",
-        "Limits: client and broker share the cores of one machine, and the network is loopback. Short rounds do not show "
-        "what happens after minutes. Stages come from traced rounds, which are slower (see what tracing costs).",
+        "The native client and confluent-kafka run in a closed loop: they show capacity, and their latency is that of "
+        "a saturated system. The replay is an open loop: its latency is that of a given pace, stalls included. "
+        "Percentiles are exact, over all measured requests, in whole microseconds; one is left out where fewer than "
+        "ten samples lie beyond it.",
+        "Limits: client and broker share the cores of one machine, and the network is loopback. Short rounds do not "
+        "show what happens after minutes. Stages come from traced rounds, which are slower (see what tracing costs).",
     ]
     return section(
         "method", "Method and limits", *(paragraph(each) for each in said), *_busy(comparison), *_errors(comparison)
@@ -124,7 +124,9 @@ def _fact(value: Any) -> str:
         return ", ".join(f"{name}: {_fact(part)}" for name, part in value.items())
     if isinstance(value, list):
         return ", ".join(_fact(part) for part in value)
-    return "yes" if value is True else "no" if value is False else str(value)
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:,}" if isinstance(value, int) else str(value)
 
 
 def _settings(comparison: Comparison) -> dict[str, str]:

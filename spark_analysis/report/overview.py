@@ -10,7 +10,16 @@ import math
 from typing import TYPE_CHECKING
 
 from spark_analysis.cells import Cell, Load
-from spark_analysis.findings import describe, interval, judgement, milliseconds, ordinary, times, unpaying
+from spark_analysis.findings import (
+    describe,
+    interval,
+    judgement,
+    milliseconds,
+    ordinary,
+    times,
+    unpaying,
+    verdict_sentences,
+)
 from spark_analysis.report import charts
 from spark_analysis.report.common import focus, load_table, loads_of, ratio_cells
 from spark_analysis.report.markup import NOTHING, Markup, element, figure, paragraph, section, table, text
@@ -23,13 +32,13 @@ if TYPE_CHECKING:
     from spark_analysis.summary import Comparison
 
 
-def summary(comparison: Comparison, verdict: str) -> Markup:
+def summary(comparison: Comparison) -> Markup:
     """What somebody reads who has a minute."""
     tiles = [*_ratio_tiles(comparison), *_tail_tile(comparison), _order_tile(comparison)]
     return section(
         "summary",
         "Summary",
-        paragraph(verdict, class_="verdict"),
+        *(paragraph(sentence, class_="verdict") for sentence in verdict_sentences(comparison)),
         element("div", *tiles, class_="tiles"),
         _forest(comparison),
     )

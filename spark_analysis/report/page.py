@@ -1,8 +1,8 @@
 """The page: one HTML file that needs nothing else, no network and no script.
 
-Rules: the order of the sections is the order of questions: what is the result, for whom, how much, why, where not, can it
-be trusted, how was it done. The style sheet is inlined; the one script opens what is folded before printing and is not
-needed otherwise. Written beside and renamed, so that a reader never sees half a page.
+Rules: the order of the sections is the order of questions: what is the result, for whom, how much, why, where not,
+can it be trusted, how was it done. The style sheet is inlined; the one script opens what is folded before printing
+and is not needed otherwise. Written beside and renamed, so that a reader never sees half a page.
 """
 
 from __future__ import annotations
@@ -39,16 +39,15 @@ _POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inl
 _SCRIPT = "addEventListener('beforeprint',()=>document.querySelectorAll('details').forEach(d=>{d.open=true}))"
 
 
-def render(comparison: Comparison, verdict: str, directory: str) -> str:
+def render(comparison: Comparison, directory: str) -> str:
     """The whole page as text.
 
     Args:
         comparison: what is reported.
-        verdict: the sentences at the top, the same as in `summary.json`.
         directory: what the reader passes to make the page again.
     """
     sections = [
-        overview.summary(comparison, verdict),
+        overview.summary(comparison),
         overview.ordinary_clients(comparison),
         curves.throughput(comparison),
         curves.latency(comparison),
@@ -103,8 +102,8 @@ def _contents(sections: list[Markup]) -> Markup:
     return element("nav", element("ul", links), aria_label="Contents")
 
 
-def write_report(path: Path, comparison: Comparison, verdict: str, directory: str) -> None:
+def write_report(path: Path, comparison: Comparison, directory: str) -> None:
     """Write the page to a file, whole or not at all."""
     fresh = path.with_name(f".{path.name}.new")
-    fresh.write_text(render(comparison, verdict, directory), encoding="utf-8")
+    fresh.write_text(render(comparison, directory), encoding="utf-8")
     fresh.rename(path)

@@ -134,7 +134,9 @@ class RawRun:
         (self.folder / "run.json").write_text(json.dumps(self.columns))
         for table, rows in self.rows.items():
             packed = struct.Struct("<" + "".join(FORMATS[kind] for _, kind in COLUMNS[table]))
-            body = b"".join(packed.pack(*(self._value(row, name, kind) for name, kind in COLUMNS[table])) for row in rows)
+            body = b"".join(
+                packed.pack(*(self._value(row, name, kind) for name, kind in COLUMNS[table])) for row in rows
+            )
             (self.folder / f"{table}.ring").write_bytes(header(table) + body)
         (self.folder / "strings.jsonl").write_text("".join(json.dumps(text) + "\n" for text in self.strings))
         if self.columns["traced"]:
@@ -155,7 +157,9 @@ def steady(run: RawRun, latencies_us: list[int], *, gap_us: int, connection: int
         run.answer(sent, sent + latency * 1000 + 500, sequence, connection=connection)
 
 
-def traced_request(run: RawRun, connection: int, sequence: int, at_ns: int, stages_us: dict[str, int], **row: Any) -> None:
+def traced_request(
+    run: RawRun, connection: int, sequence: int, at_ns: int, stages_us: dict[str, int], **row: Any
+) -> None:
     """One Produce request whose stages last exactly as long as given, and its append."""
     received = at_ns
     dequeued = received + stages_us["RequestQueue"] * 1000
@@ -266,7 +270,11 @@ def _driven(run: RawRun, requests: int, drawn: random.Random) -> None:
             answered_before = max(answered_before, sent + int(latency * 1000))
             identifier = None if "confluent" in run.columns["client"] else sequence
             run.answer(
-                sent, answered_before, sequence, connection=connection, correlation_id=identifier,
+                sent,
+                answered_before,
+                sequence,
+                connection=connection,
+                correlation_id=identifier,
                 measured=sequence >= requests // 5,
             )
             if run.columns["traced"]:
@@ -275,8 +283,16 @@ def _driven(run: RawRun, requests: int, drawn: random.Random) -> None:
         began = START_NS + int(commit * commit_us * 1000)
         entries = max(1, int(shared * drawn.uniform(0.5, 1.5)))
         durable = began + int(commit_us * 1000)
-        run.add("commits", commit=commit, entries=entries, bytes=entries * 190, started_ns=began,
-                written_ns=began + 40_000, durable_ns=durable, completed_ns=durable + 30_000)
+        run.add(
+            "commits",
+            commit=commit,
+            entries=entries,
+            bytes=entries * 190,
+            started_ns=began,
+            written_ns=began + 40_000,
+            durable_ns=durable,
+            completed_ns=durable + 30_000,
+        )
 
 
 def _trace(
