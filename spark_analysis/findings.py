@@ -59,6 +59,11 @@ def describe(load: Load) -> str:
     return f"{load.connections} connection{many} x {load.in_flight} in flight{delay}"
 
 
+def full_name(load: Load) -> str:
+    """A load in words, its client first."""
+    return f"{load.client.partition(' ')[0]}: {describe(load)}"
+
+
 def ordinary(load: Load) -> bool:
     """Whether the client is one that people use, not one of ours."""
     return load.client not in (RAW_CLIENT, REPLAY_CLIENT)

@@ -9,7 +9,7 @@ import math
 from typing import TYPE_CHECKING
 
 from spark_analysis.cells import Cell, Load, enough_samples
-from spark_analysis.findings import describe, milliseconds, times
+from spark_analysis.findings import describe, full_name, milliseconds, times
 from spark_analysis.queries import BUCKET_MS, CURVE
 from spark_analysis.report import charts
 from spark_analysis.report.common import (
@@ -101,7 +101,7 @@ def latency(comparison: Comparison) -> Markup:
     y_axis = tail_axis()
     drawings = [
         charts.panel(
-            f"{load.client.partition(' ')[0]}: {describe(load)}",
+            full_name(load),
             _said(comparison, load),
             x_axis,
             y_axis,
@@ -145,11 +145,8 @@ def _curve(comparison: Comparison, cell: Cell) -> charts.Line:
 
 
 def _said(comparison: Comparison, load: Load) -> str:
-    said = []
-    for mode in modes(comparison):
-        if cell := comparison.cells.get(Cell(mode, load)):
-            said.append(f"{mode}: p50 {milliseconds(cell.p50_ms)}, p99 {milliseconds(cell.p99_ms)}")
-    return "; ".join(said)
+    cells = [comparison.cells[key] for mode in modes(comparison) if (key := Cell(mode, load)) in comparison.cells]
+    return "; ".join(f"{c.cell.mode}: p50 {milliseconds(c.p50_ms)}, p99 {milliseconds(c.p99_ms)}" for c in cells)
 
 
 def ablation(comparison: Comparison) -> Markup:

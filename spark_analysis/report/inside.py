@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from spark_analysis.cells import Cell, Load
-from spark_analysis.findings import describe, milliseconds, times
+from spark_analysis.findings import describe, full_name, milliseconds, times
 from spark_analysis.report import charts
 from spark_analysis.report.common import focus, mode_kind, modes, ratio_cells
 from spark_analysis.report.markup import (
@@ -87,8 +87,8 @@ def _waterfalls(comparison: Comparison, load: Load, cells: list[Cell]) -> Markup
 def waterfall(figures: dict[str, StageFigures]) -> dict[str, float]:
     """Mean microseconds of the parts of a request's time, in order, so that they add up to the total.
 
-    The commit wait lies inside the remote time; where a handler waits for its own commit it lies, as far as it is longer
-    than the remote time, inside the local time.
+    The commit wait lies inside the remote time; where a handler waits for its own commit it lies, as far as it is
+    longer than the remote time, inside the local time.
     """
     mean = {name: (figures[name].mean_us or 0.0) if name in figures else 0.0 for name in STAGES}
     inside_local = min(mean["Local"], max(0.0, mean["CommitWait"] - mean["Remote"]))
@@ -210,11 +210,10 @@ def audit(comparison: Comparison) -> Markup:
             for chosen in by_witness.values()
         ]
         complete = "yes" if all(part.complete for part in parts) else "no, rows were lost"
-        client = f"{cell.load.client.partition(' ')[0]}: {describe(cell.load)}"
-        rows.append([client, cell.mode, *counts, f"{found.order_violations:,}", complete])
+        rows.append([full_name(cell.load), cell.mode, *counts, f"{found.order_violations:,}", complete])
     totals = [comparison.audit_totals(witness) for witness in ("broker", "client")]
     violations = sum(total.violations for total in totals)
-    said = f"{violations:,} violations in {totals[1].audited:,} answers (client) and {totals[0].audited:,} requests (broker)."
+    said = f"{violations:,} violations in {totals[1].audited:,} answers and {totals[0].audited:,} broker requests."
     if not all(total.complete for total in totals):
         said += " Trace rows were lost in at least one run: for those runs the audit is incomplete."
     head = ["Load", "Mode", "Broker", "Client", "Violations", "Complete"]
@@ -242,8 +241,8 @@ def tracing(comparison: Comparison) -> Markup:
     lost = sum(run.lost_rows for run in comparison.figures.runs)
     least = min(costs.values(), key=lambda ratio: ratio.value)
     said = (
-        f"A traced run reaches {times(least.value)} the rate of an untraced one in the mode that suffers most. Throughput "
-        f"and latency on this page come from untraced rounds. Rows lost because a trace ring was full: {lost:,}."
+        f"A traced run reaches {times(least.value)} the rate of an untraced one in the mode that suffers most. "
+        f"Throughput and latency on this page come from untraced rounds. Rows lost to a full trace ring: {lost:,}."
     )
     head = ["Mode", "Traced over untraced rate", "95 % interval", "Loads"]
     return section("tracing", "What tracing costs", paragraph(said), table("Rate of traced runs", head, rows))

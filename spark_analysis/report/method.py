@@ -17,6 +17,23 @@ from spark_analysis.tables import RAW_CLIENT
 if TYPE_CHECKING:
     from spark_analysis.summary import Comparison
 
+_METHOD = (
+    (
+        "Throughput is the number of measured requests over the time from the first one sent to the last one answered, "
+        "summed over the untraced rounds. A speed-up is the geometric mean of the ratios of paired rounds; its 95 % "
+        "interval is Student's t on their logarithms."
+    ),
+    (
+        "The native client and confluent-kafka run in a closed loop: they show capacity, and their latency is that of "
+        "a saturated system. The replay is an open loop: its latency is that of a given pace, stalls included. "
+        "Percentiles are exact, over all measured requests, in whole microseconds; one is left out where fewer than "
+        "ten samples lie beyond it."
+    ),
+    (
+        "Limits: client and broker share the cores of one machine, and the network is loopback. Short rounds do not "
+        "show what happens after minutes. Stages come from traced rounds, which are slower (see what tracing costs)."
+    ),
+)
 _BUSY_CLIENT = 0.9
 _QUICK = {(depth, wide, 0.0) for depth in (1, 5, 64) for wide in (1, 16)} | {(64, 1, 2.0), (64, 1, 10.0)}
 
@@ -28,22 +45,17 @@ def method(comparison: Comparison) -> Markup:
     rounds = max((ratio.rounds for ratio in comparison.speedups.values()), default=0)
     seconds = median(run.seconds for run in runs) if runs else 0.0
     flush = ", ".join(sorted({run.flush for run in comparison.figures.runs}))
-    said = [
+    sides = (
         f"Side A is {zero}, side B is {one}; both are separate broker processes that run the same code except for the "
         f"mode, with flush={flush}. Rounds of the two sides are paired and interleaved, so that drift of the machine "
-        f"hits both; up to {rounds} untraced rounds a load, each {seconds:.2f} s measured after a warm-up (median).",
-        "Throughput is the number of measured requests over the time from the first one sent to the last one answered, "
-        "summed over the untraced rounds. A speed-up is the geometric mean of the ratios of paired rounds; its 95 % "
-        "interval is Student's t on their logarithms.",
-        "The native client and confluent-kafka run in a closed loop: they show capacity, and their latency is that of "
-        "a saturated system. The replay is an open loop: its latency is that of a given pace, stalls included. "
-        "Percentiles are exact, over all measured requests, in whole microseconds; one is left out where fewer than "
-        "ten samples lie beyond it.",
-        "Limits: client and broker share the cores of one machine, and the network is loopback. Short rounds do not "
-        "show what happens after minutes. Stages come from traced rounds, which are slower (see what tracing costs).",
-    ]
+        f"hits both; up to {rounds} untraced rounds a load, each {seconds:.2f} s measured after a warm-up (median)."
+    )
     return section(
-        "method", "Method and limits", *(paragraph(each) for each in said), *_busy(comparison), *_errors(comparison)
+        "method",
+        "Method and limits",
+        *(paragraph(each) for each in (sides, *_METHOD)),
+        *_busy(comparison),
+        *_errors(comparison),
     )
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from spark_analysis.cells import Cell, Load
 from spark_analysis.findings import (
     describe,
+    full_name,
     interval,
     judgement,
     milliseconds,
@@ -105,7 +106,7 @@ def _forest(comparison: Comparison) -> Markup:
         said = f"{times(ratio.value)}"
         if ratio.low is not None and ratio.high is not None:
             said += f"  ({times(ratio.low)} to {times(ratio.high)})"
-        label = f"{load.client.partition(' ')[0]}: {describe(load)}"
+        label = full_name(load)
         entries.append(charts.Bar(label, said, place(ratio.value), 0, "side-1", whisker, place(1.0)))
     title = f"Throughput of {one} over {zero}, every load" if zero != one else f"{one}: side B over side A, every load"
     note = "Dot: geometric mean of paired rounds; line: 95 % interval; dotted line: no difference. Logarithmic scale."
@@ -141,7 +142,7 @@ def where_not(comparison: Comparison) -> Markup:
         said = "Both sides are the same mode: an interval that does not hold 1 is noise that the method did not catch."
         return section("unpaying", title, paragraph(said), _judged(differing))
     said = (
-        "Loads whose interval does not lie above 1, whose gain is below a tenth, or whose p99 grows by more than a tenth."
+        "Loads whose interval does not lie above 1, whose gain is below a tenth or whose p99 grows by over a tenth."
         if found
         else "Under every load of this experiment the interval lies above 1 and p99 does not grow."
     )
@@ -149,9 +150,7 @@ def where_not(comparison: Comparison) -> Markup:
 
 
 def _judged(entries: Iterable[tuple[Load, Ratio | None, str]]) -> Markup:
-    rows = [
-        [f"{load.client.partition(' ')[0]}: {describe(load)}", why, *ratio_cells(ratio)] for load, ratio, why in entries
-    ]
+    rows = [[full_name(load), why, *ratio_cells(ratio)] for load, ratio, why in entries]
     if not rows:
         return NOTHING
     return table("Loads without a clear gain", ["Load", "Finding", "Speed-up", "95 % interval"], rows, texts=2)
