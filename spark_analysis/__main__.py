@@ -1,0 +1,47 @@
+"""`python -m spark_analysis DIR`: the report of one experiment.
+
+Rules: standard output carries the verdict and the path of the page; progress goes to standard error on a terminal; what
+is wrong is one line there, and exit code 2.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING
+
+from spark_analysis.console import progress_bar
+from spark_analysis.errors import AnalysisError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+BAD_INPUT = 2
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the analysis; returns the exit code."""
+    parser = argparse.ArgumentParser(
+        prog="python -m spark_analysis", description="Traces to Parquet, summary and report."
+    )
+    parser.add_argument("directory", metavar="DIR", help="what `compare --out` was given; holds raw/ or traces/")
+    parser.add_argument("--master", help="the Spark master (default: local[*], or the one of spark-submit)")
+    parser.add_argument("--no-parquet", action="store_true", help="use DIR/traces as it is, even if DIR/raw exists")
+    options = parser.parse_args(arguments)
+    try:
+        from spark_analysis.analyse import REPORT_FILE, analyse  # noqa: PLC0415 - it needs optional packages
+
+        with progress_bar() as begin:
+            verdict = analyse(options.directory, begin, master=options.master, parquet=not options.no_parquet)
+    except AnalysisError as error:
+        sys.stderr.write(f"error: {error}\n")
+        return BAD_INPUT
+    except (ImportError, OSError) as error:  # an extra that is not installed; a full disk, a folder without permission
+        sys.stderr.write(f"error: {error}\n")
+        return BAD_INPUT
+    sys.stdout.write(f"{verdict}\nreport: {options.directory.rstrip('/')}/{REPORT_FILE}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,221 @@
+"""Runs the queries and holds their results: the border between Spark and plain Python.
+
+Rules: the queries are independent and small, so they run a few at a time; what they return are a few thousand values,
+which everything after this file computes with. Nothing after this file knows Spark.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+
+from spark_analysis.audit import ordering_audit
+from spark_analysis.cells import Cell, Load, Run, parse_object
+from spark_analysis.errors import TraceError
+from spark_analysis.queries import (
+    client_totals,
+    commit_sizes,
+    commit_times,
+    latency,
+    replay_buckets,
+    waits,
+)
+from spark_analysis.stage import CELL_COLUMNS, stage_latency
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from pyspark.sql import Row
+
+    from spark_analysis.run import TraceRun
+
+_QUERIES_AT_ONCE: Final = 3  # planning one hides behind the tasks of another; more would only share the cores
+_RUNS_MAX: Final = 100_000
+
+
+@attrs.frozen
+class Curve:
+    """End-to-end latency of one cell at the quantiles `queries.CURVE`, microseconds."""
+
+    samples: int
+    values_us: tuple[float, ...]
+    late_us: float | None = None
+
+
+@attrs.frozen
+class StageFigures:
+    """One stage of one cell."""
+
+    requests: int
+    mean_us: float | None
+    p50_us: float | None
+    p99_us: float | None
+
+
+@attrs.frozen
+class Audit:
+    """One of the two audits of one run."""
+
+    run: int
+    audit: str
+    audited: int
+    violations: int
+    complete: bool
+
+
+@attrs.frozen
+class Commits:
+    """The commits of one cell: their sizes (entries -> number of commits) and times."""
+
+    sizes: dict[int, int]
+    bytes: int
+    commit_p50_us: float | None
+    commit_p99_us: float | None
+    sync_p50_us: float | None
+
+    @property
+    def count(self) -> int:
+        """How many commits."""
+        return sum(self.sizes.values())
+
+    @property
+    def entries_mean(self) -> float:
+        """Entries a commit."""
+        return sum(size * times for size, times in self.sizes.items()) / max(1, self.count)
+
+    def entries_quantile(self, quantile: float) -> int:
+        """The least size that this share of the commits does not exceed."""
+        seen = 0
+        for size, times in sorted(self.sizes.items()):
+            seen += times
+            if seen >= quantile * self.count:
+                return size
+        return 0
+
+
+@attrs.frozen
+class Wait:
+    """What filled a waiting room of one cell: a mute reason, or the queues (reason None)."""
+
+    reason: str | None
+    times: int
+    total: int
+    p99: float
+
+
+@attrs.frozen
+class Bucket:
+    """A quarter of a second of a replay."""
+
+    run: int
+    mode: str
+    bucket: int
+    requests: int
+    p50_us: float
+    p99_us: float
+
+
+@attrs.frozen
+class Figures:
+    """Everything that Spark found out."""
+
+    runs: tuple[Run, ...]
+    curves: dict[Cell, Curve]
+    stages: dict[Cell, dict[str, StageFigures]]
+    audits: tuple[Audit, ...]
+    commits: dict[Cell, Commits]
+    waits: dict[Cell, tuple[Wait, ...]]
+    buckets: tuple[Bucket, ...]
+
+
+def gather(run: TraceRun, progress: Callable[[int, int], None] = lambda _done, _total: None) -> Figures:
+    """Run every query of the report.
+
+    Raises:
+        TraceError: there are no runs, or a table does not have its columns.
+    """
+    queries = {
+        "runs": run.runs,
+        "totals": client_totals(run),
+        "latency": latency(run),
+        "audit": ordering_audit(run),
+        "stages": stage_latency(run, by=CELL_COLUMNS),
+        "sizes": commit_sizes(run),
+        "times": commit_times(run),
+        "waits": waits(run),
+        "buckets": replay_buckets(run),
+    }
+    rows: dict[str, list[Row]] = {}
+    with ThreadPoolExecutor(_QUERIES_AT_ONCE) as pool:
+        running = {name: pool.submit(frame.collect) for name, frame in queries.items()}
+        for done, (name, future) in enumerate(running.items()):
+            progress(done, len(running))
+            rows[name] = future.result()
+        progress(len(running), len(running))
+    if not 0 < len(rows["runs"]) <= _RUNS_MAX:
+        raise TraceError(f"{run.traces / 'runs'}: {len(rows['runs'])} runs; at least one is needed")
+    return _figures(rows)
+
+
+def _figures(rows: dict[str, list[Row]]) -> Figures:
+    totals = {row["run"]: row for row in rows["totals"]}
+    times = {_cell(row): row for row in rows["times"]}
+    runs = sorted((_run(row, totals.get(row["run"])) for row in rows["runs"]), key=lambda run: run.number)
+    stages: dict[Cell, dict[str, StageFigures]] = {}
+    for row in rows["stages"]:
+        found = StageFigures(row["requests"], row["mean_us"], row["p50_us"], row["p99_us"])
+        stages.setdefault(_cell(row), {})[row["stage"]] = found
+    filled: dict[Cell, tuple[Wait, ...]] = {}
+    for row in rows["waits"]:
+        wait = Wait(row["what"], row["times"], row["total"] or 0, row["p99"] or 0.0)
+        filled[_cell(row)] = (*filled.get(_cell(row), ()), wait)
+    return Figures(
+        runs=tuple(runs),
+        curves={_cell(row): Curve(row["samples"], tuple(row["curve_us"]), row["late_us"]) for row in rows["latency"]},
+        stages=stages,
+        audits=tuple(Audit(**row.asDict()) for row in rows["audit"]),
+        commits=_commits(rows["sizes"], times),
+        waits=filled,
+        buckets=tuple(
+            sorted((Bucket(**row.asDict()) for row in rows["buckets"]), key=lambda found: (found.run, found.bucket))
+        ),
+    )
+
+
+def _cell(row: Row) -> Cell:
+    return Cell(row["mode"], Load(row["client"], row["connections"], row["in_flight"], row["commit_delay_ms"]))
+
+
+def _run(row: Row, totals: Row | None) -> Run:
+    counted: dict[str, Any] = totals.asDict() if totals is not None else {}
+    counted.pop("run", None)
+    return Run(
+        number=row["run"],
+        round=row["round"],
+        traced=row["traced"],
+        side=row["side"],
+        cell=_cell(row),
+        flush=row["flush"],
+        settings=parse_object(row["settings"]),
+        machine=parse_object(row["machine"]),
+        client_cpu_share=row["client_cpu_share"],
+        lost_rows=row["lost_rows"] or 0,
+        **counted,
+    )
+
+
+def _commits(sizes: Iterable[Row], times: dict[Cell, Row]) -> dict[Cell, Commits]:
+    by_cell: dict[Cell, dict[int, int]] = {}
+    size_bytes: dict[Cell, int] = {}
+    for row in sizes:
+        cell = _cell(row)
+        by_cell.setdefault(cell, {})[row["entries"] or 0] = row["commits"]
+        size_bytes[cell] = size_bytes.get(cell, 0) + (row["bytes"] or 0)
+    found = {}
+    for cell, counts in by_cell.items():
+        commit_us = times[cell]["commit_us"] or (None, None)
+        sync_us = times[cell]["sync_us"] or (None, None)
+        found[cell] = Commits(counts, size_bytes[cell], commit_us[0], commit_us[1], sync_us[0])
+    return found

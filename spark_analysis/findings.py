@@ -1,0 +1,178 @@
+"""What the figures mean, in words: the verdict, and where the second mode does not pay.
+
+Rules: ordinary clients come first, because that is what people run; the native client shows the bound. Each ratio is
+said with its interval. An interval that holds 1 is "no measurable difference", whatever its middle is. No figure is
+said here that is not also in a table of the report.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from spark_analysis.tables import RAW_CLIENT, REPLAY_CLIENT
+
+if TYPE_CHECKING:
+    from spark_analysis.cells import Load
+    from spark_analysis.interval import Ratio
+    from spark_analysis.summary import CellFigures, Comparison
+
+SMALL_GAIN: Final = 1.1
+_WORSE_TAIL: Final = 1.1
+
+
+def times(value: float) -> str:
+    """A ratio as people say it: 0.97x, 3.9x, 21x."""
+    if value < 1.995:  # below what rounds to 2.0
+        return f"{value:.2f}x"
+    return f"{value:.1f}x" if value < 19.95 else f"{value:.0f}x"
+
+
+def interval(ratio: Ratio) -> str:
+    """The 95 % interval in words."""
+    if ratio.low is None or ratio.high is None:
+        return "one round, no interval"
+    return f"95 % interval {times(ratio.low)} to {times(ratio.high)}"
+
+
+def milliseconds(value: float | None) -> str:
+    """A latency with three digits; a dash where there is none."""
+    if value is None:
+        return "\N{EN DASH}"
+    digits = 2 if value < 10 else 1 if value < 100 else 0
+    return f"{value:,.{digits}f} ms"
+
+
+def client_settings(client: str) -> str:
+    """What a client's name says of its settings: `confluent-kafka linger=5` has a linger of 5 ms."""
+    return re.sub(r"linger=(\S+)", r"linger \1 ms", client.partition(" ")[2] or client)
+
+
+def describe(load: Load) -> str:
+    """A load in words."""
+    delay = f", commit delay {load.commit_delay_ms:g} ms" if load.commit_delay_ms else ""
+    many = "s" if load.connections != 1 else ""
+    if load.client == REPLAY_CLIENT:
+        return f"replay over {load.connections} connection{many}{delay}"
+    if load.client != RAW_CLIENT:
+        return f"{load.connections} producer{many}, {client_settings(load.client)}{delay}"
+    return f"{load.connections} connection{many} x {load.in_flight} in flight{delay}"
+
+
+def full_name(load: Load) -> str:
+    """A load in words, its client first."""
+    return f"{load.client.partition(' ')[0]}: {describe(load)}"
+
+
+def ordinary(load: Load) -> bool:
+    """Whether the client is one that people use, not one of ours."""
+    return load.client not in (RAW_CLIENT, REPLAY_CLIENT)
+
+
+def verdict(comparison: Comparison) -> str:
+    """The result in a few sentences, ordinary clients first."""
+    return " ".join(verdict_sentences(comparison))
+
+
+def verdict_sentences(comparison: Comparison) -> list[str]:
+    """The verdict, one matter a sentence: ordinary clients, native client, replay, order."""
+    zero, one = comparison.sides
+    name = f"{one} (side B)" if zero == one else one
+    base = f"{zero} (side A)" if zero == one else zero
+    ratios = comparison.speedups
+    usual = {load: ratio for load, ratio in ratios.items() if ordinary(load)}
+    native = {load: ratio for load, ratio in ratios.items() if load.client == RAW_CLIENT}
+    found = []
+    if usual:
+        clients = ", ".join(dict.fromkeys(load.client.partition(" ")[0] for load in usual))
+        found.append(f"Ordinary client ({clients}): {name} delivers {_range(usual, f'the messages of {base}')}.")
+    else:
+        found.append("Ordinary clients were not measured.")
+    if native:
+        found.append(f"Native client: {name} answers {_range(native, f'the requests of {base}')}.")
+    return [*found, *_replay_sentences(comparison), _order_sentence(comparison)]
+
+
+def _range(ratios: dict[Load, Ratio], what: str) -> str:
+    ordered = sorted(ratios, key=lambda load: ratios[load].value)
+    least, most = ordered[0], ordered[-1]
+    said = f"{times(ratios[least].value)} {what} with {_said(least, ratios[least])}"
+    return said if least == most else f"{said}, {times(ratios[most].value)} with {_said(most, ratios[most])}"
+
+
+def _said(load: Load, ratio: Ratio) -> str:
+    unclear = "" if ratio.above or ratio.below or ratio.low is None else ", no measurable difference"
+    return f"{describe(load)} ({interval(ratio)}{unclear})"
+
+
+def _replay_sentences(comparison: Comparison) -> list[str]:
+    zero, one = comparison.sides
+    found: list[str] = []
+    loads = dict.fromkeys(key.load for key in comparison.cells if key.load.open_loop)
+    for load in loads:
+        cells = {key.mode: cell for key, cell in comparison.cells.items() if key.load == load}
+        if zero != one and zero in cells and one in cells:
+            found.append(
+                f"Replayed events (open loop) wait {milliseconds(cells[one].p50_ms)} at the median and "
+                f"{milliseconds(cells[one].p99_ms)} at p99 in {one}, {milliseconds(cells[zero].p50_ms)} and "
+                f"{milliseconds(cells[zero].p99_ms)} in {zero}."
+            )
+    return found
+
+
+def _order_sentence(comparison: Comparison) -> str:
+    broker, client = (comparison.audit_totals(audit) for audit in ("broker", "client"))
+    violations = broker.violations + client.violations
+    if not broker.audited and not client.audited:
+        return "Order was not audited: the traces hold nothing to audit."
+    complete = "" if broker.complete and client.complete else " (incomplete: trace rows were lost)"
+    count = "no violation" if not violations else f"{violations:,} violation{'s' if violations != 1 else ''}"
+    return (
+        f"Order: {count} in {client.audited:,} answers seen by clients and {broker.audited:,} requests stamped by the "
+        f"broker{complete}."
+    )
+
+
+def judgement(ratio: Ratio) -> str:
+    """What a ratio says, in a few words."""
+    if ratio.low is None:
+        return "one round only: no interval, no conclusion"
+    if ratio.below:
+        return "slower"
+    if not ratio.above:
+        return "no measurable difference"
+    return "small gain" if ratio.value < SMALL_GAIN else "pays"
+
+
+def unpaying(comparison: Comparison) -> list[tuple[Load, Ratio | None, str]]:
+    """The loads under which the second mode does not pay, each with the reason.
+
+    A load is listed when its interval does not lie clearly above 1, when the gain is below a tenth, or when the tail
+    latency grows by more than a tenth although throughput does not.
+    """
+    zero, one = comparison.sides
+    found: list[tuple[Load, Ratio | None, str]] = []
+    by_load: dict[Load, dict[str, CellFigures]] = {}
+    for key, cell in comparison.cells.items():
+        by_load.setdefault(key.load, {})[key.mode] = cell
+    for load, cells in by_load.items():
+        ratio = comparison.speedups.get(load)
+        reasons = []
+        if ratio is not None and judgement(ratio) != "pays":
+            reasons.append(judgement(ratio) + _because(load))
+        before, after = (cells[mode].p99_ms if mode in cells else None for mode in (zero, one))
+        if zero != one and before and after and after > before * _WORSE_TAIL:
+            reasons.append(f"p99 rises from {milliseconds(before)} to {milliseconds(after)}")
+        if reasons:
+            found.append((load, ratio, "; ".join(reasons)))
+    return found
+
+
+def _because(load: Load) -> str:
+    if load.in_flight == 1 and load.connections == 1:
+        return ": with one request in flight there is nothing to overlap or to batch"
+    if load.in_flight == 1:
+        return ": each connection waits for its answer before it sends again"
+    if ordinary(load) and load.connections == 1:
+        return ": this client already packs what one producer sends into batches of its own"
+    return ""

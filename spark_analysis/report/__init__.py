@@ -1,0 +1,1 @@
+"""The page: `page.write_report` is its only entrance."""

@@ -1,0 +1,292 @@
+"""The sections that show rates and latencies as clients see them: throughput, latency, ablation, replay.
+
+Rules: as in `overview`. Drawings that belong together share their axes, so that they can be compared by eye.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from spark_analysis.cells import Cell, Load, enough_samples
+from spark_analysis.findings import describe, full_name, milliseconds, times
+from spark_analysis.queries import BUCKET_MS, CURVE
+from spark_analysis.report import charts
+from spark_analysis.report.common import (
+    load_table,
+    loads_of,
+    mode_kind,
+    mode_legend,
+    modes,
+    persecond,
+    ratio_cells,
+)
+from spark_analysis.report.markup import NOTHING, Markup, details, figure, join, paragraph, section, table
+from spark_analysis.tables import ABLATION_MODES, RAW_CLIENT
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from spark_analysis.summary import CellFigures, Comparison
+
+_TAIL_END = 4.0  # the upper axis of latency curves ends at 99.99 %
+_PANELS_OPEN = 6  # curves shown at once; further loads are folded, or a phone would scroll for minutes
+
+
+def throughput(comparison: Comparison) -> Markup:
+    """Throughput of the native client by depth, and by commit delay where there are several."""
+    loads = loads_of(comparison, lambda load: load.client == RAW_CLIENT)
+    if not loads:
+        return NOTHING
+    groups: list[tuple[str, str, list[Load], Callable[[Load], float]]] = []
+    for connections, delay in dict.fromkeys((load.connections, load.commit_delay_ms) for load in loads):
+        same = [load for load in loads if (load.connections, load.commit_delay_ms) == (connections, delay)]
+        groups.append((_where(connections, delay), "requests in flight", same, lambda load: load.in_flight))
+    for connections, depth in dict.fromkeys((load.connections, load.in_flight) for load in loads):
+        same = [load for load in loads if (load.connections, load.in_flight) == (connections, depth)]
+        title = f"{_where(connections, 0)} x {depth} in flight"
+        groups.append((title, "commit delay, ms", same, lambda load: load.commit_delay_ms))
+    shown = [group for group in groups if len(group[2]) > 1] or groups[:1]
+    rates = [cell.requests_per_s for key, cell in comparison.cells.items() if key.load in loads and cell.requests_per_s]
+    rate_axis = charts.log_axis("requests a second", rates, _short)
+    drawings = []
+    for title, x_title, same, across in shown:
+        x_axis = charts.steps_axis(x_title, [across(load) for load in same], lambda value: f"{value:g}")
+        lines = [_rate_line(comparison, mode, same, across) for mode in modes(comparison)]
+        said = "; ".join(f"{line.name} {_short(line.points[-1][1])}" for line in lines if line.points)
+        drawings.append(
+            charts.panel(title, f"Rate by {x_title}; at the right end {said}", x_axis, rate_axis, lines, markers=True)
+        )
+    return section(
+        "throughput",
+        "Throughput by requests in flight",
+        paragraph(
+            "Closed loop: each connection of the native client keeps the given number of requests unanswered. The "
+            "axis is logarithmic, one step is a factor of ten."
+        ),
+        mode_legend(comparison),
+        charts.panels(drawings),
+        details("All figures as a table", load_table(comparison, loads, "Throughput and latency, native client")),
+    )
+
+
+def _where(connections: int, delay: float) -> str:
+    return f"{connections} connection{'s' if connections != 1 else ''}" + (f", {delay:g} ms delay" if delay else "")
+
+
+def _short(value: float) -> str:
+    if value >= 1_000_000:
+        return f"{value / 1_000_000:g}M"
+    return f"{value / 1000:.3g}k" if value >= 1000 else f"{value:.3g}"
+
+
+def _rate_line(comparison: Comparison, mode: str, loads: list[Load], across: Callable[[Load], float]) -> charts.Line:
+    points = []
+    for load in sorted(loads, key=across):
+        cell = comparison.cells.get(Cell(mode, load))
+        if cell is not None and cell.requests_per_s:
+            points.append((across(load), cell.requests_per_s))
+    return charts.Line(mode_kind(comparison, mode), mode, tuple(points))
+
+
+def latency(comparison: Comparison) -> Markup:
+    """Latency curves: small multiples, one a load."""
+    loads = loads_of(comparison, lambda load: not load.open_loop)
+    curves = {load: [_curve(comparison, Cell(mode, load)) for mode in modes(comparison)] for load in loads}
+    curves = {load: lines for load, lines in curves.items() if any(line.points for line in lines)}
+    if not curves:
+        return NOTHING
+    values = [x for lines in curves.values() for line in lines for x, _ in line.points]
+    x_axis = charts.log_axis("latency, ms", values, lambda value: f"{value:g}")
+    y_axis = tail_axis()
+    drawings = [
+        charts.panel(
+            full_name(load),
+            _said(comparison, load),
+            x_axis,
+            y_axis,
+            lines,
+            markers=False,
+        )
+        for load, lines in curves.items()
+    ]
+    others = len(drawings) > _PANELS_OPEN
+    return section(
+        "latency",
+        "Latency distribution",
+        paragraph(
+            "The share of requests answered within a time, from sent to answered, untraced runs. Left is better. Both "
+            "axes are stretched: time is logarithmic, and the upper axis gives every further nine the same room, so "
+            "that the tail can be read. A line ends where fewer than ten requests are left beyond it."
+        ),
+        mode_legend(comparison),
+        charts.panels(drawings[:_PANELS_OPEN]),
+        details("Curves of the other loads", charts.panels(drawings[_PANELS_OPEN:])) if others else NOTHING,
+        details("Percentiles as a table", load_table(comparison, curves, "End-to-end latency")),
+    )
+
+
+def tail_axis() -> charts.Axis:
+    """The upper axis of latency curves: 0, 90, 99, 99.9, 99.99 % at equal distances."""
+    ticks = ((0.0, "0 %"), (0.5, "50 %"), (0.9, "90 %"), (0.99, "99 %"), (0.999, "99.9 %"), (0.9999, "99.99 %"))
+    return charts.Axis("", 0.0, 1 - 10**-_TAIL_END, ticks, scale=lambda share: -math.log10(max(1e-9, 1 - share)))
+
+
+def _curve(comparison: Comparison, cell: Cell) -> charts.Line:
+    curve = comparison.figures.curves.get(cell)
+    points = []
+    if curve is not None:
+        points = [
+            (max(value, 1) / 1000, share)
+            for share, value in zip(CURVE, curve.values_us, strict=True)
+            if enough_samples(curve.samples, share)
+        ]
+    return charts.Line(mode_kind(comparison, cell.mode), cell.mode, tuple(points))
+
+
+def _said(comparison: Comparison, load: Load) -> str:
+    cells = [comparison.cells[key] for mode in modes(comparison) if (key := Cell(mode, load)) in comparison.cells]
+    return "; ".join(f"{c.cell.mode}: p50 {milliseconds(c.p50_ms)}, p99 {milliseconds(c.p99_ms)}" for c in cells)
+
+
+def ablation(comparison: Comparison) -> Markup:
+    """What each axis of the pipelined mode buys alone."""
+    if not comparison.ablation:
+        return NOTHING
+    drawings = []
+    names = {
+        "classic": "classic (muted until answered, commit per request)",
+        "mute-off": "mute off only (many in flight, commit per request)",
+        "group-commit": "group commit only (one in flight)",
+        "both": "both",
+    }
+    for load in dict.fromkeys(key.load for key in comparison.ablation):
+        shown = [mode for mode in ("classic", *ABLATION_MODES, "pipelined") if Cell(mode, load) in comparison.cells]
+        cells = {mode: comparison.cells[Cell(mode, load)] for mode in shown}
+        most = max((cell.requests_per_s or 0 for cell in cells.values()), default=0) or 1
+        entries = [
+            charts.Bar(
+                names.get(mode, mode),
+                persecond(cell.requests_per_s) + _times_base(comparison, key),
+                0,
+                (cell.requests_per_s or 0) / most,
+                mode_kind(comparison, mode),
+            )
+            for mode, cell in cells.items()
+            for key in [Cell(mode, load)]
+        ]
+        title = f"Requests a second, native client, {describe(load)}"
+        drawings.append(figure(title, charts.bars(title, entries)))
+    return section(
+        "ablation",
+        "Ablation: which part of the mode buys what",
+        paragraph(
+            "The pipelined mode differs from the classic one in three ways: many requests of a connection in flight, "
+            "one commit for all that waits, and several queues. The first two are switched on alone and together "
+            "here; what is left between both and pipelined is the queues, which buy isolation, not speed, on one "
+            "event loop."
+        ),
+        *drawings,
+        _ablation_table(comparison),
+    )
+
+
+def _times_base(comparison: Comparison, key: Cell) -> str:
+    ratio = comparison.ablation.get(key)
+    if ratio is None and comparison.sides == ("classic", key.mode):
+        ratio = comparison.speedups.get(key.load)
+    return f" ({times(ratio.value)} classic)" if ratio is not None else ""
+
+
+def _ablation_table(comparison: Comparison) -> Markup:
+    rows = []
+    for key, ratio in comparison.ablation.items():
+        cell = comparison.cells[key]
+        latencies = (milliseconds(cell.p50_ms), milliseconds(cell.p99_ms))
+        rows.append([key.mode, describe(key.load), persecond(cell.requests_per_s), *ratio_cells(ratio), *latencies])
+    head = ["Mode", "Load", "Rate", "Over classic", "95 % interval", "p50", "p99"]
+    return details("All figures as a table", table("Ablation, each mode over classic", head, rows, texts=2))
+
+
+def replay(comparison: Comparison) -> Markup:
+    """Real events at their own pace."""
+    loads = loads_of(comparison, lambda load: load.open_loop)
+    if not loads:
+        return NOTHING
+    rows = []
+    for load in loads:
+        for mode in modes(comparison):
+            cell = comparison.cells.get(Cell(mode, load))
+            curve = comparison.figures.curves.get(Cell(mode, load))
+            if cell is not None:
+                rows.append(_replay_row(cell, None if curve is None else curve.late_us))
+    head = ["Mode", "Load", "Events", "Rate", "p50", "p99", "p99.9", "Sent late, p99"]
+    return section(
+        "replay",
+        "Replay of real events",
+        paragraph(
+            "Departures of real flights, sent at their own times (compressed) whether or not earlier ones have been "
+            "answered: an open loop. Latency counts from the time an event was due, so a stall is paid by every event "
+            "that had to wait for it. There is no speed-up here, the pace is given; what differs is the wait."
+        ),
+        table("Replay, latency from the intended time", head, rows, texts=2),
+        _replay_panels(comparison),
+    )
+
+
+def _replay_curves(comparison: Comparison) -> list[Markup]:
+    drawings = []
+    for load in loads_of(comparison, lambda load: load.open_loop):
+        lines = [_curve(comparison, Cell(mode, load)) for mode in modes(comparison)]
+        values = [x for line in lines for x, _ in line.points]
+        x_axis = charts.log_axis("latency from the intended time, ms", values, lambda value: f"{value:g}")
+        said = _said(comparison, load)
+        drawings.append(charts.panel("Share of events answered", said, x_axis, tail_axis(), lines, markers=False))
+    return drawings
+
+
+def _replay_row(cell: CellFigures, late_us: float | None) -> list[str]:
+    percentiles = [milliseconds(value) for value in (cell.p50_ms, cell.p99_ms, cell.p999_ms)]
+    late = milliseconds(None if late_us is None else late_us / 1000)
+    rate = persecond(cell.requests_per_s)
+    return [cell.cell.mode, describe(cell.cell.load), f"{cell.requests:,}", rate, *percentiles, late]
+
+
+def _replay_panels(comparison: Comparison) -> Markup:
+    buckets = comparison.figures.buckets
+    if not buckets:
+        return NOTHING
+    first = {run: min(b.bucket for b in buckets if b.run == run) for run in {b.run for b in buckets}}
+    shown = {mode: min((b.run for b in buckets if b.mode == mode), default=None) for mode in modes(comparison)}
+
+    def line(mode: str, value: Callable[..., float]) -> charts.Line:
+        mine = [b for b in buckets if b.run == shown[mode]]
+        points = ((b.bucket - first[b.run], b) for b in mine)
+        along = tuple((place * BUCKET_MS / 1000, value(bucket)) for place, bucket in points)
+        return charts.Line(mode_kind(comparison, mode), mode, along)
+
+    seconds = max(b.bucket - first[b.run] for b in buckets) * BUCKET_MS / 1000
+    x_axis = charts.linear_axis("seconds of the replay", max(seconds, 1.0), lambda value: f"{value:g}")
+    waits = [line(mode, lambda bucket: max(bucket.p99_us, 1) / 1000) for mode in modes(comparison)]
+    paces = [line(mode, lambda bucket: bucket.requests * 1000 / BUCKET_MS) for mode in modes(comparison)]
+    wait_axis = charts.log_axis("p99, ms", [y for each in waits for _, y in each.points], lambda value: f"{value:g}")
+    pace_axis = charts.linear_axis("events a second", max(y for each in paces for _, y in each.points), _short)
+    return join(
+        [
+            mode_legend(comparison),
+            charts.panels(
+                [
+                    *_replay_curves(comparison),
+                    charts.panel(
+                        "Wait, p99 of each quarter second",
+                        "p99 latency over the replay",
+                        x_axis,
+                        wait_axis,
+                        waits,
+                        markers=False,
+                    ),
+                    charts.panel("Pace", "Events a second over the replay", x_axis, pace_axis, paces, markers=False),
+                ]
+            ),
+        ]
+    )

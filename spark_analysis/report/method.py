@@ -1,0 +1,150 @@
+"""The last sections: how it was measured, what limits it, how to do it again, on which machine.
+
+Rules: nothing here is fixed text where the traces know it: rounds, seconds, sides and the command come from the runs.
+"""
+
+from __future__ import annotations
+
+import shlex
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+from spark_analysis.findings import describe
+from spark_analysis.report.common import loads_of
+from spark_analysis.report.markup import Markup, element, paragraph, section, text
+from spark_analysis.tables import RAW_CLIENT
+
+if TYPE_CHECKING:
+    from spark_analysis.summary import Comparison
+
+_METHOD = (
+    (
+        "Throughput is the number of measured requests over the time from the first one sent to the last one answered, "
+        "summed over the untraced rounds. A speed-up is the geometric mean of the ratios of paired rounds; its 95 % "
+        "interval is Student's t on their logarithms."
+    ),
+    (
+        "The native client and confluent-kafka run in a closed loop: they show capacity, and their latency is that of "
+        "a saturated system. The replay is an open loop: its latency is that of a given pace, stalls included. "
+        "Percentiles are exact, over all measured requests, in whole microseconds; one is left out where fewer than "
+        "ten samples lie beyond it."
+    ),
+    (
+        "Limits: client and broker share the cores of one machine, and the network is loopback. Short rounds do not "
+        "show what happens after minutes. Stages come from traced rounds, which are slower (see what tracing costs)."
+    ),
+)
+_BUSY_CLIENT = 0.9
+_QUICK = {(depth, wide, 0.0) for depth in (1, 5, 64) for wide in (1, 16)} | {(64, 1, 2.0), (64, 1, 10.0)}
+
+
+def method(comparison: Comparison) -> Markup:
+    """Method and limits."""
+    zero, one = comparison.sides
+    runs = [run for run in comparison.figures.runs if run.compared]
+    rounds = max((ratio.rounds for ratio in comparison.speedups.values()), default=0)
+    seconds = median(run.seconds for run in runs) if runs else 0.0
+    flush = ", ".join(sorted({run.flush for run in comparison.figures.runs}))
+    sides = (
+        f"Side A is {zero}, side B is {one}; both are separate broker processes that run the same code except for the "
+        f"mode, with flush={flush}. Rounds of the two sides are paired and interleaved, so that drift of the machine "
+        f"hits both; up to {rounds} untraced rounds a load, each {seconds:.2f} s measured after a warm-up (median)."
+    )
+    return section(
+        "method",
+        "Method and limits",
+        *(paragraph(each) for each in (sides, *_METHOD)),
+        *_busy(comparison),
+        *_errors(comparison),
+    )
+
+
+def _busy(comparison: Comparison) -> list[Markup]:
+    busy = [
+        f"{describe(key.load)}, {key.mode} ({cell.client_cpu_share:.0%} of a core)"
+        for key, cell in comparison.cells.items()
+        if cell.client_cpu_share is not None and cell.client_cpu_share >= _BUSY_CLIENT
+    ]
+    if not busy:
+        return []
+    return [
+        paragraph(
+            "The client was itself at the limit of a core, so the broker may do better, in: " + "; ".join(busy) + "."
+        )
+    ]
+
+
+def _errors(comparison: Comparison) -> list[Markup]:
+    failed = [
+        f"{describe(key.load)}, {key.mode}: {cell.errors:,} of {cell.requests:,}"
+        for key, cell in comparison.cells.items()
+        if cell.errors
+    ]
+    return [paragraph("Requests answered with an error: " + "; ".join(failed) + ".")] if failed else []
+
+
+def reproduce(comparison: Comparison, directory: str) -> Markup:
+    """The commands that make this page again."""
+    again = f"pipeline-broker report {shlex.quote(directory)}"
+    return section(
+        "reproduce",
+        "Reproduce",
+        paragraph("The experiment, and this page from the traces that are there:"),
+        element("pre", element("code", text(f"{command(comparison)}\n{again}"))),
+        paragraph("Any Spark runs the same analysis on the same files:"),
+        element("pre", element("code", text(f"spark-submit spark_analysis/job.py {shlex.quote(directory)}"))),
+    )
+
+
+def command(comparison: Comparison) -> str:
+    """The command of the experiment: as recorded with the runs, else put together from their loads."""
+    for run in comparison.figures.runs:
+        recorded = run.settings.get("command") or run.machine.get("command")
+        if isinstance(recorded, str):
+            return recorded
+    parts = ["pipeline-broker compare --out DIR"]
+    if comparison.sides != ("classic", "pipelined"):
+        parts.append(f"--modes {','.join(comparison.sides)}")
+    loads = loads_of(comparison, lambda load: load.client == RAW_CLIENT)
+    if {(load.in_flight, load.connections, load.commit_delay_ms) for load in loads} != _QUICK:
+        depths, wides, delays = (
+            sorted({getattr(load, name) for load in loads}) for name in ("in_flight", "connections", "commit_delay_ms")
+        )
+        parts.append(f"--in-flight {_listed(depths)} --connections {_listed(wides)}")
+        parts.append("--commit-delay " + ",".join(f"{delay:g}ms" if delay else "0" for delay in delays))
+    rounds = max((ratio.rounds for ratio in comparison.speedups.values()), default=0)
+    if rounds:
+        parts.append(f"--rounds {rounds}")
+    return " ".join(parts)
+
+
+def _listed(values: list[int]) -> str:
+    return ",".join(str(value) for value in values)
+
+
+def machine(comparison: Comparison) -> Markup:
+    """What the runs say of the machine, and the settings that a mode was given."""
+    facts = [(str(name).replace("_", " "), _fact(value)) for name, value in comparison.machine.items()]
+    facts += [(f"settings of {mode}", said) for mode, said in _settings(comparison).items()]
+    pairs = [piece for name, value in facts for piece in (element("dt", text(name)), element("dd", text(value)))]
+    body = element("dl", *pairs) if pairs else paragraph("The traces do not describe the machine.")
+    return section("machine", "Machine", body)
+
+
+def _fact(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{name}: {_fact(part)}" for name, part in value.items())
+    if isinstance(value, list):
+        return ", ".join(_fact(part) for part in value)
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def _settings(comparison: Comparison) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for run in comparison.figures.runs:
+        told = {name: value for name, value in run.settings.items() if name not in ("experiment", "command")}
+        if told:
+            found.setdefault(run.cell.mode, _fact(told))
+    return found

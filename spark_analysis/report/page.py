@@ -1,0 +1,109 @@
+"""The page: one HTML file that needs nothing else, no network and no script.
+
+Rules: the order of the sections is the order of questions: what is the result, for whom, how much, why, where not,
+can it be trusted, how was it done. The style sheet is inlined; the one script opens what is folded before printing
+and is not needed otherwise. Written beside and renamed, so that a reader never sees half a page.
+"""
+
+from __future__ import annotations
+
+import re
+from importlib.resources import files
+from typing import TYPE_CHECKING
+
+from spark_analysis.report import curves, inside, method, overview
+from spark_analysis.report.markup import Markup, element, join, text
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from spark_analysis.summary import Comparison
+
+_NAMES = {
+    "summary": "Summary",
+    "ordinary": "Ordinary clients",
+    "throughput": "Throughput",
+    "latency": "Latency",
+    "stages": "Stages",
+    "ablation": "Ablation",
+    "commits": "Commits",
+    "replay": "Replay",
+    "unpaying": "Where it does not pay",
+    "audit": "Order",
+    "tracing": "Cost of tracing",
+    "method": "Method",
+    "reproduce": "Reproduce",
+    "machine": "Machine",
+}
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
+_SCRIPT = "addEventListener('beforeprint',()=>document.querySelectorAll('details').forEach(d=>{d.open=true}))"
+
+
+def render(comparison: Comparison, directory: str) -> str:
+    """The whole page as text.
+
+    Args:
+        comparison: what is reported.
+        directory: what the reader passes to make the page again.
+    """
+    sections = [
+        overview.summary(comparison),
+        overview.ordinary_clients(comparison),
+        curves.throughput(comparison),
+        curves.latency(comparison),
+        inside.stages(comparison),
+        curves.ablation(comparison),
+        inside.commits(comparison),
+        curves.replay(comparison),
+        overview.where_not(comparison),
+        inside.audit(comparison),
+        inside.tracing(comparison),
+        method.method(comparison),
+        method.reproduce(comparison, directory),
+        method.machine(comparison),
+    ]
+    shown = [part for part in sections if part]
+    zero, one = comparison.sides
+    title = f"{zero} against {one}" if zero != one else f"{one} against itself"
+    head = [
+        Markup('<meta charset="utf-8">'),
+        Markup('<meta name="viewport" content="width=device-width, initial-scale=1">'),
+        Markup('<meta name="color-scheme" content="light dark">'),
+        Markup(f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'),
+        element("title", text(f"Pipeline broker: {title}")),
+        Markup(f"<style>\n{_style()}</style>"),
+    ]
+    runs = comparison.figures.runs
+    counts = f"{len(runs)} runs, {sum(cell.requests for cell in comparison.cells.values()):,} measured requests"
+    body = [
+        element(
+            "header",
+            element("h1", text(f"Request path compared: {title}")),
+            element("p", text(f"A Kafka-compatible broker, one machine, {counts}."), class_="soft"),
+            _contents(shown),
+        ),
+        element("main", *shown),
+        element(
+            "footer",
+            text("Every figure of this page is explained in docs/report-guide.md; the data in docs/trace-format.md."),
+        ),
+        Markup(f"<script>{_SCRIPT}</script>"),
+    ]
+    return f'<!doctype html>\n<html lang="en">\n{element("head", *head)}\n{element("body", *body)}\n</html>\n'
+
+
+def _style() -> str:
+    return (files("spark_analysis.report") / "style.css").read_text(encoding="utf-8")
+
+
+def _contents(sections: list[Markup]) -> Markup:
+    found = [match.group(1) for part in sections if (match := re.search(r'<section id="([a-z]+)"', part))]
+    links = join(element("li", element("a", text(_NAMES[name]), href=f"#{name}")) for name in found)
+    return element("nav", element("ul", links), aria_label="Contents")
+
+
+def write_report(path: Path, comparison: Comparison, directory: str) -> None:
+    """Write the page to a file, whole or not at all."""
+    fresh = path.with_name(f".{path.name}.new")
+    fresh.write_text(render(comparison, directory), encoding="utf-8")
+    fresh.rename(path)

@@ -1,0 +1,106 @@
+"""The tables of a trace and their columns.
+
+Rules: this file is the one declaration of the Parquet side; docs/trace-format.md explains it to people. The order of
+the columns is the order in the files. `run` joins the tables and stands first; in raw ring files it is left out,
+because a ring belongs to one run. Stamps end in `_ns` and are nanoseconds of one monotonic clock.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+ColumnType = Literal["int", "bigint", "boolean", "double", "string"]
+Columns = dict[str, ColumnType]
+
+SCHEMA_VERSION: Final = 1
+
+REQUEST_STAMPS: Final = (
+    "received_ns",
+    "enqueued_ns",
+    "dequeued_ns",
+    "handled_ns",
+    "submitted_ns",
+    "durable_ns",
+    "completed_ns",
+    "released_ns",
+    "send_started_ns",
+    "sent_ns",
+)
+
+
+def _stamps(*names: str) -> Columns:
+    return dict.fromkeys(names, "bigint")
+
+
+TABLES: Final[dict[str, Columns]] = {
+    "runs": {
+        "run": "int",
+        "round": "int",
+        "traced": "boolean",
+        "mode": "string",
+        "side": "int",
+        "client": "string",
+        "in_flight": "int",
+        "connections": "int",
+        "commit_delay_ms": "double",
+        "flush": "string",
+        "settings": "string",
+        "machine": "string",
+        "client_cpu_share": "double",
+        "lost_rows": "bigint",
+    },
+    "requests": {
+        "run": "int",
+        "connection": "int",
+        "sequence": "bigint",
+        "api": "int",
+        "version": "int",
+        "correlation_id": "int",
+        "queue": "int",
+        "depth": "int",
+        "request_bytes": "bigint",
+        "response_bytes": "bigint",
+        "acks": "int",
+        "commit": "bigint",
+        "outcome": "string",
+        **_stamps(*REQUEST_STAMPS),
+    },
+    "appends": {
+        "run": "int",
+        "connection": "int",
+        "sequence": "bigint",
+        "commit": "bigint",
+        "topic": "string",
+        "partition": "int",
+        "base_offset": "bigint",
+        "last_offset": "bigint",
+    },
+    "commits": {
+        "run": "int",
+        "commit": "bigint",
+        "entries": "int",
+        "bytes": "bigint",
+        **_stamps("started_ns", "written_ns", "durable_ns", "completed_ns"),
+    },
+    "mutes": {"run": "int", "connection": "int", "reason": "string", **_stamps("began_ns", "ended_ns")},
+    "queues": {"run": "int", "queue": "int", "at_ns": "bigint", "depth": "int"},
+    "client": {
+        "run": "int",
+        "connection": "int",
+        "sequence": "bigint",
+        "correlation_id": "int",
+        **_stamps("intended_ns", "sent_ns", "answered_ns"),
+        "error": "int",
+        "measured": "boolean",
+    },
+}
+
+RING_TABLES: Final = tuple(name for name in TABLES if name != "runs")
+BROKER_TABLES: Final = ("requests", "appends", "commits", "mutes", "queues")
+"""What the broker writes; only traced runs have them."""
+
+EXPERIMENTS: Final = ("grid", "ablation", "replay", "clients")
+ABLATION_MODES: Final = ("mute-off", "group-commit", "both")
+REPLAY_CLIENT: Final = "replay"
+RAW_CLIENT: Final = "raw"
+PRODUCE_API: Final = 0
