@@ -155,6 +155,7 @@ class Committer:
             submitted (per request) or began (group); delays of concurrent commits overlap.
         on_commit: called on the loop with each durable commit, before its submissions end.
         on_failure: called on the loop, once, with the error of the first commit that failed.
+        on_completed: called on the loop with each durable commit when its submissions have ended and it has all stamps.
     """
 
     def __init__(
@@ -166,6 +167,7 @@ class Committer:
         delay_seconds: float = 0.0,
         on_commit: Callable[[Commit], None],
         on_failure: Callable[[BaseException], None],
+        on_completed: Callable[[Commit], None] | None = None,
     ) -> None:
         self.storage = storage
         self.batching = batching
@@ -174,6 +176,7 @@ class Committer:
         self.error: BaseException | None = None
         self._on_commit = on_commit
         self._on_failure = on_failure
+        self._on_completed = on_completed
         self._executor: CommitExecutor | None = None
         self._waiting: deque[Submission] = deque()
         self._turn = threading.Lock()  # held from taking a commit until it is written: write order = commit order
@@ -239,6 +242,11 @@ class Committer:
                 request.durable_ns = commit.durable_ns
             self._end(submission, error)
         commit.completed_ns = now_ns()
+        if error is None and self._on_completed is not None:
+            try:
+                self._on_completed(commit)
+            except Exception as problem:  # noqa: BLE001 - an observer's bug must not end the event loop from in here
+                self._fail(problem)
 
     def _fail(self, error: BaseException) -> None:
         if self.error is not None:

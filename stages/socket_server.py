@@ -106,7 +106,6 @@ class SocketServer:
     ) -> None:
         self.mode = mode
         self.limits = limits or ServerLimits()
-        self._timeline = timeline
         self._on_commit = on_commit
         self._executor = executor or CommitThreads()
         self.committer = Committer(
@@ -116,6 +115,7 @@ class SocketServer:
             delay_seconds=commit_delay_seconds,
             on_commit=self._commit_ended,
             on_failure=self._commit_failed,
+            on_completed=timeline.commit_ended if timeline is not None else None,
         )
         self.channel = RequestChannel(mode, requests_max=self.limits.requests_max, bytes_max=self.limits.bytes_max)
         self.handlers = RequestHandlerPool(self.channel, application, self.committer, timeline)
@@ -143,8 +143,6 @@ class SocketServer:
     def _commit_ended(self, commit: Commit) -> None:
         self._changed.unpark_all()
         self._on_commit(commit)
-        if self._timeline is not None:
-            self._timeline.commit_ended(commit)
 
     def _commit_failed(self, error: BaseException) -> None:
         """Serve no further write: the server ends and `run` raises."""
