@@ -65,6 +65,7 @@ class Broker:
 
     Attributes:
         advertised_host, advertised_port: what clients are told; set once the listener is bound.
+        topics_generation: changes with every change of a topic, for those who remember partitions.
         wake_timer: called when `next_deadline_ms` may have become earlier; set by the server.
     """
 
@@ -84,6 +85,7 @@ class Broker:
         self.advertised_host = "127.0.0.1"
         self.advertised_port = 0
         self.wake_timer: Callable[[], None] = lambda: None
+        self.topics_generation = 0
         self._parked_by_session: dict[object, set[Waiting]] = {}
         (self._metadata_log,) = logs.create(METADATA_TOPIC, METADATA_TOPIC_ID, 1, Rules(size_max=2**31 - 1))
 
@@ -183,6 +185,7 @@ class Broker:
         self._topic_changed(change.before, change.after)
 
     def _topic_changed(self, before: Topic | None, after: Topic | None) -> None:
+        self.topics_generation += 1
         if before is not None and (after is None or after.topic_id != before.topic_id):
             logs = self.logs.partitions(before.name)
             self.logs.delete(before.name)

@@ -8,6 +8,7 @@ error in its API's own response. Nothing here waits.
 from __future__ import annotations
 
 import logging
+import struct
 import time
 from collections.abc import Callable
 from importlib import import_module
@@ -23,6 +24,10 @@ from pipeline_broker.wire.registry import ApiKey
 from stages.request import Close, NoOp, Request, Result, Send
 
 __all__ = ["Dispatcher"]
+
+FIXED = struct.Struct(">hhi")
+"""API key, version and correlation id, with which every request begins."""
+PRODUCE = int(ApiKey.PRODUCE)
 
 logger = logging.getLogger(__name__)
 
@@ -55,18 +60,27 @@ class Dispatcher:
     def handle(self, request: Request) -> Result:
         """See Application."""
         frame = request.frame
+        connection = request.connection
+        session: Session | None = connection.session
+        now_ms = self._clock_ms()
+        if session is None:
+            session = connection.session = Session(host=connection.peer, listener=connection.listener)
+        elif type(frame) is bytes and len(frame) > FIXED.size:
+            key, version, correlation_id = FIXED.unpack_from(frame)
+            if key == PRODUCE:
+                request.api, request.version, request.correlation_id = key, version, correlation_id
+                generation = self._broker.topics_generation
+                result = session.produce_templates.handle(request, frame, version, correlation_id, generation, now_ms)
+                if result is not None:
+                    return result
         try:
             header, position = read_request_header(frame)
         except DecodeError as error:
             return Close(f"malformed header: {error}")
         key, version, correlation_id = header.api_key, header.api_version, header.correlation_id
         request.api, request.version, request.correlation_id = key, version, correlation_id
-        connection = request.connection
-        session = connection.session
-        if session is None:
-            session = connection.session = Session(host=connection.peer, listener=connection.listener)
         handler = self._handlers.get((key, version)) or self._load(key, version)
-        call = Call(self._broker, request, session, key, version, correlation_id, header.client_id, self._clock_ms())
+        call = Call(self._broker, request, session, key, version, correlation_id, header.client_id, now_ms)
         if handler is None:
             return self._refuse(call, key, version)
         try:

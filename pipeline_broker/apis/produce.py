@@ -64,8 +64,17 @@ def handle(call: Call, request: ProduceRequest) -> Result:
         result = call.send(ProduceResponse(responses))
     else:
         result = NO_OP if failure is None else Close(f"produce with acks=0 failed: {failure.name}")
+    if len(entries) == 1 == len(responses) == len(partition_responses) and request.acks:
+        _remember(call, request, entries[0].log)
     # A duplicate whose original is still on the way waits behind it: commits complete in the order of submission.
     return Pending(entries, result) if entries or is_waiting else result
+
+
+def _remember(call: Call, request: ProduceRequest, log: PartitionLog) -> None:
+    """Let the next request like this one take the short way."""
+    frame = call.request.frame
+    if type(frame) is bytes:
+        call.session.produce_templates.remember(frame, call.version, request, log, call.broker.topics_generation)
 
 
 def _refuse_all(request: ProduceRequest) -> ErrorCode | None:

@@ -1,4 +1,4 @@
-# ruff: noqa: N818 - the names say what is wrong with the data, as Kafka's do; all derive from RecordError
+
 """What can be wrong with a record batch.
 
 Rules of this file: it imports nothing; every error carries the *name* of the Kafka error code it is answered

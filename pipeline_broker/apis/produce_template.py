@@ -1,0 +1,161 @@
+"""Produce of one batch to one partition, remembered: the shape of nearly every request on the hot path.
+
+Rules of this room: a producer repeats itself. All bytes of its request between the correlation id and the length of the
+records are the same from one request to the next for a partition, and so are all bytes of the response but the
+correlation id and three offsets. So the first such request is decoded and its response encoded in the general way, and
+what that came to is kept per connection; a later one with the same bytes skips both. Anything else, and any error,
+takes the general way, which is the only place that knows what is right. A topic that changes drops all templates.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING
+
+from pipeline_broker.log.errors import LogError
+from pipeline_broker.records.errors import RecordError
+from pipeline_broker.wire.codec import encoder
+from pipeline_broker.wire.header import response_header
+from pipeline_broker.wire.messages.produce import ProduceRequest, ProduceResponse
+from pipeline_broker.wire.registry import API_KEYS, ApiKey
+from stages.request import Pending, Request, Send
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pipeline_broker.log.partition_log import PartitionLog
+
+__all__ = ["ProduceTemplates"]
+
+FIXED_BYTES = 8
+"""API key, version and correlation id, in front of what repeats."""
+ZSTD_FROM = 7
+LOG_START_FROM = 5
+FLEXIBLE_FROM = API_KEYS[ApiKey.PRODUCE].flexible_from
+FLEXIBLE_TAIL = bytes(3)
+"""Behind the records: the empty tag sections of the partition, the topic and the request."""
+TEMPLATES_MAX = 256
+"""Templates of one connection; a client that writes to more partitions goes the general way for the rest."""
+SENTINEL = (0x0102030405060708, 0x1112131415161718, 0x2122232425262728)
+"""Base offset, append time and log start that are encoded once, to find where they stand."""
+
+_length = struct.Struct(">i")
+
+
+class _Template:
+    """What requests with one prefix have in common."""
+
+    __slots__ = ("acks", "before", "behind", "log", "pack", "version", "with_start")
+
+    def __init__(self, log: PartitionLog, acks: int, version: int, response: ProduceResponse) -> None:
+        self.log = log
+        self.acks = acks
+        self.version = version
+        self.with_start = version >= LOG_START_FROM
+        offsets = struct.pack(">3q" if self.with_start else ">2q", *SENTINEL[: 2 + self.with_start])
+        encoded = response_header(ApiKey.PRODUCE, version, 0) + b"".join(encoder(ProduceResponse, version)(response))
+        self.before, self.behind = encoded[_length.size :].split(offsets)
+        middle = "3q" if self.with_start else "2q"
+        self.pack: Callable[..., bytes] = struct.Struct(f">i{len(self.before)}s{middle}{len(self.behind)}s").pack
+
+
+class ProduceTemplates:
+    """The templates of one connection, by the bytes that requests repeat."""
+
+    __slots__ = ("_by_prefix", "_generation", "_prefix_end")
+
+    def __init__(self) -> None:
+        self._by_prefix: dict[bytes, _Template] = {}
+        self._prefix_end = FIXED_BYTES
+        self._generation = 0
+
+    def handle(
+        self, request: Request, frame: bytes, version: int, correlation_id: int, generation: int, now_ms: int
+    ) -> Pending | Send | None:
+        """The result of a request whose like was seen before; None to have it handled in the general way.
+
+        Args:
+            request: its `acks` are set for traces.
+            frame: header and body.
+            version: API version, from the header.
+            correlation_id: from the header.
+            generation: of the topics; a new one drops what was remembered.
+            now_ms: wall clock.
+        """
+        position = self._prefix_end
+        template = self._by_prefix.get(frame[FIXED_BYTES:position])
+        if template is None or template.version != version:
+            return None
+        if generation != self._generation:
+            self._by_prefix.clear()
+            return None
+        records = _records(frame, position, version)
+        if records is None:
+            return None
+        log = template.log
+        try:
+            appended = log.produce(records, now_ms, zstd_allowed=version >= ZSTD_FROM)
+        except (RecordError, LogError):
+            return None
+        request.acks = template.acks
+        entry, base_offset, _, append_time_ms, _, in_flight = appended
+        if template.with_start:
+            send = Send(
+                template.pack(
+                    correlation_id, template.before, base_offset, append_time_ms, log.log_start_offset, template.behind
+                )
+            )
+        else:
+            send = Send(template.pack(correlation_id, template.before, base_offset, append_time_ms, template.behind))
+        if entry is not None:
+            return Pending((entry,), send)
+        return Pending((), send) if in_flight else send
+
+    def remember(self, frame: bytes, version: int, request: ProduceRequest, log: PartitionLog, generation: int) -> None:
+        """Keep the shape of a request with one batch for one partition that was appended in the general way."""
+        if generation != self._generation:
+            self._by_prefix.clear()
+            self._generation = generation
+        data = request.topic_data[0].partition_data[0]
+        assert data.records is not None
+        size = len(data.records)
+        if version < FLEXIBLE_FROM:
+            prefix_end = len(frame) - size - _length.size
+        else:
+            prefix_end = len(frame) - len(FLEXIBLE_TAIL) - size - _uvarint_size(size + 1)
+        if prefix_end < FIXED_BYTES or _records(frame, prefix_end, version) != data.records:
+            return  # tagged fields or trailing bytes: not what producers repeat
+        if prefix_end != self._prefix_end or len(self._by_prefix) >= TEMPLATES_MAX:
+            self._by_prefix.clear()
+            self._prefix_end = prefix_end
+        topic = request.topic_data[0]
+        partition = ProduceResponse.PartitionProduceResponse(data.index, 0, *SENTINEL)
+        response = ProduceResponse([ProduceResponse.TopicProduceResponse(topic.name, topic.topic_id, [partition])])
+        template = _Template(log, request.acks, version, response)
+        self._by_prefix[frame[FIXED_BYTES:prefix_end]] = template
+
+
+def _records(frame: bytes, position: int, version: int) -> bytes | None:
+    """The records whose length stands at `position`, if nothing but empty tag sections follows them."""
+    end = len(frame)
+    if version < FLEXIBLE_FROM:
+        start = position + _length.size
+        if start > end or _length.unpack_from(frame, position)[0] != end - start:
+            return None
+        return frame[start:]
+    end -= len(FLEXIBLE_TAIL)
+    if position >= end or frame[end:] != FLEXIBLE_TAIL:
+        return None
+    size = frame[position] & 0x7F
+    shift = 7
+    while frame[position] > 0x7F and shift <= 28:
+        position += 1
+        size |= (frame[position] & 0x7F) << shift
+        shift += 7
+    start = position + 1
+    return frame[start:end] if size - 1 == end - start else None
+
+
+def _uvarint_size(value: int) -> int:
+    """Bytes of an unsigned varint."""
+    return (value.bit_length() + 6) // 7
