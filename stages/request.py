@@ -140,45 +140,32 @@ class Request:
             nothing was committed.
     """
 
-    __slots__ = (
-        "acks",
-        "api",
-        "commit",
-        "completed_ns",
-        "connection",
-        "correlation_id",
-        "depth",
-        "dequeued_ns",
-        "durable_ns",
-        "enqueued_ns",
-        "frame",
-        "handled_ns",
-        "queue",
-        "received_ns",
-        "released_ns",
-        "response_bytes",
-        "result",
-        "send_started_ns",
-        "sent_ns",
-        "sequence",
-        "size_bytes",
-        "submitted_ns",
-        "version",
-    )
+    # One object is made per request: what most of them never change, or set later, stands in the class.
+    result: Final | None = None
+    depth: int = 0
+    api: int = NOT_SET
+    version: int = NOT_SET
+    acks: int = NOT_SET
+    queue: int = NOT_SET
+    commit: int = NOT_SET
+    correlation_id: int = 0
+    response_bytes: int = 0
+    enqueued_ns: int = 0
+    dequeued_ns: int = 0
+    handled_ns: int = 0
+    submitted_ns: int = NO_STAMP
+    durable_ns: int = NO_STAMP
+    completed_ns: int = 0
+    released_ns: int = 0
+    send_started_ns: int = 0
+    sent_ns: int = 0
 
     def __init__(self, connection: ConnectionHandle, sequence: int, frame: Buffer, received_ns: int) -> None:
         self.connection = connection
         self.sequence = sequence
-        self.frame: Buffer = frame
+        self.frame = frame
         self.size_bytes = len(frame)
         self.received_ns = received_ns
-        self.result: Final | None = None
-        self.depth = 0
-        self.api = self.version = self.acks = self.queue = self.commit = NOT_SET
-        self.correlation_id = self.response_bytes = 0
-        self.submitted_ns = self.durable_ns = NO_STAMP
-        self.enqueued_ns = self.dequeued_ns = self.handled_ns = 0
-        self.completed_ns = self.released_ns = self.send_started_ns = self.sent_ns = 0
 
     def complete(self, result: Result) -> None:
         """Give a parked request its result; on the event loop, exactly once."""
