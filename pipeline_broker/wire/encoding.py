@@ -3,7 +3,7 @@
 Rules of this file: fixed-width neighbours and the varint that follows them are one struct call; records are parts
 of their own and never copied; a tagged field is left out when it has its default; a value that this version
 cannot carry is an error unless the schema calls the field ignorable. In generated code `w` collects the bytes of
-the current part, `a` appends to it.
+the current part.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class EncoderWriter:
         self.flexible = version in parse_versions(schema.flexible)
         self.has_views = has_records(message, message, version)
         self.source = Source(f"encode_{message.__name__}_v{version}", "m", NAMES)
-        self.sink = "a"
+        self.sink = "w.append"
         self.run: list[tuple[str, str]] = []
         """Fixed-width writes not yet written: struct code and expression; a zero byte is the code "x"."""
 
@@ -53,7 +53,6 @@ class EncoderWriter:
             if self.has_views:
                 source.line("parts = []")
             source.line("w = []")
-            source.line("a = w.append")
             self.structure(self.message, "m", self.message.__name__)
             self.flush()
             if self.has_views:

@@ -11,7 +11,11 @@ from hypothesis import strategies as st
 
 from pipeline_broker.wire.codec import DecodeError, EncodeError, decode, decoder, encode, encoder, versions_of
 from pipeline_broker.wire.messages.api_versions import ApiVersionsResponse
-from pipeline_broker.wire.messages.describe_topic_partitions import DescribeTopicPartitionsResponse
+from pipeline_broker.wire.messages.describe_groups import DescribeGroupsRequest
+from pipeline_broker.wire.messages.describe_topic_partitions import (
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+)
 from pipeline_broker.wire.messages.fetch import FetchRequest, FetchResponse
 from pipeline_broker.wire.messages.heartbeat import HeartbeatRequest
 from pipeline_broker.wire.messages.metadata import MetadataRequest
@@ -151,6 +155,24 @@ class TestLimits:
         data = joined(MetadataRequest(), 12)[:-1]
         with pytest.raises(DecodeError, match="tagged fields"):
             decode(MetadataRequest, 12, data + b"\xff\xff\xff\xff\x07" + bytes(10))
+
+    @pytest.mark.parametrize(
+        ("message", "version", "head", "element"),
+        [
+            (DescribeGroupsRequest, 5, b"\xb1\xea\x01", b"\x01"),
+            (DescribeGroupsRequest, 0, b"\x00\x00\x75\x30", b"\x00\x00"),
+            (DescribeTopicPartitionsRequest, 0, b"\xb1\xea\x01", b"\x01\x00"),
+        ],
+    )
+    def test_a_count_beyond_the_rest_is_refused_before_the_first_element(self, message, version, head, element):
+        """30,000 elements are announced and 20,000 are there: none of them is built."""
+        data = head + element * 20_000
+        tracemalloc.start()
+        with pytest.raises(DecodeError, match="length 30000"):
+            decode(message, version, data)
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert peak < 100_000
 
     def test_an_unknown_tag_longer_than_the_rest_is_refused(self):
         data = joined(MetadataRequest(), 12)[:-1]
