@@ -50,8 +50,8 @@ class StoredEntry(NamedTuple):
     """An entry as a frame holds it."""
 
     key: bytes  # topic id and partition, see `entry_key`
-    position: int  # of the batch, from the start of the buffer that was read
-    size_bytes: int
+    place: int  # of the batch in the journal
+    batch: memoryview  # of the buffer that was read
 
 
 _HEADER = struct.Struct("<IIIIQQQ")
@@ -120,20 +120,25 @@ def is_intact(header: FrameHeader, buffer: Buffer, position: int) -> bool:
     return crc32c(memoryview(buffer)[position + _SUM.size : end]) == header.crc
 
 
-def iterate_entries(header: FrameHeader, buffer: Buffer, position: int) -> Iterator[StoredEntry]:
-    """The entries of an intact frame; raises ValueError when they do not fill it (a writer's mistake)."""
-    place = position + FRAME_HEADER_SIZE
-    end = place + header.body_size
+def iterate_entries(header: FrameHeader, buffer: Buffer, position: int, place: int) -> Iterator[StoredEntry]:
+    """The entries of an intact frame; raises ValueError when they do not fill it (a writer's mistake).
+
+    `place` is where the buffer begins in the journal.
+    """
+    start = position + FRAME_HEADER_SIZE
+    end = start + header.body_size
+    view = memoryview(buffer)
     unpack_length = _LENGTH.unpack_from
     new = tuple.__new__
     for _ in range(header.entry_count):
-        batch = place + ENTRY_OVERHEAD
+        batch = start + ENTRY_OVERHEAD
         if batch > end:
             raise ValueError("a frame has fewer bytes than its entries need")
-        (size,) = unpack_length(buffer, place + _ENTRY_KEY_SIZE)
+        (size,) = unpack_length(buffer, start + _ENTRY_KEY_SIZE)
         if not 0 <= size <= end - batch:
             raise ValueError("an entry is longer than its frame")
-        yield new(StoredEntry, (bytes(buffer[place : place + _ENTRY_KEY_SIZE]), batch, size))
-        place = batch + size
-    if place != end:
+        key = bytes(buffer[start : start + _ENTRY_KEY_SIZE])
+        start = batch + size
+        yield new(StoredEntry, (key, place + batch, view[batch:start]))
+    if start != end:
         raise ValueError("bytes are left behind a frame's entries")

@@ -16,8 +16,8 @@ from typing import Literal, NoReturn
 from pipeline_broker.log.entry import Buffer, JournalEntry
 from pipeline_broker.log.errors import JournalFailed
 from pipeline_broker.log.file_system import File, FileSystem, Lock, SystemFileSystem
-from pipeline_broker.log.frame import FRAME_HEADER_SIZE, encode_frame
-from pipeline_broker.log.recovery import JournalEnd, RecoveredBatch, Recovery
+from pipeline_broker.log.frame import FRAME_HEADER_SIZE, StoredEntry, encode_frame
+from pipeline_broker.log.recovery import JournalEnd, Recovery
 from pipeline_broker.log.segment import (
     HEADER_SPACE,
     Segment,
@@ -95,7 +95,7 @@ class Journal:
         files.make_directory(directory)
         return cls(directory, flush, segment_bytes, files, files.lock(data_directory / LOCK_NAME))
 
-    def recover(self) -> Iterator[RecoveredBatch]:
+    def recover(self) -> Iterator[StoredEntry]:
         """What the journal holds, in LSN order; writing is possible when this is exhausted.
 
         Raises JournalCorrupt, with nothing changed, when records that were durable cannot be read.

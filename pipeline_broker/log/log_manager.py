@@ -75,7 +75,7 @@ class LogManager:
         """Replay the journal; `on_replayed` may create and delete topics as it finds their records."""
         logs = self._by_key
         replayed = skipped = 0
-        for key, place, batch, _ in self.journal.recover():
+        for key, place, batch in self.journal.recover():
             log = logs.get(key)
             if log is None:
                 skipped += 1

@@ -29,6 +29,8 @@ from pipeline_broker.records.record import iterate_records
 
 LEADER_EPOCH = 0  # one broker: leadership never changes
 
+_NEW = tuple.__new__  # straight to the tuple's constructor: half the time of a named tuple's own, for every batch
+
 
 class TimestampedOffset(NamedTuple):
     """The answer to a search by time."""
@@ -106,7 +108,7 @@ class PartitionLog:
             original = self.producers.check(producer_id, epoch, sequence, last_sequence)
             if original is not None:
                 return self._duplicate(original)
-            produced = ProducedBatch(sequence, last_sequence, base_offset, last_offset, max_timestamp)
+            produced = _NEW(ProducedBatch, (sequence, last_sequence, base_offset, last_offset, max_timestamp))
             self.producers.record(producer_id, epoch, produced, now_ms)
         size = LENGTH_OVERHEAD + length
         parts: tuple[Buffer, ...] = restamp(header, batch, base_offset, LEADER_EPOCH)
@@ -114,7 +116,8 @@ class PartitionLog:
             parts = (b"".join(parts),)  # else a small batch would keep the whole receive buffer in memory
         entry = JournalEntry(self, base_offset, last_offset, max_timestamp, parts, size)
         self.log_end_offset = last_offset + 1
-        return Appended(entry, base_offset, last_offset, max_timestamp if attributes & APPEND_TIME_BIT else -1)
+        stamped = max_timestamp if attributes & APPEND_TIME_BIT else -1
+        return _NEW(Appended, (entry, base_offset, last_offset, stamped, False, True))
 
     def _duplicate(self, original: ProducedBatch) -> Appended:
         return Appended(

@@ -9,7 +9,6 @@ Killed at any point, it does the same again.
 
 from collections.abc import Generator, Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 import attrs
 
@@ -20,6 +19,7 @@ from pipeline_broker.log.frame import (
     FRAME_HEADER_SIZE,
     MAGIC_BYTES,
     FrameHeader,
+    StoredEntry,
     is_intact,
     iterate_entries,
     read_frame_header,
@@ -36,15 +36,6 @@ from pipeline_broker.log.segment import (
 )
 
 WINDOW_BYTES = 4 << 20  # read at once; a larger frame is read whole
-
-
-class RecoveredBatch(NamedTuple):
-    """A batch found in the journal."""
-
-    key: bytes  # topic id and partition, see frame.entry_key
-    place: int  # in the journal, see segment.global_position
-    batch: memoryview  # valid until the next one is asked for
-    lsn: int
 
 
 @attrs.frozen
@@ -84,8 +75,8 @@ class Recovery:
         self._next_lsn = 0
         self.end: JournalEnd | None = None
 
-    def batches(self) -> Iterator[RecoveredBatch]:
-        """All batches in LSN order; then the torn tail is cut."""
+    def batches(self) -> Iterator[StoredEntry]:
+        """All batches in LSN order, each valid until the next is asked for; then the torn tail is cut."""
         numbers = self._segment_numbers()
         last: tuple[int, int, int] | None = None  # number, identity and end of the last segment with a valid header
         kept = 0
@@ -122,32 +113,27 @@ class Recovery:
 
     def _frame(self, window: _Window, identity: int, position: int, lsn: int | None) -> FrameHeader | None:
         """The intact frame at `position`, with this LSN unless any will do; it lies in the window."""
-        available = window.size_bytes - position
         place = window.ensure(position, FRAME_HEADER_SIZE)
-        header = read_frame_header(window.data, place, available)
+        header = read_frame_header(window.data, place, window.size_bytes - position)
         if header is None or header.identity != identity or (lsn is not None and header.first_lsn != lsn):
             return None
-        place = window.ensure(position, FRAME_HEADER_SIZE + header.body_size)
-        if len(window.data) - place < FRAME_HEADER_SIZE + header.body_size:
-            return None  # the file became shorter since its size was asked: somebody else is at work
+        size = FRAME_HEADER_SIZE + header.body_size
+        if place + size > len(window.data):
+            place = window.ensure(position, size)
+            if size > len(window.data):
+                return None  # the file became shorter since its size was asked: somebody else is at work
         return header if is_intact(header, window.data, place) else None
 
-    def _segment_batches(self, window: _Window, number: int, identity: int) -> Generator[RecoveredBatch, None, int]:
+    def _segment_batches(self, window: _Window, number: int, identity: int) -> Generator[StoredEntry, None, int]:
         """The segment's batches; the generator's value is the position behind its last valid frame."""
         position = HEADER_SPACE
-        new = tuple.__new__
         while (header := self._frame(window, identity, position, self._next_lsn)) is not None:
-            data, start = window.data, window.start
-            view = memoryview(data)
-            lsn = header.first_lsn
+            start = window.start
             try:
-                for key, batch, size in iterate_entries(header, data, position - start):
-                    place = global_position(number, start + batch)
-                    yield new(RecoveredBatch, (key, place, view[batch : batch + size], lsn))
-                    lsn += 1
+                yield from iterate_entries(header, window.data, position - start, global_position(number, start))
             except ValueError as error:
                 raise JournalCorrupt(f"{segment_path(self._directory, number)} at {position}: {error}") from error
-            self._next_lsn = lsn
+            self._next_lsn += header.entry_count
             position += FRAME_HEADER_SIZE + header.body_size
         return position
 

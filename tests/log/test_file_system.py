@@ -140,7 +140,7 @@ class TestPowerCut:
         assert bytes(512) + b"x" * 512 == self.content(files)
 
     def test_a_name_without_a_directory_sync_may_be_lost(self):
-        files, file = self.make()
+        files, _ = self.make()
         files.rename(Path("/d/a"), Path("/d/b"))
         files.power_cut(lambda n: 0)
         assert files.list_directory(Path("/d")) == ["a"]

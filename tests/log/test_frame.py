@@ -38,7 +38,9 @@ def read(data, position=0, available=None):
     header = read_frame_header(data, position, len(data) - position if available is None else available)
     if header is None or not is_intact(header, data, position):
         return None
-    return [(key, bytes(data[start : start + size])) for key, start, size in iterate_entries(header, data, position)]
+    entries = list(iterate_entries(header, data, position, place=1000))
+    assert all(bytes(data[place - 1000 :]).startswith(bytes(batch)) for _, place, batch in entries)
+    return [(key, bytes(batch)) for key, _, batch in entries]
 
 
 @given(st.lists(st.binary(max_size=100), max_size=8), st.binary(max_size=50), st.binary(max_size=50))

@@ -130,7 +130,7 @@ def test_a_spare_that_cannot_be_prepared_leaves_the_journal_as_it_was():
 
 def test_a_spare_that_fails_half_way_can_be_prepared_again():
     files = MemoryFileSystem()
-    journal, log, _ = start("/d", files, segment_bytes=4 << 20)
+    journal, *_ = start("/d", files, segment_bytes=4 << 20)
     writes = []
 
     def before(operation, _path):
@@ -341,8 +341,9 @@ def test_reads_of_many_segments_keep_few_files_open(tmp_path, monkeypatch):
     entries = [entry_of(log, bytes([number]) * 3000) for number in range(12)]
     for entry in entries:
         journal.sync(journal.write([entry]))
-    before = len(os.listdir("/proc/self/fd"))
+    descriptors = Path("/proc/self/fd")
+    before = len(list(descriptors.iterdir()))
     for entry in entries * 2:
         assert b"".join(entry.parts) == journal.read(entry.position, entry.size_bytes)
-    assert len(os.listdir("/proc/self/fd")) <= before + 2
+    assert len(list(descriptors.iterdir())) <= before + 2
     journal.close()
