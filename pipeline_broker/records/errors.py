@@ -1,4 +1,3 @@
-
 """What can be wrong with a record batch.
 
 Rules of this file: it imports nothing; every error carries the *name* of the Kafka error code it is answered
@@ -59,3 +58,7 @@ class UnsupportedCompression(RecordError):
 
 class UnknownCompression(RecordError):
     """A compression id that does not exist; Kafka answers UNKNOWN_SERVER_ERROR."""
+
+
+class UnreadableCompression(RecordError):
+    """Compressed records that cannot be decompressed; Kafka answers UNKNOWN_SERVER_ERROR, which is not retried."""

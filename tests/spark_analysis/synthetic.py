@@ -13,7 +13,18 @@ FORMATS = {"i1": "b", "i2": "h", "i4": "i", "i8": "q", "f8": "d", "string": "i"}
 NULLS = {"i1": -(1 << 7), "i2": -(1 << 15), "i4": -(1 << 31), "i8": -(1 << 63), "f8": float("nan"), "string": -1}
 OUTCOMES = {"0": "send", "1": "none", "2": "close"}
 REASONS = {"0": "in-flight", "1": "throttle"}
-STAMPS = ["received_ns", "enqueued_ns", "dequeued_ns", "handled_ns", "submitted_ns", "durable_ns", "completed_ns", "released_ns", "send_started_ns", "sent_ns"]
+STAMPS = [
+    "received_ns",
+    "enqueued_ns",
+    "dequeued_ns",
+    "handled_ns",
+    "submitted_ns",
+    "durable_ns",
+    "completed_ns",
+    "released_ns",
+    "send_started_ns",
+    "sent_ns",
+]
 COLUMNS: dict[str, list[tuple[str, str]]] = {
     "requests": [
         ("connection", "i4"),

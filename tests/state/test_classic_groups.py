@@ -147,7 +147,10 @@ def test_commit_with_a_generation_to_a_missing_group() -> None:
     """From version 9 the missing group is named; before, the generation was blamed."""
     driver = Driver()
     request = CommitRequest(
-        group_id="nobody", generation_id=3, member_id="m", partitions=[PartitionCommit(topic="t", partition=0, offset=1)]
+        group_id="nobody",
+        generation_id=3,
+        member_id="m",
+        partitions=[PartitionCommit(topic="t", partition=0, offset=1)],
     )
     assert driver.coordinator.commit(request, driver.now_ms).errors == (ErrorCode.GROUP_ID_NOT_FOUND,)
     older = attrs.evolve(request, missing_group_named=False)
