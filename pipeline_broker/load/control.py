@@ -75,7 +75,9 @@ class Control:
         return common[-1]
 
     async def create_topic(self, topic: str, partitions: int) -> None:
-        """Create the topic, which may exist."""
+        """Create the topic, which may exist; where that is not offered, asking for it by name creates it."""
+        if CreateTopicsRequest.SCHEMA.key not in self._ranges:
+            return
         creatable = CreateTopicsRequest.CreatableTopic(name=topic, num_partitions=partitions, replication_factor=1)
         request = CreateTopicsRequest(topics=[creatable], timeout_ms=10_000)
         response = await self._ask_newest(request, CreateTopicsResponse)

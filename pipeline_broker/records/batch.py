@@ -150,7 +150,7 @@ def with_times(
     header: BatchHeader, buffer: Buffer, max_timestamp: int, *, append_time: bool = False, position: int = 0
 ) -> BatchHeader:
     """The header with another max timestamp (and type), and the checksum that belongs to it."""
-    attributes = header.attributes | APPEND_TIME_BIT if append_time else header.attributes
+    attributes = header.attributes & ~APPEND_TIME_BIT | (APPEND_TIME_BIT if append_time else 0)
     changed = header._replace(attributes=attributes, max_timestamp=max_timestamp)
     crc = crc32c(_CHECKED_HEAD.pack(*changed[5:]))
     records = memoryview(buffer)[position + HEADER_SIZE : position + header.size_bytes]

@@ -94,7 +94,9 @@ def check_batch(
         raise RecordListTooLarge(f"a batch of {end} bytes is larger than a segment ({rules.segment_size_max})")
     if rules.append_time:
         return with_times(header, view, now_ms, append_time=True)
-    return header if highest == max_timestamp else with_times(header, view, highest)
+    if highest == max_timestamp and not attributes & APPEND_TIME_BIT:
+        return header
+    return with_times(header, view, highest)  # what a client says of append time is not believed, as in Kafka
 
 
 def first_header(buffer: Buffer) -> BatchHeader:
@@ -137,8 +139,6 @@ def _check_header(header: BatchHeader) -> None:
         raise InvalidRecord("an idempotent producer's batch has no sequence number")
     if header.attributes & CONTROL_BIT:
         raise InvalidRecord("clients may not write control records")
-    if header.attributes & APPEND_TIME_BIT:
-        raise InvalidTimestamp("clients may not set the append time")
 
 
 def _check_records(header: BatchHeader, batch: memoryview, rules: Rules, now_ms: int) -> None:

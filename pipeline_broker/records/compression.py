@@ -12,7 +12,7 @@ from enum import IntEnum
 
 import cramjam
 
-from pipeline_broker.records.errors import BatchTooLarge, CorruptRecord, UnknownCompression
+from pipeline_broker.records.errors import BatchTooLarge, UnknownCompression, UnreadableCompression
 
 Buffer = bytes | bytearray | memoryview
 
@@ -69,6 +69,8 @@ def decompress(codec: int, data: Buffer, size_max: int = DECOMPRESSED_SIZE_MAX) 
     if codec == Compression.LZ4:
         return _decompress_bounded(cramjam.lz4.decompress_into, data, size_max)
     if codec == Compression.ZSTD:
+        if not len(data):
+            return b""  # as Kafka reads it; the other codecs need a header
         _check_zstd_window(data)
         return _decompress_bounded(cramjam.zstd.decompress_into, data, size_max)
     raise UnknownCompression(f"unknown compression id {codec}")
@@ -83,7 +85,7 @@ def _decompress_bounded(into: Callable[[Buffer, bytearray], int], data: Buffer, 
             written = into(data, output)
         except cramjam.DecompressionError as error:
             if _OUTPUT_FULL not in str(error):
-                raise CorruptRecord(f"compressed records cannot be read: {error}") from None
+                raise UnreadableCompression(f"compressed records cannot be read: {error}") from None
             if size >= size_max:
                 raise BatchTooLarge(f"records are larger than {size_max} bytes when decompressed") from None
             size = min(size_max, size * _GROWTH)
@@ -97,7 +99,7 @@ def _check_zstd_window(data: Buffer) -> None:
         return  # the decoder says what is wrong
     single_segment = data[4] & 0x20
     if not single_segment and 10 + (data[5] >> 3) > _ZSTD_WINDOW_LOG_MAX:
-        raise CorruptRecord("the zstd frame asks for too large a window")
+        raise UnreadableCompression("the zstd frame asks for too large a window")
 
 
 def _compress_xerial(data: Buffer) -> bytes:
@@ -118,14 +120,14 @@ def _decompress_snappy(data: Buffer, size_max: int) -> bytes:
     parts = []
     position, remaining = len(_XERIAL_HEADER), size_max
     if position > len(view):
-        raise CorruptRecord("the snappy header is cut off")
+        raise UnreadableCompression("the snappy header is cut off")
     while position < len(view):
         if position + 4 > len(view):
-            raise CorruptRecord("a snappy block length is cut off")
+            raise UnreadableCompression("a snappy block length is cut off")
         (length,) = _BLOCK_LENGTH.unpack_from(view, position)
         position += 4
         if not 0 < length <= len(view) - position:
-            raise CorruptRecord("a snappy block is longer than the rest of the data")
+            raise UnreadableCompression("a snappy block is longer than the rest of the data")
         part = _decompress_raw_block(view[position : position + length], remaining)
         parts.append(part)
         remaining -= len(part)
@@ -143,9 +145,9 @@ def _decompress_raw_block(block: memoryview, size_max: int) -> bytes:
         if size > size_max:
             raise BatchTooLarge(f"records are larger than {size_max} bytes when decompressed")
         if size > len(block) * _SNAPPY_RATIO_MAX:
-            raise CorruptRecord("a snappy block declares more than it can hold")
+            raise UnreadableCompression("a snappy block declares more than it can hold")
         output = bytearray(size)
         cramjam.snappy.decompress_raw_into(block, output)
     except cramjam.DecompressionError as error:
-        raise CorruptRecord(f"compressed records cannot be read: {error}") from None
+        raise UnreadableCompression(f"compressed records cannot be read: {error}") from None
     return bytes(output)

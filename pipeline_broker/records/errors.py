@@ -59,3 +59,7 @@ class UnsupportedCompression(RecordError):
 
 class UnknownCompression(RecordError):
     """A compression id that does not exist; Kafka answers UNKNOWN_SERVER_ERROR."""
+
+
+class UnreadableCompression(RecordError):
+    """Compressed records that cannot be decompressed; Kafka answers UNKNOWN_SERVER_ERROR, which is not retried."""

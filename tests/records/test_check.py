@@ -106,9 +106,12 @@ def test_two_batches_are_refused_and_a_cut_off_second_one_is_ignored():
         (changed(ONE, record_count=2, last_offset_delta=1), "INVALID_RECORD"),
         (changed(TWO, record_count=1, last_offset_delta=0), "INVALID_RECORD"),
         (changed(ONE, attributes=0x20), "INVALID_RECORD"),
-        (changed(ONE, attributes=0x08), "INVALID_TIMESTAMP"),
         (changed(ONE, producer_id=1), "INVALID_RECORD"),
-        (changed(ONE, attributes=1), "CORRUPT_MESSAGE"),
+        (changed(ONE, attributes=1), "UNKNOWN_SERVER_ERROR"),
+        (changed(ONE, attributes=2), "UNKNOWN_SERVER_ERROR"),
+        (changed(ONE, attributes=3), "UNKNOWN_SERVER_ERROR"),
+        (changed(ONE, attributes=4), "UNKNOWN_SERVER_ERROR"),
+        (changed(ONE, b"", attributes=4), "INVALID_RECORD"),
     ],
 )
 def test_kafkas_error_for(batch, name):
@@ -141,6 +144,12 @@ def test_create_times_outside_the_window_are_named():
     rules = Rules(timestamp_before_max_ms=20, timestamp_after_max_ms=10)
     assert [index for index, _ in refused(batch, "INVALID_TIMESTAMP", rules).record_errors] == [1, 2]
     assert check_batch(build_batch([NewRecord(b"value")]), NOW_MS, rules), "a record without timestamp is not judged"
+
+
+def test_an_append_time_set_by_a_client_is_not_believed():
+    batch = changed(ONE, attributes=0x08)
+    header = check_batch(batch, NOW_MS)
+    assert header == read_header(ONE), "the bit is cleared, with the checksum that belongs to it"
 
 
 @given(new_records, st.integers(0, 2**42))

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline_broker.records.compression import Compression, compress, decompress
-from pipeline_broker.records.errors import BatchTooLarge, CorruptRecord, RecordError, UnknownCompression
+from pipeline_broker.records.errors import BatchTooLarge, RecordError, UnknownCompression, UnreadableCompression
 
 CODECS = [Compression.GZIP, Compression.SNAPPY, Compression.LZ4, Compression.ZSTD]
 data_strategy = st.one_of(
@@ -45,7 +45,7 @@ def test_damaged_input_gives_output_or_a_record_error(codec, data, draw):
 @pytest.mark.parametrize("codec", CODECS)
 def test_a_bomb_is_stopped_at_the_bound(codec):
     bomb = compress(codec, bytes(64 * 1024 * 1024))
-    with pytest.raises((BatchTooLarge, CorruptRecord)):
+    with pytest.raises((BatchTooLarge, UnreadableCompression)):
         decompress(codec, bomb, 1024 * 1024)
 
 
@@ -53,23 +53,23 @@ def test_snappy_that_declares_four_gigabytes_takes_no_memory():
     lie = b"\xff\xff\xff\xff\x0f" + b"x" * 20
     with pytest.raises(BatchTooLarge):
         decompress(Compression.SNAPPY, lie)
-    with pytest.raises(CorruptRecord):
+    with pytest.raises(UnreadableCompression):
         decompress(Compression.SNAPPY, lie, 1 << 33)
     chunk = b"\x82SNAPPY\x00" + struct.pack(">iiI", 1, 1, 0xFFFFFFFF) + b"x" * 20
-    with pytest.raises(CorruptRecord):
+    with pytest.raises(UnreadableCompression):
         decompress(Compression.SNAPPY, chunk)
 
 
 def test_zstd_with_a_two_gigabyte_window_is_refused():
     frame = b"\x28\xb5\x2f\xfd" + bytes([0x00, (31 - 10) << 3]) + b"\x01\x00\x00"
-    with pytest.raises(CorruptRecord):
+    with pytest.raises(UnreadableCompression):
         decompress(Compression.ZSTD, frame)
 
 
 def test_lz4_checksum_damage_is_found():
     frame = bytearray(cramjam.lz4.compress(b"payload" * 100))
     frame[-1] ^= 0xFF
-    with pytest.raises(CorruptRecord):
+    with pytest.raises(UnreadableCompression):
         decompress(Compression.LZ4, frame)
 
 
