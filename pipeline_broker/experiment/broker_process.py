@@ -75,6 +75,7 @@ class BrokerProcess:
     def __init__(self, settings: BrokerSettings) -> None:
         self.settings = settings
         self.host, self.port = "", 0
+        self._terminated = False
         settings.data.mkdir(parents=True)
         self._errors_path = settings.data.with_suffix(".stderr")
         with self._errors_path.open("wb") as errors:
@@ -98,8 +99,9 @@ class BrokerProcess:
         self.host, self.port = match["host"], int(match["port"])
 
     def terminate(self) -> None:
-        """Ask the broker to drain and end."""
-        if self._process.poll() is None:
+        """Ask the broker, once, to drain and end: a second SIGTERM would not wait for that."""
+        if not self._terminated and self._process.poll() is None:
+            self._terminated = True
             self._process.send_signal(signal.SIGTERM)
 
     def stop(self) -> None:

@@ -33,7 +33,7 @@ class CellTotals:
     """All runs of one cell on one side."""
 
     rates: list[RunRate] = attrs.field(factory=list)
-    latencies_ns: array.array[int] = attrs.field(factory=lambda: array.array(NANOSECONDS))
+    latencies_ns: "array.array[int]" = attrs.field(factory=lambda: array.array(NANOSECONDS))
     order_violations: int = 0
 
     @property
