@@ -3,7 +3,8 @@
 Rules of this file: it is a child process of its own (`python -m`), so that the client's threads do not disturb whoever
 waits for it; it takes one JSON object a line on stdin and answers each with one on stdout; an idempotent producer at
 its defaults but for linger.ms. Every producer has a thread that keeps a bounded number of messages outstanding: the
-loop stays closed, so that latency is that of the broker and not of a queue that grows. One row is one message.
+loop stays closed, so that latency is that of the broker and not of a queue that grows. The warm-up is flushed before
+the measured loop starts, as in the native client. One row is one message.
 """
 
 import json
@@ -56,7 +57,7 @@ class ClosedProducer:
         self.sent_ns: list[int] = []
         self.reports: dict[int, tuple[int, int]] = {}
 
-    def warm_up(self) -> None:
+    def connect(self) -> None:
         """Connect, learn where the topic is and get a producer id."""
         self._producer.produce(self._topic, self._value)
         missing = self._producer.flush(FLUSH_S_MAX)
@@ -95,13 +96,14 @@ def run_job(job: Job) -> dict[str, float]:
     """Run one job, write its ring file, and say how busy the client was."""
     producers = [ClosedProducer(number, job) for number in range(job.producers)]
     with ThreadPoolExecutor(job.producers) as pool:
-        list(pool.map(ClosedProducer.warm_up, producers))
+        list(pool.map(ClosedProducer.connect, producers))
         cpu_began_ns, began_ns = time.process_time_ns(), time.monotonic_ns()
-        stop_ns = began_ns + round(job.seconds * 1e9)
-        list(pool.map(lambda producer: producer.run(stop_ns), producers))
+        for seconds in (job.warmup_s, job.seconds - job.warmup_s):
+            measured_from_ns = time.monotonic_ns()
+            stop_ns = measured_from_ns + round(seconds * 1e9)
+            list(pool.map(ClosedProducer.run, producers, [stop_ns] * job.producers))
     ended_ns = time.monotonic_ns()
     share = (time.process_time_ns() - cpu_began_ns) / max(1, ended_ns - began_ns)
-    measured_from_ns = began_ns + round(job.warmup_s * 1e9)
     write_ring(Path(job.ring), [row for producer in producers for row in producer.rows(measured_from_ns)])
     return {"started_ns": began_ns, "ended_ns": ended_ns, "client_cpu_share": share}
 

@@ -16,7 +16,8 @@ from pipeline_broker.load.ring import ClientRow
 from pipeline_broker.load.statistics import figures, percentile_ms
 
 NANOSECONDS = "q"
-_COLUMNS = ("client", "load", "delay", "side", "requests/s", "p50 ms", "p99 ms", "speed-up (95 %)")
+_RATIO_SHOWN_MAX = 1000
+_COLUMNS = ("client", "load", "delay", "side", "requests/s", "p50 ms", "p99 ms", "speed-up (95 % interval)")
 
 
 @attrs.frozen(slots=True)
@@ -134,9 +135,16 @@ def _figures(totals: CellTotals) -> tuple[str, str, str]:
 def _gain(gain: Speedup | None) -> str:
     if gain is None:
         return ""
-    if gain.low is None:
-        return f"{gain.ratio:.2f}x"
-    return f"{gain.ratio:.2f}x ({gain.low:.2f} to {gain.high:.2f})"
+    if gain.low is None or gain.high is None:
+        return f"{_ratio(gain.ratio)}x"
+    return f"{_ratio(gain.ratio)}x ({_ratio(gain.low)} to {_ratio(gain.high)})"
+
+
+def _ratio(value: float) -> str:
+    """Three digits; two rounds that differ have an interval of which more would be noise."""
+    if value > _RATIO_SHOWN_MAX:
+        return f"> {_RATIO_SHOWN_MAX}"
+    return f"{value:.2f}" if value < 10 else f"{value:.1f}"
 
 
 def sentence(results: Results) -> str:

@@ -84,7 +84,7 @@ class Exchange:
 
 
 class ClosedLoop(Exchange):
-    """Keeps a window of requests in flight, over all partitions in turn."""
+    """Keeps a window of requests in flight, over all partitions in turn; `window` may be made smaller for a while."""
 
     def __init__(self, template: ProduceTemplate, in_flight: int, partition_first: int = 0) -> None:
         super().__init__(template.error_position)
