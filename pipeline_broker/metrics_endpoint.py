@@ -184,7 +184,7 @@ async def _receive_request(stream: trio.abc.ReceiveStream, connection: h11.Conne
     """The head of the request; None when the client closed without one."""
     h11 = require_extra()
     while (event := connection.next_event()) is h11.NEED_DATA:
-        connection.receive_data(await stream.receive_some(RECEIVE_BYTES))
+        connection.receive_data(bytes(await stream.receive_some(RECEIVE_BYTES)))
     return event if isinstance(event, h11.Request) else None
 
 
