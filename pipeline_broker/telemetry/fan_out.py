@@ -1,0 +1,42 @@
+"""One timeline in front of several.
+
+Rules of this file: every timeline is told everything, in the order given. A single one needs no fan-out.
+"""
+
+from collections.abc import Sequence
+
+from stages.timeline import Timeline
+
+__all__ = ["FanOut"]
+
+
+class FanOut:
+    """A `stages.timeline.Timeline` that passes on what it is told."""
+
+    def __init__(self, timelines: Sequence[Timeline]) -> None:
+        self._timelines = tuple(timelines)
+
+    def request_ended(self, request: object) -> None:
+        """See Timeline."""
+        for timeline in self._timelines:
+            timeline.request_ended(request)
+
+    def request_dropped(self, request: object) -> None:
+        """See Timeline."""
+        for timeline in self._timelines:
+            timeline.request_dropped(request)
+
+    def commit_ended(self, commit: object) -> None:
+        """See Timeline."""
+        for timeline in self._timelines:
+            timeline.commit_ended(commit)
+
+    def mute_ended(self, connection_index: int, reason: int, began_ns: int, ended_ns: int) -> None:
+        """See Timeline."""
+        for timeline in self._timelines:
+            timeline.mute_ended(connection_index, reason, began_ns, ended_ns)
+
+    def queue_sampled(self, queue: int, at_ns: int, depth: int) -> None:
+        """See Timeline."""
+        for timeline in self._timelines:
+            timeline.queue_sampled(queue, at_ns, depth)

@@ -1,0 +1,337 @@
+"""The trace of a broker as files: one ring per table, which one thread drains.
+
+Rules of this file: the event loop packs a row into a preallocated ring and does nothing else; the thread moves whole
+rows to the files; a ring that is full, and a disk that fails, lose rows that are counted, never a request. A string is
+in strings.jsonl before the first row that refers to it. See `trace_tables` for the bytes.
+"""
+
+import contextlib
+import json
+import os
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import attrs
+
+from pipeline_broker.telemetry.trace_tables import (
+    APPENDS,
+    COMMITS,
+    MUTES,
+    NULL_I4,
+    NULL_I8,
+    OUTCOME_CLOSE,
+    OUTCOME_DROPPED,
+    OUTCOME_NO_OP,
+    OUTCOME_SEND,
+    QUEUES,
+    REQUESTS,
+    Table,
+)
+from stages.request import NOT_SET, Close, NoOp, Request, Send
+from stages.timeline import TraceRing
+
+__all__ = ["TraceFiles"]
+
+DRAIN_SECONDS = 0.02
+QUEUE_SAMPLE_NS = 1_000_000
+"""The depth of one queue is written at most once in this time, and only when it changed."""
+REQUEST_ROWS_MAX = 1 << 15
+"""Half a second at 65,000 requests per second: 25 times what the thread sleeps."""
+APPEND_ROWS_MAX = 1 << 15
+COMMIT_ROWS_MAX = 1 << 13
+MUTE_ROWS_MAX = 1 << 15
+QUEUE_ROWS_MAX = 1 << 13
+STRINGS_MAX = 1 << 16
+"""Different topic names; appends to further ones are lost rows."""
+
+_OUTCOMES = {Send: OUTCOME_SEND, NoOp: OUTCOME_NO_OP, Close: OUTCOME_CLOSE}
+
+
+class TracedLog(Protocol):
+    """The partition that an entry belongs to."""
+
+    topic: str
+    partition: int
+
+
+class TracedEntry(Protocol):
+    """What the committer's entries have that their trace needs."""
+
+    log: TracedLog
+    base_offset: int
+    last_offset: int
+
+
+class TracedSubmission(Protocol):
+    """The entries of one request."""
+
+    entries: Sequence[TracedEntry]
+    request: Request | None
+
+
+class TracedCommit(Protocol):
+    """A commit that ended."""
+
+    number: int
+    submissions: Sequence[TracedSubmission]
+    entries: Sequence[TracedEntry]
+    size_bytes: int
+    started_ns: int
+    written_ns: int
+    durable_ns: int
+    completed_ns: int
+
+
+class _File:
+    """A file that only ever holds whole pieces: a piece that cannot be written whole is cut off again."""
+
+    def __init__(self, path: Path, first: bytes) -> None:
+        self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+        self._size = 0
+        self.write(first)
+
+    def write(self, piece: bytes) -> None:
+        """Append `piece`; raises OSError with the file as it was."""
+        view = memoryview(piece)
+        try:
+            while view:
+                view = view[os.write(self._descriptor, view) :]
+        except OSError:
+            with contextlib.suppress(OSError):
+                os.ftruncate(self._descriptor, self._size)
+                os.lseek(self._descriptor, self._size, os.SEEK_SET)
+            raise
+        self._size += len(piece)
+
+    def close(self) -> None:
+        """Give the file up."""
+        os.close(self._descriptor)
+
+
+@attrs.define(eq=False)
+class _Recording:
+    """One table's way from the loop to its file."""
+
+    table: Table
+    ring: TraceRing
+    file: _File
+    unwritten: int = 0
+
+    @classmethod
+    def begin(cls, directory: Path, table: Table, rows_max: int) -> "_Recording":
+        file = _File(directory / f"{table.name}.ring", table.header())
+        return cls(table, TraceRing(table.row_format, rows_max), file)
+
+    @property
+    def lost(self) -> int:
+        return self.ring.dropped + self.unwritten
+
+
+class TraceFiles:
+    """Writes `requests`, `appends`, `commits`, `mutes` and `queues`; a `stages.timeline.Timeline`.
+
+    Args:
+        directory: made when missing; trace files of an earlier run in it are overwritten.
+        mute_reasons: the words for the reasons that `mute_ended` is called with.
+
+    Raises:
+        OSError: the directory cannot be written to.
+    """
+
+    def __init__(self, directory: Path, mute_reasons: Mapping[int, str]) -> None:
+        directory.mkdir(parents=True, exist_ok=True)
+        self._lost_path = directory / "lost.json"
+        self._lost_path.unlink(missing_ok=True)
+        self._strings_file = _File(directory / "strings.jsonl", b"")
+        mutes = attrs.evolve(MUTES, enums={"reason": mute_reasons})
+        self._recordings = [
+            _Recording.begin(directory, table, rows_max)
+            for table, rows_max in (
+                (REQUESTS, REQUEST_ROWS_MAX),
+                (APPENDS, APPEND_ROWS_MAX),
+                (COMMITS, COMMIT_ROWS_MAX),
+                (mutes, MUTE_ROWS_MAX),
+                (QUEUES, QUEUE_ROWS_MAX),
+            )
+        ]
+        rings = [recording.ring for recording in self._recordings]
+        self._append_ring = rings[1]
+        self._add_request, self._add_append, self._add_commit, self._add_mute, self._add_queue = (
+            ring.append for ring in rings
+        )
+        self._indexes: dict[str, int] = {}
+        self._strings: list[str] = []  # only ever appended to, so that the thread may read what is there
+        self._strings_written = 0
+        self._sampled: dict[int, tuple[int, int]] = {}  # queue: when and what was written last
+        self._failure: OSError | None = None
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="trace-files", daemon=True)
+        self._thread.start()
+
+    # On the event loop
+
+    def request_ended(self, request: Any) -> None:
+        """See Timeline: every stamp is there but those of a commit that was not needed."""
+        queue, commit = request.queue, request.commit
+        self._add_request(
+            request.connection.index,
+            request.sequence,
+            request.api,
+            request.version,
+            request.correlation_id,
+            queue if queue != NOT_SET else NULL_I4,
+            request.depth,
+            request.size_bytes,
+            request.response_bytes,
+            request.acks,
+            commit if commit != NOT_SET else NULL_I8,
+            _OUTCOMES[type(request.result)],
+            request.received_ns,
+            request.enqueued_ns,
+            request.dequeued_ns,
+            request.handled_ns,
+            request.submitted_ns,
+            request.durable_ns,
+            request.completed_ns,
+            request.released_ns,
+            request.send_started_ns,
+            request.sent_ns,
+        )
+
+    def request_dropped(self, request: Any) -> None:
+        """See Timeline: a stage that the request did not reach has no stamp."""
+        self._add_request(
+            request.connection.index,
+            request.sequence,
+            request.api,
+            request.version,
+            request.correlation_id,
+            request.queue if request.queue != NOT_SET else NULL_I4,
+            request.depth,
+            request.size_bytes,
+            request.response_bytes,
+            request.acks,
+            request.commit if request.commit != NOT_SET else NULL_I8,
+            OUTCOME_DROPPED,
+            request.received_ns,
+            request.enqueued_ns or NULL_I8,
+            request.dequeued_ns or NULL_I8,
+            request.handled_ns or NULL_I8,
+            request.submitted_ns,
+            request.durable_ns,
+            request.completed_ns or NULL_I8,
+            request.released_ns or NULL_I8,
+            request.send_started_ns or NULL_I8,
+            NULL_I8,
+        )
+
+    def commit_ended(self, commit: Any) -> None:
+        """See Timeline."""
+        ended: TracedCommit = commit
+        number = ended.number
+        self._add_commit(
+            number,
+            len(ended.entries),
+            ended.size_bytes,
+            ended.started_ns,
+            ended.written_ns,
+            ended.durable_ns,
+            ended.completed_ns,
+        )
+        for submission in ended.submissions:
+            request = submission.request
+            if request is None:
+                continue  # the broker's own records: no client waits for them
+            for entry in submission.entries:
+                log = entry.log
+                topic = self._intern(log.topic)
+                if topic is None:
+                    self._append_ring.dropped += 1
+                    continue
+                self._add_append(
+                    request.connection.index,
+                    request.sequence,
+                    number,
+                    topic,
+                    log.partition,
+                    entry.base_offset,
+                    entry.last_offset,
+                )
+
+    def _intern(self, text: str) -> int | None:
+        index = self._indexes.get(text)
+        if index is None and len(self._strings) < STRINGS_MAX:
+            index = self._indexes[text] = len(self._strings)
+            self._strings.append(text)
+        return index
+
+    def mute_ended(self, connection_index: int, reason: int, began_ns: int, ended_ns: int) -> None:
+        """See Timeline."""
+        self._add_mute(connection_index, reason, began_ns, ended_ns)
+
+    def queue_sampled(self, queue: int, at_ns: int, depth: int) -> None:
+        """See Timeline; most calls write nothing."""
+        last = self._sampled.get(queue)
+        if last is not None and (last[1] == depth or at_ns - last[0] < QUEUE_SAMPLE_NS):
+            return
+        self._sampled[queue] = (at_ns, depth)
+        self._add_queue(queue, at_ns, depth)
+
+    # In the thread
+
+    def _run(self) -> None:
+        while not self._closing.wait(DRAIN_SECONDS):
+            self._drain()
+
+    def _drain(self) -> None:
+        """Move what the rings hold to the files; the strings come first, and after the rows were taken."""
+        taken = [recording.ring.take() for recording in self._recordings]
+        self._write_strings()
+        for recording, rows in zip(self._recordings, taken, strict=True):
+            if not rows:
+                continue
+            if self._failure is None:
+                try:
+                    recording.file.write(rows)
+                    continue
+                except OSError as error:
+                    self._failure = error
+            recording.unwritten += len(rows) // recording.ring.row_bytes
+
+    def _write_strings(self) -> None:
+        count = len(self._strings)
+        if count == self._strings_written or self._failure is not None:
+            return
+        new = self._strings[self._strings_written : count]
+        try:
+            self._strings_file.write("".join(f"{json.dumps(text)}\n" for text in new).encode())
+        except OSError as error:
+            self._failure = error
+        self._strings_written = count
+
+    # Ending
+
+    @property
+    def lost(self) -> dict[str, int]:
+        """Rows per table that are in no file and never will be."""
+        return {recording.table.name: recording.lost for recording in self._recordings}
+
+    def close(self) -> None:
+        """Write everything that was recorded, and lost.json; call it when nothing is recorded any more. Idempotent.
+
+        Raises:
+            OSError: something could not be written; what is missing is counted.
+        """
+        if self._closing.is_set():
+            return
+        self._closing.set()
+        self._thread.join()
+        self._drain()
+        for recording in self._recordings:
+            recording.file.close()
+        self._strings_file.close()
+        self._lost_path.write_text(json.dumps(self.lost) + "\n", encoding="utf-8")
+        if self._failure is not None:
+            raise self._failure
