@@ -7,6 +7,7 @@ zero, with nothing acknowledged after it.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import signal
 import sys
@@ -22,6 +23,7 @@ from pipeline_broker.broker import Broker
 from pipeline_broker.log.errors import DirectoryLocked, JournalCorrupt, JournalFailed
 from pipeline_broker.log.journal import Journal
 from pipeline_broker.log.log_manager import LogManager
+from pipeline_broker.observers import Observers, ObserversUnavailableError
 from pipeline_broker.state.metadata_records import CorruptMetadataRecordError
 from stages.acceptor import Listener, open_listener
 from stages.committer import Commit, CommitFailedError
@@ -35,7 +37,6 @@ if TYPE_CHECKING:
     from pipeline_broker.config.settings import BrokerConfig
     from pipeline_broker.log.entry import JournalEntry
     from pipeline_broker.log.journal import Ticket
-    from stages.timeline import Timeline
 
 __all__ = ["ServeOptions", "StartError", "mode_of", "run", "serve"]
 
@@ -202,6 +203,19 @@ def bind(options: ServeOptions) -> Listener:
         ) from None
 
 
+def open_observers(options: ServeOptions) -> Observers:
+    """The observers that were asked for.
+
+    Raises:
+        StartError: one of them cannot begin.
+    """
+    address = None if options.metrics_port is None else (options.host, options.metrics_port)
+    try:
+        return Observers(options.mode, options.trace, address)
+    except ObserversUnavailableError as error:
+        raise StartError(str(error)) from None
+
+
 def ready_line(options: ServeOptions, port: int) -> str:
     """What is printed when the broker serves."""
     return f"listening on {options.host}:{port} mode={options.mode.name} data={options.data}"
@@ -210,7 +224,6 @@ def ready_line(options: ServeOptions, port: int) -> str:
 async def serve(
     options: ServeOptions,
     *,
-    timeline: Timeline | None = None,
     on_ready: Callable[[str], None] = lambda line: print(line, flush=True),  # noqa: T201 - the ready line is the interface
     task_status: trio.TaskStatus[SocketServer] = trio.TASK_STATUS_IGNORED,
 ) -> None:
@@ -220,17 +233,14 @@ async def serve(
         StartError: see `open_broker` and `bind`.
         CommitFailedError: a commit failed.
     """
-    listener = bind(options)
-    try:
+    with contextlib.ExitStack() as stack:
+        listener = bind(options)
+        stack.callback(listener.sock.close)
+        observers = open_observers(options)
+        stack.callback(observers.close)
         journal, broker = open_broker(options)
-    except StartError:
-        listener.sock.close()
-        raise
-    try:
-        await _serve(options, listener, journal, broker, timeline, on_ready, task_status)
-    finally:
-        listener.sock.close()
-        journal.close()
+        stack.callback(journal.close)
+        await _serve(options, listener, journal, broker, observers, on_ready, task_status)
 
 
 async def _serve(
@@ -238,7 +248,7 @@ async def _serve(
     listener: Listener,
     journal: Journal,
     broker: Broker,
-    timeline: Timeline | None,
+    observers: Observers,
     on_ready: Callable[[str], None],
     task_status: trio.TaskStatus[SocketServer],
 ) -> None:
@@ -253,13 +263,13 @@ async def _serve(
         limits=limits_of(options.config),
         commits_in_flight=options.commits_in_flight,
         commit_delay_seconds=options.commit_delay_seconds,
-        timeline=timeline,
+        timeline=observers.timeline,
     )
     advertised = options.config.advertised_address
     host = options.host if options.host not in {"", "0.0.0.0", "::"} else ADVERTISED_FOR_WILDCARD  # noqa: S104 - compared
     broker.advertised_host, broker.advertised_port = advertised or (host, listener.port)
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
-        async with trio.open_nursery() as nursery:
+        async with observers.observing(server), trio.open_nursery() as nursery:
             nursery.start_soon(_stop_on_signal, signals, server)
             await nursery.start(_run_timer, broker)
             nursery.start_soon(_run_server, server, listener, nursery.cancel_scope)
@@ -323,8 +333,20 @@ def run(options: ServeOptions) -> None:
     """
     try:
         trio.run(serve, options)
-    except* StartError as errors:
-        raise errors.exceptions[0] from None
-    except* CommitFailedError as errors:
-        logger.critical("%s; nothing after it was acknowledged", errors.exceptions[0])
-        sys.exit(1)
+    except StartError:
+        raise
+    except BaseExceptionGroup as errors:
+        cause = _first_cause(errors)
+        if isinstance(cause, ObserversUnavailableError | StartError):
+            raise StartError(str(cause)) from None
+        if isinstance(cause, CommitFailedError):
+            logger.critical("%s; nothing after it was acknowledged", cause)
+            sys.exit(1)
+        raise
+
+
+def _first_cause(error: BaseException) -> BaseException:
+    """What the nurseries wrapped."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error

@@ -218,8 +218,8 @@ class JournalReader:
         return position
 
     def _read_entries(self, segment: _Segment, frame: FrameHeader, position: int) -> Iterator[Finding]:
-        for lsn, entry in enumerate(iterate_entries(frame, segment.data, position), frame.first_lsn):
-            batch = segment.data[entry.position : entry.position + entry.size_bytes]
+        for lsn, entry in enumerate(iterate_entries(frame, segment.data, position, 0), frame.first_lsn):
+            batch = entry.batch
             header, problem = _check(batch)
             records: tuple[Record, ...] = ()
             if header is not None and not problem and self._with_records:
@@ -228,16 +228,14 @@ class JournalReader:
                 except RecordError as error:
                     problem = str(error)
             topic_id, partition = split_key(entry.key)
-            yield BatchFound(
-                segment.number, entry.position, lsn, topic_id, partition, entry.size_bytes, header, records
-            )
+            yield BatchFound(segment.number, entry.place, lsn, topic_id, partition, len(batch), header, records)
             if header is not None and not problem:
                 expected = self._next_offsets.get(entry.key, header.base_offset)
                 if header.base_offset != expected:
                     problem = f"offset {expected} of the partition should follow, not {header.base_offset}"
                 self._next_offsets[entry.key] = header.last_offset + 1
             if problem:
-                yield Damage(segment.number, entry.position, f"batch at LSN {lsn}: {problem}")
+                yield Damage(segment.number, entry.place, f"batch at LSN {lsn}: {problem}")
 
     def _judge_end(self) -> Iterator[Finding]:
         """Torn, or damaged: what the frames behind the prefix declare decides."""

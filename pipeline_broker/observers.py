@@ -1,0 +1,120 @@
+"""Who observes a broker: trace files and the metrics endpoint, or nobody.
+
+Rules of this room: without an observer the server has no timeline and pays for no stamp; what an observer needs is
+checked before the broker takes its data directory, so that a missing package or an unusable folder is one line at the
+start; an observer that fails later never stops the broker.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import trio
+
+from stages.mute import MuteReason
+
+if TYPE_CHECKING:
+    from pipeline_broker.telemetry.request_metrics import RequestMetrics
+    from pipeline_broker.telemetry.trace_files import TraceFiles
+    from stages.mode import Mode
+    from stages.socket_server import SocketServer
+    from stages.timeline import Timeline
+
+__all__ = ["Observers", "ObserversUnavailableError"]
+
+
+class ObserversUnavailableError(Exception):
+    """An observer cannot begin; the text is one line that says what to do."""
+
+
+class Observers:
+    """The observers of one broker.
+
+    Args:
+        mode: of the broker.
+        trace: where trace files are written, if at all.
+        metrics_address: host and port of the endpoint, if any.
+
+    Raises:
+        ObserversUnavailableError: one of them cannot begin.
+    """
+
+    def __init__(self, mode: Mode, trace: Path | None, metrics_address: tuple[str, int] | None) -> None:
+        self._trace = None if trace is None else _open_trace(trace)
+        self._metrics_address = metrics_address
+        self._requests = None if metrics_address is None else _request_metrics(mode)
+
+    @property
+    def timeline(self) -> Timeline | None:
+        """What the server reports to."""
+        timelines: list[Timeline] = [observer for observer in (self._trace, self._requests) if observer is not None]
+        if len(timelines) < 2:
+            return timelines[0] if timelines else None
+        from pipeline_broker.telemetry.fan_out import FanOut  # noqa: PLC0415 - needed for two only
+
+        return FanOut(timelines)
+
+    @contextlib.asynccontextmanager
+    async def observing(self, server: SocketServer) -> AsyncIterator[None]:
+        """Serve metrics, if asked for, while the body runs.
+
+        Raises:
+            ObserversUnavailableError: the port of the endpoint cannot be had.
+        """
+        if self._requests is None or self._metrics_address is None:
+            yield
+            return
+        from pipeline_broker.metrics_endpoint import (  # noqa: PLC0415 - for those who asked
+            LoopIdleTime,
+            MetricsUnavailableError,
+            drain_regularly,
+            serve_metrics,
+        )
+        from pipeline_broker.telemetry.broker_metrics import BrokerMetrics  # noqa: PLC0415 - see above
+
+        idle = LoopIdleTime()
+        metrics = BrokerMetrics(self._requests, server.statistics, lambda: idle.idle_ns)
+        host, port = self._metrics_address
+        trio.lowlevel.add_instrument(idle)
+        try:
+            async with trio.open_nursery() as nursery:
+                try:
+                    await nursery.start(serve_metrics, host, port, metrics.render)
+                except MetricsUnavailableError as error:
+                    raise ObserversUnavailableError(str(error)) from None
+                nursery.start_soon(drain_regularly, metrics.drain)
+                yield
+                nursery.cancel_scope.cancel()
+        finally:
+            trio.lowlevel.remove_instrument(idle)
+
+    def close(self) -> None:
+        """Write out what is left."""
+        if self._trace is not None:
+            self._trace.close()
+
+
+def _open_trace(directory: Path) -> TraceFiles:
+    from pipeline_broker.telemetry.trace_files import TraceFiles  # noqa: PLC0415 - for those who asked
+
+    try:
+        return TraceFiles(directory, {int(reason): reason.name.lower() for reason in MuteReason})
+    except OSError as error:
+        raise ObserversUnavailableError(
+            f"cannot write trace files in {directory}: {error.strerror or error}; choose another --trace"
+        ) from None
+
+
+def _request_metrics(mode: Mode) -> RequestMetrics:
+    from pipeline_broker.apis.registry import SERVED  # noqa: PLC0415 - for those who asked
+    from pipeline_broker.metrics_endpoint import MetricsUnavailableError, require_extra  # noqa: PLC0415 - see above
+    from pipeline_broker.telemetry.request_metrics import RequestMetrics  # noqa: PLC0415 - see above
+
+    try:
+        require_extra()
+    except MetricsUnavailableError as error:
+        raise ObserversUnavailableError(str(error)) from None
+    return RequestMetrics({key: served.name for key, served in SERVED.items()}, mode)
