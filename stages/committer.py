@@ -97,15 +97,17 @@ class Commit:
         "size_bytes",
         "started_ns",
         "submissions",
+        "ticket",
         "written_ns",
     )
 
-    def __init__(self, number: int, submissions: list[Submission], entries: list[Any], size_bytes: int) -> None:
+    def __init__(self, number: int) -> None:
         self.number = number
-        self.submissions = submissions
-        self.entries = entries
-        self.size_bytes = size_bytes
+        self.submissions: list[Submission] = []
+        self.entries: list[Any] = []
+        self.size_bytes = 0
         self.error: BaseException | None = None
+        self.ticket: Any = None
         self.started_ns = self.written_ns = self.durable_ns = self.completed_ns = 0
 
 
@@ -141,7 +143,7 @@ class CommitExecutor(Protocol):
         """There may be something to take; called on the event loop."""
 
     def stop(self) -> None:
-        """Let running commits end and take nothing more; may block for as long as a sync takes."""
+        """Commit what was submitted and end; nothing is submitted any more. Blocks until then."""
 
 
 class Committer:
@@ -181,6 +183,7 @@ class Committer:
         self._waiting: deque[Submission] = deque()
         self._turn = threading.Lock()  # held from taking a commit until it is written: write order = commit order
         self._is_poisoned = False  # a thread saw a failure that the loop may not know of yet
+        self._is_taking = False  # a commit is between the submissions that wait and those in flight
         self._busy_keys: set[Hashable] = set()
         self._next_number = 0
         self._next_completed = 0
@@ -209,7 +212,7 @@ class Committer:
     @property
     def is_idle(self) -> bool:
         """Nothing waits and nothing is in flight."""
-        return not self._waiting and self._next_completed == self._next_number
+        return not self._waiting and not self._is_taking and self._next_completed == self._next_number
 
     def complete(self, commit: Commit) -> None:
         """Take note that `commit` ended; end all commits whose turn has come, in order. Never raises."""
@@ -252,10 +255,13 @@ class Committer:
         if self.error is not None:
             return
         self.error = error
-        self._is_poisoned = True
+        with self._turn:  # a thread may be taking from what waits; a write at hand is the longest that this blocks
+            self._is_poisoned = True
+            waiting = list(self._waiting)
+            self._waiting.clear()
         self._on_failure(error)
-        while self._waiting:
-            self._end(self._waiting.popleft(), error)
+        for submission in waiting:
+            self._end(submission, error)
 
     def _end(self, submission: Submission, error: BaseException | None) -> None:
         if error is None and submission.on_durable is not None:
@@ -265,7 +271,10 @@ class Committer:
                 error = problem
                 self._fail(problem)
         if submission.on_ended is not None:
-            submission.on_ended(submission, error)
+            try:
+                submission.on_ended(submission, error)
+            except Exception as problem:  # noqa: BLE001 - see _finish
+                self._fail(problem)
 
     # In the executor's threads
 
@@ -275,35 +284,43 @@ class Committer:
         Returns:
             the commit, ended well or not; None when there is nothing to take.
         """
+        commit = self.begin_commit()
+        if commit is not None:
+            self.end_commit(commit, sleep)
+        return commit
+
+    def begin_commit(self) -> Commit | None:
+        """The first half of `run_one`: take the next commit and write it."""
         with self._turn:
             commit = self._take()
-            if commit is None:
-                return None
-            ticket = self._write(commit)
+            if commit is not None and commit.error is None:
+                self._write(commit)
+        return commit
+
+    def end_commit(self, commit: Commit, sleep: Callable[[float], None] = time.sleep) -> None:
+        """The second half of `run_one`: sync it and wait for an injected delay; `complete` comes next."""
         if commit.error is None:
             try:
-                self.storage.sync(ticket)
+                self.storage.sync(commit.ticket)
             except BaseException as error:  # noqa: BLE001 - any failure fails the commit, an interrupt included
                 commit.error = error
         if self.delay_ns and commit.error is None:
             self._wait_for_delay(commit, sleep)
         commit.durable_ns = now_ns()
         with self._turn:
-            self._is_poisoned = self._is_poisoned or commit.error is not None
-            if self.batching is Batching.REQUEST:
+            if commit.error is not None:
+                self._is_poisoned = True  # nothing is taken any more, so that no key has to become free
+            elif self.batching is Batching.REQUEST:
                 self._busy_keys.difference_update(map(self.storage.key_of, commit.entries))
-        return commit
 
-    def _write(self, commit: Commit) -> Any:
+    def _write(self, commit: Commit) -> None:
         commit.started_ns = now_ns()
         try:
-            ticket = self.storage.write(commit.entries)
-        except BaseException as error:  # noqa: BLE001 - see run_one
+            commit.ticket = self.storage.write(commit.entries)
+        except BaseException as error:  # noqa: BLE001 - see end_commit
             commit.error = error
             self._is_poisoned = True
-            ticket = None
         commit.written_ns = now_ns()
-        return ticket
 
     def _wait_for_delay(self, commit: Commit, sleep: Callable[[float], None]) -> None:
         began_ns = commit.started_ns if self.batching is Batching.GROUP else commit.submissions[0].submitted_ns
@@ -312,29 +329,38 @@ class Committer:
             sleep(remaining_ns / 1e9)
 
     def _take(self) -> Commit | None:
-        if self._is_poisoned:
+        if self._is_poisoned or not self._waiting:
             return None
-        if self.batching is Batching.GROUP:
-            return self._take_group()
-        return self._take_one()
+        self._is_taking = True
+        commit = Commit(self._next_number)
+        try:
+            if self.batching is Batching.GROUP:
+                self._take_group(commit)
+            else:
+                self._take_one(commit)
+        except Exception as error:  # noqa: BLE001 - entries that the storage does not know must not end the thread
+            commit.error = error
+            self._is_poisoned = True
+            if not commit.submissions:
+                commit.submissions.append(self._waiting.popleft())
+        if commit.submissions:
+            self._next_number += 1
+        self._is_taking = False
+        return commit if commit.submissions else None
 
-    def _take_group(self) -> Commit | None:
+    def _take_group(self, commit: Commit) -> None:
         waiting, size_of = self._waiting, self.storage.size_of
-        submissions: list[Submission] = []
-        entries: list[Any] = []
+        entries = commit.entries
         size_bytes = 0
-        while size_bytes < COMMIT_BYTES_MAX:
-            try:
-                submission = waiting.popleft()
-            except IndexError:
-                break
-            submissions.append(submission)
+        while waiting and size_bytes < COMMIT_BYTES_MAX:
+            submission = waiting.popleft()
+            commit.submissions.append(submission)
             for entry in submission.entries:
                 entries.append(entry)
                 size_bytes += size_of(entry)
-        return self._begin(submissions, entries, size_bytes) if submissions else None
+        commit.size_bytes = size_bytes
 
-    def _take_one(self) -> Commit | None:
+    def _take_one(self, commit: Commit) -> None:
         """The oldest submission none of whose keys is busy or wanted by an older one; an empty one waits for all."""
         key_of = self.storage.key_of
         wanted = set(self._busy_keys)
@@ -342,19 +368,15 @@ class Committer:
             submission = self._waiting[index]
             keys = set(map(key_of, submission.entries))
             if not keys and wanted:
-                return None
+                return
             if wanted.isdisjoint(keys):
                 del self._waiting[index]
                 self._busy_keys |= keys
-                entries = list(submission.entries)
-                return self._begin([submission], entries, sum(map(self.storage.size_of, entries)))
+                commit.submissions.append(submission)
+                commit.entries += submission.entries
+                commit.size_bytes = sum(map(self.storage.size_of, commit.entries))
+                return
             wanted |= keys
-        return None
-
-    def _begin(self, submissions: list[Submission], entries: list[Any], size_bytes: int) -> Commit:
-        commit = Commit(self._next_number, submissions, entries, size_bytes)
-        self._next_number += 1
-        return commit
 
     def statistics(self) -> CommitterStatistics:
         """See CommitterStatistics."""

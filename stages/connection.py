@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 import attrs
 import trio
 
+from stages.connection_limits import ConnectionLimits
 from stages.frames import FrameReader, InvalidFrameError
 from stages.mute import Mute, MuteReason
-from stages.request import Buffer, Close, Parked, Pending, Request, Result
+from stages.request import Buffer, Close, NoOp, Parked, Pending, Request, Result, Send
 from stages.response_order import ResponseOrder
 from stages.response_output import ResponseOutput
 from stages.timeline import Timeline, now_ns
@@ -27,26 +28,6 @@ __all__ = ["Connection", "ConnectionLimits", "ConnectionOwner", "ConnectionStati
 
 CLOSE_FLUSH_SECONDS = 5.0
 """How long responses before a close, or after the end of the client's requests, may take to leave."""
-
-
-@attrs.frozen
-class ConnectionLimits:
-    """Bounds of one connection.
-
-    Attributes:
-        frame_bytes_max: largest frame (`socket.request.max.bytes`).
-        in_flight_max: unanswered requests at which it is muted.
-        unsent_bytes_max: bytes of responses that the client does not read, at which it is muted.
-        idle_seconds_max: idle expiry (`connections.max.idle.ms`); infinity for never.
-        slot_seconds_max: how long the oldest slot may stay open before the connection is closed: the watchdog against
-            a completion that was lost. It must be longer than anything an application parks.
-    """
-
-    frame_bytes_max: int = 100 * 1024 * 1024
-    in_flight_max: int = 64
-    unsent_bytes_max: int = 8 * 1024 * 1024
-    idle_seconds_max: float = 600.0
-    slot_seconds_max: float = 3600.0
 
 
 @attrs.frozen
@@ -153,6 +134,8 @@ class Connection:
         while not self.closed:
             self._admit()
             if self.mute:
+                if self._held_frame is not None:
+                    self._pass_turn()
                 await self._wakeup.park()
                 continue
             if not is_full:
@@ -190,8 +173,7 @@ class Connection:
             else:
                 self._held_frame = None
             if self._generation != channel.generation and not order:
-                self._queue = channel.route(self.id, self._queue)
-                self._generation = channel.generation
+                self._change_queue()
             if not self._has_room(frame):
                 return
             if not received_ns:
@@ -205,6 +187,18 @@ class Connection:
             self._queue.put_nowait(request)
             if request.depth >= in_flight_max:
                 self._mute(MuteReason.IN_FLIGHT)
+
+    def _change_queue(self) -> None:
+        """Follow a change of the number of queues; those that wait at the old one must not wait for this one."""
+        channel, old = self._owner.channel, self._queue
+        self._queue = channel.route(self.id, old)
+        self._generation = channel.generation
+        old.room_was_made()
+
+    def _pass_turn(self) -> None:
+        """A connection that holds a frame and cannot put it lets others have the room that it was called for."""
+        self._queue.pass_turn(self)
+        self._owner.channel.pass_turn_for_bytes(self)
 
     def _has_room(self, frame: Buffer) -> bool:
         """Whether queue and byte budget take the frame; otherwise hold it and wait for a turn."""
@@ -267,9 +261,12 @@ class Connection:
     def complete(self, request: Request, result: Result) -> None:
         """Give a request of this connection its result; what is released by it leaves with the next flush."""
         kind = type(result)
-        if kind is Pending or kind is Parked:
-            self._owner.settle(request, result)  # type: ignore[arg-type]  # told by `kind`
-            return
+        if kind is not Send:
+            if kind is Pending or kind is Parked:
+                self._owner.settle(request, result)  # type: ignore[arg-type]  # told by `kind`
+                return
+            if kind is not NoOp and kind is not Close:
+                result = Close(f"{result!r} is no result")
         if self.closed:
             return
         if self._timeline is not None:
@@ -287,11 +284,19 @@ class Connection:
             self.released += 1
             if self._closing:
                 continue
-            if type(request.result) is Close:
-                self._closing = True
             request.released_ns = released_ns
-            self._output.add(request)
+            try:
+                self._output.add(request)
+            except TypeError:  # parts that are no bytes
+                self._begin_closing()
+            if type(request.result) is Close:
+                self._begin_closing()
         self._owner.mark(self)
+
+    def _begin_closing(self) -> None:
+        """Close when what was released has left; nothing that is behind it is read or sent any more."""
+        self._closing = True
+        self._reading.cancel()
 
     # Sending
 
@@ -326,7 +331,7 @@ class Connection:
             self._mute(MuteReason.UNSENT_BYTES)
         if self._closing and not output.is_blocked:
             self.close()
-        elif MuteReason.DRAINING in self.mute and not self.order and not output.is_blocked:
+        elif MuteReason.DRAINING in self.mute and (self._closing or not self.order):
             self._wakeup.unpark_all()
 
     async def wait_writable(self) -> None:
@@ -342,10 +347,10 @@ class Connection:
     async def _drain(self) -> None:
         """The client sends no more: answer what is in flight, send it, within bounds."""
         self._mute(MuteReason.DRAINING)
-        while self.order and not self.closed:
+        while self.order and not self._closing and not self.closed:
             await self._wakeup.park()
         with trio.move_on_after(CLOSE_FLUSH_SECONDS):
-            while self.unsent_bytes and not self.closed:
+            while (self.unsent_bytes or self.is_blocked or self._closing) and not self.closed:
                 await self._wakeup.park()
 
     def close(self) -> None:

@@ -64,11 +64,14 @@ class Mute:
         return not self._reasons
 
     def throttle(self, until: float) -> bool:
-        """Throttle until a time in seconds; True when this throttle ends later than any before it."""
-        self._reasons.add(MuteReason.THROTTLED)
+        """Throttle until a time in seconds; True when this throttle ends later than any before it.
+
+        One that ends no later adds nothing: the earlier one still mutes, or both are over already.
+        """
         if until <= self._throttled_until:
             return False
         self._throttled_until = until
+        self._reasons.add(MuteReason.THROTTLED)
         return True
 
     def throttle_ended(self, now: float) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import attrs
@@ -143,13 +144,21 @@ class Processor:
                 nursery.start_soon(self._send_responses)
                 nursery.start_soon(self._close_overdue)
                 task_status.started()
-                async with self._receive_new:
-                    async for new in self._receive_new:
-                        self._begin(new, nursery)
-                await trio.sleep_forever()
+                async for new in self._receive_new:
+                    self._begin(new, nursery)
         finally:
             for connection in tuple(self.connections):
                 connection.close()
+            self._refuse_waiting()
+
+    def _refuse_waiting(self) -> None:
+        """Close what was handed over and not begun, and take nothing more."""
+        with suppress(trio.WouldBlock):
+            while True:
+                new = self._receive_new.receive_nowait()
+                new.transport.close()
+                new.on_closed()
+        self._receive_new.close()
 
     def offer(self, new: NewConnection) -> None:
         """Hand over a new connection.
@@ -189,7 +198,7 @@ class Processor:
         was_blocked = connection.is_blocked
         try:
             connection.flush()
-        except BrokenTransportError:
+        except (BrokenTransportError, TypeError):  # gone, or parts of a response that are no bytes
             connection.close()
             return
         if connection.is_blocked and not was_blocked and self._nursery is not None:
@@ -199,7 +208,7 @@ class Processor:
         self._blocked += 1
         try:
             await connection.wait_writable()
-        except (BrokenTransportError, trio.ClosedResourceError):
+        except (BrokenTransportError, TypeError, trio.ClosedResourceError):  # see _flush
             connection.close()
         finally:
             self._blocked -= 1

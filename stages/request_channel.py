@@ -134,6 +134,11 @@ class RequestQueue:
         except ValueError:
             self.room_was_made()
 
+    def pass_turn(self, waiter: Waiter) -> None:
+        """A connection cannot put its frame now: unless it waits for room, others have its turn."""
+        if waiter not in self._waiters:
+            self.room_was_made()
+
     def wake_handlers(self) -> None:
         """Let idle handlers look whether they are still needed."""
         self._idle.unpark_all()
@@ -249,6 +254,11 @@ class RequestChannel:
         try:
             self._byte_waiters.remove(waiter)
         except ValueError:
+            self._resume_for_bytes()
+
+    def pass_turn_for_bytes(self, waiter: Waiter) -> None:
+        """A connection cannot use the budget now: unless it waits for it, the next one has its turn."""
+        if waiter not in self._byte_waiters:
             self._resume_for_bytes()
 
     def wait_for_bytes(self, waiter: Waiter) -> None:

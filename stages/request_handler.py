@@ -11,6 +11,7 @@ An application that raises, or returns no result, gets its request closed: no sl
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Protocol
 
 import attrs
@@ -19,6 +20,7 @@ import trio
 from stages.committer import Committer, Submission
 from stages.mode import Batching
 from stages.request import Close, NoOp, Parked, Pending, Request, Result, Send
+from stages.response_order import SlotCompletedTwiceError
 from stages.timeline import Timeline, now_ns
 
 if TYPE_CHECKING:
@@ -38,8 +40,10 @@ def _answer(submission: Submission, error: BaseException | None) -> None:
     """End the slot of a submission: what is not durable is never acknowledged."""
     request, result = submission.request, submission.result
     assert request is not None
-    assert result is not None
-    request.connection.complete(request, result if error is None else Close(f"not durable: {error}"))
+    if error is not None or result is None:
+        result = Close(f"not durable: {error}")
+    with suppress(SlotCompletedTwiceError):  # an application answered it in the meantime: the first answer stands
+        request.connection.complete(request, result)
 
 
 class Application(Protocol):
@@ -170,7 +174,10 @@ class RequestHandlerPool:
                 queue.room_was_made()
                 await self._commit(request, result)
                 return
-            request.connection.complete(request, result)
+            try:
+                request.connection.complete(request, result)
+            except SlotCompletedTwiceError:  # `handle` completed the request itself: the first answer stands
+                self._failed += 1
         self._is_in_turn = False
         self._committer.start_commit()
         queue.room_was_made()
@@ -236,12 +243,17 @@ class RequestHandlerPool:
 
     async def _work(self, request: Request, work: Callable[[], Result]) -> None:
         try:
-            result: Result = await trio.to_thread.run_sync(work, limiter=self._blocking_works)
+            result: Result = await trio.to_thread.run_sync(
+                work,
+                limiter=self._blocking_works,
+                abandon_on_cancel=True,  # work that hangs must not keep a server alive
+            )
         except Exception as error:  # noqa: BLE001 - see _handle
             result = self._fail(request, error)
         finally:
             self._works -= 1
-        request.connection.complete(request, result)
+        with suppress(SlotCompletedTwiceError):  # see _answer
+            request.connection.complete(request, result)
 
     def statistics(self) -> RequestHandlerStatistics:
         """See RequestHandlerStatistics."""

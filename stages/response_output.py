@@ -7,11 +7,13 @@ the transport allows; a transport that takes no more blocks the output until it 
 from __future__ import annotations
 
 from collections import deque
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from stages.frames import frame_of
 from stages.request import Buffer, Request, Send
 from stages.timeline import Timeline, now_ns
+from stages.transport_layer import PARTS_MAX
 
 if TYPE_CHECKING:
     from stages.transport_layer import TransportLayer
@@ -62,7 +64,7 @@ class ResponseOutput:
         output = self._output
         started_ns = now_ns() if self._ends else 0
         while output:
-            parts = tuple(output)
+            parts = tuple(output if len(output) <= PARTS_MAX else islice(output, PARTS_MAX))
             try:
                 count = self._transport.send(parts)
             except BlockingIOError:

@@ -29,12 +29,13 @@ from stages.committer import (
 from stages.connection import ConnectionLimits
 from stages.connection_quotas import ConnectionQuotaLimits, ConnectionQuotas
 from stages.mode import Mode
-from stages.processor import Processor, ProcessorStatistics, Shared
+from stages.processor import NewConnection, Processor, ProcessorStatistics, Shared
 from stages.request import Request
 from stages.request_channel import BYTES_MAX, REQUESTS_MAX, RequestChannel, RequestQueueStatistics
 from stages.request_handler import Application, RequestHandlerPool, RequestHandlerStatistics
 from stages.response_order import ResponseOrder
 from stages.timeline import Timeline
+from stages.transport_layer import TransportLayer
 
 __all__ = ["ServerLimits", "SocketServer", "SocketServerStatistics"]
 
@@ -162,7 +163,7 @@ class SocketServer:
     async def run(
         self, listeners: Sequence[Listener], *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
     ) -> None:
-        """Serve until `stop`, or until a commit fails.
+        """Serve until `stop`, or until a commit fails; without listeners, what `connect` brings.
 
         Raises:
             CommitFailedError: a commit failed; nothing was acknowledged after it.
@@ -172,7 +173,12 @@ class SocketServer:
             async with trio.open_nursery() as nursery:
                 await nursery.start(self.handlers.run, self.mode.handlers if self.mode.is_shared_queue else 1)
                 for listener in listeners:
-                    await self._open(listener, nursery)
+                    processors = await self._start_processors(nursery)
+                    self.acceptors.append(
+                        Acceptor(listener, processors, self.quotas, self._changed, lambda: next(self._connection_index))
+                    )
+                if not listeners:
+                    await self._start_processors(nursery)
                 async with trio.open_nursery() as accepting:
                     for acceptor in self.acceptors:
                         await accepting.start(acceptor.run)
@@ -182,19 +188,39 @@ class SocketServer:
                 await self._drain()
                 nursery.cancel_scope.cancel()
         finally:
-            with trio.CancelScope(shield=True):  # bounded by one sync of each thread: they take nothing more
+            with trio.CancelScope(shield=True):  # bounded by what was submitted: the threads commit that and end
                 await trio.to_thread.run_sync(self._executor.stop)
         if self._failure is not None:
             raise CommitFailedError(f"a commit failed: {self._failure}") from self._failure
 
-    async def _open(self, listener: Listener, nursery: trio.Nursery) -> None:
+    async def _start_processors(self, nursery: trio.Nursery) -> list[Processor]:
         processors = [Processor(next(self._processor_index), self._shared) for _ in range(self.limits.processors)]
         for processor in processors:
             await nursery.start(processor.run)
         self.processors += processors
-        self.acceptors.append(
-            Acceptor(listener, processors, self.quotas, self._changed, lambda: next(self._connection_index))
+        return processors
+
+    def _connection_closed(self) -> None:
+        self._changed.unpark_all()
+
+    async def connect(self, transport: TransportLayer, *, peer: str, listener: str) -> None:
+        """Serve a connection that no acceptor accepted, such as one in memory; no quota counts it.
+
+        Args:
+            transport: carries the bytes; owned by the server from here on.
+            peer: the client's address.
+            listener: what it counts as having come by.
+        """
+        index = next(self._connection_index)
+        new = NewConnection(
+            transport=transport,
+            address=f"{listener}-{peer}",
+            peer=peer,
+            listener=listener,
+            index=index,
+            on_closed=self._connection_closed,
         )
+        await self.processors[index % len(self.processors)].put(new)
 
     async def _drain(self) -> None:
         with trio.move_on_after(self.limits.drain_seconds):

@@ -128,6 +128,17 @@ class PlaintextTransportLayer:
         self._sock.close()
 
 
+def _joined(parts: Sequence[Buffer]) -> bytes:
+    """As many of the first parts as reach JOIN_BYTES_MAX, in one piece."""
+    size_bytes = count = 0
+    for part in parts:
+        if size_bytes >= JOIN_BYTES_MAX:
+            break
+        size_bytes += len(part)
+        count += 1
+    return b"".join(parts[:count])
+
+
 class TlsTransportLayer:
     """TLS over another transport layer, by OpenSSL on two memory buffers.
 
@@ -250,8 +261,7 @@ class TlsTransportLayer:
             raise BlockingIOError
         if not parts:
             return 0
-        data = parts[0] if len(parts) == 1 else b"".join(parts)
-        data = memoryview(data)[:JOIN_BYTES_MAX]
+        data = memoryview(parts[0] if len(parts) == 1 else _joined(parts))[:JOIN_BYTES_MAX]
         try:
             sent = self._tls.write(data)
         except ssl.SSLError as error:

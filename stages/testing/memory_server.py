@@ -1,0 +1,103 @@
+"""A whole server without sockets and without threads.
+
+Rules of this room: it is the server itself, from processors to committer, only that connections are made in memory and
+that commits run on the loop; it ends when its block ends.
+"""
+
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
+
+import attrs
+import trio
+
+from stages.committer import CommitExecutor, CommitFailedError, CommitStorage
+from stages.mode import Mode
+from stages.request import Request
+from stages.request_handler import Application
+from stages.response_order import ResponseOrder
+from stages.socket_server import ServerLimits, SocketServer
+from stages.testing.memory_storage import MemoryStorage
+from stages.testing.memory_transport import CAPACITY_BYTES, MemoryClient, memory_connection
+from stages.testing.scripted_commits import ScriptedCommits
+from stages.timeline import Timeline
+
+__all__ = ["MemoryServer", "open_memory_server"]
+
+
+@attrs.define
+class MemoryServer:
+    """A running server.
+
+    Attributes:
+        server: the server itself, for its statistics and its resizing.
+        failure: why it ended by itself, if it did.
+    """
+
+    server: SocketServer
+    failure: CommitFailedError | None = None
+    _connections: int = 0
+
+    async def connect(
+        self,
+        *,
+        peer: str | None = None,
+        capacity_bytes: int = CAPACITY_BYTES,
+        receive_sizes: Iterable[int] = (),
+        send_sizes: Iterable[int] = (),
+    ) -> MemoryClient:
+        """A new connection; the arguments but `peer` are those of `memory_connection`."""
+        transport, client = memory_connection(
+            capacity_bytes=capacity_bytes, receive_sizes=receive_sizes, send_sizes=send_sizes
+        )
+        name = f"client-{self._connections}" if peer is None else peer
+        self._connections += 1
+        await self.server.connect(transport, peer=name, listener="MEMORY")
+        return client
+
+    async def run(self, task_status: trio.TaskStatus[None]) -> None:
+        """Serve until the server ends; a failed commit is kept in `failure`."""
+        try:
+            await self.server.run((), task_status=task_status)
+        except CommitFailedError as failure:
+            self.failure = failure
+
+
+@asynccontextmanager
+async def open_memory_server(
+    mode: Mode,
+    application: Application,
+    *,
+    storage: CommitStorage | None = None,
+    executor: CommitExecutor | None = None,
+    limits: ServerLimits | None = None,
+    commits_in_flight: int = 1,
+    timeline: Timeline | None = None,
+    response_order: Callable[[], ResponseOrder[Request]] = ResponseOrder,
+) -> AsyncIterator[MemoryServer]:
+    """Serve while the block runs; at its end drain, as a server does that is asked to stop.
+
+    Args:
+        mode: see SocketServer, as for the other arguments.
+        application: decides requests.
+        storage: makes entries durable; a MemoryStorage unless given.
+        executor: runs commits; ScriptedCommits without delays unless given.
+        limits: bounds.
+        commits_in_flight: group commits that run at once.
+        timeline: observes, if anybody does.
+        response_order: makes the response order of a connection.
+    """
+    server = SocketServer(
+        mode,
+        application,
+        MemoryStorage() if storage is None else storage,
+        limits=limits,
+        commits_in_flight=commits_in_flight,
+        timeline=timeline,
+        executor=ScriptedCommits() if executor is None else executor,
+        response_order=response_order,
+    )
+    memory_server = MemoryServer(server)
+    async with trio.open_nursery() as nursery:
+        await nursery.start(memory_server.run)
+        yield memory_server
+        server.stop()

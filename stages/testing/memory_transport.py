@@ -1,0 +1,250 @@
+"""A connection in memory: the server's end is a TransportLayer, the client's end sends frames and collects responses.
+
+Rules of this room: no socket, no thread, no time. What a network does to a connection is an argument or a call: reads
+and writes that are split anywhere, readiness that turns out to be none, a client that reads slowly or never, one that
+ends its half, one that resets. The two ends share one Wire, which is only bytes and flags.
+"""
+
+import itertools
+import struct
+from collections.abc import Iterable, Iterator, Sequence
+
+import trio
+
+from stages.frames import FrameReader
+from stages.request import Buffer
+from stages.transport_layer import RECEIVE_BYTES, BrokenTransportError
+
+__all__ = ["MemoryClient", "MemoryTransportLayer", "memory_connection"]
+
+CAPACITY_BYTES = 64 * 1024
+"""Bytes of responses that fit between the ends when the client does not read, as in a socket's buffer."""
+RESPONSE_BYTES_MAX = 2**31 - 1
+
+
+class _Wire:
+    """What is between the two ends."""
+
+    __slots__ = ("capacity_bytes", "is_closed", "is_ended", "is_reset", "to_client", "to_server", "waiting")
+
+    def __init__(self, capacity_bytes: int) -> None:
+        self.capacity_bytes = capacity_bytes
+        self.to_server = bytearray()
+        self.to_client = bytearray()
+        self.is_ended = False  # the client sends no more
+        self.is_reset = False  # the client is gone
+        self.is_closed = False  # the server is gone
+        self.waiting = trio.lowlevel.ParkingLot()  # tasks of both ends; each looks for itself what changed
+
+    def changed(self) -> None:
+        self.waiting.unpark_all()
+
+
+def _sizes(sizes: Iterable[int]) -> Iterator[int] | None:
+    """The sizes over and over; None for "no limit"."""
+    given = tuple(sizes)
+    if not given:
+        return None
+    if not any(size > 0 for size in given):
+        raise ValueError("sizes without one above 0 would let nothing pass")
+    return itertools.cycle(given)
+
+
+class MemoryTransportLayer:
+    """The server's end; see `stages.transport_layer.TransportLayer`.
+
+    Args:
+        wire: what it shares with the client's end.
+        receive_sizes: how many bytes one receive gives at most, over and over; 0 is a readiness that was none.
+        send_sizes: the same for one send.
+    """
+
+    has_unsent = False
+
+    def __init__(self, wire: _Wire, receive_sizes: Iterable[int] = (), send_sizes: Iterable[int] = ()) -> None:
+        self._wire = wire
+        self._receive_sizes = _sizes(receive_sizes)
+        self._send_sizes = _sizes(send_sizes)
+
+    async def start(self) -> None:
+        """Nothing to do."""
+
+    def _check(self) -> None:
+        if self._wire.is_closed:
+            raise BrokenTransportError("closed by the server")
+        if self._wire.is_reset:
+            raise BrokenTransportError("reset by the client")
+
+    def _take(self, count: int) -> bytes:
+        self._check()
+        wire = self._wire
+        if not wire.to_server:
+            if wire.is_ended:
+                return b""
+            raise BlockingIOError
+        if self._receive_sizes is not None:
+            count = min(count, next(self._receive_sizes))
+            if not count:
+                raise BlockingIOError
+        data = bytes(wire.to_server[:count])
+        del wire.to_server[:count]
+        return data
+
+    def receive(self) -> bytes:
+        """See TransportLayer."""
+        return self._take(RECEIVE_BYTES)
+
+    def receive_into(self, room: memoryview) -> int:
+        """See TransportLayer."""
+        data = self._take(len(room))
+        room[: len(data)] = data
+        return len(data)
+
+    def send(self, parts: Sequence[Buffer]) -> int:
+        """See TransportLayer."""
+        self._check()
+        wire = self._wire
+        data = b"".join(parts)
+        count = min(len(data), wire.capacity_bytes - len(wire.to_client))
+        if self._send_sizes is not None:
+            count = min(count, next(self._send_sizes))
+        if data and count <= 0:
+            raise BlockingIOError
+        wire.to_client += data[:count]
+        wire.changed()
+        return count
+
+    async def wait_readable(self) -> None:
+        """See TransportLayer."""
+        wire = self._wire
+        await trio.lowlevel.checkpoint()
+        while not (wire.to_server or wire.is_ended or wire.is_reset or wire.is_closed):
+            await wire.waiting.park()
+        self._check_open()
+
+    async def wait_writable(self) -> None:
+        """See TransportLayer."""
+        wire = self._wire
+        await trio.lowlevel.checkpoint()
+        while not (len(wire.to_client) < wire.capacity_bytes or wire.is_reset or wire.is_closed):
+            await wire.waiting.park()
+        self._check_open()
+
+    def _check_open(self) -> None:
+        if self._wire.is_closed:
+            raise trio.ClosedResourceError
+
+    def close(self) -> None:
+        """See TransportLayer; what was sent before can still be received."""
+        self._wire.is_closed = True
+        self._wire.changed()
+
+
+class MemoryClient:
+    """The client's end.
+
+    Attributes:
+        sent: the payloads that `send` sent, in order.
+        received: the payloads that were received, in order.
+    """
+
+    def __init__(self, wire: _Wire) -> None:
+        self._wire = wire
+        self._reader = FrameReader(RESPONSE_BYTES_MAX)
+        self.sent: list[bytes] = []
+        self.received: list[bytes] = []
+
+    # Sending
+
+    def send(self, *payloads: bytes) -> None:
+        """Send each payload with its length in front, as one burst; never waits."""
+        self.sent += payloads
+        self.send_bytes(b"".join(struct.pack(">i", len(payload)) + payload for payload in payloads))
+
+    def send_bytes(self, data: bytes) -> None:
+        """Send bytes as they are: half a frame, a false length, what is no frame at all.
+
+        Raises:
+            trio.ClosedResourceError: this end was closed.
+            trio.BrokenResourceError: the server closed the connection.
+        """
+        if self._wire.is_ended:
+            raise trio.ClosedResourceError
+        if self._wire.is_closed:
+            raise trio.BrokenResourceError
+        self._wire.to_server += data
+        self._wire.changed()
+
+    def half_close(self) -> None:
+        """Send no more; responses can still be received."""
+        self._wire.is_ended = True
+        self._wire.changed()
+
+    def reset(self) -> None:
+        """Be gone at once: the server can neither receive nor send any more."""
+        self._wire.is_ended = self._wire.is_reset = True
+        self._wire.to_server.clear()
+        self._wire.to_client.clear()
+        self._wire.changed()
+
+    # Receiving
+
+    @property
+    def unread_bytes(self) -> int:
+        """Bytes of responses that the server sent and this end did not receive."""
+        return len(self._wire.to_client)
+
+    @property
+    def is_closed_by_server(self) -> bool:
+        """Whether the server closed the connection; responses may still be unread."""
+        return self._wire.is_closed
+
+    async def receive(self) -> bytes:
+        """The payload of the next response.
+
+        Raises:
+            trio.EndOfChannel: the server closed the connection after a whole response.
+            trio.BrokenResourceError: it closed it within one, or this end was reset.
+        """
+        wire = self._wire
+        await trio.lowlevel.checkpoint()
+        while (frame := self._reader.next_frame()) is None:
+            if wire.to_client:
+                self._reader.receive_data(bytes(wire.to_client))
+                wire.to_client.clear()
+                wire.changed()
+            elif wire.is_reset or (wire.is_closed and self._reader.buffered_bytes):
+                raise trio.BrokenResourceError
+            elif wire.is_closed:
+                raise trio.EndOfChannel
+            else:
+                await wire.waiting.park()
+        self.received.append(bytes(frame))
+        return self.received[-1]
+
+    async def receive_count(self, count: int) -> list[bytes]:
+        """The next `count` responses."""
+        return [await self.receive() for _ in range(count)]
+
+    async def receive_all(self) -> list[bytes]:
+        """All responses until the server closes the connection."""
+        responses = []
+        try:
+            while True:
+                responses.append(await self.receive())
+        except trio.EndOfChannel:
+            return responses
+
+
+def memory_connection(
+    *, capacity_bytes: int = CAPACITY_BYTES, receive_sizes: Iterable[int] = (), send_sizes: Iterable[int] = ()
+) -> tuple[MemoryTransportLayer, MemoryClient]:
+    """The two ends of a new connection.
+
+    Args:
+        capacity_bytes: bytes of responses that fit in between while the client does not read.
+        receive_sizes: see MemoryTransportLayer; `(1,)` is byte by byte.
+        send_sizes: the same for what the server sends.
+    """
+    wire = _Wire(capacity_bytes)
+    return MemoryTransportLayer(wire, receive_sizes, send_sizes), MemoryClient(wire)

@@ -1,0 +1,68 @@
+"""Commits run on the event loop, at the times of a script.
+
+Rules of this room: no thread, so a mock clock sees every wait; a commit is written when it begins, as the committer's
+threads do it, becomes durable after the next delay of the script, and is reported to the committer at some later turn
+of the loop: with several in flight they end in an order that the script decides.
+"""
+
+import itertools
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import trio
+
+from stages.testing.schedules import Schedule
+
+if TYPE_CHECKING:
+    from stages.committer import Commit, Committer
+
+__all__ = ["ScriptedCommits"]
+
+
+class ScriptedCommits:
+    """A CommitExecutor; see `stages.committer`.
+
+    Args:
+        delays: seconds that commits take, one after the other, over and over.
+        schedule: takes note of what begins and ends, if given.
+    """
+
+    def __init__(self, delays: Iterable[float] = (0.0,), schedule: Schedule | None = None) -> None:
+        self._delays = itertools.cycle(delays)
+        self._schedule = schedule
+        self._committer: Committer | None = None
+        self._running = 0
+        self._is_stopped = False
+
+    def start(self, committer: "Committer") -> None:
+        """See CommitExecutor."""
+        self._committer = committer
+
+    def wake(self) -> None:
+        """See CommitExecutor."""
+        committer = self._committer
+        assert committer is not None
+        while not self._is_stopped and self._running < committer.commits_in_flight:
+            commit = committer.begin_commit()
+            if commit is None:
+                return
+            self._running += 1
+            if self._schedule is not None:
+                self._schedule.note("commit began", commit.number, len(commit.entries))
+            trio.lowlevel.spawn_system_task(self._run, committer, commit)
+
+    async def _run(self, committer: "Committer", commit: "Commit") -> None:
+        await trio.sleep(next(self._delays))
+        if self._is_stopped:
+            return
+        committer.end_commit(commit)
+        if self._schedule is not None:
+            self._schedule.note("commit ended", commit.number)
+        self._running -= 1
+        self.wake()  # as a thread does, which takes the next commit before the loop knows of the last
+        await trio.lowlevel.checkpoint()
+        committer.complete(commit)
+
+    def stop(self) -> None:
+        """See CommitExecutor; what did not end by now never does."""
+        self._is_stopped = True
