@@ -38,6 +38,7 @@ class Client:
     generation_id: int = -1
     leader: bool = False
     members: tuple[str, ...] = ()
+    assigned: bool = False
 
 
 @attrs.define
@@ -103,6 +104,7 @@ class GroupLives(RuleBasedStateMachine):
             assert self.rounds.setdefault(round_, (answer.protocol_name, None))[0] == answer.protocol_name
             client.member_id, client.generation_id = answer.member_id, answer.generation_id
             client.leader, client.members = bool(members) and not answer.skip_assignment, members
+            client.assigned = False
         elif answer.error in {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID}:
             client.member_id, client.generation_id, client.leader = "", -1, False
 
@@ -110,8 +112,32 @@ class GroupLives(RuleBasedStateMachine):
         if answer.error is ErrorCode.NONE and client.generation_id == parked.generation_id:
             meant = self.assigned.get((self.life, parked.generation_id, client.instance_id or client.member_id), set())
             assert answer.assignment == b"" or answer.assignment in meant
+            client.assigned = True
         elif answer.error is ErrorCode.UNKNOWN_MEMBER_ID:
             client.member_id, client.generation_id, client.leader = "", -1, False
+
+    @rule(slots=st.lists(SLOTS, max_size=8), delay_ms=st.sampled_from([0, 3_000]), lag=st.booleans())
+    def cooperate(self, slots: list[int], delay_ms: int, lag: bool) -> None:
+        """Clients do what clients do next: join, then sync, then heartbeats, and join again when told to."""
+        for slot in slots:
+            client = self.clients[slot]
+            if any(parked.slot == slot for parked in self.parked.values()):
+                continue
+            if client.generation_id < 0:
+                self.join(slot, b"1", REBALANCE_MS_MAX)
+            elif not client.assigned:
+                self.sync(slot)
+            elif self.beat(slot) is ErrorCode.REBALANCE_IN_PROGRESS:
+                self.join(slot, b"1", REBALANCE_MS_MAX)
+        if not lag:
+            self.settle()
+        self.tick(delay_ms)
+
+    @rule(slots=st.sets(SLOTS, min_size=1))
+    def converge(self, slots: set[int]) -> None:
+        """The same until all that can be is settled; others may go silent meanwhile."""
+        for _ in range(6):
+            self.cooperate(sorted(slots), 3_000, lag=False)
 
     @rule(slot=SLOTS, metadata=st.sampled_from([b"1", b"2"]), timeout=st.sampled_from([10_000, REBALANCE_MS_MAX]))
     def join(self, slot: int, metadata: bytes, timeout: int) -> None:
@@ -159,10 +185,14 @@ class GroupLives(RuleBasedStateMachine):
 
     @rule(slot=SLOTS)
     def heartbeat(self, slot: int) -> None:
+        self.beat(slot)
+
+    def beat(self, slot: int) -> ErrorCode:
         client = self.clients[slot]
         error = self.driver.heartbeat(client.member_id, client.generation_id, group_instance_id=client.instance_id)
         if error in {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID}:
             client.member_id, client.generation_id, client.leader = "", -1, False
+        return error
 
     @rule(slot=SLOTS)
     def commit(self, slot: int) -> None:
@@ -186,12 +216,14 @@ class GroupLives(RuleBasedStateMachine):
         self.read_answers()
         client.member_id, client.generation_id, client.leader = "", -1, False
 
-    @rule(delay_ms=st.sampled_from([1, 1_000, 3_000, 9_000, 31_000, 310_000]))
+    @rule(delay_ms=st.sampled_from([1_000, 3_000, 9_000, 31_000, 310_000]))
     def tick(self, delay_ms: int) -> None:
         if self.driver.pending:
             delay_ms = min(delay_ms, 1_000)  # a commit takes milliseconds, not minutes
         self.driver.tick(delay_ms)
         self.read_answers()
+        if self.driver.state == "Dead":  # an empty group without offsets expires
+            self.life += 1
 
     @rule()
     def settle(self) -> None:
@@ -199,9 +231,13 @@ class GroupLives(RuleBasedStateMachine):
         self.settled_ms = self.driver.now_ms
         self.read_answers()
 
-    @rule()
-    def delete(self) -> None:
+    @precondition(lambda self: self.driver.state == "Empty" and self.counter % 3 == 0)
+    @rule(lag=st.booleans())
+    def delete(self, lag: bool) -> None:
         self.driver.delete()
+        self.life += 1  # generations start over
+        if not lag:
+            self.settle()
 
     def forget_lives(self) -> None:
         self.life += 1
@@ -282,8 +318,8 @@ class GroupLives(RuleBasedStateMachine):
                 assert not group.members
             if group.parked_syncs:
                 assert group.state.value == "CompletingRebalance"
-        assert len(self.driver.coordinator.describe("g").members) <= SETTINGS.group_size_max
+            assert len(group.parked_joins) <= SETTINGS.group_size_max
 
 
 TestGroupLives = GroupLives.TestCase
-TestGroupLives.settings = hypothesis_settings(max_examples=120, stateful_step_count=40, deadline=None)
+TestGroupLives.settings = hypothesis_settings(max_examples=200, stateful_step_count=30, deadline=None)
