@@ -22,6 +22,7 @@ from pipeline_broker.records.batch import (
     iterate_batches,
     read_header,
     restamp,
+    restamped,
 )
 from pipeline_broker.records.check import DEFAULT_RULES, Rules, check_batch
 from pipeline_broker.records.errors import RecordError
@@ -111,9 +112,11 @@ class PartitionLog:
             produced = _NEW(ProducedBatch, (sequence, last_sequence, base_offset, last_offset, max_timestamp))
             self.producers.record(producer_id, epoch, produced, now_ms)
         size = LENGTH_OVERHEAD + length
-        parts: tuple[Buffer, ...] = restamp(header, batch, base_offset, LEADER_EPOCH)
-        if size < JOIN_BELOW_BYTES:
-            parts = (b"".join(parts),)  # else a small batch would keep the whole receive buffer in memory
+        parts: tuple[Buffer, ...]
+        if size < JOIN_BELOW_BYTES:  # as a view it would keep the whole receive buffer in memory
+            parts = (restamped(header, batch if type(batch) is bytes else bytes(batch), base_offset, LEADER_EPOCH),)
+        else:
+            parts = restamp(header, batch, base_offset, LEADER_EPOCH)
         entry = JournalEntry(self, base_offset, last_offset, max_timestamp, parts, size)
         self.log_end_offset = last_offset + 1
         stamped = max_timestamp if attributes & APPEND_TIME_BIT else -1

@@ -146,6 +146,13 @@ def restamp(
     return head, memoryview(buffer)[position + _STAMPED.size : position + LENGTH_OVERHEAD + length]
 
 
+def restamped(header: BatchHeader, batch: bytes, base_offset: int, leader_epoch: int = 0) -> bytes:
+    """`restamp` of a batch so small that copying it is cheaper than carrying parts."""
+    _, length, _, magic, crc, attributes, last_delta, base, max_timestamp, _, _, _, _ = header
+    head = _STAMPED.pack(base_offset, length, leader_epoch, magic, crc, attributes, last_delta, base, max_timestamp)
+    return head + batch[_STAMPED.size : LENGTH_OVERHEAD + length]
+
+
 def with_times(
     header: BatchHeader, buffer: Buffer, max_timestamp: int, *, append_time: bool = False, position: int = 0
 ) -> BatchHeader:

@@ -40,6 +40,7 @@ from pipeline_broker.records.varint import VARLONG_BYTES_MAX, read_unsigned, rea
 Buffer = bytes | bytearray | memoryview
 
 NO_TIMESTAMP = -1
+SMALL_BYTES = 4096
 _UNLIMITED = (1 << 63) - 1
 
 
@@ -76,7 +77,8 @@ def check_batch(
     compression = attributes & COMPRESSION_MASK
     if base_offset or end != len(buffer) or end > rules.size_max or compression:
         _check_envelope(buffer, header, rules, zstd_allowed)
-    view = memoryview(buffer)
+    # Slices of small bytes are copied faster than views of them are made.
+    view = buffer if end <= SMALL_BYTES and type(buffer) is bytes else memoryview(buffer)
     if crc32c(view[CHECKED_FROM:end]) != crc:
         raise CorruptRecord("the checksum does not match")
     if last_delta != count - 1 or count <= 0 or attributes or producer_id >= 0 > sequence:
@@ -141,7 +143,7 @@ def _check_header(header: BatchHeader) -> None:
         raise InvalidRecord("clients may not write control records")
 
 
-def _check_records(header: BatchHeader, batch: memoryview, rules: Rules, now_ms: int) -> None:
+def _check_records(header: BatchHeader, batch: Buffer, rules: Rules, now_ms: int) -> None:
     """Refuse the batch if there are records that these rules forbid, and name them."""
     records = list(iterate_records(batch, header, size_max=rules.decompressed_size_max))
     keyless = tuple((i, "record without a key") for i, record in enumerate(records) if record.key is None)
