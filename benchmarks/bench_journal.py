@@ -23,7 +23,7 @@ PARTITIONS = 4
 
 
 def opened(directory: Path, flush: str) -> tuple[Journal, tuple[PartitionLog, ...], LogManager]:
-    journal = Journal.open(directory, flush=flush)  # type: ignore[arg-type]
+    journal = Journal.open(directory, flush=flush)
     manager = LogManager(journal)
     logs = manager.create("topic", TOPIC_ID, PARTITIONS)
     manager.recover(lambda *_: None, now_ms=0)
@@ -44,7 +44,7 @@ def measure(name: str, unit: str, repeats: int, once: Callable[[Path], float]) -
     """`once` gets an empty directory and returns a rate."""
     rates = []
     for _ in range(repeats):
-        with tempfile.TemporaryDirectory(dir=measure.directory) as name_of_directory:  # type: ignore[attr-defined]
+        with tempfile.TemporaryDirectory(dir=measure.directory) as name_of_directory:
             gc.collect()
             rates.append(once(Path(name_of_directory)))
     print(f"{name:<58}{statistics.median(rates):>14,.0f} {unit}  (best {max(rates):,.0f})", flush=True)
@@ -77,8 +77,8 @@ def commit(directory: Path, *, flush: str, size: int, commits: int, prepared: bo
     start = time.perf_counter()
     for _ in range(commits):
         entries = [logs[number % PARTITIONS].append(header, batch, 0).entry for number in range(size)]
-        journal.sync(journal.write(entries))  # type: ignore[arg-type]
-        manager.on_durable(entries)  # type: ignore[arg-type]
+        journal.sync(journal.write(entries))
+        manager.on_durable(entries)
     seconds = time.perf_counter() - start
     journal.close()
     return size * commits / seconds
@@ -93,7 +93,7 @@ def replay(directory: Path, *, count: int, value_size: int, per_commit: int, in_
             [
                 logs[number % PARTITIONS].append(header, batch, 0).entry
                 for number in range(start_at, start_at + per_commit)
-            ]  # type: ignore[misc]
+            ]
         )
     journal.close()
     start = time.perf_counter()
@@ -112,8 +112,8 @@ def read(directory: Path, *, cached: bool) -> float:
     manager.cache.bytes_max = (1 << 30) if cached else 0
     for _ in range(400):
         entries = [logs[number % PARTITIONS].append(header, batch, 0).entry for number in range(100)]
-        journal.write(entries)  # type: ignore[arg-type]
-        manager.on_durable(entries)  # type: ignore[arg-type]
+        journal.write(entries)
+        manager.on_durable(entries)
     log, offset = logs[0], 0
     start = time.perf_counter()
     while offset < log.high_watermark:
@@ -130,7 +130,7 @@ def main() -> None:
     parser.add_argument("--directory", type=Path, default=None)
     parser.add_argument("--repeats", type=int, default=7)
     options = parser.parse_args()
-    measure.directory = options.directory  # type: ignore[attr-defined]
+    measure.directory = options.directory
     repeats = options.repeats
     measure("append", "batches/s", repeats, lambda d: append(d, idempotent=False, checked=False))
     measure("append, idempotent", "batches/s", repeats, lambda d: append(d, idempotent=True, checked=False))
@@ -140,7 +140,7 @@ def main() -> None:
             f"append, write, sync, show: {size} a commit",
             "batches/s",
             repeats,
-            lambda d, size=size, commits=commits: commit(d, flush="always", size=size, commits=commits),  # type: ignore[misc]
+            lambda d, size=size, commits=commits: commit(d, flush="always", size=size, commits=commits),
         )
     measure(
         "the same without zero-filled space: 16 a commit",
@@ -156,7 +156,7 @@ def main() -> None:
             f"replay, 100 bytes, {per_commit} a commit",
             "batches/s",
             repeats,
-            lambda d, n=per_commit: replay(d, count=64_000, value_size=100, per_commit=n, in_bytes=False),  # type: ignore[misc]
+            lambda d, n=per_commit: replay(d, count=64_000, value_size=100, per_commit=n, in_bytes=False),
         )
     measure(
         "replay, 64 KiB, 16 a commit",

@@ -54,6 +54,6 @@ def unsupported_version(call: Call) -> Send:
     return call.send_encoded(encoder(ApiVersionsResponse, 0)(response))
 
 
-def error_response(request: ApiVersionsRequest, call: Call, code: ErrorCode) -> ApiVersionsResponse:  # noqa: ARG001
+def error_response(request: ApiVersionsRequest, call: Call, code: ErrorCode) -> ApiVersionsResponse:
     """The response that carries only an error."""
     return ApiVersionsResponse(error_code=code)

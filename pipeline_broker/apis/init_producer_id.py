@@ -35,8 +35,8 @@ def handle(call: Call, request: InitProducerIdRequest) -> Result:
 
 
 def error_response(
-    request: InitProducerIdRequest,  # noqa: ARG001 - the same for all requests
-    call: Call,  # noqa: ARG001
+    request: InitProducerIdRequest,
+    call: Call,
     code: ErrorCode,
 ) -> InitProducerIdResponse:
     """The response that carries only an error."""

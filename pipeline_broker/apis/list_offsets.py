@@ -116,7 +116,7 @@ def _refusal(index: int, code: ErrorCode) -> PartitionResponse:
     return PartitionResponse(partition_index=index, error_code=code)
 
 
-def error_response(request: ListOffsetsRequest, call: Call, code: ErrorCode) -> ListOffsetsResponse:  # noqa: ARG001
+def error_response(request: ListOffsetsRequest, call: Call, code: ErrorCode) -> ListOffsetsResponse:
     """Every partition with the same error."""
     return ListOffsetsResponse(
         topics=[

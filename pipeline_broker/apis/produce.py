@@ -130,7 +130,7 @@ def _refusal(
     )
 
 
-def error_response(request: ProduceRequest, call: Call, code: ErrorCode) -> ProduceResponse | None:  # noqa: ARG001
+def error_response(request: ProduceRequest, call: Call, code: ErrorCode) -> ProduceResponse | None:
     """Every partition with the same error; None with acks=0, which has no response."""
     if not request.acks:
         return None

@@ -73,7 +73,7 @@ def fields_of(struct: type) -> tuple[Field, ...]:
     for attribute in attrs.fields(struct):
         spec: Spec = attribute.metadata["spec"]
         versions, nullable = parse_versions(spec.versions), parse_versions(spec.nullable)
-        found.append(Field(attribute.name, *spec._replace(versions=versions, nullable=nullable)))  # type: ignore[arg-type]
+        found.append(Field(attribute.name, *spec._replace(versions=versions, nullable=nullable)))  # type: ignore[arg-type]  # mypy loses the types of _replace
     return tuple(found)
 
 
