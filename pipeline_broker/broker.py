@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from pipeline_broker.config.resolution import BrokerSettings, topic_value
+from pipeline_broker.coordinators import OFFSETS_TOPIC, Groups
 from pipeline_broker.log.log_manager import LogManager
 from pipeline_broker.records.batch import NewRecord, build_batch, read_header
 from pipeline_broker.records.check import Rules
@@ -44,7 +45,6 @@ logger = logging.getLogger(__name__)
 METADATA_TOPIC = "__cluster_metadata"
 METADATA_TOPIC_ID = bytes(15) + b"\x01"
 """The internal partition that holds topics and settings; it is in no catalogue, so no client sees it."""
-OFFSETS_TOPIC = "__consumer_offsets"
 BROKER_RESOURCE = "broker"
 
 
@@ -77,6 +77,7 @@ class Broker:
         self.cluster = ClusterState()
         self.topics = TopicCatalogue(config.num_partitions, config.node_id)
         self.producer_ids = ProducerIds()
+        self.groups = Groups(config, logs, self._wake_timer)
         self.fetches: ParkedFetches[Waiting, PartitionLog] = ParkedFetches()
         self.fetch_sessions: FetchSessions[tuple[str, bytes, int], Any] = FetchSessions(
             random.Random(),  # noqa: S311 - ids that are unlikely to repeat, not secrets
@@ -96,9 +97,10 @@ class Broker:
 
         Raises:
             JournalCorrupt: records that were durable cannot be read.
-            CorruptMetadataRecordError: a record that was durable does not make sense.
+            CorruptMetadataRecordError, CorruptStateRecordError: a record that was durable does not make sense.
         """
         self.logs.recover(self._replay, now_ms)
+        self.groups.loaded(now_ms)
 
     def first_entries(self, now_ms: int) -> list[JournalEntry]:
         """What a new data directory must have on disk before it serves: the id of the cluster."""
@@ -109,6 +111,9 @@ class Broker:
         return [self.append_write(self._metadata_log, write, now_ms)]
 
     def _replay(self, log: PartitionLog, header: BatchHeader, batch: memoryview) -> None:
+        if log.topic == OFFSETS_TOPIC:
+            for record in iterate_records(batch, header):
+                self.groups.replay(bytes(record.key or b""), None if record.value is None else bytes(record.value))
         if log is not self._metadata_log:
             return
         for record in iterate_records(batch, header):
@@ -183,6 +188,8 @@ class Broker:
         """The record of a topic's change is durable."""
         change = self.topics.durable(write)
         self._topic_changed(change.before, change.after)
+        if change.after is None:
+            self.groups.topic_deleted(change.name, self.groups.time(0))
 
     def _topic_changed(self, before: Topic | None, after: Topic | None) -> None:
         self.topics_generation += 1
@@ -191,6 +198,8 @@ class Broker:
             self.logs.delete(before.name)
             for log in logs:
                 self._answer(self.fetches.wake(log))
+            if before.name == OFFSETS_TOPIC:
+                self.groups.unload(self.groups.time(0))
         if after is not None:
             rules = self.rules_of(after)
             self.logs.create(after.name, after.topic_id, after.partitions, rules)
@@ -245,13 +254,18 @@ class Broker:
             self.wake_timer()
         return True
 
+    def _wake_timer(self) -> None:
+        self.wake_timer()
+
     def next_deadline_ms(self) -> int | None:
         """When `advance` has something to do."""
-        return self.fetches.next_deadline_ms()
+        deadlines = (self.fetches.next_deadline_ms(), self.groups.next_deadline_ms())
+        return min((deadline for deadline in deadlines if deadline is not None), default=None)
 
     def advance(self, now_ms: int) -> None:
         """Do what is due."""
         self._answer(self.fetches.advance(now_ms))
+        self.groups.advance(now_ms)
 
     def connection_closed(self, session: object) -> None:
         """Forget what a connection parked."""

@@ -24,9 +24,10 @@ from pipeline_broker.log.errors import DirectoryLocked, JournalCorrupt, JournalF
 from pipeline_broker.log.journal import Journal
 from pipeline_broker.log.log_manager import LogManager
 from pipeline_broker.observers import Observers, ObserversUnavailableError
+from pipeline_broker.state.group_records import CorruptStateRecordError
 from pipeline_broker.state.metadata_records import CorruptMetadataRecordError
 from stages.acceptor import Listener, open_listener
-from stages.committer import Commit, CommitFailedError
+from stages.committer import Commit, CommitFailedError, Submission
 from stages.connection import ConnectionLimits
 from stages.connection_quotas import ConnectionQuotaLimits
 from stages.mode import MODES, SHARED_QUEUE, Batching, Mode
@@ -178,7 +179,7 @@ def open_broker(options: ServeOptions) -> tuple[Journal, Broker]:
         if entries:
             journal.sync(journal.write(entries))
             broker.entries_durable(entries)
-    except (JournalCorrupt, JournalFailed, CorruptMetadataRecordError) as error:
+    except (JournalCorrupt, JournalFailed, CorruptMetadataRecordError, CorruptStateRecordError) as error:
         journal.close()
         raise StartError(f"{options.data}: {error}") from None
     except OSError as error:
@@ -265,6 +266,7 @@ async def _serve(
         commit_delay_seconds=options.commit_delay_seconds,
         timeline=observers.timeline,
     )
+    broker.groups.submit = lambda entries, on_durable: server.submit(Submission(entries, on_durable=on_durable))
     advertised = options.config.advertised_address
     host = options.host if options.host not in {"", "0.0.0.0", "::"} else ADVERTISED_FOR_WILDCARD  # noqa: S104 - compared
     broker.advertised_host, broker.advertised_port = advertised or (host, listener.port)

@@ -59,5 +59,15 @@ SERVED: dict[int, Served] = {
         Served(ApiKey.METADATA, "metadata"),
         Served(ApiKey.API_VERSIONS, "api_versions"),
         Served(ApiKey.INIT_PRODUCER_ID, "init_producer_id", unstable_max=True),
+        Served(ApiKey.FIND_COORDINATOR, "find_coordinator"),
+        Served(ApiKey.JOIN_GROUP, "join_group"),
+        Served(ApiKey.SYNC_GROUP, "sync_group"),
+        Served(ApiKey.HEARTBEAT, "heartbeat"),
+        Served(ApiKey.LEAVE_GROUP, "leave_group"),
+        Served(ApiKey.OFFSET_COMMIT, "offset_commit"),
+        Served(ApiKey.OFFSET_FETCH, "offset_fetch"),
+        Served(ApiKey.LIST_GROUPS, "list_groups"),
+        Served(ApiKey.DESCRIBE_GROUPS, "describe_groups"),
+        Served(ApiKey.DELETE_GROUPS, "delete_groups"),
     )
 }

@@ -23,6 +23,7 @@ from pipeline_broker.wire.error import ErrorCode
 
 START_MS = 1_700_000_000_000
 RANGE = (MemberProtocol("range", b"range-metadata"),)
+OTHER = (MemberProtocol("range", b"other-metadata"),)
 
 
 @attrs.define
@@ -134,3 +135,24 @@ class Driver:
             more = {"assignments": assignments} if member_id == leader else {}
             self.sync(token, member_id, joined[0].generation_id, **more)
         return ids
+
+
+def in_state(state: str) -> tuple[Driver, list[str], int]:
+    """A driver whose group `g` is in a state, the ids of its members (the leader first) and its generation."""
+    driver = Driver()
+    ids = driver.stable(2)
+    generation = 1
+    if state == "PreparingRebalance":
+        driver.join("rejoin", ids[0])
+    elif state == "CompletingRebalance":
+        driver.join("rejoin-0", ids[0])
+        driver.join("rejoin-1", ids[1])
+        generation = 2
+    elif state in {"Empty", "Dead"}:
+        driver.leave(*(LeavingMember(member_id) for member_id in ids))
+        generation = 2
+        if state == "Dead":
+            driver.hold = True
+            assert driver.delete() is ErrorCode.NONE
+    assert driver.state == state
+    return driver, ids, generation

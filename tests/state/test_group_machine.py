@@ -1,8 +1,8 @@
 """Drawn lives of a group: clients that join, sync, go silent, leave and come back, a journal that lags, crashes.
 
-Checked throughout: a token is answered at most once, and is parked exactly while it is not answered; a join answers one
-generation to all that took part; only the leader sees members; an assignment goes to whom the leader meant it for;
-nobody is parked past a deadline; and what the durable records say is what the coordinator says.
+Checked throughout: a token is answered at most once, and is parked exactly while it is not answered; a join answers
+one generation to all that took part; only the leader sees members; an assignment goes to whom the leader meant it
+for; nobody is parked past a deadline; and what the durable records say is what the coordinator says.
 """
 
 from __future__ import annotations

@@ -276,6 +276,16 @@ class GroupCoordinator:
         self._schedule_expiry(now_ms)
         return turn.outcome
 
+    def unload(self, now_ms: int) -> Outcome:
+        """Give up all groups: who waits is told to look for another coordinator. This one must not be used again."""
+        turn = self._turn(now_ms)
+        gone = ErrorCode.NOT_COORDINATOR
+        for group in self._groups.values():
+            for member_id in group.members:
+                turn.answer_join(group, member_id, JoinResult(error=gone, member_id=member_id))
+                turn.answer_sync(group, member_id, SyncResult(error=gone))
+        return turn.outcome
+
     def _turn(self, now_ms: int) -> Turn:
         return Turn(now_ms, self.settings, self._deadlines)
 

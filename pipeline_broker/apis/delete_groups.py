@@ -1,0 +1,41 @@
+"""DeleteGroups: forget empty groups with their offsets; answered when that is durable."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pipeline_broker.wire.error import ErrorCode
+from pipeline_broker.wire.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
+from stages.request import Result
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pipeline_broker.apis.call import Call
+
+__all__ = ["REQUEST", "error_response", "handle"]
+
+REQUEST = DeleteGroupsRequest
+
+
+def handle(call: Call, request: DeleteGroupsRequest) -> Result:
+    """Ask the coordinator."""
+    groups = call.broker.groups
+    now_ms = groups.time(call.now_ms)
+    errors, outcome = groups.coordinator.delete(request.groups_names, now_ms)
+    return groups.answer_when_durable(outcome, now_ms, call.send(_response(errors)))
+
+
+def _response(errors: Mapping[str, ErrorCode]) -> DeleteGroupsResponse:
+    return DeleteGroupsResponse(
+        results=[DeleteGroupsResponse.DeletableGroupResult(group_id, code) for group_id, code in errors.items()]
+    )
+
+
+def error_response(
+    request: DeleteGroupsRequest,
+    call: Call,  # noqa: ARG001 - the same in all versions
+    code: ErrorCode,
+) -> DeleteGroupsResponse:
+    """Every group with the same error."""
+    return _response(dict.fromkeys(request.groups_names, code))

@@ -1,0 +1,65 @@
+"""DescribeGroups: state, protocol and members of groups; one that does not exist is Dead, from version 6 an error."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pipeline_broker.wire.error import ErrorCode
+from pipeline_broker.wire.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
+from stages.request import Result
+
+if TYPE_CHECKING:
+    from pipeline_broker.apis.call import Call
+
+__all__ = ["REQUEST", "error_response", "handle"]
+
+REQUEST = DescribeGroupsRequest
+MISSING_IS_ERROR_FROM = 6
+ALL_OPERATIONS = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11
+"""READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS: what a group has; everybody may do everything."""
+
+DescribedGroup = DescribeGroupsResponse.DescribedGroup
+DescribedGroupMember = DescribeGroupsResponse.DescribedGroupMember
+
+
+def handle(call: Call, request: DescribeGroupsRequest) -> Result:
+    """Ask the coordinator."""
+    return call.send(DescribeGroupsResponse(groups=[_describe(call, group_id, request) for group_id in request.groups]))
+
+
+def _describe(call: Call, group_id: str, request: DescribeGroupsRequest) -> DescribedGroup:
+    described = call.broker.groups.coordinator.describe(group_id)
+    group = DescribedGroup(
+        group_id=group_id,
+        group_state=described.state,
+        protocol_type=described.protocol_type,
+        protocol_data=described.protocol_name,
+        members=[
+            DescribedGroupMember(
+                member_id=member.member_id,
+                group_instance_id=member.group_instance_id,
+                client_id=member.client_id,
+                client_host=member.client_host,
+                member_metadata=member.metadata,
+                member_assignment=member.assignment,
+            )
+            for member in described.members
+        ],
+    )
+    if not described.found and call.version >= MISSING_IS_ERROR_FROM:
+        group.error_code = ErrorCode.GROUP_ID_NOT_FOUND
+        group.error_message = f"Group {group_id} not found."
+    if request.include_authorized_operations:
+        group.authorized_operations = ALL_OPERATIONS
+    return group
+
+
+def error_response(
+    request: DescribeGroupsRequest,
+    call: Call,  # noqa: ARG001 - the same in all versions
+    code: ErrorCode,
+) -> DescribeGroupsResponse:
+    """Every group with the same error."""
+    return DescribeGroupsResponse(
+        groups=[DescribedGroup(error_code=code, group_id=group_id) for group_id in request.groups]
+    )

@@ -1,0 +1,61 @@
+"""FindCoordinator: one broker coordinates everything; asking for a group's coordinator makes `__consumer_offsets`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pipeline_broker.coordinators import OFFSETS_TOPIC
+from pipeline_broker.wire.error import ErrorCode
+from pipeline_broker.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from stages.request import Result
+
+if TYPE_CHECKING:
+    from pipeline_broker.apis.call import Call
+
+__all__ = ["REQUEST", "error_response", "handle"]
+
+REQUEST = FindCoordinatorRequest
+GROUP = 0
+TRANSACTION = 1
+MANY_FROM = 4
+NO_NODE = -1
+
+
+def handle(call: Call, request: FindCoordinatorRequest) -> Result:
+    """Name this broker, once there is a place for what it coordinates."""
+    broker = call.broker
+    if request.key_type not in {GROUP, TRANSACTION}:
+        return call.send(error_response(request, call, ErrorCode.INVALID_REQUEST))
+    answer = call.send(_response(request, call, ErrorCode.NONE))
+    if request.key_type == TRANSACTION or broker.groups.is_ready:
+        return answer
+    if broker.topics.latest(OFFSETS_TOPIC) is not None:  # somebody else asked a moment ago
+        return call.send(error_response(request, call, ErrorCode.COORDINATOR_NOT_AVAILABLE))
+    write = broker.topics.create(broker.new_topic(OFFSETS_TOPIC))
+    return broker.commit_metadata([(write, broker.topic_durable)], call.now_ms, answer)
+
+
+def error_response(request: FindCoordinatorRequest, call: Call, code: ErrorCode) -> FindCoordinatorResponse:
+    """No coordinator for any key, and why."""
+    return _response(request, call, code)
+
+
+def _response(request: FindCoordinatorRequest, call: Call, code: ErrorCode) -> FindCoordinatorResponse:
+    node_id, host, port = NO_NODE, "", NO_NODE
+    if code is ErrorCode.NONE:
+        broker = call.broker
+        node_id, host, port = broker.config.node_id, broker.advertised_host, broker.advertised_port
+    if call.version < MANY_FROM:
+        return FindCoordinatorResponse(error_code=code, error_message=code.name, node_id=node_id, host=host, port=port)
+    coordinators = [
+        FindCoordinatorResponse.Coordinator(
+            key=key,
+            node_id=node_id,
+            host=host,
+            port=port,
+            error_code=code,
+            error_message="" if code is ErrorCode.NONE else code.name,
+        )
+        for key in request.coordinator_keys
+    ]
+    return FindCoordinatorResponse(coordinators=coordinators)

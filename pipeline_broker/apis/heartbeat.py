@@ -1,0 +1,38 @@
+"""Heartbeat: a member is alive, and hears whether it has to join again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pipeline_broker.state.classic_groups import messages
+from pipeline_broker.wire.error import ErrorCode
+from pipeline_broker.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from stages.request import Result
+
+if TYPE_CHECKING:
+    from pipeline_broker.apis.call import Call
+
+__all__ = ["REQUEST", "error_response", "handle"]
+
+REQUEST = HeartbeatRequest
+
+
+def handle(call: Call, request: HeartbeatRequest) -> Result:
+    """Ask the coordinator."""
+    groups = call.broker.groups
+    heartbeat = messages.HeartbeatRequest(
+        group_id=request.group_id,
+        generation_id=request.generation_id,
+        member_id=request.member_id,
+        group_instance_id=request.group_instance_id,
+    )
+    return call.send(HeartbeatResponse(error_code=groups.coordinator.heartbeat(heartbeat, groups.time(call.now_ms))))
+
+
+def error_response(
+    request: HeartbeatRequest,  # noqa: ARG001 - the same for all requests
+    call: Call,  # noqa: ARG001 - see above
+    code: ErrorCode,
+) -> HeartbeatResponse:
+    """The response that carries only an error."""
+    return HeartbeatResponse(error_code=code)

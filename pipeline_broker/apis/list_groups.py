@@ -1,0 +1,37 @@
+"""ListGroups: the groups, all or those of some states (version 4) and types (version 5)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pipeline_broker.wire.error import ErrorCode
+from pipeline_broker.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from stages.request import Result
+
+if TYPE_CHECKING:
+    from pipeline_broker.apis.call import Call
+
+__all__ = ["REQUEST", "error_response", "handle"]
+
+REQUEST = ListGroupsRequest
+
+
+def handle(call: Call, request: ListGroupsRequest) -> Result:
+    """Ask the coordinator."""
+    listed = call.broker.groups.coordinator.list_groups(request.states_filter, request.types_filter)
+    response = ListGroupsResponse(
+        groups=[
+            ListGroupsResponse.ListedGroup(group.group_id, group.protocol_type, group.state, group.group_type)
+            for group in listed
+        ]
+    )
+    return call.send(response)
+
+
+def error_response(
+    request: ListGroupsRequest,  # noqa: ARG001 - the same for all requests
+    call: Call,  # noqa: ARG001 - see above
+    code: ErrorCode,
+) -> ListGroupsResponse:
+    """The response that carries only an error."""
+    return ListGroupsResponse(error_code=code)

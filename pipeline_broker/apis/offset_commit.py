@@ -1,0 +1,92 @@
+"""OffsetCommit: a group notes how far it is; answered, and visible, when that is durable."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pipeline_broker.state.classic_groups.commits import CommitRequest, PartitionCommit
+from pipeline_broker.state.metadata_records import Topic
+from pipeline_broker.state.outcome import Outcome
+from pipeline_broker.wire.error import ErrorCode
+from pipeline_broker.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+from stages.request import Result
+
+if TYPE_CHECKING:
+    from pipeline_broker.apis.call import Call
+
+__all__ = ["REQUEST", "error_response", "handle"]
+
+REQUEST = OffsetCommitRequest
+MISSING_GROUP_NAMED_FROM = 9
+TOPIC_ID_FROM = 10
+
+RequestTopic = OffsetCommitRequest.OffsetCommitRequestTopic
+ResponseTopic = OffsetCommitResponse.OffsetCommitResponseTopic
+ResponsePartition = OffsetCommitResponse.OffsetCommitResponsePartition
+
+
+def handle(call: Call, request: OffsetCommitRequest) -> Result:
+    """Commit what is about topics that exist; the others are refused one by one."""
+    groups = call.broker.groups
+    if not groups.is_ready:
+        return call.send(error_response(request, call, ErrorCode.NOT_COORDINATOR))
+    topics = [_find(call, wanted) for wanted in request.topics]
+    commit = CommitRequest(
+        group_id=request.group_id,
+        generation_id=request.generation_id_or_member_epoch,
+        member_id=request.member_id,
+        group_instance_id=request.group_instance_id,
+        retention_ms=request.retention_time_ms,
+        missing_group_named=call.version >= MISSING_GROUP_NAMED_FROM,
+        partitions=[
+            PartitionCommit(
+                topic=topic.name,
+                partition=partition.partition_index,
+                offset=partition.committed_offset,
+                leader_epoch=partition.committed_leader_epoch,
+                metadata=partition.committed_metadata,
+                topic_id=topic.topic_id,
+            )
+            for topic, wanted in zip(topics, request.topics, strict=True)
+            if isinstance(topic, Topic)
+            for partition in wanted.partitions
+        ],
+    )
+    now_ms = groups.time(call.now_ms)
+    result = groups.coordinator.commit(commit, now_ms)
+    codes = iter(result.errors)
+    response = OffsetCommitResponse(
+        topics=[
+            _answer(
+                wanted,
+                [topic if isinstance(topic, ErrorCode) else next(codes) for _ in wanted.partitions],
+            )
+            for topic, wanted in zip(topics, request.topics, strict=True)
+        ]
+    )
+    writes = [] if result.write is None else [result.write]
+    return groups.answer_when_durable(Outcome(writes=writes), now_ms, call.send(response))
+
+
+def _find(call: Call, wanted: RequestTopic) -> Topic | ErrorCode:
+    topics = call.broker.topics
+    if call.version >= TOPIC_ID_FROM:
+        return topics.by_id(wanted.topic_id) or ErrorCode.UNKNOWN_TOPIC_ID
+    return topics.get(wanted.name) or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def _answer(wanted: RequestTopic, codes: list[ErrorCode]) -> ResponseTopic:
+    partitions = [
+        ResponsePartition(partition.partition_index, code)
+        for partition, code in zip(wanted.partitions, codes, strict=True)
+    ]
+    return ResponseTopic(wanted.name, wanted.topic_id, partitions)
+
+
+def error_response(
+    request: OffsetCommitRequest,
+    call: Call,  # noqa: ARG001 - the same in all versions
+    code: ErrorCode,
+) -> OffsetCommitResponse:
+    """Every partition with the same error."""
+    return OffsetCommitResponse(topics=[_answer(topic, [code] * len(topic.partitions)) for topic in request.topics])

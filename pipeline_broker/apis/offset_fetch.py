@@ -1,0 +1,123 @@
+"""OffsetFetch: how far a group is, in some partitions or (null) in all; several groups from version 8."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from pipeline_broker.state.classic_groups.commits import FetchedOffset, FetchTopic
+from pipeline_broker.state.group_records import NO_TOPIC_ID
+from pipeline_broker.state.metadata_records import Topic
+from pipeline_broker.wire.error import ErrorCode
+from pipeline_broker.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
+from stages.request import Result
+
+if TYPE_CHECKING:
+    from pipeline_broker.apis.call import Call
+
+__all__ = ["REQUEST", "error_response", "handle"]
+
+REQUEST = OffsetFetchRequest
+ERROR_CODE_FROM = 2
+SEVERAL_GROUPS_FROM = 8
+TOPIC_ID_FROM = 10
+
+RequestGroup = OffsetFetchRequest.OffsetFetchRequestGroup
+RequestTopic = OffsetFetchRequest.OffsetFetchRequestTopics
+ResponseGroup = OffsetFetchResponse.OffsetFetchResponseGroup
+ResponseTopic = OffsetFetchResponse.OffsetFetchResponseTopics
+ResponsePartition = OffsetFetchResponse.OffsetFetchResponsePartitions
+
+
+def handle(call: Call, request: OffsetFetchRequest) -> Result:
+    """Show what is durable."""
+    if call.version >= SEVERAL_GROUPS_FROM:
+        return call.send(OffsetFetchResponse(groups=[_of_group(call, group) for group in request.groups]))
+    wanted = None
+    if request.topics is not None:
+        wanted = [FetchTopic(topic.name, topic.partition_indexes) for topic in request.topics]
+    found = call.broker.groups.coordinator.fetch(request.group_id, wanted)
+    response = OffsetFetchResponse(
+        topics=[
+            OffsetFetchResponse.OffsetFetchResponseTopic(
+                name,
+                [
+                    OffsetFetchResponse.OffsetFetchResponsePartition(
+                        offset.partition,
+                        offset.committed.offset,
+                        offset.committed.leader_epoch,
+                        offset.committed.metadata,
+                    )
+                    for offset in offsets
+                ],
+            )
+            for name, offsets in _by_topic(found)
+        ]
+    )
+    return call.send(response)
+
+
+def _by_topic(found: list[FetchedOffset]) -> list[tuple[str, list[FetchedOffset]]]:
+    return [(name, list(offsets)) for name, offsets in groupby(found, key=lambda offset: offset.topic)]
+
+
+def _of_group(call: Call, group: RequestGroup) -> ResponseGroup:
+    if group.topics is None:
+        return ResponseGroup(group.group_id, _all_topics(call, group.group_id))
+    return ResponseGroup(group.group_id, [_of_topic(call, group.group_id, topic) for topic in group.topics])
+
+
+def _all_topics(call: Call, group_id: str) -> list[ResponseTopic]:
+    topics = []
+    for name, offsets in _by_topic(call.broker.groups.coordinator.fetch(group_id)):
+        topic = call.broker.topics.get(name)
+        if call.version < TOPIC_ID_FROM:
+            topics.append(ResponseTopic(name, NO_TOPIC_ID, _partitions(offsets)))
+        elif topic is not None:  # one that is gone has no id to be named by
+            topics.append(ResponseTopic("", topic.topic_id, _partitions(offsets)))
+    return topics
+
+
+def _of_topic(call: Call, group_id: str, wanted: RequestTopic) -> ResponseTopic:
+    name, topic_id = wanted.name, wanted.topic_id
+    if call.version >= TOPIC_ID_FROM:
+        topic: Topic | None = call.broker.topics.by_id(topic_id)
+        if topic is None:
+            return _refusal(wanted, ErrorCode.UNKNOWN_TOPIC_ID)
+        name = topic.name
+    found = call.broker.groups.coordinator.fetch(group_id, [FetchTopic(name, wanted.partition_indexes, topic_id)])
+    return ResponseTopic(wanted.name, topic_id, _partitions(found))
+
+
+def _partitions(offsets: list[FetchedOffset]) -> list[ResponsePartition]:
+    return [
+        ResponsePartition(
+            offset.partition, offset.committed.offset, offset.committed.leader_epoch, offset.committed.metadata
+        )
+        for offset in offsets
+    ]
+
+
+def _refusal(wanted: RequestTopic, code: ErrorCode) -> ResponseTopic:
+    partitions = [ResponsePartition(index, -1, -1, "", code) for index in wanted.partition_indexes]
+    return ResponseTopic(wanted.name, wanted.topic_id, partitions)
+
+
+def error_response(request: OffsetFetchRequest, call: Call, code: ErrorCode) -> OffsetFetchResponse:
+    """Every group with the same error; in version 1, which has no place for it, every partition."""
+    if call.version >= SEVERAL_GROUPS_FROM:
+        return OffsetFetchResponse(groups=[ResponseGroup(group.group_id, [], code) for group in request.groups])
+    if call.version >= ERROR_CODE_FROM:
+        return OffsetFetchResponse(error_code=code)
+    return OffsetFetchResponse(
+        topics=[
+            OffsetFetchResponse.OffsetFetchResponseTopic(
+                topic.name,
+                [
+                    OffsetFetchResponse.OffsetFetchResponsePartition(index, -1, -1, "", code)
+                    for index in topic.partition_indexes
+                ],
+            )
+            for topic in request.topics or ()
+        ]
+    )

@@ -1,0 +1,57 @@
+"""SyncGroup: get one's assignment; the leader brings everybody's. Answered when the assignments are durable."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pipeline_broker.coordinators import WaitingMember
+from pipeline_broker.state.classic_groups.messages import SyncRequest, SyncResult
+from pipeline_broker.wire.error import ErrorCode
+from pipeline_broker.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from stages.request import Result, Send
+
+if TYPE_CHECKING:
+    from pipeline_broker.apis.call import Call
+
+__all__ = ["REQUEST", "error_response", "handle"]
+
+REQUEST = SyncGroupRequest
+PROTOCOL_REQUIRED_FROM = 5
+
+
+def handle(call: Call, request: SyncGroupRequest) -> Result:
+    """Ask the coordinator."""
+    groups = call.broker.groups
+    if call.version >= PROTOCOL_REQUIRED_FROM and None in {request.protocol_type, request.protocol_name}:
+        return call.send(error_response(request, call, ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
+    sync = SyncRequest(
+        group_id=request.group_id,
+        generation_id=request.generation_id,
+        member_id=request.member_id,
+        group_instance_id=request.group_instance_id,
+        protocol_type=request.protocol_type,
+        protocol_name=request.protocol_name,
+        assignments={assigned.member_id: assigned.assignment for assigned in request.assignments},
+    )
+    waiting = WaitingMember(call.request, lambda result: _answer(call, result))
+    now_ms = groups.time(call.now_ms)
+    return groups.carry_out(groups.coordinator.sync(sync, waiting, now_ms), now_ms, waiting)
+
+
+def _answer(call: Call, result: SyncResult) -> Send:
+    response = SyncGroupResponse(
+        error_code=result.error,
+        protocol_type=result.protocol_type,
+        protocol_name=result.protocol_name,
+        assignment=result.assignment,
+    )
+    return call.send(response)
+
+
+def error_response(
+    request: SyncGroupRequest,  # noqa: ARG001 - the same for all requests
+    call: Call,  # noqa: ARG001 - see above
+    code: ErrorCode,
+) -> SyncGroupResponse:
+    """The response that carries only an error."""
+    return SyncGroupResponse(error_code=code)

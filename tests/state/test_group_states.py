@@ -1,0 +1,134 @@
+"""What each state of a classic group answers: the table of Kafka's group coordinator, cell by cell."""
+
+from __future__ import annotations
+
+import attrs
+import pytest
+
+from pipeline_broker.state.classic_groups.commits import CommitRequest, PartitionCommit
+from pipeline_broker.wire.error import ErrorCode
+from tests.state.group_driver import OTHER, RANGE, Driver, in_state
+
+STATES = ["Empty", "PreparingRebalance", "CompletingRebalance", "Stable", "Dead"]
+
+
+def commit_error(driver: Driver, member_id: str, generation_id: int) -> ErrorCode:
+    partition = PartitionCommit(topic="t", partition=0, offset=1)
+    request = CommitRequest(group_id="g", member_id=member_id, generation_id=generation_id, partitions=[partition])
+    return driver.coordinator.commit(request, driver.now_ms).errors[0]
+
+
+@pytest.mark.parametrize(
+    ("state", "expected"),
+    [*((state, "parked") for state in STATES[:-1]), ("Dead", ErrorCode.COORDINATOR_NOT_AVAILABLE)],
+)
+def test_join_of_somebody_new(state, expected) -> None:
+    """Somebody new is parked in every state but Dead, and a settled group starts to rebalance."""
+    driver, _, _ = in_state(state)
+    result = driver.join("new")
+    if expected == "parked":
+        assert result is None
+        assert driver.state == "PreparingRebalance"
+    else:
+        assert result.error is expected
+
+
+@pytest.mark.parametrize(
+    ("state", "who", "protocols", "expected"),
+    [
+        ("Empty", 0, RANGE, ErrorCode.UNKNOWN_MEMBER_ID),
+        ("PreparingRebalance", 0, RANGE, "parked"),
+        ("CompletingRebalance", 0, RANGE, ErrorCode.NONE),
+        ("CompletingRebalance", 1, RANGE, ErrorCode.NONE),
+        ("CompletingRebalance", 1, OTHER, "parked"),
+        ("Stable", 0, RANGE, "parked"),
+        ("Stable", 1, RANGE, ErrorCode.NONE),
+        ("Stable", 1, OTHER, "parked"),
+        ("Dead", 0, RANGE, ErrorCode.COORDINATOR_NOT_AVAILABLE),
+    ],
+)
+def test_join_of_a_member(state, who, protocols, expected) -> None:
+    """A member that changed nothing is told the generation again, unless it leads a stable group."""
+    driver, ids, generation = in_state(state)
+    result = driver.join("again", ids[who], protocols=protocols)
+    if expected == "parked":
+        assert result is None
+        assert driver.state == "PreparingRebalance"
+        return
+    assert result.error is expected
+    if expected is ErrorCode.NONE:
+        assert result.generation_id == generation
+        assert bool(result.members) == (who == 0)
+
+
+@pytest.mark.parametrize(
+    ("state", "expected"),
+    [
+        ("Empty", ErrorCode.UNKNOWN_MEMBER_ID),
+        ("PreparingRebalance", ErrorCode.REBALANCE_IN_PROGRESS),
+        ("CompletingRebalance", None),
+        ("Stable", ErrorCode.NONE),
+        ("Dead", ErrorCode.COORDINATOR_NOT_AVAILABLE),
+    ],
+)
+def test_sync_of_a_follower(state, expected) -> None:
+    """A follower waits for the leader, or gets what it has."""
+    driver, ids, generation = in_state(state)
+    result = driver.sync("sync", ids[1], generation)
+    assert (result and result.error) == expected
+    if expected is ErrorCode.NONE:
+        assert (result.assignment, result.protocol_type, result.protocol_name) == (b"1", "consumer", "range")
+
+
+@pytest.mark.parametrize(
+    ("state", "expected"),
+    [
+        ("Empty", ErrorCode.UNKNOWN_MEMBER_ID),
+        ("PreparingRebalance", ErrorCode.REBALANCE_IN_PROGRESS),
+        ("CompletingRebalance", ErrorCode.NONE),
+        ("Stable", ErrorCode.NONE),
+        ("Dead", ErrorCode.COORDINATOR_NOT_AVAILABLE),
+    ],
+)
+def test_heartbeat(state, expected) -> None:
+    """A member is told to join again only while joins are collected."""
+    driver, ids, generation = in_state(state)
+    assert driver.heartbeat(ids[1], generation) is expected
+
+
+@pytest.mark.parametrize(
+    ("state", "expected"),
+    [
+        ("Empty", ErrorCode.UNKNOWN_MEMBER_ID),
+        ("PreparingRebalance", ErrorCode.NONE),
+        ("CompletingRebalance", ErrorCode.REBALANCE_IN_PROGRESS),
+        ("Stable", ErrorCode.NONE),
+        ("Dead", ErrorCode.COORDINATOR_NOT_AVAILABLE),
+    ],
+)
+def test_commit_of_a_member(state, expected) -> None:
+    """A member commits except between its join and its assignment."""
+    driver, ids, generation = in_state(state)
+    assert commit_error(driver, ids[1], generation) is expected
+
+
+def test_commit_from_outside_needs_an_empty_group() -> None:
+    """Generation -1 without a member id is for tools: refused while somebody consumes."""
+    driver, _, _ = in_state("Stable")
+    assert commit_error(driver, "", -1) is ErrorCode.UNKNOWN_MEMBER_ID
+    driver, _, _ = in_state("Empty")
+    assert commit_error(driver, "", -1) is ErrorCode.NONE
+
+
+def test_commit_with_a_generation_to_a_missing_group() -> None:
+    """From version 9 the missing group is named; before, the generation was blamed."""
+    driver = Driver()
+    request = CommitRequest(
+        group_id="nobody",
+        generation_id=3,
+        member_id="m",
+        partitions=[PartitionCommit(topic="t", partition=0, offset=1)],
+    )
+    assert driver.coordinator.commit(request, driver.now_ms).errors == (ErrorCode.GROUP_ID_NOT_FOUND,)
+    older = attrs.evolve(request, missing_group_named=False)
+    assert driver.coordinator.commit(older, driver.now_ms).errors == (ErrorCode.ILLEGAL_GENERATION,)
