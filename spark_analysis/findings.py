@@ -29,10 +29,10 @@ def times(value: float) -> str:
 
 
 def interval(ratio: Ratio) -> str:
-    """The 95 % interval in words."""
+    """The 95% interval in words."""
     if ratio.low is None or ratio.high is None:
         return "one round, no interval"
-    return f"95 % interval {times(ratio.low)} to {times(ratio.high)}"
+    return f"95% interval {times(ratio.low)} to {times(ratio.high)}"
 
 
 def milliseconds(value: float | None) -> str:

@@ -204,7 +204,7 @@ def _ablation_table(comparison: Comparison) -> Markup:
         cell = comparison.cells[key]
         latencies = (milliseconds(cell.p50_ms), milliseconds(cell.p99_ms))
         rows.append([key.mode, describe(key.load), persecond(cell.requests_per_s), *ratio_cells(ratio), *latencies])
-    head = ["Mode", "Load", "Rate", "Over classic", "95 % interval", "p50", "p99"]
+    head = ["Mode", "Load", "Rate", "Over classic", "95% interval", "p50", "p99"]
     return details("All figures as a table", table("Ablation, each mode over classic", head, rows, texts=2))
 
 

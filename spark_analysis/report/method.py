@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _METHOD = (
     (
         "Throughput is the number of measured requests over the time from the first one sent to the last one answered, "
-        "summed over the untraced rounds. A speed-up is the geometric mean of the ratios of paired rounds; its 95 % "
+        "summed over the untraced rounds. A speed-up is the geometric mean of the ratios of paired rounds; its 95% "
         "interval is Student's t on their logarithms."
     ),
     (
