@@ -31,7 +31,7 @@ _METHOD = (
     ),
     (
         "Limits: client and broker share the cores of one machine, and the network is loopback. Short rounds do not "
-        "show what happens after minutes. Stages come from traced rounds, which are slower (see what tracing costs)."
+        "show what happens after minutes. Stages come from traced rounds, which may be slower (see what tracing costs)."
     ),
 )
 _BUSY_CLIENT = 0.9
