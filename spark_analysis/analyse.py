@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spark_analysis.errors import TraceError
-from spark_analysis.figures import gather
+from spark_analysis.figures import Figures, gather
 from spark_analysis.findings import verdict as find_verdict
 from spark_analysis.report.page import write_report
-from spark_analysis.run import load_run
+from spark_analysis.run import TRACES_FOLDER, load_run
 from spark_analysis.session import spark_session
 from spark_analysis.summary import Comparison
 
@@ -44,12 +44,12 @@ def analyse(directory: str | Path, begin: Begin, *, master: str | None = None, p
     if not directory.is_dir():
         raise TraceError(f"{directory}: no such directory")
     if parquet:
-        from spark_analysis.convert import convert, has_raw  # noqa: PLC0415 - PyArrow is not needed where Parquet is there
+        from spark_analysis.convert import convert, has_raw  # noqa: PLC0415 - where Parquet is there, PyArrow is not needed
 
         if has_raw(directory):
             convert(directory, begin("Traces to Parquet"))
-    elif not (directory / "traces").is_dir():
-        raise TraceError(f"{directory}: no traces folder, and --no-parquet forbids to make it")
+    if not (directory / TRACES_FOLDER).is_dir():
+        raise TraceError(f"{directory}: no {TRACES_FOLDER} folder" + ("" if parquet else "; leave out --no-parquet"))
     started = begin("Starting Spark")
     started(0, 1)
     with spark_session(master) as spark:
@@ -61,7 +61,12 @@ def report(
     directory: Path, spark: SparkSession, progress: Callable[[int, int], None] = lambda _done, _total: None
 ) -> str:
     """Write `summary.json` and `report.html` from the Parquet traces; returns the verdict."""
-    comparison = Comparison(gather(load_run(directory, spark), progress))
+    return write(directory, gather(load_run(directory, spark), progress))
+
+
+def write(directory: Path, figures: Figures) -> str:
+    """Write `summary.json` and `report.html` from what Spark found out; returns the verdict."""
+    comparison = Comparison(figures)
     verdict = find_verdict(comparison)
     summary = json.dumps(comparison.as_json(verdict), indent=1, ensure_ascii=False, allow_nan=False)
     fresh = directory / f".{SUMMARY_FILE}.new"

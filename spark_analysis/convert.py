@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 
 from spark_analysis.errors import TraceError
 from spark_analysis.raw import RawRun, arrow_schema, read_run
+from spark_analysis.run import TRACES_FOLDER
 from spark_analysis.tables import TABLES
 
 if TYPE_CHECKING:
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 RAW_FOLDER: Final = "raw"
-TRACES_FOLDER: Final = "traces"
 _PART: Final = "part-00000.parquet"
 
 

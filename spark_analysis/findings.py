@@ -29,10 +29,10 @@ def times(value: float) -> str:
 
 
 def interval(ratio: Ratio) -> str:
-    """The 95 % interval in words."""
+    """The 95% interval in words."""
     if ratio.low is None or ratio.high is None:
         return "one round, no interval"
-    return f"95 % interval {times(ratio.low)} to {times(ratio.high)}"
+    return f"95% interval {times(ratio.low)} to {times(ratio.high)}"
 
 
 def milliseconds(value: float | None) -> str:
@@ -85,12 +85,27 @@ def verdict_sentences(comparison: Comparison) -> list[str]:
     found = []
     if usual:
         clients = ", ".join(dict.fromkeys(load.client.partition(" ")[0] for load in usual))
-        found.append(f"Ordinary client ({clients}): {name} delivers {_range(usual, f'the messages of {base}')}.")
+        found.append(
+            said = _range(usual, f"the messages of {base}")
+            found.append(f"Ordinary client ({clients}): {name} {_faster(usual)}; it delivers {said}.")
+        )
     else:
         found.append("Ordinary clients were not measured.")
     if native:
-        found.append(f"Native client: {name} answers {_range(native, f'the requests of {base}')}.")
+        found.append(
+            said = _range(native, f"the requests of {base}")
+            found.append(f"Native client: {name} {_faster(native)}; it answers {said}.")
+        )
     return [*found, *_replay_sentences(comparison), _order_sentence(comparison)]
+
+
+def _faster(ratios: dict[Load, Ratio]) -> str:
+    """Under how many loads the whole interval lies above 1, and below it."""
+    faster = sum(ratio.above for ratio in ratios.values())
+    slower = sum(ratio.below for ratio in ratios.values())
+    loads = f"{len(ratios)} load{'s' if len(ratios) != 1 else ''}"
+    said = f"is faster under {faster} of {loads}" if faster else f"is not measurably faster under any of {loads}"
+    return f"{said} and slower under {slower}" if slower else said
 
 
 def _range(ratios: dict[Load, Ratio], what: str) -> str:

@@ -22,7 +22,7 @@ _BISECTIONS: Final = 80
 
 @attrs.frozen
 class Ratio:
-    """A ratio of rates with its 95 % interval; no interval from fewer than two rounds."""
+    """A ratio of rates with its 95% interval; no interval from fewer than two rounds."""
 
     value: float
     low: float | None

@@ -72,12 +72,13 @@ def latency(run: TraceRun) -> DataFrame:
 
 
 def replay_buckets(run: TraceRun) -> DataFrame:
-    """The replay over time: requests and latency of each quarter of a second of intended time."""
+    """The replay over time: requests and latency of each quarter of a second from its first event on."""
     runs = run.runs.where((f.col("client") == REPLAY_CLIENT) & ~f.col("traced")).select("run", "mode")
+    events = run.client.where("answered_ns is not null").join(f.broadcast(runs), "run")
+    first = events.groupBy("run").agg(f.min("intended_ns").alias("first_ns"))
     return (
-        run.client.where("answered_ns is not null")
-        .join(f.broadcast(runs), "run")
-        .withColumn("bucket", f.expr(f"intended_ns div {BUCKET_MS * 1_000_000}"))
+        events.join(f.broadcast(first), "run")
+        .withColumn("bucket", f.expr(f"(intended_ns - first_ns) div {BUCKET_MS * 1_000_000}"))
         .withColumn("latency_us", microseconds("intended_ns", "answered_ns"))
         .groupBy("run", "mode", "bucket")
         .agg(

@@ -218,7 +218,7 @@ def _strings(folder: Path) -> pa.Array:
     if not path.exists():
         return pa.array([], pa.string())
     try:
-        strings = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        strings = [json.loads(line) for line in path.read_bytes().splitlines()]
         return pa.array(strings, pa.string())
     except (OSError, ValueError, pa.ArrowException) as error:
         raise TraceError(f"{path}: not one JSON string a line: {error}") from None

@@ -18,7 +18,7 @@ from spark_analysis.tables import TABLES
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_TRACES_FOLDER: Final = "traces"
+TRACES_FOLDER: Final = "traces"
 
 
 class TraceRun:
@@ -86,7 +86,7 @@ def load_run(directory: str | Path, spark: SparkSession | None = None) -> TraceR
         TraceError: there are no traces in it.
     """
     directory = Path(directory)
-    traces = directory / _TRACES_FOLDER if (directory / _TRACES_FOLDER).is_dir() else directory
+    traces = directory / TRACES_FOLDER if (directory / TRACES_FOLDER).is_dir() else directory
     missing = [name for name in TABLES if not (traces / name).is_dir()]
     if missing:
         raise TraceError(f"{directory}: no traces here ({', '.join(missing)} missing)")

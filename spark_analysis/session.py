@@ -50,7 +50,7 @@ def under_spark_submit() -> bool:
 
 @contextlib.contextmanager
 def spark_session(master: str | None = None) -> Iterator[SparkSession]:
-    """A session that ends, with its JVM, at the end of the block.
+    """A session that ends, with its JVM, at the end of the block; one that is active already is used and left alone.
 
     Args:
         master: where to run; `local[*]` unless given. Under spark-submit the master is the one given there.
@@ -66,7 +66,9 @@ def spark_session(master: str | None = None) -> Iterator[SparkSession]:
     logging.getLogger("py4j").setLevel(logging.CRITICAL)  # it logs each call that fails while a JVM goes away
     failures: tuple[type[Exception], ...] = (PySparkException, *_java_errors())
     with tempfile.TemporaryDirectory(prefix="spark-analysis-") as scratch:
-        if under_spark_submit():
+        if active := Session.getActiveSession():
+            spark, close = active, _leave
+        elif under_spark_submit():
             spark = Session.builder.getOrCreate()
             spark.sparkContext.setLogLevel("ERROR")
             close = spark.stop
@@ -79,6 +81,10 @@ def spark_session(master: str | None = None) -> Iterator[SparkSession]:
         finally:
             with contextlib.suppress(*_java_errors(), OSError):
                 close()
+
+
+def _leave() -> None:
+    """Leave a session of somebody else as it is."""
 
 
 def _java_errors() -> tuple[type[Exception], ...]:

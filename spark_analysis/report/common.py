@@ -62,9 +62,10 @@ def persecond(value: float | None) -> str:
 def load_table(comparison: Comparison, loads: Iterable[Load], caption: str) -> Markup:
     """Rates, speed-up and latencies of some loads, the modes side by side."""
     shown = modes(comparison)
-    arrow = f" {ARROW} ".join(shown)
-    head = ["Load", *(f"{mode}, rate" for mode in shown), "Speed-up", "95 % interval"]
-    head += [f"{name}, {arrow}" for name in ("p50", "p99", "p99.9")]
+    head = ["Load", *(f"{mode}, rate" for mode in shown), "Speed-up", "95% interval"]
+    head += ["p50", "p99", "p99.9"]
+    if len(shown) > 1:
+        caption += f"; latencies: {f' {ARROW} '.join(shown)}"
     rows = []
     for load in loads:
         cells = [comparison.cells.get(Cell(mode, load)) for mode in shown]

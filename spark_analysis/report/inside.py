@@ -244,5 +244,5 @@ def tracing(comparison: Comparison) -> Markup:
         f"A traced run reaches {times(least.value)} the rate of an untraced one in the mode that suffers most. "
         f"Throughput and latency on this page come from untraced rounds. Rows lost to a full trace ring: {lost:,}."
     )
-    head = ["Mode", "Traced over untraced rate", "95 % interval", "Loads"]
+    head = ["Mode", "Traced over untraced rate", "95% interval", "Loads"]
     return section("tracing", "What tracing costs", paragraph(said), table("Rate of traced runs", head, rows))

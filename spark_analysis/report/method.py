@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _METHOD = (
     (
         "Throughput is the number of measured requests over the time from the first one sent to the last one answered, "
-        "summed over the untraced rounds. A speed-up is the geometric mean of the ratios of paired rounds; its 95 % "
+        "summed over the untraced rounds. A speed-up is the geometric mean of the ratios of paired rounds; its 95% "
         "interval is Student's t on their logarithms."
     ),
     (
@@ -31,7 +31,7 @@ _METHOD = (
     ),
     (
         "Limits: client and broker share the cores of one machine, and the network is loopback. Short rounds do not "
-        "show what happens after minutes. Stages come from traced rounds, which are slower (see what tracing costs)."
+        "show what happens after minutes. Stages come from traced rounds, which may be slower (see what tracing costs)."
     ),
 )
 _BUSY_CLIENT = 0.9

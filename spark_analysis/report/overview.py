@@ -109,7 +109,7 @@ def _forest(comparison: Comparison) -> Markup:
         label = full_name(load)
         entries.append(charts.Bar(label, said, place(ratio.value), 0, "side-1", whisker, place(1.0)))
     title = f"Throughput of {one} over {zero}, every load" if zero != one else f"{one}: side B over side A, every load"
-    note = "Dot: geometric mean of paired rounds; line: 95 % interval; dotted line: no difference. Logarithmic scale."
+    note = "Dot: geometric mean of paired rounds; line: 95% interval; dotted line: no difference. Logarithmic scale."
     return figure(title, charts.bars(title, entries), note=note)
 
 
@@ -153,4 +153,4 @@ def _judged(entries: Iterable[tuple[Load, Ratio | None, str]]) -> Markup:
     rows = [[full_name(load), why, *ratio_cells(ratio)] for load, ratio, why in entries]
     if not rows:
         return NOTHING
-    return table("Loads without a clear gain", ["Load", "Finding", "Speed-up", "95 % interval"], rows, texts=2)
+    return table("Loads without a clear gain", ["Load", "Finding", "Speed-up", "95% interval"], rows, texts=2)

@@ -13,7 +13,7 @@ FORMATS = {"i1": "b", "i2": "h", "i4": "i", "i8": "q", "f8": "d", "string": "i"}
 NULLS = {"i1": -(1 << 7), "i2": -(1 << 15), "i4": -(1 << 31), "i8": -(1 << 63), "f8": float("nan"), "string": -1}
 OUTCOMES = {"0": "send", "1": "none", "2": "close"}
 REASONS = {"0": "in-flight", "1": "throttle"}
-STAMPS = [
+STAMPS = (
     "received_ns",
     "enqueued_ns",
     "dequeued_ns",
@@ -24,7 +24,7 @@ STAMPS = [
     "released_ns",
     "send_started_ns",
     "sent_ns",
-]
+)
 COLUMNS: dict[str, list[tuple[str, str]]] = {
     "requests": [
         ("connection", "i4"),
@@ -74,7 +74,7 @@ MACHINE = {"cpu": "synthetic", "cores": 2, "memory_bytes": 8 << 30, "kernel": "6
 START_NS = 1_000_000_000_000
 
 
-def header(table: str, **changes: Any) -> bytes:
+def header(table: str, /, **changes: Any) -> bytes:
     declared = {"table": table, "schema": 1, "columns": COLUMNS[table], "enums": ENUMS.get(table, {}), **changes}
     text = json.dumps(declared).encode()
     return MAGIC + struct.pack("<I", len(text)) + text
@@ -146,7 +146,9 @@ class RawRun:
                 packed.pack(*(self._value(row, name, kind) for name, kind in COLUMNS[table])) for row in rows
             )
             (self.folder / f"{table}.ring").write_bytes(header(table) + body)
-        (self.folder / "strings.jsonl").write_text("".join(json.dumps(text) + "\n" for text in self.strings))
+        (self.folder / "strings.jsonl").write_text(
+            "".join(json.dumps(text, ensure_ascii=False) + "\n" for text in self.strings)
+        )
         if self.columns["traced"]:
             (self.folder / "lost.json").write_text(json.dumps(self.lost))
         return self.folder

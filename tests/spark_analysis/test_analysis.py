@@ -1,0 +1,266 @@
+"""Planted latencies, rates and speed-ups come back exactly, through ring files, Parquet and Spark."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import pytest
+
+from spark_analysis import load_run, stage_latency
+from spark_analysis.analyse import report, write
+from spark_analysis.convert import convert
+from spark_analysis.errors import TraceError
+from spark_analysis.figures import gather
+
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.xdist_group("spark"),
+    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),  # PySpark leaves them to the collector
+]
+
+STAGES = {
+    "RequestQueue": 20,
+    "Local": 15,
+    "CommitWait": 300,
+    "Remote": 340,
+    "ResponseOrderWait": 7,
+    "ResponseQueue": 50,
+    "ResponseSend": 11,
+}
+PAIRS = [(100, 50), (100, 25), (120, 40)]  # microseconds between requests on side 0 and side 1, one pair a round
+
+
+def plant(synthetic, directory):
+    """Three rounds of raw, an open-loop replay, a small confluent cell and a traced round, all with known answers."""
+    raw = directory / "raw"
+    number = 0
+    latencies = list(range(1, 4001))
+    for place, gaps in enumerate(PAIRS):
+        for side, (mode, gap_us) in enumerate(zip(("classic", "pipelined"), gaps, strict=True)):
+            number += 1
+            run = synthetic.RawRun(raw, number, round=place, side=side, mode=mode, in_flight=5)
+            synthetic.steady(run, [1000 * (1 + side)] * 400 if place else latencies, gap_us=gap_us)
+            run.answer(synthetic.START_NS - 9_000_000, synthetic.START_NS - 1, -1, measured=False, correlation_id=None)
+            run.write()
+    for side, mode in enumerate(("classic", "pipelined")):
+        number += 1
+        run = synthetic.RawRun(raw, number, side=side, mode=mode, client="replay", connections=4, in_flight=64)
+        for sequence in range(2000):  # every tenth leaves 3 ms late and is answered 1 ms later
+            due = synthetic.START_NS + sequence * 1_000_000
+            late = 3_000_000 if sequence % 10 == 0 else 0
+            run.answer(due + late, due + late + 1_000_000, sequence, intended_ns=due)
+        run.write()
+        number += 1
+        run = synthetic.RawRun(
+            raw, number, side=side, mode=mode, client="confluent-kafka linger=5", connections=16, in_flight=5
+        )
+        for sequence in range(19):
+            sent = synthetic.START_NS + sequence * 1000
+            run.answer(sent, sent + 5_000_000, sequence, correlation_id=None, error=-185 if sequence == 3 else 0)
+        run.write()
+        number += 1
+        run = synthetic.RawRun(raw, number, round=3, side=side, mode=mode, in_flight=5, traced=True)
+        synthetic.steady(run, [1000] * 100, gap_us=200)
+        for sequence in range(100):
+            stages = {name: value * (1 + side) + (sequence == 99) * 10_000 for name, value in STAGES.items()}
+            synthetic.traced_request(run, 0, sequence, synthetic.START_NS + sequence * 1_000_000_000, stages)
+            synthetic.append(run, 0, sequence, sequence)
+        for size in (1, 1, 4, 64):
+            stamps = {"started_ns": 0, "written_ns": 50_000, "durable_ns": 350_000, "completed_ns": 400_000}
+            run.add("commits", commit=size, entries=size, bytes=size * 100, **stamps)
+        run.write()
+
+
+@pytest.fixture(scope="module")
+def planted(synthetic, spark, tmp_path_factory):
+    directory = tmp_path_factory.mktemp("planted")
+    plant(synthetic, directory)
+    convert(directory)
+    return directory
+
+
+@pytest.fixture(scope="module")
+def figures(planted, spark):
+    return gather(load_run(planted, spark))
+
+
+@pytest.fixture(scope="module")
+def summary(planted, figures):
+    write(planted, figures)
+    return json.loads((planted / "summary.json").read_text())
+
+
+def cell_of(summary, client, mode):
+    (cell,) = [cell for cell in summary["cells"] if (cell["client"], cell["mode"]) == (client, mode)]
+    return cell
+
+
+def test_rate_is_all_requests_over_the_sum_of_the_runs_times(summary):
+    cell = cell_of(summary, "raw", "classic")
+    seconds = [3999 * 100e-6 + 4000e-6 + 500e-9, 399 * 100e-6 + 1000e-6 + 500e-9, 399 * 120e-6 + 1000e-6 + 500e-9]
+    assert cell["requests"] == 4800
+    assert cell["requests_per_s"] == pytest.approx(4800 / sum(seconds), rel=1e-8)
+
+
+def test_percentiles_are_exact_in_whole_microseconds(summary):
+    """Round 0 has the latencies 1, 2, ..., 4000 us; the 800 requests of the other rounds take 1000 us."""
+    values = sorted([*range(1, 4001), *([1000] * 800)])
+    cell = cell_of(summary, "raw", "classic")
+    assert cell["p50_ms"] == interpolated(values, 0.5) / 1000
+    assert cell["p99_ms"] == pytest.approx(interpolated(values, 0.99) / 1000, rel=1e-8)
+    assert cell["p999_ms"] is None  # 4.8 samples beyond it
+
+
+def interpolated(values, quantile):
+    place = quantile * (len(values) - 1)
+    low = math.floor(place)
+    return values[low] + (place - low) * (values[min(low + 1, len(values) - 1)] - values[low])
+
+
+def test_open_loop_latency_counts_from_the_intended_time(summary):
+    cell = cell_of(summary, "replay", "pipelined")
+    assert (cell["p50_ms"], cell["p99_ms"]) == (1.0, 4.0)
+
+
+def test_a_percentile_with_too_few_samples_beyond_it_is_null(summary):
+    cell = cell_of(summary, "confluent-kafka linger=5", "classic")
+    assert cell["requests"] == 19
+    assert (cell["p50_ms"], cell["p99_ms"], cell["p999_ms"]) == (None, None, None)
+
+
+def test_speedup_is_the_geometric_mean_over_paired_rounds_with_a_t_interval(summary):
+    (speedup,) = [entry for entry in summary["speedups"] if entry["client"] == "raw"]
+    assert {name: speedup[name] for name in ("in_flight", "connections", "commit_delay_ms", "rounds")} == {
+        "in_flight": 5,
+        "connections": 1,
+        "commit_delay_ms": 0,
+        "rounds": 3,
+    }
+    logs = []
+    for place, gaps in enumerate(PAIRS):
+        count = 399 if place else 3999
+        last = (4000, 4000) if not place else (1000, 2000)
+        zero, one = (count * gap + tail + 0.5 for gap, tail in zip(gaps, last, strict=True))
+        logs.append(math.log(zero / one))
+    mean = sum(logs) / 3
+    error = math.sqrt(sum((log - mean) ** 2 for log in logs) / 2 / 3)
+    assert speedup["speedup"] == pytest.approx(math.exp(mean), rel=1e-8)
+    assert speedup["low"] == pytest.approx(math.exp(mean - 4.30265273 * error), rel=1e-6)
+    assert speedup["high"] == pytest.approx(math.exp(mean + 4.30265273 * error), rel=1e-6)
+
+
+def test_one_round_has_a_speedup_without_an_interval_and_the_replay_has_none(summary):
+    (entry,) = [entry for entry in summary["speedups"] if entry["client"] != "raw"]
+    assert entry["client"] == "confluent-kafka linger=5"
+    assert (entry["speedup"], entry["low"], entry["high"], entry["rounds"]) == (1.0, None, None, 1)
+
+
+def test_summary_has_exactly_the_declared_names(summary):
+    assert list(summary) == ["schema", "machine", "cells", "ablation", "speedups", "verdict"]
+    assert summary["schema"] == 1
+    assert summary["machine"]["cpu"] == "synthetic"
+    names = ["mode", "client", "in_flight", "connections", "commit_delay_ms", "requests", "requests_per_s"]
+    names += ["p50_ms", "p99_ms", "p999_ms", "order_violations"]
+    assert all(list(cell) == names for cell in summary["cells"])
+    names = ["in_flight", "connections", "commit_delay_ms", "client", "speedup", "low", "high", "rounds"]
+    assert all(list(entry) == names for entry in summary["speedups"])
+    assert summary["ablation"] == []
+
+
+def test_no_planted_violation_means_none_found(summary):
+    assert [cell["order_violations"] for cell in summary["cells"]] == [0] * 6
+
+
+def test_verdict_speaks_of_ordinary_clients_first_and_of_the_replay_and_the_order(summary):
+    verdict = summary["verdict"]
+    assert verdict.startswith(
+        "Ordinary client (confluent-kafka): pipelined is not measurably faster under any of 1 load; it delivers 1.00x"
+    )
+    assert "Replayed events (open loop) wait 1.00 ms at the median and 4.00 ms at p99 in pipelined" in verdict
+    assert "Order: no violation in 9,000 answers" not in verdict  # confluent-kafka shows no correlation ids
+    assert "Order: no violation in 13,800 answers seen by clients and 200 requests stamped by the broker." in verdict
+
+
+def test_stage_percentiles_are_those_planted(planted, spark):
+    rows = {(row["mode"], row["stage"]): row for row in stage_latency(load_run(planted, spark)).collect()}
+    assert len(rows) == 16
+    for side, mode in enumerate(("classic", "pipelined")):
+        for stage, value in STAGES.items():
+            row = rows[mode, stage]
+            assert row["p50_us"] == value * (1 + side)
+            assert row["mean_us"] == pytest.approx(value * (1 + side) + 100)
+            assert row["requests"] == 100
+        total = sum(STAGES[stage] for stage in ("RequestQueue", "Local", "Remote", "ResponseQueue", "ResponseSend"))
+        assert rows[mode, "Total"]["p50_us"] == total * (1 + side)
+
+
+def test_commits_and_their_sizes_are_those_planted(figures):
+    (commits, same) = figures.commits.values()
+    assert commits == same
+    assert commits.sizes == {1: 2, 4: 1, 64: 1}
+    assert (commits.entries_mean, commits.entries_quantile(0.5), commits.entries_quantile(1.0)) == (17.5, 1, 64)
+    assert (commits.bytes, commits.commit_p50_us, commits.sync_p50_us) == (7000, 350.0, 300.0)
+    errors = {run.cell.load.client: run.errors for run in figures.runs}
+    assert errors == {"raw": 0, "replay": 0, "confluent-kafka linger=5": 1}
+
+
+def test_a_mode_compared_with_itself_has_one_cell_over_both_sides(synthetic, spark, tmp_path):
+    for number, (place, side) in enumerate([(0, 0), (0, 1), (1, 0), (1, 1)], start=1):
+        run = synthetic.RawRun(tmp_path / "raw", number, round=place, side=side, mode="pipelined")
+        synthetic.steady(run, [500] * 300, gap_us=100 if side == 0 else 80)
+        run.write()
+    convert(tmp_path)
+    verdict = report(tmp_path, spark)
+    summary = json.loads((tmp_path / "summary.json").read_text())
+    (cell,) = summary["cells"]
+    assert (cell["mode"], cell["requests"]) == ("pipelined", 1200)
+    (entry,) = summary["speedups"]
+    assert entry["speedup"] == pytest.approx((299 * 100 + 500.5) / (299 * 80 + 500.5), rel=1e-8)
+    assert entry["low"] == pytest.approx(entry["high"], rel=1e-8)
+    assert (
+        "pipelined (side B) is faster under 1 of 1 load; it answers 1.24x the requests of pipelined (side A)" in verdict
+    )
+    assert "Ordinary clients were not measured" in verdict
+    assert "against itself" in (tmp_path / "report.html").read_text()
+
+
+def test_ablation_is_paired_with_the_classic_runs_of_its_own_rounds(synthetic, tmp_path, spark):
+    number = 0
+    for place in range(2):
+        modes = [("classic", "grid", 100), ("pipelined", "grid", 10)]
+        modes += [("classic", "ablation", 200), ("mute-off", "ablation", 100), ("both", "ablation", 20)]
+        for mode, part, gap_us in modes:
+            number += 1
+            side = int(mode != "classic")
+            run = synthetic.RawRun(tmp_path / "raw", number, round=place, side=side, mode=mode, experiment=part)
+            synthetic.steady(run, [0] * 1001, gap_us=gap_us)
+            run.write()
+    convert(tmp_path)
+    report(tmp_path, spark)
+    summary = json.loads((tmp_path / "summary.json").read_text())
+    assert [cell["mode"] for cell in summary["cells"]] == ["classic", "pipelined"]
+    assert [cell["mode"] for cell in summary["ablation"]] == ["mute-off", "both"]
+    (entry,) = summary["speedups"]
+    assert entry["speedup"] == pytest.approx(10, rel=1e-4)  # the ablation's runs are not in it
+    page = (tmp_path / "report.html").read_text()
+    assert "(2.0x classic)" in page
+    assert "(10.0x classic)" in page
+
+
+def test_traces_without_a_table_or_with_a_wrong_column_are_refused(planted, spark, tmp_path):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    with pytest.raises(TraceError, match="no traces here"):
+        load_run(tmp_path, spark)
+    (tmp_path / "traces").mkdir()
+    for table in (planted / "traces").iterdir():
+        (tmp_path / "traces" / table.name).symlink_to(table)
+    (tmp_path / "traces/commits").unlink()
+    (tmp_path / "traces/commits").mkdir()
+    with pytest.raises(TraceError, match="commits: no Parquet file"):
+        report(tmp_path, spark)
+    pq.write_table(pa.table({"run": pa.array([1], pa.int64())}), tmp_path / "traces/commits/part.parquet")
+    with pytest.raises(TraceError, match="column run is bigint, not int"):
+        report(tmp_path, spark)

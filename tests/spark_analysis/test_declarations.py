@@ -1,0 +1,71 @@
+"""The writers (broker and load client) and the reader declare the same tables; they share no code, only a format."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from pipeline_broker.load import ring as client_ring
+from pipeline_broker.telemetry import trace_tables
+from spark_analysis.raw import RING_MAGIC, read_ring_header
+from spark_analysis.tables import BROKER_TABLES, RING_TABLES, SCHEMA_VERSION, TABLES
+
+WRITTEN = {
+    table.name: table
+    for table in (
+        trace_tables.REQUESTS,
+        trace_tables.APPENDS,
+        trace_tables.COMMITS,
+        trace_tables.MUTES,
+        trace_tables.QUEUES,
+    )
+}
+READ_AS = {"i1": "int", "i2": "int", "i4": "int", "i8": "bigint", "string": "string"}
+WIDER = {("request_bytes", "i4"): "bigint", ("response_bytes", "i4"): "bigint", ("measured", "i1"): "boolean"}
+
+
+def test_the_broker_writes_the_tables_that_are_read():
+    assert tuple(WRITTEN) == BROKER_TABLES
+    assert {*BROKER_TABLES, "client"} == set(RING_TABLES)
+    assert (trace_tables.MAGIC, trace_tables.SCHEMA) == (RING_MAGIC, SCHEMA_VERSION)
+    assert (client_ring.RING_MAGIC, client_ring.SCHEMA) == (RING_MAGIC, SCHEMA_VERSION)
+
+
+@pytest.mark.parametrize("name", RING_TABLES)
+def test_columns_have_the_same_names_order_and_types(name):
+    columns = client_ring.COLUMNS if name == "client" else WRITTEN[name].columns
+    # The words for mute reasons are given to the broker's writer when it starts.
+    enums = {"reason"} if name == "mutes" else set() if name == "client" else set(WRITTEN[name].enums)
+    read = {column: kind for column, kind in TABLES[name].items() if column != "run"}
+    assert [column for column, _ in columns] == list(read)
+    for column, packed in columns:
+        expected = "string" if column in enums else WIDER.get((column, packed), READ_AS[packed])
+        assert read[column] == expected, column
+
+
+@pytest.mark.parametrize("name", [name for name in BROKER_TABLES if name != "mutes"])
+def test_the_header_that_the_broker_writes_is_read(name, tmp_path):
+    path = tmp_path / f"{name}.ring"
+    path.write_bytes(WRITTEN[name].header())
+    ring = read_ring_header(path)
+    assert (ring.table, ring.rows) == (name, 0)
+    assert ring.row_bytes == sum({"i1": 1, "i2": 2, "i4": 4, "i8": 8, "string": 4}[t] for _, t in WRITTEN[name].columns)
+
+
+def test_the_ring_that_the_load_client_writes_is_read(tmp_path):
+    rows = [client_ring.ClientRow(3, sequence, None if sequence else 7, None, 10, 20, 0, True) for sequence in range(5)]
+    client_ring.write_ring(tmp_path / "client-0.ring", rows)
+    ring = read_ring_header(tmp_path / "client-0.ring")
+    assert (ring.table, ring.rows) == ("client", 5)
+
+
+def test_the_formats_document_names_every_table_and_column():
+    from pathlib import Path
+
+    text = (Path(__file__).resolve().parents[2] / "docs/trace-format.md").read_text(encoding="utf-8")
+    for name, columns in TABLES.items():
+        assert f"### {name}" in text
+        part = text.split(f"### {name}\n")[1].split("\n### ")[0].split("\n## ")[0]
+        for column in columns:
+            assert f"`{column}`" in part, json.dumps([name, column])

@@ -1,0 +1,309 @@
+"""Raw runs become Parquet without loss; whatever does not fit the format is refused in one line."""
+
+from __future__ import annotations
+
+import json
+import struct
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from spark_analysis.__main__ import main
+from spark_analysis.convert import convert, read_runs
+from spark_analysis.errors import TraceError
+from spark_analysis.raw import arrow_schema
+from spark_analysis.tables import TABLES
+
+
+@pytest.fixture
+def traced(synthetic, tmp_path):
+    run = synthetic.RawRun(tmp_path / "raw", 7, traced=True, settings={"num.io.threads": 8}, commit_delay_ms=2)
+    stages = dict.fromkeys(
+        ("RequestQueue", "Local", "CommitWait", "Remote", "ResponseOrderWait", "ResponseQueue", "ResponseSend"), 10
+    )
+    synthetic.traced_request(run, 3, 0, synthetic.START_NS, stages)
+    synthetic.traced_request(
+        run, 3, 1, synthetic.START_NS, stages, outcome=1, commit=None, submitted_ns=None, durable_ns=None
+    )
+    synthetic.append(
+        run, 3, 0, 41, topic="caf\N{LATIN SMALL LETTER E WITH ACUTE} \N{SNOWMAN}\N{LINE SEPARATOR}\n\"'", last_offset=43
+    )
+    synthetic.append(run, 3, 1, 44, topic=None, partition=None)
+    run.add("mutes", connection=3, reason=1, began_ns=5, ended_ns=None)
+    run.add("queues", queue=0, at_ns=6, depth=9)
+    run.answer(10, 20, 0, error=None)
+    run.answer(30, None, 1, measured=False, correlation_id=None, error=-1)
+    return run
+
+
+def read(directory, table):
+    return pq.read_table(directory / "traces" / table).to_pylist()
+
+
+def test_every_table_and_column_is_written_with_its_declared_type(traced, tmp_path):
+    traced.write()
+    rows = convert(tmp_path)
+    assert rows == {"runs": 1, "requests": 2, "appends": 2, "commits": 0, "mutes": 1, "queues": 1, "client": 2}
+    for table in TABLES:
+        assert pq.read_table(tmp_path / "traces" / table).schema.equals(arrow_schema(table))
+
+
+def test_strings_codes_numbers_and_nulls_survive(traced, tmp_path):
+    traced.write()
+    convert(tmp_path)
+    first, second = read(tmp_path, "requests")
+    assert (first["run"], first["connection"], first["outcome"], first["acks"]) == (7, 3, "send", -1)
+    assert first["received_ns"] == 1_000_000_000_000
+    assert (second["outcome"], second["commit"], second["submitted_ns"]) == ("none", None, None)
+    assert (
+        read(tmp_path, "appends")[0]["topic"]
+        == "caf\N{LATIN SMALL LETTER E WITH ACUTE} \N{SNOWMAN}\N{LINE SEPARATOR}\n\"'"
+    )
+    assert read(tmp_path, "appends")[1]["topic"] is None
+    assert read(tmp_path, "appends")[1]["partition"] is None
+    assert read(tmp_path, "mutes") == [
+        {"run": 7, "connection": 3, "reason": "throttle", "began_ns": 5, "ended_ns": None}
+    ]
+    client = read(tmp_path, "client")
+    assert [row["error"] for row in client] == [None, -1]
+    assert [row["measured"] for row in client] == [True, False]
+    assert [row["answered_ns"] for row in client] == [20, None]
+
+
+def test_run_row_keeps_settings_machine_and_the_part_of_the_experiment(traced, tmp_path):
+    traced.lost = {"requests": 3, "appends": 1}
+    traced.columns["experiment"] = "ablation"
+    traced.write()
+    convert(tmp_path)
+    (row,) = read(tmp_path, "runs")
+    assert json.loads(row["settings"]) == {"num.io.threads": 8, "experiment": "ablation"}
+    assert json.loads(row["machine"])["cores"] == 2
+    assert (row["commit_delay_ms"], row["lost_rows"], row["traced"]) == (2.0, 4, True)
+
+
+def test_several_rings_of_one_table_are_one_table(synthetic, tmp_path):
+    run = synthetic.RawRun(tmp_path / "raw", 1)
+    run.answer(10, 20, 0)
+    folder = run.write()
+    (folder / "client.ring").rename(folder / "client-0.ring")
+    (folder / "client-1.ring").write_bytes((folder / "client-0.ring").read_bytes())
+    convert(tmp_path)
+    assert len(read(tmp_path, "client")) == 2
+
+
+def test_more_rows_than_one_chunk_keep_their_order(synthetic, tmp_path, monkeypatch):
+    monkeypatch.setattr("spark_analysis.raw._CHUNK_ROWS", 7)
+    run = synthetic.RawRun(tmp_path / "raw", 1)
+    for sequence in range(100):
+        run.answer(sequence, sequence + 1, sequence)
+    run.write()
+    convert(tmp_path)
+    assert [row["sequence"] for row in read(tmp_path, "client")] == list(range(100))
+    assert pq.ParquetFile(next((tmp_path / "traces/client").iterdir())).num_row_groups == 15
+
+
+def test_runs_come_in_the_order_of_their_numbers(synthetic, tmp_path):
+    for number in (2, 10, 1):
+        synthetic.RawRun(tmp_path / "raw", number).write()
+    assert [run.row["run"] for run in read_runs(tmp_path / "raw")] == [1, 2, 10]
+
+
+def truncate_row(folder):
+    path = folder / "client.ring"
+    path.write_bytes(path.read_bytes()[:-3])
+
+
+def truncate_header(folder):
+    path = folder / "client.ring"
+    path.write_bytes(path.read_bytes()[:40])
+
+
+def truncate_magic(folder):
+    (folder / "client.ring").write_bytes(b"PBTR")
+
+
+def empty(folder):
+    (folder / "client.ring").write_bytes(b"")
+
+
+def wrong_magic(folder):
+    path = folder / "client.ring"
+    path.write_bytes(b"PARQUET!" + path.read_bytes()[8:])
+
+
+def header_of_4_gib(folder):
+    (folder / "client.ring").write_bytes(b"PBTRACE1" + struct.pack("<I", 0xFFFFFFFF))
+
+
+def other_header(synthetic, **changes):
+    def damage(folder):
+        (folder / "client.ring").write_bytes(synthetic.header("client", **changes))
+
+    return damage
+
+
+def no_run_json(folder):
+    (folder / "run.json").unlink()
+
+
+def half_run_json(folder):
+    path = folder / "run.json"
+    path.write_text(path.read_text()[:30])
+
+
+def run_json_without(name):
+    def damage(folder):
+        path = folder / "run.json"
+        row = json.loads(path.read_text())
+        del row[name]
+        path.write_text(json.dumps(row))
+
+    return damage
+
+
+def run_json_with(**changes):
+    def damage(folder):
+        path = folder / "run.json"
+        path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+
+    return damage
+
+
+def no_client(folder):
+    (folder / "client.ring").unlink()
+
+
+def strings_not_json(folder):
+    (folder / "strings.jsonl").write_text('"a"\n{oops\n')
+
+
+def strings_not_text(folder):
+    (folder / "strings.jsonl").write_text("1\n")
+
+
+def lost_not_numbers(folder):
+    (folder / "lost.json").write_text('{"requests": "many"}')
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        (truncate_row, "truncated, the last row has"),
+        (truncate_header, "truncated inside its header"),
+        (truncate_magic, "truncated inside its header"),
+        (empty, "empty"),
+        (wrong_magic, "not a trace ring"),
+        (header_of_4_gib, "truncated inside its header"),
+        (no_run_json, "run.json: missing"),
+        (half_run_json, "not readable as JSON"),
+        (run_json_without("mode"), "mode missing"),
+        (run_json_with(in_flight="five"), "run.json"),
+        (run_json_with(schema=2), "schema 2, this version reads 1"),
+        (no_client, "no client ring file"),
+        (strings_not_json, "not one JSON string a line"),
+        (strings_not_text, "not one JSON string a line"),
+        (lost_not_numbers, "not an object of numbers"),
+    ],
+    ids=lambda value: getattr(value, "__name__", None),
+)
+def test_a_damaged_run_is_one_clear_line_and_exit_code_2(damage, said, synthetic, tmp_path, capsys):
+    run = synthetic.RawRun(tmp_path / "raw", 1)
+    run.answer(10, 20, 0)
+    run.answer(30, 40, 1)
+    damage(run.write())
+    assert_refused(tmp_path, said, capsys)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"schema": 2}, "schema 2, this version reads 1"),
+        ({"table": "clients"}, "unknown table"),
+        ({"columns": [["connection", "i4"]]}, "columns of client differ"),
+        ({"columns": [["connection", "u9"]]}, "columns of client differ"),
+        ({"columns": 5}, "header lacks or misspells"),
+        ({"enums": {"error": {"0": "none"}}}, "error is packed as 'i2', which is not int"),
+    ],
+)
+def test_a_ring_of_another_layout_is_refused(changes, said, synthetic, tmp_path, capsys):
+    other_header(synthetic, **changes)(synthetic.RawRun(tmp_path / "raw", 1).write())
+    assert_refused(tmp_path, said, capsys)
+
+
+def test_runs_of_mixed_schema_versions_are_refused(synthetic, tmp_path, capsys):
+    synthetic.RawRun(tmp_path / "raw", 1).write()
+    folder = synthetic.RawRun(tmp_path / "raw", 2).write()
+    other_header(synthetic, schema=2)(folder)
+    assert_refused(tmp_path, "run-00002/client.ring: schema 2", capsys)
+
+
+def test_a_code_without_a_name_and_a_string_without_text_are_refused(traced, tmp_path):
+    traced.rows["mutes"][0]["reason"] = 9
+    folder = traced.write()
+    with pytest.raises(TraceError, match="reason has the code 9"):
+        convert(tmp_path)
+    traced.rows["mutes"][0]["reason"] = 0
+    traced.write()
+    (folder / "strings.jsonl").write_text("")
+    with pytest.raises(TraceError, match=r"topic refers to string 0, strings\.jsonl has 0"):
+        convert(tmp_path)
+
+
+def test_a_traced_run_without_broker_rows_is_refused(traced, tmp_path):
+    (traced.write() / "requests.ring").unlink()
+    with pytest.raises(TraceError, match="no requests ring file"):
+        convert(tmp_path)
+
+
+def test_two_runs_of_one_number_are_refused(synthetic, tmp_path):
+    run = synthetic.RawRun(tmp_path / "raw", 1)
+    run.write()
+    run.folder = tmp_path / "raw" / "run-again"
+    run.write()
+    with pytest.raises(TraceError, match="run 1 is also in"):
+        convert(tmp_path)
+
+
+def test_a_failed_conversion_leaves_the_parquet_that_was_there(traced, tmp_path):
+    folder = traced.write()
+    convert(tmp_path)
+    before = sorted(path.name for path in (tmp_path / "traces").iterdir())
+    truncate_row(folder)
+    with pytest.raises(TraceError):
+        convert(tmp_path)
+    assert sorted(path.name for path in (tmp_path / "traces").iterdir()) == before
+    assert not (tmp_path / "traces.new").exists()
+
+
+@pytest.mark.parametrize("kind", ["nothing", "file", "empty", "empty raw"])
+def test_a_directory_without_traces_is_one_clear_line(kind, tmp_path, capsys):
+    directory = tmp_path / "out"
+    if kind == "file":
+        directory.write_text("")
+    elif kind != "nothing":
+        directory.mkdir()
+    if kind == "empty raw":
+        (directory / "raw").mkdir()
+    assert_refused(directory, str(directory), capsys)
+
+
+def assert_refused(directory, said, capsys):
+    assert main([str(directory)]) == 2
+    answer = capsys.readouterr()
+    assert answer.out == ""
+    assert answer.err.startswith("error: ")
+    assert answer.err.count("\n") == 1
+    assert said in answer.err
+    assert not (directory / "report.html").exists()
+
+
+def test_arrow_types_are_those_that_spark_reads_as_declared():
+    assert arrow_schema("runs").field("commit_delay_ms").type == pa.float64()
+    assert {str(kind) for table in TABLES for kind in arrow_schema(table).types} == {
+        "int32",
+        "int64",
+        "bool",
+        "double",
+        "string",
+    }

@@ -1,0 +1,169 @@
+"""The page holds every section, needs nothing else, and shows hostile names as text."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from spark_analysis.__main__ import main
+
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.xdist_group("spark"),
+    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),  # PySpark leaves them to the collector
+]
+
+SECTIONS = ["summary", "ordinary", "throughput", "latency", "stages", "ablation", "commits", "replay", "unpaying"]
+SECTIONS += ["audit", "tracing", "method", "reproduce", "machine"]
+HOSTILE = "</style></script><script>alert('x')</script><img src=x onerror=alert(1)>&\"'"
+VOID = {"meta", "link", "img", "br", "hr", "input"}
+
+
+class Page(HTMLParser):
+    """Checks nesting, and collects elements and text."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.elements, self.open, self.text = [], [], []
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag, attributes):
+        self.elements.append((tag, dict(attributes)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.text.append(data)
+
+    def of(self, tag):
+        return [attributes for name, attributes in self.elements if name == tag]
+
+
+@pytest.fixture(scope="module")
+def directory(experiment, spark):
+    assert spark is not None
+    assert main([str(experiment)]) == 0
+    return experiment
+
+
+@pytest.fixture(scope="module")
+def text(directory):
+    return (directory / "report.html").read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def page(text):
+    return Page(text)
+
+
+def test_every_section_is_there_in_order_and_linked(page):
+    assert [attributes["id"] for attributes in page.of("section")] == SECTIONS
+    links = [attributes["href"] for attributes in page.of("a")]
+    assert links == [f"#{name}" for name in SECTIONS]
+
+
+def test_the_page_needs_no_network(text, page):
+    assert "://" not in text
+    assert not {"link", "img", "iframe", "object", "embed"} & {tag for tag, _ in page.elements}
+    assert all("src" not in attributes and "href" not in attributes for attributes in page.of("script"))
+    assert "url(" not in text
+    assert "@import" not in text
+
+
+def test_the_page_is_for_light_and_dark_for_phones_and_for_paper(text):
+    for query in ("prefers-color-scheme: dark", "max-width: 640px", "@media print", "width=device-width"):
+        assert query in text
+
+
+def test_every_drawing_and_table_says_what_it_shows(page):
+    drawings = page.of("svg")
+    assert len(drawings) > 10
+    assert all(attributes["role"] == "img" and len(attributes["aria-label"]) > 20 for attributes in drawings)
+    assert len(page.of("caption")) == len(page.of("table"))
+    assert all(attributes.get("aria-label") for attributes in page.of("ul") if attributes.get("class") == "bars")
+
+
+def test_identifiers_are_unique_and_numbers_are_finite(text, page):
+    identifiers = [attributes["id"] for _, attributes in page.elements if "id" in attributes]
+    assert len(identifiers) == len(set(identifiers))
+    assert not re.search(r'[="MLhw,: ](nan|-?inf)\b', text)
+
+
+def test_every_speedup_and_rate_of_the_summary_is_on_the_page(directory, text):
+    summary = json.loads((directory / "summary.json").read_text())
+    assert len(summary["speedups"]) == 12
+    assert len(summary["ablation"]) == 3
+    for cell in summary["cells"] + summary["ablation"]:
+        assert f"{cell['requests_per_s']:,.0f}/s" in text
+        assert cell["order_violations"] == 0
+    for sentence in summary["verdict"].split(". "):
+        assert sentence.rstrip(".") in text
+
+
+def test_main_prints_the_verdict_and_the_path_of_the_page(directory, capsys):
+    assert main([str(directory), "--no-parquet"]) == 0
+    answer = capsys.readouterr()
+    verdict = json.loads((directory / "summary.json").read_text())["verdict"]
+    assert answer.out == f"{verdict}\nreport: {directory}/report.html\n"
+    assert answer.err == ""
+
+
+def test_hostile_names_are_text(synthetic, spark, tmp_path):
+    assert spark is not None
+    for number, (side, mode) in enumerate([(0, HOSTILE), (1, f"b{HOSTILE}"), (1, HOSTILE)], start=1):
+        client = f"{HOSTILE} linger={HOSTILE}" if number < 3 else "raw"
+        run = synthetic.RawRun(
+            tmp_path / "raw", number, side=side, mode=mode, client=client, traced=number == 3, flush=HOSTILE
+        )
+        run.columns |= {"machine": {HOSTILE: HOSTILE}, "settings": {HOSTILE: [HOSTILE], "command": HOSTILE}}
+        synthetic.steady(run, [100] * 50, gap_us=100)
+        run.write()
+    assert main([str(tmp_path)]) == 0
+    page = Page((tmp_path / "report.html").read_text(encoding="utf-8"))
+    assert len(page.of("script")) == 1
+    assert page.of("img") == []
+    assert not any(name.startswith("on") for _, attributes in page.elements for name in attributes)
+    assert any(HOSTILE in piece for piece in page.text)
+
+
+def test_damaged_parquet_is_one_clear_line(directory, tmp_path, capsys):
+    shutil.copytree(directory / "traces", tmp_path / "traces")
+    (part,) = (tmp_path / "traces/client").glob("*.parquet")
+    part.write_bytes(part.read_bytes()[:-100])
+    assert main([str(tmp_path)]) == 2
+    answer = capsys.readouterr()
+    assert answer.out == ""
+    assert answer.err.startswith("error: a Spark job failed: ")
+    assert answer.err.count("\n") == 1
+
+
+def test_the_same_code_runs_under_spark_submit(directory, tmp_path):
+    """A process of its own: spark-submit brings the JVM, the script is started by its path from another folder."""
+    shutil.copytree(directory / "traces", tmp_path / "traces")
+    script = Path(__file__).resolve().parents[2] / "spark_analysis/job.py"
+    submit = Path(sys.executable).with_name("spark-submit")
+    if not submit.exists():
+        pytest.skip("spark-submit is not in this environment (package pyspark)")
+    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+    from spark_analysis.java import find_java
+
+    environment["JAVA_HOME"] = str(find_java())
+    command = [submit, "--master", "local[2]", "--conf", "spark.ui.enabled=false", script, tmp_path, "--no-parquet"]
+    answer = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=environment, check=False)
+    assert answer.returncode == 0, answer.stderr
+    assert answer.stdout.endswith(f"report: {tmp_path}/report.html\n")
+    same = [json.loads((folder / "summary.json").read_text()) for folder in (directory, tmp_path)]
+    assert same[0] == same[1]
