@@ -37,12 +37,8 @@ __all__ = ["TraceFiles"]
 DRAIN_SECONDS = 0.02
 QUEUE_SAMPLE_NS = 1_000_000
 """The depth of one queue is written at most once in this time, and only when it changed."""
-REQUEST_ROWS_MAX = 1 << 15
-"""Half a second at 65,000 requests per second: 25 times what the thread sleeps."""
-APPEND_ROWS_MAX = 1 << 15
-COMMIT_ROWS_MAX = 1 << 13
-MUTE_ROWS_MAX = 1 << 15
-QUEUE_ROWS_MAX = 1 << 13
+ROWS_MAX = {"requests": 1 << 15, "appends": 1 << 15, "commits": 1 << 13, "mutes": 1 << 15, "queues": 1 << 13}
+"""Capacity of each ring: half a second at 65,000 requests per second, 25 times what the thread sleeps."""
 STRINGS_MAX = 1 << 16
 """Different topic names; appends to further ones are lost rows."""
 
@@ -135,26 +131,29 @@ class TraceFiles:
     Args:
         directory: made when missing; trace files of an earlier run in it are overwritten.
         mute_reasons: the words for the reasons that `mute_ended` is called with.
+        rows_max: capacity of each table's ring.
+        drain_seconds: how long the thread sleeps between its turns.
 
     Raises:
         OSError: the directory cannot be written to.
     """
 
-    def __init__(self, directory: Path, mute_reasons: Mapping[int, str]) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        mute_reasons: Mapping[int, str],
+        *,
+        rows_max: Mapping[str, int] = ROWS_MAX,
+        drain_seconds: float = DRAIN_SECONDS,
+    ) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         self._lost_path = directory / "lost.json"
         self._lost_path.unlink(missing_ok=True)
         self._strings_file = _File(directory / "strings.jsonl", b"")
         mutes = attrs.evolve(MUTES, enums={"reason": mute_reasons})
         self._recordings = [
-            _Recording.begin(directory, table, rows_max)
-            for table, rows_max in (
-                (REQUESTS, REQUEST_ROWS_MAX),
-                (APPENDS, APPEND_ROWS_MAX),
-                (COMMITS, COMMIT_ROWS_MAX),
-                (mutes, MUTE_ROWS_MAX),
-                (QUEUES, QUEUE_ROWS_MAX),
-            )
+            _Recording.begin(directory, table, rows_max[table.name])
+            for table in (REQUESTS, APPENDS, COMMITS, mutes, QUEUES)
         ]
         rings = [recording.ring for recording in self._recordings]
         self._append_ring = rings[1]
@@ -166,6 +165,7 @@ class TraceFiles:
         self._strings_written = 0
         self._sampled: dict[int, tuple[int, int]] = {}  # queue: when and what was written last
         self._failure: OSError | None = None
+        self._drain_seconds = drain_seconds
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="trace-files", daemon=True)
         self._thread.start()
@@ -282,7 +282,7 @@ class TraceFiles:
     # In the thread
 
     def _run(self) -> None:
-        while not self._closing.wait(DRAIN_SECONDS):
+        while not self._closing.wait(self._drain_seconds):
             self._drain()
 
     def _drain(self) -> None:
