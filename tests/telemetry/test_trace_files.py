@@ -2,6 +2,7 @@
 
 import json
 import resource
+import sys
 import threading
 
 import pytest
@@ -165,6 +166,16 @@ def test_topics_beyond_the_bound_are_lost_appends(tmp_path, read_ring, answered,
     assert lost(tmp_path)["appends"] == 2
 
 
+@pytest.fixture
+def eager_threads():
+    """Threads take turns a thousand times more often than they would."""
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(5e-6)
+    yield
+    sys.setswitchinterval(interval)
+
+
+@pytest.mark.usefixtures("eager_threads")
 def test_every_row_is_in_the_file_or_counted_while_the_thread_drains(tmp_path, read_ring, answered):
     """A ring much smaller than what is written, drained without a pause: no row is torn, repeated or out of order."""
     total = 30_000
