@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 import attrs
 
+from pipeline_broker.telemetry.row_ring import NO_ROOM, RowRing
 from pipeline_broker.telemetry.trace_tables import (
     APPENDS,
     COMMITS,
@@ -30,7 +31,6 @@ from pipeline_broker.telemetry.trace_tables import (
     Table,
 )
 from stages.request import NOT_SET, Close, NoOp, Request, Send
-from stages.timeline import TraceRing
 
 __all__ = ["TraceFiles"]
 
@@ -111,14 +111,14 @@ class _Recording:
     """One table's way from the loop to its file."""
 
     table: Table
-    ring: TraceRing
+    ring: RowRing
     file: _File
     unwritten: int = 0
 
     @classmethod
     def begin(cls, directory: Path, table: Table, rows_max: int) -> "_Recording":
         file = _File(directory / f"{table.name}.ring", table.header())
-        return cls(table, TraceRing(table.row_format, rows_max), file)
+        return cls(table, RowRing(table.row_format, rows_max), file)
 
     @property
     def lost(self) -> int:
@@ -155,11 +155,10 @@ class TraceFiles:
             _Recording.begin(directory, table, rows_max[table.name])
             for table in (REQUESTS, APPENDS, COMMITS, mutes, QUEUES)
         ]
-        rings = [recording.ring for recording in self._recordings]
-        self._append_ring = rings[1]
-        self._add_request, self._add_append, self._add_commit, self._add_mute, self._add_queue = (
-            ring.append for ring in rings
-        )
+        self._requests, self._appends, commits, mutes_ring, queues = (recording.ring for recording in self._recordings)
+        self._claim_request, self._publish_request = self._requests.claim, self._requests.publish
+        self._pack_request, self._request_buffer = self._requests.pack_into, self._requests.buffer
+        self._add_commit, self._add_mute, self._add_queue = commits.append, mutes_ring.append, queues.append
         self._indexes: dict[str, int] = {}
         self._strings: list[str] = []  # only ever appended to, so that the thread may read what is there
         self._strings_written = 0
@@ -173,15 +172,20 @@ class TraceFiles:
     # On the event loop
 
     def request_ended(self, request: Any) -> None:
-        """See Timeline: every stamp is there but those of a commit that was not needed."""
-        queue, commit = request.queue, request.commit
-        self._add_request(
+        """See Timeline: it was in a queue and has every stamp but those of a commit, where it needed none."""
+        position = self._claim_request()
+        if position == NO_ROOM:
+            return
+        commit = request.commit
+        self._pack_request(
+            self._request_buffer,
+            position,
             request.connection.index,
             request.sequence,
             request.api,
             request.version,
             request.correlation_id,
-            queue if queue != NOT_SET else NULL_I4,
+            request.queue,
             request.depth,
             request.size_bytes,
             request.response_bytes,
@@ -199,10 +203,11 @@ class TraceFiles:
             request.send_started_ns,
             request.sent_ns,
         )
+        self._publish_request()
 
     def request_dropped(self, request: Any) -> None:
         """See Timeline: a stage that the request did not reach has no stamp."""
-        self._add_request(
+        self._requests.append(
             request.connection.index,
             request.sequence,
             request.api,
@@ -248,9 +253,9 @@ class TraceFiles:
                 log = entry.log
                 topic = self._intern(log.topic)
                 if topic is None:
-                    self._append_ring.dropped += 1
+                    self._appends.dropped += 1
                     continue
-                self._add_append(
+                self._appends.append(
                     request.connection.index,
                     request.sequence,
                     number,
