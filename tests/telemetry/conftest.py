@@ -78,9 +78,10 @@ def _answered(
 
 def _commit(number, entries_of_requests):
     """A commit of (request or None, entries) pairs."""
-    submissions = [Submission(entries, request=request) for request, entries in entries_of_requests]
-    entries = [entry for submission in submissions for entry in submission.entries]
-    commit = Commit(number, submissions, entries, 100 * len(entries))
+    commit = Commit(number)
+    commit.submissions = [Submission(entries, request=request) for request, entries in entries_of_requests]
+    commit.entries = [entry for submission in commit.submissions for entry in submission.entries]
+    commit.size_bytes = 100 * len(commit.entries)
     commit.started_ns, commit.written_ns, commit.durable_ns, commit.completed_ns = 10, 20, 3_000_020, 3_000_040
     return commit
 
