@@ -33,14 +33,14 @@ EXIT_USAGE = 2
 )
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
 def inspect(data: Path, depth: str, *, as_json: bool) -> None:
-    r"""Show and verify the journal of the data directory DATA (default ./data).
+    """Show and verify the journal of the data directory DATA (default ./data).
 
     Nothing is written and no lock is taken: the broker may be running, its last commit may then look torn.
 
     \b
     Exit codes: 0 intact (a torn tail is no damage), 1 damaged, 2 no journal to inspect.
     Topics are shown by id, as kafka-topics --describe prints it.
-    """
+    """  # noqa: D301 - click's mark for "do not rewrap"
     lines = json_lines if as_json else text_lines
     is_damaged = False
     try:

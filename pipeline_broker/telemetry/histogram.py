@@ -17,6 +17,8 @@ RESCALE_SECONDS = 3600.0
 """Weights grow by e^54 in this time, far below what a float holds."""
 WEIGHT_MIN = 1e-9
 """Of the newest value's weight: what decayed below it is forgotten."""
+ROUNDING = 1.0 - 1e-9
+"""Keeps a sum of weights that falls short of a share by a rounding error from being passed over."""
 EXACT_BITS = 10
 """Values below 2^10 are kept as they are, larger ones to within 0.2 %: so the memory is bounded, whatever comes."""
 
@@ -70,7 +72,7 @@ class DecayingHistogram:
         whole = math.fsum(weight for _, weight in ordered)
         passed, place = ordered[0][1], 0
         for share in shares:
-            while passed < share * whole and place + 1 < len(ordered):
+            while passed < share * whole * ROUNDING and place + 1 < len(ordered):
                 place += 1
                 passed += ordered[place][1]
             found.append(ordered[place][0])

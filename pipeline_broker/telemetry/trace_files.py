@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 import attrs
 
+from pipeline_broker.telemetry.row_ring import NO_ROOM, RowRing
 from pipeline_broker.telemetry.trace_tables import (
     APPENDS,
     COMMITS,
@@ -30,19 +31,14 @@ from pipeline_broker.telemetry.trace_tables import (
     Table,
 )
 from stages.request import NOT_SET, Close, NoOp, Request, Send
-from stages.timeline import TraceRing
 
 __all__ = ["TraceFiles"]
 
 DRAIN_SECONDS = 0.02
 QUEUE_SAMPLE_NS = 1_000_000
 """The depth of one queue is written at most once in this time, and only when it changed."""
-REQUEST_ROWS_MAX = 1 << 15
-"""Half a second at 65,000 requests per second: 25 times what the thread sleeps."""
-APPEND_ROWS_MAX = 1 << 15
-COMMIT_ROWS_MAX = 1 << 13
-MUTE_ROWS_MAX = 1 << 15
-QUEUE_ROWS_MAX = 1 << 13
+ROWS_MAX = {"requests": 1 << 15, "appends": 1 << 15, "commits": 1 << 13, "mutes": 1 << 15, "queues": 1 << 13}
+"""Capacity of each ring: half a second at 65,000 requests per second, 25 times what the thread sleeps."""
 STRINGS_MAX = 1 << 16
 """Different topic names; appends to further ones are lost rows."""
 
@@ -115,14 +111,14 @@ class _Recording:
     """One table's way from the loop to its file."""
 
     table: Table
-    ring: TraceRing
+    ring: RowRing
     file: _File
     unwritten: int = 0
 
     @classmethod
     def begin(cls, directory: Path, table: Table, rows_max: int) -> "_Recording":
         file = _File(directory / f"{table.name}.ring", table.header())
-        return cls(table, TraceRing(table.row_format, rows_max), file)
+        return cls(table, RowRing(table.row_format, rows_max), file)
 
     @property
     def lost(self) -> int:
@@ -135,37 +131,40 @@ class TraceFiles:
     Args:
         directory: made when missing; trace files of an earlier run in it are overwritten.
         mute_reasons: the words for the reasons that `mute_ended` is called with.
+        rows_max: capacity of each table's ring.
+        drain_seconds: how long the thread sleeps between its turns.
 
     Raises:
         OSError: the directory cannot be written to.
     """
 
-    def __init__(self, directory: Path, mute_reasons: Mapping[int, str]) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        mute_reasons: Mapping[int, str],
+        *,
+        rows_max: Mapping[str, int] = ROWS_MAX,
+        drain_seconds: float = DRAIN_SECONDS,
+    ) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         self._lost_path = directory / "lost.json"
         self._lost_path.unlink(missing_ok=True)
         self._strings_file = _File(directory / "strings.jsonl", b"")
         mutes = attrs.evolve(MUTES, enums={"reason": mute_reasons})
         self._recordings = [
-            _Recording.begin(directory, table, rows_max)
-            for table, rows_max in (
-                (REQUESTS, REQUEST_ROWS_MAX),
-                (APPENDS, APPEND_ROWS_MAX),
-                (COMMITS, COMMIT_ROWS_MAX),
-                (mutes, MUTE_ROWS_MAX),
-                (QUEUES, QUEUE_ROWS_MAX),
-            )
+            _Recording.begin(directory, table, rows_max[table.name])
+            for table in (REQUESTS, APPENDS, COMMITS, mutes, QUEUES)
         ]
-        rings = [recording.ring for recording in self._recordings]
-        self._append_ring = rings[1]
-        self._add_request, self._add_append, self._add_commit, self._add_mute, self._add_queue = (
-            ring.append for ring in rings
-        )
+        self._requests, self._appends, commits, mutes_ring, queues = (recording.ring for recording in self._recordings)
+        self._claim_request, self._publish_request = self._requests.claim, self._requests.publish
+        self._pack_request, self._request_buffer = self._requests.pack_into, self._requests.buffer
+        self._add_commit, self._add_mute, self._add_queue = commits.append, mutes_ring.append, queues.append
         self._indexes: dict[str, int] = {}
         self._strings: list[str] = []  # only ever appended to, so that the thread may read what is there
         self._strings_written = 0
         self._sampled: dict[int, tuple[int, int]] = {}  # queue: when and what was written last
         self._failure: OSError | None = None
+        self._drain_seconds = drain_seconds
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="trace-files", daemon=True)
         self._thread.start()
@@ -173,15 +172,20 @@ class TraceFiles:
     # On the event loop
 
     def request_ended(self, request: Any) -> None:
-        """See Timeline: every stamp is there but those of a commit that was not needed."""
-        queue, commit = request.queue, request.commit
-        self._add_request(
+        """See Timeline: it was in a queue and has every stamp but those of a commit, where it needed none."""
+        position = self._claim_request()
+        if position == NO_ROOM:
+            return
+        commit = request.commit
+        self._pack_request(
+            self._request_buffer,
+            position,
             request.connection.index,
             request.sequence,
             request.api,
             request.version,
             request.correlation_id,
-            queue if queue != NOT_SET else NULL_I4,
+            request.queue,
             request.depth,
             request.size_bytes,
             request.response_bytes,
@@ -199,10 +203,11 @@ class TraceFiles:
             request.send_started_ns,
             request.sent_ns,
         )
+        self._publish_request()
 
     def request_dropped(self, request: Any) -> None:
         """See Timeline: a stage that the request did not reach has no stamp."""
-        self._add_request(
+        self._requests.append(
             request.connection.index,
             request.sequence,
             request.api,
@@ -248,9 +253,9 @@ class TraceFiles:
                 log = entry.log
                 topic = self._intern(log.topic)
                 if topic is None:
-                    self._append_ring.dropped += 1
+                    self._appends.dropped += 1
                     continue
-                self._add_append(
+                self._appends.append(
                     request.connection.index,
                     request.sequence,
                     number,
@@ -282,7 +287,7 @@ class TraceFiles:
     # In the thread
 
     def _run(self) -> None:
-        while not self._closing.wait(DRAIN_SECONDS):
+        while not self._closing.wait(self._drain_seconds):
             self._drain()
 
     def _drain(self) -> None:
