@@ -38,17 +38,16 @@ from pipeline_broker.load.replay import DEFAULT_DATA
 
 @attrs.frozen(slots=True)
 class CompareOptions:
-    """What is run, how the brokers are started, and where the results go."""
+    """What is run, how the brokers are started, and where the raw rows go."""
 
     out: Path
     request: Request = attrs.field(factory=Request)
     flush: str = "always"
     commits_in_flight: int = 1
-    report: bool = True
 
 
 def run_compare(options: CompareOptions) -> Results:
-    """Run the experiment, print the verdict and make the report; raises ExperimentError or LoadError."""
+    """Run the experiment and print the verdict; raises ExperimentError or LoadError."""
     request = options.request
     profile = PROFILES[request.profile]
     departures: Sequence[Departure] = ()
@@ -76,16 +75,15 @@ def run_compare(options: CompareOptions) -> Results:
             experiment.run_group(group)
     print(table(results))  # noqa: T201 - the command's output
     print(f"\n{sentence(results)}", flush=True)  # noqa: T201
-    if options.report:
-        run_report(options.out)
     return results
 
 
-def run_report(out: Path) -> None:
-    """Make Parquet, summary and page from the raw rows (or again from the Parquet files)."""
-    code = subprocess.call(python_module("spark_analysis", str(out)), env=python_environment())  # noqa: S603
-    if code:
-        raise ExperimentError(f"the report was not made (exit code {code}); the raw rows are in {out / 'raw'}")
+def run_report(out: Path) -> int:
+    """Make Parquet, summary and page from the raw rows, or again from the Parquet files; the exit code.
+
+    What goes wrong is said by the analysis itself, in one line.
+    """
+    return subprocess.call(python_module("spark_analysis", str(out)), env=python_environment())  # noqa: S603
 
 
 @attrs.define
