@@ -15,7 +15,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import IO
+from typing import IO, Self
 
 import attrs
 
@@ -142,19 +142,45 @@ def read_line(stream: IO[bytes], seconds: float) -> str:
     return line.decode(errors="replace")
 
 
+class Brokers:
+    """The brokers that run now; all have ended after the block."""
+
+    def __init__(self) -> None:
+        self._running: list[BrokerProcess] = []
+        self._ending: list[BrokerProcess] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def replace(self, settings: Sequence[BrokerSettings]) -> list[BrokerProcess]:
+        """Start brokers while those before them drain; returns when these are ready and those have ended."""
+        self._end_all()
+        for one in settings:
+            self._running.append(BrokerProcess(one))
+        self._wait_ended()
+        for broker in self._running:
+            broker.wait_ready()
+        return list(self._running)
+
+    def _end_all(self) -> None:
+        for broker in self._running:
+            broker.terminate()
+        self._ending += self._running
+        self._running = []
+
+    def _wait_ended(self) -> None:
+        with contextlib.ExitStack() as stack:  # all are waited for, also when one of them has failed
+            for broker in self._ending:
+                stack.callback(broker.stop)
+            self._ending = []
+
+    def __exit__(self, *exception: object) -> None:
+        self._end_all()
+        self._wait_ended()
+
+
 @contextlib.contextmanager
 def running(settings: Sequence[BrokerSettings]) -> Iterator[list[BrokerProcess]]:
-    """Brokers that start together, are all ready inside the block, and have all ended after it."""
-    brokers: list[BrokerProcess] = []
-    with contextlib.ExitStack() as stack:
-        for one in settings:
-            broker = BrokerProcess(one)
-            stack.callback(broker.stop)
-            brokers.append(broker)
-        try:
-            for broker in brokers:
-                broker.wait_ready()
-            yield brokers
-        finally:
-            for broker in brokers:
-                broker.terminate()
+    """Brokers that are all ready inside the block, and have all ended after it."""
+    with Brokers() as brokers:
+        yield brokers.replace(settings)

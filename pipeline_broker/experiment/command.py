@@ -113,13 +113,14 @@ def compare(out: Path, flush: str, commits_in_flight: int, no_report: bool, **re
       pipeline-broker compare --out out/compare
       pipeline-broker compare --out out/deep --in-flight 1,64 --connections 1 --commit-delay 0,10ms --rounds 7
     """  # noqa: D301 - click's mark for "do not rewrap"
-    from pipeline_broker.experiment.compare import CompareOptions, LoadError, run_compare  # noqa: PLC0415 - Trio
+    from pipeline_broker.experiment.compare import CompareOptions, LoadError, run_compare, run_report  # noqa: PLC0415 - Trio
 
-    options = CompareOptions(out, Request(**request), flush, commits_in_flight, report=not no_report)
     try:
-        run_compare(options)
+        run_compare(CompareOptions(out, Request(**request), flush, commits_in_flight))
     except (ExperimentError, LoadError) as error:
         raise click.ClickException(str(error)) from None
+    if not no_report:
+        raise click.exceptions.Exit(run_report(out))
 
 
 @click.command()
@@ -128,7 +129,4 @@ def report(directory: Path) -> None:
     """Make Parquet, summary and page from DIRECTORY/raw, or again from DIRECTORY/traces."""
     from pipeline_broker.experiment.compare import run_report  # noqa: PLC0415 - Trio
 
-    try:
-        run_report(directory)
-    except ExperimentError as error:
-        raise click.ClickException(str(error)) from None
+    raise click.exceptions.Exit(run_report(directory))

@@ -20,35 +20,34 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from pipeline_broker.experiment.broker_process import (
     BrokerProcess,
+    Brokers,
     BrokerSettings,
     ExperimentError,
     python_environment,
     python_module,
-    running,
 )
 from pipeline_broker.experiment.drive import Driver, driver, has_confluent
 from pipeline_broker.experiment.machine import describe_machine
 from pipeline_broker.experiment.plan import PROFILES, REPLAY, Group, Request, Run, plan
 from pipeline_broker.experiment.raw import RawFolder
 from pipeline_broker.experiment.verdict import Results, sentence, table
-from pipeline_broker.load.departures import Departure, busiest_week, read_departures
+from pipeline_broker.load.departures import Departure, read_departures
 from pipeline_broker.load.exchange import LoadError
 from pipeline_broker.load.replay import DEFAULT_DATA
 
 
 @attrs.frozen(slots=True)
 class CompareOptions:
-    """What is run, how the brokers are started, and where the results go."""
+    """What is run, how the brokers are started, and where the raw rows go."""
 
     out: Path
     request: Request = attrs.field(factory=Request)
     flush: str = "always"
     commits_in_flight: int = 1
-    report: bool = True
 
 
 def run_compare(options: CompareOptions) -> Results:
-    """Run the experiment, print the verdict and make the report; raises ExperimentError or LoadError."""
+    """Run the experiment and print the verdict; raises ExperimentError or LoadError."""
     request = options.request
     profile = PROFILES[request.profile]
     departures: Sequence[Departure] = ()
@@ -57,8 +56,7 @@ def run_compare(options: CompareOptions) -> Results:
             _say("confluent-kafka is not installed (extra `compare`): its cells are left out")
             request = attrs.evolve(request, with_confluent=False)
         if DEFAULT_DATA.exists():
-            departures = read_departures(DEFAULT_DATA)
-            departures = departures if profile.replay_whole_year else busiest_week(departures)
+            departures = read_departures(DEFAULT_DATA, busiest_week_only=not profile.replay_whole_year)
         else:
             _say(f"{DEFAULT_DATA} is missing: the replay is left out")
             request = attrs.evolve(request, with_replay=False)
@@ -68,24 +66,24 @@ def run_compare(options: CompareOptions) -> Results:
     with (
         _sigterm_as_interrupt(),
         _scratch(options.out) as scratch,
+        Brokers() as brokers,
         driver(profile, departures) as drive,
         _progress(sum(len(group.runs) for group in groups)) as progress,
     ):
-        experiment = _Experiment(options, raw, scratch, drive, results, progress)
+        experiment = _Experiment(options, raw, scratch, brokers, drive, results, progress)
         for group in groups:
             experiment.run_group(group)
     print(table(results))  # noqa: T201 - the command's output
     print(f"\n{sentence(results)}", flush=True)  # noqa: T201
-    if options.report:
-        run_report(options.out)
     return results
 
 
-def run_report(out: Path) -> None:
-    """Make Parquet, summary and page from the raw rows (or again from the Parquet files)."""
-    code = subprocess.call(python_module("spark_analysis", str(out)), env=python_environment())  # noqa: S603
-    if code:
-        raise ExperimentError(f"the report was not made (exit code {code}); the raw rows are in {out / 'raw'}")
+def run_report(out: Path) -> int:
+    """Make Parquet, summary and page from the raw rows, or again from the Parquet files; the exit code.
+
+    What goes wrong is said by the analysis itself, in one line.
+    """
+    return subprocess.call(python_module("spark_analysis", str(out)), env=python_environment())  # noqa: S603
 
 
 @attrs.define
@@ -95,35 +93,35 @@ class _Experiment:
     options: CompareOptions
     raw: RawFolder
     scratch: Path
+    brokers: Brokers
     driver: Driver
     results: Results
     progress: "_Progress"
     machine: dict[str, str | int] = attrs.field(factory=describe_machine)
-    _brokers: int = 0
+    _started: int = 0
 
     def run_group(self, group: Group) -> None:
         """All runs of a group, on brokers that they share or, traced, on brokers of their own."""
         shared = [run for run in group.runs if not run.traced]
         if shared:
-            settings = [self._settings(side.mode, group) for side in group.sides]
-            with running(settings) as brokers:
-                for broker in brokers:
-                    self.driver.warm_up(broker)
-                of_side = dict(zip(group.sides, brokers, strict=True))
-                for run in shared:
-                    self._run(run, of_side[run.side])
+            brokers = self.brokers.replace([self._settings(side.mode, group) for side in group.sides])
+            for broker in brokers:
+                self.driver.warm_up(broker)
+            of_side = dict(zip(group.sides, brokers, strict=True))
+            for run in shared:
+                self._run(run, of_side[run.side])
         traced = [run for run in group.runs if run.traced]
         for start in range(0, len(traced), len(group.sides)):
             runs = traced[start : start + len(group.sides)]
-            with running([self._settings(run.side.mode, group, self.raw.run(run.number)) for run in runs]) as brokers:
-                for run, broker in zip(runs, brokers, strict=True):
-                    self._run(run, broker)
+            settings = [self._settings(run.side.mode, group, self.raw.run(run.number)) for run in runs]
+            for run, broker in zip(runs, self.brokers.replace(settings), strict=True):
+                self._run(run, broker)
 
     def _settings(self, mode: str, group: Group, trace: Path | None = None) -> BrokerSettings:
-        self._brokers += 1
+        self._started += 1
         return BrokerSettings(
             mode=mode,
-            data=self.scratch / f"broker-{self._brokers}",
+            data=self.scratch / f"broker-{self._started}",
             commit_delay_ms=group.commit_delay_ms,
             commits_in_flight=self.options.commits_in_flight,
             flush=self.options.flush,

@@ -4,7 +4,8 @@ Rules of this file: it is a child process of its own (`python -m`), so that the 
 waits for it; it takes one JSON object a line on stdin and answers each with one on stdout; an idempotent producer at
 its defaults but for linger.ms. Every producer has a thread that keeps a bounded number of messages outstanding: the
 loop stays closed, so that latency is that of the broker and not of a queue that grows. The warm-up is flushed before
-the measured loop starts, as in the native client. One row is one message.
+the measured loop starts, as in the native client. One row is one message. Producers live as long as their cell: a new
+one may spend half a second on getting its producer id.
 """
 
 import json
@@ -39,7 +40,7 @@ class Job:
 
 
 class ClosedProducer:
-    """One producer and what became of its messages."""
+    """One producer and what became of the messages of its latest job."""
 
     def __init__(self, connection: int, job: Job) -> None:
         from confluent_kafka import Producer  # noqa: PLC0415 - an optional package, absent until it is asked for
@@ -56,13 +57,18 @@ class ClosedProducer:
         self._value = bytes(job.record_size)
         self.sent_ns: list[int] = []
         self.reports: dict[int, tuple[int, int]] = {}
+        self._connect()
 
-    def connect(self) -> None:
+    def _connect(self) -> None:
         """Connect, learn where the topic is and get a producer id."""
         self._producer.produce(self._topic, self._value)
         missing = self._producer.flush(FLUSH_S_MAX)
         if missing:
             raise TimeoutError(f"confluent-kafka delivered nothing within {FLUSH_S_MAX:g} s")
+
+    def clear(self) -> None:
+        """Forget an earlier job."""
+        self.sent_ns, self.reports = [], {}
 
     def run(self, stop_ns: int) -> None:
         """Keep messages outstanding until the time is over, then wait for the last reports."""
@@ -92,11 +98,31 @@ class ClosedProducer:
         return rows
 
 
-def run_job(job: Job) -> dict[str, float]:
+class Producers:
+    """The producers of one cell, for the brokers of both sides."""
+
+    def __init__(self) -> None:
+        self._cell = (0, 0)
+        self._by_address: dict[str, list[ClosedProducer]] = {}
+
+    def of(self, job: Job, pool: ThreadPoolExecutor) -> list[ClosedProducer]:
+        """The producers of a job, connected; those of another cell are let go."""
+        if self._cell != (job.producers, job.linger_ms):
+            self._cell = (job.producers, job.linger_ms)
+            self._by_address.clear()
+        found = self._by_address.get(job.address)
+        if found is None:
+            found = list(pool.map(ClosedProducer, range(job.producers), [job] * job.producers))
+            self._by_address[job.address] = found
+        for producer in found:
+            producer.clear()
+        return found
+
+
+def run_job(job: Job, all_producers: Producers) -> dict[str, float]:
     """Run one job, write its ring file, and say how busy the client was."""
-    producers = [ClosedProducer(number, job) for number in range(job.producers)]
     with ThreadPoolExecutor(job.producers) as pool:
-        list(pool.map(ClosedProducer.connect, producers))
+        producers = all_producers.of(job, pool)
         cpu_began_ns, began_ns = time.process_time_ns(), time.monotonic_ns()
         for seconds in (job.warmup_s, job.seconds - job.warmup_s):
             measured_from_ns = time.monotonic_ns()
@@ -110,10 +136,11 @@ def run_job(job: Job) -> dict[str, float]:
 
 def main() -> None:
     """Answer jobs until stdin ends."""
+    producers = Producers()
     for line in sys.stdin:
         answer: dict[str, Any]
         try:
-            answer = dict(run_job(Job(**json.loads(line))))
+            answer = dict(run_job(Job(**json.loads(line)), producers))
         except Exception as error:  # noqa: BLE001 - whatever went wrong in the client is the answer
             answer = {"failed": f"{type(error).__name__}: {error}"}
         print(json.dumps(answer), flush=True)  # noqa: T201 - stdout is the channel to the parent

@@ -32,7 +32,7 @@ from pipeline_broker.load.replay import ReplayOptions, run_replay
 from pipeline_broker.load.ring import ClientRow, read_ring, write_ring
 
 RECORD_SIZE = 100
-WARM_S = 0.15
+WARM_S = 0.1
 _WARM_LOAD = (4, 16)  # connections and requests in flight that warm a broker up
 _CHILD_S_MAX = 90.0
 _RING = "client-0.ring"

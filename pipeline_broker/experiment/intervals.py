@@ -43,7 +43,10 @@ def t_quantile(freedom: int) -> float:
     """The two-sided 95 % quantile of Student's t."""
     if freedom <= len(_QUANTILES):
         return _QUANTILES[freedom - 1]
-    return _NORMAL + (_NORMAL**3 + _NORMAL) / (4 * freedom)
+    # The first terms of the expansion around the normal quantile (Abramowitz and Stegun 26.7.5).
+    first = (_NORMAL**3 + _NORMAL) / 4
+    second = (5 * _NORMAL**5 + 16 * _NORMAL**3 + 3 * _NORMAL) / 96
+    return _NORMAL + first / freedom + second / freedom**2
 
 
 def speedup(pairs: Sequence[tuple[float, float]]) -> Speedup | None:

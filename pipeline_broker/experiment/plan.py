@@ -149,7 +149,9 @@ def plan(request: Request) -> list[Group]:
                 for linger in LINGERS_MS
                 for producers in profile.producers
             ]
-            drafts[0][2].extend(_rounds(clients, sides, parts, CLIENTS_EXPERIMENT))
+            # Cell by cell, because its producers live as long as a cell does.
+            for client in clients:
+                drafts[0][2].extend(_rounds([client], sides, parts, CLIENTS_EXPERIMENT))
         if request.with_replay:
             drafts[0][2].extend(_rounds([Cell(REPLAY, 0, 4)], sides, 1, REPLAY_EXPERIMENT))
         if set(request.modes) == set(COMPARED_MODES):

@@ -168,15 +168,17 @@ def _claim(subject: str, found: Iterable[tuple[Cell, Speedup]]) -> str:
     gains = [pair for pair in found if pair[1].is_gain]
     losses = [pair for pair in found if pair[1].is_loss]
     even = len(found) - len(gains) - len(losses)
+    if even == len(found):
+        return f"{subject}: no difference beyond chance in any of {even} cells."
     words = []
     if gains:
         best = max(gains, key=lambda pair: pair[1].ratio)
         words.append(f"is faster in {len(gains)} of {len(found)} cells, most at {_named(*best)}")
     if losses:
         worst = min(losses, key=lambda pair: pair[1].ratio)
-        words.append(f"is slower in {len(losses)}, most at {_named(*worst)}")
+        words.append(f"is slower in {len(losses)} of {len(found)}, most at {_named(*worst)}")
     if even:
-        words.append(f"shows no difference beyond chance in {even}" if gains or losses else "shows none beyond chance")
+        words.append(f"shows no difference beyond chance in {even}")
     return f"{subject}: {'; '.join(words)}."
 
 

@@ -7,6 +7,7 @@ of requests is arithmetic without I/O.
 import csv
 import gzip
 import json
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
@@ -51,22 +52,24 @@ class Departure:
         return partition_of((self.tail_number or self.carrier + self.flight).encode(), partitions)
 
 
-def read_departures(path: Path) -> list[Departure]:
-    """All departures of a data file, in the order of their times."""
+def read_departures(path: Path, *, busiest_week_only: bool = False) -> list[Departure]:
+    """The departures of a data file, in the order of their times."""
     try:
         with gzip.open(path, "rt", encoding="utf-8", newline="") as file:
             rows = csv.reader(file)
             header = tuple(next(rows, ()))
             if header != COLUMNS:
                 raise LoadError(f"{path}: expected the columns {', '.join(COLUMNS)}")
-            departures = [_departure(row) for row in rows]
-    except (OSError, EOFError, ValueError, TypeError) as error:
+            found = list(rows)
+        times = [int(row[0]) for row in found]
+        if not times:
+            raise LoadError(f"{path}: no departures")
+        if any(after < before for before, after in pairwise(times)):
+            raise LoadError(f"{path}: not sorted by time")
+        # Only what is replayed becomes objects: a year of them would take a second.
+        return [_departure(row) for row in (found[busiest_week(times)] if busiest_week_only else found)]
+    except (OSError, EOFError, ValueError, TypeError, IndexError) as error:
         raise LoadError(f"{path}: {error}") from None
-    if not departures:
-        raise LoadError(f"{path}: no departures")
-    if any(after.time_s < before.time_s for before, after in pairwise(departures)):
-        raise LoadError(f"{path}: not sorted by time")
-    return departures
 
 
 def _departure(row: list[str]) -> Departure:
@@ -74,11 +77,11 @@ def _departure(row: list[str]) -> Departure:
     return Departure(int(time_s), carrier, flight, tail_number, origin, destination, int(delay) if delay else None)
 
 
-def busiest_week(departures: Sequence[Departure]) -> list[Departure]:
-    """The seven days (from midnight UTC) with the most departures; the earliest of equal ones."""
-    days = Counter(departure.time_s // DAY_S for departure in departures)
+def busiest_week(times_s: Sequence[int]) -> slice:
+    """Where, among sorted times, the seven days (from midnight UTC) with the most of them lie; the earliest such."""
+    days = Counter(time_s // DAY_S for time_s in times_s)
     start = max(sorted(days), key=lambda day: sum(days[day + offset] for offset in range(7))) * DAY_S
-    return [departure for departure in departures if start <= departure.time_s < start + WEEK_S]
+    return slice(bisect_left(times_s, start), bisect_left(times_s, start + WEEK_S))
 
 
 def intended_offsets_ns(departures: Sequence[Departure], week_s: float) -> list[int]:

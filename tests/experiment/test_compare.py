@@ -1,0 +1,82 @@
+"""The experiment with real brokers: raw rows as the trace format has them, and nothing left running or lying about."""
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from pipeline_broker.experiment.broker_process import BrokerSettings, ExperimentError, running
+from pipeline_broker.experiment.command import compare
+from pipeline_broker.experiment.compare import CompareOptions, run_compare
+from pipeline_broker.experiment.plan import Request
+from pipeline_broker.experiment.raw import RawFolder
+from pipeline_broker.load.ring import read_ring
+
+RUN_COLUMNS = {
+    "run", "round", "traced", "mode", "side", "client", "in_flight", "connections", "commit_delay_ms", "flush",
+    "settings", "machine", "client_cpu_share", "lost_rows",
+}  # fmt: skip
+
+
+def test_a_small_experiment_leaves_complete_raw_rows(tmp_path, capsys):
+    out = tmp_path / "out"
+    (out / "raw" / "run-00099").mkdir(parents=True)
+    (out / "summary.json").write_text("of an earlier experiment")
+    request = Request(in_flight=(5,), connections=(2,), delays_ms=(1.0,), rounds=1)
+    results = run_compare(CompareOptions(out, request, flush="os"))
+    assert sorted(path.name for path in out.iterdir()) == ["raw"]
+    folders = sorted((out / "raw").iterdir())
+    assert [folder.name for folder in folders] == [f"run-{number:05}" for number in (1, 2, 3, 4)]
+    described = [json.loads((folder / "run.json").read_text()) for folder in folders]
+    assert all(run.keys() >= RUN_COLUMNS for run in described)
+    assert [(run["mode"], run["side"], run["traced"]) for run in described] == [
+        ("classic", 0, False),
+        ("pipelined", 1, False),
+        ("classic", 0, True),
+        ("pipelined", 1, True),
+    ]
+    for folder, run in zip(folders, described, strict=True):
+        rows = read_ring(folder / "client-0.ring")
+        assert {row.connection for row in rows} == {0, 1}
+        assert any(row.measured for row in rows)
+        assert all(run["started_ns"] <= row.sent_ns <= row.answered_ns <= run["ended_ns"] for row in rows)
+        assert (folder / "requests.ring").exists() is run["traced"]
+    assert results.order_violations == 0
+    output = capsys.readouterr()
+    assert "2 x 5" in output.out
+    assert output.err == "", "no progress bar and no log line where there is no terminal"
+
+
+def test_a_broker_that_does_not_start_says_why(tmp_path):
+    with (
+        pytest.raises(ExperimentError, match=r"did not start|ended with exit code 2"),
+        running([BrokerSettings("classic", tmp_path / "data", flush="sometimes")]),
+    ):
+        pass
+
+
+def test_a_folder_with_something_else_in_it_is_not_removed(tmp_path):
+    (tmp_path / "raw").mkdir()
+    (tmp_path / "raw" / "thesis.txt").write_text("years of work")
+    with pytest.raises(ExperimentError, match=r"thesis\.txt"):
+        RawFolder(tmp_path / "raw").clear()
+    assert (tmp_path / "raw" / "thesis.txt").exists()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--in-flight", "0"],
+        ["--in-flight", "1,x"],
+        ["--connections", ""],
+        ["--commit-delay", "2 weeks"],
+        ["--modes", "classic"],
+        ["--modes", "classic,modern"],
+        ["--rounds", "0"],
+        ["--profile", "slow"],
+    ],
+)
+def test_a_wrong_value_is_a_usage_error(arguments, tmp_path):
+    result = CliRunner().invoke(compare, ["--out", str(tmp_path / "out"), *arguments])
+    assert result.exit_code == 2
+    assert "Error: Invalid value" in result.output

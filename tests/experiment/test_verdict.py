@@ -1,0 +1,115 @@
+"""Speed-ups have the interval of paired rounds; the table and the sentence say what the rows say."""
+
+import math
+import statistics
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline_broker.experiment.intervals import speedup, t_quantile
+from pipeline_broker.experiment.plan import RAW, REPLAY, Cell, Run, Side
+from pipeline_broker.experiment.verdict import Results, sentence, table
+from pipeline_broker.load.ring import ClientRow
+
+rates = st.floats(0.1, 1e6)
+
+
+@pytest.mark.parametrize(
+    ("freedom", "quantile"), [(1, 12.706), (2, 4.303), (4, 2.776), (6, 2.447), (30, 2.042), (40, 2.021), (1000, 1.962)]
+)
+def test_known_quantiles(freedom, quantile):
+    assert t_quantile(freedom) == pytest.approx(quantile, abs=1e-3)
+
+
+@given(st.lists(st.tuples(rates, rates), min_size=2, max_size=8))
+def test_the_interval_is_that_of_the_logarithms(pairs):
+    found = speedup(pairs)
+    logs = [math.log(b) - math.log(a) for a, b in pairs]
+    assert math.log(found.ratio) == pytest.approx(statistics.fmean(logs), abs=1e-9)
+    half = t_quantile(len(logs) - 1) * statistics.stdev(logs) / math.sqrt(len(logs))
+    assert math.log(found.high / found.low) / 2 == pytest.approx(half, abs=1e-6)
+    assert not (found.is_gain and found.is_loss)
+
+
+@given(st.lists(st.tuples(rates, rates), min_size=2, max_size=8))
+def test_swapping_the_sides_inverts_the_speedup(pairs):
+    there, back = speedup(pairs), speedup([(b, a) for a, b in pairs])
+    assert there.ratio * back.ratio == pytest.approx(1)
+    assert there.low * back.high == pytest.approx(1)
+
+
+def test_one_round_has_no_interval_and_no_round_no_speedup():
+    assert speedup([(2.0, 6.0)]).ratio == pytest.approx(3)
+    assert speedup([(2.0, 6.0)]).low is None
+    assert speedup([]) is None
+    assert speedup([(0.0, 6.0)]) is None
+
+
+def rows(count, rate, ids=None):
+    step_ns = round(1e9 / rate)
+    return [
+        ClientRow(0, index, number, None, index * step_ns, (index + 1) * step_ns, 0, True)
+        for index, number in enumerate(ids or range(count))
+    ]
+
+
+def results_of(*cells, modes=("classic", "pipelined")):
+    results = Results(modes)
+    for cell, rates_by_side in cells:
+        for side, mode in enumerate(modes):
+            for round_number, rate in enumerate(rates_by_side[side], start=1):
+                results.add(Run(0, round_number, False, Side(mode, side), cell, "grid"), rows(100, rate))
+    return results
+
+
+RAW_CELL = Cell(RAW, 64, 1)
+CONFLUENT_CELL = Cell("confluent-kafka linger=0", 5, 16, linger_ms=0)
+
+
+def test_rates_are_requests_over_the_sum_of_the_runs_times():
+    results = results_of((RAW_CELL, ([100, 300], [1000, 3100])))
+    side = results.side(RAW_CELL, 0)
+    assert side.requests_per_s == pytest.approx(200 / (100 / 100 + 100 / 300), rel=1e-6)
+    assert results.speedup(RAW_CELL).ratio == pytest.approx(math.sqrt(10 * 31 / 3), rel=1e-6)
+    assert side.percentile_ms(0.5) is not None
+    assert side.percentile_ms(0.99) is None
+
+
+def test_traced_runs_count_for_the_order_only():
+    results = results_of((RAW_CELL, ([100], [1000])))
+    before = results.side(RAW_CELL, 1).requests_per_s
+    traced = Run(9, 2, True, Side("pipelined", 1), RAW_CELL, "grid")
+    results.add(traced, rows(4, 1, ids=[0, 2, 1, 3]))
+    assert results.side(RAW_CELL, 1).requests_per_s == before
+    assert results.order_violations == 1
+    assert "Answers out of order: 1." in sentence(results)
+
+
+def test_the_sentence_names_ordinary_clients_first_and_claims_only_what_is_sure():
+    results = results_of(
+        (RAW_CELL, ([100, 101, 99], [1500, 1510, 1490])), (CONFLUENT_CELL, ([100, 200, 100], [110, 190, 105]))
+    )
+    text = sentence(results)
+    assert text.index("confluent-kafka") < text.index("raw client")
+    assert "no difference beyond chance in any of 1 cells" in text
+    assert "is faster in 1 of 1 cells, most at 1 x 64 (15.0x" in text
+    slower = results_of((RAW_CELL, ([1000, 1001, 999], [100, 101, 99])))
+    assert "is slower in 1 of 1" in sentence(slower)
+
+
+def test_the_table_has_a_line_per_side_and_no_speedup_for_an_open_loop():
+    replay = Cell(REPLAY, 0, 4)
+    lines = table(results_of((RAW_CELL, ([100, 101], [1500, 1510])), (replay, ([100], [100])))).splitlines()
+    assert [line.split()[0] for line in lines[:2]] == ["client", "raw"]
+    assert "pipelined" in lines[2]
+    assert "x (" in lines[2]
+    assert "open loop" in lines[3]
+    assert "x (" not in lines[3] + lines[4]
+    assert len(lines) == 5
+
+
+def test_a_mode_compared_with_itself_keeps_its_sides_apart():
+    results = results_of((RAW_CELL, ([100, 100], [200, 200])), modes=("classic", "classic"))
+    assert results.speedup(RAW_CELL).ratio == pytest.approx(2)
+    assert results.compared() == [RAW_CELL]
