@@ -1,0 +1,71 @@
+"""One broker per mode for all tests of this folder: whatever one of them sends, the broker serves the next."""
+
+from pathlib import Path
+
+import attrs
+import pytest
+
+from tests.bad_input.raw_client import RawClient, batch_of, create_topic, produce_answers, produce_request
+from tests.conftest import BrokerProcess, start_broker
+
+TOPIC = "bad-input"
+PARTITIONS = 3
+PRODUCE_VERSION = 9
+
+
+@attrs.define
+class Subject:
+    """The broker under test and a client that does nothing wrong."""
+
+    process: BrokerProcess
+    healthy: RawClient
+    stderr_seen: int = 0
+
+    @property
+    def port(self):
+        return self.process.port
+
+    def connect(self):
+        return RawClient(self.process.port)
+
+    def check_healthy(self):
+        """The well-behaved client, connected all along, still produces; the broker had nothing to complain about."""
+        response = self.healthy.ask(produce_request((0, batch_of(b"healthy"))), PRODUCE_VERSION)
+        assert response is not None, "the healthy connection was closed"
+        assert produce_answers(response) == [(0, 0)]
+        assert self.process.process.poll() is None
+        stderr, seen = self.process.stderr, self.stderr_seen
+        self.stderr_seen = len(stderr)
+        assert stderr[seen:] == ""
+
+    def memory_bytes(self, name="VmRSS"):
+        for line in Path(f"/proc/{self.process.pid}/status").read_text().splitlines():
+            if line.startswith(name + ":"):
+                return int(line.split()[1]) * 1024
+        raise AssertionError(f"no {name}")
+
+    def reset_memory_peak(self):
+        """Have VmHWM start again from what is used now."""
+        Path(f"/proc/{self.process.pid}/clear_refs").write_text("5")
+
+
+@pytest.fixture(scope="session", params=["classic", "pipelined"])
+def running_broker(request, tmp_path_factory):
+    directory = tmp_path_factory.mktemp(f"bad-input-{request.param}")
+    process = start_broker(
+        directory, mode=request.param, arguments=["--flush", "os"], settings=[f"num.partitions={PARTITIONS}"]
+    )
+    try:
+        create_topic(process.port, TOPIC)
+        with RawClient(process.port) as healthy:
+            yield Subject(process, healthy)
+    finally:
+        process.stop()
+        process.process.stdout.close()
+
+
+@pytest.fixture
+def broker(running_broker):
+    """The broker of a mode; afterwards nobody else was hurt."""
+    yield running_broker
+    running_broker.check_healthy()
