@@ -1,0 +1,185 @@
+"""Scripts of requests for property tests: what clients ask, and what the answers must be whatever the schedule.
+
+A request is text: action, key, delay, connection, place in its connection, correlation id. Its answer repeats it, so
+that an answer in another's place, or on another's connection, shows.
+"""
+
+import attrs
+import trio
+from hypothesis import strategies as st
+
+from stages.mode import CLASSIC, PIPELINED
+from stages.request import NO_OP, PARKED, Close, Pending, Send
+
+MILLISECOND = 0.001
+MODES = {
+    "classic": attrs.evolve(CLASSIC, handlers=3),
+    "pipelined": attrs.evolve(PIPELINED, queues=3, in_flight_max=5),
+}
+"""The presets, small enough that bounds are reached by short scripts."""
+
+ANSWERED = ("send", "pending", "parked", "throttle")
+SILENT = ("quiet", "nothing")
+BAD = ("raise", "forget", "twice", "park-forget", "bad-part")
+APPENDING = ("pending", "quiet", "parked-pending")
+
+
+@attrs.frozen
+class Ask:
+    """One request."""
+
+    action: str
+    key: int
+    delay: int
+    connection: int = 0
+    place: int = 0
+    correlation: int = 0
+
+    def encode(self):
+        return " ".join(map(str, attrs.astuple(self))).encode()
+
+    @classmethod
+    def decode(cls, payload):
+        action, *numbers = bytes(payload).decode().split()
+        return cls(action, *map(int, numbers))
+
+    @property
+    def entry(self):
+        return (self.connection, self.key, self.place)
+
+
+@attrs.frozen
+class ClientScript:
+    """What one client does.
+
+    Attributes:
+        asks: its requests.
+        bursts: how many of them it sends at once, over and over.
+        pause: milliseconds between bursts.
+        receive_sizes, send_sizes: see `stages.testing.memory_transport`.
+    """
+
+    asks: tuple
+    bursts: tuple
+    pause: int
+    receive_sizes: tuple
+    send_sizes: tuple
+
+    def numbered(self, connection):
+        """With the places filled in; correlation ids repeat, as a careless client's do."""
+        return attrs.evolve(
+            self,
+            asks=tuple(
+                attrs.evolve(ask, connection=connection, place=place, correlation=place // 2 % 3)
+                for place, ask in enumerate(self.asks)
+            ),
+        )
+
+    def expected(self):
+        """The responses, by the rules that hold for every schedule."""
+        responses = []
+        for ask in self.asks:
+            if ask.action in ("close", "park-forget", "bad-part"):
+                return responses
+            if ask.action in ("raise", "forget"):
+                responses.append(b"failed " + ask.encode())
+            elif ask.action not in SILENT:
+                responses.append(b"answer " + ask.encode())
+        return responses
+
+
+@attrs.frozen
+class Script:
+    """One example: clients, and the times that commits take in milliseconds."""
+
+    clients: tuple
+    commit_delays: tuple
+    commits_in_flight: int
+    resizes: tuple = ()
+    fault: int = 0
+
+
+sizes = st.lists(st.integers(0, 40), max_size=3).filter(lambda drawn: not drawn or any(drawn)).map(tuple)
+
+
+def scripts(actions, *, clients_max=4, asks_max=12, asks_min=1, **fields):
+    ask = st.builds(Ask, st.sampled_from(actions), st.integers(0, 1), st.integers(0, 4))
+    client = st.builds(
+        ClientScript,
+        asks=st.lists(ask, min_size=asks_min, max_size=asks_max).map(tuple),
+        bursts=st.lists(st.integers(1, 8), min_size=1, max_size=3).map(tuple),
+        pause=st.integers(0, 3),
+        receive_sizes=sizes,
+        send_sizes=sizes,
+    )
+    clients = st.lists(client, min_size=1, max_size=clients_max)
+    return st.builds(
+        Script,
+        clients=clients.map(lambda drawn: tuple(one.numbered(index) for index, one in enumerate(drawn))),
+        commit_delays=st.lists(st.integers(0, 5), min_size=1, max_size=4).map(tuple),
+        commits_in_flight=st.integers(1, 3),
+        **fields,
+    )
+
+
+class ScriptedApplication:
+    """Does what requests ask for.
+
+    Attributes:
+        throttled_until: by connection, when its latest throttle ends.
+    """
+
+    def __init__(self):
+        self.throttled_until = {}
+
+    def handle(self, request):
+        ask = Ask.decode(request.frame)
+        answer = Send(b"answer " + ask.encode())
+        match ask.action:
+            case "send":
+                return answer
+            case "pending":
+                return Pending([ask.entry], answer)
+            case "quiet":
+                return Pending([ask.entry], NO_OP)
+            case "nothing":
+                return NO_OP
+            case "parked":
+                return self.complete_later(request, ask, answer)
+            case "parked-pending":
+                return self.complete_later(request, ask, Pending([ask.entry], answer))
+            case "throttle":
+                return self.throttle(request.connection, ask.delay * MILLISECOND, answer)
+            case "close":
+                return Close("asked for")
+            case "raise":
+                raise ValueError(ask)
+            case "twice":
+                request.complete(answer)
+                return Send(b"a second answer")
+            case "park-forget":
+                return self.complete_later(request, ask, None)
+            case "bad-part":
+                return Send("text is no bytes")
+        return None  # forget
+
+    def throttle(self, connection, seconds, answer):
+        until = trio.current_time() + seconds
+        connection.throttle(seconds)
+        self.throttled_until[connection.index] = max(until, self.throttled_until.get(connection.index, 0.0))
+        return answer
+
+    @staticmethod
+    def complete_later(request, ask, result):
+        async def complete():
+            await trio.sleep(ask.delay * MILLISECOND)
+            request.complete(result)
+
+        trio.lowlevel.spawn_system_task(complete)
+        return PARKED
+
+    def failed(self, request, error):
+        return Send(b"failed " + bytes(request.frame))
+
+    def connection_closed(self, session):
+        pass

@@ -1,0 +1,167 @@
+"""Seeded bugs, one for each invariant: every property test must find its own."""
+
+from contextlib import contextmanager
+
+import trio
+
+from stages.connection import Connection
+from stages.mute import Mute, MuteReason
+from stages.request import PARKED
+from stages.request_handler import RequestHandlerPool
+from stages.response_order import ResponseOrder
+from stages.testing.scripted_commits import ScriptedCommits
+from tests.stages.request_scripts import Ask
+
+
+@contextmanager
+def replaced(owner, name, value):
+    original = getattr(owner, name)
+    setattr(owner, name, value)
+    try:
+        yield original
+    finally:
+        setattr(owner, name, original)
+
+
+class CorrelationOrder(ResponseOrder):
+    """Invariant 3: finds the place of a response by the correlation id that the client chose."""
+
+    __slots__ = ()
+
+    def complete(self, slot, result):
+        wanted = Ask.decode(slot.frame).correlation
+        for place, other in enumerate(self._slots):
+            if other.result is None and Ask.decode(other.frame).correlation == wanted:
+                self._slots[place], index = slot, self._slots.index(slot)
+                self._slots[index] = other
+                break
+        return super().complete(slot, result)
+
+
+@contextmanager
+def forgotten_slots():
+    """Invariant 4: an exception of a handler is logged at best, and its slot stays open."""
+
+    def handle(pool, request):
+        try:
+            return pool._application.handle(request)
+        except Exception:  # noqa: BLE001 - this is the bug
+            return PARKED
+
+    with replaced(RequestHandlerPool, "_handle", handle):
+        yield
+
+
+class EarlyCommits(ScriptedCommits):
+    """Invariant 5: acknowledges before the sync."""
+
+    async def _run(self, committer, commit):
+        committer.complete(commit)
+        await super()._run(committer, commit)
+
+
+class _AlreadyComplete:
+    def __init__(self, committer):
+        self._committer = committer
+
+    def __getattr__(self, name):
+        return getattr(self._committer, name)
+
+    def complete(self, commit):
+        pass
+
+
+class AcknowledgingCommits(ScriptedCommits):
+    """See EarlyCommits; the later completion is left out."""
+
+    async def _run(self, committer, commit):
+        committer.complete(commit)
+        await super()._run(_AlreadyComplete(committer), commit)
+
+
+class RetryingCommits(ScriptedCommits):
+    """Invariant 6: tries a sync again that failed, and trusts it."""
+
+    async def _run(self, committer, commit):
+        await super()._run(_Retrying(committer), commit)
+
+
+class _Retrying(_AlreadyComplete):
+    def end_commit(self, commit):
+        self._committer.end_commit(commit)
+        if commit.error is not None:
+            commit.error = None
+            self._committer._is_poisoned = False
+            self._committer.end_commit(commit)
+
+    def complete(self, commit):
+        self._committer.complete(commit)
+
+
+class SingleBitMute(Mute):
+    """Invariant 8: one bit for all reasons, so that the first that goes ends them all."""
+
+    __slots__ = ()
+
+    def discard(self, reason):
+        had_any = bool(self._reasons)
+        self._reasons.clear()
+        return had_any
+
+    def throttle_ended(self, now):
+        return self.discard(MuteReason.THROTTLED)
+
+
+@contextmanager
+def single_bit_mute():
+    with replaced(__import__("stages.connection", fromlist=["connection"]), "Mute", SingleBitMute):
+        yield
+
+
+@contextmanager
+def lost_unmute():
+    """Invariant 8, the other way round: a reason that is gone is not noticed."""
+
+    def discard(mute, reason):
+        mute._reasons.discard(reason)
+        return False
+
+    with replaced(Mute, "discard", discard):
+        yield
+
+
+@contextmanager
+def blocking_put():
+    """Invariant 9: a full queue stops every connection of the processor, as a blocking put on its thread does."""
+
+    def has_room(connection, frame):
+        if original(connection, frame):
+            return True
+        if MuteReason.QUEUE_FULL in connection.mute:
+            for other in connection._owner.connections - {connection}:
+                other._mute(MuteReason.QUEUE_FULL)
+                connection._queue.wait_for_room(other)
+        return False
+
+    with replaced(Connection, "_has_room", has_room) as original:
+        yield
+
+
+def move_at_once(server):
+    """Invariant 10: a resize moves connections that have requests in flight."""
+    for processor in server.processors:
+        for connection in processor.connections:
+            connection._change_queue()
+
+
+@contextmanager
+def paused_queue(number, until: trio.Event):
+    """No bug but a fault: the handler of the n-th queue waits before each turn."""
+
+    async def turn(pool, queue):
+        if queue.index == number:
+            await until.wait()
+        await original(pool, queue)
+
+    with replaced(RequestHandlerPool, "_turn", turn) as original:
+        yield

@@ -1,0 +1,189 @@
+"""Runs a script of requests against a whole server in memory, on a mock clock, and keeps what happened."""
+
+import itertools
+from collections import Counter, defaultdict
+from contextlib import nullcontext
+
+import attrs
+import pytest
+import trio
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+from trio.testing import MockClock
+
+from stages.connection_limits import ConnectionLimits
+from stages.response_order import ResponseOrder
+from stages.socket_server import ServerLimits
+from stages.testing.memory_server import open_memory_server
+from stages.testing.memory_storage import MemoryStorage
+from stages.testing.order_checks import WatchedApplication
+from stages.testing.schedules import Schedule, ScheduleCount
+from stages.testing.scripted_commits import ScriptedCommits
+from tests.stages.request_scripts import APPENDING, MILLISECOND, Ask, ScriptedApplication
+
+INFINITY = float("inf")
+WEDGED_SECONDS = 30.0
+"""Virtual; every script ends within a fraction of it unless something is stuck for good."""
+SABOTAGED_EXAMPLES = 400
+LIMITS = ServerLimits(
+    connection=ConnectionLimits(unsent_bytes_max=120, idle_seconds_max=INFINITY, slot_seconds_max=INFINITY),
+    requests_max=9,
+    bytes_max=150,
+    processors=2,
+)
+
+
+@attrs.define
+class Outcome:
+    """What happened in one run.
+
+    Attributes:
+        clients: the clients, with what they received.
+        complaints: what was not as it must be at the moment that it happened.
+        completions: results by connection and sequence number.
+        requests: the requests of each connection as they started.
+        is_wedged: a client still waited for something that did not come.
+    """
+
+    schedule: Schedule = attrs.field(factory=Schedule)
+    clients: list = attrs.field(factory=list)
+    complaints: list = attrs.field(factory=list)
+    completions: Counter = attrs.field(factory=Counter)
+    requests: defaultdict = attrs.field(factory=lambda: defaultdict(list))
+    storage: MemoryStorage = None
+    application: WatchedApplication = None
+    is_wedged: bool = False
+    failure: Exception | None = None
+    server: object = None
+    writes_at_fault: int | None = None
+
+
+def observed_order(outcome, server_of, order=ResponseOrder):
+    """A response order that checks, at each opening, that nothing forbids it (the bounds themselves, not the mute)."""
+    application = outcome.application.application
+
+    class Observed(order):
+        __slots__ = ()
+
+        def open(self, request):
+            connection, server = request.connection, server_of()
+            facts = {
+                "in flight": len(self) < server.mode.in_flight_max,
+                "throttled": trio.current_time() >= application.throttled_until.get(connection.index, 0.0),
+                "unsent": connection.unsent_bytes < LIMITS.connection.unsent_bytes_max
+                or connection in connection._owner._marked,  # released in this turn, and not tried to be sent yet
+                "queued bytes": server.channel.bytes_held < LIMITS.bytes_max,
+            }
+            outcome.complaints += [f"{request!r} was read: {name}" for name, holds in facts.items() if not holds]
+            super().open(request)
+
+        def complete(self, request, result):
+            outcome.completions[request.connection.index, request.sequence] += 1
+            outcome.schedule.note("complete", request.connection.index, request.sequence)
+            return super().complete(request, result)
+
+    return Observed
+
+
+def run_script(script, mode, *, order=ResponseOrder, executor=ScriptedCommits, during=None, sabotage=nullcontext):
+    """Run `script` to its end; `during(server, outcome)` runs beside the clients, `sabotage()` around it all."""
+    with sabotage():
+        return trio.run(_run, script, mode, order, executor, during, clock=MockClock(autojump_threshold=0))
+
+
+async def _run(script, mode, order, executor, during):
+    outcome = Outcome()
+    outcome.storage = MemoryStorage(key_of=lambda entry: entry[:2], size_of=lambda entry: 1)
+    outcome.application = WatchedApplication(ScriptedApplication(), outcome.schedule)
+    async with open_memory_server(
+        mode,
+        _Keeping(outcome),
+        storage=outcome.storage,
+        executor=executor([delay * MILLISECOND for delay in script.commit_delays], outcome.schedule),
+        limits=LIMITS,
+        commits_in_flight=script.commits_in_flight,
+        response_order=observed_order(outcome, lambda: outcome.server, order),
+    ) as memory:
+        outcome.server = memory.server
+        with trio.move_on_after(WEDGED_SECONDS) as patience:
+            async with trio.open_nursery() as nursery:
+                if during is not None:
+                    nursery.start_soon(during, memory.server, outcome)
+                for index, client_script in enumerate(script.clients):
+                    client = await memory.connect(
+                        peer=str(index),
+                        capacity_bytes=100,
+                        receive_sizes=client_script.receive_sizes,
+                        send_sizes=client_script.send_sizes,
+                    )
+                    outcome.clients.append(client)
+                    nursery.start_soon(_send, client, client_script)
+                    nursery.start_soon(_receive, client, outcome)
+        outcome.is_wedged = patience.cancelled_caught
+    outcome.failure = memory.failure
+    return outcome
+
+
+class _Keeping:
+    """The application with every request kept."""
+
+    def __init__(self, outcome):
+        self.outcome = outcome
+
+    def handle(self, request):
+        self.outcome.requests[request.connection.index].append(request)
+        return self.outcome.application.handle(request)
+
+    def failed(self, request, error):
+        return self.outcome.application.failed(request, error)
+
+    def connection_closed(self, session):
+        self.outcome.application.connection_closed(session)
+
+
+async def _send(client, script):
+    asks = list(script.asks)
+    for burst in itertools.cycle(script.bursts):
+        if not asks or client.is_closed_by_server:
+            break
+        client.send(*(ask.encode() for ask in asks[:burst]))
+        del asks[:burst]
+        await trio.sleep(script.pause * MILLISECOND)
+    client.half_close()
+
+
+async def _receive(client, outcome):
+    try:
+        while True:
+            response = await client.receive()
+            ask = Ask.decode(response.split(b" ", 1)[1])
+            if ask.action in APPENDING and ask.entry not in outcome.storage.durable:
+                outcome.complaints.append(f"{ask} was acknowledged and is not durable")
+    except (trio.EndOfChannel, trio.BrokenResourceError):
+        pass
+
+
+def holds(name, strategy, check):
+    """Run `check(script, count)` on drawn scripts and schedules, print how many schedules there were, and check that."""
+    count = ScheduleCount(name)
+
+    @given(script=strategy, randomness=st.random_module())
+    def examples(script, randomness):
+        outcome = check(script)
+        count.add(outcome.schedule)
+
+    examples()
+    print(f"\n{count}")
+    count.check()
+
+
+def fails(strategy, check):
+    """Check that `check(script)` finds the sabotage it was given; without this the property may be blind."""
+
+    @settings(max_examples=SABOTAGED_EXAMPLES, database=None, phases=[Phase.generate], report_multiple_bugs=False)
+    @given(script=strategy, randomness=st.random_module())
+    def examples(script, randomness):
+        check(script)
+
+    with pytest.raises(AssertionError):
+        examples()

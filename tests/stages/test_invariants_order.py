@@ -1,0 +1,113 @@
+"""Invariants 1, 3, 4 and 12 of docs/invariants.md under drawn schedules; each is also shown to fail on a seeded bug."""
+
+import pytest
+
+from stages.testing.order_checks import check_key_order, check_response_order
+from tests.stages.broken import BrokenResponseOrder
+from tests.stages.request_scripts import ANSWERED, APPENDING, BAD, MODES, SILENT, scripts
+from tests.stages.sabotage import CorrelationOrder, forgotten_slots
+from tests.stages.script_runner import fails, holds, run_script
+
+pytestmark = pytest.mark.properties
+both_modes = pytest.mark.parametrize("mode", MODES.values(), ids=MODES)
+
+ORDERLY = scripts((*ANSWERED, *SILENT, "parked-pending", "close"))
+PARKING = scripts(("send", "pending", "parked", "nothing"), asks_min=3, clients_max=2)
+BAD_HANDLERS = scripts((*ANSWERED, *BAD))
+SAME_LOG = scripts((*ANSWERED, *SILENT, "raise", "close"))
+
+
+def answers_in_request_order(script, mode, **options):
+    outcome = run_script(script, mode, **options)
+    assert not outcome.is_wedged
+    assert outcome.complaints == []
+    outcome.application.check_start_order()
+    for client, client_script in zip(outcome.clients, script.clients, strict=True):
+        check_response_order(client_script.expected(), client.received)
+    return outcome
+
+
+@both_modes
+def test_1_responses_leave_in_request_order(mode):
+    holds(f"invariant 1, {mode.name}", ORDERLY, lambda script: answers_in_request_order(script, mode))
+
+
+def test_1_fails_on_broken():
+    fails(
+        PARKING,
+        lambda script: answers_in_request_order(script, MODES["pipelined"], order=BrokenResponseOrder),
+    )
+
+
+@both_modes
+def test_3_order_does_not_depend_on_correlation_ids(mode):
+    """The scripts repeat correlation ids within a connection, some of them while both requests are in flight."""
+    holds(f"invariant 3, {mode.name}", PARKING, lambda script: answers_in_request_order(script, mode))
+
+
+@pytest.mark.parametrize("order", [CorrelationOrder, BrokenResponseOrder])
+def test_3_fails_on_order_by_correlation_id_and_on_broken(order):
+    fails(PARKING, lambda script: answers_in_request_order(script, MODES["pipelined"], order=order))
+
+
+def every_slot_ends_once(script, mode, **options):
+    outcome = answers_in_request_order(script, mode, **options)
+    for connection, requests in outcome.requests.items():
+        for request in requests:
+            is_twice = bytes(request.frame).startswith(b"twice")
+            ended = outcome.completions[connection, request.sequence]
+            assert ended <= 1 + is_twice, f"{request!r} ended {ended} times"
+    channel = outcome.server.channel
+    assert channel.bytes_held == 0
+    assert sum(len(queue) for queue in channel.queues) == 0
+    assert sum(queue.connections for queue in channel.queues) == 0
+    return outcome
+
+
+@both_modes
+def test_4_every_slot_ends_once_whatever_the_handler_does(mode):
+    """Handlers raise, forget, answer twice, complete with nothing, and answer with what is no bytes."""
+    holds(f"invariant 4, {mode.name}", BAD_HANDLERS, lambda script: every_slot_ends_once(script, mode))
+
+
+def test_4_fails_on_forgotten_slots():
+    fails(
+        BAD_HANDLERS,
+        lambda script: every_slot_ends_once(script, MODES["pipelined"], sabotage=forgotten_slots),
+    )
+
+
+def both_modes_agree(script, **options):
+    classic = run_script(script, MODES["classic"])
+    pipelined = run_script(script, MODES["pipelined"], **options)
+    assert not classic.is_wedged
+    assert not pipelined.is_wedged
+    for one, other in zip(classic.clients, pipelined.clients, strict=True):
+        check_response_order(one.received, other.received)
+    assert log_by_key(script, classic) == log_by_key(script, pipelined)
+    return pipelined
+
+
+def log_by_key(script, outcome):
+    """The places of the entries by connection and key, without what came behind a close: that may be read or not."""
+    check_key_order(outcome.storage.durable, key_of=lambda entry: entry[:2], sequence_of=lambda entry: entry[2])
+    closes = [
+        next((ask.place for ask in client.asks if ask.action == "close"), len(client.asks)) for client in script.clients
+    ]
+    log = {}
+    for connection, key, place in outcome.storage.durable:
+        if place < closes[connection]:
+            log.setdefault((connection, key), []).append(place)
+    return log
+
+
+def test_12_both_modes_give_the_same_responses_and_log():
+    holds("invariant 12", SAME_LOG, both_modes_agree)
+
+
+def test_12_fails_on_broken():
+    fails(SAME_LOG, lambda script: both_modes_agree(script, order=BrokenResponseOrder))
+
+
+def test_appending_actions_are_those_that_carry_entries():
+    assert set(APPENDING) <= {"pending", "quiet", "parked-pending"}
