@@ -34,7 +34,7 @@ def _response(errors: Mapping[str, ErrorCode]) -> DeleteGroupsResponse:
 
 def error_response(
     request: DeleteGroupsRequest,
-    call: Call,  # noqa: ARG001 - the same in all versions
+    call: Call,
     code: ErrorCode,
 ) -> DeleteGroupsResponse:
     """Every group with the same error."""

@@ -56,7 +56,7 @@ def _describe(call: Call, group_id: str, request: DescribeGroupsRequest) -> Desc
 
 def error_response(
     request: DescribeGroupsRequest,
-    call: Call,  # noqa: ARG001 - the same in all versions
+    call: Call,
     code: ErrorCode,
 ) -> DescribeGroupsResponse:
     """Every group with the same error."""

@@ -30,8 +30,8 @@ def handle(call: Call, request: HeartbeatRequest) -> Result:
 
 
 def error_response(
-    request: HeartbeatRequest,  # noqa: ARG001 - the same for all requests
-    call: Call,  # noqa: ARG001 - see above
+    request: HeartbeatRequest,
+    call: Call,
     code: ErrorCode,
 ) -> HeartbeatResponse:
     """The response that carries only an error."""

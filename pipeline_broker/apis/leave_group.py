@@ -44,8 +44,8 @@ def _response(call: Call, result: LeaveResult) -> LeaveGroupResponse:
 
 
 def error_response(
-    request: LeaveGroupRequest,  # noqa: ARG001 - the same for all requests
-    call: Call,  # noqa: ARG001 - see above
+    request: LeaveGroupRequest,
+    call: Call,
     code: ErrorCode,
 ) -> LeaveGroupResponse:
     """The response that carries only an error."""

@@ -29,8 +29,8 @@ def handle(call: Call, request: ListGroupsRequest) -> Result:
 
 
 def error_response(
-    request: ListGroupsRequest,  # noqa: ARG001 - the same for all requests
-    call: Call,  # noqa: ARG001 - see above
+    request: ListGroupsRequest,
+    call: Call,
     code: ErrorCode,
 ) -> ListGroupsResponse:
     """The response that carries only an error."""

@@ -85,7 +85,7 @@ def _answer(wanted: RequestTopic, codes: list[ErrorCode]) -> ResponseTopic:
 
 def error_response(
     request: OffsetCommitRequest,
-    call: Call,  # noqa: ARG001 - the same in all versions
+    call: Call,
     code: ErrorCode,
 ) -> OffsetCommitResponse:
     """Every partition with the same error."""

@@ -49,8 +49,8 @@ def _answer(call: Call, result: SyncResult) -> Send:
 
 
 def error_response(
-    request: SyncGroupRequest,  # noqa: ARG001 - the same for all requests
-    call: Call,  # noqa: ARG001 - see above
+    request: SyncGroupRequest,
+    call: Call,
     code: ErrorCode,
 ) -> SyncGroupResponse:
     """The response that carries only an error."""

@@ -116,6 +116,8 @@ def test_10_fails_when_a_resize_moves_connections_at_once():
 
 def test_scripts_of_crowds_use_the_paused_queue_and_others():
     """The fault of invariant 9 hits some of the connections and not all."""
-    shards = {shard_of(f"MEMORY-{index}-{index % LIMITS.processors}-{index // LIMITS.processors}", 3) for index in range(5)}
+    shards = {
+        shard_of(f"MEMORY-{index}-{index % LIMITS.processors}-{index // LIMITS.processors}", 3) for index in range(5)
+    }
     assert PAUSED_QUEUE in shards
     assert len(shards) > 1
