@@ -23,7 +23,7 @@ from pipeline_broker.broker import Broker
 from pipeline_broker.log.errors import DirectoryLocked, JournalCorrupt, JournalFailed
 from pipeline_broker.log.journal import Journal
 from pipeline_broker.log.log_manager import LogManager
-from pipeline_broker.observers import Observers, ObserversUnavailableError
+from pipeline_broker.observers import Observers, ObserversUnavailableError, first_cause
 from pipeline_broker.state.group_records import CorruptStateRecordError
 from pipeline_broker.state.metadata_records import CorruptMetadataRecordError
 from stages.acceptor import Listener, open_listener
@@ -338,17 +338,10 @@ def run(options: ServeOptions) -> None:
     except StartError:
         raise
     except BaseExceptionGroup as errors:
-        cause = _first_cause(errors)
+        cause = first_cause(errors)
         if isinstance(cause, ObserversUnavailableError | StartError):
             raise StartError(str(cause)) from None
         if isinstance(cause, CommitFailedError):
             logger.critical("%s; nothing after it was acknowledged", cause)
             sys.exit(1)
         raise
-
-
-def _first_cause(error: BaseException) -> BaseException:
-    """What the nurseries wrapped."""
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error

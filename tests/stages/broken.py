@@ -1,4 +1,4 @@
-"""The `broken` preset: answers when they are ready, in whatever order. It exists for tests only, which must fail on it."""
+"""The `broken` preset answers when it is ready, in whatever order; it exists for tests only, which must fail on it."""
 
 from stages.response_order import ResponseOrder
 

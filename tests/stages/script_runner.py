@@ -164,7 +164,7 @@ async def _receive(client, outcome):
 
 
 def holds(name, strategy, check):
-    """Run `check(script, count)` on drawn scripts and schedules, print how many schedules there were, and check that."""
+    """Run `check(script, count)` on drawn scripts and schedules; print and check how many schedules there were."""
     count = ScheduleCount(name)
 
     @given(script=strategy, randomness=st.random_module())
