@@ -16,15 +16,14 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import trio
 
-from pipeline_broker.telemetry.broker_metrics import BrokerMetrics, ServerStatistics
 from pipeline_broker.telemetry.exposition import CONTENT_TYPE
-from pipeline_broker.telemetry.request_metrics import DRAIN_SECONDS, RequestMetrics
+from pipeline_broker.telemetry.request_metrics import DRAIN_SECONDS
 from stages.timeline import now_ns
 
 if TYPE_CHECKING:
     import h11
 
-__all__ = ["LoopIdleTime", "MetricsUnavailableError", "require_extra", "run_metrics", "serve_metrics"]
+__all__ = ["LoopIdleTime", "MetricsUnavailableError", "drain_regularly", "require_extra", "serve_metrics"]
 
 CONNECTIONS_MAX = 16
 HEADER_BYTES_MAX = 16 * 1024
@@ -80,37 +79,11 @@ class LoopIdleTime(trio.abc.Instrument):
             self.idle_ns += now_ns() - self._began_ns
 
 
-async def run_metrics(
-    host: str,
-    port: int,
-    requests: RequestMetrics,
-    statistics: Callable[[], ServerStatistics],
-    *,
-    task_status: trio.TaskStatus[int] = trio.TASK_STATUS_IGNORED,
-) -> None:
-    """Keep a broker's metrics and serve them until cancelled.
-
-    Args:
-        host: see `serve_metrics`.
-        port: see `serve_metrics`.
-        requests: the timeline that the server reports to.
-        statistics: the server's.
-        task_status: started with the port.
-
-    Raises:
-        MetricsUnavailableError: see `serve_metrics`.
-    """
-    idle = LoopIdleTime()
-    metrics = BrokerMetrics(requests, statistics, lambda: idle.idle_ns)
-    trio.lowlevel.add_instrument(idle)
-    try:
-        async with trio.open_nursery() as nursery:
-            task_status.started(await nursery.start(serve_metrics, host, port, metrics.render))
-            while True:
-                await trio.sleep(DRAIN_SECONDS)
-                metrics.drain()
-    finally:
-        trio.lowlevel.remove_instrument(idle)
+async def drain_regularly(drain: Callable[[], None]) -> None:
+    """Call `drain` at the pace of the request metrics until cancelled."""
+    while True:
+        await trio.sleep(DRAIN_SECONDS)
+        drain()
 
 
 async def serve_metrics(

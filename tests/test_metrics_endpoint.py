@@ -15,11 +15,13 @@ from pipeline_broker.metrics_endpoint import (
     RECEIVE_BYTES,
     REQUEST_SECONDS,
     RESPONSE_SECONDS,
+    LoopIdleTime,
     MetricsUnavailableError,
     answer,
-    run_metrics,
+    drain_regularly,
     serve_metrics,
 )
+from pipeline_broker.telemetry.broker_metrics import BrokerMetrics
 from pipeline_broker.telemetry.request_metrics import RequestMetrics
 from stages.mode import PIPELINED
 from stages.socket_server import SocketServer
@@ -226,12 +228,16 @@ def test_without_h11_the_message_says_what_to_install(monkeypatch):
 
 
 def test_a_servers_metrics_are_served_whole():
+    """The loop is idle but for the scrape, and the instrument sees it."""
     server = SocketServer(PIPELINED, None, None)  # it is only asked for its statistics
+    idle = LoopIdleTime()
 
     async def main():
+        trio.lowlevel.add_instrument(idle)
+        metrics = BrokerMetrics(RequestMetrics({}, PIPELINED), server.statistics, lambda: idle.idle_ns)
         async with trio.open_nursery() as nursery:
-            requests = RequestMetrics({}, PIPELINED)
-            port = await nursery.start(run_metrics, "127.0.0.1", 0, requests, server.statistics)
+            port = await nursery.start(serve_metrics, "127.0.0.1", 0, metrics.render)
+            nursery.start_soon(drain_regularly, metrics.drain)
             result = await exchange(port, request())
             nursery.cancel_scope.cancel()
         return result
@@ -241,3 +247,4 @@ def test_a_servers_metrics_are_served_whole():
 
     assert status == 200
     assert {"kafka_network_requestchannel_requestqueuesize", "pipeline_broker_commits"} <= names
+    assert idle.idle_ns > 0

@@ -19,12 +19,12 @@ ResponseQueueSize has no counterpart: a response that is released leaves in the 
 does not read, and those connections are counted in `pipeline_broker_blocked_connections`.
 """
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
 from pipeline_broker.telemetry.exposition import Family, Sample, counter, gauge, render
-from pipeline_broker.telemetry.request_metrics import IDLE_WINDOW_SECONDS, RequestMetrics
+from pipeline_broker.telemetry.moving_average import MovingAverage
+from pipeline_broker.telemetry.request_metrics import RequestMetrics
 from stages.timeline import now_ns
 
 __all__ = ["BrokerMetrics", "ServerStatistics"]
@@ -127,16 +127,14 @@ class BrokerMetrics:
         self._clock_ns = clock_ns
         self._drained_at_ns = clock_ns()
         self._idle_seen_ns = loop_idle_ns()
-        self._loop_idle_share = 1.0
+        self._loop_idle_share = MovingAverage(1.0)
 
     def drain(self) -> None:
         """Take in what happened since the last call; call it every `request_metrics.DRAIN_SECONDS`."""
         at_ns, idle_ns = self._clock_ns(), self._loop_idle_ns()
         elapsed_ns = at_ns - self._drained_at_ns
         if elapsed_ns > 0:
-            newness = 1.0 - math.exp(-elapsed_ns / 1e9 / IDLE_WINDOW_SECONDS)
-            share = min(1.0, (idle_ns - self._idle_seen_ns) / elapsed_ns)
-            self._loop_idle_share += newness * (share - self._loop_idle_share)
+            self._loop_idle_share.add(min(1.0, (idle_ns - self._idle_seen_ns) / elapsed_ns), elapsed_ns)
         self._drained_at_ns, self._idle_seen_ns = at_ns, idle_ns
         self._requests.drain(at_ns)
 
@@ -187,7 +185,7 @@ class BrokerMetrics:
         yield gauge(
             "kafka_network_socketserver_networkprocessoravgidle_percent",
             "Share of its time that the event loop was idle, 0 to 1 (NetworkProcessorAvgIdlePercent).",
-            Sample(self._loop_idle_share),
+            Sample(self._loop_idle_share.value),
         )
         yield gauge(
             "kafka_network_socketserver_expiredconnectionskilledcount",

@@ -74,6 +74,7 @@ def render(families: Iterable[Family]) -> str:
         lines.append(f"# TYPE {family.name} {family.kind}")
         for sample in family.samples:
             labels = ",".join(f'{name}="{value.translate(_ESCAPES)}"' for name, value in sample.labels)
-            lines.append(f"{family.name}{sample.suffix}{{{labels}}} {sample.value!r}")
+            braced = f"{{{labels}}}" if labels else ""
+            lines.append(f"{family.name}{sample.suffix}{braced} {sample.value!r}")
     lines.append("")
     return "\n".join(lines)

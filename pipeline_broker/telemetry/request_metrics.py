@@ -25,7 +25,6 @@ All have the label `request`; a histogram has the lines `{quantile=}`, `_count` 
 microseconds that the rounded values lose. A fetch counts as `Fetch` and as `FetchConsumer`: there are no followers.
 """
 
-import math
 import struct
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -34,6 +33,7 @@ from typing import Any
 
 from pipeline_broker.telemetry.exposition import Family, Sample, counter, summary_samples
 from pipeline_broker.telemetry.histogram import DecayingHistogram
+from pipeline_broker.telemetry.moving_average import MovingAverage
 from pipeline_broker.wire.registry import is_flexible
 from stages.mode import Batching, Mode
 from stages.request import NO_STAMP, NOT_SET
@@ -45,8 +45,6 @@ DRAIN_SECONDS = 0.05
 """How often `drain` should be called."""
 REQUEST_ROWS_MAX = 1024
 COMMIT_ROWS_MAX = 1024
-IDLE_WINDOW_SECONDS = 60.0
-"""The share of idle time is a moving average over about one minute, as Kafka's one-minute rate."""
 
 PREFIX = "kafka_network_requestmetrics_"
 ALIASES = {"Fetch": ("Fetch", "FetchConsumer")}
@@ -113,7 +111,7 @@ class RequestMetrics:
         self._commit_syncs = DecayingHistogram()
         self._drained_at_ns = 0
         self._drained_drops = 0
-        self._busy_handlers = 0.0
+        self._busy_handlers = MovingAverage(0.0)
 
     # On the event loop, per request
 
@@ -216,12 +214,11 @@ class RequestMetrics:
             busy_ns += row[_COMPLETED if waited else _HANDLED] - row[_DEQUEUED]
         if rows:
             busy_ns = busy_ns * (len(rows) + drops) // len(rows)
-        newness = 1.0 - math.exp(-elapsed_ns / 1e9 / IDLE_WINDOW_SECONDS)
-        self._busy_handlers += newness * (busy_ns / elapsed_ns - self._busy_handlers)
+        self._busy_handlers.add(busy_ns / elapsed_ns, elapsed_ns)
 
     def idle_share(self, handlers: int) -> float:
         """The share of their time that so many handlers had nothing to do, over about the last minute."""
-        return min(1.0, max(0.0, 1.0 - self._busy_handlers / handlers)) if handlers else 1.0
+        return min(1.0, max(0.0, 1.0 - self._busy_handlers.value / handlers)) if handlers else 1.0
 
     # For a scrape
 

@@ -36,7 +36,7 @@ __all__ = ["TraceFiles"]
 
 DRAIN_SECONDS = 0.02
 QUEUE_SAMPLE_NS = 1_000_000
-"""The depth of one queue is written at most once in this time, and only when it changed."""
+"""The depth of one queue is written at most once in this time."""
 ROWS_MAX = {"requests": 1 << 15, "appends": 1 << 15, "commits": 1 << 13, "mutes": 1 << 15, "queues": 1 << 13}
 """Capacity of each ring: half a second at 65,000 requests per second, 25 times what the thread sleeps."""
 STRINGS_MAX = 1 << 16
@@ -162,7 +162,7 @@ class TraceFiles:
         self._indexes: dict[str, int] = {}
         self._strings: list[str] = []  # only ever appended to, so that the thread may read what is there
         self._strings_written = 0
-        self._sampled: dict[int, tuple[int, int]] = {}  # queue: when and what was written last
+        self._sampled_ns: dict[int, int] = {}  # queue: when its depth was written last
         self._failure: OSError | None = None
         self._drain_seconds = drain_seconds
         self._closing = threading.Event()
@@ -277,12 +277,10 @@ class TraceFiles:
         self._add_mute(connection_index, reason, began_ns, ended_ns)
 
     def queue_sampled(self, queue: int, at_ns: int, depth: int) -> None:
-        """See Timeline; most calls write nothing."""
-        last = self._sampled.get(queue)
-        if last is not None and (last[1] == depth or at_ns - last[0] < QUEUE_SAMPLE_NS):
-            return
-        self._sampled[queue] = (at_ns, depth)
-        self._add_queue(queue, at_ns, depth)
+        """See Timeline; in a busy queue most calls write nothing."""
+        if at_ns - self._sampled_ns.get(queue, -QUEUE_SAMPLE_NS) >= QUEUE_SAMPLE_NS:
+            self._sampled_ns[queue] = at_ns
+            self._add_queue(queue, at_ns, depth)
 
     # In the thread
 

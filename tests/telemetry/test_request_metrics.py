@@ -163,18 +163,14 @@ def test_a_handler_is_busy_while_it_handles_and_in_classic_mode_while_it_waits_f
 
 
 def test_dropped_rows_count_for_the_idle_share_as_the_others_do(answered):
+    """Each takes a handler for 100 us; half of them find no room in the ring."""
     metrics = RequestMetrics(NAMES, PIPELINED)
     metrics.drain(1)
-    for second in range(1, 600):
-        for _ in range(REQUEST_ROWS_MAX * 2):
-            metrics.request_ended(fast := answered(stamps=[0, 0, 0, 100, 100, 100, 100, 100, 100, 100]))
-        metrics.drain(1 + second * 1_000_000_000)
-        if second == 3:
-            break
-    share_of_new = 1 - 2.718281828 ** (-3 / 60)
+    for _ in range(REQUEST_ROWS_MAX * 2):
+        metrics.request_ended(answered(stamps=[0, 0, 0, *[100] * 7]))
+    metrics.drain(1 + 1_000_000_000)
 
-    assert fast is not None
-    assert 1 - metrics.idle_share(1) == pytest.approx(share_of_new * REQUEST_ROWS_MAX * 2 * 1e-4, rel=1e-3)
+    assert 1 - metrics.idle_share(1) == pytest.approx(REQUEST_ROWS_MAX * 2 * 1e-4)
 
 
 def test_a_fan_out_tells_everybody_everything(answered, make_commit):
