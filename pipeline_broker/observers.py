@@ -8,6 +8,7 @@ start; an observer that fails later never stops the broker.
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from stages.timeline import Timeline
 
 __all__ = ["Observers", "ObserversUnavailableError", "first_cause"]
+
+logger = logging.getLogger(__name__)
 
 
 class ObserversUnavailableError(Exception):
@@ -83,8 +86,12 @@ class Observers:
 
     def close(self) -> None:
         """Write out what is left."""
-        if self._trace is not None:
+        if self._trace is None:
+            return
+        try:
             self._trace.close()
+        except OSError as error:
+            logger.warning("trace rows were lost: %s", error)
 
 
 def first_cause(error: BaseException) -> BaseException:

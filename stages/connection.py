@@ -283,6 +283,8 @@ class Connection:
             channel.release_bytes(request.size_bytes)
             self.released += 1
             if self._closing:
+                if self._timeline is not None:
+                    self._timeline.request_dropped(request)
                 continue
             request.released_ns = released_ns
             try:
