@@ -74,7 +74,7 @@ _COUNTS = Several("n,...", _count)
     type=click.Choice(list(PROFILES)),
     default="quick",
     show_default=True,
-    help="How much is run: about two minutes, or an hour with the whole year of departures.",
+    help="How much is run: about two minutes, or a quarter of an hour with the whole year of departures.",
 )
 @click.option("--in-flight", type=_COUNTS, default=(), help="Requests in flight per connection, such as 1,5,64.")
 @click.option("--connections", type=_COUNTS, default=(), help="Connections, such as 1,16.")

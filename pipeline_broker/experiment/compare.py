@@ -196,12 +196,17 @@ def _scratch(out: Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def _sigterm_as_interrupt() -> Iterator[None]:
-    """Let SIGTERM end the experiment as Ctrl-C does, so that its brokers are stopped; Trio knows that one."""
-    before = signal.signal(signal.SIGTERM, lambda _number, _frame: signal.raise_signal(signal.SIGINT))
+    """Let SIGTERM end the experiment as Ctrl-C does, so that its brokers are stopped; Trio knows that one.
+
+    A shell starts background jobs with Ctrl-C ignored: that would ignore SIGTERM too.
+    """
+    interrupt = signal.signal(signal.SIGINT, signal.default_int_handler)
+    terminate = signal.signal(signal.SIGTERM, lambda _number, _frame: signal.raise_signal(signal.SIGINT))
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        signal.signal(signal.SIGTERM, terminate)
+        signal.signal(signal.SIGINT, interrupt)
 
 
 __all__ = ["CompareOptions", "ExperimentError", "LoadError", "run_compare", "run_report"]

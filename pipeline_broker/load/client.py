@@ -13,7 +13,8 @@ would seem three times slower than it is.)
 import contextlib
 import gc
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from typing import TypeVar
 
 import attrs
 import trio
@@ -23,6 +24,8 @@ from pipeline_broker.load.control import Target, prepare
 from pipeline_broker.load.exchange import ClosedLoop, Exchange, LoadError
 from pipeline_broker.load.ring import ClientRow, rows_of
 from pipeline_broker.load.template import produce_template
+
+Options = TypeVar("Options")
 
 WARMUP_IN_FLIGHT = 8  # deep enough to warm up everything, and drained soon
 
@@ -58,7 +61,17 @@ class LoadResult:
 
 def run_load(options: LoadOptions) -> LoadResult:
     """Run a closed loop to its end."""
-    return trio.run(closed_loop, options)
+    return run_to_end(closed_loop, options)
+
+
+def run_to_end(function: Callable[[Options], Awaitable[LoadResult]], options: Options) -> LoadResult:
+    """A Trio program of its own, in which Ctrl-C is a KeyboardInterrupt and not a group with one in it."""
+    try:
+        return trio.run(function, options)
+    except BaseExceptionGroup as group:
+        if group.subgroup(KeyboardInterrupt) is None:
+            raise
+        raise KeyboardInterrupt from None
 
 
 async def closed_loop(options: LoadOptions) -> LoadResult:

@@ -20,6 +20,7 @@ from pipeline_broker.load.client import (
     connections_to,
     measuring,
     prepared,
+    run_to_end,
 )
 from pipeline_broker.load.connection import Connection
 from pipeline_broker.load.control import Target
@@ -49,7 +50,7 @@ class ReplayOptions:
 
 def run_replay(options: ReplayOptions) -> LoadResult:
     """Replay to the end."""
-    return trio.run(open_loop, options)
+    return run_to_end(open_loop, options)
 
 
 async def open_loop(options: ReplayOptions) -> LoadResult:

@@ -1,11 +1,20 @@
 """The experiment with real brokers: raw rows as the trace format has them, and nothing left running or lying about."""
 
 import json
+import subprocess
+import time
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
-from pipeline_broker.experiment.broker_process import BrokerSettings, ExperimentError, running
+from pipeline_broker.experiment.broker_process import (
+    BrokerSettings,
+    ExperimentError,
+    python_environment,
+    python_module,
+    running,
+)
 from pipeline_broker.experiment.command import compare
 from pipeline_broker.experiment.compare import CompareOptions, run_compare
 from pipeline_broker.experiment.plan import Request
@@ -45,6 +54,28 @@ def test_a_small_experiment_leaves_complete_raw_rows(tmp_path, capsys):
     output = capsys.readouterr()
     assert "2 x 5" in output.out
     assert output.err == "", "no progress bar and no log line where there is no terminal"
+
+
+def test_a_terminated_experiment_stops_its_brokers(tmp_path):
+    out = tmp_path / "out"
+    arguments = ["--in-flight", "1", "--connections", "1", "--rounds", "1000", "--no-report", "--out", str(out)]
+    experiment = subprocess.Popen(
+        python_module("pipeline_broker", "compare", *arguments),
+        env=python_environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+    stop_s = time.monotonic() + 60
+    while not (out / "raw" / "run-00001" / "run.json").exists() and time.monotonic() < stop_s:
+        assert experiment.poll() is None
+        time.sleep(0.02)
+    children = Path(f"/proc/{experiment.pid}/task/{experiment.pid}/children").read_text().split()
+    assert len(children) == 2
+    experiment.terminate()
+    output, _ = experiment.communicate(timeout=60)
+    assert (experiment.returncode, output.strip()) == (1, b"Aborted!")
+    assert not any(Path(f"/proc/{child}").exists() for child in children)
+    assert [path.name for path in out.iterdir()] == ["raw"]
 
 
 def test_a_broker_that_does_not_start_says_why(tmp_path):
