@@ -17,6 +17,8 @@ TYPE_RANGES: Mapping[str, tuple[int, int]] = {
     "long": (-(2**63), 2**63 - 1),
 }
 INTEGER = re.compile(r"[+-]?[0-9]{1,20}")
+PREFIXED = re.compile(r"listener\.name\.[A-Za-z0-9_-]+\.(?:[A-Za-z0-9-]+\.(?=sasl\.))?(.+)")
+"""A property of one listener, or of one SASL mechanism of it."""
 FIELDS = 6
 """Columns of a table line."""
 
@@ -24,7 +26,15 @@ Value = bool | int | float | str | tuple[str, ...]
 
 
 class ConfigError(Exception):
-    """A setting that cannot be used; its text is one line for the person who wrote it."""
+    """A setting that cannot be used; its text is one line for the person who wrote it.
+
+    Attributes:
+        client_message: the same in Kafka's words, for a client that asked for the setting.
+    """
+
+    def __init__(self, text: str, client_message: str | None = None) -> None:
+        super().__init__(text)
+        self.client_message = text if client_message is None else client_message
 
 
 class UnknownPropertyError(ConfigError):
@@ -45,8 +55,8 @@ class Property:
 
     @property
     def sensitive(self) -> bool:
-        """Whether a value is a secret, never shown."""
-        return self.type == "password"
+        """Whether a value is a secret, never shown; what a name that nobody knows stands for may be one."""
+        return self.type in {"password", "unknown"}
 
     @property
     def read_only(self) -> bool:
@@ -66,11 +76,14 @@ class Property:
             return number
         if self.type == "boolean":
             if stripped.lower() not in {"true", "false"}:
-                raise self._refusal(text, "expected true or false")
+                raise self._refusal(text, "expected true or false", "Expected value to be either true or false")
             return stripped.lower() == "true"
         if self.type == "list":
-            items = tuple(item.strip() for item in stripped.split(",") if item.strip())
+            stripped = stripped.rstrip(", ")
+            items = tuple(map(str.strip, stripped.split(","))) if stripped else ()
             for item in items:
+                if not item:
+                    raise self.empty_item(text)
                 self._check_choice(item, text)
             return items
         self._check_choice(stripped, text)
@@ -80,17 +93,25 @@ class Property:
         """The text that Kafka shows for this text: trimmed, lower-case booleans, plain numbers."""
         return format_value(self.parse(text))
 
+    def empty_item(self, text: str) -> ConfigError:
+        """The refusal of a list with an empty item."""
+        said = f"Configuration '{self.name}' values must not be empty."
+        return ConfigError(f"{self.name}: {text!r} is not allowed: an item is empty", said)
+
     def _integer(self, text: str) -> int:
         low, high = TYPE_RANGES[self.type]
         if not INTEGER.fullmatch(text) or not low <= int(text) <= high:
-            raise self._refusal(text, f"not a number of type {self.type}")
+            raise self._not_a_number(text)
         return int(text)
 
     def _double(self, text: str) -> float:
         try:
             return float(text)
         except ValueError:
-            raise self._refusal(text, "not a number of type double") from None
+            raise self._not_a_number(text) from None
+
+    def _not_a_number(self, text: str) -> ConfigError:
+        return self._refusal(text, f"not a number of type {self.type}", f"Not a number of type {self.type.upper()}")
 
     def _check_range(self, number: float, text: str) -> None:
         if ".." not in self.values:
@@ -100,20 +121,28 @@ class Property:
         if exception and number == int(exception):
             return
         if number < int(low):
-            raise self._refusal(text, f"must be at least {low}")
-        if high and not number <= int(high):
-            raise self._refusal(text, f"must be no more than {high}")
+            reason = f"must be at least {low}"
+        elif high and not number <= int(high):
+            reason = f"must be no more than {high}"
+        else:
+            return
+        said = f"between {low} and {high} or equal to {exception}" if exception else reason.removeprefix("must be ")
+        raise self._refusal(text, reason, f"Value must be {said}", shown=str(number))
 
     def _check_choice(self, item: str, text: str) -> None:
         kind, _, listed = self.values.partition(" ")
         choices = listed.split(",")
         compared = item.upper() if kind == "anycase" else item
         if kind in {"of", "anycase"} and compared not in choices:
-            raise self._refusal(text, f"must be one of {', '.join(choices)}")
+            listed = ", ".join(choices)
+            raise self._refusal(text, f"must be one of {listed}", f"String must be one of: {listed}", shown=item)
 
-    def _refusal(self, text: str, reason: str) -> ConfigError:
-        shown = "the value" if self.sensitive else repr(text)
-        return ConfigError(f"{self.name}: {shown} is not allowed: {reason}")
+    def _refusal(self, text: str, reason: str, client_reason: str, shown: str | None = None) -> ConfigError:
+        value = "[hidden]" if self.sensitive else text if shown is None else shown
+        return ConfigError(
+            f"{self.name}: {'the value' if self.sensitive else repr(text)} is not allowed: {reason}",
+            f"Invalid value {value} for configuration {self.name}: {client_reason}",
+        )
 
 
 def format_value(value: Value) -> str:
@@ -137,13 +166,13 @@ def topic_properties() -> Mapping[str, Property]:
     return _read_table("topic_properties.txt", lambda column: {"broker_property": None if column == "-" else column})
 
 
-def unknown_property(name: str, known: Iterable[str]) -> UnknownPropertyError:
+def unknown_property(name: str, known: Iterable[str], client_message: str | None = None) -> UnknownPropertyError:
     """The refusal of a name, with the nearest valid one where there is any."""
     import difflib  # noqa: PLC0415 - a start that goes well does not pay for it
 
     near = difflib.get_close_matches(name.lower().replace("_", "."), list(known), n=1, cutoff=0.5)
     hint = f"; did you mean {near[0]}?" if near else ""
-    return UnknownPropertyError(f"unknown property {name!r}{hint}")
+    return UnknownPropertyError(f"unknown property {name!r}{hint}", client_message)
 
 
 def _read_table(file_name: str, fifth: Callable[[str], dict[str, str | None]]) -> dict[str, Property]:

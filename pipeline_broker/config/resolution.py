@@ -5,11 +5,13 @@ that had a say, the one that counts first, as DescribeConfigs shows them.
 """
 
 import enum
+import re
 from collections.abc import Iterable, Mapping, Sequence
 
 import attrs
 
 from pipeline_broker.config.properties import (
+    PREFIXED,
     ConfigError,
     Property,
     Value,
@@ -32,8 +34,31 @@ COARSER: Mapping[str, Sequence[tuple[str, int]]] = {
 """Broker properties in milliseconds that give way to the same in a coarser unit, with what one of it is worth."""
 
 
-class ReadOnlyPropertyError(ConfigError):
-    """The property can be set at the start only."""
+ONLY_OF_A_LISTENER = frozenset(
+    {
+        "ssl.key.password",
+        "ssl.keystore.certificate.chain",
+        "ssl.keystore.key",
+        "ssl.keystore.location",
+        "ssl.keystore.password",
+        "ssl.keystore.type",
+        "ssl.truststore.certificates",
+        "ssl.truststore.location",
+        "ssl.truststore.password",
+        "ssl.truststore.type",
+    }
+)
+"""Security properties that change while the broker runs only with the prefix of a listener."""
+THROTTLED_REPLICAS = frozenset({"leader.replication.throttled.replicas", "follower.replication.throttled.replicas"})
+REPLICA = re.compile(r"[0-9]+:[0-9]+")
+
+
+class NotDynamicError(ConfigError):
+    """The properties cannot be changed in this way while the broker runs; a fault of the request, not of a value."""
+
+
+class NotAListError(ConfigError):
+    """Only a list can be appended to or subtracted from."""
 
 
 class Source(enum.IntEnum):
@@ -53,6 +78,9 @@ class Operation(enum.IntEnum):
     DELETE = 1
     APPEND = 2
     SUBTRACT = 3
+
+
+LIST_OPERATIONS = frozenset({Operation.APPEND, Operation.SUBTRACT})
 
 
 @attrs.frozen
@@ -82,24 +110,46 @@ class BrokerSettings:
     dynamic_default: Settings = attrs.field(factory=dict)
     dynamic: Settings = attrs.field(factory=dict)
 
-    def synonyms(self, name: str) -> list[Synonym]:
-        """The settings of one broker property, the strongest first, its default last."""
+    def synonyms(self, name: str, *others: str) -> list[Synonym]:
+        """The settings of one property, the strongest first, its default last; then its `others` within each layer.
+
+        As in Kafka, all that stands before the first one of the name itself is left out.
+        """
         layers = (
             (self.dynamic, Source.DYNAMIC_BROKER),
             (self.dynamic_default, Source.DYNAMIC_DEFAULT_BROKER),
             (self.static, Source.STATIC_BROKER),
         )
-        found = [Synonym(name, layer[name], source) for layer, source in layers if name in layer]
-        default = broker_properties()[name].default
-        return found if default is None else [*found, Synonym(name, default, Source.DEFAULT)]
+        names = (name, *others)
+        found = [Synonym(each, layer[each], source) for layer, source in layers for each in names if each in layer]
+        for each in names:
+            definition = broker_properties().get(each)
+            if definition is not None and definition.default is not None:
+                found.append(Synonym(each, definition.default, Source.DEFAULT))
+        while found and found[0].name != name:
+            del found[0]
+        return found
+
+
+def _coarser(name: str) -> list[str]:
+    return [coarser for coarser, _ in COARSER.get(name, ())]
 
 
 def broker_entry(name: str, settings: BrokerSettings) -> Entry:
-    """The entry of one broker property."""
-    definition = broker_properties()[name]
-    synonyms = settings.synonyms(name)
-    for coarser, _ in COARSER.get(name, ()) if synonyms else ():
-        synonyms += settings.synonyms(coarser)
+    """The entry of one broker property, also of one that only a plug-in could know."""
+    definition = broker_properties().get(name)
+    others: Sequence[str] = _coarser(name)
+    if definition is None:
+        prefixed = PREFIXED.fullmatch(name)
+        base = broker_properties().get(prefixed[1]) if prefixed else None
+        if base is None:
+            definition = Property(name=name, type="unknown", default=None, values="-", update_mode="read-only")
+        else:
+            definition, others = attrs.evolve(base, name=name, update_mode="read-only"), [base.name]
+    return _entry(definition, settings.synonyms(name, *others))
+
+
+def _entry(definition: Property, synonyms: list[Synonym]) -> Entry:
     if not synonyms:
         return Entry(definition, None, Source.DEFAULT, ())
     if definition.sensitive:
@@ -113,13 +163,22 @@ def topic_entry(name: str, own: Settings, settings: BrokerSettings) -> Entry:
     synonyms = [Synonym(name, own[name], Source.DYNAMIC_TOPIC)] if name in own else []
     value, source = (own[name], Source.DYNAMIC_TOPIC) if name in own else _inherited(definition, settings)
     if definition.broker_property is not None:
-        synonyms += settings.synonyms(definition.broker_property)
+        synonyms += settings.synonyms(definition.broker_property, *_coarser(definition.broker_property))
     return Entry(definition, value, source, tuple(synonyms))
 
 
 def broker_entries(settings: BrokerSettings) -> list[Entry]:
-    """Every property of the broker."""
-    return [broker_entry(name, settings) for name in broker_properties()]
+    """Every property of the broker, then what was set under names that it does not know."""
+    known = broker_properties()
+    foreign = {name for layer in (settings.dynamic, settings.dynamic_default) for name in layer if name not in known}
+    return [broker_entry(name, settings) for name in (*known, *sorted(foreign))]
+
+
+def default_broker_entries(settings: BrokerSettings) -> list[Entry]:
+    """What was set for all brokers while they run."""
+    only = BrokerSettings(dynamic_default=settings.dynamic_default)
+    entries = [broker_entry(name, only) for name in sorted(settings.dynamic_default)]
+    return [attrs.evolve(entry, synonyms=entry.synonyms[:1]) for entry in entries]
 
 
 def topic_entries(own: Settings, settings: BrokerSettings) -> list[Entry]:
@@ -152,14 +211,14 @@ def _scaled(value: str, unit: int) -> str:
     return value if unit == 1 or value == "-1" else str(int(value) * unit)
 
 
-def check_topic_settings(pairs: Mapping[str, str | None]) -> dict[str, str]:
-    """The settings of a topic to be created, in Kafka's form; None asks for the default."""
+def check_topic_settings(pairs: Mapping[str, str]) -> dict[str, str]:
+    """The settings of a topic to be created, in Kafka's form."""
     settings: dict[str, str] = {}
     for name, text in pairs.items():
-        if name not in topic_properties():
-            raise unknown_property(name, topic_properties())
-        if text is not None:
-            settings[name] = topic_properties()[name].canonical(text)
+        definition = topic_properties().get(name)
+        if definition is None:
+            raise _unknown_topic_setting(name)
+        settings[name] = definition.canonical(text)
     _check_topic_relations(settings)
     return settings
 
@@ -168,53 +227,101 @@ def alter_topic_settings(own: Settings, changes: Iterable[tuple[str, Operation, 
     """A topic's settings after the changes; raises ConfigError and changes nothing where one is not allowed."""
     altered = dict(own)
     for name, operation, text in changes:
-        _alter(altered, topic_properties(), name, operation, text)
+        definition = topic_properties().get(name)
+        if operation in LIST_OPERATIONS and (definition is None or definition.type != "list"):
+            raise NotAListError(
+                f"{name}: only a list can be appended to or subtracted from",
+                f"Can't {operation.name} to key {name} because its type is not LIST.",
+            )
+        if definition is None and operation is not Operation.DELETE:
+            raise _unknown_topic_setting(name)
+        _alter(altered, definition, name, operation, text)
     _check_topic_relations(altered)
     return altered
 
 
-def alter_broker_settings(own: Settings, changes: Iterable[tuple[str, Operation, str | None]]) -> dict[str, str]:
-    """A broker's dynamic settings after the changes; raises ConfigError where one is not allowed."""
+def alter_broker_settings(
+    own: Settings, changes: Sequence[tuple[str, Operation, str | None]], *, for_all: bool = False
+) -> dict[str, str]:
+    """The dynamic settings of a broker, or those `for_all`, after the changes.
+
+    Raises:
+        NotDynamicError: they cannot be changed while the broker runs, or not so.
+        NotAListError: see the name.
+        ConfigError: a value is not allowed.
+    """
+    known = broker_properties()
+    for name, operation, _ in changes:
+        if operation in LIST_OPERATIONS and (name not in known or known[name].type != "list"):
+            what = f"Config value {operation.name.lower()} is not allowed for config key: {name}"
+            raise NotAListError(
+                f"{name}: only a list can be appended to or subtracted from",
+                what if name in known else f"Unknown config name: {name}",
+            )
+    _check_dynamic([name for name, operation, _ in changes if operation is not Operation.DELETE], for_all=for_all)
     altered = dict(own)
     for name, operation, text in changes:
-        definition = broker_properties().get(name)
-        if definition is not None and definition.read_only:
-            raise ReadOnlyPropertyError(f"{name} cannot be changed while the broker runs")
-        if definition is None and operation is Operation.SET and text is not None:
+        prefixed = PREFIXED.fullmatch(name)
+        definition = known.get(prefixed[1] if prefixed else name)
+        if definition is None and text is not None and operation is Operation.SET:
             altered[name] = text  # as Kafka, which keeps them for plug-ins
-            continue
-        _alter(altered, broker_properties(), name, operation, text)
+        else:
+            _alter(altered, definition, name, operation, text)
     return altered
 
 
+def _check_dynamic(names: list[str], *, for_all: bool) -> None:
+    known = broker_properties()
+    modes = {name: known[name].update_mode for name in names if name in known}
+    if fixed := [name for name, mode in modes.items() if mode == "read-only"]:
+        raise NotDynamicError(
+            f"{', '.join(fixed)} cannot be changed while the broker runs",
+            f"Cannot update these configs dynamically: [{', '.join(fixed)}]",
+        )
+    if bare := [name for name in names if name in ONLY_OF_A_LISTENER]:
+        raise NotDynamicError(
+            f"{', '.join(bare)} can be changed for one listener only, with its prefix",
+            "These security configs can be dynamically updated only per-listener using the listener prefix: "
+            f"[{', '.join(bare)}]",
+        )
+    if for_all and (single := [name for name, mode in modes.items() if mode == "per-broker"]):
+        raise NotDynamicError(
+            f"{', '.join(single)} can be changed for one broker only",
+            f"Cannot update these configs at default cluster level, broker id must be specified: [{', '.join(single)}]",
+        )
+
+
+def _unknown_topic_setting(name: str) -> ConfigError:
+    return unknown_property(name, topic_properties(), f"Unknown topic config name: {name}")
+
+
 def _alter(
-    altered: dict[str, str], known: Mapping[str, Property], name: str, operation: Operation, text: str | None
+    altered: dict[str, str], definition: Property | None, name: str, operation: Operation, text: str | None
 ) -> None:
     if operation is Operation.DELETE:
         altered.pop(name, None)
         return
-    definition = known.get(name)
-    if definition is None:
-        raise unknown_property(name, known)
+    assert definition is not None
     if text is None:
         raise ConfigError(f"{name}: a value is expected")
     if operation is Operation.SET:
         altered[name] = definition.canonical(text)
         return
-    if definition.type != "list":
-        raise ConfigError(f"{name}: only a list can be appended to or subtracted from, not a {definition.type}")
-    if operation is Operation.APPEND:
-        definition.parse(text)
     altered[name] = format_value(_changed_list(definition, altered.get(name), operation, text))
 
 
 def _changed_list(definition: Property, own: str | None, operation: Operation, text: str) -> tuple[str, ...]:
     current = definition.parse(definition.default or "" if own is None else own)
     assert isinstance(current, tuple)
-    items = [item.strip() for item in text.split(",") if item.strip()]
-    if operation is Operation.APPEND:
-        return tuple(dict.fromkeys((*current, *items)))
-    return tuple(item for item in current if item not in items)
+    if operation is Operation.SUBTRACT:
+        items = [item.strip() for item in text.split(",")]
+        return tuple(item for item in current if item not in items)
+    items = [item.strip() for item in text.rstrip(",").split(",")]
+    if "" in items:
+        raise definition.empty_item(text)
+    appended = definition.parse(",".join((*current, *items)))
+    assert isinstance(appended, tuple)
+    return tuple(dict.fromkeys(appended))
 
 
 def _check_topic_relations(settings: Settings) -> None:
@@ -223,4 +330,21 @@ def _check_topic_relations(settings: Settings) -> None:
         for name in ("min.compaction.lag.ms", "max.compaction.lag.ms")
     )
     if low > high:
-        raise ConfigError(f"min.compaction.lag.ms is {low}: it must not be above max.compaction.lag.ms ({high})")
+        raise ConfigError(
+            f"min.compaction.lag.ms is {low}: it must not be above max.compaction.lag.ms ({high})",
+            f"conflict topic config setting min.compaction.lag.ms ({low}) > max.compaction.lag.ms ({high})",
+        )
+    if settings.get("remote.storage.enable") == "true":
+        raise ConfigError(
+            "remote.storage.enable: there is no tiered storage",
+            "Tiered Storage functionality is disabled in the broker. Topic cannot be configured with remote log"
+            " storage.",
+        )
+    for name in THROTTLED_REPLICAS & settings.keys():
+        items = settings[name].split(",")
+        if items not in ([""], ["*"]) and not all(map(REPLICA.fullmatch, items)):
+            raise ConfigError(
+                f"{name}: {settings[name]!r} is neither * nor of the form partition:broker,partition:broker",
+                f"Invalid value [{', '.join(items)}] for configuration {name}: {name} must be the literal '*' or a"
+                " list of replicas in the following format: [partitionId]:[brokerId],[partitionId]:[brokerId],...",
+            )

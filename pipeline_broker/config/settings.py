@@ -13,6 +13,7 @@ from typing import Any
 import attrs
 
 from pipeline_broker.config.properties import (
+    PREFIXED,
     ConfigError,
     broker_properties,
     format_value,
@@ -24,8 +25,6 @@ INT32_MAX = 2**31 - 1
 LISTENER = re.compile(r"([A-Za-z0-9_-]+)://(?:\[([0-9A-Fa-f:.%]+)\]|([^:\[\]/]*)):([0-9]{1,5})")
 PORT_MAX = 65535
 WILDCARDS = frozenset({"", "0.0.0.0", "::"})  # noqa: S104 - compared with, not bound to
-PREFIXED = re.compile(r"listener\.name\.[A-Za-z0-9_-]+\.(?:[A-Za-z0-9-]+\.(?=sasl\.))?(.+)")
-"""A property of one listener, or of one SASL mechanism of it."""
 PLUGIN_PREFIXES = ("rsm.config.", "rlmm.config.", "config.providers.")
 """Properties that Kafka hands to plug-ins unread."""
 
@@ -57,12 +56,10 @@ class BrokerConfig:
     auto_create_topics_enable: bool = True
     delete_topic_enable: bool = True
     message_max_bytes: int = 1048588
-    compression_type: str = "producer"
     log_message_timestamp_type: str = "CreateTime"
     log_message_timestamp_before_max_ms: int = 2**63 - 1
     log_message_timestamp_after_max_ms: int = 3600000
     log_segment_bytes: int = 1073741824
-    log_cleanup_policy: tuple[str, ...] = ("delete",)
     min_insync_replicas: int = 1
     fetch_max_bytes: int = 57671680
     max_incremental_fetch_session_cache_slots: int = 1000
@@ -114,6 +111,17 @@ class BrokerConfig:
 
 
 ACTED_ON = frozenset(field.name.replace("_", ".") for field in attrs.fields(BrokerConfig)) - {"properties"}
+TOPIC_ACTED_ON = frozenset(
+    {
+        "max.message.bytes",
+        "message.timestamp.after.max.ms",
+        "message.timestamp.before.max.ms",
+        "message.timestamp.type",
+        "min.insync.replicas",
+        "segment.bytes",
+    }
+)
+"""The settings of topics that this broker acts on; one replica is all that it could wait for."""
 ALIASES = {"broker.id": "node.id", "log.dir": "log.dirs"}
 """Former names, and the properties that they set."""
 
@@ -138,21 +146,37 @@ def parse_settings(pairs: Iterable[tuple[str, str]]) -> tuple[BrokerConfig, list
         definition = known.get(name)
         if definition is None:
             _check_prefixed(name)
-            warnings.append(_warning(name))
+            warnings.append(warning_of(name))
             continue
         value = definition.parse(text)
         properties[name] = format_value(value)
         if name in ACTED_ON:
             fields[name.replace(".", "_")] = value
         elif name not in ALIASES:
-            warnings.append(_warning(name))
+            warnings.append(warning_of(name))
     _apply_aliases(fields, properties)
     config = BrokerConfig(**fields, properties=properties)
     _check_relations(config)
     return config, warnings
 
 
-def _warning(name: str) -> str:
+def config_with(started: BrokerConfig, changed: Mapping[str, str]) -> BrokerConfig:
+    """The configuration of a running broker: as at its start, and what was `changed` since.
+
+    Raises:
+        ConfigError: properties do not go together.
+    """
+    fields: dict[str, Any] = {}
+    for name, text in changed.items():
+        if name in ACTED_ON and not broker_properties()[name].read_only:
+            fields[name.replace(".", "_")] = broker_properties()[name].parse(text)
+    config = attrs.evolve(started, **fields)
+    _check_relations(config)
+    return config
+
+
+def warning_of(name: str) -> str:
+    """The line about a property that is accepted without being acted on."""
     return f"warning: {name} is accepted, but this broker does not act on it yet"
 
 
@@ -185,7 +209,11 @@ def _check_relations(config: BrokerConfig) -> None:
             f"socket.request.max.bytes ({config.socket_request_max_bytes}), or -1"
         )
     if config.max_connections_per_ip == 0 and not config.connection_limit_overrides():
-        raise ConfigError("max.connections.per.ip: 0 is allowed only with max.connections.per.ip.overrides")
+        raise ConfigError(
+            "max.connections.per.ip: 0 is allowed only with max.connections.per.ip.overrides",
+            "requirement failed: max.connections.per.ip can be set to zero only if max.connections.per.ip.overrides"
+            " property is set.",
+        )
     if config.group_min_session_timeout_ms > config.group_max_session_timeout_ms:
         raise ConfigError(
             f"group.min.session.timeout.ms is {config.group_min_session_timeout_ms}: it must not be above "

@@ -2,11 +2,12 @@
 
 import pytest
 
-from pipeline_broker.config.properties import ConfigError, UnknownPropertyError, broker_properties, topic_properties
+from pipeline_broker.config.properties import ConfigError, broker_properties, topic_properties
 from pipeline_broker.config.resolution import (
     BrokerSettings,
+    NotAListError,
+    NotDynamicError,
     Operation,
-    ReadOnlyPropertyError,
     Source,
     Synonym,
     alter_broker_settings,
@@ -14,6 +15,7 @@ from pipeline_broker.config.resolution import (
     broker_entries,
     broker_entry,
     check_topic_settings,
+    default_broker_entries,
     topic_entries,
     topic_entry,
     topic_value,
@@ -86,7 +88,7 @@ def test_values_have_pythons_types():
 
 
 def test_settings_of_a_new_topic_are_checked_and_put_in_kafkas_form():
-    given = {"retention.ms": " +7000 ", "preallocate": "TRUE", "segment.ms": None}
+    given = {"retention.ms": " +7000 ", "preallocate": "TRUE"}
     assert check_topic_settings(given) == {"retention.ms": "7000", "preallocate": "true"}
 
 
@@ -98,6 +100,8 @@ def test_settings_of_a_new_topic_are_checked_and_put_in_kafkas_form():
         ({"segment.bytes": "100"}, "at least 1048576"),
         ({"cleanup.policy": "foo"}, "one of compact, delete"),
         ({"min.compaction.lag.ms": "10", "max.compaction.lag.ms": "5"}, "must not be above"),
+        ({"remote.storage.enable": "true"}, "no tiered storage"),
+        ({"leader.replication.throttled.replicas": "*,0:1"}, "neither"),
     ],
 )
 def test_wrong_settings_of_a_new_topic_are_refused(settings, message):
@@ -144,14 +148,151 @@ def test_a_refused_change_changes_nothing(name, operation, text):
 
 
 def test_a_running_broker_takes_what_may_change_and_unknown_names():
-    changes = [("log.retention.ms", Operation.SET, "777600000"), ("no.such", Operation.SET, "1")]
-    assert alter_broker_settings({}, changes) == {"log.retention.ms": "777600000", "no.such": "1"}
+    changes = [
+        ("log.retention.ms", Operation.SET, "777600000"),
+        ("no.such", Operation.SET, "1"),
+        ("listener.name.x.max.connections", Operation.SET, " 7 "),
+        ("num.partitions", Operation.DELETE, None),
+    ]
+    assert alter_broker_settings({}, changes) == {
+        "log.retention.ms": "777600000",
+        "no.such": "1",
+        "listener.name.x.max.connections": "7",
+    }
 
 
-def test_a_running_broker_refuses_read_only_properties_and_wrong_values():
-    with pytest.raises(ReadOnlyPropertyError):
-        alter_broker_settings({}, [("num.partitions", Operation.SET, "3")])
-    with pytest.raises(ConfigError, match="at least 1"):
-        alter_broker_settings({}, [("num.io.threads", Operation.SET, "0")])
-    with pytest.raises(UnknownPropertyError):
-        alter_broker_settings({}, [("no.such", Operation.APPEND, "3")])
+@pytest.mark.parametrize(
+    ("changes", "for_all", "error", "said"),
+    [
+        (
+            [("num.partitions", "3"), ("auto.create.topics.enable", "true"), ("log.retention.ms", "soon")],
+            False,
+            NotDynamicError,
+            "Cannot update these configs dynamically: [num.partitions, auto.create.topics.enable]",
+        ),
+        (
+            [("ssl.keystore.location", "x")],
+            False,
+            NotDynamicError,
+            (
+                "These security configs can be dynamically updated only per-listener using the listener prefix: "
+                "[ssl.keystore.location]"
+            ),
+        ),
+        (
+            [("listener.security.protocol.map", "x")],
+            True,
+            NotDynamicError,
+            (
+                "Cannot update these configs at default cluster level, broker id must be specified: "
+                "[listener.security.protocol.map]"
+            ),
+        ),
+        (
+            [("num.io.threads", "0")],
+            False,
+            ConfigError,
+            "Invalid value 0 for configuration num.io.threads: Value must be at least 1",
+        ),
+        (
+            [("listener.name.plaintext.max.connections", "x")],
+            False,
+            ConfigError,
+            "Invalid value x for configuration max.connections: Not a number of type INT",
+        ),
+    ],
+)
+def test_a_running_broker_refuses_the_rest_in_kafkas_words(changes, for_all, error, said):
+    with pytest.raises(error) as caught:
+        alter_broker_settings({}, [(name, Operation.SET, text) for name, text in changes], for_all=for_all)
+    assert caught.value.client_message == said
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("log.retention.ms", "Config value append is not allowed for config key: log.retention.ms"),
+        ("no.such", "Unknown config name: no.such"),
+    ],
+)
+def test_only_lists_of_a_broker_are_appended_to(name, said):
+    with pytest.raises(NotAListError) as caught:
+        alter_broker_settings({}, [(name, Operation.APPEND, "3")])
+    assert caught.value.client_message == said
+
+
+@pytest.mark.parametrize(
+    ("name", "operation", "text", "said"),
+    [
+        ("no.such", Operation.SET, "1", "Unknown topic config name: no.such"),
+        ("no.such", Operation.APPEND, "1", "Can't APPEND to key no.such because its type is not LIST."),
+        (
+            "retention.ms",
+            Operation.SET,
+            "x",
+            "Invalid value x for configuration retention.ms: Not a number of type LONG",
+        ),
+        (
+            "compression.gzip.level",
+            Operation.SET,
+            "0",
+            "Invalid value 0 for configuration compression.gzip.level: Value must be between 1 and 9 or equal to -1",
+        ),
+        (
+            "min.cleanable.dirty.ratio",
+            Operation.SET,
+            "2",
+            "Invalid value 2.0 for configuration min.cleanable.dirty.ratio: Value must be no more than 1",
+        ),
+        (
+            "cleanup.policy",
+            Operation.APPEND,
+            "x",
+            "Invalid value x for configuration cleanup.policy: String must be one of: compact, delete",
+        ),
+        ("cleanup.policy", Operation.APPEND, "", "Configuration 'cleanup.policy' values must not be empty."),
+        (
+            "cleanup.policy",
+            Operation.SET,
+            "compact,,delete",
+            "Configuration 'cleanup.policy' values must not be empty.",
+        ),
+        (
+            "preallocate",
+            Operation.SET,
+            "yes",
+            "Invalid value yes for configuration preallocate: Expected value to be either true or false",
+        ),
+        (
+            "min.compaction.lag.ms",
+            Operation.SET,
+            "10",
+            "conflict topic config setting min.compaction.lag.ms (10) > max.compaction.lag.ms (9)",
+        ),
+    ],
+)
+def test_a_client_is_told_in_kafkas_words_why_a_topic_refuses(name, operation, text, said):
+    with pytest.raises(ConfigError) as caught:
+        alter_topic_settings({"max.compaction.lag.ms": "9"}, [(name, operation, text)])
+    assert caught.value.client_message == said
+
+
+def test_names_that_nobody_knows_are_shown_as_secrets_and_those_of_a_listener_with_their_base():
+    settings = BrokerSettings(
+        dynamic={"no.such": "1", "listener.name.x.max.connections": "7"}, dynamic_default={"num.io.threads": "5"}
+    )
+    shown = {entry.definition.name: entry for entry in broker_entries(settings)}
+    assert (shown["no.such"].value, shown["no.such"].definition.sensitive) == (None, True)
+    assert shown["listener.name.x.max.connections"].synonyms == (
+        Synonym("listener.name.x.max.connections", "7", Source.DYNAMIC_BROKER),
+        Synonym("max.connections", "2147483647", Source.DEFAULT),
+    )
+    (entry,) = default_broker_entries(settings)
+    assert entry.synonyms == (Synonym("num.io.threads", "5", Source.DYNAMIC_DEFAULT_BROKER),)
+
+
+def test_a_coarser_unit_is_a_synonym_only_beside_the_finer_one():
+    settings = BrokerSettings(static={"log.retention.minutes": "5"}, dynamic={"log.retention.ms": "777"})
+    expected = [("log.retention.ms", 2), ("log.retention.minutes", 4), ("log.retention.hours", 5)]
+    for entry in (topic_entry("retention.ms", {}, settings), broker_entry("log.retention.ms", settings)):
+        assert [(synonym.name, synonym.source) for synonym in entry.synonyms] == expected
