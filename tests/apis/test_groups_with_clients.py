@@ -91,7 +91,7 @@ def test_confluent_kafka(broker_process, mode) -> None:
 
 
 @MODES
-@pytest.mark.filterwarnings("ignore:read_text is deprecated:DeprecationWarning")  # by kafka-python, at import
+@pytest.mark.filterwarnings("ignore:(read|open)_text is deprecated:DeprecationWarning")  # by kafka-python, at import
 def test_kafka_python(broker_process, mode) -> None:
     """kafka-python: two members in one thread each other's rebalances, commits, and the committed offset."""
     from kafka import KafkaConsumer, TopicPartition
