@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from pipeline_broker.log.reading import ColdRead
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
-from stages.request import Parked, Result
+from stages.request import Parked, Result, Send
 
 if TYPE_CHECKING:
     from pipeline_broker.apis.call import Call
@@ -39,6 +39,7 @@ SPECIAL_FROM = {
 }
 """Special time: the version from which it may be asked for."""
 LEADER_EPOCH = 0
+LEADER_EPOCH_FROM = 4
 UNKNOWN = -1
 
 
@@ -58,14 +59,22 @@ def handle(call: Call, request: ListOffsetsRequest) -> Result:
         topics.append(ListOffsetsResponse.ListOffsetsTopicResponse(name=topic.name, partitions=partitions))
     response = ListOffsetsResponse(topics=topics)
     if not cold:
-        return call.send(response)
+        return _send(call, response)
 
     def work() -> Result:
         for read in cold:
             read()
-        return call.send(response)
+        return _send(call, response)
 
     return Parked(work)
+
+
+def _send(call: Call, response: ListOffsetsResponse) -> Send:
+    if call.version < LEADER_EPOCH_FROM:
+        for topic in response.topics:
+            for partition in topic.partitions:
+                partition.leader_epoch = UNKNOWN
+    return call.send(response)
 
 
 def _look_up(
