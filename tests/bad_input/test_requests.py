@@ -36,9 +36,7 @@ MAY_WAIT = (ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP)
 REMOVED = (ApiKey.LEADER_AND_ISR, ApiKey.STOP_REPLICA, ApiKey.UPDATE_METADATA, ApiKey.CONTROLLED_SHUTDOWN)
 NOT_SERVED = [int(key) for key in API_KEYS if key not in SERVED]
 BOUNDS = [(key, SERVED[key].versions[0], SERVED[key].versions[-1]) for key in SERVED if key != ApiKey.API_VERSIONS]
-WRONG_VERSIONS = [
-    (key, version) for key, first, last in BOUNDS for version in (-32768, -1, first - 1, last + 1, 32767)
-]
+WRONG_VERSIONS = [(key, version) for key, first, last in BOUNDS for version in (-32768, -1, first - 1, last + 1, 32767)]
 
 
 def bare_header(key, version, correlation_id=1):
@@ -181,7 +179,9 @@ def test_the_brokers_own_log_cannot_be_reached(broker):
 
 def test_a_partition_named_twice_in_list_offsets_is_42(broker):
     partition = ListOffsetsRequest.ListOffsetsPartition
-    topic = ListOffsetsRequest.ListOffsetsTopic(TOPIC, [partition(0, -1, -1), partition(1, -1, -1), partition(0, -1, -2)])
+    topic = ListOffsetsRequest.ListOffsetsTopic(
+        TOPIC, [partition(0, -1, -1), partition(1, -1, -1), partition(0, -1, -2)]
+    )
     with broker.connect() as client:
         (answer,) = client.ask(ListOffsetsRequest(topics=[topic]), 5).topics
     codes = [(data.partition_index, data.error_code) for data in answer.partitions]
