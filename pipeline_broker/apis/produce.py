@@ -79,22 +79,20 @@ def _remember(call: Call, request: ProduceRequest, log: PartitionLog) -> None:
 
 def _refuse_all(request: ProduceRequest) -> ErrorCode | None:
     """What is wrong with the request as a whole, before anything is appended."""
-    if request.acks not in ACKS:
-        return ErrorCode.INVALID_REQUIRED_ACKS
-    if request.transactional_id is not None:
+    transactional = False
+    for topic in request.topic_data:
+        for data in topic.partition_data:
+            if data.records is None or not len(data.records):
+                continue
+            try:
+                transactional = first_header(data.records).is_transactional or transactional
+            except CorruptFirstHeader:
+                return ErrorCode.CORRUPT_MESSAGE
+            except RecordError:
+                continue  # concerns one partition only
+    if transactional:
         return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-    if len(request.topic_data) == 1 and len(request.topic_data[0].partition_data) == 1:
-        return None  # the append itself looks
-    try:
-        for topic in request.topic_data:
-            for data in topic.partition_data:
-                if data.records is not None and len(data.records):
-                    first_header(data.records)
-    except CorruptFirstHeader:
-        return ErrorCode.CORRUPT_MESSAGE
-    except RecordError:
-        return None  # concerns one partition only
-    return None
+    return None if request.acks in ACKS else ErrorCode.INVALID_REQUIRED_ACKS
 
 
 def _append(

@@ -31,6 +31,7 @@ from pipeline_broker.records.errors import (
     InvalidRecord,
     InvalidTimestamp,
     RecordListTooLarge,
+    TransactionalRecords,
     UnknownCompression,
     UnsupportedCompression,
 )
@@ -141,6 +142,8 @@ def _check_header(header: BatchHeader) -> None:
         raise InvalidRecord("an idempotent producer's batch has no sequence number")
     if header.attributes & CONTROL_BIT:
         raise InvalidRecord("clients may not write control records")
+    if header.is_transactional:
+        raise TransactionalRecords("transactions are not served")
 
 
 def _check_records(header: BatchHeader, batch: Buffer, rules: Rules, now_ms: int) -> None:

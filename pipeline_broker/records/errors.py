@@ -56,6 +56,12 @@ class UnsupportedCompression(RecordError):
     error_name = "UNSUPPORTED_COMPRESSION_TYPE"
 
 
+class TransactionalRecords(RecordError):
+    """Part of a transaction, which nobody may write here yet."""
+
+    error_name = "TRANSACTIONAL_ID_AUTHORIZATION_FAILED"
+
+
 class UnknownCompression(RecordError):
     """A compression id that does not exist; Kafka answers UNKNOWN_SERVER_ERROR."""
 
