@@ -85,17 +85,13 @@ def verdict_sentences(comparison: Comparison) -> list[str]:
     found = []
     if usual:
         clients = ", ".join(dict.fromkeys(load.client.partition(" ")[0] for load in usual))
-        found.append(
-            said = _range(usual, f"the messages of {base}")
-            found.append(f"Ordinary client ({clients}): {name} {_faster(usual)}; it delivers {said}.")
-        )
+        said = _range(usual, f"the messages of {base}")
+        found.append(f"Ordinary client ({clients}): {name} {_faster(usual)}; it delivers {said}.")
     else:
         found.append("Ordinary clients were not measured.")
     if native:
-        found.append(
-            said = _range(native, f"the requests of {base}")
-            found.append(f"Native client: {name} {_faster(native)}; it answers {said}.")
-        )
+        said = _range(native, f"the requests of {base}")
+        found.append(f"Native client: {name} {_faster(native)}; it answers {said}.")
     return [*found, *_replay_sentences(comparison), _order_sentence(comparison)]
 
 
