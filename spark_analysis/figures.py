@@ -150,9 +150,13 @@ def gather(run: TraceRun, progress: Callable[[int, int], None] = lambda _done, _
     rows: dict[str, list[Row]] = {}
     with ThreadPoolExecutor(_QUERIES_AT_ONCE) as pool:
         running = {name: pool.submit(frame.collect) for name, frame in queries.items()}
-        for done, (name, future) in enumerate(running.items()):
-            progress(done, len(running))
-            rows[name] = future.result()
+        try:
+            for done, (name, future) in enumerate(running.items()):
+                progress(done, len(running))
+                rows[name] = future.result()
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)  # what failed or was interrupted needs no further answers
+            raise
         progress(len(running), len(running))
     if not 0 < len(rows["runs"]) <= _RUNS_MAX:
         raise TraceError(f"{run.traces / 'runs'}: {len(rows['runs'])} runs; at least one is needed")

@@ -17,6 +17,7 @@ Content = Markup | str
 """`Markup` or plain text; functions that take plain text escape it."""
 
 NOTHING = Markup("")
+_LONG_TEXT = 40  # a sentence in a cell keeps a readable width on a phone; the table scrolls
 
 
 def text(value: object) -> Markup:
@@ -58,7 +59,7 @@ def table(caption: str, head: Sequence[str], rows: Iterable[Sequence[object]], *
     for row in rows:
         cells = [element("th", text(row[0]), scope="row")]
         cells += [
-            element("td", text(value), class_=None if place < texts else "number")
+            element("td", text(value), class_=_cell_class(str(value), number=place >= texts))
             for place, value in enumerate(row[1:], start=1)
         ]
         body.append(element("tr", *cells))
@@ -73,6 +74,12 @@ def table(caption: str, head: Sequence[str], rows: Iterable[Sequence[object]], *
         element("tbody", *body),
     )
     return element("div", whole, class_="scroll", tabindex="0", role="region", aria_label=caption)
+
+
+def _cell_class(value: str, *, number: bool) -> str | None:
+    if number:
+        return "number"
+    return "long" if len(value) > _LONG_TEXT else None
 
 
 def details(summary: str, *children: Markup) -> Markup:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import os
 import re
@@ -53,9 +55,17 @@ class Page(HTMLParser):
 
 
 @pytest.fixture(scope="module")
-def directory(experiment, spark):
+def printed(experiment, spark):
     assert spark is not None
-    assert main([str(experiment)]) == 0
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        assert main([str(experiment)]) == 0
+    return out.getvalue(), err.getvalue()
+
+
+@pytest.fixture(scope="module")
+def directory(experiment, printed):
+    assert printed
     return experiment
 
 
@@ -113,12 +123,9 @@ def test_every_speedup_and_rate_of_the_summary_is_on_the_page(directory, text):
         assert sentence.rstrip(".") in text
 
 
-def test_main_prints_the_verdict_and_the_path_of_the_page(directory, capsys):
-    assert main([str(directory), "--no-parquet"]) == 0
-    answer = capsys.readouterr()
+def test_main_prints_the_verdict_and_the_path_of_the_page_and_nothing_else(directory, printed):
     verdict = json.loads((directory / "summary.json").read_text())["verdict"]
-    assert answer.out == f"{verdict}\nreport: {directory}/report.html\n"
-    assert answer.err == ""
+    assert printed == (f"{verdict}\nreport: {directory}/report.html\n", "")
 
 
 def test_hostile_names_are_text(synthetic, spark, tmp_path):
