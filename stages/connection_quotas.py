@@ -92,7 +92,9 @@ class _Rate:
         current = int(now // WINDOW_SECONDS)
         while self._windows and self._windows[0][0] <= current - WINDOWS:
             self._windows.popleft()
-        elapsed = max(now - (self._windows[0][0] if self._windows else current) * WINDOW_SECONDS, WINDOW_SECONDS)
+        if not self._windows:
+            return 0.0  # also below one per window, or nobody would ever be the first
+        elapsed = max(now - self._windows[0][0] * WINDOW_SECONDS, WINDOW_SECONDS)
         observed = (sum(count for _, count in self._windows) + 1) / elapsed
         if observed <= limit:
             return 0.0

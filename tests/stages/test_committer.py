@@ -1,0 +1,249 @@
+"""Group commit and commit per request, in-order completion, one failure for all, and injected delays."""
+
+import threading
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stages.committer import COMMIT_BYTES_MAX, Committer, Submission
+from stages.mode import Batching
+from stages.testing.memory_storage import MemoryStorage, StorageFaultError
+
+
+class ByHand:
+    """An executor that runs nothing: the test begins, ends and completes commits itself."""
+
+    def __init__(self):
+        self.wakes = 0
+
+    def start(self, committer):
+        pass
+
+    def wake(self):
+        self.wakes += 1
+
+    def stop(self):
+        pass
+
+
+class Bench:
+    """A committer with notes of all that it reports."""
+
+    def __init__(self, batching, storage=None, **options):
+        self.storage = storage or MemoryStorage(key_of=lambda entry: entry[:1])
+        self.durable, self.failures, self.ended, self.completed = [], [], [], []
+        self.executor = ByHand()
+        self.committer = Committer(
+            self.storage,
+            batching=batching,
+            on_commit=lambda commit: self.durable.append(commit.number),
+            on_failure=self.failures.append,
+            on_completed=lambda commit: self.completed.append(commit.number),
+            **options,
+        )
+        self.committer.start(self.executor)
+
+    def submit(self, *names, on_durable=None):
+        for name in names:
+            self.committer.submit(
+                Submission([name], on_durable=on_durable, on_ended=lambda one, error: self.ended.append((one.entries[0], error)))
+            )
+
+    def begin(self):
+        return self.committer.begin_commit()
+
+    def finish(self, commit):
+        self.committer.end_commit(commit)
+        self.committer.complete(commit)
+
+
+def test_a_group_commit_takes_all_that_waits_in_order():
+    bench = Bench(Batching.GROUP)
+    bench.submit("a1", "b1", "a2")
+    commit = bench.begin()
+    assert commit.entries == ["a1", "b1", "a2"]
+    bench.submit("c1")
+    assert bench.committer.statistics().waiting == 1
+    bench.finish(commit)
+    assert bench.ended == [("a1", None), ("b1", None), ("a2", None)]
+    statistics = bench.committer.statistics()
+    assert (statistics.commits, statistics.entries, statistics.size_bytes, statistics.entries_max) == (1, 3, 6, 3)
+    assert not bench.committer.is_idle
+    bench.finish(bench.begin())
+    assert bench.committer.is_idle
+    assert bench.completed == [0, 1]
+
+
+def test_a_group_commit_is_bounded_in_bytes_and_takes_at_least_one():
+    bench = Bench(Batching.GROUP, MemoryStorage(size_of=lambda entry: COMMIT_BYTES_MAX * 2 // 3))
+    bench.submit("a", "b", "c")
+    assert [bench.begin().entries, bench.begin().entries] == [["a", "b"], ["c"]]
+
+
+def test_a_commit_starts_when_it_is_asked_for():
+    bench = Bench(Batching.GROUP)
+    bench.committer.start_commit()
+    assert bench.executor.wakes == 0
+    bench.submit("a")
+    assert bench.executor.wakes == 0
+    bench.committer.start_commit()
+    assert bench.executor.wakes == 1
+
+
+def test_commits_per_request_run_at_once_and_serial_per_key():
+    bench = Bench(Batching.REQUEST)
+    bench.submit("a1", "a2", "b1", "a3")
+    a1, b1 = bench.begin(), bench.begin()
+    assert (a1.entries, b1.entries) == (["a1"], ["b1"])
+    assert bench.begin() is None
+    bench.committer.end_commit(a1)
+    a2 = bench.begin()
+    assert a2.entries == ["a2"]
+    assert bench.begin() is None
+
+
+def test_a_request_with_two_keys_waits_for_both_and_holds_those_behind_it():
+    bench = Bench(Batching.REQUEST)
+    bench.submit("a1")
+    bench.committer.submit(Submission(["a2", "b2"]))
+    bench.submit("b3", "c1")
+    a1 = bench.begin()
+    assert bench.begin().entries == ["c1"]
+    assert bench.begin() is None  # b3 would overtake b2
+    bench.finish(a1)
+    assert bench.begin().entries == ["a2", "b2"]
+
+
+def test_a_request_without_entries_waits_for_those_before_it():
+    bench = Bench(Batching.REQUEST)
+    bench.submit("a1")
+    bench.committer.submit(Submission([]))
+    a1 = bench.begin()
+    assert bench.begin() is None
+    bench.finish(a1)
+    assert bench.begin().entries == []
+
+
+@pytest.mark.parametrize("batching", Batching)
+@given(order=st.permutations(range(5)), fault=st.one_of(st.none(), st.integers(0, 4)))
+def test_commits_complete_in_the_order_in_which_they_began(batching, order, fault):
+    """With five in flight that end in any order; the first that failed fails all behind it, each once."""
+    bench = Bench(batching, commits_in_flight=5)
+    commits = []
+    for name in "abcde":
+        bench.submit(name)
+        commits.append(bench.begin())
+    for number in order:
+        if number == fault:
+            bench.storage.sync_fault = bench.storage.syncs
+        bench.finish(commits[number])
+        assert len(bench.durable) == len([entry for entry, error in bench.ended if error is None])
+    good = 5 if fault is None else fault
+    assert bench.durable == list(range(good))
+    assert [entry for entry, _ in bench.ended] == list("abcde")
+    assert [error is None for _, error in bench.ended] == [number < good for number in range(5)]
+    assert len(bench.failures) == (fault is not None)
+    assert bench.committer.statistics().has_failed == (fault is not None)
+
+
+@pytest.mark.parametrize("batching", Batching)
+@pytest.mark.parametrize("kind", ["write_fault", "sync_fault"])
+def test_after_a_failure_nothing_is_written_and_everything_fails_at_once(batching, kind):
+    bench = Bench(batching)
+    setattr(bench.storage, kind, 0)
+    bench.submit("a")
+    commit = bench.begin()
+    bench.committer.end_commit(commit)
+    bench.submit("b")
+    assert bench.begin() is None  # before the loop knows
+    bench.committer.complete(commit)
+    bench.submit("c")
+    assert bench.begin() is None
+    assert sorted((entry, type(error)) for entry, error in bench.ended) == [(name, StorageFaultError) for name in "abc"]
+    assert len(bench.failures) == 1
+    assert bench.storage.writes == 1
+    assert bench.committer.is_idle
+
+
+def broken():
+    raise RuntimeError("a bug of the application")
+
+
+def test_an_exception_of_a_callback_fails_the_commit_and_escapes_nowhere():
+    bench = Bench(Batching.GROUP)
+    bench.submit("a", on_durable=broken)
+    bench.submit("b")
+    bench.finish(bench.begin())
+    assert [(entry, error is None) for entry, error in bench.ended] == [("a", False), ("b", True)]
+    assert len(bench.failures) == 1
+
+
+def test_an_exception_of_on_ended_escapes_nowhere():
+    """It runs inside the event loop's callback, where an exception would end the loop."""
+    bench = Bench(Batching.GROUP)
+    bench.committer.submit(Submission(["a"], on_ended=lambda one, error: broken()))
+    bench.finish(bench.begin())
+    assert len(bench.failures) == 1
+
+
+@pytest.mark.parametrize("batching", Batching)
+@pytest.mark.parametrize("entries", [[5], None, [object()]])
+def test_entries_that_the_storage_does_not_know_fail_the_commit_and_not_the_thread(batching, entries):
+    bench = Bench(batching)
+    bench.submit("a")
+    bench.finish(bench.begin())
+    ended = []
+    bench.committer.submit(Submission(entries, on_ended=lambda one, error: ended.append(error)))
+    commit = bench.begin()
+    assert commit is not None
+    bench.finish(commit)
+    assert isinstance(ended[0], Exception)
+    assert len(bench.failures) == len(ended) == 1
+    assert bench.committer.is_idle
+
+
+def test_an_injected_delay_counts_from_the_submit_per_request_and_from_the_start_of_a_group():
+    for batching in Batching:
+        bench = Bench(batching, delay_seconds=10.0)
+        bench.submit("a")
+        time.sleep(0.02)
+        slept = []
+        commit = bench.begin()
+        bench.committer.end_commit(commit, slept.append)
+        if batching is Batching.REQUEST:
+            assert slept[0] <= 9.98
+        else:
+            assert 9.98 < slept[0] <= 10.0
+
+
+def test_a_delay_that_is_over_already_waits_for_nothing():
+    bench = Bench(Batching.REQUEST, delay_seconds=0.001)
+    bench.submit("a")
+    time.sleep(0.002)
+    slept = []
+    bench.committer.end_commit(bench.begin(), slept.append)
+    assert slept == []
+
+
+def test_failing_while_a_thread_takes_loses_no_submission():
+    """The loop fails what waits while a thread takes from it: each submission still ends exactly once."""
+    for _ in range(30):
+        bench = Bench(Batching.GROUP, MemoryStorage(size_of=lambda entry: COMMIT_BYTES_MAX))
+        names = [f"{number}" for number in range(300)]
+        bench.submit(*names)
+        taken = []
+
+        def take(bench=bench, taken=taken):
+            while (commit := bench.begin()) is not None:
+                taken.append(commit)
+
+        thread = threading.Thread(target=take)
+        thread.start()
+        bench.committer._fail(StorageFaultError("from a callback"))
+        thread.join()
+        for commit in taken:
+            bench.finish(commit)
+        assert sorted(entry for entry, _ in bench.ended) == sorted(names)
+        assert bench.committer.is_idle

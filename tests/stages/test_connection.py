@@ -1,0 +1,415 @@
+"""One connection in every state: muted, throttled, half closed, reset, slow, closing, waiting for room."""
+
+import attrs
+import pytest
+import trio
+from trio.testing import MockClock, wait_all_tasks_blocked
+
+from stages.connection import CLOSE_FLUSH_SECONDS
+from stages.connection_limits import ConnectionLimits
+from stages.mode import CLASSIC, PIPELINED
+from stages.mute import MuteReason
+from stages.request import NO_OP, PARKED, Close, Parked, Send
+from stages.socket_server import ServerLimits
+from stages.testing.memory_server import open_memory_server
+from stages.testing.memory_storage import MemoryStorage
+
+INFINITY = float("inf")
+ONE_QUEUE = attrs.evolve(PIPELINED, queues=1)
+
+
+def limits(**fields):
+    connection = {"idle_seconds_max": INFINITY, "slot_seconds_max": INFINITY}
+    connection |= {name: fields.pop(name) for name in list(fields) if hasattr(ConnectionLimits(), name)}
+    return ServerLimits(connection=ConnectionLimits(**connection), processors=1, **fields)
+
+
+class ByHand:
+    """Parks every request until the test answers it; what it handles in another way is decided by the first byte."""
+
+    def __init__(self):
+        self.parked, self.handled, self.closed = [], [], []
+
+    def handle(self, request):
+        frame = bytes(request.frame)
+        self.handled.append(frame)
+        if request.connection.session is None:
+            request.connection.session = f"session of {request.connection.index}"
+        match frame[:1]:
+            case b"s":
+                return Send(frame)
+            case b"n":
+                return NO_OP
+            case b"c":
+                return Close("asked for")
+            case b"b":
+                return Send(bytes(10_000))
+        self.parked.append(request)
+        return PARKED
+
+    def answer(self, payload):
+        request = next(one for one in self.parked if bytes(one.frame) == payload)
+        self.parked.remove(request)
+        request.complete(Send(payload))
+
+    def failed(self, request, error):
+        return Close(str(error))
+
+    def connection_closed(self, session):
+        self.closed.append(session)
+
+
+def run(test, *, mode=PIPELINED, application=None, **fields):
+    """Run `test(memory, application)` against a server on a mock clock; nothing may be left in it at the end."""
+    application = application or ByHand()
+
+    async def main():
+        async with open_memory_server(mode, application, limits=limits(**fields)) as memory:
+            with trio.fail_after(3600):
+                await test(memory, application)
+        channel = memory.server.channel
+        assert channel.bytes_held == 0
+        assert sum(queue.connections for queue in (*channel.queues, *channel.retired)) == 0
+        assert sum(queue.statistics().waiting_for_room for queue in channel.queues) == 0
+
+    trio.run(main, clock=MockClock(autojump_threshold=0))
+
+
+def connection_of(memory, index=0):
+    return sorted(memory.server.processors[0].connections, key=lambda one: one.index)[index]
+
+
+def test_responses_wait_for_earlier_ones_and_leave_together():
+    async def test(memory, application):
+        client = await memory.connect()
+        client.send(b"1", b"2", b"s3", b"n4", b"5")
+        await wait_all_tasks_blocked()
+        application.answer(b"5")
+        application.answer(b"2")
+        await wait_all_tasks_blocked()
+        assert client.unread_bytes == 0
+        application.answer(b"1")
+        assert await client.receive_count(4) == [b"1", b"2", b"s3", b"5"]
+
+    run(test)
+
+
+@pytest.mark.parametrize("mode", [CLASSIC, PIPELINED], ids=lambda mode: mode.name)
+def test_it_is_muted_at_its_depth_and_reads_again_below(mode):
+    async def test(memory, application):
+        client = await memory.connect()
+        client.send(*(f"{number}".encode() for number in range(100)))
+        await wait_all_tasks_blocked()
+        assert len(application.handled) == mode.in_flight_max
+        assert connection_of(memory).statistics().mute_reasons == ("IN_FLIGHT",)
+        application.answer(b"0")
+        await wait_all_tasks_blocked()
+        assert len(application.handled) == mode.in_flight_max + 1
+        statistics = connection_of(memory).statistics()
+        assert (statistics.received, statistics.released, statistics.in_flight) == (
+            mode.in_flight_max + 1,
+            1,
+            mode.in_flight_max,
+        )
+        client.reset()
+
+    run(test, mode=mode)
+
+
+def test_overlapping_throttles_end_with_the_later_one():
+    async def test(memory, application):
+        client = await memory.connect()
+        client.send(b"s")
+        await client.receive()
+        began, connection = trio.current_time(), connection_of(memory)
+        connection.throttle(5.0)
+        connection.throttle(2.0)
+        connection.throttle(9.0)
+        client.send(b"s after")
+        await client.receive()
+        assert trio.current_time() - began == 9.0
+        connection.throttle(0.0)
+        connection.throttle(-1.0)
+        client.send(b"s at once")
+        await client.receive()
+        assert trio.current_time() - began == 9.0
+
+    run(test)
+
+
+def test_a_half_closed_connection_is_answered_and_closed():
+    async def test(memory, application):
+        client = await memory.connect()
+        client.send(b"1", b"s2")
+        client.half_close()
+        await wait_all_tasks_blocked()
+        assert not client.is_closed_by_server
+        application.answer(b"1")
+        assert await client.receive_all() == [b"1", b"s2"]
+        assert application.closed == ["session of 0"]
+
+    run(test)
+
+
+def test_a_half_closed_connection_that_never_reads_is_closed_in_time():
+    """It once waited for the output to drain without an end."""
+
+    async def test(memory, application):
+        client = await memory.connect(capacity_bytes=100)
+        client.send(b"big")
+        client.half_close()
+        await trio.sleep(CLOSE_FLUSH_SECONDS + 1)
+        assert client.is_closed_by_server
+
+    run(test)
+
+
+def test_a_close_lets_earlier_responses_leave_and_nothing_behind_it_is_read():
+    async def test(memory, application):
+        client = await memory.connect(capacity_bytes=100)
+        client.send(b"s1", b"big", b"c2", b"s3")
+        await wait_all_tasks_blocked()
+        client.send(b"s4")
+        await wait_all_tasks_blocked()
+        assert application.handled == [b"s1", b"big", b"c2", b"s3"]
+        assert await client.receive_all() == [b"s1", bytes(10_000)]
+
+    run(test)
+
+
+def test_a_close_whose_client_never_reads_closes_in_time():
+    async def test(memory, application):
+        client = await memory.connect(capacity_bytes=100)
+        client.send(b"big", b"c")
+        await trio.sleep(CLOSE_FLUSH_SECONDS + 1)
+        assert client.is_closed_by_server
+
+    run(test)
+
+
+@pytest.mark.parametrize("state", ["in flight", "muted", "blocked", "throttled", "half a frame"])
+def test_a_reset_in_every_state_frees_everything_and_late_completions_are_dropped(state):
+    async def test(memory, application):
+        client, other = await memory.connect(capacity_bytes=100), await memory.connect()
+        client.send(b"1")
+        await wait_all_tasks_blocked()
+        if state == "muted":
+            client.send(*[b"x"] * 100)
+        elif state == "blocked":
+            client.send(b"big")
+            application.answer(b"1")
+        elif state == "throttled":
+            connection_of(memory).throttle(30)
+        elif state == "half a frame":
+            client.send_bytes(b"\0\0\0\x09abc")
+        await wait_all_tasks_blocked()
+        client.reset()
+        for request in application.parked:
+            request.complete(Send(b"late"))
+        await trio.sleep(60)
+        assert len(memory.server.processors[0].connections) == 1
+        other.send(b"s")
+        assert await other.receive() == b"s"
+        assert application.closed == ["session of 0"]
+
+    run(test)
+
+
+def test_a_slow_reader_is_bounded_by_unsent_bytes_and_served_when_it_reads():
+    async def test(memory, application):
+        client = await memory.connect(capacity_bytes=1000)
+        client.send(*[b"b"] * 50)
+        await wait_all_tasks_blocked()
+        connection = connection_of(memory)
+        assert connection.unsent_bytes <= 25_000 + ONE_QUEUE.in_flight_max * 10_004
+        assert MuteReason.UNSENT_BYTES in connection.mute
+        handled = len(application.handled)
+        await trio.sleep(10)
+        assert len(application.handled) == handled
+        client.half_close()
+        assert len(await client.receive_all()) == 50
+
+    run(test, mode=attrs.evolve(ONE_QUEUE, in_flight_max=4), unsent_bytes_max=25_000)
+
+
+@pytest.mark.parametrize("size", [-1, 101, 2**31 - 1])
+def test_a_bad_size_closes_only_its_connection(size):
+    async def test(memory, application):
+        client, other = await memory.connect(), await memory.connect()
+        client.send_bytes(size.to_bytes(4, "big", signed=True) + b"x")
+        assert await client.receive_all() == []
+        other.send(b"s")
+        assert await other.receive() == b"s"
+
+    run(test, frame_bytes_max=100)
+
+
+def test_an_empty_frame_is_a_request():
+    async def test(memory, application):
+        client = await memory.connect()
+        client.send(b"")
+        await wait_all_tasks_blocked()
+        application.answer(b"")
+        assert await client.receive() == b""
+
+    run(test)
+
+
+def test_large_frames_arrive_whole_in_small_pieces():
+    async def test(memory, application):
+        client = await memory.connect(receive_sizes=(1, 0, 1000, 70_000), capacity_bytes=10**6)
+        payloads = [b"s" + bytes(200_000), b"s small", b"s" + bytes(65_535)]
+        client.send(*payloads)
+        assert await client.receive_count(3) == payloads
+
+    run(test)
+
+
+def test_an_idle_connection_expires():
+    async def test(memory, application):
+        client = await memory.connect()
+        client.send(b"s")
+        await client.receive()
+        await trio.sleep(29)
+        assert not client.is_closed_by_server
+        assert await client.receive_all() == []
+        assert trio.current_time() < 33
+        assert memory.server.statistics().processors[0].expired == 1
+
+    run(test, idle_seconds_max=30.0)
+
+
+def test_the_watchdog_closes_a_connection_whose_oldest_slot_is_forgotten():
+    async def test(memory, application):
+        client, other = await memory.connect(), await memory.connect()
+        client.send(b"forgotten")
+        assert await client.receive_all() == []
+        assert not other.is_closed_by_server
+
+    run(test, slot_seconds_max=0.0)
+
+
+def test_a_full_queue_stops_reading_and_every_waiting_connection_gets_its_turn():
+    async def test(memory, application):
+        release = trio.Event()
+        pool = memory.server.handlers
+        turn = pool._turn
+
+        async def paused(queue):
+            await release.wait()
+            await turn(queue)
+
+        pool._turn = paused
+        clients = [await memory.connect() for _ in range(6)]
+        for client in clients:
+            client.send(b"s1", b"s2", b"s3")
+        await wait_all_tasks_blocked()
+        assert memory.server.statistics().queues[0].depth == 2
+        assert memory.server.statistics().queues[0].waiting_for_room >= 5
+        clients[-1].reset()
+        release.set()
+        for client in clients[:-1]:
+            assert await client.receive_count(3) == [b"s1", b"s2", b"s3"]
+
+    run(test, mode=ONE_QUEUE, requests_max=2)
+
+
+def test_connections_that_wait_at_a_queue_that_is_retired_are_not_forgotten():
+    """The first that was called moved to the new queue; the others once waited at the old one for ever."""
+
+    async def test(memory, application):
+        release = trio.Event()
+        pool = memory.server.handlers
+        turn = pool._turn
+
+        async def paused(queue):
+            await release.wait()
+            await turn(queue)
+
+        pool._turn = paused
+        clients = [await memory.connect() for _ in range(5)]
+        for client in clients:
+            client.send(b"s")
+        await wait_all_tasks_blocked()
+        assert memory.server.statistics().queues[0].waiting_for_room == 4
+        pool.resize_queues(2)
+        release.set()
+        for client in clients:
+            assert await client.receive() == b"s"
+        assert len(memory.server.statistics().queues) == 3  # the connection that was not idle is still at the old one
+
+    run(test, mode=ONE_QUEUE, requests_max=1)
+
+
+def test_a_turn_for_bytes_that_its_queue_cannot_use_is_passed_on():
+    """Else a paused shard would delay another one through the byte budget."""
+
+    async def test(memory, application):
+        channel = memory.server.channel
+        by_queue = {}
+        while len(by_queue) < 2 or len(by_queue[channel.queues[0]]) < 3:
+            client = await memory.connect()
+            await wait_all_tasks_blocked()
+            newest = max(memory.server.processors[0].connections, key=lambda one: one.index)
+            by_queue.setdefault(newest._queue, []).append((client, newest))
+        (slow, slow_connection), (filler, _), (waiting, waiting_connection), *_ = by_queue[channel.queues[0]]
+        other, other_connection = by_queue[channel.queues[1]][0]
+        stalled, pool = channel.queues[0], memory.server.handlers
+        turn, release = pool._turn, trio.Event()
+
+        async def paused(queue):
+            if queue is stalled:
+                await release.wait()
+            await turn(queue)
+
+        pool._turn = paused
+        channel.hold_bytes(10)  # what others hold
+        waiting.send(b"s")
+        await wait_all_tasks_blocked()
+        other.send(b"s")
+        await wait_all_tasks_blocked()
+        assert {MuteReason.QUEUED_BYTES} == waiting_connection.mute.reasons == other_connection.mute.reasons
+        # the budget is free for a moment, and the queue of the first that waits for it fills up before it runs
+        channel.release_bytes(10)
+        for client, connection in ((slow, slow_connection), (filler, None)):
+            client.send(b"")
+            assert connection is None or not connection.mute
+        with trio.fail_after(5):
+            assert await other.receive() == b"s"
+        release.set()
+        assert await waiting.receive() == b"s"
+
+    run(test, mode=attrs.evolve(PIPELINED, queues=2), requests_max=2, bytes_max=10)
+
+
+@pytest.mark.parametrize("result", [None, "text", 5, Send("text"), Send(b"a", "text"), Send(3)])
+def test_what_is_no_result_closes_only_its_connection(result):
+    async def test(memory, application):
+        client, other = await memory.connect(), await memory.connect()
+        client.send(b"s1", b"2", b"s3")
+        await wait_all_tasks_blocked()
+        application.parked.pop().complete(result)
+        assert await client.receive_all() in ([b"s1"], [])
+        other.send(b"s")
+        assert await other.receive() == b"s"
+
+    run(test)
+
+
+def test_work_that_is_parked_runs_in_a_thread_and_its_failure_is_answered():
+    class Reading(ByHand):
+        def handle(self, request):
+            frame = bytes(request.frame)
+            return Parked(lambda: Send(frame) if frame != b"bad" else int("x"))
+
+        def failed(self, request, error):
+            return Send(type(error).__name__.encode())
+
+    async def main():
+        async with open_memory_server(PIPELINED, Reading(), storage=MemoryStorage()) as memory:
+            client = await memory.connect()
+            client.send(b"cold", b"bad", b"read")
+            assert await client.receive_count(3) == [b"cold", b"ValueError", b"read"]
+            assert memory.server.statistics().handlers.blocking_works == 0
+
+    trio.run(main)

@@ -1,0 +1,63 @@
+"""Reading resumes exactly when the last reason is gone; of overlapping throttles the later end counts."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stages.mute import Mute, MuteReason
+
+plain = st.sampled_from([reason for reason in MuteReason if reason is not MuteReason.THROTTLED])
+
+
+@given(st.lists(st.tuples(st.booleans(), plain), max_size=40))
+def test_the_reasons_are_a_set_and_the_last_to_go_resumes(steps):
+    mute, model = Mute(), set()
+    for is_added, reason in steps:
+        if is_added:
+            assert mute.add(reason) == (reason not in model)
+            model.add(reason)
+        else:
+            assert mute.discard(reason) == (model == {reason})
+            model.discard(reason)
+        assert bool(mute) == bool(model)
+        assert mute.reasons == model
+        assert (reason in mute) == (reason in model)
+
+
+def test_re_authentication_holds_reading_whatever_else_ends():
+    mute = Mute()
+    mute.add(MuteReason.REAUTHENTICATION)
+    mute.add(MuteReason.IN_FLIGHT)
+    assert not mute.discard(MuteReason.IN_FLIGHT)
+    assert mute
+    assert mute.discard(MuteReason.REAUTHENTICATION)
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.integers(-3, 9)), min_size=1, max_size=20))
+def test_throttles_that_overlap_end_with_the_latest(steps):
+    """Each new timer is started as `throttle` asks for it; when all of them have fired the mute is gone."""
+    mute, now, end, timers = Mute(), 0, float("-inf"), []
+
+    def fire_until(limit):
+        for timer in sorted(timer for timer in timers if timer <= limit):
+            timers.remove(timer)
+            mute.throttle_ended(timer)
+
+    for pause, seconds in steps:
+        now += pause
+        fire_until(now)
+        assert (MuteReason.THROTTLED in mute) == (end > now)
+        if mute.throttle(now + seconds):
+            timers.append(now + seconds)
+        end = max(end, now + seconds)
+        fire_until(now)
+    fire_until(float("inf"))
+    assert not mute
+
+
+def test_a_throttle_that_is_over_before_it_begins_mutes_nothing():
+    """It once added the reason and left nobody to take it away."""
+    mute = Mute()
+    assert mute.throttle(10.0)
+    assert mute.throttle_ended(10.0)
+    assert not mute.throttle(10.0)
+    assert not mute

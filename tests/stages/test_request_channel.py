@@ -1,0 +1,159 @@
+"""Routing is stable, and no waiter is forgotten: for room in its queue, or for bytes in the budget."""
+
+import subprocess
+import sys
+
+import attrs
+import pytest
+import trio
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stages.mode import CLASSIC, PIPELINED
+from stages.mute import MuteReason
+from stages.request import Request
+from stages.request_channel import RequestChannel, RequestQueue, shard_of
+
+
+class Waiter:
+    """A connection in as far as a queue knows it; `is_able` says whether it can use a turn."""
+
+    def __init__(self, is_able=True):
+        self.is_able = is_able
+        self.turns = []
+
+    def resume(self, reason):
+        self.turns.append(reason)
+        return self.is_able
+
+
+def request(size=1):
+    return Request(None, 0, bytes(size), 0)
+
+
+def test_a_shard_is_the_same_in_every_process():
+    code = "from stages.request_channel import shard_of; print([shard_of(f'c-{i}', 7) for i in range(50)])"
+    elsewhere = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert eval(elsewhere) == [shard_of(f"c-{i}", 7) for i in range(50)]
+
+
+def test_shards_are_used_evenly():
+    counts = [0] * 8
+    for index in range(8000):
+        counts[shard_of(f"127.0.0.1:9092-127.0.0.1:{index}-0-{index}", 8)] += 1
+    assert min(counts) > 850
+    assert max(counts) < 1150
+
+
+def test_queues_share_the_capacity_and_each_has_room_for_one():
+    assert [queue.capacity for queue in RequestChannel(PIPELINED, requests_max=500).queues] == [62] * 8
+    assert [queue.capacity for queue in RequestChannel(CLASSIC, requests_max=500).queues] == [500]
+    assert [queue.capacity for queue in RequestChannel(PIPELINED, requests_max=3).queues] == [1] * 8
+
+
+def test_a_full_queue_refuses_and_gives_back_in_order():
+    queue = RequestQueue(4, 2)
+    first, second = request(), request()
+    queue.put_nowait(first)
+    queue.put_nowait(second)
+    assert not queue.has_room
+    with pytest.raises(trio.WouldBlock):
+        queue.put_nowait(request())
+    assert [queue.get_nowait(), queue.get_nowait(), queue.get_nowait()] == [first, second, None]
+    assert first.queue == 4
+    statistics = queue.statistics()
+    assert (statistics.put, statistics.depth, statistics.depth_max, statistics.capacity) == (2, 0, 2, 2)
+
+
+def test_room_goes_to_the_oldest_waiters_that_can_use_it():
+    queue = RequestQueue(0, 2)
+    first, unable, second, third = Waiter(), Waiter(is_able=False), Waiter(), Waiter()
+    for waiter in (first, unable, second, third):
+        queue.wait_for_room(waiter)
+    queue.room_was_made()
+    assert [len(waiter.turns) for waiter in (first, unable, second, third)] == [1, 1, 1, 0]
+    assert queue.statistics().waiting_for_room == 1
+
+
+def test_a_waiter_that_closes_or_cannot_passes_its_turn_on():
+    queue = RequestQueue(0, 1)
+    called, waiting = Waiter(), Waiter()
+    queue.wait_for_room(called)
+    queue.wait_for_room(waiting)
+    queue.room_was_made()
+    assert (called.turns, waiting.turns) == ([MuteReason.QUEUE_FULL], [])
+    queue.pass_turn(called)
+    assert waiting.turns == [MuteReason.QUEUE_FULL]
+    last = Waiter()
+    queue.wait_for_room(last)
+    queue.pass_turn(last)  # it still waits: there is nothing to pass
+    assert last.turns == []
+    queue.stop_waiting(waiting)
+    assert last.turns == [MuteReason.QUEUE_FULL]
+
+
+def test_bytes_go_to_one_waiter_at_a_time_and_on_when_it_cannot():
+    channel = RequestChannel(PIPELINED, bytes_max=10)
+    channel.hold_bytes(25)  # a single request may overshoot
+    assert not channel.has_bytes
+    first, unable, second, third = Waiter(), Waiter(is_able=False), Waiter(), Waiter()
+    for waiter in (unable, first, second, third):
+        channel.wait_for_bytes(waiter)
+    channel.release_bytes(10)
+    assert not any(waiter.turns for waiter in (unable, first, second, third))
+    channel.release_bytes(10)
+    assert [len(waiter.turns) for waiter in (unable, first, second, third)] == [1, 1, 0, 0]
+    channel.pass_turn_for_bytes(first)
+    assert second.turns == [MuteReason.QUEUED_BYTES]
+    channel.stop_waiting_for_bytes(second)
+    assert third.turns == [MuteReason.QUEUED_BYTES]
+
+
+def test_a_resize_leaves_connections_where_they_are_until_they_move():
+    channel = RequestChannel(attrs.evolve(PIPELINED, queues=2), requests_max=8)
+    old = channel.route("a")
+    new_queues = channel.resize(3)
+    assert [queue.index for queue in new_queues] == [2, 3, 4]
+    assert channel.generation == 2
+    assert [queue.retired for queue in channel.retired] == [True, True]
+    assert not old.is_drained
+    assert channel.route("a", old) in new_queues
+    assert old.is_drained
+    channel.forget(old)
+    assert len(channel.statistics()) == 4
+
+
+@given(st.lists(st.tuples(st.sampled_from(["arrive", "take", "close"]), st.integers(0, 9), st.booleans()), max_size=80))
+def test_no_waiter_starves_while_there_is_room(steps):
+    """After every step: nobody is left waiting for room that nobody else was called for."""
+    queue, called = RequestQueue(0, 3), []
+
+    class Connection(Waiter):
+        def resume(self, reason):
+            if self.is_able:
+                called.append(self)
+            return self.is_able
+
+    waiting = []
+    for step, choice, is_able in steps:
+        if step == "arrive":
+            if queue.has_room and not called:
+                queue.put_nowait(request())
+            else:
+                connection = Connection(is_able=is_able)
+                queue.wait_for_room(connection)
+                waiting.append(connection)
+                queue.room_was_made()
+        elif step == "take":
+            queue.get_nowait()
+            queue.room_was_made()
+        elif called:
+            connection = called.pop(choice % len(called))
+            if is_able and queue.has_room:
+                queue.put_nowait(request())
+            else:
+                queue.stop_waiting(connection)
+        else:
+            queue.room_was_made()
+        room = queue.capacity - len(queue)
+        assert queue.statistics().waiting_for_room == 0 or len(called) >= room
