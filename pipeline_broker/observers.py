@@ -70,19 +70,29 @@ class Observers:
         if self._requests is None or self._metrics_address is None:
             yield
             return
-        from pipeline_broker.metrics_endpoint import MetricsUnavailableError, run_metrics  # noqa: PLC0415 - if asked for
+        from pipeline_broker.metrics_endpoint import (  # noqa: PLC0415 - for those who asked
+            LoopIdleTime,
+            MetricsUnavailableError,
+            drain_regularly,
+            serve_metrics,
+        )
+        from pipeline_broker.telemetry.broker_metrics import BrokerMetrics  # noqa: PLC0415 - see above
 
+        idle = LoopIdleTime()
+        metrics = BrokerMetrics(self._requests, server.statistics, lambda: idle.idle_ns)
         host, port = self._metrics_address
-        async with trio.open_nursery() as nursery:
-            try:
-                await nursery.start(run_metrics, host, port, self._requests, server.statistics)
-            except (MetricsUnavailableError, BaseExceptionGroup) as error:
-                cause = first_cause(error)
-                if not isinstance(cause, MetricsUnavailableError):
-                    raise
-                raise ObserversUnavailableError(str(cause)) from None
-            yield
-            nursery.cancel_scope.cancel()
+        trio.lowlevel.add_instrument(idle)
+        try:
+            async with trio.open_nursery() as nursery:
+                try:
+                    await nursery.start(serve_metrics, host, port, metrics.render)
+                except MetricsUnavailableError as error:
+                    raise ObserversUnavailableError(str(error)) from None
+                nursery.start_soon(drain_regularly, metrics.drain)
+                yield
+                nursery.cancel_scope.cancel()
+        finally:
+            trio.lowlevel.remove_instrument(idle)
 
     def close(self) -> None:
         """Write out what is left."""
