@@ -74,7 +74,7 @@ def run_compare(options: CompareOptions) -> Results:
         for group in groups:
             experiment.run_group(group)
     print(table(results))  # noqa: T201 - the command's output
-    print(f"\n{sentence(results)}", flush=True)  # noqa: T201
+    print(f"\n{sentence(results)}", flush=True)  # noqa: T201 - see above
     return results
 
 
@@ -83,7 +83,7 @@ def run_report(out: Path) -> int:
 
     What goes wrong is said by the analysis itself, in one line.
     """
-    return subprocess.call(python_module("spark_analysis", str(out)), env=python_environment())  # noqa: S603
+    return subprocess.call(python_module("spark_analysis", str(out)), env=python_environment())  # noqa: S603 - our own module
 
 
 @attrs.define

@@ -48,7 +48,11 @@ class Bench:
     def submit(self, *names, on_durable=None):
         for name in names:
             self.committer.submit(
-                Submission([name], on_durable=on_durable, on_ended=lambda one, error: self.ended.append((one.entries[0], error)))
+                Submission(
+                    [name],
+                    on_durable=on_durable,
+                    on_ended=lambda one, error: self.ended.append((one.entries[0], error)),
+                )
             )
 
     def begin(self):
