@@ -11,12 +11,14 @@ import base64
 import logging
 import random
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from pipeline_broker.config.properties import ConfigError
 from pipeline_broker.config.resolution import BrokerSettings, topic_value
+from pipeline_broker.config.settings import ACTED_ON, TOPIC_ACTED_ON, check_thread_counts, config_with, warning_of
 from pipeline_broker.coordinators import OFFSETS_TOPIC, Groups
 from pipeline_broker.log.log_manager import LogManager
 from pipeline_broker.records.batch import NewRecord, build_batch, read_header
@@ -46,6 +48,8 @@ METADATA_TOPIC = "__cluster_metadata"
 METADATA_TOPIC_ID = bytes(15) + b"\x01"
 """The internal partition that holds topics and settings; it is in no catalogue, so no client sees it."""
 BROKER_RESOURCE = "broker"
+PRODUCER_CHECK_INTERVAL_MS = 600_000
+"""Kafka's `producer.id.expiration.check.interval.ms`."""
 
 
 @attrs.frozen(eq=False)
@@ -67,12 +71,16 @@ class Broker:
         advertised_host, advertised_port: what clients are told; set once the listener is bound.
         topics_generation: changes with every change of a topic, for those who remember partitions.
         wake_timer: called when `next_deadline_ms` may have become earlier; set by the server.
+        config_changed: called when `config` has become another while the broker runs; set by the server.
     """
 
     internal_topics = frozenset({OFFSETS_TOPIC, "__transaction_state", "__share_group_state"})
 
     def __init__(self, config: BrokerConfig, logs: LogManager) -> None:
         self.config = config
+        self._started_with = config
+        self._told: set[str] = set()
+        self._producers_checked_ms = 0
         self.logs = logs
         self.cluster = ClusterState()
         self.topics = TopicCatalogue(config.num_partitions, config.node_id)
@@ -86,6 +94,7 @@ class Broker:
         self.advertised_host = "127.0.0.1"
         self.advertised_port = 0
         self.wake_timer: Callable[[], None] = lambda: None
+        self.config_changed: Callable[[BrokerConfig], None] = lambda _: None
         self.topics_generation = 0
         self._parked_by_session: dict[object, set[Waiting]] = {}
         (self._metadata_log,) = logs.create(METADATA_TOPIC, METADATA_TOPIC_ID, 1, Rules(size_max=2**31 - 1))
@@ -100,6 +109,9 @@ class Broker:
             CorruptMetadataRecordError, CorruptStateRecordError: a record that was durable does not make sense.
         """
         self.logs.recover(self._replay, now_ms)
+        self._producers_checked_ms = now_ms
+        if self._changed_settings():
+            self._apply_settings()
         self.groups.loaded(now_ms)
 
     def first_entries(self, now_ms: int) -> list[JournalEntry]:
@@ -140,9 +152,13 @@ class Broker:
         """All that was set for this broker."""
         return BrokerSettings(
             static=self.config.properties,
-            dynamic_default=self.cluster.settings((BROKER_RESOURCE, "")),
-            dynamic=self.cluster.settings((BROKER_RESOURCE, str(self.config.node_id))),
+            dynamic_default=self.cluster.settings(self.settings_key(for_all=True)),
+            dynamic=self.cluster.settings(self.settings_key(for_all=False)),
         )
+
+    def settings_key(self, *, for_all: bool) -> tuple[str, str]:
+        """Under which key the cluster keeps what was set for this broker, or for all brokers, while they run."""
+        return BROKER_RESOURCE, "" if for_all else str(self.config.node_id)
 
     def find_log(self, name: str, topic_id: bytes, partition: int, *, by_id: bool) -> PartitionLog | ErrorCode:
         """The log of a partition that a request names, or why there is none."""
@@ -208,8 +224,49 @@ class Broker:
     def settings_durable(self, write: Write) -> None:
         """The record of altered settings is durable; what topics inherit may have changed."""
         self.cluster.durable(write)
+        self._apply_settings()
+        self.config_changed(self.config)
+
+    def _changed_settings(self) -> dict[str, str]:
+        """What was set while brokers ran; of two settings that for this broker counts."""
+        of_all, of_this = (self.cluster.settings(self.settings_key(for_all=for_all)) for for_all in (True, False))
+        return {**of_all, **of_this}
+
+    def _apply_settings(self) -> None:
+        try:
+            self.config = config_with(self._started_with, self._changed_settings())
+        except ConfigError as error:  # it did go together with the settings of an earlier start
+            logger.warning("what was set while the broker ran is left aside: %s", error)
         for topic in self.topics.all():
             self.logs.set_rules(topic.name, self.rules_of(topic))
+
+    def check_settings(self, key: tuple[str, str], settings: Mapping[str, str]) -> None:
+        """Refuse settings that do not go together with the others.
+
+        Raises:
+            ConfigError: they do not.
+        """
+        layers = {
+            layer: self.cluster.latest_settings(layer)
+            for layer in (self.settings_key(for_all=True), self.settings_key(for_all=False))
+        }
+        layers[key] = settings
+        of_all, of_this = layers.values()
+        check_thread_counts(self.config, config_with(self._started_with, {**of_all, **of_this}))
+
+    def tell_settings(self, names: Iterable[str]) -> None:
+        """Say once of each property that was set while the broker runs when that has no effect."""
+        self._tell({name: warning_of(name) for name in names if name not in ACTED_ON})
+
+    def tell_topic_settings(self, names: Iterable[str]) -> None:
+        """Say once of each setting of a topic when it has no effect."""
+        self._tell({name: warning_of(f"the topic setting {name}") for name in names if name not in TOPIC_ACTED_ON})
+
+    def _tell(self, lines: Mapping[str, str]) -> None:
+        for line in lines.values():
+            if line not in self._told:
+                self._told.add(line)
+                logger.warning(line)
 
     def rules_of(self, topic: Topic) -> Rules:
         """What a topic's settings mean for the batches that it accepts."""
@@ -257,15 +314,22 @@ class Broker:
     def _wake_timer(self) -> None:
         self.wake_timer()
 
-    def next_deadline_ms(self) -> int | None:
+    def next_deadline_ms(self) -> int:
         """When `advance` has something to do."""
-        deadlines = (self.fetches.next_deadline_ms(), self.groups.next_deadline_ms())
-        return min((deadline for deadline in deadlines if deadline is not None), default=None)
+        deadlines = (
+            self.fetches.next_deadline_ms(),
+            self.groups.next_deadline_ms(),
+            self._producers_checked_ms + PRODUCER_CHECK_INTERVAL_MS,
+        )
+        return min(deadline for deadline in deadlines if deadline is not None)
 
     def advance(self, now_ms: int) -> None:
         """Do what is due."""
         self._answer(self.fetches.advance(now_ms))
         self.groups.advance(now_ms)
+        if now_ms >= self._producers_checked_ms + PRODUCER_CHECK_INTERVAL_MS:
+            self._producers_checked_ms = now_ms
+            self.logs.expire_producers(now_ms, self.config.producer_id_expiration_ms)
 
     def connection_closed(self, session: object) -> None:
         """Forget what a connection parked."""

@@ -8,6 +8,7 @@ zero, with nothing acknowledged after it.
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
 import signal
 import sys
@@ -119,6 +120,22 @@ def mode_of(name: str, config: BrokerConfig) -> Mode:
     )
 
 
+def mode_with(options: ServeOptions, config: BrokerConfig) -> Mode:
+    """The mode that was asked for, with what was changed while the broker ran the last time."""
+    if config.num_io_threads == options.config.num_io_threads:
+        return options.mode
+    return mode_of(options.mode.name, config)
+
+
+def reconfigure(server: SocketServer, config: BrokerConfig) -> None:
+    """Let a running server follow a changed configuration; the number of its processors follows at the next start."""
+    server.quotas.limits = limits_of(config).quotas
+    if server.mode.is_shared_queue:
+        server.handlers.resize_handlers(config.num_io_threads)
+    elif config.pipeline_queues is None:
+        server.handlers.resize_queues(config.num_io_threads)
+
+
 class JournalStorage:
     """The journal as a committer wants it; see `stages.committer.CommitStorage`."""
 
@@ -196,7 +213,12 @@ def bind(options: ServeOptions) -> Listener:
     """
     try:
         return open_listener(
-            LISTENER_NAME, options.host, options.port, backlog=options.config.socket_listen_backlog_size
+            LISTENER_NAME,
+            options.host,
+            options.port,
+            backlog=options.config.socket_listen_backlog_size,
+            send_buffer_bytes=options.config.socket_send_buffer_bytes,
+            receive_buffer_bytes=options.config.socket_receive_buffer_bytes,
         )
     except OSError as error:
         raise StartError(
@@ -257,16 +279,17 @@ async def _serve(
         broker.entries_durable(commit.entries)
 
     server = SocketServer(
-        options.mode,
+        mode_with(options, broker.config),
         Dispatcher(broker),
         JournalStorage(journal),
         on_commit=commit_ended,
-        limits=limits_of(options.config),
+        limits=limits_of(broker.config),
         commits_in_flight=options.commits_in_flight,
         commit_delay_seconds=options.commit_delay_seconds,
         timeline=observers.timeline,
     )
     broker.groups.submit = lambda entries, on_durable: server.submit(Submission(entries, on_durable=on_durable))
+    broker.config_changed = functools.partial(reconfigure, server)
     advertised = options.config.advertised_address
     host = options.host if options.host not in {"", "0.0.0.0", "::"} else ADVERTISED_FOR_WILDCARD  # noqa: S104 - compared
     broker.advertised_host, broker.advertised_port = advertised or (host, listener.port)
@@ -302,9 +325,7 @@ async def _run_timer(broker: Broker, *, task_status: trio.TaskStatus[None] = tri
     while True:
         deadline_ms = broker.next_deadline_ms()
         now_ms = wall_clock_ms()
-        if deadline_ms is None:
-            await wakeup.park()
-        elif deadline_ms > now_ms:
+        if deadline_ms > now_ms:
             with trio.move_on_after(min((deadline_ms - now_ms) / 1000, TIMER_SECONDS_MAX)):
                 await wakeup.park()
         else:

@@ -27,6 +27,8 @@ BACKLOG = 50
 """Kafka's `socket.listen.backlog.size`."""
 BUFFER_BYTES = 100 * 1024
 """Kafka's `socket.send.buffer.bytes` and `socket.receive.buffer.bytes`."""
+SYSTEM_DEFAULT = -1
+"""The size of a buffer that the system chooses."""
 EXHAUSTED_PAUSE_SECONDS = 0.1
 _EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS})
 
@@ -39,11 +41,13 @@ class Listener:
         name: for quotas and statistics, as `PLAINTEXT`.
         sock: bound and listening; owned by the acceptor.
         tls: the server's context, or None for plaintext.
+        send_buffer_bytes: of each connection; -1 leaves it to the system.
     """
 
     name: str
     sock: socket.socket
     tls: ssl.SSLContext | None = None
+    send_buffer_bytes: int = BUFFER_BYTES
 
     @property
     def port(self) -> int:
@@ -70,7 +74,14 @@ class AcceptorStatistics:
 
 
 def open_listener(
-    name: str, host: str, port: int, *, backlog: int = BACKLOG, tls: ssl.SSLContext | None = None
+    name: str,
+    host: str,
+    port: int,
+    *,
+    backlog: int = BACKLOG,
+    tls: ssl.SSLContext | None = None,
+    send_buffer_bytes: int = BUFFER_BYTES,
+    receive_buffer_bytes: int = BUFFER_BYTES,
 ) -> Listener:
     """Bind and listen.
 
@@ -80,6 +91,8 @@ def open_listener(
         port: 0 lets the system choose.
         backlog: connections that may wait to be accepted.
         tls: a server-side context, or None for plaintext.
+        send_buffer_bytes: of each connection; -1 leaves it to the system.
+        receive_buffer_bytes: the same for what is received.
 
     Raises:
         OSError: the address cannot be bound.
@@ -88,14 +101,15 @@ def open_listener(
     sock = socket.socket(family, socket.SOCK_STREAM)
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, BUFFER_BYTES)
+        if receive_buffer_bytes != SYSTEM_DEFAULT:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer_bytes)
         sock.bind((host, port))
         sock.listen(backlog)
         sock.setblocking(False)
     except OSError:
         sock.close()
         raise
-    return Listener(name, sock, tls)
+    return Listener(name, sock, tls, send_buffer_bytes)
 
 
 class Acceptor:
@@ -173,7 +187,8 @@ class Acceptor:
     def _new_connection(self, sock: socket.socket, ip: str) -> NewConnection:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, BUFFER_BYTES)
+        if self.listener.send_buffer_bytes != SYSTEM_DEFAULT:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self.listener.send_buffer_bytes)
         local, remote = sock.getsockname(), sock.getpeername()
         transport: TransportLayer = PlaintextTransportLayer(sock)
         if self.listener.tls is not None:

@@ -1,7 +1,7 @@
 """InitProducerId: a fresh id and epoch 0 for an idempotent producer.
 
-Without a transactional id whatever id and epoch the client had does not matter: it gets new ones. Transactions are not
-served yet; a transactional id is refused with the code that clients treat as final.
+Without a transactional id whatever id and epoch the client had does not matter: it gets new ones, unless it names only
+one of the two. Transactions are not served yet; a transactional id is refused with a code that clients treat as final.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 __all__ = ["REQUEST", "error_response", "handle"]
 
 REQUEST = InitProducerIdRequest
+NO_PRODUCER_ID = -1
+NO_PRODUCER_EPOCH = -1
 
 
 def handle(call: Call, request: InitProducerIdRequest) -> Result:
@@ -27,6 +29,8 @@ def handle(call: Call, request: InitProducerIdRequest) -> Result:
             ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED if request.transactional_id else ErrorCode.INVALID_REQUEST
         )
         return call.send(error_response(request, call, code))
+    if (request.producer_id == NO_PRODUCER_ID) != (request.producer_epoch == NO_PRODUCER_EPOCH):
+        return call.send(error_response(request, call, ErrorCode.INVALID_REQUEST))
     allocation = call.broker.producer_ids.allocate()
     answer = call.send(InitProducerIdResponse(producer_id=allocation.producer_id, producer_epoch=0))
     if allocation.write is None:
@@ -40,4 +44,4 @@ def error_response(
     code: ErrorCode,
 ) -> InitProducerIdResponse:
     """The response that carries only an error."""
-    return InitProducerIdResponse(error_code=code, producer_id=-1, producer_epoch=-1)
+    return InitProducerIdResponse(error_code=code, producer_id=NO_PRODUCER_ID, producer_epoch=NO_PRODUCER_EPOCH)

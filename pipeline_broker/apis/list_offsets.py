@@ -6,6 +6,7 @@ Looking into a batch that is only on disk parks the request; it never holds a ha
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -40,23 +41,28 @@ SPECIAL_FROM = {
 """Special time: the version from which it may be asked for."""
 LEADER_EPOCH = 0
 LEADER_EPOCH_FROM = 4
+NO_EPOCH = -1
 UNKNOWN = -1
+ISOLATION_LEVELS = frozenset({0, 1})
 
 
 def handle(call: Call, request: ListOffsetsRequest) -> Result:
     """Answer, or park while a batch is read from disk."""
-    named = [(topic.name, data.partition_index) for topic in request.topics for data in topic.partitions]
-    duplicates = {name for name in named if named.count(name) > 1} if len(set(named)) < len(named) else set()
+    if request.isolation_level not in ISOLATION_LEVELS:
+        return call.send(error_response(request, call, ErrorCode.UNKNOWN_SERVER_ERROR))
+    counts = Counter((topic.name, data.partition_index) for topic in request.topics for data in topic.partitions)
     cold: list[Callable[[], None]] = []
     topics = []
     for topic in request.topics:
         partitions = []
         for data in topic.partitions:
-            if (topic.name, data.partition_index) in duplicates:
-                partitions.append(_refusal(data.partition_index, ErrorCode.INVALID_REQUEST))
-            else:
+            count = counts.pop((topic.name, data.partition_index), 0)
+            if count == 1:
                 partitions.append(_look_up(call, topic.name, data, cold))
-        topics.append(ListOffsetsResponse.ListOffsetsTopicResponse(name=topic.name, partitions=partitions))
+            elif count:  # a partition that is named more than once is refused once
+                partitions.append(_refusal(data.partition_index, ErrorCode.INVALID_REQUEST))
+        if partitions or not topic.partitions:
+            topics.append(ListOffsetsResponse.ListOffsetsTopicResponse(name=topic.name, partitions=partitions))
     response = ListOffsetsResponse(topics=topics)
     if not cold:
         return _send(call, response)
@@ -83,8 +89,11 @@ def _look_up(
     log = call.broker.find_log(name, b"", data.partition_index, by_id=False)
     if isinstance(log, ErrorCode):
         return _refusal(data.partition_index, log)
-    if data.current_leader_epoch > LEADER_EPOCH:
-        return _refusal(data.partition_index, ErrorCode.UNKNOWN_LEADER_EPOCH)
+    if data.current_leader_epoch not in {NO_EPOCH, LEADER_EPOCH}:
+        is_newer = data.current_leader_epoch > LEADER_EPOCH
+        return _refusal(
+            data.partition_index, ErrorCode.UNKNOWN_LEADER_EPOCH if is_newer else ErrorCode.FENCED_LEADER_EPOCH
+        )
     if data.timestamp < 0:
         return _special(call, log, data, cold)
     return _by_time(log.offset_for_timestamp(data.timestamp), data.partition_index, cold)

@@ -1,7 +1,7 @@
 """Metadata: the broker, and topics with their partitions; a topic asked for may be created (auto-create).
 
-The version-10 request names topics by id as well. A topic that is created here is shown when it is durable; the client
-is answered LEADER_NOT_AVAILABLE and asks again, as Apache Kafka does.
+From version 12 on topics may be named by id: where one is, names do not count. A topic that is created here is shown
+when it is durable; the client is answered UNKNOWN_TOPIC_OR_PARTITION and asks again, as with Apache Kafka.
 """
 
 from __future__ import annotations
@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from pipeline_broker.apis.authorized_operations import ALL_OF_CLUSTER, ALL_OF_TOPIC
 from pipeline_broker.state.metadata_records import Topic
-from pipeline_broker.state.topic_rules import TopicError, check_name
+from pipeline_broker.state.topic_rules import PARTITIONS_MAX, TopicError, check_name
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.metadata import MetadataRequest, MetadataResponse
 from stages.request import Result
@@ -25,10 +26,7 @@ REQUEST = MetadataRequest
 TopicResponse = MetadataResponse.MetadataResponseTopic
 PartitionResponse = MetadataResponse.MetadataResponsePartition
 LEADER_EPOCH = 0
-ALL_OPERATIONS = 0b0000_1101_1111_1000
-"""READ, WRITE, CREATE, DELETE, ALTER, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS: everybody may do everything."""
-ALL_CLUSTER_OPERATIONS = 0b0011_1111_0010_0000 & ~0b0010_0000_0000_0000
-NULL_NAME_FROM = 12
+IDS_FROM = 12
 NO_TOPIC_ID = bytes(16)
 
 
@@ -38,13 +36,29 @@ Changes = list[tuple["Write", Callable[["Write"], None]]]
 def handle(call: Call, request: MetadataRequest) -> Result:
     """Answer, and create the topics that may be."""
     # Version 0 has no null; there an empty list asks for all topics.
-    wants_all = request.topics is None or (call.version == 0 and not request.topics)
-    changes: Changes = []
-    if wants_all:
+    if request.topics is None or (call.version == 0 and not request.topics):
         topics = [_describe(call, topic, request) for topic in call.broker.topics.all()]
+        return call.send(_response(call, request, topics))
+    wrong = _check_ids(call, request.topics)
+    if wrong is not None:
+        return call.send(error_response(request, call, wrong))
+    changes: Changes = []
+    ids = dict.fromkeys(wanted.topic_id for wanted in request.topics if wanted.topic_id != NO_TOPIC_ID)
+    if ids:
+        topics = [_find_by_id(call, topic_id, request) for topic_id in ids]
     else:
-        topics = [_find(call, wanted, request, changes) for wanted in request.topics or ()]
+        names = dict.fromkeys(wanted.name for wanted in request.topics if wanted.name is not None)
+        topics = [_find(call, name, request, changes) for name in names]
     return call.broker.commit_metadata(changes, call.now_ms, call.send(_response(call, request, topics)))
+
+
+def _check_ids(call: Call, wanted: list[MetadataRequest.MetadataRequestTopic]) -> ErrorCode | None:
+    """What is wrong with how topics are named; null and ids were in the layout before anybody could use them."""
+    nulls = any(topic.name is None for topic in wanted)
+    ids = any(topic.topic_id != NO_TOPIC_ID for topic in wanted)
+    if call.version < IDS_FROM:
+        return ErrorCode.INVALID_REQUEST if nulls or ids else None
+    return ErrorCode.UNKNOWN_SERVER_ERROR if nulls and not ids else None
 
 
 def _response(call: Call, request: MetadataRequest, topics: list[TopicResponse]) -> MetadataResponse:
@@ -60,28 +74,29 @@ def _response(call: Call, request: MetadataRequest, topics: list[TopicResponse])
         topics=topics,
     )
     if request.include_cluster_authorized_operations:
-        response.cluster_authorized_operations = ALL_CLUSTER_OPERATIONS
+        response.cluster_authorized_operations = ALL_OF_CLUSTER
     return response
 
 
-def _find(
-    call: Call,
-    wanted: MetadataRequest.MetadataRequestTopic,
-    request: MetadataRequest,
-    changes: Changes,
-) -> TopicResponse:
-    broker = call.broker
-    if wanted.topic_id != NO_TOPIC_ID:
-        topic = broker.topics.by_id(wanted.topic_id)
-        if topic is None:
-            return _refusal(call, wanted, ErrorCode.UNKNOWN_TOPIC_ID)
-        return _describe(call, topic, request)
-    if wanted.name is None:
-        return _refusal(call, wanted, ErrorCode.UNKNOWN_TOPIC_ID)
-    topic = broker.topics.get(wanted.name)
+def _find_by_id(call: Call, topic_id: bytes, request: MetadataRequest) -> TopicResponse:
+    topic = call.broker.topics.by_id(topic_id)
+    if topic is None:
+        return TopicResponse(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=topic_id)
+    return _describe(call, topic, request)
+
+
+def _find(call: Call, name: str, request: MetadataRequest, changes: Changes) -> TopicResponse:
+    topic = call.broker.topics.get(name)
     if topic is not None:
         return _describe(call, topic, request)
-    return _refusal(call, wanted, _auto_create(call, wanted.name, request, changes))
+    response = TopicResponse(
+        error_code=_auto_create(call, name, request, changes),
+        name=name,
+        is_internal=name in call.broker.internal_topics,
+    )
+    if request.include_topic_authorized_operations:
+        response.topic_authorized_operations = ALL_OF_TOPIC
+    return response
 
 
 def _auto_create(call: Call, name: str, request: MetadataRequest, changes: Changes) -> ErrorCode:
@@ -89,19 +104,14 @@ def _auto_create(call: Call, name: str, request: MetadataRequest, changes: Chang
     broker = call.broker
     try:
         check_name(name)
-        if not (broker.config.auto_create_topics_enable and request.allow_auto_topic_creation):
-            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        changes.append((broker.topics.create(broker.new_topic(name)), broker.topic_durable))
+        is_allowed = broker.config.auto_create_topics_enable and request.allow_auto_topic_creation
+        if is_allowed and len(changes) * broker.config.num_partitions < PARTITIONS_MAX:
+            changes.append((broker.topics.create(broker.new_topic(name)), broker.topic_durable))
     except TopicError as error:
-        if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:  # else another request is creating it
+        if error.code is ErrorCode.INVALID_TOPIC_EXCEPTION:
             return error.code
-    return ErrorCode.LEADER_NOT_AVAILABLE
-
-
-def _refusal(call: Call, wanted: MetadataRequest.MetadataRequestTopic, code: ErrorCode) -> TopicResponse:
-    name = wanted.name if wanted.name is not None or call.version >= NULL_NAME_FROM else ""
-    internal = wanted.name in call.broker.internal_topics
-    return TopicResponse(error_code=code, name=name, topic_id=wanted.topic_id, is_internal=internal)
+        # else another request is creating it, or it is a name of the broker's own
+    return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def _describe(call: Call, topic: Topic, request: MetadataRequest) -> TopicResponse:
@@ -122,11 +132,14 @@ def _describe(call: Call, topic: Topic, request: MetadataRequest) -> TopicRespon
         ],
     )
     if request.include_topic_authorized_operations:
-        response.topic_authorized_operations = ALL_OPERATIONS
+        response.topic_authorized_operations = ALL_OF_TOPIC
     return response
 
 
 def error_response(request: MetadataRequest, call: Call, code: ErrorCode) -> MetadataResponse:
     """Every topic that was named with the same error."""
-    topics = [_refusal(call, wanted, code) for wanted in request.topics or ()]
+    topics = [
+        TopicResponse(error_code=code, name=wanted.name or "", topic_id=wanted.topic_id)
+        for wanted in request.topics or ()
+    ]
     return _response(call, MetadataRequest(), topics)

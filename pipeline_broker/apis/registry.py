@@ -69,5 +69,12 @@ SERVED: dict[int, Served] = {
         Served(ApiKey.LIST_GROUPS, "list_groups"),
         Served(ApiKey.DESCRIBE_GROUPS, "describe_groups"),
         Served(ApiKey.DELETE_GROUPS, "delete_groups"),
+        Served(ApiKey.CREATE_TOPICS, "create_topics"),
+        Served(ApiKey.DELETE_TOPICS, "delete_topics"),
+        Served(ApiKey.CREATE_PARTITIONS, "create_partitions"),
+        Served(ApiKey.DESCRIBE_CONFIGS, "describe_configs"),
+        Served(ApiKey.INCREMENTAL_ALTER_CONFIGS, "incremental_alter_configs"),
+        Served(ApiKey.DESCRIBE_CLUSTER, "describe_cluster"),
+        Served(ApiKey.DESCRIBE_TOPIC_PARTITIONS, "describe_topic_partitions"),
     )
 }

@@ -146,14 +146,14 @@ def parse_settings(pairs: Iterable[tuple[str, str]]) -> tuple[BrokerConfig, list
         definition = known.get(name)
         if definition is None:
             _check_prefixed(name)
-            warnings.append(warning_of(name))
+            warnings.append(f"warning: {warning_of(name)}")
             continue
         value = definition.parse(text)
         properties[name] = format_value(value)
         if name in ACTED_ON:
             fields[name.replace(".", "_")] = value
         elif name not in ALIASES:
-            warnings.append(warning_of(name))
+            warnings.append(f"warning: {warning_of(name)}")
     _apply_aliases(fields, properties)
     config = BrokerConfig(**fields, properties=properties)
     _check_relations(config)
@@ -175,9 +175,26 @@ def config_with(started: BrokerConfig, changed: Mapping[str, str]) -> BrokerConf
     return config
 
 
+def check_thread_counts(before: BrokerConfig, after: BrokerConfig) -> None:
+    """Refuse to more than double or halve a number of threads at once, as Kafka does."""
+    for name in ("num.io.threads", "num.network.threads"):
+        old, new = (getattr(config, name.replace(".", "_")) for config in (before, after))
+        if new < old // 2:
+            reason = f"value should be at least half the current value {old}"
+        elif new > old * 2:
+            reason = f"value should not be greater than double the current value {old}"
+        else:
+            continue
+        raise ConfigError(
+            f"{name}: {new} is not allowed: {reason}",
+            "Invalid value org.apache.kafka.common.config.ConfigException: Dynamic thread count update validation"
+            f" failed for {name}={new}, {reason} for configuration Invalid dynamic configuration",
+        )
+
+
 def warning_of(name: str) -> str:
     """The line about a property that is accepted without being acted on."""
-    return f"warning: {name} is accepted, but this broker does not act on it yet"
+    return f"{name} is accepted, but this broker does not act on it yet"
 
 
 def _check_prefixed(name: str) -> None:

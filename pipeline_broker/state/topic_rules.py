@@ -13,6 +13,7 @@ __all__ = [
     "PARTITIONS_MAX",
     "TopicError",
     "check_added_assignments",
+    "check_allowed",
     "check_assignments",
     "check_name",
     "check_partitions",
@@ -23,6 +24,8 @@ __all__ = [
 NAME_LENGTH_MAX = 249
 # Kafka has no limit of its own; a request must not be able to make this broker open any number of logs.
 PARTITIONS_MAX = 10_000
+PROHIBITED = frozenset({"__cluster_metadata"})
+"""Names that are the broker's own and of no topic."""
 _NAME = re.compile(r"[a-zA-Z0-9._-]+", re.ASCII)
 UNSET = -1
 
@@ -48,6 +51,12 @@ def check_name(name: str) -> None:
     else:
         return
     raise TopicError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {detail}")
+
+
+def check_allowed(name: str) -> None:
+    """Refuse a name that is the broker's own."""
+    if name in PROHIBITED:
+        raise TopicError(ErrorCode.INVALID_REQUEST, f"Creation of internal topic {name} is prohibited.")
 
 
 def collision_key(name: str) -> str:
@@ -80,7 +89,7 @@ def check_replication_factor(factor: int) -> None:
         raise TopicError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
             f"Unable to replicate the partition {factor} time(s): The target replication factor of {factor} cannot be"
-            " reached because only 1 broker(s) are registered.",
+            " reached because only 1 broker(s) are registered or some brokers have all their log directories cordoned.",
         )
 
 

@@ -19,6 +19,7 @@ from pipeline_broker.state.topic_rules import (
     UNSET,
     TopicError,
     check_added_assignments,
+    check_allowed,
     check_assignments,
     check_name,
     check_partitions,
@@ -87,17 +88,22 @@ class TopicCatalogue:
         """A topic as it will be when everything on its way is durable."""
         return self._coming[name] if name in self._coming else self._visible.get(name)
 
-    def check_create(self, new: NewTopic) -> Topic:
-        """Work out the topic that would come to be, and change nothing (`validate_only`)."""
-        check_name(new.name)
-        if self.latest(new.name) is not None:
-            raise TopicError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{new.name}' already exists.")
-        other = self._collisions.get(collision_key(new.name))
-        if other is not None and other != new.name:
+    def check_new_name(self, name: str) -> None:
+        """Refuse a name that a new topic cannot have."""
+        check_allowed(name)
+        check_name(name)
+        if self.latest(name) is not None:
+            raise TopicError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
+        other = self._collisions.get(collision_key(name))
+        if other is not None and other != name:
             raise TopicError(
                 ErrorCode.INVALID_TOPIC_EXCEPTION,
-                f"Topic '{new.name}' collides with existing topic: {other}",
+                f"Topic '{name}' collides with existing topic: {other}",
             )
+
+    def check_create(self, new: NewTopic) -> Topic:
+        """Work out the topic that would come to be, and change nothing (`validate_only`)."""
+        self.check_new_name(new.name)
         if new.assignments:
             check_assignments(new.assignments, new.partitions, new.replication_factor, (self.broker_id,))
             partitions = len(new.assignments)

@@ -1,0 +1,39 @@
+"""`pipeline-broker apis`: which APIs are served, in which versions."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from pipeline_broker.apis.registry import SERVED
+
+__all__ = ["apis"]
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="One JSON array, with the versions that are advertised.")
+def apis(*, as_json: bool) -> None:
+    """List the APIs and versions that are served.
+
+    What is advertised to clients may begin with versions that are rejected, where Apache Kafka does the same.
+    """
+    served = sorted(SERVED.values(), key=lambda api: api.key)
+    if as_json:
+        rows = [
+            {
+                "key": int(api.key),
+                "name": api.name,
+                "versions": [api.versions[0], api.versions[-1]],
+                "advertised": list(api.advertised),
+            }
+            for api in served
+        ]
+        click.echo(json.dumps(rows, indent=2))
+        return
+    width = max(len(api.name) for api in served)
+    click.echo(f"{'key':>3}  {'API':<{width}}  versions")
+    for api in served:
+        lowest, highest = api.versions[0], api.versions[-1]
+        versions = f"{lowest}" if lowest == highest else f"{lowest}-{highest}"
+        click.echo(f"{int(api.key):>3}  {api.name:<{width}}  {versions}")

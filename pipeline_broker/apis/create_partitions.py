@@ -1,0 +1,57 @@
+"""CreatePartitions: give topics more partitions; there is no way to have fewer.
+
+The count asked for is the new total. A topic that the request names twice is refused and not changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from pipeline_broker.state.topic_rules import TopicError
+from pipeline_broker.state.topics import duplicates
+from pipeline_broker.wire.error import ErrorCode
+from pipeline_broker.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
+from stages.request import Result
+
+if TYPE_CHECKING:
+    from pipeline_broker.apis.call import Call
+    from pipeline_broker.state.outcome import Write
+
+__all__ = ["REQUEST", "error_response", "handle"]
+
+REQUEST = CreatePartitionsRequest
+TopicResult = CreatePartitionsResponse.CreatePartitionsTopicResult
+
+
+def handle(call: Call, request: CreatePartitionsRequest) -> Result:
+    """Add what may be added."""
+    if request.timeout_ms <= 0:
+        return call.send(error_response(request, call, ErrorCode.REQUEST_TIMED_OUT))
+    catalogue = call.broker.topics
+    repeated = duplicates(topic.name for topic in request.topics)
+    results = [TopicResult(name, ErrorCode.INVALID_REQUEST, "Duplicate topic name.") for name in sorted(repeated)]
+    changes: list[tuple[Write, Callable[[Write], None]]] = []
+    for topic in request.topics:
+        if topic.name in repeated:
+            continue
+        assignments = None if topic.assignments is None else [placed.broker_ids for placed in topic.assignments]
+        try:
+            catalogue.check_add_partitions(topic.name, topic.count, assignments)
+            if not request.validate_only:
+                write = catalogue.add_partitions(topic.name, topic.count, assignments)
+                changes.append((write, call.broker.topic_durable))
+        except TopicError as error:
+            results.append(TopicResult(topic.name, error.code, error.message))
+        else:
+            results.append(TopicResult(topic.name))
+    return call.broker.commit_metadata(changes, call.now_ms, call.send(CreatePartitionsResponse(results=results)))
+
+
+def error_response(
+    request: CreatePartitionsRequest,
+    call: Call,
+    code: ErrorCode,
+) -> CreatePartitionsResponse:
+    """Every topic with the same error."""
+    return CreatePartitionsResponse(results=[TopicResult(topic.name, code) for topic in request.topics])
