@@ -99,6 +99,7 @@ def _created(broker: Broker, topic: Topic, given: Mapping[str, str]) -> TopicRes
     return TopicResult(
         name=topic.name,
         topic_id=topic.topic_id,
+        error_message=None,
         num_partitions=topic.partitions,
         replication_factor=REPLICATION_FACTOR,
         configs=[
