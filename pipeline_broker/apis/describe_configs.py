@@ -63,7 +63,7 @@ def handle(call: Call, request: DescribeConfigsRequest) -> Send:
         try:
             entries = _entries(call, resource)
         except TopicError as error:
-            results.append(_result(resource, error.code, error.message))
+            results.append(_result(resource, error.code, error.message or ""))
             continue
         wanted = set(resource.configuration_keys or ())
         result = _result(resource)
@@ -123,7 +123,7 @@ def _config(entry: Entry, request: DescribeConfigsRequest) -> Config:
 
 
 def _result(
-    resource: Resource, code: ErrorCode = ErrorCode.NONE, message: str | None = None
+    resource: Resource, code: ErrorCode = ErrorCode.NONE, message: str = ""
 ) -> DescribeConfigsResponse.DescribeConfigsResult:
     return DescribeConfigsResponse.DescribeConfigsResult(code, message, resource.resource_type, resource.resource_name)
 
@@ -134,5 +134,5 @@ def error_response(
     code: ErrorCode,
 ) -> DescribeConfigsResponse:
     """Every resource with the same error."""
-    message = MALFORMED if code is ErrorCode.INVALID_REQUEST else None
+    message = MALFORMED if code is ErrorCode.INVALID_REQUEST else ""
     return DescribeConfigsResponse(results=[_result(resource, code, message) for resource in request.resources])
