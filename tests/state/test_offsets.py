@@ -191,6 +191,20 @@ def test_offsets_of_a_consumed_topic_do_not_expire() -> None:
     assert driver.coordinator.list_groups() == []
 
 
+def test_offset_that_is_being_committed_anew_does_not_expire() -> None:
+    """The tombstone would come behind the new offset and take it away."""
+    driver = Driver(SETTINGS)
+    commit(driver, offset=1)
+    driver.tick(RETENTION_MS - 5_000)
+    driver.hold = True
+    commit(driver, offset=2)
+    driver.tick(20_000)
+    driver.settle()
+    assert offsets(driver.coordinator) == {("t", 0): 2}
+    driver.restart()
+    assert offsets(driver.coordinator) == {("t", 0): 2}
+
+
 def test_group_with_an_unreadable_subscription_keeps_its_offsets() -> None:
     """If nobody can tell what is consumed, nothing expires."""
     driver = Driver(SETTINGS)
