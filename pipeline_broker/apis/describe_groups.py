@@ -49,7 +49,7 @@ def _describe(call: Call, group_id: str, request: DescribeGroupsRequest) -> Desc
     if not described.found and call.version >= MISSING_IS_ERROR_FROM:
         group.error_code = ErrorCode.GROUP_ID_NOT_FOUND
         group.error_message = f"Group {group_id} not found."
-    if request.include_authorized_operations:
+    elif request.include_authorized_operations:
         group.authorized_operations = ALL_OPERATIONS
     return group
 

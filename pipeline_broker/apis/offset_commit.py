@@ -20,13 +20,14 @@ REQUEST = OffsetCommitRequest
 MISSING_GROUP_NAMED_FROM = 9
 TOPIC_ID_FROM = 10
 
+RequestPartition = OffsetCommitRequest.OffsetCommitRequestPartition
 RequestTopic = OffsetCommitRequest.OffsetCommitRequestTopic
 ResponseTopic = OffsetCommitResponse.OffsetCommitResponseTopic
 ResponsePartition = OffsetCommitResponse.OffsetCommitResponsePartition
 
 
 def handle(call: Call, request: OffsetCommitRequest) -> Result:
-    """Commit what is about topics that exist; the others are refused one by one."""
+    """Commit what is about partitions that exist; the others are refused one by one."""
     groups = call.broker.groups
     if not groups.is_ready:
         return call.send(error_response(request, call, ErrorCode.NOT_COORDINATOR))
@@ -50,6 +51,7 @@ def handle(call: Call, request: OffsetCommitRequest) -> Result:
             for topic, wanted in zip(topics, request.topics, strict=True)
             if isinstance(topic, Topic)
             for partition in wanted.partitions
+            if _refusal(topic, partition) is None
         ],
     )
     now_ms = groups.time(call.now_ms)
@@ -57,10 +59,7 @@ def handle(call: Call, request: OffsetCommitRequest) -> Result:
     codes = iter(result.errors)
     response = OffsetCommitResponse(
         topics=[
-            _answer(
-                wanted,
-                [topic if isinstance(topic, ErrorCode) else next(codes) for _ in wanted.partitions],
-            )
+            _answer(wanted, [_refusal(topic, partition) or next(codes) for partition in wanted.partitions])
             for topic, wanted in zip(topics, request.topics, strict=True)
         ]
     )
@@ -73,6 +72,12 @@ def _find(call: Call, wanted: RequestTopic) -> Topic | ErrorCode:
     if call.version >= TOPIC_ID_FROM:
         return topics.by_id(wanted.topic_id) or ErrorCode.UNKNOWN_TOPIC_ID
     return topics.get(wanted.name) or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def _refusal(topic: Topic | ErrorCode, partition: RequestPartition) -> ErrorCode | None:
+    if isinstance(topic, ErrorCode):
+        return topic
+    return None if partition.partition_index in range(topic.partitions) else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def _answer(wanted: RequestTopic, codes: list[ErrorCode]) -> ResponseTopic:

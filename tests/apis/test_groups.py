@@ -219,6 +219,10 @@ def test_commit_and_fetch_in_every_version(serve, mode) -> None:
     )
     codes = [topic.partitions[0].error_code for topic in client.ask(request, OffsetCommitResponse, 9).topics]
     assert codes == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, NONE]
+    request.topics[0].name = "t"
+    request.topics[0].partitions = [OffsetCommitRequest.OffsetCommitRequestPartition(index, 1) for index in (-1, 99)]
+    beyond = client.ask(request, OffsetCommitResponse, 9).topics[0].partitions
+    assert [partition.error_code for partition in beyond] == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION] * 2
     other = bytes(15) + b"x"
     refused = client.ask(commit_request(10, joined, 1, other), OffsetCommitResponse, 10)
     assert refused.topics[0].partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_ID

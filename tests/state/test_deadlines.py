@@ -1,0 +1,49 @@
+"""Deadlines against a dictionary."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline_broker.state.deadlines import Deadlines
+
+KEYS = st.integers(0, 5)
+TIMES = st.integers(0, 50)
+ACTIONS = st.lists(
+    st.one_of(
+        st.tuples(st.just("set"), KEYS, TIMES),
+        st.tuples(st.just("cancel"), KEYS),
+        st.tuples(st.just("pop"), TIMES),
+    ),
+    max_size=40,
+)
+
+
+@given(ACTIONS)
+def test_deadlines_agree_with_a_dictionary(actions) -> None:
+    """What is due comes once, earliest first; what was moved or cancelled does not come at its old time."""
+    deadlines, model = Deadlines(), {}
+    for action, *arguments in actions:
+        if action == "set":
+            deadlines.set(*arguments)
+            model[arguments[0]] = arguments[1]
+        elif action == "cancel":
+            deadlines.cancel(*arguments)
+            model.pop(arguments[0], None)
+        else:
+            due = list(deadlines.pop_due(arguments[0]))
+            expected = {key: due_ms for key, due_ms in model.items() if due_ms <= arguments[0]}
+            assert sorted(due) == sorted(expected)
+            assert [expected[key] for key in due] == sorted(expected.values())
+            model = {key: due_ms for key, due_ms in model.items() if key not in expected}
+        assert deadlines.next_ms() == min(model.values(), default=None)
+        assert len(deadlines) == len(model)
+        assert all(key in deadlines for key in model)
+
+
+def test_heap_stays_small_when_one_deadline_is_moved_again_and_again() -> None:
+    """A heartbeat moves a deadline back; it is queued once."""
+    deadlines = Deadlines()
+    for due_ms in range(10_000):
+        deadlines.set("member", due_ms)
+    assert len(deadlines._heap) == 1

@@ -1,0 +1,185 @@
+"""Fetch sessions: the rules of epochs, what an incremental answer lists, who gives way when there is no room."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
+
+from pipeline_broker.state.fetch_sessions import FetchSessions, PartitionAnswer, next_epoch
+from pipeline_broker.wire.error import ErrorCode
+
+KEYS = st.sampled_from("abcd")
+
+
+def sessions(slots=1_000):
+    return FetchSessions(Random(1), slots=slots)
+
+
+def begin(made, session_id, epoch, partitions=(), forgotten=(), *, ids=True, now_ms=0):
+    requests = partitions if isinstance(partitions, dict) else dict.fromkeys(partitions, "request")
+    return made.begin(session_id, epoch, requests, forgotten, uses_topic_ids=ids, now_ms=now_ms)
+
+
+def quiet(context):
+    return [PartitionAnswer(key, 0, 0) for key in context.partitions]
+
+
+def opened(made, partitions, now_ms=0):
+    context = begin(made, 0, 0, partitions, now_ms=now_ms)
+    return made.answer(context, quiet(context), now_ms).session_id
+
+
+def test_epochs_wrap_past_zero() -> None:
+    """0 opens and -1 closes, so after the largest epoch comes 1."""
+    assert [next_epoch(epoch) for epoch in (0, 1, 2**31 - 1, -1)] == [1, 2, 1, -1]
+
+
+def test_errors_of_an_incremental_fetch() -> None:
+    """Unknown session 70, wrong epoch 71, topic ids used differently than when it was opened 106."""
+    made = sessions()
+    session_id = opened(made, "ab")
+    assert begin(made, session_id + 1, 1).error is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert begin(made, session_id, 2).error is ErrorCode.INVALID_FETCH_SESSION_EPOCH
+    assert begin(made, session_id, 1, ids=False).error is ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
+    context = begin(made, session_id, 1)
+    assert (context.error, list(context.partitions)) == (ErrorCode.NONE, ["a", "b"])
+    answer = made.answer(begin(made, session_id, 7), [], 0)
+    assert (answer.error, answer.session_id) == (ErrorCode.INVALID_FETCH_SESSION_EPOCH, 0)
+
+
+@pytest.mark.parametrize("epoch", [0, -1])
+def test_full_fetch_closes_the_session_that_it_names(epoch) -> None:
+    """Epoch 0 opens another, epoch -1 none."""
+    made = sessions()
+    session_id = opened(made, "ab")
+    context = begin(made, session_id, epoch, "ab")
+    answer = made.answer(context, quiet(context), 0)
+    assert answer.listed == {"a", "b"}
+    assert (answer.session_id != 0) == (epoch == 0)
+    assert len(made) == (epoch == 0)
+    assert begin(made, session_id, 1).error is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+
+
+def test_emptied_session_is_dropped() -> None:
+    """When the last partition is forgotten there is no session any more."""
+    made = sessions()
+    session_id = opened(made, "ab")
+    context = begin(made, session_id, 1, forgotten="ab")
+    assert (context.error, context.session_id, len(made)) == (ErrorCode.NONE, 0, 0)
+
+
+def test_answer_to_a_fetch_that_was_overtaken() -> None:
+    """Of two fetches in flight the one whose epoch is past gets an error, and no partition is marked as told."""
+    made = sessions()
+    session_id = opened(made, "a")
+    first = begin(made, session_id, 1)
+    second = begin(made, session_id, 2)
+    news = [PartitionAnswer("a", 5, 0, has_records=True)]
+    assert made.answer(first, news, 0).error is ErrorCode.INVALID_FETCH_SESSION_EPOCH
+    assert made.answer(second, news, 0).listed == {"a"}
+
+
+def test_fetch_whose_session_was_emptied_meanwhile() -> None:
+    """A parked fetch of partitions that are gone by then ends with an error, not with a crash."""
+    made = sessions()
+    session_id = opened(made, "a")
+    parked = begin(made, session_id, 1)
+    begin(made, session_id, 2, forgotten="a")
+    assert made.answer(parked, quiet(parked), 0).error is ErrorCode.INVALID_FETCH_SESSION_EPOCH
+
+
+def test_full_cache_evicts_what_is_stale_or_worth_less() -> None:
+    """Stale (> 120 s unused) goes first; then an old session (> 120 s) that is no larger; else there is none."""
+    made = sessions(slots=2)
+    small, large = opened(made, "a"), opened(made, "abc")
+    assert opened(made, "ab", now_ms=1_000) == 0
+    for epoch, now_ms in enumerate((60_000, 120_001), 1):
+        begin(made, small, epoch, now_ms=now_ms)
+        begin(made, large, epoch, now_ms=now_ms)
+    context = begin(made, 0, 0, [], now_ms=120_002)
+    assert made.answer(context, [], 120_002).session_id == 0
+    newer = opened(made, "ab", now_ms=120_002)
+    assert newer != 0
+    assert begin(made, small, 3).error is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    begin(made, large, 3, now_ms=240_002)
+    assert opened(made, "a", now_ms=240_003) != 0
+    assert begin(made, newer, 1).error is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert len(made) == 2
+
+
+class Lives(RuleBasedStateMachine):
+    """One session against what a client that merges answers would know, and what a broker that forgot nothing tells."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.made = sessions()
+        self.session_id = 0
+        self.epoch = 0
+        self.order: list[str] = []
+        self.requests: dict[str, int] = {}
+        self.watermarks = dict.fromkeys("abcd", 0)
+        self.known: dict[str, int | None] = {}
+        self.request = 0
+
+    @rule(key=KEYS)
+    def produce(self, key) -> None:
+        self.watermarks[key] += 1
+
+    @rule(keys=st.lists(KEYS, unique=True, min_size=1))
+    def open(self, keys) -> None:
+        self.request += 1
+        context = begin(self.made, self.session_id, 0, dict.fromkeys(keys, self.request))
+        answer = self.made.answer(context, [PartitionAnswer(key, self.watermarks[key], 0) for key in keys], 0)
+        assert answer.listed == set(keys)
+        self.session_id, self.epoch = answer.session_id, 1
+        self.order, self.requests = list(keys), dict.fromkeys(keys, self.request)
+        self.known = {key: self.watermarks[key] for key in keys}
+        assert len(self.made) == 1
+
+    @precondition(lambda self: self.session_id)
+    @rule(
+        added=st.lists(KEYS, unique=True),
+        forgotten=st.sets(KEYS),
+        with_records=st.sets(KEYS),
+        with_error=st.sets(KEYS),
+    )
+    def go_on(self, added, forgotten, with_records, with_error) -> None:
+        self.request += 1
+        context = begin(self.made, self.session_id, self.epoch, dict.fromkeys(added, self.request), forgotten)
+        for key in added:
+            if key not in self.requests:
+                self.order.append(key)
+            self.requests[key] = self.request
+            self.known.setdefault(key, None)
+        for key in forgotten & set(self.requests):
+            self.order.remove(key)
+            del self.requests[key], self.known[key]
+        assert context.error is ErrorCode.NONE
+        if not self.requests:
+            assert len(self.made) == 0
+            self.session_id = 0
+            return
+        self.epoch = next_epoch(self.epoch)
+        assert list(context.partitions.items()) == [(key, self.requests[key]) for key in self.order]
+        answers = [
+            PartitionAnswer(
+                key, self.watermarks[key], 0, has_records=key in with_records - with_error, has_error=key in with_error
+            )
+            for key in self.order
+        ]
+        answer = self.made.answer(context, answers, 0)
+        news = {key for key in self.order if self.known[key] != self.watermarks[key]}
+        assert answer.listed == news | ((with_records | with_error) & set(self.requests))
+        for key in list(self.order):
+            self.known[key] = None if key in with_error else self.watermarks[key]
+            if key in with_records - with_error:
+                self.order.remove(key)
+                self.order.append(key)
+
+
+TestFetchSessions = Lives.TestCase
+TestFetchSessions.settings = hypothesis_settings(max_examples=80, stateful_step_count=25, deadline=None)

@@ -1,0 +1,92 @@
+"""Records of `__consumer_offsets`: Kafka's bytes, and the one error for bytes that are not."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline_broker.state.group_records import (
+    CommittedOffset,
+    CorruptStateRecordError,
+    GroupKey,
+    OffsetKey,
+    group_from_value,
+    offset_from_value,
+    offset_record,
+    partition_for,
+    read_key,
+)
+from tests.state.group_driver import Driver
+
+NAMES = st.text(st.characters(codec="utf-8"), max_size=20)
+INT64 = st.integers(0, 2**63 - 1)
+
+
+def test_bytes_are_kafkas() -> None:
+    """Key of type 1, value of version 3, as the protocol's schemas say."""
+    record = offset_record(OffsetKey("g", "t", 2), CommittedOffset(5, 1, "m", 7))
+    assert record.key == b"\0\1" + b"\0\1g" + b"\0\1t" + b"\0\0\0\2"
+    assert record.value == b"\0\3" + (5).to_bytes(8) + (1).to_bytes(4) + b"\0\1m" + (7).to_bytes(8)
+
+
+@pytest.mark.parametrize(
+    ("group_id", "expected"),
+    [("", 0), ("g", 3), ("console-consumer-1", 24), ("grüße", 23), ("a😀", 16)],
+)
+def test_partition_is_where_kafka_puts_it(group_id, expected) -> None:
+    """Java's hash of the UTF-16 text, modulo the partitions."""
+    assert partition_for(group_id, 50) == expected
+
+
+@given(
+    NAMES,
+    NAMES,
+    st.integers(0, 2**31 - 1),
+    INT64,
+    NAMES,
+    INT64,
+    st.integers(-1, 10**12),
+    st.binary(min_size=16, max_size=16),
+)
+def test_offsets_round_trip(group_id, topic, partition, offset, metadata, timestamp, expires, topic_id) -> None:
+    """What is written is read; an expiry time leaves no room for leader epoch and topic id, as in Kafka."""
+    committed = CommittedOffset(offset, 4, metadata, timestamp, expires, topic_id)
+    key = OffsetKey(group_id, topic, partition)
+    record = offset_record(key, committed)
+    assert read_key(record.key) == key
+    if expires >= 0:
+        committed = CommittedOffset(offset, -1, metadata, timestamp, expires)
+    assert offset_from_value(record.value) == committed
+
+
+def test_records_of_other_kinds_are_read_past() -> None:
+    """Types of consumer, share and streams groups are not ours."""
+    driver = Driver()
+    for kind in (3, 5, 10, 17, 99):
+        assert read_key(kind.to_bytes(2) + b"\0\1g") is None
+        driver.coordinator.replay(kind.to_bytes(2) + b"\0\1g", b"whatever")
+    assert read_key(b"\0\2\0\1g") == GroupKey("g")
+    assert driver.coordinator.list_groups() == []
+
+
+def test_records_cut_short() -> None:
+    """A record cut anywhere is the one error, never another."""
+    driver = Driver()
+    driver.stable(2)
+    records = [record for record in driver.journal if record.value is not None]
+    records.append(offset_record(OffsetKey("g", "t", 0), CommittedOffset(1, 1, "metadata", 1, -1, bytes(range(16)))))
+    for record in records:
+        readers = {1: offset_from_value, 2: lambda value: group_from_value("g", value)}
+        for end in range(len(record.key)):
+            with pytest.raises(CorruptStateRecordError):
+                read_key(record.key[:end])
+        for end in range(len(record.value)):
+            with pytest.raises(CorruptStateRecordError):
+                readers[record.key[1]](record.value[:end])
+
+
+def test_value_of_an_unknown_version() -> None:
+    """A value written by a later broker is refused, not guessed."""
+    with pytest.raises(CorruptStateRecordError):
+        offset_from_value(b"\0\x09" + bytes(40))

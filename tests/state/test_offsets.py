@@ -1,0 +1,225 @@
+"""Committed offsets against a dictionary: visible once durable, gone with their group, their topic or their time."""
+
+from __future__ import annotations
+
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from pipeline_broker.state.classic_groups.commits import CommitRequest, FetchTopic, PartitionCommit
+from pipeline_broker.state.classic_groups.coordinator import GroupCoordinator
+from pipeline_broker.state.classic_groups.messages import GroupSettings, LeavingMember, MemberProtocol
+from pipeline_broker.wire.error import ErrorCode
+from tests.state.group_driver import Driver
+
+RETENTION_MS = 60_000
+SETTINGS = GroupSettings(
+    offsets_retention_ms=RETENTION_MS, offsets_retention_check_interval_ms=10_000, offset_metadata_size_max=8
+)
+GROUPS = st.sampled_from(["a", "b"])
+TOPICS = st.sampled_from(["t", "u"])
+PARTITIONS = st.integers(0, 1)
+TOPIC_ID = bytes(range(16))
+
+
+def commit(driver, group_id="g", offset=1, topic="t", partition=0, **more):
+    partition_more = {name: more.pop(name) for name in ("metadata", "leader_epoch", "topic_id") if name in more}
+    wanted = PartitionCommit(topic=topic, partition=partition, offset=offset, **partition_more)
+    result = driver.coordinator.commit(CommitRequest(group_id=group_id, partitions=[wanted], **more), driver.now_ms)
+    if result.write is not None:
+        driver.pending.append(result.write)
+        if not driver.hold:
+            driver.settle()
+    return result.errors[0]
+
+
+def offsets(coordinator, group_id="g"):
+    return {(found.topic, found.partition): found.committed.offset for found in coordinator.fetch(group_id)}
+
+
+class OffsetLives(RuleBasedStateMachine):
+    """Simple groups only: each action says what it does to a dictionary once its write is durable."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.driver = Driver(SETTINGS, hold=True)
+        self.durable: dict[tuple[str, str, int], tuple[int, int]] = {}  # -> offset, when it was committed
+        self.coming: list[tuple[tuple[str, str, int], tuple[int, int] | None]] = []
+        self.next_offset = 0
+
+    def dead(self, group_id) -> bool:
+        return self.driver.coordinator.describe(group_id).state == "Dead" and any(
+            write.subject == group_id for write in self.driver.pending
+        )
+
+    @rule(group_id=GROUPS, topic=TOPICS, partition=PARTITIONS)
+    def commit(self, group_id, topic, partition) -> None:
+        self.next_offset += 1
+        dead = self.dead(group_id)
+        error = commit(self.driver, group_id, self.next_offset, topic, partition)
+        if dead:
+            assert error is ErrorCode.COORDINATOR_NOT_AVAILABLE
+        else:
+            assert error is ErrorCode.NONE
+            self.coming.append(((group_id, topic, partition), (self.next_offset, self.driver.now_ms)))
+
+    @rule(group_id=GROUPS)
+    def delete(self, group_id) -> None:
+        if self.driver.delete(group_id) is ErrorCode.NONE:
+            keys = dict.fromkeys([*self.durable, *(key for key, _ in self.coming)])
+            self.coming += [(key, None) for key in keys if key[0] == group_id]
+
+    @rule(topic=TOPICS)
+    def delete_topic(self, topic) -> None:
+        self.driver.take(self.driver.coordinator.forget_topic(topic))
+        keys = dict.fromkeys([*self.durable, *(key for key, _ in self.coming)])
+        self.coming += [(key, None) for key in keys if key[1] == topic]
+
+    @rule()
+    def settle(self) -> None:
+        self.driver.settle()
+        for key, value in self.coming:
+            if value is None:
+                self.durable.pop(key, None)
+            else:
+                self.durable[key] = value
+        self.coming.clear()
+
+    @rule()
+    def fail_and_stop(self) -> None:
+        self.driver.settle(ErrorCode.KAFKA_STORAGE_ERROR)
+        assert not self.driver.coordinator._offsets._unsettled
+        self.what_is_durable_is_visible()
+        self.crash()
+
+    @rule()
+    def crash(self) -> None:
+        self.driver.restart()
+        self.coming.clear()
+
+    @rule(delay_ms=st.sampled_from([1_000, RETENTION_MS // 2, RETENTION_MS + 10_000]))
+    def wait(self, delay_ms) -> None:
+        self.settle()
+        self.driver.hold = False
+        for _ in range(0, delay_ms, 1_000):  # each check of the retention at its own time
+            before = self.driver.now_ms
+            deadline_ms = self.driver.coordinator.next_deadline_ms()
+            self.driver.tick(1_000)
+            if before < deadline_ms <= before + 1_000:
+                self.durable = {
+                    key: value for key, value in self.durable.items() if deadline_ms - value[1] < RETENTION_MS
+                }
+        self.driver.hold = True
+
+    @invariant()
+    def what_is_durable_is_visible(self) -> None:
+        for group_id in ("a", "b"):
+            expected = {key[1:]: value[0] for key, value in self.durable.items() if key[0] == group_id}
+            if not self.dead(group_id):
+                assert offsets(self.driver.coordinator, group_id) == expected
+        replayed = GroupCoordinator(SETTINGS)
+        for record in self.driver.journal:
+            replayed.replay(record.key, record.value)
+        everything = {(group_id, *key) for group_id in ("a", "b") for key in offsets(replayed, group_id)}
+        assert everything == set(self.durable)
+
+
+TestOffsetLives = OffsetLives.TestCase
+TestOffsetLives.settings = hypothesis_settings(max_examples=100, stateful_step_count=25, deadline=None)
+
+
+def test_fetch_names_what_was_never_committed() -> None:
+    """Offset -1 and empty metadata, no error; also for a group that nobody knows."""
+    driver = Driver()
+    commit(driver, offset=7, partition=1, metadata="m", leader_epoch=3)
+    found = driver.coordinator.fetch("g", [FetchTopic("t", [0, 1]), FetchTopic("u", [0])])
+    assert [(one.topic, one.partition, one.committed.offset) for one in found] == [
+        ("t", 0, -1),
+        ("t", 1, 7),
+        ("u", 0, -1),
+    ]
+    assert (found[1].committed.metadata, found[1].committed.leader_epoch) == ("m", 3)
+    assert driver.coordinator.fetch("h", [FetchTopic("t", [0])])[0].committed.metadata == ""
+
+
+def test_metadata_has_a_limit() -> None:
+    """A text that is too long refuses its partition only."""
+    driver = Driver(SETTINGS)
+    assert commit(driver, metadata="m" * 9) is ErrorCode.OFFSET_METADATA_TOO_LARGE
+    assert commit(driver, metadata="m" * 8) is ErrorCode.NONE
+
+
+def test_offset_of_a_former_topic_is_not_told() -> None:
+    """A commit that knew the topic's id is not about a new topic of the same name; one that did not may be."""
+    driver = Driver()
+    commit(driver, topic_id=TOPIC_ID)
+    commit(driver, partition=1)
+    driver.restart()
+    for topic_id, expected in [(TOPIC_ID, [1, 1]), (bytes(16), [1, 1]), (TOPIC_ID[::-1], [-1, 1])]:
+        found = driver.coordinator.fetch("g", [FetchTopic("t", [0, 1], topic_id)])
+        assert [one.committed.offset for one in found] == expected
+
+
+def test_commit_with_its_own_retention() -> None:
+    """Clients of old say how long an offset is kept; that survives a restart."""
+    driver = Driver(SETTINGS)
+    commit(driver, retention_ms=600_000)
+    driver.restart()
+    driver.tick(599_000)
+    assert offsets(driver.coordinator) == {("t", 0): 1}
+    driver.tick(20_000)
+    assert offsets(driver.coordinator) == {}
+    assert driver.coordinator.list_groups() == []
+
+
+def test_offsets_of_a_consumed_topic_do_not_expire() -> None:
+    """While members subscribe to a topic its offsets stay, others go; all go once the group is empty."""
+    subscription = b"\x00\x00" + b"\x00\x00\x00\x01" + b"\x00\x01t" + b"\xff\xff\xff\xff"
+    driver = Driver(SETTINGS)
+    driver.join("join", protocols=(MemberProtocol("range", subscription),), session_timeout_ms=1_800_000)
+    driver.tick(6_000)
+    member_id = driver.answers["join"].member_id
+    driver.sync("sync", member_id, 1, assignments={member_id: b"all"})
+    for topic in "tu":
+        commit(driver, topic=topic, member_id=member_id, generation_id=1)
+    driver.tick(RETENTION_MS + 20_000)
+    assert offsets(driver.coordinator) == {("t", 0): 1}
+    driver.leave(LeavingMember(member_id))
+    driver.tick(RETENTION_MS - 20_000)
+    assert offsets(driver.coordinator) == {("t", 0): 1}
+    driver.tick(40_000)
+    assert driver.coordinator.list_groups() == []
+
+
+def test_offset_that_is_being_committed_anew_does_not_expire() -> None:
+    """The tombstone would come behind the new offset and take it away."""
+    driver = Driver(SETTINGS)
+    commit(driver, offset=1)
+    driver.tick(RETENTION_MS - 5_000)
+    driver.hold = True
+    commit(driver, offset=2)
+    driver.tick(20_000)
+    driver.settle()
+    assert offsets(driver.coordinator) == {("t", 0): 2}
+    driver.restart()
+    assert offsets(driver.coordinator) == {("t", 0): 2}
+
+
+def test_group_with_an_unreadable_subscription_keeps_its_offsets() -> None:
+    """If nobody can tell what is consumed, nothing expires."""
+    driver = Driver(SETTINGS)
+    ids = driver.stable(1)
+    commit(driver, member_id=ids[0], generation_id=1)
+    for _ in range(20):
+        driver.heartbeat(ids[0], 1)
+        driver.tick(RETENTION_MS // 10)
+    assert offsets(driver.coordinator) == {("t", 0): 1}
+
+
+def test_commit_keeps_the_session_of_a_member() -> None:
+    """A member that commits is alive, even without heartbeats."""
+    driver = Driver()
+    ids = driver.stable(1)
+    for _ in range(5):
+        driver.tick(9_000)
+        assert commit(driver, member_id=ids[0], generation_id=1) is ErrorCode.NONE

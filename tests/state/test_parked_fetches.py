@@ -1,0 +1,94 @@
+"""Parked fetches against a model that counts everything anew each time."""
+
+from __future__ import annotations
+
+import attrs
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from pipeline_broker.state.parked_fetches import ParkedFetches, Readable
+
+PARTITIONS = st.integers(0, 3)
+SIZES = st.integers(0, 100)
+
+
+@attrs.define
+class Model:
+    bytes_min: int
+    deadline_ms: int
+    limits: dict[int, int]
+    found: dict[int, int]
+
+    @property
+    def is_ready(self) -> bool:
+        return sum(min(size, self.limits[partition]) for partition, size in self.found.items()) >= self.bytes_min
+
+
+class Lives(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.fetches: ParkedFetches[int, int] = ParkedFetches()
+        self.model: dict[int, Model] = {}
+        self.now_ms = 0
+        self.tokens = 0
+
+    @rule(
+        wanted=st.dictionaries(PARTITIONS, st.tuples(SIZES, SIZES), max_size=4),
+        bytes_min=SIZES,
+        wait_ms=st.integers(0, 50),
+    )
+    def park(self, wanted, bytes_min, wait_ms) -> None:
+        self.tokens += 1
+        limits = {partition: limit for partition, (_, limit) in wanted.items()}
+        found = {partition: size for partition, (size, _) in wanted.items()}
+        model = Model(bytes_min, self.now_ms + wait_ms, limits, found)
+        partitions = {partition: Readable(*pair) for partition, pair in wanted.items()}
+        parked = self.fetches.park(self.tokens, partitions, bytes_min, self.now_ms + wait_ms)
+        assert parked == (not model.is_ready)
+        if parked:
+            self.model[self.tokens] = model
+
+    @rule(partition=PARTITIONS, size=SIZES)
+    def notify(self, partition, size) -> None:
+        for model in self.model.values():
+            if partition in model.found:
+                model.found[partition] += size
+        expected = [token for token, model in self.model.items() if model.is_ready]
+        assert self.fetches.notify(partition, size) == expected
+        self.gone(expected)
+
+    @rule(partition=PARTITIONS)
+    def wake(self, partition) -> None:
+        expected = [token for token, model in self.model.items() if partition in model.found]
+        assert self.fetches.wake(partition) == expected
+        self.gone(expected)
+
+    @rule(delay_ms=st.integers(0, 60))
+    def advance(self, delay_ms) -> None:
+        self.now_ms += delay_ms
+        due = [token for token, model in self.model.items() if model.deadline_ms <= self.now_ms]
+        found = self.fetches.advance(self.now_ms)
+        assert sorted(found) == due
+        assert [self.model[token].deadline_ms for token in found] == sorted(self.model[t].deadline_ms for t in due)
+        self.gone(due)
+
+    @rule(token=st.integers(1, 10))
+    def cancel(self, token) -> None:
+        assert self.fetches.cancel(token) == (token in self.model)
+        self.model.pop(token, None)
+
+    def gone(self, tokens) -> None:
+        for token in tokens:
+            del self.model[token]
+
+    @invariant()
+    def nothing_is_left_behind(self) -> None:
+        assert len(self.fetches) == len(self.model)
+        deadlines = [model.deadline_ms for model in self.model.values()]
+        assert self.fetches.next_deadline_ms() == min(deadlines, default=None)
+        assert set(self.fetches._by_partition) == {key for model in self.model.values() for key in model.found}
+
+
+TestParkedFetches = Lives.TestCase
+TestParkedFetches.settings = hypothesis_settings(max_examples=80, stateful_step_count=25, deadline=None)

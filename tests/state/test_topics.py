@@ -1,0 +1,246 @@
+"""The topic catalogue: Kafka's rules with Kafka's words, and a model with a journal that lags and crashes."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from pipeline_broker.state.metadata_records import (
+    CorruptMetadataRecordError,
+    Topic,
+    read_topic,
+    topic_name,
+    topic_record,
+)
+from pipeline_broker.state.topic_rules import TopicError
+from pipeline_broker.state.topics import NewTopic, TopicCatalogue, duplicates
+from pipeline_broker.wire.error import ErrorCode
+
+ID = bytes(range(16))
+INVALID_NAME = ErrorCode.INVALID_TOPIC_EXCEPTION
+BAD_PLACE = ErrorCode.INVALID_REPLICA_ASSIGNMENT
+
+
+def catalogue():
+    return TopicCatalogue(partitions_default=3, broker_id=1)
+
+
+def created(made, name, **more):
+    write = made.create(NewTopic(**{"topic_id": ID} | {"name": name} | more))
+    made.durable(write)
+    return made.get(name)
+
+
+@pytest.mark.parametrize(
+    ("more", "code", "message"),
+    [
+        ({"name": ""}, INVALID_NAME, "Topic name is invalid: the empty string is not allowed"),
+        ({"name": "."}, INVALID_NAME, "Topic name is invalid: '.' is not allowed"),
+        ({"name": ".."}, INVALID_NAME, "Topic name is invalid: '..' is not allowed"),
+        ({"name": "x" * 250}, INVALID_NAME, "longer than the max allowed length 249"),
+        ({"name": "a b"}, INVALID_NAME, "'a b' contains one or more characters other than ASCII alphanumerics"),
+        ({"name": "a\n"}, INVALID_NAME, "contains one or more characters other than ASCII alphanumerics"),
+        ({"name": "ä"}, INVALID_NAME, "contains one or more characters other than ASCII alphanumerics"),
+        ({"name": "a.b"}, ErrorCode.TOPIC_ALREADY_EXISTS, "Topic 'a.b' already exists."),
+        ({"name": "a_b"}, INVALID_NAME, "Topic 'a_b' collides with existing topic: a.b"),
+        ({"partitions": 0}, ErrorCode.INVALID_PARTITIONS, "invalid non-positive value"),
+        ({"partitions": -2}, ErrorCode.INVALID_PARTITIONS, "invalid non-positive value"),
+        ({"partitions": 2**31 - 1}, ErrorCode.INVALID_PARTITIONS, "above the limit of this broker"),
+        ({"replication_factor": 0}, ErrorCode.INVALID_REPLICATION_FACTOR, "larger than 0, or -1"),
+        ({"replication_factor": -2}, ErrorCode.INVALID_REPLICATION_FACTOR, "larger than 0, or -1"),
+        ({"replication_factor": 3}, ErrorCode.INVALID_REPLICATION_FACTOR, "only 1 broker(s) are registered"),
+        ({"assignments": [(0, [1])], "partitions": 1}, ErrorCode.INVALID_REQUEST, "numPartitions was not set to -1"),
+        (
+            {"assignments": [(0, [1])], "replication_factor": 1},
+            ErrorCode.INVALID_REQUEST,
+            "replication factor was not set to -1",
+        ),
+        ({"assignments": [(0, [1]), (0, [1])]}, BAD_PLACE, "multiple manual partition assignments for partition 0"),
+        ({"assignments": [(0, [1]), (2, [1])]}, BAD_PLACE, "consecutive 0-based integer sequence"),
+        ({"assignments": [(0, [])]}, BAD_PLACE, "empty replica list"),
+        ({"assignments": [(0, [1, 1])]}, BAD_PLACE, "includes the broker 1 more than once"),
+        ({"assignments": [(0, [2])]}, BAD_PLACE, "includes broker 2, but no such broker is registered"),
+    ],
+)
+def test_topics_that_are_refused(more, code, message) -> None:
+    """Each with Kafka's code and message; nothing changes."""
+    made = catalogue()
+    created(made, "a.b")
+    with pytest.raises(TopicError) as refused:
+        made.create(NewTopic(**{"name": "new", "topic_id": ID} | more))
+    assert refused.value.code is code
+    assert message in refused.value.message
+    assert len(made) == 1
+
+
+def test_defaults_and_manual_assignments() -> None:
+    """-1 takes the default number of partitions; a manual assignment brings its own."""
+    made = catalogue()
+    assert created(made, "a").partitions == 3
+    assert created(made, "b", topic_id=ID[::-1], assignments=[(1, [1]), (0, [1])]).partitions == 2
+    assert created(made, "x" * 249, topic_id=bytes(15) + b"x", replication_factor=1, partitions=7).partitions == 7
+
+
+@pytest.mark.parametrize(
+    ("count", "assignments", "code"),
+    [
+        (3, None, ErrorCode.INVALID_PARTITIONS),
+        (2, None, ErrorCode.INVALID_PARTITIONS),
+        (-1, None, ErrorCode.INVALID_PARTITIONS),
+        (10_001, None, ErrorCode.INVALID_PARTITIONS),
+        (5, [[1]], BAD_PLACE),
+        (4, [[7]], BAD_PLACE),
+    ],
+)
+def test_growth_that_is_refused(count, assignments, code) -> None:
+    """A topic only grows, and a manual placement names each new partition."""
+    made = catalogue()
+    created(made, "a")
+    with pytest.raises(TopicError) as refused:
+        made.add_partitions("a", count, assignments)
+    assert refused.value.code is code
+
+
+def test_changes_of_a_topic_that_is_not_there() -> None:
+    """All of them are UNKNOWN_TOPIC_OR_PARTITION."""
+    made = catalogue()
+    for change in (
+        lambda: made.delete("a"),
+        lambda: made.add_partitions("a", 5),
+        lambda: made.alter_configs("a", {}),
+    ):
+        with pytest.raises(TopicError) as refused:
+            change()
+        assert refused.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_name_that_is_being_deleted_can_be_created_again() -> None:
+    """The journal keeps the order; a name that merely collides has to wait."""
+    made = catalogue()
+    created(made, "a.b")
+    delete = made.delete("a.b")
+    with pytest.raises(TopicError):
+        made.create(NewTopic(name="a_b", topic_id=ID))
+    again = made.create(NewTopic(name="a.b", topic_id=ID[::-1]))
+    assert made.durable(delete).after is None
+    assert made.get("a.b") is None
+    made.durable(again)
+    assert made.by_id(ID) is None
+    assert made.by_id(ID[::-1]).name == "a.b"
+
+
+def test_duplicates_of_a_request() -> None:
+    """All occurrences of a name are refused, so all are named."""
+    assert duplicates(["a", "b", "a", "c", "c"]) == {"a", "c"}
+
+
+@pytest.mark.parametrize(
+    "value",
+    [b"", b"\0", b"\0\1{}", b"\0\0{", b"\0\0[]", b"\0\0{}", b'\0\0{"id":"00","partitions":1,"configs":{}}'],
+)
+def test_values_that_cannot_be_read(value) -> None:
+    """They are the one error."""
+    with pytest.raises(CorruptMetadataRecordError):
+        read_topic("a", value)
+    with pytest.raises(CorruptMetadataRecordError):
+        topic_name(b"\0")
+
+
+def test_record_round_trip() -> None:
+    """A topic is read as it was written; records of other subjects are no topics."""
+    topic = Topic("a", ID, 3, {"retention.ms": "1"})
+    record = topic_record(topic)
+    assert read_topic(topic_name(record.key), record.value) == topic
+    assert topic_name(b"\0\2") is None
+
+
+class Lives(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.made = catalogue()
+        self.durable: dict[str, Topic] = {}
+        self.latest: dict[str, Topic] = {}
+        self.pending: list = []
+        self.journal: list = []
+        self.ids = 0
+
+    def attempt(self, allowed, change, name, after) -> None:
+        try:
+            write = change()
+        except TopicError:
+            assert not allowed
+            return
+        assert allowed
+        self.pending.append((write, name, after))
+        if after is None:
+            del self.latest[name]
+        else:
+            self.latest[name] = after
+
+    @rule(name=st.sampled_from(["a.b", "a_b", "c"]), partitions=st.sampled_from([-1, 1, 5]))
+    def create(self, name, partitions) -> None:
+        self.ids += 1
+        topic_id = self.ids.to_bytes(16)
+        collides = {"a.b": "a_b", "a_b": "a.b"}.get(name)
+        allowed = name not in self.latest and collides not in self.latest and collides not in self.durable
+        topic = Topic(name, topic_id, 3 if partitions == -1 else partitions, {"x": "y"})
+        new = NewTopic(name=name, topic_id=topic_id, partitions=partitions, configs={"x": "y"})
+        self.attempt(allowed, lambda: self.made.create(new), name, topic)
+
+    @rule(name=st.sampled_from(["a.b", "a_b", "c"]))
+    def delete(self, name) -> None:
+        self.attempt(name in self.latest, lambda: self.made.delete(name), name, None)
+
+    @rule(name=st.sampled_from(["a.b", "c"]), count=st.integers(1, 8))
+    def grow(self, name, count) -> None:
+        topic = self.latest.get(name)
+        allowed = topic is not None and count > topic.partitions
+        after = Topic(name, topic.topic_id, count, topic.configs) if topic else None
+        self.attempt(allowed, lambda: self.made.add_partitions(name, count), name, after)
+
+    @rule(name=st.sampled_from(["a.b", "c"]), value=st.sampled_from([None, "1", "2"]))
+    def alter(self, name, value) -> None:
+        topic = self.latest.get(name)
+        configs = {} if topic is None else {**topic.configs, "k": value}
+        configs = {key: kept for key, kept in configs.items() if kept is not None}
+        after = Topic(name, topic.topic_id, topic.partitions, configs) if topic else None
+        self.attempt(topic is not None, lambda: self.made.alter_configs(name, {"k": value}), name, after)
+
+    @rule(count=st.integers(1, 3))
+    def settle(self, count) -> None:
+        for write, name, after in self.pending[:count]:
+            change = self.made.durable(write)
+            assert (change.before, change.after) == (self.durable.get(name), after)
+            self.journal += write.records
+            self.durable.pop(name, None)
+            if after is not None:
+                self.durable[name] = after
+        del self.pending[:count]
+
+    @rule()
+    def fail(self) -> None:
+        for write, _, _ in self.pending:
+            self.made.failed(write)
+        self.pending.clear()
+        self.latest = dict(self.durable)
+
+    @rule()
+    def crash(self) -> None:
+        self.pending.clear()
+        self.latest = dict(self.durable)
+        self.made = catalogue()
+        for record in self.journal:
+            self.made.replay(record.key, record.value)
+
+    @invariant()
+    def what_is_durable_is_visible(self) -> None:
+        assert {topic.name: topic for topic in self.made.all()} == self.durable
+        assert all(self.made.by_id(topic.topic_id) == topic for topic in self.durable.values())
+        for name in ("a.b", "a_b", "c"):
+            assert self.made.latest(name) == self.latest.get(name)
+
+
+TestTopics = Lives.TestCase
+TestTopics.settings = hypothesis_settings(max_examples=80, stateful_step_count=25, deadline=None)
