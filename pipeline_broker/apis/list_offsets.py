@@ -6,6 +6,7 @@ Looking into a batch that is only on disk parks the request; it never holds a ha
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -44,14 +45,13 @@ UNKNOWN = -1
 
 def handle(call: Call, request: ListOffsetsRequest) -> Result:
     """Answer, or park while a batch is read from disk."""
-    named = [(topic.name, data.partition_index) for topic in request.topics for data in topic.partitions]
-    duplicates = {name for name in named if named.count(name) > 1} if len(set(named)) < len(named) else set()
+    named = Counter((topic.name, data.partition_index) for topic in request.topics for data in topic.partitions)
     cold: list[Callable[[], None]] = []
     topics = []
     for topic in request.topics:
         partitions = []
         for data in topic.partitions:
-            if (topic.name, data.partition_index) in duplicates:
+            if named[topic.name, data.partition_index] > 1:
                 partitions.append(_refusal(data.partition_index, ErrorCode.INVALID_REQUEST))
             else:
                 partitions.append(_look_up(call, topic.name, data, cold))
