@@ -23,6 +23,7 @@ from pipeline_broker.coordinators import OFFSETS_TOPIC, Groups
 from pipeline_broker.log.log_manager import LogManager
 from pipeline_broker.records.batch import NewRecord, build_batch, read_header
 from pipeline_broker.records.check import Rules
+from pipeline_broker.records.compression import DECOMPRESSED_SIZE_MAX
 from pipeline_broker.records.record import iterate_records
 from pipeline_broker.state.cluster import ClusterState
 from pipeline_broker.state.fetch_sessions import FetchSessions
@@ -273,8 +274,10 @@ class Broker:
         own, settings = topic.configs, self.settings
         policies = topic_value("cleanup.policy", own, settings)
         assert isinstance(policies, tuple)
+        size_max = _integer("max.message.bytes", own, settings)
         return Rules(
-            size_max=_integer("max.message.bytes", own, settings),
+            size_max=size_max,
+            decompressed_size_max=max(DECOMPRESSED_SIZE_MAX, size_max),
             segment_size_max=_integer("segment.bytes", own, settings),
             timestamp_before_max_ms=_integer("message.timestamp.before.max.ms", own, settings),
             timestamp_after_max_ms=_integer("message.timestamp.after.max.ms", own, settings),

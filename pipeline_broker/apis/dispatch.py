@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from pipeline_broker.apis.call import Call, Session
 from pipeline_broker.apis.registry import SERVED
 from pipeline_broker.broker import Broker
-from pipeline_broker.wire.codec import DecodeError, decoder
+from pipeline_broker.wire.codec import LARGE_BYTES, DecodeError, counting_decoder, decoder
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.header import read_request_header
 from pipeline_broker.wire.registry import ApiKey
@@ -35,6 +35,7 @@ logger = logging.getLogger(__name__)
 class Handler(NamedTuple):
     """One API in one version, ready to be called."""
 
+    message: type[Any]
     decode: Callable[[Any, int], tuple[Any, int]]
     handle: Callable[[Call, Any], Result]
 
@@ -84,7 +85,8 @@ class Dispatcher:
         if handler is None:
             return self._refuse(call, key, version)
         try:
-            message, _ = handler.decode(frame, position)
+            decode = handler.decode if len(frame) <= LARGE_BYTES else counting_decoder(handler.message, version)
+            message, _ = decode(frame, position)
         except DecodeError as error:
             return Close(f"malformed request: {error}")
         return handler.handle(call, message)
@@ -95,7 +97,7 @@ class Dispatcher:
         if served is None or version not in served.versions:
             return None
         module = import_module(f"pipeline_broker.apis.{served.module}")
-        handler = Handler(decoder(module.REQUEST, version), module.handle)
+        handler = Handler(module.REQUEST, decoder(module.REQUEST, version), module.handle)
         self._handlers[key, version] = handler
         return handler
 

@@ -41,6 +41,10 @@ from pipeline_broker.records.varint import VARLONG_BYTES_MAX, read_unsigned, rea
 Buffer = bytes | bytearray | memoryview
 
 NO_TIMESTAMP = -1
+HEADERS_MAX = 500_000
+"""Record headers of one batch. Two bytes each, they compress to nearly nothing, and every one has to be looked at."""
+RECORD_ERRORS_MAX = 1_000
+"""Offending records that are named, of however many there are."""
 SMALL_BYTES = 4096
 _UNLIMITED = (1 << 63) - 1
 
@@ -148,20 +152,20 @@ def _check_header(header: BatchHeader) -> None:
 
 def _check_records(header: BatchHeader, batch: Buffer, rules: Rules, now_ms: int) -> None:
     """Refuse the batch if there are records that these rules forbid, and name them."""
-    records = list(iterate_records(batch, header, size_max=rules.decompressed_size_max))
-    keyless = tuple((i, "record without a key") for i, record in enumerate(records) if record.key is None)
-    if keyless and rules.keys_required:
-        raise InvalidRecord("a compacted topic needs keys", keyless)
-    if rules.append_time:
-        return
     earliest, latest = now_ms - rules.timestamp_before_max_ms, now_ms + rules.timestamp_after_max_ms
-    offending = tuple(
-        (index, f"timestamp {record.timestamp} is not within [{earliest}, {latest}]")
-        for index, record in enumerate(records)
-        if record.timestamp != NO_TIMESTAMP and not earliest <= record.timestamp <= latest
-    )
+    keyless: list[tuple[int, str]] = []
+    offending: list[tuple[int, str]] = []
+    for index, record in enumerate(iterate_records(batch, header, size_max=rules.decompressed_size_max)):
+        if len(keyless) == RECORD_ERRORS_MAX or len(offending) == RECORD_ERRORS_MAX:
+            break
+        if record.key is None and rules.keys_required:
+            keyless.append((index, "record without a key"))
+        elif not rules.append_time and record.timestamp != NO_TIMESTAMP and not earliest <= record.timestamp <= latest:
+            offending.append((index, f"timestamp {record.timestamp} is not within [{earliest}, {latest}]"))
+    if keyless:
+        raise InvalidRecord("a compacted topic needs keys", tuple(keyless))
     if offending:
-        raise InvalidTimestamp("records have timestamps outside the allowed window", offending)
+        raise InvalidTimestamp("records have timestamps outside the allowed window", tuple(offending))
 
 
 def _walk(data: bytes, count: int) -> tuple[int, int, bool]:  # noqa: C901, PLR0912, PLR0915 - one inlined loop
@@ -171,6 +175,7 @@ def _walk(data: bytes, count: int) -> tuple[int, int, bool]:  # noqa: C901, PLR0
     lowest, highest = _UNLIMITED, -_UNLIMITED
     null_key = False
     previous = -1
+    left = HEADERS_MAX
     try:
         for index in range(count):
             raw = data[position]
@@ -232,7 +237,7 @@ def _walk(data: bytes, count: int) -> tuple[int, int, bool]:  # noqa: C901, PLR0
             if not raw & 1:
                 position += raw >> 1
             if data[position]:
-                position = _walk_headers(data, position, end, index)
+                left, position = _walk_headers(data, position, end, index, left)
             else:
                 position += 1
             if position != end:
@@ -244,10 +249,13 @@ def _walk(data: bytes, count: int) -> tuple[int, int, bool]:  # noqa: C901, PLR0
     return lowest, highest, null_key
 
 
-def _walk_headers(data: bytes, position: int, end: int, index: int) -> int:
+def _walk_headers(data: bytes, position: int, end: int, index: int, left: int) -> tuple[int, int]:
+    """Check a record's headers; returns how many more the batch may have, and the position behind them."""
     count, position = read_varint(data, position)
     if not 0 <= count <= end - position:
         raise InvalidRecord("more headers than bytes", ((index, "impossible header count"),))
+    if count > left:
+        raise BatchTooLarge(f"a batch has at most {HEADERS_MAX} record headers")
     for _ in range(count):
         length, position = read_varint(data, position)
         if length < 0:
@@ -257,4 +265,4 @@ def _walk_headers(data: bytes, position: int, end: int, index: int) -> int:
         position += max(length, 0)
         if position > end:
             raise InvalidRecord("a header is longer than its record", ((index, "impossible header length"),))
-    return position
+    return left - count, position

@@ -27,8 +27,9 @@ class Compression(IntEnum):
     ZSTD = 4
 
 
-# Large enough for any honest batch of the default max.message.bytes, small enough that a bomb is harmless.
-DECOMPRESSED_SIZE_MAX = 100 * 1024 * 1024
+# Large enough for any honest batch of the default max.message.bytes, small enough that a bomb is harmless: what it
+# takes to walk over that many records that are all alike is the time nobody else is served.
+DECOMPRESSED_SIZE_MAX = 32 * 1024 * 1024
 
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)

@@ -14,10 +14,21 @@ from typing import Any, TypeAlias, TypeVar, cast
 
 from pipeline_broker.wire.decoding import DecoderWriter
 from pipeline_broker.wire.encoding import EncoderWriter
-from pipeline_broker.wire.primitives import Buffer, DecodeError, EncodeError
+from pipeline_broker.wire.primitives import LARGE_BYTES, Buffer, DecodeError, EncodeError
 from pipeline_broker.wire.schema import Schema, parse_versions
 
-__all__ = ["Buffer", "DecodeError", "EncodeError", "decode", "decoder", "encode", "encoder", "versions_of"]
+__all__ = [
+    "LARGE_BYTES",
+    "Buffer",
+    "DecodeError",
+    "EncodeError",
+    "counting_decoder",
+    "decode",
+    "decoder",
+    "encode",
+    "encoder",
+    "versions_of",
+]
 
 Message = TypeVar("Message")
 Decoder: TypeAlias = Callable[[Buffer, int], tuple[Message, int]]
@@ -31,9 +42,9 @@ def versions_of(message: type) -> range:
 
 
 @cache
-def _decoder(message: type, version: int) -> Any:
+def _decoder(message: type, version: int, *, counted: bool = False) -> Any:
     _check_version(message, version)
-    return DecoderWriter(message, version).write()
+    return DecoderWriter(message, version, counted=counted).write()
 
 
 @cache
@@ -50,6 +61,11 @@ def _check_version(message: type, version: int) -> None:
 def decoder(message: type[Message], version: int) -> Decoder[Message]:
     """Return the function `(buffer, position) -> (message, position after it)` of a version."""
     return cast("Decoder[Message]", _decoder(cast("Any", message), version))
+
+
+def counting_decoder(message: type[Message], version: int) -> Decoder[Message]:
+    """Like `decoder`, for a stranger's messages above LARGE_BYTES: it refuses more than ELEMENTS_MAX elements."""
+    return cast("Decoder[Message]", _decoder(cast("Any", message), version, counted=True))
 
 
 def encoder(message: type[Message], version: int) -> Encoder[Message]:

@@ -2,7 +2,8 @@
 
 Rules of this file: nested structs are read inline, without calls; neighbouring fixed-width fields, and the first
 byte of the varint that follows them, are one struct call; a length or count is compared with the remaining bytes
-before it is used. In generated code `b` is the buffer, `p` the position and `end` its length.
+before it is used; a large message has its array elements counted, because small ones grow when they become objects.
+In generated code `b` is the buffer, `p` the position and `end` its length.
 """
 
 from __future__ import annotations
@@ -16,13 +17,16 @@ from pipeline_broker.wire.source import FORMATS, Source, width
 
 NAMES = {
     "DecodeError": primitives.DecodeError,
+    "ELEMENTS_MAX": primitives.ELEMENTS_MAX,
     "bad_length": primitives.bad_length,
     "bad_tag_size": primitives.bad_tag_size,
     "read_tag_count": primitives.read_tag_count,
     "read_uvarint_rest": primitives.read_uvarint_rest,
     "skip_tags": primitives.skip_tags,
+    "skip_tags_within": primitives.skip_tags_within,
     "string_too_long": primitives.string_too_long,
     "struct_error": struct.error,
+    "too_many_elements": primitives.too_many_elements,
     "unpack_from": struct.unpack_from,
 }
 
@@ -75,15 +79,16 @@ class Length(NamedTuple):
 
 
 class DecoderWriter:
-    """Turns a declaration into the source of its decode function."""
+    """Turns a declaration into the source of its decode function; `counted` for large messages."""
 
-    def __init__(self, message: Any, version: int) -> None:
+    def __init__(self, message: Any, version: int, *, counted: bool = False) -> None:
         self.message = message
         self.version = version
+        self.counted = counted
         schema: Schema = message.SCHEMA
         self.flexible = version in parse_versions(schema.flexible)
         self.has_views = has_records(message, message, version)
-        self.source = Source(f"decode_{message.__name__}_v{version}", "b, p", NAMES)
+        self.source = Source(f"decode_{message.__name__}_v{version}{'_counted' * counted}", "b, p", NAMES)
         self.run: list[tuple[str, str]] = []
         """Fixed-width reads not yet written: struct code and variable."""
 
@@ -96,6 +101,8 @@ class DecoderWriter:
             else:
                 source.line("if type(b) is not bytes: b = bytes(b)")
             source.line("end = len(b)")
+            if self.counted:
+                source.line("left = ELEMENTS_MAX")
             result = self.structure(self.message, self.message.__name__)
             source.line(f"return {result}, p")
         with source.block("except (struct_error, IndexError, UnicodeDecodeError) as error:"):
@@ -207,6 +214,9 @@ class DecoderWriter:
         size = size_min(self.message, field, self.version, flexible=self.flexible)
         total = f"({count.value}) * {size}"
         source.line(f"if not 0 <= {total} <= end - p: raise bad_length({path!r}, {count.value}, end - p)")
+        if self.counted:
+            source.line(f"left -= {count.value}")
+            source.line(f"if left < 0: raise too_many_elements({path!r})")
         structure = resolve(self.message, field.type)
         if structure is None and field.type in FORMATS:
             code = FORMATS[str(field.type)]
@@ -280,8 +290,13 @@ class DecoderWriter:
             if tagged:
                 count = source.variable("tags")
                 source.line(f"{count}, p = read_tag_count(b, p, end)")
+                if self.counted:
+                    source.line(f"left -= {count}")
+                    source.line(f"if left < 0: raise too_many_elements({path + ' tags'!r})")
                 with source.block(f"for _ in range({count}):"):
                     self.tag(tagged, values, path)
+            elif self.counted:
+                source.line("p, left = skip_tags_within(b, p, end, left)")
             else:
                 source.line("p = skip_tags(b, p, end)")
         with source.block("else:"):

@@ -16,6 +16,12 @@ STRING_SIZE_MAX = 0x7FFF
 VARINT_BYTES_MAX = 5
 """An unsigned varint carries 32 bits, seven to a byte."""
 
+ELEMENTS_MAX = 100_000
+"""Array elements and tagged fields of one large message: each may be one byte and takes fifty once it is decoded."""
+
+LARGE_BYTES = 128 * 1024
+"""Messages up to this size cannot hold many more elements than that, so nobody counts them."""
+
 UUID_ZERO = bytes(16)
 """Kafka's "no uuid"."""
 
@@ -62,14 +68,27 @@ def read_tag_count(buffer: Buffer, position: int, end: int) -> tuple[int, int]:
 
 def skip_tags(buffer: Buffer, position: int, end: int) -> int:
     """Step over a tag section of fields unknown to us."""
+    return skip_tags_within(buffer, position, end, ELEMENTS_MAX)[0]
+
+
+def skip_tags_within(buffer: Buffer, position: int, end: int, left: int) -> tuple[int, int]:
+    """Step over a tag section of fields unknown to us; returns the position and how many elements are left."""
     count, position = read_tag_count(buffer, position, end)
+    left -= count
+    if left < 0:
+        raise too_many_elements("tagged fields")
     for _ in range(count):
         _, position = read_uvarint(buffer, position)
         size, position = read_uvarint(buffer, position)
         position += size
         if position > end:
             raise DecodeError(f"tagged field of {size} bytes ends {position - end} bytes behind the end")
-    return position
+    return position, left
+
+
+def too_many_elements(path: str) -> DecodeError:
+    """Name the array, or the tag section, with which a large message has more elements than are decoded."""
+    return DecodeError(f"{path}: a message has at most {ELEMENTS_MAX} elements")
 
 
 def bad_length(path: str, length: int, remaining: int) -> DecodeError:

