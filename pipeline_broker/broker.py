@@ -46,6 +46,8 @@ METADATA_TOPIC = "__cluster_metadata"
 METADATA_TOPIC_ID = bytes(15) + b"\x01"
 """The internal partition that holds topics and settings; it is in no catalogue, so no client sees it."""
 BROKER_RESOURCE = "broker"
+PRODUCERS_CHECK_INTERVAL_MS = 600_000
+"""How often silent producers are looked for; Kafka's `producer.id.expiration.check.interval.ms`."""
 
 
 @attrs.frozen(eq=False)
@@ -88,6 +90,7 @@ class Broker:
         self.wake_timer: Callable[[], None] = lambda: None
         self.topics_generation = 0
         self._parked_by_session: dict[object, set[Waiting]] = {}
+        self._check_producers_ms = 0
         (self._metadata_log,) = logs.create(METADATA_TOPIC, METADATA_TOPIC_ID, 1, Rules(size_max=2**31 - 1))
 
     # Start
@@ -100,6 +103,7 @@ class Broker:
             CorruptMetadataRecordError, CorruptStateRecordError: a record that was durable does not make sense.
         """
         self.logs.recover(self._replay, now_ms)
+        self._check_producers_ms = now_ms + PRODUCERS_CHECK_INTERVAL_MS
         self.groups.loaded(now_ms)
 
     def first_entries(self, now_ms: int) -> list[JournalEntry]:
@@ -257,15 +261,18 @@ class Broker:
     def _wake_timer(self) -> None:
         self.wake_timer()
 
-    def next_deadline_ms(self) -> int | None:
+    def next_deadline_ms(self) -> int:
         """When `advance` has something to do."""
-        deadlines = (self.fetches.next_deadline_ms(), self.groups.next_deadline_ms())
-        return min((deadline for deadline in deadlines if deadline is not None), default=None)
+        deadlines = (self.fetches.next_deadline_ms(), self.groups.next_deadline_ms(), self._check_producers_ms)
+        return min(deadline for deadline in deadlines if deadline is not None)
 
     def advance(self, now_ms: int) -> None:
         """Do what is due."""
         self._answer(self.fetches.advance(now_ms))
         self.groups.advance(now_ms)
+        if now_ms >= self._check_producers_ms:
+            self._check_producers_ms = now_ms + PRODUCERS_CHECK_INTERVAL_MS
+            self.logs.expire_producers(now_ms, self.config.producer_id_expiration_ms)
 
     def connection_closed(self, session: object) -> None:
         """Forget what a connection parked."""

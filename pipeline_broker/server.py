@@ -302,9 +302,7 @@ async def _run_timer(broker: Broker, *, task_status: trio.TaskStatus[None] = tri
     while True:
         deadline_ms = broker.next_deadline_ms()
         now_ms = wall_clock_ms()
-        if deadline_ms is None:
-            await wakeup.park()
-        elif deadline_ms > now_ms:
+        if deadline_ms > now_ms:
             with trio.move_on_after(min((deadline_ms - now_ms) / 1000, TIMER_SECONDS_MAX)):
                 await wakeup.park()
         else:
