@@ -49,8 +49,8 @@ METADATA_TOPIC = "__cluster_metadata"
 METADATA_TOPIC_ID = bytes(15) + b"\x01"
 """The internal partition that holds topics and settings; it is in no catalogue, so no client sees it."""
 BROKER_RESOURCE = "broker"
-PRODUCER_CHECK_INTERVAL_MS = 600_000
-"""Kafka's `producer.id.expiration.check.interval.ms`."""
+PRODUCERS_CHECK_INTERVAL_MS = 600_000
+"""How often silent producers are looked for; Kafka's `producer.id.expiration.check.interval.ms`."""
 
 
 @attrs.frozen(eq=False)
@@ -98,6 +98,7 @@ class Broker:
         self.config_changed: Callable[[BrokerConfig], None] = lambda _: None
         self.topics_generation = 0
         self._parked_by_session: dict[object, set[Waiting]] = {}
+        self._check_producers_ms = 0
         (self._metadata_log,) = logs.create(METADATA_TOPIC, METADATA_TOPIC_ID, 1, Rules(size_max=2**31 - 1))
 
     # Start
@@ -110,7 +111,7 @@ class Broker:
             CorruptMetadataRecordError, CorruptStateRecordError: a record that was durable does not make sense.
         """
         self.logs.recover(self._replay, now_ms)
-        self._producers_checked_ms = now_ms
+        self._check_producers_ms = now_ms + PRODUCERS_CHECK_INTERVAL_MS
         if self._changed_settings():
             self._apply_settings()
         self.groups.loaded(now_ms)
@@ -319,19 +320,15 @@ class Broker:
 
     def next_deadline_ms(self) -> int:
         """When `advance` has something to do."""
-        deadlines = (
-            self.fetches.next_deadline_ms(),
-            self.groups.next_deadline_ms(),
-            self._producers_checked_ms + PRODUCER_CHECK_INTERVAL_MS,
-        )
+        deadlines = (self.fetches.next_deadline_ms(), self.groups.next_deadline_ms(), self._check_producers_ms)
         return min(deadline for deadline in deadlines if deadline is not None)
 
     def advance(self, now_ms: int) -> None:
         """Do what is due."""
         self._answer(self.fetches.advance(now_ms))
         self.groups.advance(now_ms)
-        if now_ms >= self._producers_checked_ms + PRODUCER_CHECK_INTERVAL_MS:
-            self._producers_checked_ms = now_ms
+        if now_ms >= self._check_producers_ms:
+            self._check_producers_ms = now_ms + PRODUCERS_CHECK_INTERVAL_MS
             self.logs.expire_producers(now_ms, self.config.producer_id_expiration_ms)
 
     def connection_closed(self, session: object) -> None:

@@ -2,11 +2,13 @@
 
 A fetch that finds less than its minimum is parked with its deadline and reads again when it is woken; one that needs
 the disk is parked with that work. Neither holds a handler. Partitions are read in request order; until one has records,
-the limits do not apply to its first batch, so that a batch larger than every limit still gets through.
+the limits do not apply to its first batch, so that a batch larger than every limit still gets through. A disk that
+cannot be read is an error of the partition that is on it, and of no other.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -31,6 +33,8 @@ REQUEST = FetchRequest
 PartitionData = FetchResponse.PartitionData
 Key: TypeAlias = tuple[str, bytes, int]
 """Topic name, topic id, partition; one of the first two is empty, depending on the version."""
+
+logger = logging.getLogger(__name__)
 
 TOPIC_ID_FROM = 13
 LEADER_EPOCH = 0
@@ -130,6 +134,8 @@ class _Fetch:
             data = _refusal(partition, ErrorCode.OFFSET_OUT_OF_RANGE)
             data.log_start_offset = log.log_start_offset
             return Read(key, data, log)
+        except OSError as error:
+            return Read(key, _unreadable(log, error), log)
         available = log.bytes_available(wanted.fetch_offset)
         return Read(
             key=key,
@@ -155,8 +161,7 @@ class _Fetch:
 
         def work() -> Send:
             for read in cold:
-                assert read.cold is not None
-                read.data.records = read.cold()
+                _read_cold(read)
             return self._call.send(answer)
 
         return Parked(work)
@@ -184,6 +189,23 @@ class _Fetch:
             return FetchResponse(error_code=answer.error, session_id=answer.session_id)
         listed = {read.key: read.data for read in reads if read.key in answer.listed}
         return FetchResponse(session_id=answer.session_id, responses=_by_topic(listed))
+
+
+def _read_cold(read: Read) -> None:
+    """Do what had to wait for the disk, in place: the answer holds the partition's data already."""
+    assert read.cold is not None
+    assert read.log is not None
+    try:
+        read.data.records = read.cold()
+    except OSError as error:
+        failed = _unreadable(read.log, error)
+        for field in attrs.fields(PartitionData):
+            setattr(read.data, field.name, getattr(failed, field.name))
+
+
+def _unreadable(log: PartitionLog, error: OSError) -> PartitionData:
+    logger.warning("%s-%d cannot be read: %s", log.topic, log.partition, error)
+    return _refusal(log.partition, ErrorCode.KAFKA_STORAGE_ERROR)
 
 
 def _by_topic(listed: Mapping[Key, PartitionData]) -> list[FetchResponse.FetchableTopicResponse]:

@@ -1,14 +1,16 @@
 """ListOffsets: offsets by time, and the special times (facts: earliest, latest, largest timestamp, and the tiers').
 
 There is no tiered storage: the earliest local offset is the earliest, nothing is tiered, and nothing waits for upload.
-Looking into a batch that is only on disk parks the request; it never holds a handler.
+Looking into a batch that is only on disk parks the request; it never holds a handler. A disk that cannot be read is an
+error of the partition that is on it, and of no other.
 """
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from pipeline_broker.log.reading import ColdRead
 from pipeline_broker.wire.error import ErrorCode
@@ -23,6 +25,10 @@ __all__ = ["REQUEST", "error_response", "handle"]
 
 REQUEST = ListOffsetsRequest
 PartitionResponse = ListOffsetsResponse.ListOffsetsPartitionResponse
+
+logger = logging.getLogger(__name__)
+
+Search: TypeAlias = "Callable[[], TimestampedOffset | ColdRead[TimestampedOffset | None] | None]"
 
 LATEST = -1
 EARLIEST = -2
@@ -96,7 +102,7 @@ def _look_up(
         )
     if data.timestamp < 0:
         return _special(call, log, data, cold)
-    return _by_time(log.offset_for_timestamp(data.timestamp), data.partition_index, cold)
+    return _by_time(log, lambda: log.offset_for_timestamp(data.timestamp), cold)
 
 
 def _special(
@@ -110,24 +116,27 @@ def _special(
     if data.timestamp in (EARLIEST, EARLIEST_LOCAL):
         return PartitionResponse(partition_index=index, offset=log.log_start_offset, leader_epoch=LEADER_EPOCH)
     if data.timestamp == MAX_TIMESTAMP:
-        return _by_time(log.max_timestamp(), index, cold)
+        return _by_time(log, log.max_timestamp, cold)
     return PartitionResponse(partition_index=index)
 
 
-def _by_time(
-    found: TimestampedOffset | ColdRead[TimestampedOffset | None] | None, index: int, cold: list[Callable[[], None]]
-) -> PartitionResponse:
-    response = PartitionResponse(partition_index=index, timestamp=UNKNOWN, offset=UNKNOWN)
-    if isinstance(found, ColdRead):
-        cold.append(lambda: _fill(response, found()))
-    else:
-        _fill(response, found)
+def _by_time(log: PartitionLog, search: Search, cold: list[Callable[[], None]]) -> PartitionResponse:
+    response = PartitionResponse(partition_index=log.partition, timestamp=UNKNOWN, offset=UNKNOWN)
+
+    def fill(search: Search) -> None:
+        try:
+            found = search()
+        except OSError as error:
+            logger.warning("%s-%d cannot be read: %s", log.topic, log.partition, error)
+            response.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+            return
+        if isinstance(found, ColdRead):
+            cold.append(lambda: fill(found))
+        elif found is not None:
+            response.timestamp, response.offset, response.leader_epoch = found
+
+    fill(search)
     return response
-
-
-def _fill(response: PartitionResponse, found: TimestampedOffset | None) -> None:
-    if found is not None:
-        response.timestamp, response.offset, response.leader_epoch = found
 
 
 def _refusal(index: int, code: ErrorCode) -> PartitionResponse:

@@ -1,0 +1,120 @@
+"""Brokers that are killed: started on one port again and again, over one data directory.
+
+Rules of this file: the port lies outside the range from which the system takes ports for connections: a client that
+connects to its own port again and again would otherwise sooner or later be connected with itself. Every process is
+ended by its own handle.
+"""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import attrs
+
+from tests.conftest import READY_LINE, READY_SECONDS_MAX, ROOT, read_line
+
+PORTS = range(15000, 30000)
+END_SECONDS_MAX = 30.0
+VARIANTS = Path(__file__).with_name("broker_variant.py")
+
+
+def free_port(random):
+    """A port that nothing listens on."""
+    while True:
+        port = random.choice(PORTS)
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
+
+
+@attrs.define
+class BrokerUnderTest:
+    """How a broker is started, and the one that is running, if any."""
+
+    directory: Path
+    port: int
+    settings: tuple = ()
+    variant: str | None = None
+    prefix: tuple = ()
+    process: subprocess.Popen | None = None
+    starts: int = 0
+
+    @property
+    def address(self):
+        return "127.0.0.1", self.port
+
+    @property
+    def data(self):
+        return self.directory / "data"
+
+    @property
+    def stderr(self):
+        return (self.directory / f"stderr-{self.starts}").read_text(encoding="utf-8")
+
+    def launch(self, mode, flush):
+        """Start the process without waiting for anything."""
+        assert self.process is None
+        self.starts += 1
+        program = ("-m", "pipeline_broker") if self.variant is None else (str(VARIANTS), self.variant)
+        command = [*self.prefix, sys.executable, *program, "serve", "--mode", mode, "--flush", flush]
+        command += ["--port", str(self.port), "--data", str(self.data)]
+        for setting in self.settings:
+            command += ["--set", setting]
+        self.directory.mkdir(parents=True, exist_ok=True)
+        with (self.directory / f"stderr-{self.starts}").open("wb") as stderr:
+            self.process = subprocess.Popen(
+                command,
+                cwd=ROOT,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=stderr,
+                env={**os.environ, "PYTHONPATH": str(ROOT)},
+            )
+
+    def start(self, mode, flush):
+        """Start, and wait for the ready line."""
+        self.launch(mode, flush)
+        line = read_line(self.process, READY_SECONDS_MAX)
+        if not READY_LINE.fullmatch(line):
+            self.kill()
+            raise StartFailed(f"no ready line but {line!r}; on stderr:\n{self.stderr}")
+
+    def kill(self):
+        """End it as a crash would; nothing happens when it has ended."""
+        if self.process is not None:
+            self.process.kill()
+            self.wait()
+
+    def kill_after(self, seconds):
+        """End it as a crash would, some time from now."""
+        time.sleep(seconds)
+        self.kill()
+
+    def stop(self, *signals):
+        """End it in order; gives the exit code."""
+        for number in signals or (signal.SIGTERM,):
+            self.process.send_signal(number)
+        return self.wait()
+
+    def wait(self):
+        """Wait for its end; gives the exit code."""
+        process, self.process = self.process, None
+        try:
+            return process.wait(END_SECONDS_MAX)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            raise AssertionError(f"the broker did not end in {END_SECONDS_MAX} s; on stderr:\n{self.stderr}") from None
+        finally:
+            process.stdout.close()
+
+
+class StartFailed(AssertionError):
+    """The broker did not come up."""

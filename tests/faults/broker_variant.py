@@ -1,0 +1,119 @@
+"""A broker with something changed, run as `broker_variant.py VARIANT serve ...`: for tests, as a child process.
+
+Rules of this file: a variant subclasses one class of the broker and puts it in the place of the original. `rolling` is
+a broker that must pass every test; the others are sabotaged, each in one way that the tests must notice.
+"""
+
+import sys
+import threading
+import time
+
+from pipeline_broker import broker, cli, server
+from pipeline_broker.log import journal, partition_log
+from pipeline_broker.log.file_system import SystemFileSystem
+from pipeline_broker.log.producer_state import ProducerStates
+from pipeline_broker.log.recovery import Recovery
+from pipeline_broker.state.producer_ids import ProducerIds
+
+ROLLING_SEGMENT_BYTES = 256 << 10
+HOLD_SECONDS = 0.1
+
+
+class RollingJournal(journal.Journal):
+    """Small segments: one begins, and a spare is prepared, many times a second."""
+
+    @classmethod
+    def open(cls, data_directory, **options):
+        return super().open(data_directory, segment_bytes=ROLLING_SEGMENT_BYTES, **options)
+
+
+class _HeldFile:
+    """What is written stays in this process for a while."""
+
+    def __init__(self, file, system):
+        self._file = file
+        self._system = system
+
+    def __getattr__(self, name):
+        return getattr(self._file, name)
+
+    def write(self, parts, position):
+        data = b"".join(parts)
+        self._system.hold(self._file, data, position)
+        return len(data)
+
+    def sync_data(self):
+        pass
+
+
+class HoldingFileSystem(SystemFileSystem):
+    """Writes reach the system in their order, but later than their caller is told."""
+
+    def __init__(self):
+        self._held = []
+        threading.Thread(target=self._run, daemon=True).start()
+
+    def open(self, path, *, create=False):
+        file = super().open(path, create=create)
+        return file if create else _HeldFile(file, self)  # what is created is a header, without which nothing starts
+
+    def hold(self, file, data, position):
+        self._held.append((file, data, position))
+
+    def _run(self):
+        while True:
+            time.sleep(HOLD_SECONDS)
+            held, self._held = self._held, []
+            for file, data, position in held:
+                file.write([data], position)
+
+
+class HoldingJournal(journal.Journal):
+    """Acknowledges before the write."""
+
+    @classmethod
+    def open(cls, data_directory, **options):
+        return super().open(data_directory, files=HoldingFileSystem(), **options)
+
+
+class ShortRecovery(Recovery):
+    """Takes the last frame for a torn one."""
+
+    def _frame(self, window, identity, position, lsn):
+        header = super()._frame(window, identity, position, lsn)
+        if header is None or lsn is None:
+            return header
+        end = position + header.body_size + journal.FRAME_HEADER_SIZE
+        if super()._frame(window, identity, end, None) is None:
+            return None
+        return super()._frame(window, identity, position, lsn)
+
+
+class ForgetfulProducerStates(ProducerStates):
+    """Remembers no batch, so that a batch which is sent again is appended again."""
+
+    def check(self, producer_id, epoch, first_sequence, last_sequence):
+        return None
+
+
+class ForgetfulProducerIds(ProducerIds):
+    """Does not know which ids were given out before the start."""
+
+    def replay(self, key, value):
+        pass
+
+
+VARIANTS = {
+    "rolling": (server, "Journal", RollingJournal),
+    "acknowledges-before-the-write": (server, "Journal", HoldingJournal),
+    "loses-the-last-frame": (journal, "Recovery", ShortRecovery),
+    "forgets-producers": (partition_log, "ProducerStates", ForgetfulProducerStates),
+    "gives-ids-again": (broker, "ProducerIds", ForgetfulProducerIds),
+}
+
+
+if __name__ == "__main__":
+    module, name, changed = VARIANTS[sys.argv.pop(1)]
+    assert issubclass(changed, getattr(module, name))
+    setattr(module, name, changed)
+    cli.main()

@@ -1,0 +1,97 @@
+"""Everything a broker holds, read by our own client and by others.
+
+Rules of this file: it reads what is there and judges nothing, except that a read must succeed.
+"""
+
+import time
+import warnings
+
+import confluent_kafka
+
+from pipeline_broker.records.batch import iterate_batches
+from pipeline_broker.records.record import iterate_records
+from tests.faults.history import Contents
+from tests.faults.wire_client import WireClient, describe_topics, fetch_request
+
+READ_SECONDS_MAX = 20.0
+
+
+def read_contents(address, names):
+    """The contents of the topics named, and which topics there are."""
+    with WireClient(address) as client:
+        topics = describe_topics(client)
+        assert all(topic.error_code == 0 for topic in topics.values())
+        records, high_watermarks = {}, {}
+        for name in names & topics.keys():
+            for index in range(len(topics[name].partitions)):
+                partition = name, index
+                records[partition], high_watermarks[partition] = read_partition(client, topics[name].topic_id, index)
+        return Contents(
+            records=records,
+            high_watermarks=high_watermarks,
+            topics={name: (topic.topic_id, len(topic.partitions)) for name, topic in topics.items()},
+            configs={},
+            offsets={},
+        )
+
+
+def read_partition(client, topic_id, index):
+    """[(offset, value)] up to the high watermark of the first answer, and that."""
+    found, end = [], None
+    while end is None or len(found) < end:
+        offset = found[-1][0] + 1 if found else 0
+        answer = client.ask(fetch_request(topic_id, index, offset))
+        ((topic,), _) = answer.responses, answer.error_code
+        (data,) = topic.partitions
+        assert data.error_code == 0, f"Fetch of partition {index} from {offset} got error {data.error_code}"
+        end = data.high_watermark if end is None else end
+        before = len(found)
+        for header, batch in iterate_batches(data.records or b""):
+            records = iterate_records(batch, header)
+            found += [(record.offset, record.value) for record in records if record.offset >= offset]
+        if len(found) == before:
+            break
+    return found, end
+
+
+def read_with_confluent(address, ends):
+    """partition -> [(offset, value)] of the partitions in `ends`, up to those offsets."""
+    consumer = confluent_kafka.Consumer(
+        {"bootstrap.servers": "{}:{}".format(*address), "group.id": "read-back", "enable.auto.commit": False}
+    )
+    wanted = {partition for partition, end in ends.items() if end}
+    found = {partition: [] for partition in ends}
+    deadline = time.monotonic() + READ_SECONDS_MAX
+    try:
+        start = confluent_kafka.OFFSET_BEGINNING
+        consumer.assign([confluent_kafka.TopicPartition(*partition, start) for partition in wanted])
+        while any(len(found[partition]) < ends[partition] for partition in wanted):
+            assert time.monotonic() < deadline, f"confluent-kafka got {sum(map(len, found.values()))} records"
+            for message in consumer.consume(1_000, timeout=0.05):
+                assert message.error() is None, message.error()
+                found[message.topic(), message.partition()].append((message.offset(), message.value()))
+    finally:
+        consumer.close()
+    return found
+
+
+def read_with_kafka_python(address, ends):
+    """The same with kafka-python."""
+    with warnings.catch_warnings(action="ignore", category=DeprecationWarning):  # of how it reads its own files
+        import kafka
+    wanted = [kafka.TopicPartition(*partition) for partition, end in ends.items() if end]
+    found = {partition: [] for partition in ends}
+    consumer = kafka.KafkaConsumer(
+        bootstrap_servers=["{}:{}".format(*address)], group_id=None, consumer_timeout_ms=int(READ_SECONDS_MAX * 1000)
+    )
+    try:
+        consumer.assign(wanted)
+        consumer.seek_to_beginning(*wanted)
+        while any(len(found[partition]) < ends[partition] for partition in wanted):
+            polled = consumer.poll(timeout_ms=int(READ_SECONDS_MAX * 1000), max_records=10_000)
+            assert polled, f"kafka-python got {sum(map(len, found.values()))} of {sum(ends.values())} records"
+            for partition, messages in polled.items():
+                found[tuple(partition)] += [(message.offset, message.value) for message in messages]
+    finally:
+        consumer.close()
+    return found
