@@ -62,7 +62,6 @@ def render(comparison: Comparison, directory: str) -> str:
         method.reproduce(comparison, directory),
         method.machine(comparison),
     ]
-    shown = [part for part in sections if part]
     zero, one = comparison.sides
     title = f"{zero} against {one}" if zero != one else f"{one} against itself"
     head = [
@@ -73,16 +72,16 @@ def render(comparison: Comparison, directory: str) -> str:
         element("title", text(f"Pipeline broker: {title}")),
         Markup(f"<style>\n{_style()}</style>"),
     ]
-    runs = comparison.figures.runs
-    counts = f"{len(runs)} runs, {sum(cell.requests for cell in comparison.cells.values()):,} measured requests"
+    requests = sum(cell.requests for cell in comparison.cells.values())
+    counts = f"{len(comparison.figures.runs)} runs, {requests:,} measured requests"
     body = [
         element(
             "header",
             element("h1", text(f"Request path compared: {title}")),
             element("p", text(f"A Kafka-compatible broker, one machine, {counts}."), class_="soft"),
-            _contents(shown),
+            _contents(sections),
         ),
-        element("main", *shown),
+        element("main", *sections),
         element(
             "footer",
             text("Every figure of this page is explained in docs/report-guide.md; the data in docs/trace-format.md."),
