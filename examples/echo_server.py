@@ -1,4 +1,4 @@
-"""A pipelined echo server on `stages` alone: every frame is made durable in a file, then sent back, in order."""
+"""A pipelined echo server on `stages` alone: `python examples/echo_server.py pipelined 9999 echo.log`."""
 
 import os
 import sys
@@ -12,7 +12,7 @@ from stages.socket_server import SocketServer
 
 
 class Echo:
-    def handle(self, request: Request) -> Pending:
+    def handle(self, request: Request) -> Pending:  # durable first, then sent back, in order
         return Pending([bytes(request.frame)], Send(request.frame))
 
     def failed(self, request: Request, error: Exception) -> Close:
@@ -24,6 +24,7 @@ class Echo:
 class File:
     def __init__(self, path: str) -> None:
         self.fd = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_APPEND)
+        self.key_of, self.size_of = hash, len
 
     def write(self, entries: list[bytes]) -> None:
         os.write(self.fd, b"".join(entries))
@@ -31,12 +32,9 @@ class File:
     def sync(self, ticket: None) -> None:
         os.fdatasync(self.fd)
 
-    def key_of(self, entry: bytes) -> str:
-        return "file"
-
-    size_of = staticmethod(len)
-
 
 if __name__ == "__main__":
     mode, port, path = sys.argv[1:]
-    trio.run(SocketServer(MODES[mode], Echo(), File(path)).run, [open_listener("ECHO", "127.0.0.1", int(port))])
+    listener = open_listener("ECHO", "127.0.0.1", int(port))
+    print(f"listening on {listener.port}", flush=True)
+    trio.run(SocketServer(MODES[mode], Echo(), File(path)).run, [listener])

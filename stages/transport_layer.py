@@ -8,6 +8,7 @@ again after the wait), `BrokenTransportError` (the peer or the world ended it), 
 import socket
 import ssl
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Protocol
 
 import trio
@@ -281,5 +282,9 @@ class TlsTransportLayer:
         await self._lower.wait_writable()
 
     def close(self) -> None:
-        """See TransportLayer."""
+        """See TransportLayer; tells the peer, as far as that can be done at once, that nothing was cut off."""
+        with suppress(ssl.SSLError, BrokenTransportError):
+            with suppress(ssl.SSLWantReadError):  # it does not wait for the peer to say the same
+                self._tls.unwrap()
+            self._flush()
         self._lower.close()

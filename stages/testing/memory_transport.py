@@ -199,6 +199,25 @@ class MemoryClient:
         """Whether the server closed the connection; responses may still be unread."""
         return self._wire.is_closed
 
+    async def receive_bytes(self) -> bytes:
+        """The bytes at hand, waiting for some; empty when the server closed the connection.
+
+        Raises:
+            trio.BrokenResourceError: this end was reset.
+        """
+        wire = self._wire
+        await trio.lowlevel.checkpoint()
+        while not wire.to_client:
+            if wire.is_reset:
+                raise trio.BrokenResourceError
+            if wire.is_closed:
+                return b""
+            await wire.waiting.park()
+        data = bytes(wire.to_client)
+        wire.to_client.clear()
+        wire.changed()
+        return data
+
     async def receive(self) -> bytes:
         """The payload of the next response.
 
@@ -206,19 +225,14 @@ class MemoryClient:
             trio.EndOfChannel: the server closed the connection after a whole response.
             trio.BrokenResourceError: it closed it within one, or this end was reset.
         """
-        wire = self._wire
-        await trio.lowlevel.checkpoint()
         while (frame := self._reader.next_frame()) is None:
-            if wire.to_client:
-                self._reader.receive_data(bytes(wire.to_client))
-                wire.to_client.clear()
-                wire.changed()
-            elif wire.is_reset or (wire.is_closed and self._reader.buffered_bytes):
+            data = await self.receive_bytes()
+            if data:
+                self._reader.receive_data(data)
+            elif self._reader.buffered_bytes:
                 raise trio.BrokenResourceError
-            elif wire.is_closed:
-                raise trio.EndOfChannel
             else:
-                await wire.waiting.park()
+                raise trio.EndOfChannel
         self.received.append(bytes(frame))
         return self.received[-1]
 

@@ -102,7 +102,7 @@ class Script:
 sizes = st.lists(st.integers(0, 40), max_size=3).filter(lambda drawn: not drawn or any(drawn)).map(tuple)
 
 
-def scripts(actions, *, clients_max=4, asks_max=12, asks_min=1, **fields):
+def scripts(actions, *, clients_max=4, asks_max=12, asks_min=3, **fields):
     ask = st.builds(Ask, st.sampled_from(actions), st.integers(0, 1), st.integers(0, 4))
     client = st.builds(
         ClientScript,
@@ -112,7 +112,7 @@ def scripts(actions, *, clients_max=4, asks_max=12, asks_min=1, **fields):
         receive_sizes=sizes,
         send_sizes=sizes,
     )
-    clients = st.lists(client, min_size=1, max_size=clients_max)
+    clients = st.lists(client, min_size=2, max_size=clients_max)
     return st.builds(
         Script,
         clients=clients.map(lambda drawn: tuple(one.numbered(index) for index, one in enumerate(drawn))),

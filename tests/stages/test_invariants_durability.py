@@ -13,8 +13,8 @@ from tests.stages.script_runner import fails, holds, run_script
 pytestmark = pytest.mark.properties
 both_modes = pytest.mark.parametrize("mode", MODES.values(), ids=MODES)
 
-DURABLE = scripts(("pending", "quiet", "parked-pending", "send"), asks_min=2)
-FAULTY = scripts(("pending", "quiet", "parked-pending", "send"), asks_min=3, fault=st.integers(0, 6))
+DURABLE = scripts(("pending", "quiet", "parked-pending", "send"))
+FAULTY = scripts(("pending", "quiet", "parked-pending", "send"), fault=st.integers(0, 6))
 
 
 def acknowledged_is_durable(script, mode, **options):

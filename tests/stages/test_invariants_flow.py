@@ -15,11 +15,10 @@ from tests.stages.script_runner import LIMITS, fails, holds, run_script
 pytestmark = pytest.mark.properties
 both_modes = pytest.mark.parametrize("mode", MODES.values(), ids=MODES)
 
-MUTING = scripts((*ANSWERED, "throttle", "throttle", *SILENT), asks_min=3)
+MUTING = scripts((*ANSWERED, "throttle", "throttle", *SILENT))
 CROWDED = scripts(("send", "pending", "parked"), clients_max=5, asks_min=4)
 RESIZED = scripts(
     ("send", "pending", "parked", "parked-pending"),
-    asks_min=3,
     resizes=st.lists(st.tuples(st.integers(0, 4), st.integers(1, 4)), min_size=1, max_size=4).map(tuple),
 )
 

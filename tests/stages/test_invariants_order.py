@@ -12,7 +12,7 @@ pytestmark = pytest.mark.properties
 both_modes = pytest.mark.parametrize("mode", MODES.values(), ids=MODES)
 
 ORDERLY = scripts((*ANSWERED, *SILENT, "parked-pending", "close"))
-PARKING = scripts(("send", "pending", "parked", "nothing"), asks_min=3, clients_max=2)
+PARKING = scripts(("send", "pending", "parked", "nothing"), clients_max=2)
 BAD_HANDLERS = scripts((*ANSWERED, *BAD))
 SAME_LOG = scripts((*ANSWERED, *SILENT, "raise", "close"))
 

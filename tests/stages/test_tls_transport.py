@@ -1,0 +1,216 @@
+"""TLS behaves as plaintext does: whole, in pieces, slow, ended early, and where the bytes are no TLS at all."""
+
+import ssl
+import struct
+from pathlib import Path
+
+import pytest
+import trio
+from trio.testing import MockClock, wait_all_tasks_blocked
+
+from stages.acceptor import open_listener
+from stages.mode import PIPELINED
+from stages.request import Close, Send
+from stages.socket_server import SocketServer
+from stages.testing.memory_server import open_memory_server
+from stages.testing.memory_storage import MemoryStorage
+from stages.testing.memory_transport import memory_connection
+from stages.transport_layer import TLS_HANDSHAKE_SECONDS, TlsTransportLayer
+
+FOLDER = Path(__file__).parent / "tls"
+CERTIFICATE, KEY = FOLDER / "certificate.pem", FOLDER / "key.pem"
+"""Made by `openssl req -x509 -newkey ec -nodes -days 36500 -subj /CN=localhost`; it protects nothing."""
+
+
+def server_context():
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(CERTIFICATE, KEY)
+    return context
+
+
+def client_context():
+    return ssl.create_default_context(cafile=CERTIFICATE)
+
+
+class Repeat:
+    """Answers n bytes to a request that says n."""
+
+    def handle(self, request):
+        return Send(bytes(int(bytes(request.frame))))
+
+    def failed(self, request, error):
+        return Close(str(error))
+
+    def connection_closed(self, session):
+        pass
+
+
+class ClientStream(trio.abc.Stream):
+    """What SSLStream needs of the client's end."""
+
+    def __init__(self, client):
+        self.client = client
+
+    async def send_all(self, data):
+        await trio.lowlevel.checkpoint()
+        self.client.send_bytes(bytes(data))
+
+    async def wait_send_all_might_not_block(self):
+        await trio.lowlevel.checkpoint()
+
+    async def receive_some(self, max_bytes=None):
+        return await self.client.receive_bytes()
+
+    async def aclose(self):
+        self.client.half_close()
+        await trio.lowlevel.checkpoint()
+
+
+async def connect(memory, **options):
+    transport, client = memory_connection(**options)
+    await memory.server.connect(TlsTransportLayer(transport, server_context()), peer="client", listener="TLS")
+    return client, trio.SSLStream(ClientStream(client), client_context(), server_hostname="localhost")
+
+
+async def ask(stream, *counts):
+    requests = [str(count).encode() for count in counts]
+    await stream.send_all(b"".join(struct.pack(">i", len(request)) + request for request in requests))
+
+
+async def receive(stream, count):
+    data = b""
+    while len(data) < count:
+        more = await stream.receive_some()
+        if not more:
+            break
+        data += more
+    return data
+
+
+def answer(*counts):
+    return b"".join(struct.pack(">i", count) + bytes(count) for count in counts)
+
+
+def run(test):
+    async def main():
+        async with open_memory_server(PIPELINED, Repeat()) as memory:
+            with trio.fail_after(3600):
+                await test(memory)
+
+    trio.run(main, clock=MockClock(autojump_threshold=0))
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"receive_sizes": (1,), "send_sizes": (1, 0)}, {"receive_sizes": (0, 100), "capacity_bytes": 50}]
+)
+def test_responses_arrive_whole_and_in_pieces(options):
+    async def test(memory):
+        _, stream = await connect(memory, **options)
+        await ask(stream, 1, 0, 3000)
+        assert await receive(stream, 3013) == answer(1, 0, 3000)
+
+    run(test)
+
+
+def test_large_responses_to_a_slow_reader_arrive():
+    """Bytes wait in the TLS layer then, and each readiness takes only some of them."""
+
+    async def test(memory):
+        client, stream = await connect(memory, capacity_bytes=900)
+        await ask(stream, 10, 200_000, 70_000, 5)
+        first = await receive(stream, 14)
+        await wait_all_tasks_blocked()
+        assert client.unread_bytes <= 900
+        expected = answer(10, 200_000, 70_000, 5)
+        assert first + await receive(stream, len(expected) - len(first)) == expected
+
+    run(test)
+
+
+def test_a_large_request_in_pieces_is_received():
+    async def test(memory):
+        _, stream = await connect(memory, receive_sizes=(5000, 1))
+        request = b"7".rjust(300_000, b"0")[-4000:].rjust(4000, b"0")
+        await stream.send_all((struct.pack(">i", len(request)) + request) * 40)
+        assert await receive(stream, 11 * 40) == answer(7) * 40
+
+    run(test)
+
+
+def test_a_server_that_stops_sends_what_waits_in_the_tls_layer():
+    """Those bytes count as sent; the connection was once closed over them."""
+
+    async def test(memory):
+        _, stream = await connect(memory, capacity_bytes=900)
+        await ask(stream, 1)
+        await receive(stream, 5)
+        await ask(stream, 20_000)
+        await wait_all_tasks_blocked()
+        memory.server.stop()
+        await wait_all_tasks_blocked()
+        assert await receive(stream, 20_004) == answer(20_000)
+
+    run(test)
+
+
+@pytest.mark.parametrize("data", [b"GET / HTTP/1.1\r\n\r\n", b"\0\0\0\x03abc", b"\x16\x03\x01\xff\xff" + b"x" * 70_000])
+def test_bytes_that_are_no_tls_close_only_their_connection(data):
+    async def test(memory):
+        bad, _ = await connect(memory)
+        _, stream = await connect(memory)
+        await ask(stream, 1)
+        bad.send_bytes(data)
+        while await bad.receive_bytes():
+            pass
+        assert bad.is_closed_by_server
+        await ask(stream, 2)
+        assert await receive(stream, 11) == answer(1, 2)
+
+    run(test)
+
+
+@pytest.mark.parametrize("is_ended", [False, True])
+def test_a_handshake_that_is_not_finished_is_given_up(is_ended):
+    async def test(memory):
+        client, _ = await connect(memory)
+        if is_ended:
+            client.send_bytes(b"\x16\x03\x01")
+            client.half_close()
+        alert = await client.receive_bytes()
+        assert alert == b"" or (is_ended and await client.receive_bytes() == b"")
+        assert trio.current_time() == (0.0 if is_ended else TLS_HANDSHAKE_SECONDS)
+
+    run(test)
+
+
+def test_both_ends_tell_the_other_that_they_close():
+    async def test(memory):
+        client, stream = await connect(memory)
+        await ask(stream, 9)
+        await receive(stream, 13)
+        await stream.aclose()  # SSLStream would fail on a connection that is cut off
+        await wait_all_tasks_blocked()
+        assert client.is_closed_by_server
+        _, stream = await connect(memory)
+        await ask(stream, 9)
+        await receive(stream, 13)
+        memory.server.stop()
+        assert await stream.receive_some() == b""
+
+    run(test)
+
+
+def test_a_listener_with_a_certificate_serves_tls_on_a_socket():
+    async def main():
+        listener = open_listener("TLS", "127.0.0.1", 0, tls=server_context())
+        server = SocketServer(PIPELINED, Repeat(), MemoryStorage())
+        async with trio.open_nursery() as nursery:
+            await nursery.start(server.run, [listener])
+            stream = await trio.open_ssl_over_tcp_stream("127.0.0.1", listener.port, ssl_context=client_context())
+            await ask(stream, 100_000, 1)
+            assert await receive(stream, 100_009) == answer(100_000, 1)
+            server.stop()
+            assert await stream.receive_some() == b""
+            await trio.aclose_forcefully(stream)
+
+    trio.run(main)
