@@ -81,7 +81,6 @@ class Broker:
         self.config = config
         self._started_with = config
         self._told: set[str] = set()
-        self._producers_checked_ms = 0
         self.logs = logs
         self.cluster = ClusterState()
         self.topics = TopicCatalogue(config.num_partitions, config.node_id)
