@@ -120,6 +120,13 @@ def mode_of(name: str, config: BrokerConfig) -> Mode:
     )
 
 
+def with_actual_settings(options: ServeOptions, port: int) -> ServeOptions:
+    """The options with the settings that clients are shown: the command line says where to listen and to keep data."""
+    actual = {"listeners": f"PLAINTEXT://{options.host}:{port}", "log.dirs": str(options.data)}
+    config = attrs.evolve(options.config, properties={**options.config.properties, **actual})
+    return attrs.evolve(options, config=config)
+
+
 def mode_with(options: ServeOptions, config: BrokerConfig) -> Mode:
     """The mode that was asked for, with what was changed while the broker ran the last time."""
     if config.num_io_threads == options.config.num_io_threads:
@@ -259,6 +266,7 @@ async def serve(
     with contextlib.ExitStack() as stack:
         listener = bind(options)
         stack.callback(listener.sock.close)
+        options = with_actual_settings(options, listener.port)
         observers = open_observers(options)
         stack.callback(observers.close)
         journal, broker = open_broker(options)

@@ -1,0 +1,104 @@
+"""A broker without network: requests in, responses out, in memory.
+
+What the server does around the dispatcher is done here in its simplest form: entries are written, synced and shown at
+once, work that would go to a thread runs in place. Frames are real: each request is encoded and each response decoded.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from pipeline_broker.apis.dispatch import Dispatcher
+from pipeline_broker.broker import Broker
+from pipeline_broker.config.settings import parse_settings
+from pipeline_broker.log.journal import Journal
+from pipeline_broker.log.log_manager import LogManager
+from pipeline_broker.log.testing import MemoryFileSystem
+from pipeline_broker.wire.codec import decode, encode
+from pipeline_broker.wire.header import RequestHeader, encode_request_header, read_response_header
+from stages.request import Parked, Pending, Request, Send
+
+DIRECTORY = Path("/data")
+
+
+class Connection:
+    """What a request knows of where it came from."""
+
+    id = "c"
+    index = 0
+    peer = "127.0.0.1"
+    listener = "PLAINTEXT"
+
+    def __init__(self) -> None:
+        self.session: Any = None
+        self.completed: list[Any] = []
+
+    def complete(self, request: Request, result: Any) -> None:
+        self.completed.append((request, result))
+
+    def throttle(self, seconds: float) -> None:
+        raise AssertionError(f"nobody throttles here: {seconds}")
+
+
+class Desk:
+    """One broker; `restart` makes another one from the same files."""
+
+    def __init__(self, *settings: str, files: MemoryFileSystem | None = None) -> None:
+        self.files = files or MemoryFileSystem()
+        self.settings = settings
+        self.now_ms = 1_000_000
+        config, _ = parse_settings([tuple(setting.split("=", 1)) for setting in settings])
+        self.journal = Journal.open(DIRECTORY, flush="always", segment_bytes=1 << 20, files=self.files)
+        self.broker = Broker(config, LogManager(self.journal))
+        self.broker.advertised_host, self.broker.advertised_port = "broker.test", 9092
+        self.broker.recover(self.now_ms)
+        self.commit(self.broker.first_entries(self.now_ms))
+        self.dispatcher = Dispatcher(self.broker, lambda: self.now_ms)
+        self.connection = Connection()
+        self.asked = 0
+
+    def restart(self, *settings: str) -> Desk:
+        self.journal.close()
+        return Desk(*(settings or self.settings), files=self.files)
+
+    def commit(self, entries: list[Any]) -> None:
+        if entries:
+            self.journal.sync(self.journal.write(entries))
+            self.broker.entries_durable(entries)
+
+    def decide(self, message: Any, version: int) -> Any:
+        """What the handler returns, before anything is durable."""
+        self.asked += 1
+        header = RequestHeader(type(message).SCHEMA.key, version, self.asked, "desk")
+        frame = encode_request_header(header) + b"".join(map(bytes, encode(message, version)))
+        request = Request(self.connection, self.asked, frame, 0)
+        try:
+            return self.dispatcher.handle(request)
+        except Exception as error:
+            result = self.dispatcher.failed(request, error)
+            raise AssertionError(f"the handler raised and was answered {result}") from error
+
+    def finish(self, message: Any, version: int, result: Any) -> Any:
+        """Make a result durable and read its response."""
+        if isinstance(result, Parked):
+            assert result.work is not None
+            result = result.work()
+        if isinstance(result, Pending):
+            self.commit(list(result.entries))
+            if result.on_durable is not None:
+                result.on_durable()
+            result = result.result
+        assert isinstance(result, Send), result
+        frame = b"".join(map(bytes, result.parts))
+        kind = type(message)
+        response = getattr(import_module(kind.__module__), kind.__name__.replace("Request", "Response"))
+        _, position = read_response_header(kind.SCHEMA.key, version, frame)
+        answer, end = decode(response, version, frame, position)
+        assert end == len(frame)
+        return answer
+
+    def ask(self, message: Any, version: int) -> Any:
+        """The response to a request."""
+        return self.finish(message, version, self.decide(message, version))
