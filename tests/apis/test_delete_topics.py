@@ -17,9 +17,7 @@ NOT_HERE = "This server does not host this topic-partition."
 def new_desk(*settings):
     desk = Desk(*settings)
     topics = [CreateTopicsRequest.CreatableTopic(name, 2, 1) for name in ("a", "b", "c")]
-    desk.ids = {
-        result.name: result.topic_id for result in desk.ask(CreateTopicsRequest(topics=topics), 7).topics
-    }
+    desk.ids = {result.name: result.topic_id for result in desk.ask(CreateTopicsRequest(topics=topics), 7).topics}
     return desk
 
 
