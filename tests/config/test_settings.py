@@ -1,8 +1,21 @@
+import re
+from pathlib import Path
+
 import attrs
 import pytest
 
-from pipeline_broker.config.properties import ConfigError, broker_properties
-from pipeline_broker.config.settings import ACTED_ON, BrokerConfig, load_settings, parse_settings
+from pipeline_broker.config.properties import ConfigError, broker_properties, topic_properties
+from pipeline_broker.config.settings import (
+    ACTED_ON,
+    TOPIC_ACTED_ON,
+    BrokerConfig,
+    check_thread_counts,
+    config_with,
+    load_settings,
+    parse_settings,
+)
+
+SOURCE = Path(__file__).parents[2] / "pipeline_broker"
 
 
 def test_the_fields_are_the_properties_acted_on_with_their_defaults():
@@ -16,6 +29,33 @@ def test_the_fields_are_the_properties_acted_on_with_their_defaults():
 def test_every_property_acted_on_says_what_it_means_and_no_other_does():
     documented = {name for name, definition in broker_properties().items() if definition.documentation}
     assert documented == ACTED_ON | {"broker.id", "log.dir"}
+
+
+def test_every_property_acted_on_is_read_somewhere_or_inherited_by_topics():
+    code = "".join(path.read_text(encoding="utf-8") for path in SOURCE.rglob("*.py"))
+    inherited = {topic_properties()[name].broker_property for name in TOPIC_ACTED_ON}
+    fields = {name: name.replace(".", "_") for name in ACTED_ON - inherited}
+    assert {name for name, field in fields.items() if not re.search(rf"(config|self)\.{field}\b", code)} == set()
+
+
+def test_what_changes_while_the_broker_runs_changes_the_configuration():
+    started, _ = parse_settings([("max.connections", "5"), ("num.partitions", "2")])
+    changed = config_with(started, {"max.connections": "7", "log.retention.ms": "1", "num.partitions": "9"})
+    assert (changed.max_connections, changed.num_partitions) == (7, 2)
+    assert changed.properties == started.properties
+    assert config_with(started, {}) == started
+    with pytest.raises(ConfigError, match="only with"):
+        config_with(started, {"max.connections.per.ip": "0"})
+
+
+@pytest.mark.parametrize(("before", "after", "allowed"), [(8, 16, True), (8, 17, False), (8, 4, True), (8, 3, False)])
+def test_threads_at_most_double_or_halve(before, after, allowed):
+    pair = (BrokerConfig(num_io_threads=before), BrokerConfig(num_io_threads=after))
+    if allowed:
+        check_thread_counts(*pair)
+        return
+    with pytest.raises(ConfigError, match=f"num.io.threads: {after}"):
+        check_thread_counts(*pair)
 
 
 def test_nothing_set_gives_the_defaults_without_a_warning():

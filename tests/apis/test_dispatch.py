@@ -1,0 +1,70 @@
+"""A handler that fails is answered in its API's own response, in every version."""
+
+import pytest
+
+from pipeline_broker.apis.registry import SERVED
+from pipeline_broker.wire.codec import encode
+from pipeline_broker.wire.header import RequestHeader, encode_request_header
+from pipeline_broker.wire.messages.create_partitions import CreatePartitionsRequest
+from pipeline_broker.wire.messages.create_topics import CreateTopicsRequest
+from pipeline_broker.wire.messages.delete_topics import DeleteTopicsRequest
+from pipeline_broker.wire.messages.describe_cluster import DescribeClusterRequest
+from pipeline_broker.wire.messages.describe_configs import DescribeConfigsRequest
+from pipeline_broker.wire.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
+from pipeline_broker.wire.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
+from pipeline_broker.wire.messages.init_producer_id import InitProducerIdRequest
+from pipeline_broker.wire.messages.list_offsets import ListOffsetsRequest
+from pipeline_broker.wire.messages.metadata import MetadataRequest
+from stages.request import Request
+from tests.apis.desk import Desk
+
+
+def requests_in(version):
+    """A request for each API of administration, with the errors that its response has room for."""
+    named = {"topic_names": ["t"]} if version < 6 else {"topics": [DeleteTopicsRequest.DeleteTopicState("t")]}
+    partition = ListOffsetsRequest.ListOffsetsPartition(partition_index=0, timestamp=-1)
+    return [
+        (CreateTopicsRequest(topics=[CreateTopicsRequest.CreatableTopic("t", 1, 1)]), lambda r: r.topics),
+        (DeleteTopicsRequest(**named), lambda r: r.responses),
+        (
+            CreatePartitionsRequest(topics=[CreatePartitionsRequest.CreatePartitionsTopic("t", 2)]),
+            lambda r: r.results,
+        ),
+        (
+            DescribeConfigsRequest(resources=[DescribeConfigsRequest.DescribeConfigsResource(2, "t")]),
+            lambda r: r.results,
+        ),
+        (
+            IncrementalAlterConfigsRequest(resources=[IncrementalAlterConfigsRequest.AlterConfigsResource(2, "t", [])]),
+            lambda r: r.responses,
+        ),
+        (DescribeClusterRequest(), lambda r: [r]),
+        (
+            DescribeTopicPartitionsRequest(topics=[DescribeTopicPartitionsRequest.TopicRequest("t")]),
+            lambda r: r.topics,
+        ),
+        (InitProducerIdRequest(transactional_id=None), lambda r: [r]),
+        (MetadataRequest(topics=[MetadataRequest.MetadataRequestTopic(name="t")]), lambda r: r.topics),
+        (
+            ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsRequest.ListOffsetsTopic("t", [partition])]),
+            lambda r: r.topics[0].partitions,
+        ),
+    ]
+
+
+def cases():
+    for version in range(16):
+        for request, errors in requests_in(version):
+            served = SERVED[type(request).SCHEMA.key]
+            if version in served.versions:
+                yield pytest.param(request, version, errors, id=f"{served.name} {version}")
+
+
+@pytest.mark.parametrize(("message", "version", "errors"), list(cases()))
+def test_a_handler_that_fails_is_answered_with_an_error(message, version, errors):
+    desk = Desk()
+    frame = encode_request_header(RequestHeader(type(message).SCHEMA.key, version, 1, "x"))
+    request = Request(desk.connection, 0, frame + b"".join(map(bytes, encode(message, version))), 0)
+    desk.dispatcher.handle(request)
+    answer = desk.finish(message, version, desk.dispatcher.failed(request, RuntimeError("broken on purpose")))
+    assert [each.error_code for each in errors(answer)] == [-1]
