@@ -322,4 +322,4 @@ class GroupLives(RuleBasedStateMachine):
 
 
 TestGroupLives = GroupLives.TestCase
-TestGroupLives.settings = hypothesis_settings(max_examples=200, stateful_step_count=30, deadline=None)
+TestGroupLives.settings = hypothesis_settings(max_examples=120, stateful_step_count=30, deadline=None)
