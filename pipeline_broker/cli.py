@@ -7,6 +7,7 @@ Kafka's property names where Kafka has one.
 
 from __future__ import annotations
 
+import difflib
 import importlib
 from typing import Any
 
@@ -55,11 +56,22 @@ class LazyGroup(click.Group):
             formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; a configuration mistake is one line."""
+        """Run the command; a mistake in its options or in the configuration is one line."""
         try:
             return super().invoke(ctx)
         except ConfigError as error:
             raise Refused(str(error)) from None
+        except click.UsageError as error:
+            raise Refused(error.format_message()) from None
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command; where there is none, name the nearest."""
+        if args and args[0] not in COMMANDS:
+            nearest = difflib.get_close_matches(args[0], COMMANDS, 1, 0.0)
+            raise Refused(f"there is no command {args[0]!r}; did you mean {nearest[0]}?")
+        return super().resolve_command(ctx, args)
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})

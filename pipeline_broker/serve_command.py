@@ -51,7 +51,7 @@ class Duration(click.ParamType[float]):
 @click.option("--port", type=click.IntRange(0, 65535), default=None, help="Port; 0 takes a free one.  [default: 9092]")
 @click.option(
     "--data",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=click.Path(path_type=Path),
     default=None,
     help="Data directory; made when missing.  [default: ./data]",
 )

@@ -194,7 +194,8 @@ def open_broker(options: ServeOptions) -> tuple[Journal, Broker]:
     except DirectoryLocked as error:
         raise StartError(str(error)) from None
     except OSError as error:
-        raise StartError(f"cannot use the data directory {options.data}: {error.strerror or error}") from None
+        reason = "not a directory" if isinstance(error, FileExistsError) else error.strerror or error
+        raise StartError(f"cannot use the data directory {options.data}: {reason}") from None
     try:
         broker = Broker(options.config, LogManager(journal))
         now_ms = wall_clock_ms()

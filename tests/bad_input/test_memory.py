@@ -21,8 +21,8 @@ MEGABYTE = 1 << 20
 PRODUCE_VERSION = 9
 LARGE_FRAME_BYTES = 5 * MEGABYTE
 EMPTY_TOPIC = b"\1\1\0"
-FORBIDDEN_SECONDS = 5.0
-"""Nobody waits for so long because of somebody else's request; on a machine that is idle it is a tenth of it."""
+FORBIDDEN_SECONDS = 10.0
+"""Nobody waits for so long because of somebody else's request; a machine that is idle needs a tenth of it."""
 
 
 def header_of(key, version):

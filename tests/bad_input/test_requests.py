@@ -177,7 +177,7 @@ def test_the_brokers_own_log_cannot_be_reached(broker):
         assert [data.error_code for data in topic.partitions] == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
 
 
-def test_a_partition_named_twice_in_list_offsets_is_42(broker):
+def test_a_partition_named_twice_in_list_offsets_is_42_once(broker):
     partition = ListOffsetsRequest.ListOffsetsPartition
     topic = ListOffsetsRequest.ListOffsetsTopic(
         TOPIC, [partition(0, -1, -1), partition(1, -1, -1), partition(0, -1, -2)]
@@ -185,7 +185,7 @@ def test_a_partition_named_twice_in_list_offsets_is_42(broker):
     with broker.connect() as client:
         (answer,) = client.ask(ListOffsetsRequest(topics=[topic]), 5).topics
     codes = [(data.partition_index, data.error_code) for data in answer.partitions]
-    assert codes == [(0, ErrorCode.INVALID_REQUEST), (1, 0), (0, ErrorCode.INVALID_REQUEST)]
+    assert codes == [(0, ErrorCode.INVALID_REQUEST), (1, 0)]
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "../x", "x" * 250, "a\0b", "a b", "\N{SNOWMAN}", "a/b", "a:b"])
