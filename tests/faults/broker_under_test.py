@@ -41,6 +41,7 @@ class BrokerUnderTest:
     directory: Path
     port: int
     settings: tuple = ()
+    arguments: tuple = ()
     variant: str | None = None
     prefix: tuple = ()
     data: Path = attrs.Factory(lambda self: self.directory / "data", takes_self=True)
@@ -61,7 +62,7 @@ class BrokerUnderTest:
         self.starts += 1
         program = ("-m", "pipeline_broker") if self.variant is None else (str(VARIANTS), self.variant)
         command = [*self.prefix, sys.executable, *program, "serve", "--mode", mode, "--flush", flush]
-        command += ["--port", str(self.port), "--data", str(self.data)]
+        command += ["--port", str(self.port), "--data", str(self.data), *self.arguments]
         for setting in self.settings:
             command += ["--set", setting]
         self.directory.mkdir(parents=True, exist_ok=True)
