@@ -71,6 +71,9 @@ class FileSystem(Protocol):
     def sync_directory(self, path: Path) -> None:
         """Return when the names in the directory survive a power cut."""
 
+    def free_bytes(self, path: Path) -> int:
+        """How many more bytes the files of a directory can take."""
+
     def lock(self, path: Path) -> Lock:
         """Take the lock file at `path`; raises DirectoryLocked when another process holds it."""
 
@@ -152,6 +155,11 @@ class SystemFileSystem:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+
+    def free_bytes(self, path: Path) -> int:
+        """See FileSystem."""
+        found = os.statvfs(path)
+        return found.f_bavail * found.f_frsize
 
     def lock(self, path: Path) -> Lock:
         """See FileSystem. The kernel drops the lock of a killed process; the number in the file is for people."""

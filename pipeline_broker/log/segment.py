@@ -8,6 +8,7 @@ before the first frame is written to it; `preparing` is a spare not yet finished
 Layout of the first 4096 bytes (little-endian): magic 8, version 4, CRC-32C 4 (of what follows it), identity 8, zeros.
 """
 
+import errno
 import secrets
 import struct
 from collections.abc import Callable, Sequence
@@ -24,6 +25,7 @@ SEGMENT_SUFFIX = ".segment"
 SPARE_NAME = "spare"
 PREPARING_NAME = "preparing"
 ZERO_FILL_CHUNK_BYTES = 1 << 20
+SPARES_FREE_MIN = 2  # space for so many spares must be free before one is written: commits need it more
 ZERO_FILL_SYNC_BYTES = 8 << 20  # synced in steps, so that commits never queue behind one sync of a whole segment
 
 _FIRST = struct.Struct("<8sII")
@@ -125,19 +127,34 @@ def prepare_spare(files: FileSystem, directory: Path, size_bytes: int, is_stoppe
     """Write a spare, all its space included, so that a later sync has no metadata to write; returns its identity.
 
     That is worth 35-60 % of a sync's time. posix_fallocate does not do: the first write to unwritten extents costs as
-    much as growing the file. None when it was stopped half-way.
+    much as growing the file. None when it was stopped half-way; an OSError leaves no file behind.
     """
     identity = secrets.randbits(64)
     path = directory / PREPARING_NAME
     if PREPARING_NAME in files.list_directory(directory):
-        files.unlink(path)  # an attempt that failed
+        files.unlink(path)  # an attempt that was cut short
+    if files.free_bytes(directory) < SPARES_FREE_MIN * size_bytes:
+        raise OSError(errno.ENOSPC, "too little free space for a zero-filled segment", str(directory))
     file = files.open(path, create=True)
+    try:
+        if not _zero_fill(file, identity, size_bytes, is_stopped):
+            return None
+    except OSError:
+        files.unlink(path)
+        raise
+    files.rename(path, directory / SPARE_NAME)
+    files.sync_directory(directory)
+    return identity
+
+
+def _zero_fill(file: File, identity: int, size_bytes: int, is_stopped: Callable[[], bool]) -> bool:
+    """Write and sync the file; False when it was stopped half-way."""
     write_all(file, [encode_header(identity)], 0)
     zeros = bytes(ZERO_FILL_CHUNK_BYTES)
     position, unsynced = HEADER_SPACE, 0
     while position < size_bytes:
         if is_stopped():
-            return None
+            return False
         chunk = memoryview(zeros)[: size_bytes - position]
         write_all(file, [chunk], position)
         position += len(chunk)
@@ -146,9 +163,7 @@ def prepare_spare(files: FileSystem, directory: Path, size_bytes: int, is_stoppe
             file.sync_data()
             unsynced = 0
     file.sync_data()
-    files.rename(path, directory / SPARE_NAME)
-    files.sync_directory(directory)
-    return identity
+    return True
 
 
 def activate_spare(files: FileSystem, directory: Path, number: int, identity: int) -> Segment:

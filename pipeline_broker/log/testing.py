@@ -102,7 +102,7 @@ class _MemoryLock:
 
 
 class MemoryFileSystem:
-    """See the rules; the three attributes are the places where faults come in."""
+    """See the rules; the four attributes are the places where faults come in."""
 
     def __init__(self) -> None:
         #: Called before every operation with its name and path; an OSError it raises is the operation's.
@@ -111,6 +111,8 @@ class MemoryFileSystem:
         self.write_limit: Callable[[int], int] = lambda size_bytes: size_bytes
         #: Whether nothing is in the page cache.
         self.is_cold = False
+        #: What the disk says of its free space; writes do not count, a full disk is `before`'s to play.
+        self.free = 1 << 40
         self._names: dict[Path, _Content] = {}
         self._durable_names: dict[Path, _Content] = {}
         self._pending_names: list[tuple[Path | None, Path | None, _Content]] = []  # (name gone, name new, file)
@@ -146,6 +148,10 @@ class MemoryFileSystem:
         """See FileSystem."""
         self.before("sync directory", path)
         self.settle_names()
+
+    def free_bytes(self, path: Path) -> int:  # noqa: ARG002 - one disk for all
+        """See FileSystem."""
+        return self.free
 
     def lock(self, path: Path) -> Lock:
         """See FileSystem."""

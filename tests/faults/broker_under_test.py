@@ -1,8 +1,8 @@
 """Brokers that are killed: started on one port again and again, over one data directory.
 
 Rules of this file: the port lies outside the range from which the system takes ports for connections: a client that
-connects to its own port again and again would otherwise sooner or later be connected with itself. Every process is
-ended by its own handle.
+connects to its own port again and again would otherwise sooner or later be connected with itself. Every broker is the
+leader of a process group of its own, or a tool that runs it is; the group is what is killed.
 """
 
 import os
@@ -41,18 +41,16 @@ class BrokerUnderTest:
     directory: Path
     port: int
     settings: tuple = ()
+    arguments: tuple = ()
     variant: str | None = None
     prefix: tuple = ()
+    data: Path = attrs.Factory(lambda self: self.directory / "data", takes_self=True)
     process: subprocess.Popen | None = None
     starts: int = 0
 
     @property
     def address(self):
         return "127.0.0.1", self.port
-
-    @property
-    def data(self):
-        return self.directory / "data"
 
     @property
     def stderr(self):
@@ -64,7 +62,7 @@ class BrokerUnderTest:
         self.starts += 1
         program = ("-m", "pipeline_broker") if self.variant is None else (str(VARIANTS), self.variant)
         command = [*self.prefix, sys.executable, *program, "serve", "--mode", mode, "--flush", flush]
-        command += ["--port", str(self.port), "--data", str(self.data)]
+        command += ["--port", str(self.port), "--data", str(self.data), *self.arguments]
         for setting in self.settings:
             command += ["--set", setting]
         self.directory.mkdir(parents=True, exist_ok=True)
@@ -75,6 +73,7 @@ class BrokerUnderTest:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=stderr,
+                process_group=0,
                 env={**os.environ, "PYTHONPATH": str(ROOT)},
             )
 
@@ -89,7 +88,7 @@ class BrokerUnderTest:
     def kill(self):
         """End it as a crash would; nothing happens when it has ended."""
         if self.process is not None:
-            self.process.kill()
+            self._kill_group(self.process)
             self.wait()
 
     def kill_after(self, seconds):
@@ -103,13 +102,18 @@ class BrokerUnderTest:
             self.process.send_signal(number)
         return self.wait()
 
+    @staticmethod
+    def _kill_group(process):
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+
     def wait(self):
         """Wait for its end; gives the exit code."""
         process, self.process = self.process, None
         try:
             return process.wait(END_SECONDS_MAX)
         except subprocess.TimeoutExpired:
-            process.kill()
+            self._kill_group(process)
             process.wait()
             raise AssertionError(f"the broker did not end in {END_SECONDS_MAX} s; on stderr:\n{self.stderr}") from None
         finally:

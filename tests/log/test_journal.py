@@ -135,14 +135,30 @@ def test_a_spare_that_fails_half_way_can_be_prepared_again():
 
     def before(operation, _path):
         writes.append(operation)
-        if writes.count("write") == 3:
+        if operation == "write" and writes.count("write") == 3:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     files.before, healthy = before, files.before
     with pytest.raises(OSError, match="No space"):
         journal.prepare_ahead()
     files.before = healthy
+    assert set(files.list_directory(journal.directory)) == {"00000000000000000001.segment"}
 
+    journal.prepare_ahead()
+    assert journal.has_spare
+
+
+def test_the_last_free_space_is_left_to_commits():
+    """A spare is comfort: written into a nearly full disk it would make the next commit fail."""
+    files = MemoryFileSystem()
+    journal, log, _ = start("/d", files, segment_bytes=1 << 20)
+    files.free = (2 << 20) - 1
+    with pytest.raises(OSError, match="too little free space"):
+        journal.prepare_ahead()
+    assert not journal.has_spare
+    commit(journal, log, b"still works")
+
+    files.free += 1
     journal.prepare_ahead()
     assert journal.has_spare
 

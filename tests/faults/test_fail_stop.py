@@ -1,0 +1,98 @@
+"""A disk that fails ends the broker: nothing is acknowledged after it, and a start on what it left has all that was.
+
+The faults are real ones: strace makes the system call fail in the broker, a small file system is really full.
+"""
+
+import os
+import re
+import subprocess
+import time
+
+import pytest
+
+from tests.faults.scene import Scene
+
+pytestmark = [pytest.mark.faults]
+MODES = pytest.mark.parametrize("mode", ["classic", "pipelined"])
+CALLS_BEFORE_FAILURE = 40  # of one thread: a start needs fewer
+DISK_BYTES = 3 << 20
+
+
+def failing_calls(strace, name):
+    """A prefix with which a program's system call fails, from a certain one on, in every thread."""
+    inject = f"inject={name}:error=EIO:when={CALLS_BEFORE_FAILURE}+"
+    return (strace, "-f", "-qq", "--seccomp-bpf", "-o", os.devnull, "-e", f"trace={name}", "-e", inject)
+
+
+def assert_one_line(broker, stderr, reason):
+    assert broker == 1
+    pattern = rf"CRITICAL pipeline_broker\.server: .*{reason}.*; nothing after it was acknowledged"
+    lines = [line for line in stderr.splitlines() if not line.startswith("WARNING")]
+    assert len(lines) == 1, stderr
+    assert re.fullmatch(pattern, lines[0])
+
+
+@pytest.mark.parametrize(
+    ("mode", "call"), [("classic", "fdatasync"), ("pipelined", "fdatasync"), ("pipelined", "pwritev,pwritev2")]
+)
+def test_after_a_failed_call_nothing_is_acknowledged_and_the_process_ends(tmp_path, require_tool, mode, call):
+    with Scene(1, tmp_path, mode=mode) as scene:
+        scene.broker.prefix = failing_calls(require_tool("strace"), call)
+        scene.start()
+        scene.prepare()
+        scene.load().join()
+        assert_one_line(scene.broker.wait(), scene.broker.stderr, r"Input/output error")
+        acknowledged = scene.history.acknowledged_count
+        assert acknowledged > 0
+        scene.broker.prefix = ()
+        scene.start()
+        scene.verify()
+        scene.resolve()
+        scene.verify()
+        assert scene.broker.stop() == 0
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A directory on a file system of its own, smaller than what a broker would like to prepare."""
+    if os.geteuid() != 0:
+        pytest.skip("only root may mount a file system")
+    path = tmp_path / "disk"
+    path.mkdir()
+    options = f"size={DISK_BYTES}"
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", path], capture_output=True, check=False)
+    if mounted.returncode:
+        pytest.skip(f"this machine does not mount a tmpfs: {mounted.stderr.decode().strip()}")
+    yield path
+    subprocess.run(["umount", "--lazy", path], check=True)
+
+
+@MODES
+@pytest.mark.parametrize("flush", ["always", "os"])
+def test_a_full_disk_ends_the_broker_and_what_was_acknowledged_is_there_when_there_is_space(
+    tmp_path, small_disk, mode, flush
+):
+    with Scene(2, tmp_path, mode=mode, flush=flush, data=small_disk / "data") as scene:
+        scene.start()
+        scene.prepare()
+        scene.load().join()
+        assert_one_line(scene.broker.wait(), scene.broker.stderr, r"No space left on device")
+        assert scene.history.acknowledged_count > 0
+        larger = f"remount,size={100 * DISK_BYTES}"
+        subprocess.run(["mount", "-o", larger, small_disk], check=True)
+        scene.start()
+        scene.verify()
+        scene.resolve()
+        scene.verify()
+        assert scene.broker.stop() == 0
+
+
+def test_a_slow_sync_delays_the_answer_and_nobody_is_told_before_it(tmp_path, require_tool):
+    delay_seconds = 0.2
+    delayed = f"inject=fdatasync:delay_enter={int(delay_seconds * 1e6)}"
+    prefix = (require_tool("strace"), "-f", "-qq", "-o", os.devnull, "-e", "trace=fdatasync", "-e", delayed)
+    with Scene(3, tmp_path, prefix=prefix) as scene:
+        scene.start()
+        began = time.monotonic()
+        scene.prepare()
+        assert time.monotonic() - began > delay_seconds

@@ -1,0 +1,117 @@
+"""A broker that is asked to end under load answers what it accepted or closes, loses nothing, and exits with 0."""
+
+import signal
+import threading
+import time
+
+import pytest
+
+from pipeline_broker.records.batch import build_batch
+from stages.socket_server import DRAIN_SECONDS
+from tests.faults.producers import draw_records, produce_request
+from tests.faults.scene import PARTITIONS, Scene
+from tests.faults.wire_client import WireClient, fetch_request
+
+pytestmark = [pytest.mark.faults]
+MODES = pytest.mark.parametrize("mode", ["classic", "pipelined"])
+ACKNOWLEDGED_FIRST = 100
+END_SECONDS_MAX = DRAIN_SECONDS + 5
+
+
+def load_until_busy(scene):
+    load = scene.load()
+    while scene.history.acknowledged_count < ACKNOWLEDGED_FIRST:
+        time.sleep(0.01)
+    return load
+
+
+@MODES
+@pytest.mark.parametrize(
+    "signals",
+    [(signal.SIGTERM,), (signal.SIGTERM, signal.SIGTERM), (signal.SIGINT,), (signal.SIGINT, signal.SIGTERM)],
+    ids=lambda signals: "+".join(number.name for number in signals),
+)
+def test_a_signal_under_load_ends_it_in_order(tmp_path, mode, signals):
+    with Scene(1, tmp_path, mode=mode) as scene:
+        scene.start()
+        scene.prepare()
+        load = load_until_busy(scene)
+        began = time.monotonic()
+        assert scene.broker.stop(*signals) == 0, scene.broker.stderr
+        assert time.monotonic() - began < END_SECONDS_MAX
+        load.join()
+        assert scene.broker.stderr == ""
+        scene.start()
+        scene.verify()
+        scene.resolve()
+        scene.verify()
+        assert scene.broker.stop() == 0
+
+
+@MODES
+def test_what_was_accepted_is_answered_before_the_end(tmp_path, mode):
+    """One client sends requests and then nothing more: all that the broker had read it answers, however slow commits are."""
+    with Scene(2, tmp_path, mode=mode, arguments=("--commit-delay", "50ms")) as scene:
+        scene.start()
+        scene.prepare()
+        partition = PARTITIONS[0]
+        stream = scene.history.stream("steady", partition)
+        with WireClient(scene.broker.address) as client:
+            topic_ids = scene.clients[0].topic_ids
+            for _ in range(5):
+                _, records = draw_records(scene.random, stream)
+                client.send(produce_request(topic_ids, {partition: build_batch(records)}))
+            client.receive()
+            scene.broker.process.send_signal(signal.SIGTERM)
+            answered = 1
+            try:
+                while client.in_flight:
+                    client.receive()
+                    answered += 1
+            except ConnectionError:
+                pass
+            assert answered == 5 if mode == "pipelined" else answered >= 2
+        assert scene.broker.wait() == 0
+
+
+@MODES
+def test_a_parked_fetch_does_not_delay_the_end(tmp_path, mode):
+    with Scene(3, tmp_path, mode=mode) as scene:
+        scene.start()
+        scene.prepare()
+        topic_id = scene.clients[0].topic_ids[PARTITIONS[0][0]]
+        with WireClient(scene.broker.address) as client:
+            client.send(fetch_request(topic_id, 0, 0, wait_ms=60_000))
+            began = time.monotonic()
+            assert scene.broker.stop() == 0
+            assert time.monotonic() - began < END_SECONDS_MAX
+            with pytest.raises(ConnectionError):
+                client.receive()
+
+
+@MODES
+def test_a_client_that_does_not_read_does_not_keep_it_from_ending(tmp_path, mode):
+    with Scene(4, tmp_path, mode=mode) as scene:
+        scene.start()
+        scene.prepare()
+        load = load_until_busy(scene)
+        topic_id = scene.clients[0].topic_ids[PARTITIONS[0][0]]
+        with WireClient(scene.broker.address) as client:
+            sender = threading.Thread(target=flood, args=(client, fetch_request(topic_id, 0, 0)))
+            sender.start()
+            time.sleep(0.3)
+            began = time.monotonic()
+            assert scene.broker.stop() == 0, scene.broker.stderr
+            assert time.monotonic() - began < END_SECONDS_MAX
+            sender.join()
+        load.join()
+        assert scene.broker.stderr == ""
+
+
+def flood(client, request):
+    """Send until the connection breaks, and read nothing."""
+    try:
+        while True:
+            client.send(request)
+    except OSError:
+        pass
