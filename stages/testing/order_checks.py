@@ -16,6 +16,7 @@ from stages.testing.schedules import Schedule
 __all__ = [
     "OrderViolationError",
     "WatchedApplication",
+    "WatchedResponseOrder",
     "check_key_order",
     "check_response_order",
     "watched_response_order",
@@ -106,19 +107,28 @@ class WatchedApplication:
                 raise OrderViolationError(f"connection {connection} started its requests in the order {sequences}")
 
 
-def watched_response_order(
-    schedule: Schedule, order: type[ResponseOrder[Request]] = ResponseOrder
-) -> Callable[[], ResponseOrder[Request]]:
-    """What makes response orders that note every completion and every release; for SocketServer's `response_order`."""
+class WatchedResponseOrder(ResponseOrder[Request]):
+    """A response order whose completions and releases are noted.
 
-    class WatchedResponseOrder(order):  # type: ignore[misc, valid-type]  # a class that is an argument
-        __slots__ = ()
+    Args:
+        schedule: takes the notes.
+    """
 
-        def complete(self, slot: Request, result: object) -> list[Request]:
-            schedule.note("complete", slot.connection.index, slot.sequence)
-            released: list[Request] = super().complete(slot, result)
-            for request in released:
-                schedule.note("release", request.connection.index, request.sequence)
-            return released
+    __slots__ = ("_schedule",)
 
-    return WatchedResponseOrder
+    def __init__(self, schedule: Schedule) -> None:
+        super().__init__()
+        self._schedule = schedule
+
+    def complete(self, slot: Request, result: object) -> list[Request]:
+        """See ResponseOrder."""
+        self._schedule.note("complete", slot.connection.index, slot.sequence)
+        released = super().complete(slot, result)
+        for request in released:
+            self._schedule.note("release", request.connection.index, request.sequence)
+        return released
+
+
+def watched_response_order(schedule: Schedule) -> Callable[[], ResponseOrder[Request]]:
+    """What makes watched response orders; for SocketServer's `response_order`."""
+    return lambda: WatchedResponseOrder(schedule)

@@ -4,6 +4,7 @@ from contextlib import contextmanager
 
 import trio
 
+import stages.connection as connection_room
 from stages.connection import Connection
 from stages.mute import Mute, MuteReason
 from stages.request import PARKED
@@ -52,14 +53,6 @@ def forgotten_slots():
         yield
 
 
-class EarlyCommits(ScriptedCommits):
-    """Invariant 5: acknowledges before the sync."""
-
-    async def _run(self, committer, commit):
-        committer.complete(commit)
-        await super()._run(committer, commit)
-
-
 class _AlreadyComplete:
     def __init__(self, committer):
         self._committer = committer
@@ -72,7 +65,7 @@ class _AlreadyComplete:
 
 
 class AcknowledgingCommits(ScriptedCommits):
-    """See EarlyCommits; the later completion is left out."""
+    """Invariant 5: acknowledges before the sync."""
 
     async def _run(self, committer, commit):
         committer.complete(commit)
@@ -114,7 +107,7 @@ class SingleBitMute(Mute):
 
 @contextmanager
 def single_bit_mute():
-    with replaced(__import__("stages.connection", fromlist=["connection"]), "Mute", SingleBitMute):
+    with replaced(connection_room, "Mute", SingleBitMute):
         yield
 
 

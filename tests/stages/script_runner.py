@@ -24,6 +24,8 @@ from tests.stages.request_scripts import APPENDING, MILLISECOND, Ask, ScriptedAp
 INFINITY = float("inf")
 WEDGED_SECONDS = 30.0
 """Virtual; every script ends within a fraction of it unless something is stuck for good."""
+QUICK_EXAMPLES = 60
+"""Of each property in `make test`; `make properties` runs as many as it is asked for."""
 SABOTAGED_EXAMPLES = 400
 LIMITS = ServerLimits(
     connection=ConnectionLimits(unsent_bytes_max=120, idle_seconds_max=INFINITY, slot_seconds_max=INFINITY),
@@ -163,10 +165,15 @@ async def _receive(client, outcome):
         pass
 
 
+def is_long():
+    return settings.get_current_profile_name() == "long"
+
+
 def holds(name, strategy, check):
     """Run `check(script, count)` on drawn scripts and schedules; print and check how many schedules there were."""
     count = ScheduleCount(name)
 
+    @settings(max_examples=settings().max_examples if is_long() else QUICK_EXAMPLES)
     @given(script=strategy, randomness=st.random_module())
     def examples(script, randomness):
         outcome = check(script)

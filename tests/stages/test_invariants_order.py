@@ -4,7 +4,7 @@ import pytest
 
 from stages.testing.order_checks import check_key_order, check_response_order
 from tests.stages.broken import BrokenResponseOrder
-from tests.stages.request_scripts import ANSWERED, APPENDING, BAD, MODES, SILENT, scripts
+from tests.stages.request_scripts import ANSWERED, BAD, MODES, SILENT, scripts
 from tests.stages.sabotage import CorrelationOrder, forgotten_slots
 from tests.stages.script_runner import fails, holds, run_script
 
@@ -107,7 +107,3 @@ def test_12_both_modes_give_the_same_responses_and_log():
 
 def test_12_fails_on_broken():
     fails(SAME_LOG, lambda script: both_modes_agree(script, order=BrokenResponseOrder))
-
-
-def test_appending_actions_are_those_that_carry_entries():
-    assert set(APPENDING) <= {"pending", "quiet", "parked-pending"}

@@ -1,0 +1,75 @@
+"""A server in memory whose requests the test answers by hand."""
+
+import attrs
+import trio
+from trio.testing import MockClock
+
+from stages.connection_limits import ConnectionLimits
+from stages.mode import PIPELINED
+from stages.request import NO_OP, PARKED, Close, Send
+from stages.socket_server import ServerLimits
+from stages.testing.memory_server import open_memory_server
+
+INFINITY = float("inf")
+ONE_QUEUE = attrs.evolve(PIPELINED, queues=1)
+
+
+def limits(**fields):
+    connection = {"idle_seconds_max": INFINITY, "slot_seconds_max": INFINITY}
+    connection |= {name: fields.pop(name) for name in list(fields) if hasattr(ConnectionLimits(), name)}
+    return ServerLimits(connection=ConnectionLimits(**connection), processors=1, **fields)
+
+
+class ByHand:
+    """Parks every request until the test answers it; what it handles in another way is decided by the first byte."""
+
+    def __init__(self):
+        self.parked, self.handled, self.closed = [], [], []
+
+    def handle(self, request):
+        frame = bytes(request.frame)
+        self.handled.append(frame)
+        if request.connection.session is None:
+            request.connection.session = f"session of {request.connection.index}"
+        match frame[:1]:
+            case b"s":
+                return Send(frame)
+            case b"n":
+                return NO_OP
+            case b"c":
+                return Close("asked for")
+            case b"b":
+                return Send(bytes(10_000))
+        self.parked.append(request)
+        return PARKED
+
+    def answer(self, payload):
+        request = next(one for one in self.parked if bytes(one.frame) == payload)
+        self.parked.remove(request)
+        request.complete(Send(payload))
+
+    def failed(self, request, error):
+        return Close(str(error))
+
+    def connection_closed(self, session):
+        self.closed.append(session)
+
+
+def run(test, *, mode=PIPELINED, application=None, **fields):
+    """Run `test(memory, application)` against a server on a mock clock; nothing may be left in it at the end."""
+    application = application or ByHand()
+
+    async def main():
+        async with open_memory_server(mode, application, limits=limits(**fields)) as memory:
+            with trio.fail_after(3600):
+                await test(memory, application)
+        channel = memory.server.channel
+        assert channel.bytes_held == 0
+        assert sum(queue.connections for queue in (*channel.queues, *channel.retired)) == 0
+        assert sum(queue.statistics().waiting_for_room for queue in channel.queues) == 0
+
+    trio.run(main, clock=MockClock(autojump_threshold=0))
+
+
+def connection_of(memory, index=0):
+    return sorted(memory.server.processors[0].connections, key=lambda one: one.index)[index]

@@ -1,0 +1,102 @@
+"""Connections that wait for room in a queue, or for bytes in the budget, all get their turn."""
+
+import attrs
+import trio
+from trio.testing import wait_all_tasks_blocked
+
+from stages.mode import PIPELINED
+from stages.mute import MuteReason
+from tests.stages.connection_bench import ONE_QUEUE, run
+
+
+def test_a_full_queue_stops_reading_and_every_waiting_connection_gets_its_turn():
+    async def test(memory, application):
+        release = trio.Event()
+        pool = memory.server.handlers
+        turn = pool._turn
+
+        async def paused(queue):
+            await release.wait()
+            await turn(queue)
+
+        pool._turn = paused
+        clients = [await memory.connect() for _ in range(6)]
+        for client in clients:
+            client.send(b"s1", b"s2", b"s3")
+        await wait_all_tasks_blocked()
+        assert memory.server.statistics().queues[0].depth == 2
+        assert memory.server.statistics().queues[0].waiting_for_room >= 5
+        clients[-1].reset()
+        release.set()
+        for client in clients[:-1]:
+            assert await client.receive_count(3) == [b"s1", b"s2", b"s3"]
+
+    run(test, mode=ONE_QUEUE, requests_max=2)
+
+
+def test_connections_that_wait_at_a_queue_that_is_retired_are_not_forgotten():
+    """The first that was called moved to the new queue; the others once waited at the old one for ever."""
+
+    async def test(memory, application):
+        release = trio.Event()
+        pool = memory.server.handlers
+        turn = pool._turn
+
+        async def paused(queue):
+            await release.wait()
+            await turn(queue)
+
+        pool._turn = paused
+        clients = [await memory.connect() for _ in range(5)]
+        for client in clients:
+            client.send(b"s")
+        await wait_all_tasks_blocked()
+        assert memory.server.statistics().queues[0].waiting_for_room == 4
+        pool.resize_queues(2)
+        release.set()
+        for client in clients:
+            assert await client.receive() == b"s"
+        assert len(memory.server.statistics().queues) == 3  # the connection that was not idle is still at the old one
+
+    run(test, mode=ONE_QUEUE, requests_max=1)
+
+
+def test_a_turn_for_bytes_that_its_queue_cannot_use_is_passed_on():
+    """Else a paused shard would delay another one through the byte budget."""
+
+    async def test(memory, application):
+        channel = memory.server.channel
+        by_queue = {}
+        while len(by_queue) < 2 or len(by_queue[channel.queues[0]]) < 3:
+            client = await memory.connect()
+            await wait_all_tasks_blocked()
+            newest = max(memory.server.processors[0].connections, key=lambda one: one.index)
+            by_queue.setdefault(newest._queue, []).append((client, newest))
+        (slow, slow_connection), (filler, _), (waiting, waiting_connection), *_ = by_queue[channel.queues[0]]
+        other, other_connection = by_queue[channel.queues[1]][0]
+        stalled, pool = channel.queues[0], memory.server.handlers
+        turn, release = pool._turn, trio.Event()
+
+        async def paused(queue):
+            if queue is stalled:
+                await release.wait()
+            await turn(queue)
+
+        pool._turn = paused
+        channel.hold_bytes(10)  # what others hold
+        waiting.send(b"s")
+        await wait_all_tasks_blocked()
+        other.send(b"s")
+        await wait_all_tasks_blocked()
+        assert {MuteReason.QUEUED_BYTES} == waiting_connection.mute.reasons == other_connection.mute.reasons
+        # the budget is free for a moment, and the queue of the first that waits for it fills up before it runs
+        channel.release_bytes(10)
+        for client, connection in ((slow, slow_connection), (filler, None)):
+            client.send(b"")
+            assert connection is None or not connection.mute
+        with trio.fail_after(5):
+            assert await other.receive() == b"s"
+        release.set()
+        assert await waiting.receive() == b"s"
+
+    run(test, mode=attrs.evolve(PIPELINED, queues=2), requests_max=2, bytes_max=10)

@@ -1,0 +1,125 @@
+"""What a handler does in one turn is bounded, and each of its failures is counted and answered."""
+
+import attrs
+import trio
+from trio.testing import MockClock, wait_all_tasks_blocked
+
+from stages.mode import PIPELINED
+from stages.request import Close, Pending, Send
+from stages.request_handler import TURN_MAX
+from stages.socket_server import ServerLimits
+from stages.testing.memory_server import open_memory_server
+from stages.testing.memory_storage import MemoryStorage
+from stages.testing.schedules import Schedule
+from stages.testing.scripted_commits import ScriptedCommits
+from tests.stages.connection_bench import ONE_QUEUE
+
+
+class Counting:
+    """Notes which requests it handled without another task having run in between."""
+
+    def __init__(self):
+        self.turns = [0]
+
+    def handle(self, request):
+        if bytes(request.frame) == b"raise":
+            raise ValueError
+        self.turns[-1] += 1
+        return Pending([request.frame], Send(request.frame))
+
+    def failed(self, request, error):
+        raise RuntimeError("the failure handler fails as well") from error
+
+    def connection_closed(self, session):
+        pass
+
+
+def test_a_turn_is_bounded_and_others_run_between_turns():
+    async def main():
+        application = Counting()
+        mode = attrs.evolve(ONE_QUEUE, in_flight_max=1000)
+
+        async def tick():
+            while True:
+                await trio.lowlevel.checkpoint()
+                if application.turns[-1]:
+                    application.turns.append(0)
+
+        async with open_memory_server(mode, application, limits=ServerLimits(requests_max=1000)) as memory:
+            client = await memory.connect()
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(tick)
+                client.send(*[b"r"] * 500)
+                await client.receive_count(500)
+                nursery.cancel_scope.cancel()
+        assert max(application.turns) <= 2 * TURN_MAX  # the ticking may run first in one round, last in the next
+        assert sum(application.turns) == 500
+
+    trio.run(main)
+
+
+def test_one_burst_becomes_one_commit():
+    """A commit starts when the burst at hand is handled, not at its first request."""
+
+    async def main():
+        storage = MemoryStorage()
+        async with open_memory_server(PIPELINED, Counting(), storage=storage) as memory:
+            client = await memory.connect()
+            client.send(*[b"r"] * 5)
+            await client.receive_count(5)
+        assert storage.syncs == 1
+        assert memory.server.statistics().committer.entries_max == 5
+
+    trio.run(main)
+
+
+def test_a_failure_whose_handler_fails_closes_the_connection_and_is_counted():
+    async def main():
+        async with open_memory_server(PIPELINED, Counting()) as memory:
+            client, other = await memory.connect(), await memory.connect()
+            client.send(b"raise")
+            assert await client.receive_all() == []
+            other.send(b"r")
+            assert await other.receive() == b"r"
+            statistics = memory.server.statistics().handlers
+            assert (statistics.failed, statistics.handled, statistics.handlers) == (1, 2, PIPELINED.queues)
+
+    trio.run(main)
+
+
+def test_a_handler_on_a_shared_queue_that_is_given_up_leaves_its_request_to_another():
+    """Shrinking while requests arrive: a handler that was woken for a request may be the one that ends."""
+
+    async def main():
+        schedule = Schedule()
+        mode = attrs.evolve(ONE_QUEUE, queues=0, handlers=4)
+        async with open_memory_server(mode, Counting(), executor=ScriptedCommits([0.01], schedule)) as memory:
+            clients = [await memory.connect() for _ in range(4)]
+            await wait_all_tasks_blocked()
+            for client in clients[:2]:
+                client.send(b"r")
+            memory.server.handlers.resize_handlers(1)
+            for client in clients[2:]:
+                client.send(b"r")
+            for client in clients:
+                assert await client.receive() == b"r"
+            assert memory.server.statistics().handlers.handlers == 1
+            memory.server.handlers.resize_handlers(3)
+            await wait_all_tasks_blocked()
+            assert memory.server.statistics().handlers.idle == 3
+
+    trio.run(main, clock=MockClock(autojump_threshold=0))
+
+
+def test_close_is_a_result_of_failed_too():
+    class Closing(Counting):
+        def failed(self, request, error):
+            return Close("as asked")
+
+    async def main():
+        async with open_memory_server(PIPELINED, Closing()) as memory:
+            client = await memory.connect()
+            client.send(b"r", b"raise", b"r")
+            assert await client.receive_all() == [b"r"]
+
+    trio.run(main)
