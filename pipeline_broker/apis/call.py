@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from pipeline_broker.apis.produce_template import ProduceTemplates
 from pipeline_broker.wire.codec import encoder
 from pipeline_broker.wire.header import response_header
 from stages.request import Send
 
 if TYPE_CHECKING:
+    from pipeline_broker.apis.produce_template import ProduceTemplates
     from pipeline_broker.broker import Broker
     from stages.request import Request
 
@@ -31,14 +31,14 @@ class Session:
         host: its address, as Kafka shows it in group descriptions.
         software_name, software_version: from a valid ApiVersions request; seen from the next request on.
         listener: name of the listener it came by.
-        produce_templates: what its produce requests have in common.
+        produce_templates: what its produce requests have in common; None before the first.
     """
 
     host: str
     listener: str
     software_name: str = UNKNOWN_SOFTWARE
     software_version: str = UNKNOWN_SOFTWARE
-    produce_templates: ProduceTemplates = attrs.field(factory=ProduceTemplates)
+    produce_templates: ProduceTemplates | None = None
 
 
 class Call:

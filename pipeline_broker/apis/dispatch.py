@@ -66,7 +66,7 @@ class Dispatcher:
         now_ms = self._clock_ms()
         if session is None:
             session = connection.session = Session(host=connection.peer, listener=connection.listener)
-        elif type(frame) is bytes and len(frame) > FIXED.size:
+        elif session.produce_templates is not None and type(frame) is bytes and len(frame) > FIXED.size:
             key, version, correlation_id = FIXED.unpack_from(frame)
             if key == PRODUCE:
                 request.api, request.version, request.correlation_id = key, version, correlation_id

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pipeline_broker.apis.produce_template import ProduceTemplates
 from pipeline_broker.log.errors import LogError
 from pipeline_broker.records.check import first_header
 from pipeline_broker.records.errors import CorruptFirstHeader, RecordError
@@ -74,7 +75,10 @@ def _remember(call: Call, request: ProduceRequest, log: PartitionLog) -> None:
     """Let the next request like this one take the short way."""
     frame = call.request.frame
     if type(frame) is bytes:
-        call.session.produce_templates.remember(frame, call.version, request, log, call.broker.topics_generation)
+        templates = call.session.produce_templates
+        if templates is None:
+            templates = call.session.produce_templates = ProduceTemplates()
+        templates.remember(frame, call.version, request, log, call.broker.topics_generation)
 
 
 def _refuse_all(request: ProduceRequest) -> ErrorCode | None:
