@@ -77,6 +77,7 @@ ONLY_IN = {
 }
 """By the API and the field's name."""
 
+TOPIC_FIELDS = {"name", "topic", "topic_id", "partitions"}
 SORTED_BY = ("name", "topic", "topic_id", "partition_index", "partition", "index", "group_id", "key", "resource_name")
 """Lists of such things are compared in the order of these fields."""
 
@@ -97,8 +98,26 @@ def _masked(side: Side, api: str, value: Any) -> Any:
             found[name] = plain if mask is records else _masked(side, api, plain)
         return found
     if isinstance(value, list):
-        return sorted((_masked(side, api, inner) for inner in value), key=_order)
+        return sorted(_merged([_masked(side, api, inner) for inner in value]), key=_order)
     return value
+
+
+def _merged(elements: list[Any]) -> list[Any]:
+    """Topics that are listed more than once become one, and those without partitions none.
+
+    Kafka lists the partitions of a topic that it refuses apart from those that it serves.
+    """
+    found: dict[Any, Any] = {}
+    for element in elements:
+        if not isinstance(element, dict) or not {"partitions"} < element.keys() <= TOPIC_FIELDS:
+            return elements
+        name = tuple(value for field, value in element.items() if field != "partitions")
+        found.setdefault(name, element | {"partitions": []})["partitions"] += element["partitions"]
+    return [
+        topic | {"partitions": sorted(topic["partitions"], key=_order)}
+        for topic in found.values()
+        if topic["partitions"]
+    ]
 
 
 def _order(value: Any) -> tuple[str, ...]:
