@@ -124,16 +124,16 @@ class _Fetch:
         name, topic_id, partition = key
         log = self._call.broker.find_log(name, topic_id, partition, by_id=self._context.uses_topic_ids)
         if isinstance(log, ErrorCode):
-            return Read(key, _refusal(partition, log), None)
+            unknown = _refusal(partition, log)
+            unknown.aborted_transactions = []
+            return Read(key, unknown, None)
         if wanted.current_leader_epoch > LEADER_EPOCH:
             return Read(key, _refusal(partition, ErrorCode.UNKNOWN_LEADER_EPOCH), log)
         limit = min(wanted.partition_max_bytes, max(left, 0))
         try:
             result = log.read(wanted.fetch_offset, limit, at_least_one=at_least_one)
         except OffsetOutOfRange:
-            data = _refusal(partition, ErrorCode.OFFSET_OUT_OF_RANGE)
-            data.log_start_offset = log.log_start_offset
-            return Read(key, data, log)
+            return Read(key, _refusal(partition, ErrorCode.OFFSET_OUT_OF_RANGE), log)
         except OSError as error:
             return Read(key, _unreadable(log, error), log)
         available = log.bytes_available(wanted.fetch_offset)

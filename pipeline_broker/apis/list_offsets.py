@@ -92,6 +92,8 @@ def _send(call: Call, response: ListOffsetsResponse) -> Send:
 def _look_up(
     call: Call, name: str, data: ListOffsetsRequest.ListOffsetsPartition, cold: list[Callable[[], None]]
 ) -> PartitionResponse:
+    if data.timestamp < 0 and SPECIAL_FROM.get(data.timestamp, call.version + 1) > call.version:
+        return _refusal(data.partition_index, ErrorCode.UNSUPPORTED_VERSION)
     log = call.broker.find_log(name, b"", data.partition_index, by_id=False)
     if isinstance(log, ErrorCode):
         return _refusal(data.partition_index, log)
@@ -101,16 +103,14 @@ def _look_up(
             data.partition_index, ErrorCode.UNKNOWN_LEADER_EPOCH if is_newer else ErrorCode.FENCED_LEADER_EPOCH
         )
     if data.timestamp < 0:
-        return _special(call, log, data, cold)
+        return _special(log, data, cold)
     return _by_time(log, lambda: log.offset_for_timestamp(data.timestamp), cold)
 
 
 def _special(
-    call: Call, log: PartitionLog, data: ListOffsetsRequest.ListOffsetsPartition, cold: list[Callable[[], None]]
+    log: PartitionLog, data: ListOffsetsRequest.ListOffsetsPartition, cold: list[Callable[[], None]]
 ) -> PartitionResponse:
     index = data.partition_index
-    if SPECIAL_FROM.get(data.timestamp, call.version + 1) > call.version:
-        return _refusal(index, ErrorCode.UNSUPPORTED_VERSION)
     if data.timestamp == LATEST:
         return PartitionResponse(partition_index=index, offset=log.high_watermark, leader_epoch=LEADER_EPOCH)
     if data.timestamp in (EARLIEST, EARLIEST_LOCAL):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from pipeline_broker.state.classic_groups.commits import CommitRequest, PartitionCommit
@@ -54,17 +55,13 @@ def handle(call: Call, request: OffsetCommitRequest) -> Result:
             if _refusal(topic, partition) is None
         ],
     )
+    if not commit.partitions:  # nothing that a group would have to be asked about, or made for
+        return call.send(_response(request, topics, ()))
     now_ms = groups.time(call.now_ms)
     result = groups.coordinator.commit(commit, now_ms)
-    codes = iter(result.errors)
-    response = OffsetCommitResponse(
-        topics=[
-            _answer(wanted, [_refusal(topic, partition) or next(codes) for partition in wanted.partitions])
-            for topic, wanted in zip(topics, request.topics, strict=True)
-        ]
-    )
     writes = [] if result.write is None else [result.write]
-    return groups.answer_when_durable(Outcome(writes=writes), now_ms, call.send(response))
+    answer = call.send(_response(request, topics, result.errors))
+    return groups.answer_when_durable(Outcome(writes=writes), now_ms, answer)
 
 
 def _find(call: Call, wanted: RequestTopic) -> Topic | ErrorCode:
@@ -78,6 +75,18 @@ def _refusal(topic: Topic | ErrorCode, partition: RequestPartition) -> ErrorCode
     if isinstance(topic, ErrorCode):
         return topic
     return None if partition.partition_index in range(topic.partitions) else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def _response(
+    request: OffsetCommitRequest, topics: Sequence[Topic | ErrorCode], errors: Iterable[ErrorCode]
+) -> OffsetCommitResponse:
+    codes = iter(errors)
+    return OffsetCommitResponse(
+        topics=[
+            _answer(wanted, [_refusal(topic, partition) or next(codes) for partition in wanted.partitions])
+            for topic, wanted in zip(topics, request.topics, strict=True)
+        ]
+    )
 
 
 def _answer(wanted: RequestTopic, codes: list[ErrorCode]) -> ResponseTopic:

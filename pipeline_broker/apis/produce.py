@@ -94,9 +94,7 @@ def _refuse_all(request: ProduceRequest) -> ErrorCode | None:
                 return ErrorCode.CORRUPT_MESSAGE
             except RecordError:
                 continue  # concerns one partition only
-    if transactional:
-        return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-    return None if request.acks in ACKS else ErrorCode.INVALID_REQUIRED_ACKS
+    return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED if transactional else None
 
 
 def _append(
@@ -107,13 +105,20 @@ def _append(
         return _refusal(data.index, log), None
     if log.topic in call.broker.internal_topics and call.client_id != ADMIN_CLIENT_ID:
         return _refusal(data.index, ErrorCode.INVALID_TOPIC_EXCEPTION), None
+    if call.request.acks not in ACKS:
+        return _refusal(data.index, ErrorCode.INVALID_REQUIRED_ACKS), None
     try:
         appended = log.produce(data.records or b"", call.now_ms, zstd_allowed=call.version >= ZSTD_FROM)
     except RecordError as error:
         problems = [RecordProblem(index, message) for index, message in error.record_errors]
-        return _refusal(data.index, ErrorCode[error.error_name], error.message, problems), None
+        refusal = _refusal(data.index, ErrorCode[error.error_name], error.message, problems)
+        if error.tells_log_start:
+            refusal.log_start_offset = log.log_start_offset
+        return refusal, None
     except LogError as error:
-        return _refusal(data.index, ErrorCode[error.error_name], str(error)), None
+        refusal = _refusal(data.index, ErrorCode[error.error_name], str(error))
+        refusal.log_start_offset = log.log_start_offset
+        return refusal, None
     return (
         PartitionResponse(data.index, 0, appended.base_offset, appended.log_append_time_ms, log.log_start_offset),
         appended,

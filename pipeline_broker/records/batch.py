@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from pipeline_broker.records.checksum import crc32c
 from pipeline_broker.records.compression import compress
-from pipeline_broker.records.errors import CorruptRecord, InvalidRecord, RecordError
+from pipeline_broker.records.errors import CorruptRecord, NotOneBatch, RecordError
 from pipeline_broker.records.varint import write_varint
 
 Buffer = bytes | bytearray | memoryview
@@ -120,7 +120,7 @@ def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
 def _header_error(buffer: Buffer, position: int, available: int) -> RecordError:
     """What Kafka would say first about a header that cannot be read."""
     if available < MAGIC_END:
-        return InvalidRecord("not one complete record batch")
+        return NotOneBatch("not one complete record batch")
     (length,) = _LENGTH.unpack_from(buffer, position + 8)
     if length < LEGACY_SIZE_MIN:
         return CorruptRecord(f"impossible batch length {length}")
@@ -128,9 +128,9 @@ def _header_error(buffer: Buffer, position: int, available: int) -> RecordError:
     if magic > MAGIC:
         return CorruptRecord(f"unknown record batch magic {magic}")
     if length > available - LENGTH_OVERHEAD:
-        return InvalidRecord("not one complete record batch")
+        return NotOneBatch("not one complete record batch")
     if magic < MAGIC:
-        return InvalidRecord(f"records of magic {magic} are not accepted, only {MAGIC}")
+        return NotOneBatch(f"records of magic {magic} are not accepted, only {MAGIC}")
     return CorruptRecord(f"batch length {length} is smaller than a header")
 
 

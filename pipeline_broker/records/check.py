@@ -30,6 +30,7 @@ from pipeline_broker.records.errors import (
     CorruptRecord,
     InvalidRecord,
     InvalidTimestamp,
+    NotOneBatch,
     RecordListTooLarge,
     TransactionalRecords,
     UnknownCompression,
@@ -73,7 +74,7 @@ def check_batch(
     Raises a RecordError when the batch must be refused. `zstd_allowed` is false for produce requests before v7.
     """
     if buffer is None or len(buffer) < MAGIC_END:
-        raise InvalidRecord("not one complete record batch")
+        raise NotOneBatch("not one complete record batch")
     header = first_header(buffer)
     base_offset, length, _, _, crc, attributes, last_delta, base, max_timestamp, producer_id, _, sequence, count = (
         header
@@ -133,7 +134,7 @@ def _check_rest(buffer: Buffer, position: int) -> None:
     if length < LEGACY_SIZE_MIN or buffer[position + MAGIC_END - 1] > MAGIC:
         raise CorruptRecord("what follows the first batch is not a batch")
     if length <= len(buffer) - position - LENGTH_OVERHEAD:
-        raise InvalidRecord("a partition's records must be exactly one batch")
+        raise NotOneBatch("a partition's records must be exactly one batch")
 
 
 def _check_header(header: BatchHeader) -> None:

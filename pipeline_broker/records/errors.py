@@ -9,6 +9,8 @@ class RecordError(Exception):
     """A batch that is refused; `record_errors` holds (index in the batch, why) for errors of single records."""
 
     error_name = "UNKNOWN_SERVER_ERROR"
+    tells_log_start = True
+    """Whether the answer tells where the log starts, as Kafka's does for what it finds late."""
 
     def __init__(self, message: str, record_errors: tuple[tuple[int, str], ...] = ()) -> None:
         super().__init__(message)
@@ -20,6 +22,7 @@ class CorruptRecord(RecordError):
     """The bytes are damaged: impossible length or magic, or a checksum that does not match."""
 
     error_name = "CORRUPT_MESSAGE"
+    tells_log_start = False
 
 
 class CorruptFirstHeader(CorruptRecord):
@@ -32,6 +35,12 @@ class InvalidRecord(RecordError):
     error_name = "INVALID_RECORD"
 
 
+class NotOneBatch(InvalidRecord):
+    """Not exactly one complete batch of the only magic that may be written."""
+
+    tells_log_start = False
+
+
 class InvalidTimestamp(RecordError):
     """A create time outside the window that the topic allows, or an append time set by a client."""
 
@@ -42,24 +51,28 @@ class BatchTooLarge(RecordError):
     """Larger than `max.message.bytes`, as sent or decompressed."""
 
     error_name = "MESSAGE_TOO_LARGE"
+    tells_log_start = False
 
 
 class RecordListTooLarge(RecordError):
     """Larger than a whole segment may be."""
 
     error_name = "RECORD_LIST_TOO_LARGE"
+    tells_log_start = False
 
 
 class UnsupportedCompression(RecordError):
     """Zstandard in a request too old for it."""
 
     error_name = "UNSUPPORTED_COMPRESSION_TYPE"
+    tells_log_start = False
 
 
 class TransactionalRecords(RecordError):
     """Part of a transaction, which nobody may write here yet."""
 
     error_name = "TRANSACTIONAL_ID_AUTHORIZATION_FAILED"
+    tells_log_start = False
 
 
 class UnknownCompression(RecordError):

@@ -1,0 +1,63 @@
+"""Kafka and both modes, started once; everything here runs in one worker."""
+
+import pytest
+
+from pipeline_broker.wire.messages.create_topics import CreateTopicsRequest
+from pipeline_broker.wire.messages.find_coordinator import FindCoordinatorRequest
+from pipeline_broker.wire.messages.heartbeat import HeartbeatRequest
+from tests.conftest import start_broker
+from tests.differential.admin_requests import GROUPS
+from tests.differential.data_requests import TOPICS
+from tests.differential.oracle import Side, Sides, start_kafka, what_is_missing
+
+SETTINGS = {
+    "num.partitions": "2",
+    "offsets.topic.num.partitions": "2",
+    "group.initial.rebalance.delay.ms": "0",
+    "log.retention.ms": "-1",
+}
+UNKNOWN_MEMBER = 25
+
+
+@pytest.fixture(scope="session")
+def sides(tmp_path_factory):
+    missing = what_is_missing()
+    if missing:
+        pytest.skip(missing)
+    directory = tmp_path_factory.mktemp("differential")
+    kafka = start_kafka(directory, SETTINGS)
+    brokers = []
+    try:
+        settings = [f"{name}={value}" for name, value in SETTINGS.items()]
+        for mode in ("classic", "pipelined"):
+            brokers.append(start_broker(directory / mode, mode=mode, arguments=["--flush", "os"], settings=settings))
+        sides = Sides(Side("kafka", kafka.port), [Side(broker.mode, broker.port) for broker in brokers])
+        prepare(sides)
+        yield sides
+        for side in sides.all:
+            side.close()
+    finally:
+        kafka.stop()
+        for broker in brokers:
+            broker.stop()
+            broker.process.stdout.close()
+
+
+def prepare(sides):
+    """The topics that requests are about, and a group coordinator that has loaded."""
+    wanted = [CreateTopicsRequest.CreatableTopic(name, count, 1) for name, count in TOPICS.items()]
+    for side in sides.all:
+        answer = side.ask(CreateTopicsRequest(wanted, 20_000), 5)
+        assert not any(topic["error_code"] for topic in answer["topics"])
+        for group in filter(None, GROUPS):
+            while side.ask(FindCoordinatorRequest(key=group), 0)["error_code"]:
+                pass
+            while side.ask(HeartbeatRequest(group, 0, "nobody"), 0)["error_code"] != UNKNOWN_MEMBER:
+                pass
+    sides.settle()
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if "differential" in item.path.parts:
+            item.add_marker(pytest.mark.xdist_group("kafka"))

@@ -1,0 +1,226 @@
+"""Requests about topics and their records, drawn by Hypothesis; see oracle for what a side adds to them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+from hypothesis import strategies as st
+
+from pipeline_broker.records.batch import NewRecord, build_batch
+from pipeline_broker.wire.messages.api_versions import ApiVersionsRequest
+from pipeline_broker.wire.messages.fetch import FetchRequest
+from pipeline_broker.wire.messages.init_producer_id import InitProducerIdRequest
+from pipeline_broker.wire.messages.list_offsets import ListOffsetsRequest
+from pipeline_broker.wire.messages.metadata import MetadataRequest
+from pipeline_broker.wire.messages.produce import ProduceRequest
+from pipeline_broker.wire.registry import ApiKey
+from tests.bad_input.test_records import REFUSED, UNREADABLE
+from tests.differential.oracle import Side
+
+TOPICS = {"one": 1, "three": 3}
+"""Topics that are there from the beginning, with their partitions."""
+AUTO_TOPICS = ["auto0", "auto1", "auto2"]
+BAD_NAMES = ["", ".", "..", "bad name", "x" * 250]
+NOW_MS = time.time_ns() // 1_000_000
+UNKNOWN_ID = bytes(range(1, 17))
+NO_ID = bytes(16)
+NAMED_BY_ID_FROM = 13
+NOT_AS_KAFKA = {
+    "null records",  # Kafka never answers
+    "a varint without end",  # -1 from Kafka: an exception that nobody expected
+    "a length beyond the rest",  # the same, for all partitions of the request
+}
+"""Bad batches that we answer otherwise on purpose; docs/compatibility.md says why."""
+
+DRAFT_FROM = {ApiKey.INIT_PRODUCER_ID: 6}
+known_topics = st.sampled_from(sorted(TOPICS))
+topics = st.sampled_from([*TOPICS, *TOPICS, "missing", *BAD_NAMES[1:4]])
+partitions = st.sampled_from([0, 0, 0, 1, 2, 3, -1, 2**31 - 1])
+bytes_limits = st.sampled_from([0, 1, 100, 1 << 20, 2**31 - 1])
+isolation_levels = st.sampled_from([0, 1])
+
+
+@attrs.frozen
+class Ask:
+    """One request in one version, built for each side by itself.
+
+    Attributes:
+        changes_topics: whether topics may be others after it.
+    """
+
+    version: int
+    build: Callable[[Side], Any]
+    changes_topics: bool = False
+    text: str = ""
+
+    def __repr__(self) -> str:
+        return f"v{self.version} {self.text}"
+
+
+def ask(version: int, message: Any, *, changes_topics: bool = False) -> Ask:
+    """A request that is the same for all sides."""
+    return Ask(version, lambda _side: message, changes_topics, repr(message))
+
+
+def topic_id(side: Side, name: str) -> bytes:
+    return side.topic_ids.get(name, UNKNOWN_ID if name else NO_ID)
+
+
+@st.composite
+def good_batches(draw: st.DrawFn) -> bytes:
+    values = draw(st.lists(st.none() | st.binary(max_size=20), min_size=1, max_size=5))
+    headers = draw(st.lists(st.tuples(st.text(max_size=3), st.none() | st.binary(max_size=3)), max_size=2))
+    step = draw(st.sampled_from([0, 1, -5]))
+    keys = draw(st.sampled_from([None, b"", b"key"]))
+    return build_batch(
+        [NewRecord(value, keys, NOW_MS + index * step, tuple(headers)) for index, value in enumerate(values)],
+        compression=draw(st.sampled_from([0, 0, 1, 2, 3, 4])),
+    )
+
+
+BAD_BATCHES = {name: records for name, (records, _) in REFUSED.items() if name not in NOT_AS_KAFKA} | UNREADABLE
+
+
+@st.composite
+def produce(draw: st.DrawFn, version: int) -> Ask:
+    acks = draw(st.sampled_from([-1, -1, 1, 1, 2]))
+    contents = good_batches()
+    if acks in (-1, 1):  # with others we do not look at the records
+        contents = st.one_of(contents, contents, st.sampled_from(sorted(BAD_BATCHES)).map(BAD_BATCHES.get))
+    wanted = draw(
+        st.dictionaries(topics, st.dictionaries(partitions, contents, min_size=1, max_size=2), min_size=1, max_size=2)
+    )
+    transactional_id = draw(st.sampled_from([None, None, None, "transaction"]))
+
+    def build(side: Side) -> ProduceRequest:
+        return ProduceRequest(
+            transactional_id=transactional_id,
+            acks=acks,
+            timeout_ms=10_000,
+            topic_data=[
+                ProduceRequest.TopicProduceData(
+                    name=name,
+                    topic_id=topic_id(side, name),
+                    partition_data=[ProduceRequest.PartitionProduceData(i, data) for i, data in per_partition.items()],
+                )
+                for name, per_partition in wanted.items()
+            ],
+        )
+
+    return Ask(version, build, text=f"produce acks={acks} {wanted}")
+
+
+@st.composite
+def fetch(draw: st.DrawFn, version: int) -> Ask:
+    offsets = st.sampled_from([0, 0, 1, 5, -1, 10**6])
+    per_partition = st.tuples(offsets, bytes_limits, st.sampled_from([-1, -1, 0, 1]))
+    wanted = draw(st.dictionaries(topics, st.dictionaries(partitions, per_partition, max_size=3), max_size=2))
+    bytes_max, bytes_min = draw(bytes_limits), draw(st.sampled_from([0, 1]))
+    isolation, epoch = draw(isolation_levels), draw(st.sampled_from([-1, -1, -1, 0, 1]))
+    session_id = draw(st.sampled_from([0, 0, 0, 77]))
+
+    def build(side: Side) -> FetchRequest:
+        return FetchRequest(
+            max_wait_ms=0,
+            min_bytes=bytes_min,
+            max_bytes=bytes_max,
+            isolation_level=isolation,
+            session_id=session_id,
+            session_epoch=epoch,
+            topics=[
+                FetchRequest.FetchTopic(
+                    topic=name,
+                    topic_id=topic_id(side, name),
+                    partitions=[
+                        FetchRequest.FetchPartition(
+                            partition=index, fetch_offset=offset, partition_max_bytes=limit, current_leader_epoch=leader
+                        )
+                        for index, (offset, limit, leader) in parts.items()
+                    ],
+                )
+                for name, parts in wanted.items()
+            ],
+        )
+
+    return Ask(version, build, text=f"fetch session={session_id}/{epoch} max={bytes_max} {wanted}")
+
+
+@st.composite
+def list_offsets(draw: st.DrawFn, version: int) -> Ask:
+    times = st.sampled_from([-1, -2, -3, -4, -5, -6, -7, 0, NOW_MS, NOW_MS + 2, NOW_MS + 10**6])
+    per_partition = st.tuples(times, st.sampled_from([-1, -1, 0, 1]))
+    wanted = draw(st.dictionaries(topics, st.lists(st.tuples(partitions, per_partition), max_size=3), max_size=2))
+    request = ListOffsetsRequest(
+        replica_id=-1,
+        isolation_level=draw(isolation_levels),
+        timeout_ms=1000,
+        topics=[
+            ListOffsetsRequest.ListOffsetsTopic(
+                name, [ListOffsetsRequest.ListOffsetsPartition(index, epoch, at) for index, (at, epoch) in parts]
+            )
+            for name, parts in wanted.items()
+        ],
+    )
+    return ask(version, request)
+
+
+@st.composite
+def metadata(draw: st.DrawFn, version: int) -> Ask:
+    names = draw(st.none() | st.lists(topics | st.sampled_from(AUTO_TOPICS + BAD_NAMES), max_size=3, unique=True))
+    by_id = version >= 12 and draw(st.booleans())
+    creates = draw(st.booleans())
+    operations = draw(st.booleans())
+
+    def build(side: Side) -> MetadataRequest:
+        wanted = MetadataRequest.MetadataRequestTopic
+        if version == 0 and names is None:
+            asked: list[Any] | None = []
+        elif names is None:
+            asked = None
+        elif by_id:
+            asked = [wanted(topic_id=topic_id(side, name), name=None) for name in names if name]
+        else:
+            asked = [wanted(name=name) for name in names]
+        return MetadataRequest(
+            topics=asked,
+            allow_auto_topic_creation=creates if version >= 4 else True,
+            include_cluster_authorized_operations=operations and 8 <= version <= 10,
+            include_topic_authorized_operations=operations and version >= 8,
+        )
+
+    return Ask(version, build, changes_topics=True, text=f"metadata {names} by_id={by_id} creates={creates}")
+
+
+@st.composite
+def api_versions(draw: st.DrawFn, version: int) -> Ask:
+    texts = st.sampled_from(["client", "1.2.3", "a-b.c", "", "-a", "a-", "a b", "\N{SNOWMAN}"])
+    if version < 3:
+        return ask(version, ApiVersionsRequest())
+    return ask(version, ApiVersionsRequest(draw(texts), draw(texts)))
+
+
+@st.composite
+def init_producer_id(draw: st.DrawFn, version: int) -> Ask:
+    """Without transactions: these come with an issue of their own."""
+    request = InitProducerIdRequest(
+        transactional_id=draw(st.sampled_from([None, None, ""])),
+        transaction_timeout_ms=draw(st.sampled_from([0, 60_000, -1, 2**31 - 1])),
+    )
+    if version >= 3:
+        request.producer_id, request.producer_epoch = draw(
+            st.sampled_from([(-1, -1), (5, 3), (0, 0), (-1, 3), (5, -1)])
+        )
+    return ask(version, request)
+
+
+DATA_REQUESTS = {
+    ApiKey.PRODUCE: produce,
+    ApiKey.FETCH: fetch,
+    ApiKey.LIST_OFFSETS: list_offsets,
+    ApiKey.METADATA: metadata,
+    ApiKey.API_VERSIONS: api_versions,
+    ApiKey.INIT_PRODUCER_ID: init_producer_id,
+}

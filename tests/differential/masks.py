@@ -1,0 +1,136 @@
+"""What may differ between Apache Kafka's answers and ours, field by field, and why.
+
+A mask replaces a value by what is left of it to compare. Lists whose order Kafka leaves to its hash maps are sorted.
+Everything that is not named here must be equal. docs/compatibility.md explains each difference that a client can see.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pipeline_broker.apis.registry import SERVED
+from pipeline_broker.records.batch import iterate_batches
+from pipeline_broker.records.record import iterate_records
+from tests.differential.oracle import CLOSED, MEMBER_ID, Side, name_of_topic
+
+HIDDEN = "..."
+
+
+def hidden(_side: Side, _value: Any) -> Any:
+    return HIDDEN
+
+
+def is_given(_side: Side, value: Any) -> Any:
+    """Whether there is an id, not which."""
+    return value not in (0, -1, "", None)
+
+
+def is_allocated(_side: Side, value: Any) -> Any:
+    """Whether there is a number from 0 on, not which."""
+    return value >= 0
+
+
+def member(_side: Side, value: Any) -> Any:
+    """A member id without the part that is drawn."""
+    match = MEMBER_ID.fullmatch(value) if value else None
+    return f"{match[1]}-..." if match else value
+
+
+def records(_side: Side, value: Any) -> Any:
+    """Batches as they are, but for the id of their producer, which each broker gives out, and its checksum."""
+    if value is None:
+        return None
+    return [
+        [header._replace(crc=0, producer_id=min(header.producer_id, 0)), list(iterate_records(batch, header))]
+        for header, batch in iterate_batches(value)
+    ]
+
+
+def served_only(_side: Side, value: Any) -> Any:
+    """Of the APIs that Kafka advertises those that we serve."""
+    return [entry for entry in value if entry["api_key"] in SERVED]
+
+
+EVERYWHERE = {
+    "throttle_time": hidden,  # nothing is throttled; Kafka measures
+    "error_message": lambda _side, _value: HIDDEN,  # texts are for people
+    "topic_id": name_of_topic,  # drawn by each broker
+    "cluster_id": hidden,
+    "host": hidden,
+    "port": hidden,
+    "producer_id": is_allocated,
+    "session_id": is_given,
+    "member_id": member,
+    "leader": member,
+    "client_host": hidden,  # ours leaves out Java's slash
+    "records": records,
+    "documentation": is_given,
+}
+"""By the field's name."""
+
+ONLY_IN = {
+    ("ApiVersions", "api_keys"): served_only,
+    ("ApiVersions", "supported_features"): hidden,  # features of KRaft clusters, none of which are served yet
+    ("ApiVersions", "finalized_features"): hidden,
+    ("ApiVersions", "finalized_features_epoch"): hidden,
+    ("ApiVersions", "zk_migration_ready"): hidden,
+}
+"""By the API and the field's name."""
+
+TOPIC_FIELDS = {"name", "topic", "topic_id", "partitions"}
+SORTED_BY = ("name", "topic", "topic_id", "partition_index", "partition", "index", "group_id", "key", "resource_name")
+"""Lists of such things are compared in the order of these fields."""
+
+
+def masked(side: Side, api: str, answer: Any) -> Any:
+    """What of an answer is compared."""
+    if answer == CLOSED:
+        return CLOSED
+    return _masked(side, api, answer)
+
+
+def _masked(side: Side, api: str, value: Any) -> Any:
+    if isinstance(value, dict):
+        found = {}
+        for name, inner in value.items():
+            mask = ONLY_IN.get((api, name)) or EVERYWHERE.get(name)
+            plain = inner if mask is None else mask(side, inner)
+            found[name] = plain if mask is records else _masked(side, api, plain)
+        return found
+    if isinstance(value, list):
+        return sorted(_merged([_masked(side, api, inner) for inner in value]), key=_order)
+    return value
+
+
+def _merged(elements: list[Any]) -> list[Any]:
+    """Topics that are listed more than once become one, and those without partitions none.
+
+    Kafka lists the partitions of a topic that it refuses apart from those that it serves.
+    """
+    found: dict[Any, Any] = {}
+    for element in elements:
+        if not isinstance(element, dict) or not {"partitions"} < element.keys() <= TOPIC_FIELDS:
+            return elements
+        name = tuple(value for field, value in element.items() if field != "partitions")
+        found.setdefault(name, element | {"partitions": []})["partitions"] += element["partitions"]
+    return [
+        topic | {"partitions": sorted(topic["partitions"], key=_order)}
+        for topic in found.values()
+        if topic["partitions"]
+    ]
+
+
+def _order(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, dict):
+        return ()
+    return tuple(f"{value[name]!r:>40}" for name in SORTED_BY if name in value)
+
+
+def differences(kafka: Any, ours: Any, path: str = "") -> list[str]:
+    """Where two masked answers differ."""
+    if isinstance(kafka, dict) and isinstance(ours, dict) and kafka.keys() == ours.keys():
+        return [text for name in kafka for text in differences(kafka[name], ours[name], f"{path}.{name}")]
+    if isinstance(kafka, list) and isinstance(ours, list) and len(kafka) == len(ours):
+        pairs = enumerate(zip(kafka, ours, strict=True))
+        return [text for index, (a, b) in pairs for text in differences(a, b, f"{path}[{index}]")]
+    return [] if kafka == ours else [f"{path}: Kafka {kafka!r}, ours {ours!r}"]

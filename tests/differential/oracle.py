@@ -1,0 +1,246 @@
+"""Apache Kafka and our broker in both modes as three sides that are asked the same.
+
+Rules of this folder: requests are written by our codec and read and written again by kio, which must come to the same
+bytes; responses are read by kio alone. A request may mention what only a side knows (ids that it gave out): it is
+built for each side from what that side has answered so far.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+import os
+import re
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import time
+import uuid
+from collections.abc import Callable
+from contextlib import closing
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+import attrs
+from kio.serial import entity_reader
+
+from pipeline_broker.wire.codec import encode
+from pipeline_broker.wire.header import RequestHeader, encode_request_header, read_response_header
+from pipeline_broker.wire.messages.metadata import MetadataRequest
+from pipeline_broker.wire.registry import message_classes
+from tests.conftest import ROOT
+from tests.wire.oracle import kio_class, written
+
+SUITES = Path(os.environ.get("SUITES_DIR", ROOT.parent / "shared" / "suites"))
+SCRIPT = "kafka_oracle.sh"
+START_SECONDS_MAX = 120.0
+ANSWER_SECONDS_MAX = 30.0
+SETTLE_SECONDS_MAX = 30.0
+CONTROLLER_PORT_OFFSET = 500
+CLIENT_ID = "differential"
+CORRELATION_ID = 11
+CLOSED = "closed"
+METADATA_VERSION = 12
+EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+MILLISECOND = dt.timedelta(milliseconds=1)
+
+
+def what_is_missing() -> str | None:
+    """Why Apache Kafka cannot be asked here, if it cannot."""
+    if not (SUITES / SCRIPT).is_file():
+        return f"Apache Kafka is started by {SCRIPT}, which is not in {SUITES}: set SUITES_DIR"
+    for program in ("java", "mvn"):
+        if shutil.which(program) is None:
+            return f"{SCRIPT} needs {program}"
+    return None
+
+
+@attrs.define
+class Kafka:
+    """The process."""
+
+    process: subprocess.Popen[bytes]
+    port: int
+
+    def stop(self) -> None:
+        self.process.send_signal(signal.SIGTERM)
+        try:
+            self.process.wait(ANSWER_SECONDS_MAX)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+
+def start_kafka(directory: Path, settings: dict[str, str]) -> Kafka:
+    """Start Apache Kafka on a free port and wait until it answers."""
+    port = free_port()
+    log_path = directory / "kafka.log"
+    command = [SUITES / SCRIPT, "start", directory / "kafka", str(port), *(f"{k}={v}" for k, v in settings.items())]
+    with log_path.open("wb") as log:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            env={**os.environ, "KAFKA_ORACLE_HEAP": "512m", "KAFKA_ORACLE_LOG": "ERROR"},
+        )
+    kafka = Kafka(process, port)
+    deadline = time.monotonic() + START_SECONDS_MAX
+    while True:
+        try:
+            side = Side("kafka", port)
+            if side.ask(MetadataRequest(topics=[]), METADATA_VERSION)["brokers"]:
+                side.close()
+                return kafka
+        except OSError:
+            pass
+        if process.poll() is not None or time.monotonic() > deadline:
+            kafka.stop()
+            raise AssertionError(f"Apache Kafka does not start:\n{log_path.read_text(errors='replace')[-2000:]}")
+        time.sleep(0.1)
+
+
+def free_port() -> int:
+    """A port that is free together with the one for the controller above it."""
+    while True:
+        with closing(socket.socket()) as first, closing(socket.socket()) as second:
+            first.bind(("127.0.0.1", 0))
+            port = int(first.getsockname()[1])
+            try:
+                second.bind(("127.0.0.1", port + CONTROLLER_PORT_OFFSET))
+            except (OSError, OverflowError):
+                continue
+            return port
+
+
+class Side:
+    """One of the brokers, with what it has told us.
+
+    Attributes:
+        topic_ids: name -> id, as of the last metadata.
+        told: other ids that it gave out, by names that the tests choose.
+    """
+
+    def __init__(self, name: str, port: int) -> None:
+        self.name = name
+        self.port = port
+        self.topic_ids: dict[str, bytes] = {}
+        self.told: dict[str, Any] = {}
+        self._socket: socket.socket | None = None
+
+    def close(self) -> None:
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+
+    def ask(self, message: Any, version: int) -> Any:
+        """The response as dicts, lists and numbers; CLOSED when the connection was closed instead."""
+        header = RequestHeader(message.SCHEMA.key, version, CORRELATION_ID, CLIENT_ID)
+        frame = encode_request_header(header) + checked_body(message, version)
+        answer = self._exchange(struct.pack(">i", len(frame)) + frame)
+        if answer is None:
+            self.close()
+            return CLOSED
+        correlation_id, position = read_response_header(message.SCHEMA.key, version, answer)
+        assert correlation_id == CORRELATION_ID
+        response = kio_class(message_classes(message.SCHEMA.key)[1], version)
+        entity, size = entity_reader(response)(answer, position)
+        assert position + size == len(answer)
+        return plain(entity)
+
+    def _exchange(self, data: bytes) -> bytes | None:
+        if self._socket is None:
+            self._socket = socket.create_connection(("127.0.0.1", self.port), timeout=ANSWER_SECONDS_MAX)
+            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._socket.sendall(data)
+        head = self._receive(4)
+        return None if head is None else self._receive(struct.unpack(">i", head)[0])
+
+    def _receive(self, count: int) -> bytes | None:
+        data = bytearray()
+        assert self._socket is not None
+        while len(data) < count:
+            try:
+                chunk = self._socket.recv(count - len(data))
+            except ConnectionResetError:
+                return None
+            if not chunk:
+                return None
+            data += chunk
+        return bytes(data)
+
+    def topics(self) -> dict[str, int]:
+        """Name -> number of partitions; remembers the ids. Topics without a leader do not count yet."""
+        answer = self.ask(MetadataRequest(topics=None, allow_auto_topic_creation=False), METADATA_VERSION)
+        self.topic_ids = {topic["name"]: topic["topic_id"] for topic in answer["topics"]}
+        return {
+            topic["name"]: len(topic["partitions"])
+            for topic in answer["topics"]
+            if all(not data["error_code"] and data["leader_id"] >= 0 for data in topic["partitions"])
+        }
+
+
+def checked_body(message: Any, version: int) -> bytes:
+    """The body of a request, on which kio agrees."""
+    data = b"".join(encode(message, version))
+    entity, size = entity_reader(kio_class(type(message), version))(data, 0)
+    assert (size, written(entity)) == (len(data), data)
+    return data
+
+
+def plain(value: Any) -> Any:
+    """What kio has read, in terms that compare and print; ids as bytes, times as milliseconds."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    if isinstance(value, tuple):
+        return [plain(inner) for inner in value]
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, dt.timedelta):
+        return value // MILLISECOND
+    if isinstance(value, dt.datetime):
+        return (value - EPOCH) // MILLISECOND
+    if isinstance(value, uuid.UUID):
+        return value.bytes
+    return bytes(value) if isinstance(value, bytearray | memoryview) else value
+
+
+Build = Callable[[Side], Any]
+
+
+@attrs.define
+class Sides:
+    """Kafka, and our brokers that must answer as it does."""
+
+    kafka: Side
+    ours: list[Side]
+    asked: int = 0
+    seen: set[tuple[int, int]] = attrs.field(factory=set)
+
+    @property
+    def all(self) -> list[Side]:
+        return [self.kafka, *self.ours]
+
+    def settle(self) -> None:
+        """Wait until Kafka shows the topics that ours show: its metadata reach its broker a little later."""
+        expected = self.ours[0].topics()
+        for side in self.ours[1:]:
+            assert side.topics() == expected, side.name
+        deadline = time.monotonic() + SETTLE_SECONDS_MAX
+        while (shown := self.kafka.topics()) != expected:
+            assert time.monotonic() < deadline, f"kafka has {shown}, ours {expected}"
+            time.sleep(0.005)
+
+
+def name_of_topic(side: Side, topic_id: bytes | None) -> str | None:
+    """A topic id by the name it stands for on its side: ids differ from broker to broker."""
+    for name, known in side.topic_ids.items():
+        if known == topic_id:
+            return f"id of {name}"
+    return None if topic_id is None else topic_id.hex()
+
+
+MEMBER_ID = re.compile(r"(.*)-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
