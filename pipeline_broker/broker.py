@@ -49,6 +49,7 @@ METADATA_TOPIC = "__cluster_metadata"
 METADATA_TOPIC_ID = bytes(15) + b"\x01"
 """The internal partition that holds topics and settings; it is in no catalogue, so no client sees it."""
 BROKER_RESOURCE = "broker"
+NEVER_MS = 2**63
 PRODUCERS_CHECK_INTERVAL_MS = 600_000
 """How often silent producers are looked for; Kafka's `producer.id.expiration.check.interval.ms`."""
 
@@ -98,6 +99,7 @@ class Broker:
         self.topics_generation = 0
         self._parked_by_session: dict[object, set[Waiting]] = {}
         self._check_producers_ms = 0
+        self._is_ending = False
         (self._metadata_log,) = logs.create(METADATA_TOPIC, METADATA_TOPIC_ID, 1, Rules(size_max=2**31 - 1))
 
     # Start
@@ -305,7 +307,9 @@ class Broker:
     def park_fetch(
         self, waiting: Waiting, partitions: Mapping[PartitionLog, Readable], bytes_min: int, deadline_ms: int
     ) -> bool:
-        """Let a fetch wait; False when it has enough already."""
+        """Let a fetch wait; False when it has enough already, or when nothing waits any more."""
+        if self._is_ending:
+            return False
         earliest = self.fetches.next_deadline_ms()
         if not self.fetches.park(waiting, partitions, bytes_min, deadline_ms):
             return False
@@ -329,6 +333,11 @@ class Broker:
         if now_ms >= self._check_producers_ms:
             self._check_producers_ms = now_ms + PRODUCERS_CHECK_INTERVAL_MS
             self.logs.expire_producers(now_ms, self.config.producer_id_expiration_ms)
+
+    def end_waiting(self) -> None:
+        """The broker ends: answer the fetches that wait for records, now and from here on."""
+        self._is_ending = True
+        self._answer(self.fetches.advance(NEVER_MS))
 
     def connection_closed(self, session: object) -> None:
         """Forget what a connection parked."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+import signal
 import sys
 from pathlib import Path
 
@@ -30,6 +31,38 @@ class Duration(click.ParamType[float]):
         if match is None:
             self.fail(f"{value!r} is not a time such as 10ms, 300us or 1s", param, ctx)
         return float(match[1]) * self._seconds[match[2] or "ms"]
+
+
+class EndSignals:
+    """SIGTERM and SIGINT while the event loop does not receive them: they end a start at once, and do not end an end.
+
+    A broker that is asked to end twice closes its files all the same, and exits as it would have.
+    """
+
+    NUMBERS = (signal.SIGTERM, signal.SIGINT)
+
+    def __init__(self) -> None:
+        self._has_served = False
+        self._before = {number: signal.signal(number, self._received) for number in self.NUMBERS}
+
+    def _received(self, number: int, frame: object) -> None:
+        del frame
+        if self._has_served:
+            return
+        if number == signal.SIGINT:
+            raise KeyboardInterrupt
+        signal.signal(number, signal.SIG_DFL)
+        signal.raise_signal(number)
+
+    def print_ready(self, line: str) -> None:
+        """Print the ready line; from here on the event loop receives the signals, until the end has begun."""
+        self._has_served = True
+        print(line, flush=True)  # noqa: T201 - the ready line is the interface
+
+    def close(self) -> None:
+        """Behind this only the interpreter's own end is left, which takes away what handlers there are."""
+        for number, before in self._before.items():
+            signal.signal(number, signal.SIG_IGN if self._has_served else before)
 
 
 @click.command()
@@ -120,10 +153,13 @@ def serve(**options: object) -> None:
     config, warnings = load_settings(files, settings)
     for warning in warnings:
         click.echo(warning, err=True)
+    end_signals = EndSignals()
     try:
-        run(ServeOptions.from_command_line(config, options))
+        run(ServeOptions.from_command_line(config, options), end_signals.print_ready)
     except StartError as error:
         click.echo(f"Error: {error}", err=True)
         sys.exit(EXIT_USAGE)
     except KeyboardInterrupt:
         sys.exit(EXIT_FAILED)
+    finally:
+        end_signals.close()

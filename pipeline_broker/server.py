@@ -304,7 +304,7 @@ async def _serve(
     broker.advertised_host, broker.advertised_port = advertised or (host, listener.port)
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
         async with observers.observing(server), trio.open_nursery() as nursery:
-            nursery.start_soon(_stop_on_signal, signals, server)
+            nursery.start_soon(_stop_on_signal, signals, server, broker)
             await nursery.start(_run_timer, broker)
             nursery.start_soon(_run_server, server, listener, nursery.cancel_scope)
             await nursery.start(_prepare_ahead, journal)
@@ -317,9 +317,10 @@ async def _run_server(server: SocketServer, listener: Listener, scope: trio.Canc
     scope.cancel()
 
 
-async def _stop_on_signal(signals: Any, server: SocketServer) -> None:
+async def _stop_on_signal(signals: Any, server: SocketServer, broker: Broker) -> None:
     async for _ in signals:
         server.stop()
+        broker.end_waiting()
 
 
 async def _run_timer(broker: Broker, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
@@ -356,7 +357,7 @@ async def _prepare_ahead(journal: Journal, *, task_status: trio.TaskStatus[None]
         await wanted.park()
 
 
-def run(options: ServeOptions) -> None:
+def run(options: ServeOptions, on_ready: Callable[[str], None]) -> None:
     """Run a broker in this process; returns after a clean end.
 
     Raises:
@@ -364,7 +365,7 @@ def run(options: ServeOptions) -> None:
         SystemExit: a commit failed.
     """
     try:
-        trio.run(serve, options)
+        trio.run(functools.partial(serve, options, on_ready=on_ready))
     except StartError:
         raise
     except BaseExceptionGroup as errors:
