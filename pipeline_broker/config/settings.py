@@ -27,6 +27,8 @@ PORT_MAX = 65535
 WILDCARDS = frozenset({"", "0.0.0.0", "::"})  # noqa: S104 - compared with, not bound to
 PLUGIN_PREFIXES = ("rsm.config.", "rlmm.config.", "config.providers.")
 """Properties that Kafka hands to plug-ins unread."""
+AUTHORIZER_PROPERTIES = frozenset({"allow.everyone.if.no.acl.found", "super.users"})
+"""What Kafka's own authorizer reads, a plug-in too: in no list of broker properties, yet in every guide to ACLs."""
 
 
 @attrs.frozen(kw_only=True)
@@ -202,7 +204,7 @@ def _check_prefixed(name: str) -> None:
     prefixed = PREFIXED.fullmatch(name)
     if prefixed and prefixed[1] in known:
         return
-    if not name.startswith(PLUGIN_PREFIXES):
+    if name not in AUTHORIZER_PROPERTIES and not name.startswith(PLUGIN_PREFIXES):
         raise unknown_property(name, known)
 
 

@@ -193,6 +193,7 @@ class FetchSessions(Generic[Key, Request]):
             ErrorCode.NONE,
             session.session_id,
             {key: cached.request for key, cached in session.partitions.items()},
+            uses_topic_ids=session.uses_topic_ids,
             session=session,
             epoch=session.epoch,
         )

@@ -33,6 +33,15 @@ def opened(made, partitions, now_ms=0):
     return made.answer(context, quiet(context), now_ms).session_id
 
 
+@pytest.mark.parametrize("ids", [True, False])
+def test_every_fetch_of_a_session_says_how_its_partitions_are_named(ids: bool) -> None:
+    made = sessions()
+    first = begin(made, 0, 0, "a", ids=ids)
+    session_id = made.answer(first, quiet(first), 0).session_id
+
+    assert [first.uses_topic_ids, begin(made, session_id, 1, ids=ids).uses_topic_ids] == [ids, ids]
+
+
 def test_epochs_wrap_past_zero() -> None:
     """0 opens and -1 closes, so after the largest epoch comes 1."""
     assert [next_epoch(epoch) for epoch in (0, 1, 2**31 - 1, -1)] == [1, 2, 1, -1]

@@ -1,0 +1,107 @@
+"""kafka-python. Codecs beside gzip need packages that it does not bring."""
+
+import warnings
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", DeprecationWarning)  # importing it reads its resources in the way of old Pythons
+    import kafka
+
+from tests.clients.client import POLL_SECONDS, WAIT_SECONDS_MAX, Message
+
+RETRIES_MS_MAX = int(WAIT_SECONDS_MAX * 1000)
+
+
+class KafkaPythonProducer:
+    def __init__(self, topic, settings):
+        self.topic = topic
+        self.producer = kafka.KafkaProducer(**settings)
+        self.futures = []
+
+    def send(self, message):
+        self.futures.append(
+            self.producer.send(
+                self.topic,
+                message.value,
+                message.key,
+                list(message.headers),
+                message.partition,
+                message.timestamp_ms,
+            )
+        )
+
+    def flush(self):
+        self.producer.flush(WAIT_SECONDS_MAX)
+        futures, self.futures = self.futures, []
+        return [future.get(WAIT_SECONDS_MAX).offset for future in futures]
+
+    def close(self):
+        self.producer.close(timeout=5)
+
+
+class KafkaPythonConsumer:
+    def __init__(self, topic, group, settings):
+        self.partition = kafka.TopicPartition(topic, 0)
+        self.consumer = kafka.KafkaConsumer(group_id=group, **settings)
+        if group is None:
+            self.consumer.assign([self.partition])
+            self.consumer.seek_to_beginning()
+        else:
+            self.consumer.subscribe([topic])
+
+    def poll(self):
+        found = self.consumer.poll(int(POLL_SECONDS * 1000))
+        return [as_message(record) for records in found.values() for record in records]
+
+    def assignment(self):
+        return {part.partition for part in self.consumer.assignment()}
+
+    def commit(self):
+        self.consumer.commit()
+
+    def seek_to_time(self, timestamp_ms):
+        found = self.consumer.offsets_for_times({self.partition: timestamp_ms})[self.partition]
+        self.consumer.seek(self.partition, found.offset)
+
+    def close(self):
+        self.consumer.close()
+
+
+def as_message(record):
+    headers = tuple(record.headers)
+    return Message(record.value, record.key, headers, record.timestamp, record.partition, record.offset)
+
+
+class KafkaPythonClient:
+    name = "kafka-python"
+    codecs = ("none", "gzip")
+    null_headers = False
+
+    def __init__(self, bootstrap):
+        self.common = {"bootstrap_servers": bootstrap, "reconnect_backoff_max_ms": 200}
+        self.admin = kafka.KafkaAdminClient(**self.common)
+
+    def producer(self, topic, *, codec="none", idempotent=False):
+        settings = {"compression_type": None if codec == "none" else codec, "enable_idempotence": idempotent}
+        return KafkaPythonProducer(topic, {**self.common, **settings, "delivery_timeout_ms": RETRIES_MS_MAX})
+
+    def consumer(self, topic, *, group=None):
+        settings = {
+            "auto_offset_reset": "earliest",
+            "enable_auto_commit": False,
+            "session_timeout_ms": 6000,
+            "heartbeat_interval_ms": 200,
+        }
+        return KafkaPythonConsumer(topic, group, {**self.common, **settings})
+
+    def create_topic(self, topic, partitions):
+        self.admin.create_topics({topic: {"num_partitions": partitions, "replication_factor": 1}})
+
+    def delete_topic(self, topic):
+        self.admin.delete_topics([topic])
+
+    def partition_counts(self):
+        topics = self.admin.describe_topics(self.admin.list_topics())
+        return {topic["name"]: len(topic["partitions"]) for topic in topics}
+
+    def close(self):
+        self.admin.close()
