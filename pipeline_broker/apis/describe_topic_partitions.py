@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pipeline_broker.apis.authorized_operations import ALL_OF_TOPIC
+from pipeline_broker.apis.leader_epoch import LEADER_EPOCH
 from pipeline_broker.state.topic_rules import TopicError, check_name
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.describe_topic_partitions import (
@@ -27,8 +28,6 @@ __all__ = ["REQUEST", "error_response", "handle"]
 REQUEST = DescribeTopicPartitionsRequest
 TopicResponse = DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic
 PartitionResponse = DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponsePartition
-
-LEADER_EPOCH = 0
 
 
 def handle(call: Call, request: DescribeTopicPartitionsRequest) -> Send:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import attrs
 
+from pipeline_broker.apis.leader_epoch import leader_epoch_error
 from pipeline_broker.broker import Waiting
 from pipeline_broker.log.errors import OffsetOutOfRange
 from pipeline_broker.state.fetch_sessions import FetchContext, PartitionAnswer
@@ -37,7 +38,6 @@ Key: TypeAlias = tuple[str, bytes, int]
 logger = logging.getLogger(__name__)
 
 TOPIC_ID_FROM = 13
-LEADER_EPOCH = 0
 READ_COMMITTED = 1
 NO_OFFSET = -1
 
@@ -127,8 +127,9 @@ class _Fetch:
             unknown = _refusal(partition, log)
             unknown.aborted_transactions = []
             return Read(key, unknown, None)
-        if wanted.current_leader_epoch > LEADER_EPOCH:
-            return Read(key, _refusal(partition, ErrorCode.UNKNOWN_LEADER_EPOCH), log)
+        refused = leader_epoch_error(wanted.current_leader_epoch)
+        if refused is not None:
+            return Read(key, _refusal(partition, refused), log)
         limit = min(wanted.partition_max_bytes, max(left, 0))
         try:
             result = log.read(wanted.fetch_offset, limit, at_least_one=at_least_one)

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias
 
+from pipeline_broker.apis.leader_epoch import LEADER_EPOCH, leader_epoch_error
 from pipeline_broker.log.reading import ColdRead
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
@@ -45,9 +46,7 @@ SPECIAL_FROM = {
     EARLIEST_PENDING_UPLOAD: 11,
 }
 """Special time: the version from which it may be asked for."""
-LEADER_EPOCH = 0
 LEADER_EPOCH_FROM = 4
-NO_EPOCH = -1
 UNKNOWN = -1
 ISOLATION_LEVELS = frozenset({0, 1})
 
@@ -97,11 +96,9 @@ def _look_up(
     log = call.broker.find_log(name, b"", data.partition_index, by_id=False)
     if isinstance(log, ErrorCode):
         return _refusal(data.partition_index, log)
-    if data.current_leader_epoch not in {NO_EPOCH, LEADER_EPOCH}:
-        is_newer = data.current_leader_epoch > LEADER_EPOCH
-        return _refusal(
-            data.partition_index, ErrorCode.UNKNOWN_LEADER_EPOCH if is_newer else ErrorCode.FENCED_LEADER_EPOCH
-        )
+    refused = leader_epoch_error(data.current_leader_epoch)
+    if refused is not None:
+        return _refusal(data.partition_index, refused)
     if data.timestamp < 0:
         return _special(log, data, cold)
     return _by_time(log, lambda: log.offset_for_timestamp(data.timestamp), cold)

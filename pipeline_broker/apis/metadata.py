@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from pipeline_broker.apis.authorized_operations import ALL_OF_CLUSTER, ALL_OF_TOPIC
+from pipeline_broker.apis.leader_epoch import LEADER_EPOCH
 from pipeline_broker.state.metadata_records import Topic
 from pipeline_broker.state.topic_rules import PARTITIONS_MAX, TopicError, check_name
 from pipeline_broker.wire.error import ErrorCode
@@ -25,7 +26,6 @@ __all__ = ["REQUEST", "error_response", "handle"]
 REQUEST = MetadataRequest
 TopicResponse = MetadataResponse.MetadataResponseTopic
 PartitionResponse = MetadataResponse.MetadataResponsePartition
-LEADER_EPOCH = 0
 IDS_FROM = 12
 NO_TOPIC_ID = bytes(16)
 
