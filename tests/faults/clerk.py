@@ -6,13 +6,23 @@ Rules of this file: as in `producers.py`; an intent is noted before its request 
 from pipeline_broker.records.batch import iterate_batches
 from pipeline_broker.records.record import iterate_records
 from pipeline_broker.wire.error import ErrorCode
+from pipeline_broker.wire.messages.create_topics import CreateTopicsRequest
+from pipeline_broker.wire.messages.delete_topics import DeleteTopicsRequest
 from pipeline_broker.wire.messages.fetch import FetchRequest
-from tests.faults.history import TopicFate
+from pipeline_broker.wire.messages.find_coordinator import FindCoordinatorRequest
+from pipeline_broker.wire.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
+from pipeline_broker.wire.messages.offset_commit import OffsetCommitRequest
+from tests.faults.history import Register, TopicFate
 from tests.faults.producers import new_producer_id
 from tests.faults.wire_client import describe_topics
 
 PARTITIONS_DEFAULT = 4
-TOPICS_MAX = 40
+TOPICS_MAX = 60
+TOPICS_KEPT_SHARE = 0.3
+GROUPS = ("one", "two", "three")
+RETENTION = "retention.ms"
+TOPIC_RESOURCE = 2
+ALTER_SET = 0
 COMING = {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LEADER_NOT_AVAILABLE}
 LONG_POLL_MS = 50
 PARTITION_BYTES_MAX = 200_000
@@ -78,21 +88,80 @@ class Reader:
 
 
 class Clerk:
-    """Creates topics and takes producer ids."""
+    """Creates, alters and deletes topics, takes producer ids, and commits offsets."""
 
     kind = "clerk"
 
-    def __init__(self, history, random):
+    def __init__(self, history, random, topic_ids):
         self.history = history
         self.random = random
+        self.topic_ids = topic_ids
 
     def drive(self, client, stopping):
+        works = (self._create, self._create_by_asking, self._alter, self._delete, self._take_id, *[self._commit] * 4)
         while not stopping.is_set():
-            self.random.choice((self._create, self._take_id))(client)
+            self.random.choice(works)(client)
 
     def _create(self, client):
+        if len(self.history.topics) >= TOPICS_MAX:
+            return
+        name, partitions = f"made-{len(self.history.topics)}", self.random.randint(1, 3)
+        fate = self.history.topics[name] = TopicFate(partitions)
+        fate.retention_ms.send(retention_ms := self._draw_retention())
+        config = CreateTopicsRequest.CreatableTopicConfig(RETENTION, retention_ms)
+        topic = CreateTopicsRequest.CreatableTopic(name, partitions, 1, configs=[config])
+        (result,) = client.ask(CreateTopicsRequest([topic], timeout_ms=10_000)).topics
+        assert result.error_code == ErrorCode.NONE, f"creating {name} got error {result.error_code}"
+        fate.topic_id, fate.created = result.topic_id, True
+        fate.retention_ms.acknowledge()
+
+    def _create_by_asking(self, client):
         if len(self.history.topics) < TOPICS_MAX:
             create_by_asking(client, self.history, f"made-{len(self.history.topics)}")
 
+    def _draw_retention(self):
+        return str(self.random.randrange(10**9, 10**10))
+
+    def _draw_made(self):
+        made = {
+            name: fate
+            for name, fate in self.history.topics.items()
+            if fate.created and not fate.deletion_sent and name not in self.topic_ids
+        }
+        return self.random.choice(list(made.items())) if made else (None, None)
+
+    def _alter(self, client):
+        name, fate = self._draw_made()
+        if name is None:
+            return
+        fate.retention_ms.send(retention_ms := self._draw_retention())
+        config = IncrementalAlterConfigsRequest.AlterableConfig(RETENTION, ALTER_SET, retention_ms)
+        resource = IncrementalAlterConfigsRequest.AlterConfigsResource(TOPIC_RESOURCE, name, [config])
+        (result,) = client.ask(IncrementalAlterConfigsRequest([resource])).responses
+        assert result.error_code == ErrorCode.NONE, f"altering {name} got error {result.error_code}"
+        fate.retention_ms.acknowledge()
+
+    def _delete(self, client):
+        name, fate = self._draw_made()
+        if name is None or self.random.random() < TOPICS_KEPT_SHARE:
+            return
+        fate.deletion_sent = True
+        request = DeleteTopicsRequest([DeleteTopicsRequest.DeleteTopicState(name=name)], timeout_ms=10_000)
+        (result,) = client.ask(request).responses
+        assert result.error_code == ErrorCode.NONE, f"deleting {name} got error {result.error_code}"
+        fate.deleted = True
+
     def _take_id(self, client):
         new_producer_id(client, self.history)
+
+    def _commit(self, client):
+        group, topic = self.random.choice(GROUPS), self.random.choice(list(self.topic_ids))
+        register = self.history.commits.setdefault((group, topic, 0), Register(None))
+        register.send(offset := self.random.randrange(2**40))
+        partition = OffsetCommitRequest.OffsetCommitRequestPartition(0, offset, committed_metadata="")
+        wanted = OffsetCommitRequest.OffsetCommitRequestTopic(topic_id=self.topic_ids[topic], partitions=[partition])
+        request = OffsetCommitRequest(group, topics=[wanted])
+        while (code := client.ask(request).topics[0].partitions[0].error_code) == ErrorCode.NOT_COORDINATOR:
+            client.ask(FindCoordinatorRequest(coordinator_keys=[group]))
+        assert code == ErrorCode.NONE, f"committing for {group} got error {code}"
+        register.acknowledge()

@@ -20,8 +20,6 @@ import threading
 
 import attrs
 
-UNSET = object()
-
 
 class Stream:
     """What one producer sent to one partition, in order, and the offsets that it was told."""
@@ -42,24 +40,39 @@ class Stream:
         return number, self.values[number]
 
 
+class Register:
+    """A value that one client writes again and again: the values sent, and how many of them were acknowledged."""
+
+    def __init__(self, initial):
+        self._sent = [initial]
+        self._acknowledged = 1
+
+    def __repr__(self):
+        return f"{self._acknowledged} acknowledged, at last {self._sent[self._acknowledged - 1 :]} sent"
+
+    def send(self, value):
+        """The value is about to be sent."""
+        self._sent.append(value)
+
+    def acknowledge(self):
+        """The last value sent was acknowledged."""
+        self._acknowledged = len(self._sent)
+
+    def may_be(self, value):
+        """Whether the register may hold the value: the last acknowledged one or any sent since."""
+        return value in self._sent[self._acknowledged - 1 :]
+
+
 @attrs.define
 class TopicFate:
     """What a client knows of a topic: what it asked for, and what it was told of it."""
 
     partitions: int
-    configs: dict = attrs.field(factory=dict)
+    retention_ms: Register = attrs.field(factory=lambda: Register(None))
     topic_id: bytes | None = None
     created: bool = False
     deletion_sent: bool = False
     deleted: bool = False
-
-
-@attrs.define
-class CommitFate:
-    """Offsets that were committed for one group and partition, as they were sent."""
-
-    sent: list = attrs.field(factory=list)
-    acknowledged: int = 0
 
 
 class History:
@@ -92,7 +105,6 @@ class History:
             return Known(
                 acknowledged=[(stream, dict(stream.acknowledged)) for stream in self.streams],
                 seen={partition: dict(records) for partition, records in self.seen.items()},
-                commits={key: fate.acknowledged for key, fate in self.commits.items()},
             )
 
 
@@ -102,7 +114,6 @@ class Known:
 
     acknowledged: list
     seen: dict
-    commits: dict
 
 
 @attrs.frozen
@@ -112,8 +123,8 @@ class Contents:
     records: dict
     high_watermarks: dict
     topics: dict  # name -> (id, partitions)
-    configs: dict  # name -> {config: value}, of those that were asked for
-    offsets: dict  # (group, topic, partition) -> offset
+    retention_ms: dict  # name -> what was set for the topic, None for nothing
+    offsets: dict  # (group, topic, partition) -> offset, None for nothing
 
 
 def violations(history, known, contents):
@@ -126,7 +137,7 @@ def violations(history, known, contents):
         *_out_of_order(history, contents),
         *_topics(history, contents),
         *_producer_ids(history),
-        *_commits(history, known, contents),
+        *_commits(history, contents),
     ]
 
 
@@ -192,8 +203,8 @@ def _topics(history, contents):
                 yield f"topic {name} was created, and it is gone"
             elif held != (fate.topic_id, fate.partitions):
                 yield f"topic {name} was {(fate.topic_id, fate.partitions)} and is {held}"
-            elif name in contents.configs and contents.configs[name] != fate.configs:
-                yield f"topic {name} had the settings {fate.configs} and has {contents.configs[name]}"
+            elif not fate.retention_ms.may_be(contents.retention_ms[name]):
+                yield f"topic {name}: retention.ms is {contents.retention_ms[name]}, but {fate.retention_ms}"
         if held is not None and held[1] != fate.partitions:
             yield f"topic {name} has {held[1]} partitions, not {fate.partitions}: a half topic"
 
@@ -203,10 +214,7 @@ def _producer_ids(history):
         yield "an id of a producer was given out twice"
 
 
-def _commits(history, known, contents):
-    for key, acknowledged in known.commits.items():
-        fate = history.commits[key]
-        offset = contents.offsets.get(key, UNSET)
-        possible = {UNSET, *fate.sent} if acknowledged == 0 else set(fate.sent[acknowledged - 1 :])
-        if offset not in possible:
-            yield f"{key}: commit {acknowledged} of {fate.sent[-5:]} was acknowledged, and the offset is {offset}"
+def _commits(history, contents):
+    for key, register in history.commits.items():
+        if not register.may_be(contents.offsets[key]):
+            yield f"{key}: the committed offset is {contents.offsets[key]}, but {register}"

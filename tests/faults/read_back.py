@@ -10,14 +10,19 @@ import confluent_kafka
 
 from pipeline_broker.records.batch import iterate_batches
 from pipeline_broker.records.record import iterate_records
+from pipeline_broker.wire.messages.describe_configs import DescribeConfigsRequest
+from pipeline_broker.wire.messages.offset_fetch import OffsetFetchRequest
+from tests.faults.clerk import RETENTION, TOPIC_RESOURCE
 from tests.faults.history import Contents
 from tests.faults.wire_client import WireClient, describe_topics, fetch_request
 
 READ_SECONDS_MAX = 20.0
+CONSUMER_OFFSETS = "__consumer_offsets"
+SOURCE_TOPIC = 1  # of a setting: set for the topic itself
 
 
-def read_contents(address, names):
-    """The contents of the topics named, and which topics there are."""
+def read_contents(address, names, commits=()):
+    """The contents of the topics named, what was committed, and which topics there are with what settings."""
     with WireClient(address) as client:
         topics = describe_topics(client)
         assert all(topic.error_code == 0 for topic in topics.values())
@@ -30,9 +35,34 @@ def read_contents(address, names):
             records=records,
             high_watermarks=high_watermarks,
             topics={name: (topic.topic_id, len(topic.partitions)) for name, topic in topics.items()},
-            configs={},
-            offsets={},
+            retention_ms=read_retention(client, topics),
+            offsets={key: read_committed(client, topics, *key) for key in commits},
         )
+
+
+def read_retention(client, names):
+    """Topic -> the retention.ms that was set for it, None for none."""
+    resource = DescribeConfigsRequest.DescribeConfigsResource
+    request = DescribeConfigsRequest([resource(TOPIC_RESOURCE, name, [RETENTION]) for name in names])
+    found = {}
+    for result in client.ask(request).results:
+        assert result.error_code == 0, f"DescribeConfigs of {result.resource_name} got error {result.error_code}"
+        (config,) = result.configs
+        found[result.resource_name] = config.value if config.config_source == SOURCE_TOPIC else None
+    return found
+
+
+def read_committed(client, topics, group, topic, index):
+    """The committed offset, None for none."""
+    if CONSUMER_OFFSETS not in topics:
+        return None
+    wanted = OffsetFetchRequest.OffsetFetchRequestTopics(topic_id=topics[topic].topic_id, partition_indexes=[index])
+    request = OffsetFetchRequest(groups=[OffsetFetchRequest.OffsetFetchRequestGroup(group, topics=[wanted])])
+    (found,) = client.ask(request).groups
+    assert found.error_code == 0, f"OffsetFetch of {group} got error {found.error_code}"
+    (partition,) = found.topics[0].partitions
+    assert partition.error_code == 0, f"OffsetFetch of {group} got error {partition.error_code}"
+    return partition.committed_offset if partition.committed_offset >= 0 else None
 
 
 def read_partition(client, topic_id, index):

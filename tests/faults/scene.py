@@ -66,7 +66,7 @@ class Scene(contextlib.ExitStack):
         super().__init__()
         self.random = random.Random(seed)
         self.mode, self.flush = mode, flush
-        settings = (f"num.partitions={PARTITIONS_DEFAULT}", *settings)
+        settings = (f"num.partitions={PARTITIONS_DEFAULT}", "offsets.topic.num.partitions=3", *settings)
         self.broker = BrokerUnderTest(directory, free_port(self.random), settings=settings, **options)
         self.history = History()
         self.clients = []
@@ -86,7 +86,7 @@ class Scene(contextlib.ExitStack):
             PlainProducer(self.history, drawn[1], topic_ids, PARTITIONS),
             IdempotentProducer(self.history, drawn[2], topic_ids, PARTITIONS),
             Reader(self.history, topic_ids, PARTITIONS),
-            Clerk(self.history, drawn[3]),
+            Clerk(self.history, drawn[3], topic_ids),
         ]
 
     def load(self):
@@ -100,7 +100,7 @@ class Scene(contextlib.ExitStack):
     def verify(self):
         """Check what the broker holds; raises Violated."""
         known = self.history.snapshot()
-        contents = read_contents(self.broker.address, set(TOPICS))
+        contents = read_contents(self.broker.address, set(TOPICS), tuple(self.history.commits))
         if found := violations(self.history, known, contents):
             raise Violated("\n".join(found[:20]))
         return contents
