@@ -141,6 +141,12 @@ def violations(history, known, contents):
     ]
 
 
+def wrong_records(history, contents):
+    """Only the claims about what is there, for when something may be missing at the end."""
+    nothing = Known(acknowledged=[], seen={})
+    return [*_gaps(nothing, contents), *_foreign(history, contents), *_out_of_order(history, contents)]
+
+
 def _lost(known, contents):
     for stream, acknowledged in known.acknowledged:
         held = dict(contents.records.get(stream.partition, ()))
