@@ -325,7 +325,9 @@ class Connection:
             output.send()
         unsent_bytes_max = self._owner.limits.unsent_bytes_max
         if self.mute:
-            if MuteReason.IN_FLIGHT in self.mute and len(self.order) < self._owner.limits.in_flight_max:
+            # What the client does not take counts as one in flight: with one allowed, its response must have left.
+            in_flight = len(self.order) + output.is_blocked
+            if MuteReason.IN_FLIGHT in self.mute and in_flight < self._owner.limits.in_flight_max:
                 self._unmute(MuteReason.IN_FLIGHT)
             if MuteReason.UNSENT_BYTES in self.mute and output.unsent_bytes < unsent_bytes_max:
                 self._unmute(MuteReason.UNSENT_BYTES)

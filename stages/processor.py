@@ -235,6 +235,11 @@ class Processor:
         for connection in tuple(self.connections):
             connection.stop_reading()
 
+    def end(self) -> None:
+        """End now: connections that are left are closed."""
+        if self._nursery is not None:
+            self._nursery.cancel_scope.cancel()
+
     def statistics(self) -> ProcessorStatistics:
         """See ProcessorStatistics."""
         return ProcessorStatistics(

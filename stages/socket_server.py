@@ -136,6 +136,8 @@ class SocketServer:
         self.processors: list[Processor] = []
         self._stopping = trio.Event()
         self._failure: BaseException | None = None
+        self._nursery: trio.Nursery | None = None
+        self._dealt_to: list[list[Processor]] = []  # the processors of each listener, as its acceptor deals to them
 
     @property
     def _is_drained(self) -> bool:
@@ -171,6 +173,7 @@ class SocketServer:
         self.committer.start(self._executor)
         try:
             async with trio.open_nursery() as nursery:
+                self._nursery = nursery
                 await nursery.start(self.handlers.run, self.mode.handlers if self.mode.is_shared_queue else 1)
                 for listener in listeners:
                     processors = await self._start_processors(nursery)
@@ -194,11 +197,38 @@ class SocketServer:
             raise CommitFailedError(f"a commit failed: {self._failure}") from self._failure
 
     async def _start_processors(self, nursery: trio.Nursery) -> list[Processor]:
-        processors = [Processor(next(self._processor_index), self._shared) for _ in range(self.limits.processors)]
-        for processor in processors:
-            await nursery.start(processor.run)
-        self.processors += processors
+        processors = [await self._start_processor(nursery) for _ in range(self.limits.processors)]
+        self._dealt_to.append(processors)
         return processors
+
+    async def _start_processor(self, nursery: trio.Nursery) -> Processor:
+        processor = Processor(next(self._processor_index), self._shared)
+        await nursery.start(processor.run)
+        self.processors.append(processor)
+        return processor
+
+    async def resize_processors(self, count: int) -> None:
+        """Change the number of processors of each listener, at least 1, while the server runs.
+
+        New ones get new connections from now on. Surplus ones, the last, get none any more: they answer what is in
+        flight, close their connections and end, within the bound of a drain.
+        """
+        assert self._nursery is not None, "the server runs"
+        for processors in self._dealt_to:
+            while len(processors) < count:
+                processors.append(await self._start_processor(self._nursery))
+            surplus = processors[max(count, 1) :]
+            del processors[max(count, 1) :]
+            for processor in surplus:
+                self._nursery.start_soon(self._retire, processor)
+
+    async def _retire(self, processor: Processor) -> None:
+        processor.stop_reading()
+        with trio.move_on_after(self.limits.drain_seconds):
+            while processor.connections:
+                await self._changed.park()
+        processor.end()
+        self.processors.remove(processor)
 
     def _connection_closed(self) -> None:
         self._changed.unpark_all()
@@ -220,7 +250,8 @@ class SocketServer:
             index=index,
             on_closed=self._connection_closed,
         )
-        await self.processors[index % len(self.processors)].put(new)
+        processors = self._dealt_to[0]
+        await processors[index % len(processors)].put(new)
 
     async def _drain(self) -> None:
         with trio.move_on_after(self.limits.drain_seconds):

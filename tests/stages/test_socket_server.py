@@ -102,7 +102,7 @@ class Bench:
 
     async def until(self, condition):
         """Turn the loop until `condition()` holds; the test's deadline bounds it."""
-        while not condition():  # noqa: ASYNC110 - the server under test has no event for each of its states
+        while not condition():
             await trio.sleep(0.001)
 
     def connections(self):
