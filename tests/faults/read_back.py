@@ -66,15 +66,16 @@ def read_committed(client, topics, group, topic, index):
 
 
 def read_partition(client, topic_id, index):
-    """[(offset, value)] up to the high watermark of the first answer, and that."""
-    found, end = [], None
-    while end is None or len(found) < end:
+    """[(offset, value)] up to the high watermark of the first answer at least, and that of the last one."""
+    found, enough, end = [], None, None
+    while enough is None or len(found) < enough:
         offset = found[-1][0] + 1 if found else 0
         answer = client.ask(fetch_request(topic_id, index, offset))
         ((topic,), _) = answer.responses, answer.error_code
         (data,) = topic.partitions
         assert data.error_code == 0, f"Fetch of partition {index} from {offset} got error {data.error_code}"
-        end = data.high_watermark if end is None else end
+        end = data.high_watermark
+        enough = end if enough is None else enough
         before = len(found)
         for header, batch in iterate_batches(data.records or b""):
             records = iterate_records(batch, header)
