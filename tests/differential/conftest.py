@@ -1,10 +1,13 @@
 """Kafka and both modes, started once; everything here runs in one worker."""
 
+import time
+
 import pytest
 
 from pipeline_broker.wire.messages.create_topics import CreateTopicsRequest
 from pipeline_broker.wire.messages.find_coordinator import FindCoordinatorRequest
 from pipeline_broker.wire.messages.heartbeat import HeartbeatRequest
+from pipeline_broker.wire.messages.init_producer_id import InitProducerIdRequest
 from tests.conftest import start_broker
 from tests.differential.admin_requests import GROUPS
 from tests.differential.data_requests import TOPICS
@@ -17,6 +20,7 @@ SETTINGS = {
     "log.retention.ms": "-1",
 }
 UNKNOWN_MEMBER = 25
+PREPARE_SECONDS_MAX = 60.0
 
 
 @pytest.fixture(scope="session")
@@ -29,8 +33,10 @@ def sides(tmp_path_factory):
     brokers = []
     try:
         settings = [f"{name}={value}" for name, value in SETTINGS.items()]
-        for mode in ("classic", "pipelined"):
-            brokers.append(start_broker(directory / mode, mode=mode, arguments=["--flush", "os"], settings=settings))
+        brokers += [
+            start_broker(directory / mode, mode=mode, arguments=["--flush", "os"], settings=settings)
+            for mode in ("classic", "pipelined")
+        ]
         sides = Sides(Side("kafka", kafka.port), [Side(broker.mode, broker.port) for broker in brokers])
         prepare(sides)
         yield sides
@@ -44,17 +50,24 @@ def sides(tmp_path_factory):
 
 
 def prepare(sides):
-    """The topics that requests are about, and a group coordinator that has loaded."""
+    """The topics that requests are about, a group coordinator that has loaded, and producer ids to give out."""
     wanted = [CreateTopicsRequest.CreatableTopic(name, count, 1) for name, count in TOPICS.items()]
     for side in sides.all:
         answer = side.ask(CreateTopicsRequest(wanted, 20_000), 5)
         assert not any(topic["error_code"] for topic in answer["topics"])
         for group in filter(None, GROUPS):
-            while side.ask(FindCoordinatorRequest(key=group), 0)["error_code"]:
-                pass
-            while side.ask(HeartbeatRequest(group, 0, "nobody"), 0)["error_code"] != UNKNOWN_MEMBER:
-                pass
+            becomes(side, FindCoordinatorRequest(key=group), 0)
+            becomes(side, HeartbeatRequest(group, 0, "nobody"), UNKNOWN_MEMBER)
+        becomes(side, InitProducerIdRequest(transactional_id=None), 0)
     sides.settle()
+
+
+def becomes(side, request, code):
+    """Ask until the answer is this error code: Kafka makes and loads some things when they are first asked for."""
+    deadline = time.monotonic() + PREPARE_SECONDS_MAX
+    while (answer := side.ask(request, 0))["error_code"] != code:
+        assert time.monotonic() < deadline, answer
+        time.sleep(0.02)
 
 
 def pytest_collection_modifyitems(items):

@@ -35,7 +35,6 @@ NOT_AS_KAFKA = {
 }
 """Bad batches that we answer otherwise on purpose; docs/compatibility.md says why."""
 
-DRAFT_FROM = {ApiKey.INIT_PRODUCER_ID: 6}
 known_topics = st.sampled_from(sorted(TOPICS))
 topics = st.sampled_from([*TOPICS, *TOPICS, "missing", *BAD_NAMES[1:4]])
 partitions = st.sampled_from([0, 0, 0, 1, 2, 3, -1, 2**31 - 1])
@@ -155,7 +154,7 @@ def list_offsets(draw: st.DrawFn, version: int) -> Ask:
     wanted = draw(st.dictionaries(topics, st.lists(st.tuples(partitions, per_partition), max_size=3), max_size=2))
     request = ListOffsetsRequest(
         replica_id=-1,
-        isolation_level=draw(isolation_levels),
+        isolation_level=draw(isolation_levels) if version >= 2 else 0,
         timeout_ms=1000,
         topics=[
             ListOffsetsRequest.ListOffsetsTopic(

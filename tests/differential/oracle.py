@@ -29,6 +29,7 @@ from kio.serial import entity_reader
 
 from pipeline_broker.wire.codec import encode
 from pipeline_broker.wire.header import RequestHeader, encode_request_header, read_response_header
+from pipeline_broker.wire.messages.list_offsets import ListOffsetsRequest
 from pipeline_broker.wire.messages.metadata import MetadataRequest
 from pipeline_broker.wire.registry import message_classes
 from tests.conftest import ROOT
@@ -44,6 +45,8 @@ CLIENT_ID = "differential"
 CORRELATION_ID = 11
 CLOSED = "closed"
 METADATA_VERSION = 12
+OFFSETS_VERSION = 5
+LATEST = -1
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 MILLISECOND = dt.timedelta(milliseconds=1)
 
@@ -182,6 +185,13 @@ class Side:
             if all(not data["error_code"] and data["leader_id"] >= 0 for data in topic["partitions"])
         }
 
+    def leads(self, name: str, count: int) -> bool:
+        """Whether the partitions of a topic can be used already: metadata tell of them earlier."""
+        wanted = [ListOffsetsRequest.ListOffsetsPartition(index, -1, LATEST) for index in range(count)]
+        request = ListOffsetsRequest(-1, 0, [ListOffsetsRequest.ListOffsetsTopic(name, wanted)])
+        (topic,) = self.ask(request, OFFSETS_VERSION)["topics"]
+        return not any(partition["error_code"] for partition in topic["partitions"])
+
 
 def checked_body(message: Any, version: int) -> bytes:
     """The body of a request, on which kio agrees."""
@@ -217,6 +227,7 @@ class Sides:
 
     kafka: Side
     ours: list[Side]
+    settled: set[str] = attrs.field(factory=set)
     asked: int = 0
     seen: set[tuple[int, int]] = attrs.field(factory=set)
 
@@ -233,6 +244,11 @@ class Sides:
         while (shown := self.kafka.topics()) != expected:
             assert time.monotonic() < deadline, f"kafka has {shown}, ours {expected}"
             time.sleep(0.005)
+        for name in expected.keys() - self.settled:
+            while not self.kafka.leads(name, expected[name]):
+                assert time.monotonic() < deadline, f"kafka does not lead {name}"
+                time.sleep(0.005)
+        self.settled = set(expected)
 
 
 def name_of_topic(side: Side, topic_id: bytes | None) -> str | None:

@@ -1,0 +1,55 @@
+"""Asking all sides one request, and how often requests are drawn."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+from hypothesis import HealthCheck, Phase, settings
+
+from pipeline_broker.apis.registry import SERVED
+from tests.differential.data_requests import Ask
+from tests.differential.masks import differences, masked
+from tests.differential.oracle import Side, Sides
+
+EXAMPLES = int(os.environ.get("EXAMPLES", "3"))
+"""Requests per API and version."""
+
+
+def drawn(factor: int = 1) -> settings:
+    """What the brokers hold grows from example to example: an example cannot be repeated, so it is not shrunk."""
+    return settings(
+        max_examples=EXAMPLES * factor,
+        derandomize="EXAMPLES" not in os.environ,
+        database=None,
+        deadline=None,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+
+
+def compare(sides: Sides, api: int, ask: Ask, remember: Callable[[Side, Any], None] | None = None) -> list[str]:
+    """Ask all; returns what differs.
+
+    Args:
+        sides: who is asked.
+        api: of the request.
+        ask: the request.
+        remember: keeps what a side has told, for requests that follow.
+    """
+    name = SERVED[api].name
+    answers = []
+    for side in sides.all:
+        answer = side.ask(ask.build(side), ask.version)
+        if remember is not None:
+            remember(side, answer)
+        answers.append(masked(side, name, answer))
+    sides.asked += 1
+    sides.seen.add((api, ask.version))
+    if ask.changes_topics:
+        sides.settle()
+    found = []
+    for side, answer in zip(sides.ours, answers[1:], strict=True):
+        found += [f"{name} {ask!r} ({side.name}) {text}" for text in differences(answers[0], answer)]
+    return found
