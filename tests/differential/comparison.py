@@ -39,17 +39,16 @@ def compare(sides: Sides, api: int, ask: Ask, remember: Callable[[Side, Any], No
         remember: keeps what a side has told, for requests that follow.
     """
     name = SERVED[api].name
-    answers = []
-    for side in sides.all:
-        answer = side.ask(ask.build(side), ask.version)
-        if remember is not None:
+    answers = [side.ask(ask.build(side), ask.version) for side in sides.all]
+    if remember is not None:
+        for side, answer in zip(sides.all, answers, strict=True):
             remember(side, answer)
-        answers.append(masked(side, name, answer))
     sides.asked += 1
     sides.seen.add((api, ask.version))
     if ask.changes_topics:
         sides.settle()
+    kafka, *ours = (masked(side, name, answer) for side, answer in zip(sides.all, answers, strict=True))
     found = []
-    for side, answer in zip(sides.ours, answers[1:], strict=True):
-        found += [f"{name} {ask!r} ({side.name}) {text}" for text in differences(answers[0], answer)]
+    for side, answer in zip(sides.ours, ours, strict=True):
+        found += [f"{name} {ask!r} ({side.name}) {text}" for text in differences(kafka, answer)]
     return found

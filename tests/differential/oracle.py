@@ -124,6 +124,7 @@ class Side:
 
     Attributes:
         topic_ids: name -> id, as of the last metadata.
+        names: id -> name, also of topics that are gone.
         told: other ids that it gave out, by names that the tests choose.
     """
 
@@ -131,6 +132,7 @@ class Side:
         self.name = name
         self.port = port
         self.topic_ids: dict[str, bytes] = {}
+        self.names: dict[bytes, str] = {}
         self.told: dict[str, Any] = {}
         self._socket: socket.socket | None = None
 
@@ -179,6 +181,7 @@ class Side:
         """Name -> number of partitions; remembers the ids. Topics without a leader do not count yet."""
         answer = self.ask(MetadataRequest(topics=None, allow_auto_topic_creation=False), METADATA_VERSION)
         self.topic_ids = {topic["name"]: topic["topic_id"] for topic in answer["topics"]}
+        self.names |= {known: name for name, known in self.topic_ids.items()}
         return {
             topic["name"]: len(topic["partitions"])
             for topic in answer["topics"]
@@ -253,10 +256,10 @@ class Sides:
 
 def name_of_topic(side: Side, topic_id: bytes | None) -> str | None:
     """A topic id by the name it stands for on its side: ids differ from broker to broker."""
-    for name, known in side.topic_ids.items():
-        if known == topic_id:
-            return f"id of {name}"
-    return None if topic_id is None else topic_id.hex()
+    if topic_id is None:
+        return None
+    name = side.names.get(topic_id)
+    return topic_id.hex() if name is None else f"id of {name}"
 
 
 MEMBER_ID = re.compile(r"(.*)-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
