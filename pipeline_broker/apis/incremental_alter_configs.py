@@ -99,9 +99,10 @@ def _alter_topic(call: Call, resource: Resource, *, validate_only: bool) -> Chan
         raise TopicError(ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed.")
     check_name(name)
     topic = catalogue.latest(name)
-    if topic is None:
+    operations = _operations(resource, ErrorCode.UNKNOWN_SERVER_ERROR)
+    altered = alter_topic_settings({} if topic is None else topic.configs, operations)
+    if topic is None:  # Kafka looks at the settings first
         raise TopicError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
-    altered = alter_topic_settings(topic.configs, _operations(resource, ErrorCode.UNKNOWN_SERVER_ERROR))
     if validate_only or not resource.configs:
         return None
     call.broker.tell_topic_settings(_set_by(resource))

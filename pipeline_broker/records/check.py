@@ -190,7 +190,7 @@ def _walk(data: bytes, count: int) -> tuple[int, int, bool]:  # noqa: C901, PLR0
                     raw = raw & 0x7F | byte << 7
             end = position + (raw >> 1)
             if raw & 1 or end > size:
-                raise InvalidRecord("a record is longer than its batch", ((index, "impossible length"),))
+                raise InvalidRecord("a record is longer than its batch")
             raw = data[position + 1]  # behind one byte of attributes
             position += 2
             if raw > 0x7F:
@@ -238,32 +238,32 @@ def _walk(data: bytes, count: int) -> tuple[int, int, bool]:  # noqa: C901, PLR0
             if not raw & 1:
                 position += raw >> 1
             if data[position]:
-                left, position = _walk_headers(data, position, end, index, left)
+                left, position = _walk_headers(data, position, end, left)
             else:
                 position += 1
             if position != end:
-                raise InvalidRecord("a record does not fill its length", ((index, "wrong length"),))
+                raise InvalidRecord("a record does not fill its length")
     except IndexError:
-        raise InvalidRecord("the records are cut off", ((index, "cut off"),)) from None
+        raise InvalidRecord("the records are cut off") from None
     if position != size:
         raise InvalidRecord("bytes are left after the last record")
     return lowest, highest, null_key
 
 
-def _walk_headers(data: bytes, position: int, end: int, index: int, left: int) -> tuple[int, int]:
+def _walk_headers(data: bytes, position: int, end: int, left: int) -> tuple[int, int]:
     """Check a record's headers; returns how many more the batch may have, and the position behind them."""
     count, position = read_varint(data, position)
     if not 0 <= count <= end - position:
-        raise InvalidRecord("more headers than bytes", ((index, "impossible header count"),))
+        raise InvalidRecord("more headers than bytes")
     if count > left:
         raise BatchTooLarge(f"a batch has at most {HEADERS_MAX} record headers")
     for _ in range(count):
         length, position = read_varint(data, position)
         if length < 0:
-            raise InvalidRecord("a header without a key", ((index, "header without a key"),))
+            raise InvalidRecord("a header without a key")
         position += length
         length, position = read_varint(data, position)
         position += max(length, 0)
         if position > end:
-            raise InvalidRecord("a header is longer than its record", ((index, "impossible header length"),))
+            raise InvalidRecord("a header is longer than its record")
     return left - count, position
