@@ -5,7 +5,9 @@ connects to its own port again and again would otherwise sooner or later be conn
 leader of a process group of its own, or a tool that runs it is; the group is what is killed.
 """
 
+import contextlib
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -22,10 +24,11 @@ END_SECONDS_MAX = 30.0
 VARIANTS = Path(__file__).with_name("broker_variant.py")
 
 
-def free_port(random):
-    """A port that nothing listens on."""
+def free_port():
+    """A port that nothing listens on; never the same for two tests that begin at once."""
+    dice = random.SystemRandom()
     while True:
-        port = random.choice(PORTS)
+        port = dice.choice(PORTS)
         with socket.socket() as probe:
             try:
                 probe.bind(("127.0.0.1", port))
@@ -95,6 +98,14 @@ class BrokerUnderTest:
         """End it as a crash would, some time from now."""
         time.sleep(seconds)
         self.kill()
+
+    def kill_after_end(self, seconds_max):
+        """Let it end by itself, but no later than some time from now; tells whether it did."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(seconds_max)
+        ended = self.process.poll() is not None
+        self.kill()
+        return ended
 
     def stop(self, *signals):
         """End it in order; gives the exit code."""

@@ -20,7 +20,7 @@ PARTITIONS_DEFAULT = 4
 TOPICS_MAX = 60
 TOPICS_KEPT_SHARE = 0.3
 GROUPS = ("one", "two", "three")
-RETENTION = "retention.ms"
+MESSAGE_BYTES = "max.message.bytes"
 TOPIC_RESOURCE = 2
 ALTER_SET = 0
 COMING = {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LEADER_NOT_AVAILABLE}
@@ -107,20 +107,20 @@ class Clerk:
             return
         name, partitions = f"made-{len(self.history.topics)}", self.random.randint(1, 3)
         fate = self.history.topics[name] = TopicFate(partitions)
-        fate.retention_ms.send(retention_ms := self._draw_retention())
-        config = CreateTopicsRequest.CreatableTopicConfig(RETENTION, retention_ms)
+        fate.message_bytes_max.send(message_bytes_max := self._draw_bytes())
+        config = CreateTopicsRequest.CreatableTopicConfig(MESSAGE_BYTES, message_bytes_max)
         topic = CreateTopicsRequest.CreatableTopic(name, partitions, 1, configs=[config])
         (result,) = client.ask(CreateTopicsRequest([topic], timeout_ms=10_000)).topics
         assert result.error_code == ErrorCode.NONE, f"creating {name} got error {result.error_code}"
         fate.topic_id, fate.created = result.topic_id, True
-        fate.retention_ms.acknowledge()
+        fate.message_bytes_max.acknowledge()
 
     def _create_by_asking(self, client):
         if len(self.history.topics) < TOPICS_MAX:
             create_by_asking(client, self.history, f"made-{len(self.history.topics)}")
 
-    def _draw_retention(self):
-        return str(self.random.randrange(10**9, 10**10))
+    def _draw_bytes(self):
+        return str(self.random.randrange(10**6, 10**7))
 
     def _draw_made(self):
         made = {
@@ -134,12 +134,12 @@ class Clerk:
         name, fate = self._draw_made()
         if name is None:
             return
-        fate.retention_ms.send(retention_ms := self._draw_retention())
-        config = IncrementalAlterConfigsRequest.AlterableConfig(RETENTION, ALTER_SET, retention_ms)
+        fate.message_bytes_max.send(message_bytes_max := self._draw_bytes())
+        config = IncrementalAlterConfigsRequest.AlterableConfig(MESSAGE_BYTES, ALTER_SET, message_bytes_max)
         resource = IncrementalAlterConfigsRequest.AlterConfigsResource(TOPIC_RESOURCE, name, [config])
         (result,) = client.ask(IncrementalAlterConfigsRequest([resource])).responses
         assert result.error_code == ErrorCode.NONE, f"altering {name} got error {result.error_code}"
-        fate.retention_ms.acknowledge()
+        fate.message_bytes_max.acknowledge()
 
     def _delete(self, client):
         name, fate = self._draw_made()

@@ -68,7 +68,7 @@ class TopicFate:
     """What a client knows of a topic: what it asked for, and what it was told of it."""
 
     partitions: int
-    retention_ms: Register = attrs.field(factory=lambda: Register(None))
+    message_bytes_max: Register = attrs.field(factory=lambda: Register(None))
     topic_id: bytes | None = None
     created: bool = False
     deletion_sent: bool = False
@@ -123,7 +123,7 @@ class Contents:
     records: dict
     high_watermarks: dict
     topics: dict  # name -> (id, partitions)
-    retention_ms: dict  # name -> what was set for the topic, None for nothing
+    message_bytes_max: dict  # name -> what was set for the topic, None for nothing
     offsets: dict  # (group, topic, partition) -> offset, None for nothing
 
 
@@ -209,8 +209,9 @@ def _topics(history, contents):
                 yield f"topic {name} was created, and it is gone"
             elif held != (fate.topic_id, fate.partitions):
                 yield f"topic {name} was {(fate.topic_id, fate.partitions)} and is {held}"
-            elif not fate.retention_ms.may_be(contents.retention_ms[name]):
-                yield f"topic {name}: retention.ms is {contents.retention_ms[name]}, but {fate.retention_ms}"
+            elif not fate.message_bytes_max.may_be(contents.message_bytes_max[name]):
+                held_max = contents.message_bytes_max[name]
+                yield f"topic {name}: max.message.bytes is {held_max}, but {fate.message_bytes_max}"
         if held is not None and held[1] != fate.partitions:
             yield f"topic {name} has {held[1]} partitions, not {fate.partitions}: a half topic"
 

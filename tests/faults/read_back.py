@@ -12,7 +12,7 @@ from pipeline_broker.records.batch import iterate_batches
 from pipeline_broker.records.record import iterate_records
 from pipeline_broker.wire.messages.describe_configs import DescribeConfigsRequest
 from pipeline_broker.wire.messages.offset_fetch import OffsetFetchRequest
-from tests.faults.clerk import RETENTION, TOPIC_RESOURCE
+from tests.faults.clerk import MESSAGE_BYTES, TOPIC_RESOURCE
 from tests.faults.history import Contents
 from tests.faults.wire_client import WireClient, describe_topics, fetch_request
 
@@ -35,15 +35,15 @@ def read_contents(address, names, commits=()):
             records=records,
             high_watermarks=high_watermarks,
             topics={name: (topic.topic_id, len(topic.partitions)) for name, topic in topics.items()},
-            retention_ms=read_retention(client, topics),
+            message_bytes_max=read_message_bytes_max(client, topics),
             offsets={key: read_committed(client, topics, *key) for key in commits},
         )
 
 
-def read_retention(client, names):
-    """Topic -> the retention.ms that was set for it, None for none."""
+def read_message_bytes_max(client, names):
+    """Topic -> the max.message.bytes that was set for it, None for none."""
     resource = DescribeConfigsRequest.DescribeConfigsResource
-    request = DescribeConfigsRequest([resource(TOPIC_RESOURCE, name, [RETENTION]) for name in names])
+    request = DescribeConfigsRequest([resource(TOPIC_RESOURCE, name, [MESSAGE_BYTES]) for name in names])
     found = {}
     for result in client.ask(request).results:
         assert result.error_code == 0, f"DescribeConfigs of {result.resource_name} got error {result.error_code}"

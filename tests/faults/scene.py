@@ -67,7 +67,7 @@ class Scene(contextlib.ExitStack):
         self.random = random.Random(seed)
         self.mode, self.flush = mode, flush
         settings = (f"num.partitions={PARTITIONS_DEFAULT}", "offsets.topic.num.partitions=3", *settings)
-        self.broker = BrokerUnderTest(directory, free_port(self.random), settings=settings, **options)
+        self.broker = BrokerUnderTest(directory, free_port(), settings=settings, **options)
         self.history = History()
         self.clients = []
         self.callback(self.broker.kill)

@@ -61,7 +61,7 @@ def contents_of(broker):
         if log.topic in TOPICS:
             partition = log.topic, log.partition
             records[partition], high_watermarks[partition] = list(records_of(log)), log.high_watermark
-    return Contents(records, high_watermarks, topics={}, retention_ms={}, offsets={})
+    return Contents(records, high_watermarks, topics={}, message_bytes_max={}, offsets={})
 
 
 def records_of(log):
@@ -136,16 +136,32 @@ def test_without_damage_everything_is_there(killed, tmp_path):
 
 
 def test_wrong_bytes_would_be_noticed(tmp_path, killed, monkeypatch):
-    """With a recovery that does not look at checksums."""
-    monkeypatch.setattr(recovery, "is_intact", lambda *_: True)
+    """One byte of one value is changed: without checksums it is served and noticed, with them it is not served."""
     data, history = killed
-    dice = random.Random(0)
-    noticed = 0
-    for number in range(DAMAGES):
-        damaged(dice, data, tmp_path / str(number), flip)
-        with contextlib.suppress(StartError, AssertionError), recovered(tmp_path / str(number)) as broker:
-            try:
-                noticed += bool(wrong_records(history, contents_of(broker)))
-            except Exception:  # noqa: BLE001 - nonsense may look like anything
-                noticed += 1
-    assert noticed > 0
+    shutil.copytree(data, tmp_path / "data")
+    change_a_value(tmp_path / "data", history)
+    shutil.copytree(tmp_path / "data", tmp_path / "same")
+    with contextlib.suppress(StartError), recovered(tmp_path / "same") as broker:
+        assert wrong_records(history, contents_of(broker)) == []
+    monkeypatch.setattr(recovery, "is_intact", lambda *_: True)
+    with recovered(tmp_path / "data") as broker:
+        assert "nobody sent" in "\n".join(wrong_records(history, contents_of(broker)))
+
+
+def change_a_value(data, history):
+    """Change the last byte of an acknowledged value; those in compressed batches are not found."""
+    values = [
+        stream.values[number]
+        for stream in history.streams
+        for number in stream.acknowledged
+        if not stream.values[number].endswith(b":")
+    ]
+    for segment in sorted(data.glob("journal/*.segment")):
+        content = bytearray(segment.read_bytes())
+        for value in values:
+            place = content.find(value)
+            if place >= 0:
+                content[place + len(value) - 1] ^= 1
+                segment.write_bytes(content)
+                return
+    raise AssertionError("no value was found")

@@ -28,7 +28,7 @@ def told():
         records={PARTITION: list(enumerate(values[:3]))},
         high_watermarks={PARTITION: 3},
         topics={"topic": (TOPIC_ID, 1)},
-        retention_ms={"topic": None},
+        message_bytes_max={"topic": None},
         offsets={("group", "topic", 0): 10},
     )
     return history, contents
@@ -91,7 +91,7 @@ def test_a_lie_about_records_is_seen(told, lie, text):
         ({"topics": {"topic": (b"j" * 16, 1)}}, "topic topic was"),
         ({"topics": {"topic": (TOPIC_ID, 2)}}, "a half topic"),
         ({"topics": {"topic": (TOPIC_ID, 1), "gone": (TOPIC_ID, 1)}}, "was deleted, and it is back"),
-        ({"retention_ms": {"topic": "5"}}, "retention.ms is 5"),
+        ({"message_bytes_max": {"topic": "5"}}, "max.message.bytes is 5"),
         ({"offsets": {("group", "topic", 0): None}}, "the committed offset is None"),
     ],
 )

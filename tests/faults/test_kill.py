@@ -13,10 +13,9 @@ import pytest
 
 from tests.faults.broker_under_test import StartFailed
 from tests.faults.kill_run import Counts, KillRun
-from tests.faults.ledger import HELD, Ledger, current_commit
+from tests.faults.ledger import CYCLES, HELD, Ledger, current_commit
 from tests.faults.scene import Violated
 
-CYCLES = int(os.environ.get("CYCLES", "10"))
 KILLS_PER_RUN = 5
 KILLS_BEFORE_NOTICED_MAX = 10
 

@@ -1,0 +1,54 @@
+"""A broker that is killed exactly at a system call, while it serves and again while it recovers, loses nothing.
+
+strace kills it as it enters the call, so that what the call would have done is not done. The segments are small: they
+are prepared, renamed and filled many times a second, and every start has something to cut off or to go on with.
+"""
+
+import itertools
+import os
+
+import pytest
+
+from tests.faults.ledger import CYCLES
+from tests.faults.scene import Scene
+
+pytestmark = [pytest.mark.faults, pytest.mark.kill]
+ROUNDS = max(1, CYCLES // 20)
+SERVING_SECONDS_MAX = 30.0
+RECOVERING_SECONDS_MAX = 1.0  # not every recovery makes every call
+WRITES = "pwritev,pwritev2"
+
+
+def killing_at(strace, calls, number):
+    """A prefix that kills a program when one of its threads enters its nth such call.
+
+    (Without --seccomp-bpf, with which strace injects errors but no signals.)
+    """
+    inject = f"inject={calls}:signal=KILL:when={number}"
+    return (strace, "-f", "-qq", "-o", os.devnull, "-e", f"trace={calls}", "-e", inject)
+
+
+@pytest.mark.parametrize(
+    ("serving", "recovering"),
+    [("rename", "fdatasync"), ("fdatasync", "ftruncate"), (WRITES, "unlink"), ("fsync", WRITES)],
+)
+def test_killed_at_a_call_and_again_in_recovery_it_loses_nothing(tmp_path, require_tool, serving, recovering):
+    strace = require_tool("strace")
+    modes = itertools.cycle(["classic", "pipelined"])
+    with Scene(serving, tmp_path, variant="rolling") as scene:
+        scene.start()
+        scene.prepare()
+        for _ in range(ROUNDS):
+            assert scene.broker.stop() == 0
+            mode = next(modes)
+            scene.broker.prefix = killing_at(strace, serving, scene.random.randint(3, 12))
+            scene.start(mode)
+            load = scene.load()
+            assert scene.broker.kill_after_end(SERVING_SECONDS_MAX), f"{serving} was not called"
+            load.join()
+            scene.broker.prefix = killing_at(strace, recovering, scene.random.randint(1, 2))
+            scene.broker.launch(mode, "always")
+            scene.broker.kill_after_end(RECOVERING_SECONDS_MAX)
+            scene.broker.prefix = ()
+            scene.start(mode)
+            scene.verify()
