@@ -7,7 +7,10 @@ import time
 from typing import Protocol
 
 import attrs
+import pytest
 
+RESTARTS_BROKERS = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
+"""For a scenario that connects while no broker listens: kafka-python then leaves sockets to the garbage collector."""
 WAIT_SECONDS_MAX = 30.0
 POLL_SECONDS = 0.1
 

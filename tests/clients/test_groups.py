@@ -3,7 +3,7 @@
 import pytest
 
 from tests.clients.aiokafka_client import AioKafkaClient
-from tests.clients.client import Message, read, wait_until, write
+from tests.clients.client import RESTARTS_BROKERS, Message, read, wait_until, write
 from tests.clients.confluent_client import ConfluentClient
 from tests.clients.conftest import SETTINGS
 from tests.clients.kafka_python_client import KafkaPythonClient
@@ -57,6 +57,7 @@ def test_two_members_share_a_topic_and_one_takes_over(client, new_name):
             member.close()
 
 
+@RESTARTS_BROKERS
 def test_committed_offsets_survive_a_restart(broker_process, mode, connect, new_name):
     """Each client's group goes on where it committed, on a broker started again over the same directory."""
     kinds = (ConfluentClient, KafkaPythonClient, AioKafkaClient)

@@ -2,10 +2,10 @@
 
 import pytest
 
-from tests.clients.client import Message, read_topic
+from tests.clients.client import RESTARTS_BROKERS, Message, read_topic
 from tests.clients.conftest import SETTINGS
 
-pytestmark = pytest.mark.clients
+pytestmark = [pytest.mark.clients, RESTARTS_BROKERS]
 
 COUNT = 200
 
