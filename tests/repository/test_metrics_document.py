@@ -15,7 +15,7 @@ def test_the_metrics_of_a_broker_in_use_are_those_of_the_document(broker_process
     (address,) = re.findall(r"^metrics on (http://\S+)$", broker.stderr, re.MULTILINE)
     load = [sys.executable, "-m", "pipeline_broker", "load", broker.bootstrap, "--seconds", "0.1"]
     subprocess.run(load, cwd=ROOT, check=True, capture_output=True)
-    with urllib.request.urlopen(address) as response:  # noqa: S310 - of the broker above
+    with urllib.request.urlopen(address) as response:
         scraped = response.read().decode()
 
     kinds = dict(re.findall(r"^# TYPE (\S+) (\S+)$", scraped, re.MULTILINE))
