@@ -34,7 +34,7 @@ class File:
 
 
 if __name__ == "__main__":
-    mode, port, path = sys.argv[1:]
+    mode, port, path = sys.argv[1:] or ("pipelined", "9999", "echo.log")
     listener = open_listener("ECHO", "127.0.0.1", int(port))
     print(f"listening on {listener.port}", flush=True)
     trio.run(SocketServer(MODES[mode], Echo(), File(path)).run, [listener])

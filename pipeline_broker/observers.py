@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -85,10 +86,11 @@ class Observers:
         try:
             async with trio.open_nursery() as nursery:
                 try:
-                    await nursery.start(serve_metrics, host, port, metrics.render)
+                    port = await nursery.start(serve_metrics, host, port, metrics.render)
                 except MetricsUnavailableError as error:
                     raise ObserversUnavailableError(str(error)) from None
                 nursery.start_soon(drain_regularly, metrics.drain)
+                _say(f"metrics on http://{host}:{port}/metrics")  # the only way to learn what port 0 became
                 yield
                 nursery.cancel_scope.cancel()
         finally:
@@ -102,6 +104,10 @@ class Observers:
             self._trace.close()
         except OSError as error:
             logger.warning("trace rows were lost: %s", error)
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)  # noqa: T201 - for whoever asked for the endpoint; stdout has the ready line
 
 
 def first_cause(error: BaseException) -> BaseException:

@@ -18,6 +18,10 @@ from pipeline_broker.load.statistics import figures, percentile_ms
 NANOSECONDS = "q"
 _RATIO_SHOWN_MAX = 1000
 _COLUMNS = ("client", "load", "delay", "side", "requests/s", "p50 ms", "p99 ms", "speed-up (95 % interval)")
+LEGEND = """\
+raw: the native load client, 4 x 64 means 4 connections with 64 requests in flight each; confluent-kafka: messages, not
+requests; replay: real events at their own pace, so it has no speed-up; -: too few samples for this percentile"""
+"""What a reader of the table cannot guess."""
 
 
 @attrs.frozen(slots=True)
@@ -157,7 +161,7 @@ def sentence(results: Results) -> str:
     if ordinary:
         parts.append(_claim(f"An ordinary client (confluent-kafka) on {second} instead of {first}", ordinary))
     if raw:
-        parts.append(_claim(f"The raw client on {second} instead of {first}", raw))
+        parts.append(_claim(f"The native client on {second} instead of {first}", raw))
     violations = results.order_violations
     parts.append(f"Answers out of order: {violations}.")
     return " ".join(parts)

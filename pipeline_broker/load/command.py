@@ -31,7 +31,9 @@ class Address(click.ParamType[Any]):
 
 @click.command()
 @click.argument("address", type=Address())
-@click.option("--connections", type=click.IntRange(1, 10_000), default=1, show_default=True)
+@click.option(
+    "--connections", type=click.IntRange(1, 10_000), default=1, show_default=True, help="Connections to the broker."
+)
 @click.option(
     "--in-flight",
     type=click.IntRange(1, 10_000),
@@ -56,7 +58,11 @@ class Address(click.ParamType[Any]):
 @click.option("--topic", default="load", show_default=True, help="Topic; created with 4 partitions when missing.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def load(address: tuple[str, int], as_json: bool, **options: Any) -> None:
-    """Keep requests in flight to a Kafka broker and print what it reached (closed loop, acks=all)."""
+    """Keep requests in flight to the Kafka broker at ADDRESS (HOST:PORT) and print what it reached.
+
+    A closed loop with acks=all: a connection sends its next request when an answer has come. Exit code 1 when a request
+    fails, or when the broker cannot be reached or goes away.
+    """
     from pipeline_broker.load.client import LoadOptions, run_load  # noqa: PLC0415 - it imports Trio
     from pipeline_broker.load.exchange import LoadError  # noqa: PLC0415 - paid for when used
 

@@ -1,7 +1,7 @@
 """The rules for idempotent producers, against a model that keeps everything and decides from the rules' text."""
 
 import pytest
-from hypothesis import given
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from pipeline_broker.log.errors import InvalidProducerEpoch, OutOfOrderSequence
@@ -62,9 +62,9 @@ def steps(draw):
     )
 
 
-@given(st.sampled_from([0, 1, WRAP - 4]), st.lists(steps(), max_size=40))
-def test_every_decision_is_the_model_s(start, plan):
-    states, model = ProducerStates(), Model()
+def check_agreement(states, start, plan):
+    """Every decision of `states` over the plan is the model's."""
+    model = Model()
     following = {1: start, 2: start}
     sent = []
     for offset, (kind, producer, epoch, slip, count) in enumerate(plan):
@@ -88,6 +88,42 @@ def test_every_decision_is_the_model_s(start, plan):
             model.append(producer, epoch, first, count, offset)
             states.record(producer, epoch, ProducedBatch(first, last, offset, offset, 0), now_ms=0)
             following[producer] = (last + 1) % WRAP
+
+
+PLANS = {"start": st.sampled_from([0, 1, WRAP - 4]), "plan": st.lists(steps(), max_size=40)}
+
+
+@given(**PLANS)
+def test_7_every_decision_is_the_model_s(start, plan):
+    check_agreement(ProducerStates(), start, plan)
+
+
+class Forgetful(ProducerStates):
+    """Does not remember that the first batch of a producer was refused."""
+
+    def refused(self, producer_id, epoch, first_sequence):
+        pass
+
+
+class Trusting(ProducerStates):
+    """Appends what leaves a gap."""
+
+    def check(self, *batch):
+        try:
+            return super().check(*batch)
+        except OutOfOrderSequence:
+            return None
+
+
+@pytest.mark.parametrize("sabotage", [Forgetful, Trusting])
+def test_7_fails_on_gaps_that_are_forgotten_or_accepted(sabotage):
+    @settings(database=None, report_multiple_bugs=False, phases=[Phase.generate])
+    @given(**PLANS)
+    def example(start, plan):
+        check_agreement(sabotage(), start, plan)
+
+    with pytest.raises(AssertionError):
+        example()
 
 
 def recorded(batches, epoch=0):
