@@ -31,7 +31,7 @@ def test_what_was_acknowledged_before_a_kill_is_there_after_it(tmp_path):
         run = KillRun(seed, tmp_path / f"run-{seed}")
         try:
             run.run(kills)
-        except BaseException as error:
+        except Exception as error:
             ledger.append(seed=seed, outcome=f"{type(error).__name__}: {error}"[:2000], **attrs.asdict(run.counts))
             print(f"seed {seed}, after {run.counts.kills} kills: the data is in {run.broker.directory}")
             raise
