@@ -2,10 +2,13 @@
 
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import click
 import pytest
+from click.testing import CliRunner
 
 from pipeline_broker.cli import COMMANDS, main
 
@@ -20,13 +23,19 @@ def command(name):
 
 
 def shown_commands():
+    """The arguments of each command that a document shows, and the output that it shows with them."""
     for document in DOCUMENTS:
         text = document.read_text(encoding="utf-8")
         for block in re.findall(r"^```(?:sh|console)\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
-            for line in block.splitlines():
-                found = re.match(r"(?:\$ )?(?:\.venv/bin/)?pipeline-broker (\w.*)", line)
-                if found:
-                    yield pytest.param(shlex.split(found[1], comments=True), id=f"{document.name}: {found[1]}")
+            shown = r"^(?:\$ )?(?:\.venv/bin/)?pipeline-broker (\w.*)\n((?:(?!\$ |\.venv|pipeline-broker ).*\n)*)"
+            for arguments, output in re.findall(shown, block, re.MULTILINE):
+                identity = f"{document.name}: {arguments}"
+                yield pytest.param(shlex.split(arguments, comments=True), output, id=identity)
+
+
+SHOWN = list(shown_commands())
+REFUSED = [shown for shown in SHOWN if shown.values[1].startswith("Error: ")]
+LISTED = [shown for shown in SHOWN if shown.values[0] == ["apis"] and shown.values[1]]
 
 
 def test_every_command_has_its_section():
@@ -45,10 +54,30 @@ def test_the_table_of_a_command_has_its_options_and_their_defaults(name):
     assert [(option, default.strip(" `")) for option, default in table] == expected
 
 
-@pytest.mark.parametrize("arguments", list(shown_commands()))
-def test_a_command_that_a_document_shows_is_accepted(arguments, tmp_path, monkeypatch):
+@pytest.mark.parametrize(("arguments", "output"), SHOWN)
+def test_a_command_that_a_document_shows_is_accepted(arguments, output, tmp_path, monkeypatch):
+    del output
     (tmp_path / "server.properties").touch()
     (tmp_path / "out/compare").mkdir(parents=True)
     monkeypatch.chdir(tmp_path)
     name, *rest = arguments
     command(name).make_context(name, rest).close()
+
+
+@pytest.mark.parametrize(("arguments", "output"), REFUSED)
+def test_a_command_that_is_shown_to_be_refused_says_what_is_shown(arguments, output):
+    result = subprocess.run(
+        [sys.executable, "-m", "pipeline_broker", *arguments], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert (result.returncode, result.stdout, result.stderr) == (2, "", output)
+
+
+@pytest.mark.parametrize(("arguments", "output"), LISTED)
+def test_the_list_of_apis_begins_as_shown(arguments, output):
+    listed = CliRunner().invoke(main, arguments).output
+    assert listed.startswith(output.removesuffix("  ...\n"))
+
+
+def test_documents_show_a_refusal_and_a_list():
+    assert REFUSED
+    assert LISTED

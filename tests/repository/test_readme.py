@@ -30,5 +30,5 @@ def test_the_program_of_the_first_walk_prints_what_it_produced(broker_process, m
 def test_the_ready_line_is_the_one_shown(broker_process):
     broker = broker_process()
     shown = re.search(r"^listening on .*$", README, re.MULTILINE)[0]
-    expected = shown.replace("127.0.0.1:9092", broker.bootstrap).replace("./data", str(broker.data))
+    expected = shown.replace("127.0.0.1:9092", broker.bootstrap).replace("data=data", f"data={broker.data}")
     assert broker.ready_line == expected

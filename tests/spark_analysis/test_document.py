@@ -1,0 +1,29 @@
+"""The program of docs/trace-format.md does what the document says, on traces of every kind."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from spark_analysis.convert import convert
+
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.xdist_group("spark"),
+    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),  # PySpark leaves them to the collector
+]
+
+DOCUMENT = (Path(__file__).parents[2] / "docs/trace-format.md").read_text(encoding="utf-8")
+OPENING = 'load_run("out/compare")'
+
+
+def test_the_program_of_the_document_shows_stages_and_no_violation(spark, experiment, capsys):
+    convert(experiment)
+    (program,) = re.findall(r"^```python\n(.*?)^```", DOCUMENT, re.MULTILINE | re.DOTALL)
+    assert OPENING in program
+
+    exec(program.replace(OPENING, "load_run(directory, session)"), {"directory": experiment, "session": spark})
+
+    stages, audit = capsys.readouterr().out.split("\n\n")[:2]
+    assert "CommitWait" in stages
+    assert audit.count("\n") == 3, "a header and no row"
