@@ -18,6 +18,7 @@ from pipeline_broker.config.resolution import (
     Operation,
     alter_broker_settings,
     alter_topic_settings,
+    check_list_operations,
 )
 from pipeline_broker.state.topic_rules import TopicError, check_name
 from pipeline_broker.wire.error import ErrorCode
@@ -95,11 +96,12 @@ def _alter(call: Call, resource: Resource, *, validate_only: bool) -> Change | N
 
 def _alter_topic(call: Call, resource: Resource, *, validate_only: bool) -> Change | None:
     name, catalogue = resource.resource_name, call.broker.topics
+    operations = _operations(resource, ErrorCode.UNKNOWN_SERVER_ERROR)
+    check_list_operations(operations)
     if not name:
         raise TopicError(ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed.")
     check_name(name)
     topic = catalogue.latest(name)
-    operations = _operations(resource, ErrorCode.UNKNOWN_SERVER_ERROR)
     altered = alter_topic_settings({} if topic is None else topic.configs, operations)
     if topic is None:  # Kafka looks at the settings first
         raise TopicError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")

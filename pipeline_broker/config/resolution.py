@@ -223,16 +223,23 @@ def check_topic_settings(pairs: Mapping[str, str]) -> dict[str, str]:
     return settings
 
 
-def alter_topic_settings(own: Settings, changes: Iterable[tuple[str, Operation, str | None]]) -> dict[str, str]:
-    """A topic's settings after the changes; raises ConfigError and changes nothing where one is not allowed."""
-    altered = dict(own)
-    for name, operation, text in changes:
+def check_list_operations(changes: Iterable[tuple[str, Operation, str | None]]) -> None:
+    """Raise NotAListError where a topic's setting is no list but treated so; the first thing that Kafka looks at."""
+    for name, operation, _ in changes:
         definition = topic_properties().get(name)
         if operation in LIST_OPERATIONS and (definition is None or definition.type != "list"):
             raise NotAListError(
                 f"{name}: only a list can be appended to or subtracted from",
                 f"Can't {operation.name} to key {name} because its type is not LIST.",
             )
+
+
+def alter_topic_settings(own: Settings, changes: Sequence[tuple[str, Operation, str | None]]) -> dict[str, str]:
+    """A topic's settings after the changes; raises ConfigError and changes nothing where one is not allowed."""
+    check_list_operations(changes)
+    altered = dict(own)
+    for name, operation, text in changes:
+        definition = topic_properties().get(name)
         if definition is None and operation is not Operation.DELETE:
             raise _unknown_topic_setting(name)
         _alter(altered, definition, name, operation, text)

@@ -104,7 +104,7 @@ def test_what_is_wrong_with_a_topics_setting_is_told_and_others_are_altered(desk
 @pytest.mark.parametrize(
     ("resource", "code", "message"),
     [
-        ((TOPIC, "z"), 3, "The topic 'z' does not exist."),
+        ((TOPIC, "z"), 40, "Unknown topic config name: log.retention.ms"),
         ((TOPIC, ""), 42, "Default topic resources are not allowed."),
         ((BROKER, "2"), 42, "Unexpected broker id, expected 1, but received 2"),
         ((BROKER, "x"), 42, "Node id must be an integer, but it is: x"),
@@ -117,6 +117,12 @@ def test_what_is_wrong_with_a_topics_setting_is_told_and_others_are_altered(desk
 def test_what_is_not_here_is_refused_alone(desk, resource, code, message):
     both = alter(desk, (resource, ("log.retention.ms", SET, "1")), (T, ("retention.ms", SET, "5")))
     assert both == [(code, message), (0, None)]
+
+
+def test_the_settings_of_a_missing_topic_are_looked_at_before_the_topic(desk):
+    assert alter(desk, ((TOPIC, "z"), ("retention.ms", SET, "5"))) == [(3, "The topic 'z' does not exist.")]
+    (refused,) = alter(desk, ((TOPIC, "z"), ("retention.ms", SET, "-2")))
+    assert refused[0] == 40
 
 
 def test_what_is_named_twice_is_refused(desk):
