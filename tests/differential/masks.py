@@ -53,7 +53,9 @@ def served_only(_side: Side, value: Any) -> Any:
 
 EVERYWHERE = {
     "throttle_time": hidden,  # nothing is throttled; Kafka measures
-    "error_message": lambda _side, _value: HIDDEN,  # texts are for people
+    "error_message": hidden,  # texts are for people
+    "batch_index_error_message": hidden,
+    "aborted_transactions": lambda _side, value: value or None,  # Kafka says "none" in two ways, by how it read
     "topic_id": name_of_topic,  # drawn by each broker
     "cluster_id": hidden,
     "host": hidden,
