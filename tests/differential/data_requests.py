@@ -25,7 +25,6 @@ TOPICS = {"one": 1, "three": 3}
 AUTO_TOPICS = ["auto0", "auto1", "auto2"]
 BAD_NAMES = ["", ".", "..", "bad name", "x" * 250]
 NOW_MS = time.time_ns() // 1_000_000
-UNKNOWN_ID = bytes(range(1, 17))
 NO_ID = bytes(16)
 ZSTD_FROM = 7
 NOT_AS_KAFKA = {
@@ -65,7 +64,8 @@ def ask(version: int, message: Any, *, changes_topics: bool = False) -> Ask:
 
 
 def topic_id(side: Side, name: str) -> bytes:
-    return side.topic_ids.get(name, UNKNOWN_ID if name else NO_ID)
+    """The id, or one that is nobody's: each unknown name has its own, so that nothing is named twice."""
+    return side.topic_ids.get(name) or (name[-16:].encode().rjust(16, b"?") if name else NO_ID)
 
 
 @attrs.frozen

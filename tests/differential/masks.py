@@ -81,7 +81,8 @@ ONLY_IN = {
 
 CLUSTER_DEFAULT = "min.insync.replicas"
 """A formatted KRaft cluster has one dynamic default, this one; ours has none, but the value is the same."""
-TOPIC_FIELDS = {"name", "topic", "topic_id", "partitions"}
+TOPIC_NAMES = {"name", "topic", "topic_id"}
+PARTITION_LISTS = {"partitions", "partition_responses"}
 SORTED_BY = ("name", "topic", "topic_id", "partition_index", "partition", "index", "group_id", "key", "resource_name")
 """Lists of such things are compared in the order of these fields."""
 
@@ -115,15 +116,14 @@ def _merged(elements: list[Any]) -> list[Any]:
     """
     found: dict[Any, Any] = {}
     for element in elements:
-        if not isinstance(element, dict) or not {"partitions"} < element.keys() <= TOPIC_FIELDS:
+        lists = PARTITION_LISTS & element.keys() if isinstance(element, dict) else set()
+        if not lists or not element.keys() <= PARTITION_LISTS | TOPIC_NAMES:
             return elements
-        name = tuple(value for field, value in element.items() if field != "partitions")
-        found.setdefault(name, element | {"partitions": []})["partitions"] += element["partitions"]
-    return [
-        topic | {"partitions": sorted(topic["partitions"], key=_order)}
-        for topic in found.values()
-        if topic["partitions"]
-    ]
+        (partitions,) = lists
+        name = tuple(element.get(field) for field in sorted(TOPIC_NAMES))
+        topic = found.setdefault(name, element | {partitions: []})
+        topic[partitions] = sorted(topic[partitions] + element[partitions], key=_order)
+    return [topic for topic in found.values() if any(topic[name] for name in PARTITION_LISTS & topic.keys())]
 
 
 def _order(value: Any) -> tuple[str, ...]:
