@@ -130,7 +130,6 @@ class Contents:
 def violations(history, known, contents):
     """Each claim that does not hold, as a text."""
     return [
-        *history.complaints,
         *_lost(known, contents),
         *_gaps(known, contents),
         *_foreign(history, contents),
@@ -138,6 +137,7 @@ def violations(history, known, contents):
         *_topics(history, contents),
         *_producer_ids(history),
         *_commits(history, contents),
+        *history.complaints,
     ]
 
 

@@ -188,6 +188,12 @@ class ConfluentProducer:
         self._thread.start()
 
     def _run(self):
+        try:
+            self._work()
+        except confluent_kafka.KafkaException as error:
+            self.history.complaints.append(f"{self.kind}: {error}")
+
+    def _work(self):
         while not self._ended.is_set():
             if self.active.is_set() and len(self._producer) < CONFLUENT_QUEUE_MAX:
                 stream = self._streams[self.random.choice(self.partitions)]

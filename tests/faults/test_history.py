@@ -111,4 +111,4 @@ def test_an_id_that_two_producers_got_and_a_refusal_are_seen(told):
     history, contents = told
     history.producer_ids.append(1)
     history.complaints.append("refused")
-    assert violations(history, history.snapshot(), contents) == ["refused", "an id of a producer was given out twice"]
+    assert violations(history, history.snapshot(), contents) == ["an id of a producer was given out twice", "refused"]

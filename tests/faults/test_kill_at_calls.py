@@ -4,11 +4,13 @@ strace kills it as it enters the call, so that what the call would have done is 
 are prepared, renamed and filled many times a second, and every start has something to cut off or to go on with.
 """
 
+import contextlib
 import itertools
 import os
 
 import pytest
 
+from tests.faults.broker_under_test import StartFailed
 from tests.faults.ledger import CYCLES
 from tests.faults.scene import Scene
 
@@ -42,10 +44,11 @@ def test_killed_at_a_call_and_again_in_recovery_it_loses_nothing(tmp_path, requi
             assert scene.broker.stop() == 0
             mode = next(modes)
             scene.broker.prefix = killing_at(strace, serving, scene.random.randint(3, 12))
-            scene.start(mode)
-            load = scene.load()
-            assert scene.broker.kill_after_end(SERVING_SECONDS_MAX), f"{serving} was not called"
-            load.join()
+            with contextlib.suppress(StartFailed):  # the nth such call may be one of the start
+                scene.start(mode)
+                load = scene.load()
+                assert scene.broker.kill_after_end(SERVING_SECONDS_MAX), f"{serving} was not called"
+                load.join()
             scene.broker.prefix = killing_at(strace, recovering, scene.random.randint(1, 2))
             scene.broker.launch(mode, "always")
             scene.broker.kill_after_end(RECOVERING_SECONDS_MAX)
