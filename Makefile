@@ -60,8 +60,8 @@ system-packages: ## install the Debian packages that some tests need
 	$$sudo apt-get update -qq && DEBIAN_FRONTEND=noninteractive $$sudo apt-get install -y -qq --no-install-recommends $(SYSTEM_PACKAGES)
 
 clean: ## remove what builds, tests and reports left behind (not .venv, not data)
-	rm -rf out dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache metastore_db spark-warehouse derby.log
-	find stages pipeline_broker spark_analysis tests -name __pycache__ -prune -exec rm -rf {} +
+	rm -rf out dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis examples/.hypothesis .import_linter_cache metastore_db spark-warehouse derby.log
+	find stages pipeline_broker spark_analysis tests examples benchmarks scripts -name __pycache__ -prune -exec rm -rf {} +
 
 $(RUN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \

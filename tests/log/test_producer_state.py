@@ -117,7 +117,7 @@ class Trusting(ProducerStates):
 
 @pytest.mark.parametrize("sabotage", [Forgetful, Trusting])
 def test_7_fails_on_gaps_that_are_forgotten_or_accepted(sabotage):
-    @settings(database=None, report_multiple_bugs=False, phases=[Phase.generate])
+    @settings(max_examples=5000, derandomize=True, database=None, report_multiple_bugs=False, phases=[Phase.generate])
     @given(**PLANS)
     def example(start, plan):
         check_agreement(sabotage(), start, plan)
