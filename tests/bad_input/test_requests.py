@@ -114,7 +114,7 @@ def test_a_bad_client_software_name_or_version_is_42(broker, name, version):
         assert client.ask(ApiVersionsRequest("good-Name.1", "1-2.3"), version).error_code == 0
 
 
-@pytest.mark.parametrize("version", [3, 9, 13])
+@pytest.mark.parametrize("version", [3, 9, 12])
 @pytest.mark.parametrize("acks", [7, -2, 2, 32767])
 def test_acks_that_do_not_exist_are_21(broker, acks, version):
     """For every partition that exists; nothing is appended."""

@@ -7,20 +7,26 @@ import sys
 from contextlib import closing
 
 import pytest
+from click.testing import CliRunner
 
+from pipeline_broker.cli import main
 from tests.bad_input.raw_client import RawClient, batch_of, create_topic, produce_answers, produce_request
 from tests.conftest import ROOT
 
 END_SECONDS_MAX = 60.0
 
 
+def mistake(*arguments):
+    """The one line that the command line says to a mistake; in this process, where it only reads its arguments."""
+    result = CliRunner().invoke(main, arguments)
+    assert (result.exit_code, result.stdout) == (2, "")
+    (line,) = result.stderr.splitlines()
+    return line
+
+
 def refused(data, *arguments, port=0):
     """The one line with which a start is refused."""
-    return complaint("serve", "--port", str(port), "--data", str(data), *arguments)
-
-
-def complaint(*arguments):
-    command = [sys.executable, "-m", "pipeline_broker", *arguments]
+    command = [sys.executable, "-m", "pipeline_broker", "serve", "--port", str(port), "--data", str(data), *arguments]
     result = subprocess.run(
         command,
         cwd=ROOT,
@@ -145,7 +151,7 @@ def test_a_damaged_journal_head_is_not_served(filled_directory):
     ],
 )
 def test_a_setting_that_is_wrong_names_the_right_one(tmp_path, setting, expected):
-    assert expected in refused(tmp_path / "data", "--set", setting)
+    assert expected in mistake("serve", "--data", str(tmp_path / "data"), "--set", setting)
     assert not (tmp_path / "data").exists()
 
 
@@ -163,7 +169,7 @@ def test_a_setting_that_is_wrong_names_the_right_one(tmp_path, setting, expected
     ],
 )
 def test_an_option_that_is_wrong_names_the_right_one(arguments, expected):
-    assert expected in complaint(*arguments)
+    assert expected in mistake(*arguments)
 
 
 def test_settings_not_acted_on_yet_are_accepted_with_one_warning_line_each(broker_process):
