@@ -115,6 +115,9 @@ class AioKafkaClient:
         }
         return AioKafkaConsumer(topic, group, self.wait_for, settings)
 
+    def poll_together(self, consumers):
+        return [message for consumer in consumers for message in consumer.poll()]
+
     def create_topic(self, topic, partitions):
         response = self.wait_for(self.admin.create_topics([NewTopic(topic, partitions, 1)]))
         assert [error for _, error, *_ in response.topic_errors] == [0]

@@ -67,6 +67,9 @@ class Client(Protocol):
 
     def consumer(self, topic: str, *, group: str | None = None) -> Consumer: ...
 
+    def poll_together(self, consumers: list[Consumer]) -> list[Message]:
+        """Poll the members of a group."""
+
     def create_topic(self, topic: str, partitions: int) -> None: ...
 
     def delete_topic(self, topic: str) -> None: ...

@@ -106,6 +106,9 @@ class ConfluentClient:
         }
         return ConfluentConsumer(topic, group, {**self.common, **settings})
 
+    def poll_together(self, consumers):
+        return [message for consumer in consumers for message in consumer.poll()]
+
     def create_topic(self, topic, partitions):
         self.admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(WAIT_SECONDS_MAX)
 

@@ -1,14 +1,21 @@
-"""kafka-python. Codecs beside gzip need packages that it does not bring."""
+"""kafka-python. Codecs beside gzip need packages that it does not bring.
+
+It joins a group in the background while `poll` is called, and forgets that it has joined when that happens between two
+polls (3.0.12): the member joins again, or sends no heartbeats and is expelled. So polls are long, and those of the
+members of one group run at the same time, as those of two applications do.
+"""
 
 import gc
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # importing it reads its resources in the way of old Pythons
     import kafka
 
-from tests.clients.client import POLL_SECONDS, WAIT_SECONDS_MAX, Message
+from tests.clients.client import WAIT_SECONDS_MAX, Message
 
+POLL_MS = 500
 RETRIES_MS_MAX = int(WAIT_SECONDS_MAX * 1000)
 
 
@@ -48,9 +55,10 @@ class KafkaPythonConsumer:
             self.consumer.seek_to_beginning()
         else:
             self.consumer.subscribe([topic])
+            assert self.consumer.partitions_for_topic(topic)  # one who joins without knowing the topic joins again
 
     def poll(self):
-        found = self.consumer.poll(int(POLL_SECONDS * 1000))
+        found = self.consumer.poll(POLL_MS)
         return [as_message(record) for records in found.values() for record in records]
 
     def assignment(self):
@@ -93,6 +101,10 @@ class KafkaPythonClient:
             "heartbeat_interval_ms": 200,
         }
         return KafkaPythonConsumer(topic, group, {**self.common, **settings})
+
+    def poll_together(self, consumers):
+        with ThreadPoolExecutor(len(consumers)) as pool:
+            return [message for messages in pool.map(KafkaPythonConsumer.poll, consumers) for message in messages]
 
     def create_topic(self, topic, partitions):
         self.admin.create_topics({topic: {"num_partitions": partitions, "replication_factor": 1}})

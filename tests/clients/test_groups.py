@@ -13,13 +13,12 @@ pytestmark = pytest.mark.clients
 PARTITIONS = 4
 
 
-def poll_until(members, condition, what):
-    """Poll all members in turn until it holds; what they read."""
+def poll_until(client, members, condition, what):
+    """Poll all members until it holds; what they read."""
     messages = []
 
     def polled():
-        for member in members:
-            messages.extend(member.poll())
+        messages.extend(client.poll_together(members))
         return condition(messages)
 
     wait_until(polled, what)
@@ -38,19 +37,19 @@ def test_two_members_share_a_topic_and_one_takes_over(client, new_name):
     client.create_topic(topic, PARTITIONS)
     members = [client.consumer(topic, group=group) for _ in range(2)]
     try:
-        poll_until(members, lambda _: shared(members), "sharing the partitions")
+        poll_until(client, members, lambda _: shared(members), "sharing the partitions")
         sent = [Message(b"%d" % number, partition=number % PARTITIONS) for number in range(40)]
         write(client, topic, *sent)
-        found = poll_until(members, lambda messages: len(messages) >= len(sent), "reading by two")
+        found = poll_until(client, members, lambda messages: len(messages) >= len(sent), "reading by two")
         assert sorted(message.value for message in found) == sorted(message.value for message in sent)
         for member in members:
             member.commit()
 
         members.pop().close()
-        poll_until(members, lambda _: shared(members), "taking over")
+        poll_until(client, members, lambda _: shared(members), "taking over")
         write(client, topic, *(Message(b"late", partition=partition) for partition in range(PARTITIONS)))
 
-        found = poll_until(members, lambda messages: len(messages) >= PARTITIONS, "reading alone")
+        found = poll_until(client, members, lambda messages: len(messages) >= PARTITIONS, "reading alone")
         assert [message.value for message in found] == [b"late"] * PARTITIONS
     finally:
         for member in members:
