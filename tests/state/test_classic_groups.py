@@ -109,6 +109,24 @@ def test_assignments_wait_for_durability() -> None:
     assert driver.state == "Stable"
 
 
+def test_a_leader_that_asks_twice_gives_one_assignment() -> None:
+    """What the members are told is what a replay says: a second assignment of the same generation is not stored."""
+    driver = Driver()
+    driver.join("a")
+    driver.tick(6_000)
+    member_id = driver.answers["a"].member_id
+    driver.hold = True
+    driver.sync("first", member_id, 1, assignments={member_id: b"A"})
+    driver.sync("second", member_id, 1, assignments={member_id: b"B"})
+    driver.settle()
+    assert driver.answers["second"].assignment == b"A"
+    (member,) = driver.coordinator.describe("g").members
+    assert member.assignment == b"A"
+    driver.restart()
+    (member,) = driver.coordinator.describe("g").members
+    assert member.assignment == b"A"
+
+
 def test_assignment_that_cannot_be_stored() -> None:
     """Who waits is told, and the group rebalances."""
     driver = Driver()

@@ -79,6 +79,7 @@ class ClassicGroup:
         parked_syncs: member id -> token of its sync.
         pending_joins: ids given out, whose owners were told to join again with them.
         pending_syncs: members of this generation that have not yet asked for their assignment.
+        assigned_generation_id: the last generation whose leader gave an assignment; it gives one only once.
         is_initial: the rebalance in progress is the first after Empty; it waits for more members to come.
         grew: a member came since the initial delay was last (re)started.
         initial_delay_ms, initial_remaining_ms: the delay running, and how much more it may be extended.
@@ -97,6 +98,7 @@ class ClassicGroup:
     parked_syncs: dict[str, object] = attrs.Factory(dict)
     pending_joins: set[str] = attrs.Factory(set)
     pending_syncs: set[str] = attrs.Factory(set)
+    assigned_generation_id: int = -1
     is_initial: bool = False
     grew: bool = False
     initial_delay_ms: int = 0

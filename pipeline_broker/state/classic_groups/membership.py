@@ -117,7 +117,10 @@ def sync(turn: Turn, group: ClassicGroup, request: SyncRequest, token: object) -
         turn.refresh_session(group, member)
         return
     turn.park_sync(group, member, token)
-    if group.leader == request.member_id:
+    # A leader that asks again before its first assignment is durable waits for that one: a second record would say
+    # something else than the members were told.
+    if group.leader == request.member_id and group.assigned_generation_id != group.generation_id:
+        group.assigned_generation_id = group.generation_id
         assignments = {member_id: request.assignments.get(member_id, b"") for member_id in group.members}
         turn.store(group, assignments, AssignmentStored(group, group.generation_id, assignments))
 
