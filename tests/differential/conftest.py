@@ -1,4 +1,4 @@
-"""Kafka and both modes, started once; everything here runs in one worker."""
+"""Kafka and both modes, started once: the tests of this folder are of one group, which runs in one worker."""
 
 import time
 
@@ -68,9 +68,3 @@ def becomes(side, request, code):
     while (answer := side.ask(request, 0))["error_code"] != code:
         assert time.monotonic() < deadline, answer
         time.sleep(0.02)
-
-
-def pytest_collection_modifyitems(items):
-    for item in items:
-        if "differential" in item.path.parts:
-            item.add_marker(pytest.mark.xdist_group("kafka"))

@@ -9,6 +9,7 @@ from tests.differential.admin_requests import ADMIN_REQUESTS
 from tests.differential.comparison import compare, drawn
 from tests.differential.data_requests import DATA_REQUESTS
 
+pytestmark = pytest.mark.xdist_group("kafka")
 REQUESTS = DATA_REQUESTS | ADMIN_REQUESTS
 ASKED_MIN = 300
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -29,6 +30,7 @@ from pipeline_broker.wire.registry import ApiKey
 from tests.differential.comparison import compare, drawn
 from tests.differential.data_requests import NOW_MS, Ask, ask, topic_id
 
+pytestmark = pytest.mark.xdist_group("kafka")
 MEMBERS_BY_LIST_FROM = 3
 GROUPS_BY_LIST_FROM = 8
 FIRST_EPOCH = 0
