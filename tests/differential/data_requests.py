@@ -65,7 +65,13 @@ def ask(version: int, message: Any, *, changes_topics: bool = False) -> Ask:
 
 def topic_id(side: Side, name: str) -> bytes:
     """The id, or one that is nobody's: each unknown name has its own, so that nothing is named twice."""
-    return side.topic_ids.get(name) or (name[-16:].encode().rjust(16, b"?") if name else NO_ID)
+    if not name:
+        return NO_ID
+    found = side.topic_ids.get(name)
+    if found is None:
+        found = name[-16:].encode().rjust(16, b"?")
+        side.names[found] = f"unknown {name}"
+    return found
 
 
 @attrs.frozen

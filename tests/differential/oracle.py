@@ -124,7 +124,7 @@ class Side:
 
     Attributes:
         topic_ids: name -> id, as of the last metadata.
-        names: id -> name, also of topics that are gone.
+        names: id -> name, also of topics that are gone or were made up.
         told: other ids that it gave out, by names that the tests choose.
     """
 
@@ -256,10 +256,9 @@ class Sides:
 
 def name_of_topic(side: Side, topic_id: bytes | None) -> str | None:
     """A topic id by the name it stands for on its side: ids differ from broker to broker."""
-    if topic_id is None:
+    if not topic_id or not any(topic_id):
         return None
-    name = side.names.get(topic_id)
-    return topic_id.hex() if name is None else f"id of {name}"
+    return f"id of {side.names.get(topic_id, 'a topic that was not created')}"
 
 
 MEMBER_ID = re.compile(r"(.*)-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
