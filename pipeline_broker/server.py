@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import gc
 import logging
 import signal
 import sys
@@ -47,6 +48,8 @@ logger = logging.getLogger(__name__)
 LISTENER_NAME = "PLAINTEXT"
 DEFAULT_DATA = Path("data")
 NO_LIMIT_MS = 0
+GARBAGE_THRESHOLD = 20_000
+"""New objects before the garbage collector looks: requests form no cycles, and some thousands are in flight."""
 TIMER_SECONDS_MAX = 1.0
 """The timer looks at the wall clock at least this often, so that a step of it is noticed."""
 ADVERTISED_FOR_WILDCARD = "127.0.0.1"
@@ -364,8 +367,14 @@ def run(options: ServeOptions, on_ready: Callable[[str], None]) -> None:
         StartError: it cannot start.
         SystemExit: a commit failed.
     """
+
+    def ready(line: str) -> None:
+        on_ready(line)
+        gc.freeze()
+        gc.set_threshold(GARBAGE_THRESHOLD)
+
     try:
-        trio.run(functools.partial(serve, options, on_ready=on_ready))
+        trio.run(functools.partial(serve, options, on_ready=ready))
     except StartError:
         raise
     except BaseExceptionGroup as errors:

@@ -139,15 +139,16 @@ class Acceptor:
         try:
             while True:
                 await trio.lowlevel.wait_readable(sock)
-                try:
-                    accepted, address = sock.accept()
-                except BlockingIOError:
-                    continue
-                except OSError as error:
-                    if error.errno in _EXHAUSTED:
-                        await trio.sleep(EXHAUSTED_PAUSE_SECONDS)
-                    continue  # the client gave up while it waited, or the pause is over
-                await self._admit(accepted, str(address[0]))
+                for _ in range(BACKLOG):  # a burst that the backlog holds is taken at once
+                    try:
+                        accepted, address = sock.accept()
+                    except BlockingIOError:
+                        break
+                    except OSError as error:
+                        if error.errno in _EXHAUSTED:
+                            await trio.sleep(EXHAUSTED_PAUSE_SECONDS)
+                        break  # the client gave up while it waited, or the pause is over
+                    await self._admit(accepted, str(address[0]))
         finally:
             trio.lowlevel.notify_closing(sock)
             sock.close()

@@ -30,6 +30,8 @@ __all__ = ["Application", "RequestHandlerPool", "RequestHandlerStatistics"]
 
 TURN_MAX = 64
 """Requests that one handler takes before others get their turn: the bound of what is done synchronously."""
+TURN_MIN = 8
+"""The same where many commits may be in flight: a turn ends with a commit, and shorter ones overlap."""
 BLOCKING_WORKS_MAX = 16
 """Threads for blocking work of parked requests (cold reads)."""
 
@@ -100,6 +102,9 @@ class RequestHandlerPool:
         self._committer = committer
         self._timeline = timeline
         self._waits_for_commit = committer.batching is Batching.REQUEST
+        self._turn_max = TURN_MAX
+        if committer.batching is Batching.GROUP:
+            self._turn_max = max(TURN_MAX // committer.commits_in_flight, TURN_MIN)
         self._nursery: trio.Nursery | None = None
         self._blocking_works = trio.CapacityLimiter(BLOCKING_WORKS_MAX)
         self._handlers = self._idle = self._handled = self._failed = self._works = 0
@@ -164,7 +169,7 @@ class RequestHandlerPool:
         if timeline is not None:
             timeline.queue_sampled(queue.index, now_ns(), len(queue))
         self._is_in_turn = True
-        for _ in range(TURN_MAX):
+        for _ in range(self._turn_max):
             request = queue.get_nowait()
             if request is None:
                 break
