@@ -151,14 +151,14 @@ def main() -> None:
         ours = settings(folder)
         started = stack.enter_context(running(list(ours.values())))
         brokers = {name: Address(one.host, one.port) for name, one in zip(ours, started, strict=True)}
-        grid = GRID
-        if options.kafka is not None:
+        for comparison in GRID:
+            compare(comparison, brokers, options.rounds, options.seconds)
+        if options.kafka is not None:  # started only now: a JVM at rest is not quite at rest
             sync = ("log.flush.interval.messages=1",)
             brokers["kafka sync"] = stack.enter_context(kafka(options.kafka, folder / "ks", KAFKA_PORT, *sync))
             brokers["kafka page cache"] = stack.enter_context(kafka(options.kafka, folder / "kp", KAFKA_PORT + 1))
-            grid += KAFKA_GRID
-        for comparison in grid:
-            compare(comparison, brokers, options.rounds, options.seconds)
+            for comparison in KAFKA_GRID:
+                compare(comparison, brokers, options.rounds, options.seconds)
 
 
 if __name__ == "__main__":

@@ -206,8 +206,15 @@ class Committer:
 
     def start_commit(self) -> None:
         """Let a commit begin, if there is something to commit."""
-        if self._waiting and self._executor is not None:
+        if self._waiting and self._executor is not None and self._may_take():
             self._executor.wake()
+
+    def _may_take(self) -> bool:
+        """Whether a commit could begin now; what waits for a key is taken by whoever frees it, when that commit ends."""
+        if self.batching is Batching.GROUP:
+            return True
+        busy, key_of = self._busy_keys, self.storage.key_of
+        return any(busy.isdisjoint(map(key_of, submission.entries)) for submission in tuple(self._waiting))
 
     @property
     def is_idle(self) -> bool:
