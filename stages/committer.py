@@ -210,7 +210,7 @@ class Committer:
             self._executor.wake()
 
     def _may_take(self) -> bool:
-        """Whether a commit could begin now; what waits for a key is taken by whoever frees it, when that commit ends."""
+        """Whether a commit could begin now; what waits for a key is taken by the thread that frees it."""
         if self.batching is Batching.GROUP:
             return True
         busy, key_of = self._busy_keys, self.storage.key_of
