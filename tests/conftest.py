@@ -4,6 +4,7 @@ Rules: a test that needs a program skips naming the Debian package, unless REQUI
 failure; a process that was started here is stopped here, by its own id, and must end well.
 """
 
+import gc
 import os
 import re
 import select
@@ -12,6 +13,7 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 from ctypes.util import find_library
 from pathlib import Path
 
@@ -184,3 +186,14 @@ def broker_process(tmp_path):
                 failures.append(str(failure))
         broker.process.stdout.close()
     assert not failures, "\n".join(failures)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item):
+    """Collects what kafka-python leaves open behind the test that used it, not during a later one."""
+    result = yield
+    if item.get_closest_marker("clients") or item.get_closest_marker("faults"):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ResourceWarning)
+            gc.collect()
+    return result
