@@ -114,13 +114,15 @@ def compare(out: Path, flush: str, commits_in_flight: int, no_report: bool, **re
       pipeline-broker compare --out out/deep --in-flight 1,64 --connections 1 --commit-delay 0,10ms --rounds 7
     """  # noqa: D301 - click's mark for "do not rewrap"
     from pipeline_broker.experiment.compare import CompareOptions, LoadError, run_compare, run_report  # noqa: PLC0415 - Trio
+    from pipeline_broker.experiment.verdict import sentence  # noqa: PLC0415 - see below
 
     try:
-        run_compare(CompareOptions(out, Request(**request), flush, commits_in_flight))
+        results = run_compare(CompareOptions(out, Request(**request), flush, commits_in_flight))
     except (ExperimentError, LoadError) as error:
         raise click.ClickException(str(error)) from None
     if not no_report:
         raise click.exceptions.Exit(run_report(out))
+    click.echo(f"\n{sentence(results)}")  # the analysis would have said its own
 
 
 @click.command()

@@ -30,7 +30,7 @@ from pipeline_broker.experiment.drive import Driver, driver, has_confluent
 from pipeline_broker.experiment.machine import describe_machine
 from pipeline_broker.experiment.plan import PROFILES, REPLAY, Group, Request, Run, plan
 from pipeline_broker.experiment.raw import RawFolder
-from pipeline_broker.experiment.verdict import LEGEND, Results, sentence, table
+from pipeline_broker.experiment.verdict import LEGEND, Results, table
 from pipeline_broker.load.departures import Departure, read_departures
 from pipeline_broker.load.exchange import LoadError
 from pipeline_broker.load.replay import DEFAULT_DATA
@@ -73,8 +73,7 @@ def run_compare(options: CompareOptions) -> Results:
         experiment = _Experiment(options, raw, scratch, brokers, drive, results, progress)
         for group in groups:
             experiment.run_group(group)
-    print(f"{table(results)}\n\n{LEGEND}")  # noqa: T201 - the command's output
-    print(f"\n{sentence(results)}", flush=True)  # noqa: T201 - see above
+    print(f"{table(results)}\n\n{LEGEND}", flush=True)  # noqa: T201 - the command's output
     return results
 
 
