@@ -140,7 +140,10 @@ class CommitExecutor(Protocol):
         """Begin to run commits."""
 
     def wake(self) -> None:
-        """There may be something to take; called on the event loop."""
+        """There may be something to take; called on the event loop.
+
+        Whoever ended a commit looks again by itself: what waited for a key of that commit is its to take.
+        """
 
     def stop(self) -> None:
         """Commit what was submitted and end; nothing is submitted any more. Blocks until then."""
@@ -227,8 +230,6 @@ class Committer:
         while (ready := self._ended.pop(self._next_completed, None)) is not None:
             self._next_completed += 1
             self._finish(ready)
-        if self.batching is Batching.REQUEST:
-            self.start_commit()  # a key may have become free
 
     def _finish(self, commit: Commit) -> None:
         error = self.error or commit.error
