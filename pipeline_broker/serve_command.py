@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
-import re
 import signal
 import sys
 from pathlib import Path
 
 import click
+
+from pipeline_broker.config.duration import milliseconds
 
 __all__ = ["serve"]
 
@@ -20,17 +21,15 @@ class Duration(click.ParamType[float]):
     """A time such as 10ms, 0.3ms or 1s; a bare number counts milliseconds. Seconds in Python."""
 
     name = "duration"
-    _form = re.compile(r"(\d+(?:\.\d+)?)\s*(us|ms|s)?")
-    _seconds = {"us": 1e-6, "ms": 1e-3, "s": 1.0}  # noqa: RUF012 - never changed
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """Seconds."""
         if isinstance(value, float):
             return value
-        match = self._form.fullmatch(str(value).strip())
-        if match is None:
+        time_ms = milliseconds(str(value).strip())
+        if time_ms is None:
             self.fail(f"{value!r} is not a time such as 10ms, 300us or 1s", param, ctx)
-        return float(match[1]) * self._seconds[match[2] or "ms"]
+        return time_ms / 1000
 
 
 class EndSignals:

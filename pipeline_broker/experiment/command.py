@@ -3,20 +3,17 @@
 Rules of this file: options only; a wrong value is a usage error, a failed experiment one line and exit code 1.
 """
 
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import click
 
+from pipeline_broker.config.duration import milliseconds
 from pipeline_broker.experiment.broker_process import ExperimentError
 from pipeline_broker.experiment.plan import COMPARED_MODES, PROFILES, Request
 
 __all__ = ["compare", "report"]
-
-_TIME = re.compile(r"(\d+(?:\.\d+)?)\s*(us|ms|s)?")
-_MS = {"us": 1e-3, "ms": 1.0, "s": 1e3}
 
 
 class Several(click.ParamType[Any]):
@@ -43,10 +40,10 @@ def _count(text: str) -> int:
 
 
 def _milliseconds(text: str) -> float:
-    match = _TIME.fullmatch(text)
-    if match is None:
+    time_ms = milliseconds(text)
+    if time_ms is None:
         raise ValueError(f"{text!r} is not a time such as 0, 2ms or 0.5s")
-    return float(match[1]) * _MS[match[2] or "ms"]
+    return time_ms
 
 
 class Modes(click.ParamType[Any]):
