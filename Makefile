@@ -76,6 +76,6 @@ $(VENV)/$(1).stamp: pyproject.toml constraints.txt | $(RUN)/python
 	@$(PIP) install --no-build-isolation --constraint constraints.txt --editable '.$(2)'
 	@touch $(addprefix $(VENV)/,$(addsuffix .stamp,$(1) $(3)))
 endef
-$(eval $(call INSTALLATION,serve,[dashboard]))
-$(eval $(call INSTALLATION,compare,[compare$(comma)spark$(comma)dashboard],serve))
-$(eval $(call INSTALLATION,dev,[compare$(comma)spark$(comma)dashboard$(comma)dev],serve compare))
+$(eval $(call INSTALLATION,serve,[dashboard$(comma)oauth]))
+$(eval $(call INSTALLATION,compare,[compare$(comma)spark$(comma)dashboard$(comma)oauth],serve))
+$(eval $(call INSTALLATION,dev,[compare$(comma)spark$(comma)dashboard$(comma)oauth$(comma)dev],serve compare))

@@ -12,7 +12,7 @@ import logging
 import random
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import attrs
 
@@ -62,6 +62,13 @@ class Waiting:
     answer: Callable[[], Result]
 
 
+class MetadataSubject(Protocol):
+    """What is kept as records of the metadata partition, other than topics."""
+
+    def replay(self, key: bytes, value: bytes | None) -> None:
+        """Take over one durable record; those of other subjects are read past."""
+
+
 class Broker:
     """All state of one broker.
 
@@ -86,6 +93,7 @@ class Broker:
         self.cluster = ClusterState()
         self.topics = TopicCatalogue(config.num_partitions, config.node_id)
         self.producer_ids = ProducerIds()
+        self._metadata_subjects: tuple[MetadataSubject, ...] = (self.cluster, self.producer_ids)
         self.groups = Groups(config, logs, self._wake_timer)
         self.fetches: ParkedFetches[Waiting, PartitionLog] = ParkedFetches()
         self.fetch_sessions: FetchSessions[tuple[str, bytes, int], Any] = FetchSessions(
@@ -134,8 +142,8 @@ class Broker:
         for record in iterate_records(batch, header):
             key = bytes(record.key or b"")
             value = None if record.value is None else bytes(record.value)
-            self.cluster.replay(key, value)
-            self.producer_ids.replay(key, value)
+            for subject in self._metadata_subjects:
+                subject.replay(key, value)
             name = topic_name(key)
             if name is not None:
                 before = self.topics.get(name)

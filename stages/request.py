@@ -135,6 +135,8 @@ class Request:
         depth: unanswered requests of the connection when it was received, itself included.
         result: what ended the slot; None while it is open.
         api, version, correlation_id, acks: set by the application, for traces only; NOT_SET where it did not.
+        throttle_ms: the throttle that its answer tells, set by the application.
+        callback_ns: time spent in callbacks, which is part of the local time.
         queue, commit: where it waited and which commit made it durable; NOT_SET for none.
         *_ns: stamps of a monotonic clock, see `stages.timeline`; `submitted_ns` and `durable_ns` are NO_STAMP where
             nothing was committed.
@@ -150,6 +152,8 @@ class Request:
     commit: int = NOT_SET
     correlation_id: int = 0
     response_bytes: int = 0
+    throttle_ms: int = 0
+    callback_ns: int = 0
     enqueued_ns: int = 0
     dequeued_ns: int = 0
     handled_ns: int = 0

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from pipeline_broker.security.principal import ANONYMOUS, KafkaPrincipal
 from pipeline_broker.wire.codec import encoder
 from pipeline_broker.wire.header import response_header
 from stages.request import Send
@@ -31,11 +32,17 @@ class Session:
         host: its address, as Kafka shows it in group descriptions.
         software_name, software_version: from a valid ApiVersions request; seen from the next request on.
         listener: name of the listener it came by.
+        security_protocol: of that listener: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL.
+        principal: who it has proved to be.
+        is_privileged: whether it came by the listener of the brokers themselves.
         produce_templates: what its produce requests have in common; None before the first.
     """
 
     host: str
     listener: str
+    security_protocol: str = "PLAINTEXT"
+    principal: KafkaPrincipal = ANONYMOUS
+    is_privileged: bool = False
     software_name: str = UNKNOWN_SOFTWARE
     software_version: str = UNKNOWN_SOFTWARE
     produce_templates: ProduceTemplates | None = None
