@@ -75,6 +75,7 @@ class Broker:
     Args:
         config: what it acts on.
         logs: over a journal that is open and not recovered yet; see `recover`.
+        randomness: where ids come from, the system's unless given; a simulation gives one that it can repeat.
 
     Attributes:
         advertised_host, advertised_port: what clients are told; set once the listener is bound.
@@ -85,7 +86,8 @@ class Broker:
 
     internal_topics = frozenset({OFFSETS_TOPIC, "__transaction_state", "__share_group_state"})
 
-    def __init__(self, config: BrokerConfig, logs: LogManager) -> None:
+    def __init__(self, config: BrokerConfig, logs: LogManager, randomness: random.Random | None = None) -> None:
+        self._randomness = random.SystemRandom() if randomness is None else randomness
         self.config = config
         self._started_with = config
         self._told: set[str] = set()
@@ -97,7 +99,7 @@ class Broker:
         self.groups = Groups(config, logs, self._wake_timer)
         self.fetches: ParkedFetches[Waiting, PartitionLog] = ParkedFetches()
         self.fetch_sessions: FetchSessions[tuple[str, bytes, int], Any] = FetchSessions(
-            random.Random(),  # noqa: S311 - ids that are unlikely to repeat, not secrets
+            self._randomness,
             slots=config.max_incremental_fetch_session_cache_slots,
         )
         self.advertised_host = "127.0.0.1"
@@ -129,7 +131,7 @@ class Broker:
         """What a new data directory must have on disk before it serves: the id of the cluster."""
         if self.cluster.cluster_id is not None:
             return []
-        write = self.cluster.create(base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("="))
+        write = self.cluster.create(base64.urlsafe_b64encode(self.new_id().bytes).decode().rstrip("="))
         self.cluster.durable(write)
         return [self.append_write(self._metadata_log, write, now_ms)]
 
@@ -170,6 +172,10 @@ class Broker:
     def settings_key(self, *, for_all: bool) -> tuple[str, str]:
         """Under which key the cluster keeps what was set for this broker, or for all brokers, while they run."""
         return BROKER_RESOURCE, "" if for_all else str(self.config.node_id)
+
+    def new_id(self) -> uuid.UUID:
+        """An id that nothing else has: of the cluster, a topic, a member of a group."""
+        return uuid.UUID(int=self._randomness.getrandbits(128), version=4)
 
     def find_log(self, name: str, topic_id: bytes, partition: int, *, by_id: bool) -> PartitionLog | ErrorCode:
         """The log of a partition that a request names, or why there is none."""
@@ -297,7 +303,7 @@ class Broker:
 
     def new_topic(self, name: str) -> NewTopic:
         """A topic as it is created when a client merely asks for it."""
-        topic_id = uuid.uuid4().bytes
+        topic_id = self.new_id().bytes
         if name == OFFSETS_TOPIC:
             count = self.config.offsets_topic_num_partitions
             return NewTopic(name=name, topic_id=topic_id, partitions=count, configs={"cleanup.policy": "compact"})

@@ -11,6 +11,7 @@ import contextlib
 import functools
 import gc
 import logging
+import random
 import signal
 import sys
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -21,19 +22,22 @@ import attrs
 import trio
 
 from pipeline_broker.apis.dispatch import Dispatcher, wall_clock_ms
+from pipeline_broker.background import prepare_ahead, run_timer
 from pipeline_broker.broker import Broker
 from pipeline_broker.log.errors import DirectoryLocked, JournalCorrupt, JournalFailed
-from pipeline_broker.log.journal import Journal
+from pipeline_broker.log.file_system import FileSystem, SystemFileSystem
+from pipeline_broker.log.journal import SEGMENT_BYTES, Flush, Journal
 from pipeline_broker.log.log_manager import LogManager
 from pipeline_broker.observers import Observers, ObserversUnavailableError, first_cause
 from pipeline_broker.state.group_records import CorruptStateRecordError
 from pipeline_broker.state.metadata_records import CorruptMetadataRecordError
 from stages.acceptor import Listener, open_listener
-from stages.committer import Commit, CommitFailedError, Submission
+from stages.committer import Commit, CommitFailedError, CommitStorage, Submission
 from stages.connection import ConnectionLimits
 from stages.connection_quotas import ConnectionQuotaLimits
 from stages.mode import MODES, SHARED_QUEUE, Batching, Mode
 from stages.request_channel import BYTES_MAX
+from stages.request_handler import Application
 from stages.socket_server import ServerLimits, SocketServer
 
 if TYPE_CHECKING:
@@ -41,7 +45,7 @@ if TYPE_CHECKING:
     from pipeline_broker.log.entry import JournalEntry
     from pipeline_broker.log.journal import Ticket
 
-__all__ = ["ServeOptions", "StartError", "mode_of", "run", "serve"]
+__all__ = ["ServeOptions", "StartError", "compose", "mode_of", "open_broker", "run", "serve"]
 
 logger = logging.getLogger(__name__)
 
@@ -50,8 +54,6 @@ DEFAULT_DATA = Path("data")
 NO_LIMIT_MS = 0
 GARBAGE_THRESHOLD = 20_000
 """New objects before the garbage collector looks: requests form no cycles, and some thousands are in flight."""
-TIMER_SECONDS_MAX = 1.0
-"""The timer looks at the wall clock at least this often, so that a step of it is noticed."""
 ADVERTISED_FOR_WILDCARD = "127.0.0.1"
 
 
@@ -184,24 +186,39 @@ def limits_of(config: BrokerConfig) -> ServerLimits:
     )
 
 
-def open_broker(options: ServeOptions) -> tuple[Journal, Broker]:
+def open_broker(
+    options: ServeOptions,
+    *,
+    files: FileSystem | None = None,
+    segment_bytes: int = SEGMENT_BYTES,
+    clock_ms: Callable[[], int] = wall_clock_ms,
+    randomness: random.Random | None = None,
+) -> tuple[Journal, Broker]:
     """Take the data directory and bring its state back.
+
+    Args:
+        options: where it is, and what the broker acts on.
+        files: another file system than the system's, for simulations, as the arguments below.
+        segment_bytes: how long a file of the journal gets.
+        clock_ms: wall clock.
+        randomness: where ids come from.
 
     Raises:
         StartError: it is in use, damaged, or not usable.
     """
+    files = SystemFileSystem() if files is None else files
     try:
-        options.data.mkdir(parents=True, exist_ok=True)
-        flush = "always" if options.flush == "always" else "os"
-        journal = Journal.open(options.data, flush=flush)  # type: ignore[arg-type]  # one of the two literals
+        files.make_directory(options.data)
+        flush: Flush = "always" if options.flush == "always" else "os"
+        journal = Journal.open(options.data, flush=flush, segment_bytes=segment_bytes, files=files)
     except DirectoryLocked as error:
         raise StartError(str(error)) from None
     except OSError as error:
         reason = "not a directory" if isinstance(error, FileExistsError) else error.strerror or error
         raise StartError(f"cannot use the data directory {options.data}: {reason}") from None
     try:
-        broker = Broker(options.config, LogManager(journal))
-        now_ms = wall_clock_ms()
+        broker = Broker(options.config, LogManager(journal), randomness)
+        now_ms = clock_ms()
         broker.recover(now_ms)
         entries = broker.first_entries(now_ms)
         if entries:
@@ -278,6 +295,37 @@ async def serve(
         await _serve(options, listener, journal, broker, observers, on_ready, task_status)
 
 
+def compose(
+    options: ServeOptions, broker: Broker, application: Application, storage: CommitStorage, **arguments: Any
+) -> SocketServer:
+    """The socket server of a broker, tied to it; it does not run yet.
+
+    Args:
+        options: how the broker is started.
+        broker: recovered.
+        application: a Dispatcher of the broker, or what stands around one.
+        storage: the broker's journal.
+        arguments: further ones of SocketServer, such as who observes it.
+    """
+
+    def commit_ended(commit: Commit) -> None:
+        broker.entries_durable(commit.entries)
+
+    server = SocketServer(
+        mode_with(options, broker.config),
+        application,
+        storage,
+        on_commit=commit_ended,
+        limits=limits_of(broker.config),
+        commits_in_flight=options.commits_in_flight,
+        commit_delay_seconds=options.commit_delay_seconds,
+        **arguments,
+    )
+    broker.groups.submit = lambda entries, on_durable: server.submit(Submission(entries, on_durable=on_durable))
+    broker.config_changed = functools.partial(reconfigure, server)
+    return server
+
+
 async def _serve(
     options: ServeOptions,
     listener: Listener,
@@ -287,30 +335,16 @@ async def _serve(
     on_ready: Callable[[str], None],
     task_status: trio.TaskStatus[SocketServer],
 ) -> None:
-    def commit_ended(commit: Commit) -> None:
-        broker.entries_durable(commit.entries)
-
-    server = SocketServer(
-        mode_with(options, broker.config),
-        Dispatcher(broker),
-        JournalStorage(journal),
-        on_commit=commit_ended,
-        limits=limits_of(broker.config),
-        commits_in_flight=options.commits_in_flight,
-        commit_delay_seconds=options.commit_delay_seconds,
-        timeline=observers.timeline,
-    )
-    broker.groups.submit = lambda entries, on_durable: server.submit(Submission(entries, on_durable=on_durable))
-    broker.config_changed = functools.partial(reconfigure, server)
+    server = compose(options, broker, Dispatcher(broker), JournalStorage(journal), timeline=observers.timeline)
     advertised = options.config.advertised_address
     host = options.host if options.host not in {"", "0.0.0.0", "::"} else ADVERTISED_FOR_WILDCARD  # noqa: S104 - compared
     broker.advertised_host, broker.advertised_port = advertised or (host, listener.port)
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
         async with observers.observing(server), trio.open_nursery() as nursery:
             nursery.start_soon(_stop_on_signal, signals, server, broker)
-            await nursery.start(_run_timer, broker)
+            await nursery.start(run_timer, broker, wall_clock_ms)
             nursery.start_soon(_run_server, server, listener, nursery.cancel_scope)
-            await nursery.start(_prepare_ahead, journal)
+            await nursery.start(prepare_ahead, journal)
             on_ready(ready_line(options, listener.port))
             task_status.started(server)
 
@@ -324,40 +358,6 @@ async def _stop_on_signal(signals: Any, server: SocketServer, broker: Broker) ->
     async for _ in signals:
         server.stop()
         broker.end_waiting()
-
-
-async def _run_timer(broker: Broker, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-    """Let the broker do what is due."""
-    wakeup = trio.lowlevel.ParkingLot()
-
-    def wake() -> None:
-        wakeup.unpark_all()
-
-    broker.wake_timer = wake
-    task_status.started()
-    while True:
-        deadline_ms = broker.next_deadline_ms()
-        now_ms = wall_clock_ms()
-        if deadline_ms > now_ms:
-            with trio.move_on_after(min((deadline_ms - now_ms) / 1000, TIMER_SECONDS_MAX)):
-                await wakeup.park()
-        else:
-            broker.advance(now_ms)
-            await trio.lowlevel.checkpoint()
-
-
-async def _prepare_ahead(journal: Journal, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-    """Zero-fill the next segment off the request path, whenever the journal asks for it."""
-    token = trio.lowlevel.current_trio_token()
-    wanted = trio.lowlevel.ParkingLot()
-    journal.on_prepare_wanted = lambda: token.run_sync_soon(wanted.unpark_all)
-    task_status.started()
-    while True:
-        try:
-            await trio.to_thread.run_sync(journal.prepare_ahead, abandon_on_cancel=True)
-        except OSError as error:
-            logger.warning("the next journal segment could not be prepared: %s", error)
-        await wanted.park()
 
 
 def run(options: ServeOptions, on_ready: Callable[[str], None]) -> None:

@@ -7,7 +7,6 @@ of nothing. A time-out that is over before the request is looked at creates noth
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
@@ -66,7 +65,7 @@ def _create(
         given = _given_settings(wanted)
         new = NewTopic(
             name=wanted.name,
-            topic_id=uuid.uuid4().bytes,
+            topic_id=broker.new_id().bytes,
             partitions=wanted.num_partitions,
             replication_factor=wanted.replication_factor,
             assignments=[(placed.partition_index, placed.broker_ids) for placed in wanted.assignments],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from typing import TYPE_CHECKING
 
 from pipeline_broker.coordinators import WaitingMember
@@ -39,7 +38,7 @@ def handle(call: Call, request: JoinGroupRequest) -> Result:
         rebalance_timeout_ms=request.rebalance_timeout_ms if has_rebalance_timeout else request.session_timeout_ms,
         protocol_type=request.protocol_type,
         protocols=tuple(MemberProtocol(protocol.name, protocol.metadata) for protocol in request.protocols),
-        fresh_id=str(uuid.uuid4()),
+        fresh_id=str(call.broker.new_id()),
         member_id_required=call.version >= MEMBER_ID_REQUIRED_FROM,
         assignment_skippable=call.version >= SKIP_ASSIGNMENT_FROM,
     )

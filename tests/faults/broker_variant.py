@@ -24,7 +24,7 @@ class RollingJournal(journal.Journal):
 
     @classmethod
     def open(cls, data_directory, **options):
-        return super().open(data_directory, segment_bytes=ROLLING_SEGMENT_BYTES, **options)
+        return super().open(data_directory, **{**options, "segment_bytes": ROLLING_SEGMENT_BYTES})
 
 
 class _HeldFile:
@@ -73,7 +73,7 @@ class HoldingJournal(journal.Journal):
 
     @classmethod
     def open(cls, data_directory, **options):
-        return super().open(data_directory, files=HoldingFileSystem(), **options)
+        return super().open(data_directory, **{**options, "files": HoldingFileSystem()})
 
 
 class ShortRecovery(Recovery):
