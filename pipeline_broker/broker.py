@@ -25,6 +25,8 @@ from pipeline_broker.records.batch import NewRecord, build_batch, read_header
 from pipeline_broker.records.check import Rules
 from pipeline_broker.records.compression import DECOMPRESSED_SIZE_MAX
 from pipeline_broker.records.record import iterate_records
+from pipeline_broker.security.acls import Acls
+from pipeline_broker.security.authorizer import Authorizer
 from pipeline_broker.state.cluster import ClusterState
 from pipeline_broker.state.fetch_sessions import FetchSessions
 from pipeline_broker.state.metadata_records import Topic, topic_name
@@ -79,6 +81,7 @@ class Broker:
 
     Attributes:
         advertised_host, advertised_port: what clients are told; set once the listener is bound.
+        authorizer: decides who may do what; None where everybody may do everything.
         topics_generation: changes with every change of a topic, for those who remember partitions.
         wake_timer: called when `next_deadline_ms` may have become earlier; set by the server.
         config_changed: called when `config` has become another while the broker runs; set by the server.
@@ -95,7 +98,9 @@ class Broker:
         self.cluster = ClusterState()
         self.topics = TopicCatalogue(config.num_partitions, config.node_id)
         self.producer_ids = ProducerIds()
-        self._metadata_subjects: tuple[MetadataSubject, ...] = (self.cluster, self.producer_ids)
+        self.acls = Acls()
+        self.authorizer: Authorizer | None = None
+        self._metadata_subjects: tuple[MetadataSubject, ...] = (self.cluster, self.producer_ids, self.acls)
         self.groups = Groups(config, logs, self._wake_timer)
         self.fetches: ParkedFetches[Waiting, PartitionLog] = ParkedFetches()
         self.fetch_sessions: FetchSessions[tuple[str, bytes, int], Any] = FetchSessions(
@@ -189,7 +194,23 @@ class Broker:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return log
 
+    def find_allowed_log(
+        self, name: str, topic_id: bytes, partition: int, is_allowed: Callable[[str], bool], *, by_id: bool
+    ) -> PartitionLog | ErrorCode:
+        """The same for a client that may not know of every topic: what it may not use is said to be forbidden."""
+        log = self.find_log(name, topic_id, partition, by_id=by_id)
+        if self.authorizer is not None:
+            topic = self.topics.by_id(topic_id) if by_id else None
+            if (topic is not None or not by_id) and not is_allowed(topic.name if topic is not None else name):
+                return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        return log
+
     # Changes of metadata
+
+    def acls_durable(self, write: Write) -> None:
+        """The records of changed access rules are durable; those who remember what was allowed ask again."""
+        self.acls.durable(write)
+        self.topics_generation += 1
 
     def append_write(self, log: PartitionLog, write: Write, now_ms: int) -> JournalEntry:
         """Append records that state returned, as one batch; the entry must be committed."""

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from pipeline_broker.apis.authorization import may_of_topic
+from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.state.topic_rules import TopicError
 from pipeline_broker.state.topics import duplicates
 from pipeline_broker.wire.error import ErrorCode
@@ -34,6 +36,9 @@ def handle(call: Call, request: CreatePartitionsRequest) -> Result:
     changes: list[tuple[Write, Callable[[Write], None]]] = []
     for topic in request.topics:
         if topic.name in repeated:
+            continue
+        if not may_of_topic(call, AclOperation.ALTER, topic.name):
+            results.append(TopicResult(topic.name, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
             continue
         assignments = None if topic.assignments is None else [placed.broker_ids for placed in topic.assignments]
         try:

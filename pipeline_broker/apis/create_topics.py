@@ -10,8 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
+from pipeline_broker.apis.authorization import may_of_cluster, may_of_topic
 from pipeline_broker.config.properties import ConfigError
 from pipeline_broker.config.resolution import check_topic_settings, topic_entries
+from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.state.metadata_records import Topic
 from pipeline_broker.state.topic_rules import PARTITIONS_MAX, UNSET, TopicError
 from pipeline_broker.state.topics import NewTopic, duplicates
@@ -44,9 +46,24 @@ def handle(call: Call, request: CreateTopicsRequest) -> Result:
         return call.send(CreateTopicsResponse(topics=results))
     repeated = duplicates(topic.name for topic in request.topics)
     changes: Changes = []
-    results = [_create(call, topic, request, changes) for topic in request.topics if topic.name not in repeated]
+    forbidden = _forbidden(call, request)
+    results = [_refusal(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED) for name in forbidden if name not in repeated]
+    results += [
+        _create(call, topic, request, changes)
+        for topic in request.topics
+        if topic.name not in repeated and topic.name not in forbidden
+    ]
     results += [_refusal(name, ErrorCode.INVALID_REQUEST, "Duplicate topic name.") for name in sorted(repeated)]
     return call.broker.commit_metadata(changes, call.now_ms, call.send(CreateTopicsResponse(topics=results)))
+
+
+def _forbidden(call: Call, request: CreateTopicsRequest) -> dict[str, None]:
+    """The topics that the client may not create, in the order of the request."""
+    if may_of_cluster(call, AclOperation.CREATE):
+        return {}
+    return dict.fromkeys(
+        topic.name for topic in request.topics if not may_of_topic(call, AclOperation.CREATE, topic.name)
+    )
 
 
 def _partitions(call: Call, topic: CreateTopicsRequest.CreatableTopic) -> int:
@@ -79,6 +96,9 @@ def _create(
         return _refusal(wanted.name, error.code, error.message)
     except ConfigError as error:
         return _refusal(wanted.name, ErrorCode.INVALID_CONFIG, error.client_message)
+    if not may_of_topic(call, AclOperation.DESCRIBE_CONFIGS, topic.name):
+        code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        return TopicResult(name=topic.name, topic_id=topic.topic_id, error_message=None, topic_config_error_code=code)
     return _created(broker, topic, given)
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pipeline_broker.apis.authorization import may_of_group
+from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from stages.request import Result
@@ -22,7 +24,10 @@ def handle(call: Call, request: DeleteGroupsRequest) -> Result:
     """Ask the coordinator."""
     groups = call.broker.groups
     now_ms = groups.time(call.now_ms)
-    errors, outcome = groups.coordinator.delete(request.groups_names, now_ms)
+    allowed = [name for name in request.groups_names if may_of_group(call, AclOperation.DELETE, name)]
+    errors, outcome = groups.coordinator.delete(allowed, now_ms)
+    forbidden = dict.fromkeys(request.groups_names, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    errors = {**forbidden, **errors}
     return groups.answer_when_durable(outcome, now_ms, call.send(_response(errors)))
 
 

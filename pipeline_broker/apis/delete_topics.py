@@ -10,6 +10,8 @@ from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from pipeline_broker.apis.authorization import may_of_cluster, may_of_topic
+from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.state.metadata_records import Topic
 from pipeline_broker.state.topics import duplicates
 from pipeline_broker.wire.error import ErrorCode
@@ -31,6 +33,7 @@ IDS_FROM = 6
 DISABLED_FROM = 3
 """The first version that knows the error for a broker that deletes no topics."""
 MESSAGES = {
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: "Topic authorization failed.",
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "This server does not host this topic-partition.",
     ErrorCode.UNKNOWN_TOPIC_ID: "This server does not host this topic ID.",
 }
@@ -60,9 +63,12 @@ def _sort_out(call: Call, wanted: list[Wanted], found: list[Topic]) -> list[Topi
     """Collect the topics that may be deleted in `found`; the results of the others."""
     results, named, ids = _refuse_unclear(wanted)
     by_id = {topic_id: call.broker.topics.by_id(topic_id) for topic_id in ids}
+    may_all = may_of_cluster(call, AclOperation.DELETE)
     for name in named:
         topic = call.broker.topics.get(name)
-        if topic is None or call.broker.topics.latest(name) is None:
+        if not may_all and not _may_delete(call, name):
+            results.append(_refusal(name, NO_TOPIC_ID, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+        elif topic is None or call.broker.topics.latest(name) is None:
             results.append(_refusal(name, NO_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
         elif topic.topic_id in by_id:
             message = "The provided topic name maps to an ID that was already supplied."
@@ -73,9 +79,16 @@ def _sort_out(call: Call, wanted: list[Wanted], found: list[Topic]) -> list[Topi
     for topic_id, topic in by_id.items():
         if topic is None or call.broker.topics.latest(topic.name) is None:
             results.append(_refusal(None, topic_id, ErrorCode.UNKNOWN_TOPIC_ID))
+        elif not may_all and not _may_delete(call, topic.name):
+            name_shown = topic.name if may_of_topic(call, AclOperation.DESCRIBE, topic.name) else None
+            results.append(_refusal(name_shown, topic_id, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
         else:
             found.append(topic)
     return results
+
+
+def _may_delete(call: Call, name: str) -> bool:
+    return may_of_topic(call, AclOperation.DESCRIBE, name) and may_of_topic(call, AclOperation.DELETE, name)
 
 
 def _refuse_unclear(wanted: list[Wanted]) -> tuple[list[TopicResult], list[str], list[bytes]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pipeline_broker.apis.authorized_operations import ALL_OF_CLUSTER
+from pipeline_broker.apis.authorization import operations_of_cluster
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 
@@ -39,7 +39,7 @@ def handle(call: Call, request: DescribeClusterRequest) -> Send:
         ],
     )
     if request.include_cluster_authorized_operations:
-        response.cluster_authorized_operations = ALL_OF_CLUSTER
+        response.cluster_authorized_operations = operations_of_cluster(call)
     return call.send(response)
 
 

@@ -10,12 +10,14 @@ import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from pipeline_broker.apis.authorization import may_of_cluster, may_of_topic
 from pipeline_broker.config.resolution import (
     Entry,
     broker_entries,
     default_broker_entries,
     topic_entries,
 )
+from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.state.topic_rules import TopicError, check_name
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
     from pipeline_broker.apis.call import Call
     from stages.request import Send
 
-__all__ = ["BROKER", "BROKER_LOGGER", "NODE_ID", "REQUEST", "TOPIC", "error_response", "handle"]
+__all__ = ["BROKER", "BROKER_LOGGER", "NODE_ID", "REQUEST", "TOPIC", "check_allowed", "error_response", "handle"]
 
 REQUEST = DescribeConfigsRequest
 Resource = DescribeConfigsRequest.DescribeConfigsResource
@@ -74,6 +76,7 @@ def handle(call: Call, request: DescribeConfigsRequest) -> Send:
 
 def _entries(call: Call, resource: Resource) -> Iterable[Entry]:
     name, settings = resource.resource_name, call.broker.settings
+    check_allowed(call, AclOperation.DESCRIBE_CONFIGS, resource.resource_type, name)
     if resource.resource_type == TOPIC:
         check_name(name)
         topic = call.broker.topics.get(name)
@@ -86,6 +89,19 @@ def _entries(call: Call, resource: Resource) -> Iterable[Entry]:
     if is_logger:
         return ()
     return broker_entries(settings) if name else default_broker_entries(settings)
+
+
+def check_allowed(call: Call, operation: AclOperation, resource_type: int, name: str) -> None:
+    """Refuse what the client may not do to the settings of a topic, or of the broker.
+
+    Raises:
+        TopicError: it may not.
+    """
+    if resource_type == TOPIC:
+        if not may_of_topic(call, operation, name):
+            raise TopicError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Topic authorization failed.")
+    elif not may_of_cluster(call, operation):
+        raise TopicError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "Cluster authorization failed.")
 
 
 def _check_node_id(name: str, node_id: int, *, is_logger: bool) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pipeline_broker.apis.authorization import authorized_operations, may_of_group
+from pipeline_broker.security.acl import AclOperation, ResourceType
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from stages.request import Result
@@ -15,8 +17,6 @@ __all__ = ["REQUEST", "error_response", "handle"]
 
 REQUEST = DescribeGroupsRequest
 MISSING_IS_ERROR_FROM = 6
-ALL_OPERATIONS = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11
-"""READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS: what a group has; everybody may do everything."""
 
 DescribedGroup = DescribeGroupsResponse.DescribedGroup
 DescribedGroupMember = DescribeGroupsResponse.DescribedGroupMember
@@ -28,6 +28,8 @@ def handle(call: Call, request: DescribeGroupsRequest) -> Result:
 
 
 def _describe(call: Call, group_id: str, request: DescribeGroupsRequest) -> DescribedGroup:
+    if not may_of_group(call, AclOperation.DESCRIBE, group_id):
+        return DescribedGroup(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED, group_id=group_id)
     described = call.broker.groups.coordinator.describe(group_id)
     group = DescribedGroup(
         group_id=group_id,
@@ -50,7 +52,7 @@ def _describe(call: Call, group_id: str, request: DescribeGroupsRequest) -> Desc
         group.error_code = ErrorCode.GROUP_ID_NOT_FOUND
         group.error_message = f"Group {group_id} not found."
     elif request.include_authorized_operations:
-        group.authorized_operations = ALL_OPERATIONS
+        group.authorized_operations = authorized_operations(call, ResourceType.GROUP, group_id)
     return group
 
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pipeline_broker.apis.authorized_operations import ALL_OF_TOPIC
+from pipeline_broker.apis.authorization import authorized_operations, topics_allowed
 from pipeline_broker.apis.leader_epoch import LEADER_EPOCH
+from pipeline_broker.security.acl import AclOperation, ResourceType
 from pipeline_broker.state.topic_rules import TopicError, check_name
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.describe_topic_partitions import (
@@ -41,6 +42,9 @@ def handle(call: Call, request: DescribeTopicPartitionsRequest) -> Send:
     # A cursor must be of a topic that is asked for, and of a partition that could be; all topics may have lost it.
     if cursor is not None and (index < 0 or (request.topics and first not in names)):
         return call.send(error_response(request, call, ErrorCode.INVALID_REQUEST))
+    is_allowed = topics_allowed(call, AclOperation.DESCRIBE)
+    forbidden = [name for name in names if not is_allowed(name)] if request.topics else []
+    names = [name for name in names if is_allowed(name)]
     left = max(min(call.broker.config.max_request_partition_size_limit, request.response_partition_limit), 1)
     response = DescribeTopicPartitionsResponse()
     for name in names:
@@ -55,11 +59,13 @@ def handle(call: Call, request: DescribeTopicPartitionsRequest) -> Send:
         if topic is not None and start < stop < topic.partitions:
             response.next_cursor = DescribeTopicPartitionsCursor(name, stop)
             break
+    response.topics += [TopicResponse(name=name, error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED) for name in forbidden]
     return call.send(response)
 
 
 def _describe(call: Call, name: str, topic: Topic | None, partitions: range) -> TopicResponse:
-    response = TopicResponse(name=name, topic_authorized_operations=ALL_OF_TOPIC)
+    operations = authorized_operations(call, ResourceType.TOPIC, name)
+    response = TopicResponse(name=name, topic_authorized_operations=operations)
     if topic is None:
         response.error_code = _why_unknown(name)
         return response

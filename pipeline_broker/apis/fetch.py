@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import attrs
 
+from pipeline_broker.apis.authorization import topics_allowed
 from pipeline_broker.apis.leader_epoch import leader_epoch_error
 from pipeline_broker.broker import Waiting
 from pipeline_broker.log.errors import OffsetOutOfRange
+from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.state.fetch_sessions import FetchContext, PartitionAnswer
 from pipeline_broker.state.parked_fetches import Readable
 from pipeline_broker.wire.error import ErrorCode
@@ -86,6 +88,7 @@ class _Fetch:
         self._call = call
         self._request = request
         self._context = context
+        self._is_allowed = topics_allowed(call, AclOperation.READ)
         self._bytes_max = min(request.max_bytes, call.broker.config.fetch_max_bytes)
 
     def first(self) -> Result:
@@ -122,7 +125,9 @@ class _Fetch:
 
     def _read_partition(self, key: Key, wanted: FetchRequest.FetchPartition, left: int, *, at_least_one: bool) -> Read:
         name, topic_id, partition = key
-        log = self._call.broker.find_log(name, topic_id, partition, by_id=self._context.uses_topic_ids)
+        log = self._call.broker.find_allowed_log(
+            name, topic_id, partition, self._is_allowed, by_id=self._context.uses_topic_ids
+        )
         if isinstance(log, ErrorCode):
             unknown = _refusal(partition, log)
             unknown.aborted_transactions = []

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pipeline_broker.apis.authorization import may
 from pipeline_broker.coordinators import OFFSETS_TOPIC
+from pipeline_broker.security.acl import AclOperation, ResourceType
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from stages.request import Result
@@ -17,6 +19,11 @@ __all__ = ["REQUEST", "error_response", "handle"]
 REQUEST = FindCoordinatorRequest
 GROUP = 0
 TRANSACTION = 1
+RESOURCE_TYPES = {GROUP: ResourceType.GROUP, TRANSACTION: ResourceType.TRANSACTIONAL_ID}
+FORBIDDEN = {
+    GROUP: ErrorCode.GROUP_AUTHORIZATION_FAILED,
+    TRANSACTION: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+}
 MANY_FROM = 4
 NO_NODE = -1
 
@@ -27,7 +34,11 @@ def handle(call: Call, request: FindCoordinatorRequest) -> Result:
     if request.key_type not in {GROUP, TRANSACTION}:
         return call.send(error_response(request, call, ErrorCode.INVALID_REQUEST))
     answer = call.send(_response(request, call, ErrorCode.NONE))
-    if request.key_type == TRANSACTION or broker.groups.is_ready:
+    if (
+        request.key_type == TRANSACTION
+        or broker.groups.is_ready
+        or not any(_may_describe(call, request, key) for key in _keys(request, call))
+    ):
         return answer
     if broker.topics.latest(OFFSETS_TOPIC) is not None:  # somebody else asked a moment ago
         return call.send(error_response(request, call, ErrorCode.COORDINATOR_NOT_AVAILABLE))
@@ -41,21 +52,41 @@ def error_response(request: FindCoordinatorRequest, call: Call, code: ErrorCode)
 
 
 def _response(request: FindCoordinatorRequest, call: Call, code: ErrorCode) -> FindCoordinatorResponse:
+    coordinators = [_coordinator(call, request, key, code) for key in _keys(request, call)]
+    if call.version >= MANY_FROM:
+        return FindCoordinatorResponse(coordinators=coordinators)
+    (only,) = coordinators
+    return FindCoordinatorResponse(
+        error_code=only.error_code,
+        error_message=ErrorCode(only.error_code).name,
+        node_id=only.node_id,
+        host=only.host,
+        port=only.port,
+    )
+
+
+def _keys(request: FindCoordinatorRequest, call: Call) -> list[str]:
+    return [request.key] if call.version < MANY_FROM else request.coordinator_keys
+
+
+def _may_describe(call: Call, request: FindCoordinatorRequest, key: str) -> bool:
+    return may(call, AclOperation.DESCRIBE, RESOURCE_TYPES[request.key_type], key)
+
+
+def _coordinator(
+    call: Call, request: FindCoordinatorRequest, key: str, code: ErrorCode
+) -> FindCoordinatorResponse.Coordinator:
+    broker = call.broker
+    if code is ErrorCode.NONE and not _may_describe(call, request, key):
+        code = FORBIDDEN[request.key_type]
     node_id, host, port = NO_NODE, "", NO_NODE
     if code is ErrorCode.NONE:
-        broker = call.broker
         node_id, host, port = broker.config.node_id, broker.advertised_host, broker.advertised_port
-    if call.version < MANY_FROM:
-        return FindCoordinatorResponse(error_code=code, error_message=code.name, node_id=node_id, host=host, port=port)
-    coordinators = [
-        FindCoordinatorResponse.Coordinator(
-            key=key,
-            node_id=node_id,
-            host=host,
-            port=port,
-            error_code=code,
-            error_message="" if code is ErrorCode.NONE else code.name,
-        )
-        for key in request.coordinator_keys
-    ]
-    return FindCoordinatorResponse(coordinators=coordinators)
+    return FindCoordinatorResponse.Coordinator(
+        key=key,
+        node_id=node_id,
+        host=host,
+        port=port,
+        error_code=code,
+        error_message="" if code is ErrorCode.NONE else code.name,
+    )

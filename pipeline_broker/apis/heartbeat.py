@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pipeline_broker.apis.authorization import may_of_group
+from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.state.classic_groups import messages
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -19,6 +21,8 @@ REQUEST = HeartbeatRequest
 
 def handle(call: Call, request: HeartbeatRequest) -> Result:
     """Ask the coordinator."""
+    if not may_of_group(call, AclOperation.READ, request.group_id):
+        return call.send(error_response(request, call, ErrorCode.GROUP_AUTHORIZATION_FAILED))
     groups = call.broker.groups
     heartbeat = messages.HeartbeatRequest(
         group_id=request.group_id,

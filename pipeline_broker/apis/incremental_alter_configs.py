@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias
 
-from pipeline_broker.apis.describe_configs import BROKER, BROKER_LOGGER, NODE_ID, TOPIC
+from pipeline_broker.apis.describe_configs import BROKER, BROKER_LOGGER, NODE_ID, TOPIC, check_allowed
 from pipeline_broker.config.properties import ConfigError
 from pipeline_broker.config.resolution import (
     NotAListError,
@@ -20,6 +20,7 @@ from pipeline_broker.config.resolution import (
     alter_topic_settings,
     check_list_operations,
 )
+from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.state.topic_rules import TopicError, check_name
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.incremental_alter_configs import (
@@ -50,6 +51,8 @@ def handle(call: Call, request: IncrementalAlterConfigsRequest) -> Result:
     for resource in request.resources:
         code, message = ErrorCode.NONE, None
         try:
+            if resource.resource_type in {TOPIC, BROKER, BROKER_LOGGER}:
+                check_allowed(call, AclOperation.ALTER_CONFIGS, resource.resource_type, resource.resource_name)
             _check_names(resource, counts[resource.resource_type, resource.resource_name])
             change = _alter(call, resource, validate_only=request.validate_only)
             if change is not None:

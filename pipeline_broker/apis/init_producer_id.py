@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pipeline_broker.apis.authorization import may_of_cluster, may_somewhere
+from pipeline_broker.security.acl import AclOperation, ResourceType
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from stages.request import Result
@@ -29,6 +31,10 @@ def handle(call: Call, request: InitProducerIdRequest) -> Result:
             ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED if request.transactional_id else ErrorCode.INVALID_REQUEST
         )
         return call.send(error_response(request, call, code))
+    if not may_of_cluster(call, AclOperation.IDEMPOTENT_WRITE) and not may_somewhere(
+        call, AclOperation.WRITE, ResourceType.TOPIC
+    ):
+        return call.send(error_response(request, call, ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
     if (request.producer_id == NO_PRODUCER_ID) != (request.producer_epoch == NO_PRODUCER_EPOCH):
         return call.send(error_response(request, call, ErrorCode.INVALID_REQUEST))
     allocation = call.broker.producer_ids.allocate()

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pipeline_broker.apis.authorization import may_of_group
 from pipeline_broker.coordinators import WaitingMember
+from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.state.classic_groups.messages import JoinRequest, JoinResult, MemberProtocol
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
@@ -24,6 +26,8 @@ SKIP_ASSIGNMENT_FROM = 9
 
 def handle(call: Call, request: JoinGroupRequest) -> Result:
     """Ask the coordinator."""
+    if not may_of_group(call, AclOperation.READ, request.group_id):
+        return call.send(error_response(request, call, ErrorCode.GROUP_AUTHORIZATION_FAILED))
     groups = call.broker.groups
     if request.group_id and not groups.is_ready:
         return call.send(error_response(request, call, ErrorCode.NOT_COORDINATOR))

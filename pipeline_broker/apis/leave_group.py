@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pipeline_broker.apis.authorization import may_of_group
+from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.state.classic_groups.messages import LeaveResult, LeavingMember
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
@@ -20,6 +22,8 @@ SEVERAL_FROM = 3
 
 def handle(call: Call, request: LeaveGroupRequest) -> Result:
     """Ask the coordinator; an answer that empties the group waits until that is durable."""
+    if not may_of_group(call, AclOperation.READ, request.group_id):
+        return call.send(error_response(request, call, ErrorCode.GROUP_AUTHORIZATION_FAILED))
     groups = call.broker.groups
     if call.version < SEVERAL_FROM:
         leaving = [LeavingMember(request.member_id)]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pipeline_broker.apis.authorization import may_of_cluster, may_of_group
+from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from stages.request import Result
@@ -19,6 +21,8 @@ REQUEST = ListGroupsRequest
 def handle(call: Call, request: ListGroupsRequest) -> Result:
     """Ask the coordinator."""
     listed = call.broker.groups.coordinator.list_groups(request.states_filter, request.types_filter)
+    if not may_of_cluster(call, AclOperation.DESCRIBE):
+        listed = [group for group in listed if may_of_group(call, AclOperation.DESCRIBE, group.group_id)]
     response = ListGroupsResponse(
         groups=[
             ListGroupsResponse.ListedGroup(group.group_id, group.protocol_type, group.state, group.group_type)

@@ -12,8 +12,10 @@ from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias
 
+from pipeline_broker.apis.authorization import may_of_topic
 from pipeline_broker.apis.leader_epoch import LEADER_EPOCH, leader_epoch_error
 from pipeline_broker.log.reading import ColdRead
+from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 from stages.request import Parked, Result, Send
@@ -91,6 +93,8 @@ def _send(call: Call, response: ListOffsetsResponse) -> Send:
 def _look_up(
     call: Call, name: str, data: ListOffsetsRequest.ListOffsetsPartition, cold: list[Callable[[], None]]
 ) -> PartitionResponse:
+    if not may_of_topic(call, AclOperation.DESCRIBE, name):
+        return _refusal(data.partition_index, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     if data.timestamp < 0 and SPECIAL_FROM.get(data.timestamp, call.version + 1) > call.version:
         return _refusal(data.partition_index, ErrorCode.UNSUPPORTED_VERSION)
     log = call.broker.find_log(name, b"", data.partition_index, by_id=False)

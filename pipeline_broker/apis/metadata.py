@@ -9,8 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from pipeline_broker.apis.authorized_operations import ALL_OF_CLUSTER, ALL_OF_TOPIC
+from pipeline_broker.apis.authorization import (
+    authorized_operations,
+    may_of_cluster,
+    may_of_topic,
+    operations_of_cluster,
+)
 from pipeline_broker.apis.leader_epoch import LEADER_EPOCH
+from pipeline_broker.security.acl import AclOperation, ResourceType
 from pipeline_broker.state.metadata_records import Topic
 from pipeline_broker.state.topic_rules import PARTITIONS_MAX, TopicError, check_name
 from pipeline_broker.wire.error import ErrorCode
@@ -37,7 +43,11 @@ def handle(call: Call, request: MetadataRequest) -> Result:
     """Answer, and create the topics that may be."""
     # Version 0 has no null; there an empty list asks for all topics.
     if request.topics is None or (call.version == 0 and not request.topics):
-        topics = [_describe(call, topic, request) for topic in call.broker.topics.all()]
+        topics = [
+            _describe(call, topic, request)
+            for topic in call.broker.topics.all()
+            if may_of_topic(call, AclOperation.DESCRIBE, topic.name)
+        ]
         return call.send(_response(call, request, topics))
     wrong = _check_ids(call, request.topics)
     if wrong is not None:
@@ -74,7 +84,7 @@ def _response(call: Call, request: MetadataRequest, topics: list[TopicResponse])
         topics=topics,
     )
     if request.include_cluster_authorized_operations:
-        response.cluster_authorized_operations = ALL_OF_CLUSTER
+        response.cluster_authorized_operations = operations_of_cluster(call)
     return response
 
 
@@ -82,10 +92,14 @@ def _find_by_id(call: Call, topic_id: bytes, request: MetadataRequest) -> TopicR
     topic = call.broker.topics.by_id(topic_id)
     if topic is None:
         return TopicResponse(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=topic_id)
+    if not may_of_topic(call, AclOperation.DESCRIBE, topic.name):  # an id is no secret
+        return TopicResponse(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=None, topic_id=topic_id)
     return _describe(call, topic, request)
 
 
 def _find(call: Call, name: str, request: MetadataRequest, changes: Changes) -> TopicResponse:
+    if not may_of_topic(call, AclOperation.DESCRIBE, name):
+        return TopicResponse(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=name)
     topic = call.broker.topics.get(name)
     if topic is not None:
         return _describe(call, topic, request)
@@ -95,7 +109,7 @@ def _find(call: Call, name: str, request: MetadataRequest, changes: Changes) -> 
         is_internal=name in call.broker.internal_topics,
     )
     if request.include_topic_authorized_operations:
-        response.topic_authorized_operations = ALL_OF_TOPIC
+        response.topic_authorized_operations = authorized_operations(call, ResourceType.TOPIC, name)
     return response
 
 
@@ -105,6 +119,8 @@ def _auto_create(call: Call, name: str, request: MetadataRequest, changes: Chang
     try:
         check_name(name)
         is_allowed = broker.config.auto_create_topics_enable and request.allow_auto_topic_creation
+        if is_allowed and not _may_create(call, name):
+            return ErrorCode.TOPIC_AUTHORIZATION_FAILED
         if is_allowed and len(changes) * broker.config.num_partitions < PARTITIONS_MAX:
             changes.append((broker.topics.create(broker.new_topic(name)), broker.topic_durable))
     except TopicError as error:
@@ -112,6 +128,10 @@ def _auto_create(call: Call, name: str, request: MetadataRequest, changes: Chang
             return error.code
         # else another request is creating it, or it is a name of the broker's own
     return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def _may_create(call: Call, name: str) -> bool:
+    return may_of_cluster(call, AclOperation.CREATE) or may_of_topic(call, AclOperation.CREATE, name)
 
 
 def _describe(call: Call, topic: Topic, request: MetadataRequest) -> TopicResponse:
@@ -132,7 +152,7 @@ def _describe(call: Call, topic: Topic, request: MetadataRequest) -> TopicRespon
         ],
     )
     if request.include_topic_authorized_operations:
-        response.topic_authorized_operations = ALL_OF_TOPIC
+        response.topic_authorized_operations = authorized_operations(call, ResourceType.TOPIC, topic.name)
     return response
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from pipeline_broker.apis.authorization import may_of_group, topics_allowed
+from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.state.classic_groups.commits import CommitRequest, PartitionCommit
 from pipeline_broker.state.metadata_records import Topic
 from pipeline_broker.state.outcome import Outcome
@@ -29,10 +31,13 @@ ResponsePartition = OffsetCommitResponse.OffsetCommitResponsePartition
 
 def handle(call: Call, request: OffsetCommitRequest) -> Result:
     """Commit what is about partitions that exist; the others are refused one by one."""
+    if not may_of_group(call, AclOperation.READ, request.group_id):
+        return call.send(error_response(request, call, ErrorCode.GROUP_AUTHORIZATION_FAILED))
     groups = call.broker.groups
     if not groups.is_ready:
         return call.send(error_response(request, call, ErrorCode.NOT_COORDINATOR))
-    topics = [_find(call, wanted) for wanted in request.topics]
+    is_allowed = topics_allowed(call, AclOperation.READ)
+    topics = [_find(call, wanted, is_allowed) for wanted in request.topics]
     commit = CommitRequest(
         group_id=request.group_id,
         generation_id=request.generation_id_or_member_epoch,
@@ -64,11 +69,15 @@ def handle(call: Call, request: OffsetCommitRequest) -> Result:
     return groups.answer_when_durable(Outcome(writes=writes), now_ms, answer)
 
 
-def _find(call: Call, wanted: RequestTopic) -> Topic | ErrorCode:
+def _find(call: Call, wanted: RequestTopic, is_allowed: Callable[[str], bool]) -> Topic | ErrorCode:
     topics = call.broker.topics
-    if call.version >= TOPIC_ID_FROM:
-        return topics.by_id(wanted.topic_id) or ErrorCode.UNKNOWN_TOPIC_ID
-    return topics.get(wanted.name) or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    by_id = call.version >= TOPIC_ID_FROM
+    topic = topics.by_id(wanted.topic_id) if by_id else topics.get(wanted.name)
+    if topic is None and by_id:
+        return ErrorCode.UNKNOWN_TOPIC_ID
+    if not is_allowed(wanted.name if topic is None else topic.name):
+        return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    return topic or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def _refusal(topic: Topic | ErrorCode, partition: RequestPartition) -> ErrorCode | None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+from pipeline_broker.apis.authorization import may_of_group, may_of_topic
+from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.state.classic_groups.commits import FetchedOffset, FetchTopic
 from pipeline_broker.state.group_records import NO_TOPIC_ID
 from pipeline_broker.state.metadata_records import Topic
@@ -33,10 +35,20 @@ def handle(call: Call, request: OffsetFetchRequest) -> Result:
     """Show what is durable."""
     if call.version >= SEVERAL_GROUPS_FROM:
         return call.send(OffsetFetchResponse(groups=[_of_group(call, group) for group in request.groups]))
+    if not may_of_group(call, AclOperation.DESCRIBE, request.group_id):
+        return call.send(error_response(request, call, ErrorCode.GROUP_AUTHORIZATION_FAILED))
     wanted = None
     if request.topics is not None:
-        wanted = [FetchTopic(topic.name, topic.partition_indexes) for topic in request.topics]
-    found = call.broker.groups.coordinator.fetch(request.group_id, wanted)
+        wanted = [
+            FetchTopic(topic.name, topic.partition_indexes)
+            for topic in request.topics
+            if may_of_topic(call, AclOperation.DESCRIBE, topic.name)
+        ]
+    found = [
+        offset
+        for offset in call.broker.groups.coordinator.fetch(request.group_id, wanted)
+        if wanted is not None or may_of_topic(call, AclOperation.DESCRIBE, offset.topic)
+    ]
     response = OffsetFetchResponse(
         topics=[
             OffsetFetchResponse.OffsetFetchResponseTopic(
@@ -54,7 +66,20 @@ def handle(call: Call, request: OffsetFetchRequest) -> Result:
             for name, offsets in _by_topic(found)
         ]
     )
+    response.topics += [
+        _forbidden(topic) for topic in request.topics or () if not may_of_topic(call, AclOperation.DESCRIBE, topic.name)
+    ]
     return call.send(response)
+
+
+def _forbidden(wanted: OffsetFetchRequest.OffsetFetchRequestTopic) -> OffsetFetchResponse.OffsetFetchResponseTopic:
+    return OffsetFetchResponse.OffsetFetchResponseTopic(
+        wanted.name,
+        [
+            OffsetFetchResponse.OffsetFetchResponsePartition(index, -1, -1, "", ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+            for index in wanted.partition_indexes
+        ],
+    )
 
 
 def _by_topic(found: list[FetchedOffset]) -> list[tuple[str, list[FetchedOffset]]]:
@@ -62,6 +87,8 @@ def _by_topic(found: list[FetchedOffset]) -> list[tuple[str, list[FetchedOffset]
 
 
 def _of_group(call: Call, group: RequestGroup) -> ResponseGroup:
+    if not may_of_group(call, AclOperation.DESCRIBE, group.group_id):
+        return ResponseGroup(group.group_id, [], ErrorCode.GROUP_AUTHORIZATION_FAILED)
     if group.topics is None:
         return ResponseGroup(group.group_id, _all_topics(call, group.group_id))
     return ResponseGroup(group.group_id, [_of_topic(call, group.group_id, topic) for topic in group.topics])
@@ -71,6 +98,8 @@ def _all_topics(call: Call, group_id: str) -> list[ResponseTopic]:
     topics = []
     for name, offsets in _by_topic(call.broker.groups.coordinator.fetch(group_id)):
         topic = call.broker.topics.get(name)
+        if not may_of_topic(call, AclOperation.DESCRIBE, name):
+            continue
         if call.version < TOPIC_ID_FROM:
             topics.append(ResponseTopic(name, NO_TOPIC_ID, _partitions(offsets)))
         elif topic is not None:  # one that is gone has no id to be named by
@@ -85,6 +114,8 @@ def _of_topic(call: Call, group_id: str, wanted: RequestTopic) -> ResponseTopic:
         if topic is None:
             return _refusal(wanted, ErrorCode.UNKNOWN_TOPIC_ID)
         name = topic.name
+    if not may_of_topic(call, AclOperation.DESCRIBE, name):
+        return _refusal(wanted, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     found = call.broker.groups.coordinator.fetch(group_id, [FetchTopic(name, wanted.partition_indexes, topic_id)])
     return ResponseTopic(wanted.name, topic_id, _partitions(found))
 

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pipeline_broker.apis.authorization import topics_allowed
 from pipeline_broker.apis.produce_template import ProduceTemplates
 from pipeline_broker.log.errors import LogError
 from pipeline_broker.records.check import first_header
 from pipeline_broker.records.errors import CorruptFirstHeader, RecordError
+from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.produce import ProduceRequest, ProduceResponse
 from stages.request import NO_OP, Close, Final, Pending, Result
@@ -47,10 +49,13 @@ def handle(call: Call, request: ProduceRequest) -> Result:
     is_waiting = False
     failure: ErrorCode | None = None
     responses = []
+    is_allowed = topics_allowed(call, AclOperation.WRITE)
     for topic in request.topic_data:
         partition_responses = []
         for data in topic.partition_data:
-            log = call.broker.find_log(topic.name, topic.topic_id, data.index, by_id=call.version >= TOPIC_ID_FROM)
+            log = call.broker.find_allowed_log(
+                topic.name, topic.topic_id, data.index, is_allowed, by_id=call.version >= TOPIC_ID_FROM
+            )
             response, appended = _append(call, data, log)
             partition_responses.append(response)
             if appended is None:
@@ -83,7 +88,7 @@ def _remember(call: Call, request: ProduceRequest, log: PartitionLog) -> None:
 
 def _refuse_all(request: ProduceRequest) -> ErrorCode | None:
     """What is wrong with the request as a whole, before anything is appended."""
-    transactional = False
+    transactional = False  # told by the batches: what the request itself says is only a claim (CVE-2018-17196)
     for topic in request.topic_data:
         for data in topic.partition_data:
             if data.records is None or not len(data.records):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pipeline_broker.apis.authorization import may_of_group
 from pipeline_broker.coordinators import WaitingMember
+from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.state.classic_groups.messages import SyncRequest, SyncResult
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
@@ -21,6 +23,8 @@ PROTOCOL_REQUIRED_FROM = 5
 
 def handle(call: Call, request: SyncGroupRequest) -> Result:
     """Ask the coordinator."""
+    if not may_of_group(call, AclOperation.READ, request.group_id):
+        return call.send(error_response(request, call, ErrorCode.GROUP_AUTHORIZATION_FAILED))
     groups = call.broker.groups
     if call.version >= PROTOCOL_REQUIRED_FROM and None in {request.protocol_type, request.protocol_name}:
         return call.send(error_response(request, call, ErrorCode.INCONSISTENT_GROUP_PROTOCOL))

@@ -1,0 +1,60 @@
+"""DeleteAcls: take the rules of access away that filters mean; answered when they are gone for good."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pipeline_broker.apis.acl_messages import filter_of, has_unknown
+from pipeline_broker.apis.authorization import may_of_cluster
+from pipeline_broker.security.acl import AclBinding, AclOperation
+from pipeline_broker.wire.error import ErrorCode
+from pipeline_broker.wire.messages.delete_acls import DeleteAclsRequest, DeleteAclsResponse
+from stages.request import Close, Result
+
+if TYPE_CHECKING:
+    from pipeline_broker.apis.call import Call
+
+__all__ = ["REQUEST", "error_response", "handle"]
+
+REQUEST = DeleteAclsRequest
+FilterResult = DeleteAclsResponse.DeleteAclsFilterResult
+
+
+def handle(call: Call, request: DeleteAclsRequest) -> Result:
+    """Delete what the filters mean, each rule once."""
+    for each in request.filters:
+        if has_unknown(each.resource_type_filter, each.pattern_type_filter, each.operation, each.permission_type):
+            return Close("DeleteAcls with an UNKNOWN element")
+    if not may_of_cluster(call, AclOperation.ALTER):
+        return call.send(error_response(request, call, ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
+    if call.broker.authorizer is None:
+        disabled = FilterResult(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
+        return call.send(DeleteAclsResponse(filter_results=[disabled] * len(request.filters)))
+    acls = call.broker.acls
+    found = [acls.matching(filter_of(each)) for each in request.filters]
+    results = [FilterResult(0, None, [_matching(binding) for binding in bindings]) for bindings in found]
+    gone = sorted({binding for bindings in found for binding in bindings})
+    answer = call.send(DeleteAclsResponse(filter_results=results))
+    if not gone:
+        return answer
+    return call.broker.commit_metadata([(acls.remove(gone), call.broker.acls_durable)], call.now_ms, answer)
+
+
+def _matching(binding: AclBinding) -> DeleteAclsResponse.DeleteAclsMatchingAcl:
+    return DeleteAclsResponse.DeleteAclsMatchingAcl(
+        0,
+        None,
+        binding.resource_type,
+        binding.resource_name,
+        binding.pattern_type,
+        binding.principal,
+        binding.host,
+        binding.operation,
+        binding.permission,
+    )
+
+
+def error_response(request: DeleteAclsRequest, call: Call, code: ErrorCode) -> DeleteAclsResponse:
+    """Every filter with the same error."""
+    message = "Cluster authorization failed." if code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED else code.name
+    return DeleteAclsResponse(filter_results=[FilterResult(code, message) for _ in request.filters])

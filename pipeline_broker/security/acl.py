@@ -1,0 +1,168 @@
+"""Access control: what may be allowed or denied, to whom, on what; and filters over such rules.
+
+Rules of this file: data and matching only; numbers are those on the wire. A rule with an ANY, MATCH or UNKNOWN in it is
+no rule; a filter may have ANY, and MATCH as its pattern (Kafka's AclBinding and AclBindingFilter, KIP-290).
+"""
+
+from __future__ import annotations
+
+import enum
+
+import attrs
+
+__all__ = [
+    "CLUSTER_NAME",
+    "SUPPORTED",
+    "WILDCARD",
+    "AclBinding",
+    "AclFilter",
+    "AclOperation",
+    "PatternType",
+    "PermissionType",
+    "ResourceType",
+]
+
+CLUSTER_NAME = "kafka-cluster"
+"""The name of the one resource of type CLUSTER."""
+WILDCARD = "*"
+
+
+class ResourceType(enum.IntEnum):
+    """What a rule is about."""
+
+    UNKNOWN = 0
+    ANY = 1
+    TOPIC = 2
+    GROUP = 3
+    CLUSTER = 4
+    TRANSACTIONAL_ID = 5
+    DELEGATION_TOKEN = 6
+    USER = 7
+
+
+class PatternType(enum.IntEnum):
+    """How the name of a rule is to be read."""
+
+    UNKNOWN = 0
+    ANY = 1
+    MATCH = 2
+    LITERAL = 3
+    PREFIXED = 4
+
+
+class AclOperation(enum.IntEnum):
+    """What somebody wants to do."""
+
+    UNKNOWN = 0
+    ANY = 1
+    ALL = 2
+    READ = 3
+    WRITE = 4
+    CREATE = 5
+    DELETE = 6
+    ALTER = 7
+    DESCRIBE = 8
+    CLUSTER_ACTION = 9
+    DESCRIBE_CONFIGS = 10
+    ALTER_CONFIGS = 11
+    IDEMPOTENT_WRITE = 12
+    CREATE_TOKENS = 13
+    DESCRIBE_TOKENS = 14
+    TWO_PHASE_COMMIT = 15
+
+
+class PermissionType(enum.IntEnum):
+    """What a rule says."""
+
+    UNKNOWN = 0
+    ANY = 1
+    DENY = 2
+    ALLOW = 3
+
+
+SUPPORTED: dict[ResourceType, tuple[AclOperation, ...]] = {
+    ResourceType.TOPIC: (
+        AclOperation.READ,
+        AclOperation.WRITE,
+        AclOperation.CREATE,
+        AclOperation.DELETE,
+        AclOperation.ALTER,
+        AclOperation.DESCRIBE,
+        AclOperation.DESCRIBE_CONFIGS,
+        AclOperation.ALTER_CONFIGS,
+    ),
+    ResourceType.GROUP: (
+        AclOperation.READ,
+        AclOperation.DELETE,
+        AclOperation.DESCRIBE,
+        AclOperation.DESCRIBE_CONFIGS,
+        AclOperation.ALTER_CONFIGS,
+    ),
+    ResourceType.CLUSTER: (
+        AclOperation.CREATE,
+        AclOperation.ALTER,
+        AclOperation.DESCRIBE,
+        AclOperation.CLUSTER_ACTION,
+        AclOperation.DESCRIBE_CONFIGS,
+        AclOperation.ALTER_CONFIGS,
+        AclOperation.IDEMPOTENT_WRITE,
+    ),
+    ResourceType.TRANSACTIONAL_ID: (AclOperation.WRITE, AclOperation.DESCRIBE, AclOperation.TWO_PHASE_COMMIT),
+    ResourceType.DELEGATION_TOKEN: (AclOperation.DESCRIBE,),
+    ResourceType.USER: (AclOperation.CREATE_TOKENS, AclOperation.DESCRIBE_TOKENS),
+}
+"""The operations that each type of resource knows."""
+
+
+@attrs.frozen(order=True)
+class AclBinding:
+    """One rule: on what, to whom, from where, what, and whether.
+
+    Attributes:
+        resource_type, resource_name, pattern_type: the resources; the LITERAL name `*` stands for all of the type.
+        principal: as `User:alice`; `User:*` is everybody.
+        host: an address, or `*`.
+        operation, permission: what is allowed or denied.
+    """
+
+    resource_type: ResourceType
+    resource_name: str
+    pattern_type: PatternType
+    principal: str
+    host: str
+    operation: AclOperation
+    permission: PermissionType
+
+
+@attrs.frozen
+class AclFilter:
+    """Which rules are meant; None and ANY stand for all."""
+
+    resource_type: ResourceType
+    resource_name: str | None
+    pattern_type: PatternType
+    principal: str | None
+    host: str | None
+    operation: AclOperation
+    permission: PermissionType
+
+    def matches(self, binding: AclBinding) -> bool:
+        """Whether a rule is meant."""
+        return (
+            self.resource_type in (ResourceType.ANY, binding.resource_type)
+            and self.principal in (None, binding.principal)
+            and self.host in (None, binding.host)
+            and self.operation in (AclOperation.ANY, binding.operation)
+            and self.permission in (PermissionType.ANY, binding.permission)
+            and self._matches_name(binding)
+        )
+
+    def _matches_name(self, binding: AclBinding) -> bool:
+        if self.pattern_type not in (PatternType.ANY, PatternType.MATCH, binding.pattern_type):
+            return False
+        wanted, name = self.resource_name, binding.resource_name
+        if wanted is None or self.pattern_type is not PatternType.MATCH:
+            return wanted in (None, name)
+        if binding.pattern_type is PatternType.PREFIXED:
+            return wanted.startswith(name)
+        return name in (wanted, WILDCARD)

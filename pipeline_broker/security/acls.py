@@ -1,0 +1,146 @@
+"""The rules of access as records of the metadata partition, and the index by which they are looked up.
+
+    key   = int16 type 7, then JSON [resource type, name, pattern, principal, host, operation, permission]
+    value = int16 version 0
+
+Rules of this file: a rule counts when its record is durable; a value of null takes exactly that rule away, and no other
+(CVE-2024-27309). Whoever remembers a decision compares `generation`.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from pipeline_broker.security.acl import (
+    WILDCARD,
+    AclBinding,
+    AclFilter,
+    AclOperation,
+    PatternType,
+    PermissionType,
+    ResourceType,
+)
+from pipeline_broker.state.metadata_records import CorruptMetadataRecordError
+from pipeline_broker.state.outcome import StateRecord, Write
+
+__all__ = ["Acls"]
+
+_TYPE = struct.Struct(">h")
+_ACL_TYPE = 7
+_VERSION = _TYPE.pack(0)
+
+
+class Acls:
+    """All rules.
+
+    Attributes:
+        generation: changes with every change of a rule.
+    """
+
+    def __init__(self) -> None:
+        self.generation = 0
+        self._bindings: set[AclBinding] = set()
+        self._literal: dict[tuple[ResourceType, str], set[AclBinding]] = {}
+        self._prefixed: dict[ResourceType, dict[str, set[AclBinding]]] = {}
+
+    def __iter__(self) -> Iterator[AclBinding]:
+        return iter(self._bindings)
+
+    def of_resource(self, resource_type: ResourceType, name: str) -> list[AclBinding]:
+        """The rules whose pattern matches the name of a resource."""
+        found = [*self._literal.get((resource_type, name), ())]
+        if name != WILDCARD:
+            found += self._literal.get((resource_type, WILDCARD), ())
+        for prefix, bindings in self._prefixed.get(resource_type, {}).items():
+            if name.startswith(prefix):
+                found += bindings
+        return found
+
+    def of_type(self, resource_type: ResourceType) -> list[AclBinding]:
+        """The rules about any resource of a type."""
+        return [binding for binding in self._bindings if binding.resource_type is resource_type]
+
+    def matching(self, wanted: AclFilter) -> list[AclBinding]:
+        """The rules that a filter means, in a stable order."""
+        return sorted(filter(wanted.matches, self._bindings))
+
+    # Changes
+
+    def add(self, bindings: Iterable[AclBinding]) -> Write:
+        """Decide new rules; one that is there already stays as it is."""
+        return Write("", tuple(StateRecord(_key(binding), _VERSION) for binding in bindings))
+
+    def remove(self, bindings: Sequence[AclBinding]) -> Write:
+        """Decide that rules end."""
+        return Write("", tuple(StateRecord(_key(binding), None) for binding in bindings))
+
+    def durable(self, write: Write) -> None:
+        """The records of a change are durable."""
+        for record in write.records:
+            self.replay(record.key, record.value)
+
+    def replay(self, key: bytes, value: bytes | None) -> None:
+        """Take over one durable record; those of other subjects are read past.
+
+        Raises:
+            CorruptMetadataRecordError: it cannot be read.
+        """
+        if len(key) < _TYPE.size or _TYPE.unpack_from(key)[0] != _ACL_TYPE:
+            return
+        try:
+            binding = _binding(json.loads(key[_TYPE.size :]), value)
+        except (TypeError, ValueError) as error:
+            raise CorruptMetadataRecordError(f"access rule {key!r}: {error!r}") from error
+        self.generation += 1
+        if value is None:
+            self._forget(binding)
+        else:
+            self._bindings.add(binding)
+            self._index(binding).add(binding)
+
+    def _index(self, binding: AclBinding) -> set[AclBinding]:
+        if binding.pattern_type is PatternType.LITERAL:
+            return self._literal.setdefault((binding.resource_type, binding.resource_name), set())
+        return self._prefixed.setdefault(binding.resource_type, {}).setdefault(binding.resource_name, set())
+
+    def _forget(self, binding: AclBinding) -> None:
+        self._bindings.discard(binding)
+        index = self._index(binding)
+        index.discard(binding)
+        if not index and binding.pattern_type is PatternType.LITERAL:
+            del self._literal[binding.resource_type, binding.resource_name]
+        elif not index:
+            del self._prefixed[binding.resource_type][binding.resource_name]
+
+
+def _key(binding: AclBinding) -> bytes:
+    columns = [
+        int(binding.resource_type),
+        binding.resource_name,
+        int(binding.pattern_type),
+        binding.principal,
+        binding.host,
+        int(binding.operation),
+        int(binding.permission),
+    ]
+    return _TYPE.pack(_ACL_TYPE) + json.dumps(columns, separators=(",", ":")).encode()
+
+
+def _binding(columns: list[Any], value: bytes | None) -> AclBinding:
+    if value is not None and value[: _TYPE.size] != _VERSION:
+        raise ValueError("a value of a version that is not known")
+    resource_type, name, pattern, principal, host, operation, permission = columns
+    if not isinstance(name, str) or not isinstance(principal, str) or not isinstance(host, str):
+        raise TypeError("a name, a principal or a host that is no text")
+    return AclBinding(
+        ResourceType(resource_type),
+        name,
+        PatternType(pattern),
+        principal,
+        host,
+        AclOperation(operation),
+        PermissionType(permission),
+    )
