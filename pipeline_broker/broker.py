@@ -1,8 +1,7 @@
 """The broker: composition of logs and state, and the only room that appends what state returns.
 
 Rules of this room: synchronous, on the event loop's thread, time passed in. A change of state is decided, appended, and
-applied when it is durable; what is not durable is shown to nobody. Completing a request is the last thing that is done
-with it. An answer that fails is one request's misfortune: it never fails the commit that woke it.
+applied when it is durable; what is not durable is shown to nobody.
 """
 
 from __future__ import annotations
@@ -13,8 +12,6 @@ import random
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
-
-import attrs
 
 from pipeline_broker.config.properties import ConfigError
 from pipeline_broker.config.resolution import BrokerSettings, topic_value
@@ -31,11 +28,11 @@ from pipeline_broker.state.cluster import ClusterState
 from pipeline_broker.state.fetch_sessions import FetchSessions
 from pipeline_broker.state.metadata_records import Topic, topic_name
 from pipeline_broker.state.outcome import Write
-from pipeline_broker.state.parked_fetches import ParkedFetches, Readable
 from pipeline_broker.state.producer_ids import ProducerIds
 from pipeline_broker.state.topics import NewTopic, TopicCatalogue
+from pipeline_broker.waiting_fetches import WaitingFetches
 from pipeline_broker.wire.error import ErrorCode
-from stages.request import Close, Pending, Request, Result, Send
+from stages.request import Pending, Send
 
 if TYPE_CHECKING:
     from pipeline_broker.config.settings import BrokerConfig
@@ -43,7 +40,7 @@ if TYPE_CHECKING:
     from pipeline_broker.log.partition_log import PartitionLog
     from pipeline_broker.records.batch import BatchHeader
 
-__all__ = ["Broker", "Waiting"]
+__all__ = ["Broker"]
 
 logger = logging.getLogger(__name__)
 
@@ -51,17 +48,8 @@ METADATA_TOPIC = "__cluster_metadata"
 METADATA_TOPIC_ID = bytes(15) + b"\x01"
 """The internal partition that holds topics and settings; it is in no catalogue, so no client sees it."""
 BROKER_RESOURCE = "broker"
-NEVER_MS = 2**63
 PRODUCERS_CHECK_INTERVAL_MS = 600_000
 """How often silent producers are looked for; Kafka's `producer.id.expiration.check.interval.ms`."""
-
-
-@attrs.frozen(eq=False)
-class Waiting:
-    """The token of a parked fetch: its request, and how it is answered when its time has come."""
-
-    request: Request
-    answer: Callable[[], Result]
 
 
 class MetadataSubject(Protocol):
@@ -102,7 +90,7 @@ class Broker:
         self.authorizer: Authorizer | None = None
         self._metadata_subjects: tuple[MetadataSubject, ...] = (self.cluster, self.producer_ids, self.acls)
         self.groups = Groups(config, logs, self._wake_timer)
-        self.fetches: ParkedFetches[Waiting, PartitionLog] = ParkedFetches()
+        self.fetches = WaitingFetches(self._wake_timer)
         self.fetch_sessions: FetchSessions[tuple[str, bytes, int], Any] = FetchSessions(
             self._randomness,
             slots=config.max_incremental_fetch_session_cache_slots,
@@ -112,9 +100,7 @@ class Broker:
         self.wake_timer: Callable[[], None] = lambda: None
         self.config_changed: Callable[[BrokerConfig], None] = lambda _: None
         self.topics_generation = 0
-        self._parked_by_session: dict[object, set[Waiting]] = {}
         self._check_producers_ms = 0
-        self._is_ending = False
         (self._metadata_log,) = logs.create(METADATA_TOPIC, METADATA_TOPIC_ID, 1, Rules(size_max=2**31 - 1))
 
     # Start
@@ -251,7 +237,7 @@ class Broker:
             logs = self.logs.partitions(before.name)
             self.logs.delete(before.name)
             for log in logs:
-                self._answer(self.fetches.wake(log))
+                self.fetches.wake(log)
             if before.name == OFFSETS_TOPIC:
                 self.groups.unload(self.groups.time(0))
         if after is not None:
@@ -335,23 +321,7 @@ class Broker:
     def entries_durable(self, entries: list[JournalEntry]) -> None:
         """A commit is durable: show its entries and answer the fetches that waited for them."""
         self.logs.on_durable(entries)
-        if len(self.fetches):
-            for entry in entries:
-                self._answer(self.fetches.notify(entry.log, entry.size_bytes))
-
-    def park_fetch(
-        self, waiting: Waiting, partitions: Mapping[PartitionLog, Readable], bytes_min: int, deadline_ms: int
-    ) -> bool:
-        """Let a fetch wait; False when it has enough already, or when nothing waits any more."""
-        if self._is_ending:
-            return False
-        earliest = self.fetches.next_deadline_ms()
-        if not self.fetches.park(waiting, partitions, bytes_min, deadline_ms):
-            return False
-        self._parked_by_session.setdefault(waiting.request.connection.session, set()).add(waiting)
-        if earliest is None or deadline_ms < earliest:
-            self.wake_timer()
-        return True
+        self.fetches.notify(entries)
 
     def _wake_timer(self) -> None:
         self.wake_timer()
@@ -363,36 +333,11 @@ class Broker:
 
     def advance(self, now_ms: int) -> None:
         """Do what is due."""
-        self._answer(self.fetches.advance(now_ms))
+        self.fetches.advance(now_ms)
         self.groups.advance(now_ms)
         if now_ms >= self._check_producers_ms:
             self._check_producers_ms = now_ms + PRODUCERS_CHECK_INTERVAL_MS
             self.logs.expire_producers(now_ms, self.config.producer_id_expiration_ms)
-
-    def end_waiting(self) -> None:
-        """The broker ends: answer the fetches that wait for records, now and from here on."""
-        self._is_ending = True
-        self._answer(self.fetches.advance(NEVER_MS))
-
-    def connection_closed(self, session: object) -> None:
-        """Forget what a connection parked."""
-        for waiting in self._parked_by_session.pop(session, ()):
-            self.fetches.cancel(waiting)
-
-    def _answer(self, fetches: list[Waiting]) -> None:
-        for waiting in fetches:
-            session = waiting.request.connection.session
-            parked = self._parked_by_session.get(session)
-            if parked is not None:
-                parked.discard(waiting)
-                if not parked:
-                    del self._parked_by_session[session]
-            try:
-                result = waiting.answer()
-            except Exception as error:
-                logger.exception("a parked fetch could not be answered")
-                result = Close(f"parked fetch failed: {error!r}")
-            waiting.request.complete(result)
 
 
 def _integer(name: str, own: Mapping[str, str], settings: BrokerSettings) -> int:

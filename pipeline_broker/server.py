@@ -357,7 +357,7 @@ async def _run_server(server: SocketServer, listener: Listener, scope: trio.Canc
 async def _stop_on_signal(signals: Any, server: SocketServer, broker: Broker) -> None:
     async for _ in signals:
         server.stop()
-        broker.end_waiting()
+        broker.fetches.end()
 
 
 def run(options: ServeOptions, on_ready: Callable[[str], None]) -> None:

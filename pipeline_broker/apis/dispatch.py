@@ -134,4 +134,4 @@ class Dispatcher:
     def connection_closed(self, session: object) -> None:
         """See Application."""
         assert isinstance(session, Session)
-        self._broker.connection_closed(session)
+        self._broker.fetches.connection_closed(session)

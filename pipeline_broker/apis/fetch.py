@@ -16,11 +16,11 @@ import attrs
 
 from pipeline_broker.apis.authorization import topics_allowed
 from pipeline_broker.apis.leader_epoch import leader_epoch_error
-from pipeline_broker.broker import Waiting
 from pipeline_broker.log.errors import OffsetOutOfRange
 from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.state.fetch_sessions import FetchContext, PartitionAnswer
 from pipeline_broker.state.parked_fetches import Readable
+from pipeline_broker.waiting_fetches import Waiting
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.fetch import FetchRequest, FetchResponse
 from stages.request import PARKED, Parked, Result, Send
@@ -100,7 +100,7 @@ class _Fetch:
             return self._answer(reads)
         waiting_for = {read.log: read.readable for read in reads if read.log is not None and read.readable is not None}
         waiting = Waiting(call.request, self._again)
-        if call.broker.park_fetch(waiting, waiting_for, wanted, call.now_ms + request.max_wait_ms):
+        if call.broker.fetches.park(waiting, waiting_for, wanted, call.now_ms + request.max_wait_ms):
             return PARKED
         return self._answer(reads)
 

@@ -1,0 +1,108 @@
+"""Fetches that wait for records: who waits, how each is answered, and what ends with its connection.
+
+Rules of this room: synchronous, time passed in. An answer that fails is one request's misfortune: it never fails the
+commit that woke it. Completing a request is the last thing that is done with it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import attrs
+
+from pipeline_broker.state.parked_fetches import ParkedFetches, Readable
+from stages.request import Close, Request, Result
+
+if TYPE_CHECKING:
+    from pipeline_broker.log.entry import JournalEntry
+    from pipeline_broker.log.partition_log import PartitionLog
+
+__all__ = ["Waiting", "WaitingFetches"]
+
+logger = logging.getLogger(__name__)
+
+NEVER_MS = 2**63
+
+
+@attrs.frozen(eq=False)
+class Waiting:
+    """The token of a parked fetch: its request, and how it is answered when its time has come."""
+
+    request: Request
+    answer: Callable[[], Result]
+
+
+class WaitingFetches:
+    """See the rules of the room.
+
+    Args:
+        wake_timer: called when `next_deadline_ms` has become earlier.
+    """
+
+    def __init__(self, wake_timer: Callable[[], None]) -> None:
+        self._wake_timer = wake_timer
+        self._parked: ParkedFetches[Waiting, PartitionLog] = ParkedFetches()
+        self._by_session: dict[object, set[Waiting]] = {}
+        self._is_ending = False
+
+    def __len__(self) -> int:
+        return len(self._parked)
+
+    def park(
+        self, waiting: Waiting, partitions: Mapping[PartitionLog, Readable], bytes_min: int, deadline_ms: int
+    ) -> bool:
+        """Let a fetch wait; False when it has enough already, or when nothing waits any more."""
+        if self._is_ending:
+            return False
+        earliest = self._parked.next_deadline_ms()
+        if not self._parked.park(waiting, partitions, bytes_min, deadline_ms):
+            return False
+        self._by_session.setdefault(waiting.request.connection.session, set()).add(waiting)
+        if earliest is None or deadline_ms < earliest:
+            self._wake_timer()
+        return True
+
+    def next_deadline_ms(self) -> int | None:
+        """When `advance` has something to do."""
+        return self._parked.next_deadline_ms()
+
+    def notify(self, entries: Sequence[JournalEntry]) -> None:
+        """Entries can be read now: answer the fetches that have enough by them."""
+        if len(self._parked):
+            for entry in entries:
+                self._answer(self._parked.notify(entry.log, entry.size_bytes))
+
+    def wake(self, log: PartitionLog) -> None:
+        """A partition is gone: answer whoever waited for it."""
+        self._answer(self._parked.wake(log))
+
+    def advance(self, now_ms: int) -> None:
+        """Answer those whose time has come."""
+        self._answer(self._parked.advance(now_ms))
+
+    def end(self) -> None:
+        """Answer all that wait, now and from here on."""
+        self._is_ending = True
+        self._answer(self._parked.advance(NEVER_MS))
+
+    def connection_closed(self, session: object) -> None:
+        """Forget what a connection parked."""
+        for waiting in self._by_session.pop(session, ()):
+            self._parked.cancel(waiting)
+
+    def _answer(self, fetches: list[Waiting]) -> None:
+        for waiting in fetches:
+            session = waiting.request.connection.session
+            parked = self._by_session.get(session)
+            if parked is not None:
+                parked.discard(waiting)
+                if not parked:
+                    del self._by_session[session]
+            try:
+                result = waiting.answer()
+            except Exception as error:
+                logger.exception("a parked fetch could not be answered")
+                result = Close(f"parked fetch failed: {error!r}")
+            waiting.request.complete(result)
