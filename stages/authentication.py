@@ -14,7 +14,7 @@ import attrs
 
 from stages.request import Buffer
 
-__all__ = ["Authenticator", "Conversation", "Reply"]
+__all__ = ["AuthenticationCounts", "Authenticator", "Conversation", "Reply"]
 
 
 class Conversation(enum.Enum):
@@ -40,6 +40,25 @@ class Reply:
     parts: tuple[Buffer, ...] = ()
 
 
+@attrs.define
+class AuthenticationCounts:
+    """How the conversations of a processor's connections ended so far.
+
+    Attributes:
+        succeeded: first conversations that succeeded.
+        failed: first conversations that failed.
+        renewed: later conversations that succeeded.
+        renewals_failed: later conversations that failed.
+        expired: connections that were closed because they asked something after what they had proved had expired.
+    """
+
+    succeeded: int = 0
+    failed: int = 0
+    renewed: int = 0
+    renewals_failed: int = 0
+    expired: int = 0
+
+
 class Authenticator(Protocol):
     """Who the client of one connection is.
 
@@ -53,7 +72,7 @@ class Authenticator(Protocol):
         """Answer a frame of the conversation; it never raises for what a client sent."""
 
     def begins(self, frame: Buffer) -> bool:
-        """Whether this frame, on an authenticated connection, begins the conversation again."""
+        """Whether this frame, on an authenticated connection, begins the conversation again; asked once a frame."""
 
     def has_expired(self) -> bool:
         """Whether what was proved is no longer valid: only the beginning of a new conversation is taken then."""

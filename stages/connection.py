@@ -1,68 +1,41 @@
-"""One client connection: receive, cut, admit, release, flush.
+"""One client connection: receive, admit, release, flush.
 
 Rules of this room: one task reads; whoever completes a request only marks the connection, and the processor flushes all
 that were marked, so that everything releasable leaves in one send. No task exists per request. A connection that is
-closed drops what is completed later; nothing crosses to another connection.
+closed drops what is completed later; nothing crosses to another connection, an exception least of all.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, TypeAlias
 
-import attrs
 import trio
 
+from stages.admission import Admission
+from stages.authentication import Authenticator
+from stages.authentication_gate import AuthenticationGate
 from stages.connection_limits import ConnectionLimits
-from stages.frames import FrameReader, InvalidFrameError
+from stages.connection_owner import ConnectionOwner, ConnectionStatistics
+from stages.frames import InvalidFrameError
 from stages.mute import Mute, MuteReason
-from stages.request import Buffer, Close, NoOp, Parked, Pending, Request, Result, Send
-from stages.response_order import ResponseOrder
+from stages.request import Buffer, Close, ConnectionHandle, NoOp, Parked, Pending, Request, Result, Send
 from stages.response_output import ResponseOutput
-from stages.timeline import Timeline, now_ns
+from stages.timeline import now_ns
 from stages.transport_layer import RECEIVE_BYTES, BrokenTransportError, TransportLayer
 
-if TYPE_CHECKING:
-    from stages.request_channel import RequestChannel
-
-__all__ = ["Connection", "ConnectionLimits", "ConnectionOwner", "ConnectionStatistics"]
+__all__ = ["Connection", "ConnectionLimits", "OpenSession"]
 
 CLOSE_FLUSH_SECONDS = 5.0
 """How long responses before a close, or after the end of the client's requests, may take to leave."""
 
+OpenSession: TypeAlias = Callable[[ConnectionHandle, TransportLayer], Authenticator | None]
+"""Called when the transport has started and before the first frame: sets the connection's session, and says who must
+be asked before a frame is a request."""
 
-@attrs.frozen
-class ConnectionStatistics:
-    """One connection as it stands; see Connection."""
-
-    id: str
-    in_flight: int
-    received: int
-    released: int
-    unsent_bytes: int
-    mute_reasons: tuple[str, ...]
-
-
-class ConnectionOwner(Protocol):
-    """What a connection needs from the processor it lives in."""
-
-    channel: RequestChannel
-    limits: ConnectionLimits
-    timeline: Timeline | None
-
-    def mark(self, connection: Connection) -> None:
-        """Have `connection.flush` called soon."""
-
-    def settle(self, request: Request, result: Pending | Parked) -> None:
-        """Carry out a result that does not end its slot yet."""
-
-    def new_response_order(self) -> ResponseOrder[Request]:
-        """An empty response order."""
-
-    def throttled(self, connection: Connection, until: float) -> None:
-        """Have `connection.end_throttle` called at a time of Trio's clock."""
-
-    def closed(self, connection: Connection) -> None:
-        """The connection is closed."""
+logger = logging.getLogger(__name__)
 
 
 class Connection:
@@ -75,6 +48,8 @@ class Connection:
         index: number of the connection.
         peer: the client's address, for applications and statistics.
         listener: name of the listener it came by.
+        limits: its bounds.
+        open_session: see OpenSession.
     """
 
     def __init__(
@@ -85,6 +60,8 @@ class Connection:
         index: int,
         peer: str,
         listener: str,
+        limits: ConnectionLimits,
+        open_session: OpenSession | None = None,
     ) -> None:
         self.id = connection_id
         self.index = index
@@ -92,6 +69,7 @@ class Connection:
         self.listener = listener
         self.session: Any = None
         self.transport = transport
+        self.limits = limits
         self.order = owner.new_response_order()
         self.mute = Mute()
         self.closed = False
@@ -99,10 +77,8 @@ class Connection:
         self.last_active = trio.current_time()
         self._owner = owner
         self._timeline = owner.timeline
-        self._reader = FrameReader(owner.limits.frame_bytes_max)
-        self._held_frame: Buffer | None = None
-        self._queue = owner.channel.route(connection_id)
-        self._generation = owner.channel.generation
+        self._open_session = open_session
+        self.admission = Admission(self, owner)
         self._wakeup = trio.lowlevel.ParkingLot()
         self._output = ResponseOutput(transport, owner.timeline)
         self._closing = False
@@ -116,12 +92,24 @@ class Connection:
         try:
             with self._reading:
                 await self.transport.start()
-                await self._receive()
+                self._begin_session()
+                with suppress(InvalidFrameError):  # nothing behind it can be understood; what came before is answered
+                    await self._receive()
             await self._drain()
-        except (BrokenTransportError, InvalidFrameError, trio.ClosedResourceError):
+        except (BrokenTransportError, trio.ClosedResourceError):
             pass  # the peer, or whoever closed it, knows; nothing can be answered any more
+        except Exception:
+            logger.exception("connection %s is closed", self.id)  # a bug, which costs this connection and no other
         finally:
             self.close()
+
+    def _begin_session(self) -> None:
+        if self._open_session is None or self.closed:
+            return
+        authenticator = self._open_session(self, self.transport)
+        if authenticator is not None:
+            admission = self.admission
+            admission.gate = AuthenticationGate(self, authenticator, admission.reader, self._owner.authentication)
 
     async def _receive(self) -> None:
         """Admit frames and receive more, until the end of the stream.
@@ -129,13 +117,16 @@ class Connection:
         It waits before it receives unless the last receive was full: an attempt that finds nothing costs more than the
         wait, and a wait lets a burst arrive whole.
         """
-        transport, reader = self.transport, self._reader
+        transport, admission = self.transport, self.admission
+        reader = admission.reader
         is_full = False
         while not self.closed:
-            self._admit()
+            admission.admit()
             if self.mute:
-                if self._held_frame is not None:
-                    self._pass_turn()
+                if admission.gate is not None and admission.gate.frame is not None:
+                    await admission.gate.converse()
+                    continue
+                admission.pass_turn()
                 await self._wakeup.park()
                 continue
             if not is_full:
@@ -159,69 +150,15 @@ class Connection:
                 return
             self.last_active = trio.current_time()
 
-    def _admit(self) -> None:
-        """Cut frames and put them on the queue while nothing mutes the connection."""
-        reader, order, mute, channel = self._reader, self.order, self.mute, self._owner.channel
-        in_flight_max = self._owner.limits.in_flight_max
-        received_ns = 0
-        while not mute:
-            frame = self._held_frame
-            if frame is None:
-                frame = reader.next_frame()
-                if frame is None:
-                    return
-            else:
-                self._held_frame = None
-            if self._generation != channel.generation and not order:
-                self._change_queue()
-            if not self._has_room(frame):
-                return
-            if not received_ns:
-                received_ns = now_ns()
-            request = Request(self, order.opened, frame, received_ns)
-            order.open(request)
-            request.depth = len(order)
-            channel.hold_bytes(request.size_bytes)
-            if self._timeline is not None:
-                request.enqueued_ns = now_ns()
-            self._queue.put_nowait(request)
-            if request.depth >= in_flight_max:
-                self._mute(MuteReason.IN_FLIGHT)
-
-    def _change_queue(self) -> None:
-        """Follow a change of the number of queues; those that wait at the old one must not wait for this one."""
-        channel, old = self._owner.channel, self._queue
-        self._queue = channel.route(self.id, old)
-        self._generation = channel.generation
-        old.room_was_made()
-
-    def _pass_turn(self) -> None:
-        """A connection that holds a frame and cannot put it lets others have the room that it was called for."""
-        self._queue.pass_turn(self)
-        self._owner.channel.pass_turn_for_bytes(self)
-
-    def _has_room(self, frame: Buffer) -> bool:
-        """Whether queue and byte budget take the frame; otherwise hold it and wait for a turn."""
-        channel = self._owner.channel
-        if not self._queue.has_room:
-            self._held_frame = frame
-            self._mute(MuteReason.QUEUE_FULL)
-            self._queue.wait_for_room(self)
-            return False
-        if not channel.has_bytes:
-            self._held_frame = frame
-            self._mute(MuteReason.QUEUED_BYTES)
-            channel.wait_for_bytes(self)
-            return False
-        return True
-
     # Muting
 
-    def _mute(self, reason: MuteReason) -> None:
+    def mute_for(self, reason: MuteReason) -> None:
+        """Stop reading until the reason is gone."""
         if self.mute.add(reason) and self._timeline is not None:
             self._mute_began_ns[reason] = now_ns()
 
-    def _unmute(self, reason: MuteReason) -> None:
+    def unmute(self, reason: MuteReason) -> None:
+        """A reason is gone: read again, unless another is left."""
         self._mute_ended(reason)
         if self.mute.discard(reason):
             self._wakeup.unpark_all()
@@ -233,7 +170,7 @@ class Connection:
 
     def resume(self, reason: MuteReason) -> bool:
         """See `stages.request_channel.Waiter`."""
-        self._unmute(reason)
+        self.unmute(reason)
         return not self.mute and not self.closed
 
     def throttle(self, seconds: float) -> None:
@@ -247,13 +184,16 @@ class Connection:
 
     def end_throttle(self, now: float) -> None:
         """End the throttle if the latest of its deadlines has passed."""
-        if MuteReason.THROTTLED in self.mute and self.mute.throttle_ended(now):
-            self._mute_ended(MuteReason.THROTTLED)
+        if MuteReason.THROTTLED not in self.mute:
+            return
+        if self.mute.throttle_ended(now):
             self._wakeup.unpark_all()
+        if MuteReason.THROTTLED not in self.mute:
+            self._mute_ended(MuteReason.THROTTLED)
 
     def stop_reading(self) -> None:
         """Answer what is in flight, then close (shutdown of the server or of the processor)."""
-        self._mute(MuteReason.DRAINING)
+        self.mute_for(MuteReason.DRAINING)
         self._reading.cancel()
 
     # Completing
@@ -323,20 +263,35 @@ class Connection:
         output = self._output
         if not output.is_blocked:
             output.send()
-        unsent_bytes_max = self._owner.limits.unsent_bytes_max
+        unsent_bytes_max = self.limits.unsent_bytes_max
         if self.mute:
             # What the client does not take counts as one in flight: with one allowed, its response must have left.
             in_flight = len(self.order) + output.is_blocked
-            if MuteReason.IN_FLIGHT in self.mute and in_flight < self._owner.limits.in_flight_max:
-                self._unmute(MuteReason.IN_FLIGHT)
+            if MuteReason.IN_FLIGHT in self.mute and in_flight < self.limits.in_flight_max:
+                self.unmute(MuteReason.IN_FLIGHT)
             if MuteReason.UNSENT_BYTES in self.mute and output.unsent_bytes < unsent_bytes_max:
-                self._unmute(MuteReason.UNSENT_BYTES)
+                self.unmute(MuteReason.UNSENT_BYTES)
         if output.unsent_bytes >= unsent_bytes_max:
-            self._mute(MuteReason.UNSENT_BYTES)
+            self.mute_for(MuteReason.UNSENT_BYTES)
         if self._closing and not output.is_blocked:
             self.close()
-        elif MuteReason.DRAINING in self.mute and (self._closing or not self.order):
+        elif self.mute and (self._closing or not self.order):  # what `_drain` and `wait_quiet` wait for
             self._wakeup.unpark_all()
+
+    async def wait_quiet(self) -> None:
+        """Wait until nothing is in flight and all that was released has left; only while it is muted for that."""
+        while (self.order or self.unsent_bytes or self.is_blocked) and not self.closed:
+            await self._wakeup.park()
+
+    def send_reply(self, parts: tuple[Buffer, ...], *, is_last: bool) -> None:
+        """Send a frame that answers no request, if there are parts; close behind it if it is the last."""
+        if self.closed:
+            return
+        if parts:
+            self._output.add_frame(Send(*parts))
+        if is_last:
+            self._begin_closing()
+        self._owner.mark(self)
 
     async def wait_writable(self) -> None:
         """Wait until the transport takes bytes again and send them; returns when none are left or it is closed."""
@@ -350,7 +305,7 @@ class Connection:
 
     async def _drain(self) -> None:
         """The client sends no more: answer what is in flight, send it, within bounds."""
-        self._mute(MuteReason.DRAINING)
+        self.mute_for(MuteReason.DRAINING)
         while self.order and not self._closing and not self.closed:
             await self._wakeup.park()
         with trio.move_on_after(CLOSE_FLUSH_SECONDS):
@@ -372,17 +327,13 @@ class Connection:
             for request in (*self._output.abandon(), *abandoned):
                 self._timeline.request_dropped(request)
         self.transport.close()
-        owner.channel.leave(self._queue)
-        if self._held_frame is not None:
-            self._held_frame = None
-            self._queue.stop_waiting(self)
-            owner.channel.stop_waiting_for_bytes(self)
+        self.admission.end()
         self._wakeup.unpark_all()
         owner.closed(self)
 
     def is_overdue(self, now: float) -> bool:
         """Whether it was idle for too long, or its oldest slot was open for too long."""
-        limits = self._owner.limits
+        limits = self.limits
         if now - self.last_active > limits.idle_seconds_max:
             return True
         head = self.order.head

@@ -15,11 +15,13 @@ from typing import TYPE_CHECKING
 import attrs
 import trio
 
-from stages.connection import Connection, ConnectionLimits
+from stages.authentication import AuthenticationCounts
+from stages.connection import Connection, OpenSession
 from stages.response_order import ResponseOrder
 from stages.transport_layer import BrokenTransportError, TransportLayer
 
 if TYPE_CHECKING:
+    from stages.connection_limits import ConnectionLimits
     from stages.request import Parked, Pending, Request
     from stages.request_channel import RequestChannel
     from stages.request_handler import Application, RequestHandlerPool
@@ -42,6 +44,7 @@ class NewConnection:
     listener: str
     index: int
     on_closed: Callable[[], None]
+    open_session: OpenSession | None = None
 
 
 @attrs.define
@@ -76,6 +79,7 @@ class ProcessorStatistics:
         blocked: connections whose client does not take what is sent.
         expired: connections closed for idleness or by the watchdog.
         new_waiting: connections that were accepted and not begun.
+        authentication: how the conversations of its connections ended.
     """
 
     id: int
@@ -84,6 +88,7 @@ class ProcessorStatistics:
     blocked: int
     expired: int
     new_waiting: int
+    authentication: AuthenticationCounts = attrs.field(factory=AuthenticationCounts)
 
 
 class Processor:
@@ -94,6 +99,7 @@ class Processor:
         self.channel = shared.channel
         self.limits = shared.limits
         self.timeline = shared.timeline
+        self.authentication = AuthenticationCounts()
         self.connections: set[Connection] = set()
         self._shared = shared
         self._send_new, self._receive_new = trio.open_memory_channel[NewConnection](NEW_CONNECTIONS_MAX)
@@ -174,7 +180,14 @@ class Processor:
 
     def _begin(self, new: NewConnection, nursery: trio.Nursery) -> None:
         connection = Connection(
-            self, new.transport, f"{new.address}-{self.id}-{self._total}", new.index, new.peer, new.listener
+            self,
+            new.transport,
+            f"{new.address}-{self.id}-{self._total}",
+            new.index,
+            new.peer,
+            new.listener,
+            self.limits,
+            new.open_session,
         )
         self._total += 1
         self.connections.add(connection)
@@ -249,4 +262,5 @@ class Processor:
             blocked=self._blocked,
             expired=self._expired,
             new_waiting=self._send_new.statistics().current_buffer_used,
+            authentication=attrs.evolve(self.authentication),
         )

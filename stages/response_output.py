@@ -48,12 +48,16 @@ class ResponseOutput:
         """Append the response of a request that was released; one without bytes only passes."""
         result = request.result
         if type(result) is Send:
-            parts, count = frame_of(result)
-            self._output.extend(parts)
-            self._queued_bytes += count
-            request.response_bytes = count
+            request.response_bytes = self.add_frame(result)
         if self._timeline is not None:
             self._ends.append((request, self._queued_bytes))
+
+    def add_frame(self, send: Send) -> int:
+        """Append a frame; returns its bytes."""
+        parts, count = frame_of(send)
+        self._output.extend(parts)
+        self._queued_bytes += count
+        return count
 
     def send(self) -> None:
         """Hand over as many bytes as the transport takes; never waits.

@@ -26,7 +26,8 @@ from stages.committer import (
     CommitterStatistics,
     Submission,
 )
-from stages.connection import ConnectionLimits
+from stages.connection import OpenSession
+from stages.connection_limits import ConnectionLimits
 from stages.connection_quotas import ConnectionQuotaLimits, ConnectionQuotas
 from stages.mode import Mode
 from stages.processor import NewConnection, Processor, ProcessorStatistics, Shared
@@ -233,13 +234,16 @@ class SocketServer:
     def _connection_closed(self) -> None:
         self._changed.unpark_all()
 
-    async def connect(self, transport: TransportLayer, *, peer: str, listener: str) -> None:
+    async def connect(
+        self, transport: TransportLayer, *, peer: str, listener: str, open_session: OpenSession | None = None
+    ) -> None:
         """Serve a connection that no acceptor accepted, such as one in memory; no quota counts it.
 
         Args:
             transport: carries the bytes; owned by the server from here on.
             peer: the client's address.
             listener: what it counts as having come by.
+            open_session: see OpenSession.
         """
         index = next(self._connection_index)
         new = NewConnection(
@@ -249,6 +253,7 @@ class SocketServer:
             listener=listener,
             index=index,
             on_closed=self._connection_closed,
+            open_session=open_session,
         )
         processors = self._dealt_to[0]
         await processors[index % len(processors)].put(new)

@@ -11,6 +11,7 @@ import attrs
 import trio
 
 from stages.committer import CommitExecutor, CommitFailedError, CommitStorage
+from stages.connection import OpenSession
 from stages.mode import Mode
 from stages.request import Request
 from stages.request_handler import Application
@@ -44,14 +45,23 @@ class MemoryServer:
         capacity_bytes: int = CAPACITY_BYTES,
         receive_sizes: Iterable[int] = (),
         send_sizes: Iterable[int] = (),
+        open_session: OpenSession | None = None,
     ) -> MemoryClient:
-        """A new connection; the arguments but `peer` are those of `memory_connection`."""
+        """A new connection; arguments that are not here explained are those of `memory_connection`.
+
+        Args:
+            peer: the client's address.
+            capacity_bytes: see above, as for the sizes.
+            receive_sizes: see above.
+            send_sizes: see above.
+            open_session: see `stages.connection.OpenSession`.
+        """
         transport, client = memory_connection(
             capacity_bytes=capacity_bytes, receive_sizes=receive_sizes, send_sizes=send_sizes
         )
         name = f"client-{self._connections}" if peer is None else peer
         self._connections += 1
-        await self.server.connect(transport, peer=name, listener="MEMORY")
+        await self.server.connect(transport, peer=name, listener="MEMORY", open_session=open_session)
         return client
 
     async def run(self, task_status: trio.TaskStatus[None]) -> None:

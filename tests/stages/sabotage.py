@@ -5,7 +5,7 @@ from contextlib import contextmanager
 import trio
 
 import stages.connection as connection_room
-from stages.connection import Connection
+from stages.admission import Admission
 from stages.mute import Mute, MuteReason
 from stages.request import PARKED
 from stages.request_handler import RequestHandlerPool
@@ -127,16 +127,28 @@ def lost_unmute():
 def blocking_put():
     """Invariant 9: a full queue stops every connection of the processor, as a blocking put on its thread does."""
 
-    def has_room(connection, frame):
-        if original(connection, frame):
+    def has_room(admission, frame):
+        if original(admission, frame):
             return True
+        connection = admission._connection
         if MuteReason.QUEUE_FULL in connection.mute:
             for other in connection._owner.connections - {connection}:
-                other._mute(MuteReason.QUEUE_FULL)
-                connection._queue.wait_for_room(other)
+                other.mute_for(MuteReason.QUEUE_FULL)
+                admission.queue.wait_for_room(other)
         return False
 
-    with replaced(Connection, "_has_room", has_room) as original:
+    with replaced(Admission, "has_room", has_room) as original:
+        yield
+
+
+@contextmanager
+def eager_conversation():
+    """Invariant 11: a conversation begins as soon as it is asked for."""
+
+    async def wait_quiet(connection):
+        await trio.lowlevel.checkpoint()
+
+    with replaced(connection_room.Connection, "wait_quiet", wait_quiet):
         yield
 
 
@@ -144,7 +156,7 @@ def move_at_once(server):
     """Invariant 10: a resize moves connections that have requests in flight."""
     for processor in server.processors:
         for connection in processor.connections:
-            connection._change_queue()
+            connection.admission.change_queue()
 
 
 @contextmanager

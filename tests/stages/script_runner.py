@@ -44,6 +44,7 @@ class Outcome:
         complaints: what was not as it must be at the moment that it happened.
         completions: results by connection and sequence number.
         requests: the requests of each connection as they started.
+        identities: the session of a connection, by it and the place of the request, as the request started.
         is_wedged: a client still waited for something that did not come.
     """
 
@@ -52,6 +53,7 @@ class Outcome:
     complaints: list = attrs.field(factory=list)
     completions: Counter = attrs.field(factory=Counter)
     requests: defaultdict = attrs.field(factory=lambda: defaultdict(list))
+    identities: dict = attrs.field(factory=dict)
     storage: MemoryStorage = None
     application: WatchedApplication = None
     is_wedged: bool = False
@@ -82,18 +84,34 @@ def observed_order(outcome, server_of, order=ResponseOrder):
         def complete(self, request, result):
             outcome.completions[request.connection.index, request.sequence] += 1
             outcome.schedule.note("complete", request.connection.index, request.sequence)
+            ask = Ask.decode(request.frame)
+            if outcome.identities.get((ask.connection, ask.place)) != request.connection.session:
+                outcome.complaints.append(f"{request!r} was in flight while the identity changed")
             return super().complete(request, result)
 
     return Observed
 
 
-def run_script(script, mode, *, order=ResponseOrder, executor=ScriptedCommits, during=None, sabotage=nullcontext):
-    """Run `script` to its end; `during(server, outcome)` runs beside the clients, `sabotage()` around it all."""
+def run_script(
+    script,
+    mode,
+    *,
+    order=ResponseOrder,
+    executor=ScriptedCommits,
+    during=None,
+    sabotage=nullcontext,
+    open_session=lambda outcome: None,
+):
+    """Run `script` to its end; `during(server, outcome)` runs beside the clients, `sabotage()` around it all.
+
+    `open_session(outcome)` is what the connections have to begin with, if anything.
+    """
     with sabotage():
-        return trio.run(_run, script, mode, order, executor, during, clock=MockClock(autojump_threshold=0))
+        clock = MockClock(autojump_threshold=0)
+        return trio.run(_run, script, mode, order, executor, during, open_session, clock=clock)
 
 
-async def _run(script, mode, order, executor, during):
+async def _run(script, mode, order, executor, during, open_session):
     outcome = Outcome()
     outcome.storage = MemoryStorage(key_of=lambda entry: entry[:2], size_of=lambda entry: 1)
     outcome.application = WatchedApplication(ScriptedApplication(), outcome.schedule)
@@ -117,6 +135,7 @@ async def _run(script, mode, order, executor, during):
                         capacity_bytes=100,
                         receive_sizes=client_script.receive_sizes,
                         send_sizes=client_script.send_sizes,
+                        open_session=open_session(outcome),
                     )
                     outcome.clients.append(client)
                     nursery.start_soon(_send, client, client_script)
@@ -134,6 +153,8 @@ class _Keeping:
 
     def handle(self, request):
         self.outcome.requests[request.connection.index].append(request)
+        ask = Ask.decode(request.frame)
+        self.outcome.identities[ask.connection, ask.place] = request.connection.session
         return self.outcome.application.handle(request)
 
     def failed(self, request, error):
@@ -158,8 +179,9 @@ async def _receive(client, outcome):
     try:
         while True:
             response = await client.receive()
-            ask = Ask.decode(response.split(b" ", 1)[1])
-            if ask.action in APPENDING and ask.entry not in outcome.storage.durable:
+            kind, payload = response.split(b" ", 1)
+            ask = Ask.decode(payload)
+            if kind == b"answer" and ask.action in APPENDING and ask.entry not in outcome.storage.durable:
                 outcome.complaints.append(f"{ask} was acknowledged and is not durable")
     except (trio.EndOfChannel, trio.BrokenResourceError):
         pass

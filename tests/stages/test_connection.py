@@ -3,7 +3,7 @@
 import attrs
 import pytest
 import trio
-from trio.testing import wait_all_tasks_blocked
+from trio.testing import MockClock, wait_all_tasks_blocked
 
 from stages.connection import CLOSE_FLUSH_SECONDS
 from stages.mode import CLASSIC, PIPELINED
@@ -70,6 +70,37 @@ def test_overlapping_throttles_end_with_the_later_one():
         assert trio.current_time() - began == 9.0
 
     run(test)
+
+
+class MuteRecords:
+    """A timeline that keeps the ends of mutes."""
+
+    def __init__(self):
+        self.ended = []
+
+    def mute_ended(self, index, reason, began_ns, ended_ns):
+        self.ended.append(reason)
+
+    def __getattr__(self, name):
+        return lambda *stamps: None
+
+
+def test_the_end_of_a_throttle_is_recorded_whatever_else_mutes():
+    async def main():
+        records = MuteRecords()
+        application = ByHand()
+        async with open_memory_server(CLASSIC, application, timeline=records) as memory:
+            client = await memory.connect()
+            client.send(b"1")
+            await wait_all_tasks_blocked()
+            connection_of(memory).throttle(1.0)
+            await trio.sleep(2)
+            assert records.ended == [MuteReason.THROTTLED]
+            application.answer(b"1")
+            assert await client.receive() == b"1"
+            assert records.ended == [MuteReason.THROTTLED, MuteReason.IN_FLIGHT]
+
+    trio.run(main, clock=MockClock(autojump_threshold=0))
 
 
 def test_a_half_closed_connection_is_answered_and_closed():
@@ -177,6 +208,20 @@ def test_a_bad_size_closes_only_its_connection(size):
         assert await other.receive() == b"s"
 
     run(test, frame_bytes_max=100)
+
+
+def test_what_was_asked_before_a_bad_size_is_answered():
+    """In classic mode it always was, because one request waits for the other; so it is in pipelined mode."""
+
+    async def test(memory, application):
+        client = await memory.connect()
+        client.send(b"1", b"s2")
+        client.send_bytes(b"\xff\xff\xff\xff")
+        await wait_all_tasks_blocked()
+        application.answer(b"1")
+        assert await client.receive_all() == [b"1", b"s2"]
+
+    run(test)
 
 
 def test_an_empty_frame_is_a_request():

@@ -71,7 +71,7 @@ def test_a_turn_for_bytes_that_its_queue_cannot_use_is_passed_on():
             client = await memory.connect()
             await wait_all_tasks_blocked()
             newest = max(memory.server.processors[0].connections, key=lambda one: one.index)
-            by_queue.setdefault(newest._queue, []).append((client, newest))
+            by_queue.setdefault(newest.admission.queue, []).append((client, newest))
         (slow, slow_connection), (filler, _), (waiting, waiting_connection), *_ = by_queue[channel.queues[0]]
         other, other_connection = by_queue[channel.queues[1]][0]
         stalled, pool = channel.queues[0], memory.server.handlers

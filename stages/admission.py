@@ -1,0 +1,118 @@
+"""Frames of one connection become requests on its queue, while nothing forbids it.
+
+Rules of this room: it never waits. A frame that finds no room is held, the connection is muted and stands in line; the
+line calls it, and a connection that cannot use its turn then passes it on. A connection changes its queue only with
+nothing in flight.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stages.frames import FrameReader
+from stages.mute import MuteReason
+from stages.request import Buffer, Request
+from stages.timeline import now_ns
+
+if TYPE_CHECKING:
+    from stages.authentication_gate import AuthenticationGate
+    from stages.connection import Connection
+    from stages.connection_owner import ConnectionOwner
+
+__all__ = ["Admission"]
+
+
+class Admission:
+    """See the rules of the room.
+
+    Args:
+        connection: whose frames these are; it is muted by this room and resumed by the lines.
+        owner: the processor.
+
+    Attributes:
+        reader: cuts what was received.
+        queue: where the connection's requests wait.
+        gate: takes the frames that are no requests; None where nobody authenticates.
+    """
+
+    __slots__ = ("_channel", "_connection", "_generation", "_held_frame", "_is_timed", "gate", "queue", "reader")
+
+    def __init__(self, connection: Connection, owner: ConnectionOwner) -> None:
+        self.reader = FrameReader(connection.limits.frame_bytes_max)
+        self.gate: AuthenticationGate | None = None
+        self.queue = owner.channel.route(connection.id)
+        self._connection = connection
+        self._channel = owner.channel
+        self._generation = owner.channel.generation
+        self._is_timed = owner.timeline is not None
+        self._held_frame: Buffer | None = None
+
+    def admit(self) -> None:
+        """Cut frames and put them on the queue while nothing mutes the connection.
+
+        Raises:
+            InvalidFrameError: see FrameReader.
+        """
+        connection, reader, channel = self._connection, self.reader, self._channel
+        order, mute, gate = connection.order, connection.mute, self.gate
+        in_flight_max = connection.limits.in_flight_max
+        received_ns = 0
+        while not mute:
+            frame = self._held_frame
+            if frame is None:
+                frame = reader.next_frame()
+                if frame is None or (gate is not None and gate.takes(frame)):
+                    return
+            else:
+                self._held_frame = None
+            if self._generation != channel.generation and not order:
+                self.change_queue()
+            if not self.has_room(frame):
+                return
+            if not received_ns:
+                received_ns = now_ns()
+            request = Request(connection, order.opened, frame, received_ns)
+            order.open(request)
+            request.depth = len(order)
+            channel.hold_bytes(request.size_bytes)
+            if self._is_timed:
+                request.enqueued_ns = now_ns()
+            self.queue.put_nowait(request)
+            if request.depth >= in_flight_max:
+                connection.mute_for(MuteReason.IN_FLIGHT)
+
+    def has_room(self, frame: Buffer) -> bool:
+        """Whether queue and byte budget take the frame; otherwise hold it and stand in line."""
+        channel, connection = self._channel, self._connection
+        if not self.queue.has_room:
+            self._held_frame = frame
+            connection.mute_for(MuteReason.QUEUE_FULL)
+            self.queue.wait_for_room(connection)
+            return False
+        if not channel.has_bytes:
+            self._held_frame = frame
+            connection.mute_for(MuteReason.QUEUED_BYTES)
+            channel.wait_for_bytes(connection)
+            return False
+        return True
+
+    def change_queue(self) -> None:
+        """Follow a change of the number of queues; those that wait at the old one must not wait for this one."""
+        channel, old = self._channel, self.queue
+        self.queue = channel.route(self._connection.id, old)
+        self._generation = channel.generation
+        old.room_was_made()
+
+    def pass_turn(self) -> None:
+        """The connection is muted: if it holds a frame that it cannot put, others have the room it was called for."""
+        if self._held_frame is not None:
+            self.queue.pass_turn(self._connection)
+            self._channel.pass_turn_for_bytes(self._connection)
+
+    def end(self) -> None:
+        """The connection is closed: leave the queue and the lines."""
+        self._channel.leave(self.queue)
+        if self._held_frame is not None:
+            self._held_frame = None
+            self.queue.stop_waiting(self._connection)
+            self._channel.stop_waiting_for_bytes(self._connection)

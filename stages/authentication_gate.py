@@ -1,0 +1,115 @@
+"""Which frames of a connection go to its authenticator, and when.
+
+Rules of this room: before the conversation succeeded every frame is the authenticator's, one at a time, and none is
+longer than it allows; afterwards only the frame that begins the conversation again. A frame is given to it when the
+connection is quiet: nothing in flight and nothing unsent. So what was asked as the old identity is answered before the
+identity may change, and what comes behind the conversation runs as the new one. Nothing is read while a frame is held.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+import trio
+
+from stages.authentication import AuthenticationCounts, Authenticator, Conversation, Reply
+from stages.mute import MuteReason
+from stages.request import Buffer
+
+if TYPE_CHECKING:
+    from stages.connection_limits import ConnectionLimits
+    from stages.frames import FrameReader
+
+__all__ = ["AuthenticationGate"]
+
+
+class GuardedConnection(Protocol):
+    """What the gate asks of its connection."""
+
+    limits: ConnectionLimits
+
+    def mute_for(self, reason: MuteReason) -> None:
+        """Stop reading."""
+
+    def unmute(self, reason: MuteReason) -> None:
+        """Read again, unless another reason is left."""
+
+    async def wait_quiet(self) -> None:
+        """Wait until nothing is in flight and all that was released has left."""
+
+    def send_reply(self, parts: tuple[Buffer, ...], *, is_last: bool) -> None:
+        """Send a frame that answers no request, and close behind it if it is the last."""
+
+    def stop_reading(self) -> None:
+        """Answer what is in flight, then close."""
+
+
+class AuthenticationGate:
+    """See the rules of the room.
+
+    Attributes:
+        frame: the frame that is held for the authenticator, if there is one.
+    """
+
+    __slots__ = ("_authenticator", "_connection", "_counts", "_is_open", "_is_renewal", "_reader", "frame")
+
+    def __init__(
+        self,
+        connection: GuardedConnection,
+        authenticator: Authenticator,
+        reader: FrameReader,
+        counts: AuthenticationCounts,
+    ) -> None:
+        self.frame: Buffer | None = None
+        self._connection = connection
+        self._authenticator = authenticator
+        self._reader = reader
+        self._counts = counts
+        self._is_open = False
+        self._is_renewal = False
+        reader.frame_bytes_max = authenticator.frame_bytes_max
+
+    def takes(self, frame: Buffer) -> bool:
+        """Whether the frame is no request: it is held for the authenticator, or the connection ends before it."""
+        if self._is_open:
+            if not self._authenticator.begins(frame):
+                if not self._authenticator.has_expired():
+                    return False
+                self._counts.expired += 1
+                self._connection.stop_reading()
+                return True
+            self._is_open = False
+            self._is_renewal = True
+            self._reader.frame_bytes_max = self._authenticator.frame_bytes_max
+        self.frame = frame
+        self._connection.mute_for(MuteReason.REAUTHENTICATION)
+        return True
+
+    async def converse(self) -> None:
+        """Give the held frame to the authenticator once the connection is quiet, and send the reply."""
+        connection, frame = self._connection, self.frame
+        assert frame is not None
+        await connection.wait_quiet()
+        reply = self._authenticator.receive(frame)
+        self.frame = None
+        self._count(reply)
+        if reply.conversation is Conversation.FAILED:
+            await trio.sleep(connection.limits.failed_authentication_delay_seconds)
+        elif reply.conversation is Conversation.SUCCEEDED:
+            self._is_open = True
+            self._reader.frame_bytes_max = connection.limits.frame_bytes_max
+        connection.send_reply(reply.parts, is_last=reply.conversation is Conversation.FAILED)
+        connection.unmute(MuteReason.REAUTHENTICATION)
+
+    def _count(self, reply: Reply) -> None:
+        counts = self._counts
+        if reply.conversation is Conversation.SUCCEEDED:
+            if self._is_renewal:
+                counts.renewed += 1
+            else:
+                counts.succeeded += 1
+        elif reply.conversation is Conversation.FAILED:
+            if self._is_renewal:
+                counts.renewals_failed += 1
+            else:
+                counts.failed += 1

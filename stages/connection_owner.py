@@ -1,0 +1,56 @@
+"""What a connection asks of the processor it lives in, and what it shows of itself.
+
+Rules of this room: types only. A connection calls its owner; the owner never reaches into a connection but through its
+public methods.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+import attrs
+
+if TYPE_CHECKING:
+    from stages.authentication import AuthenticationCounts
+    from stages.connection import Connection
+    from stages.request import Parked, Pending, Request
+    from stages.request_channel import RequestChannel
+    from stages.response_order import ResponseOrder
+    from stages.timeline import Timeline
+
+__all__ = ["ConnectionOwner", "ConnectionStatistics"]
+
+
+@attrs.frozen
+class ConnectionStatistics:
+    """One connection as it stands; see Connection."""
+
+    id: str
+    in_flight: int
+    received: int
+    released: int
+    unsent_bytes: int
+    mute_reasons: tuple[str, ...]
+
+
+class ConnectionOwner(Protocol):
+    """What a connection needs from the processor it lives in."""
+
+    channel: RequestChannel
+    timeline: Timeline | None
+    authentication: AuthenticationCounts
+
+    def mark(self, connection: Connection) -> None:
+        """Have `connection.flush` called soon."""
+
+    def settle(self, request: Request, result: Pending | Parked) -> None:
+        """Carry out a result that does not end its slot yet."""
+
+    def new_response_order(self) -> ResponseOrder[Request]:
+        """An empty response order."""
+
+    def throttled(self, connection: Connection, until: float) -> None:
+        """Have `connection.end_throttle` called at a time of Trio's clock."""
+
+    def closed(self, connection: Connection) -> None:
+        """The connection is closed."""
