@@ -143,9 +143,7 @@ def large_topic(running_broker):
     records = build_batch([NewRecord(bytes(900_000), timestamp=1_700_000_000_000)])
     for partition in range(3):
         for _ in range(5):
-            response = running_broker.healthy.ask(
-                produce_request((partition, records), topic="large"), PRODUCE_VERSION
-            )
+            response = running_broker.healthy.ask(produce_request((partition, records), topic="large"), PRODUCE_VERSION)
             assert produce_answers(response) == [(partition, 0)]
     return "large"
 
