@@ -22,6 +22,8 @@ from stages.timeline import Timeline, now_ns
 from stages.transport_layer import RECEIVE_BYTES, BrokenTransportError, TransportLayer
 
 if TYPE_CHECKING:
+    from stages.listener import OpenSession
+    from stages.network_counters import NetworkCounters
     from stages.request_channel import RequestChannel
 
 __all__ = ["Connection", "ConnectionLimits", "ConnectionOwner", "ConnectionStatistics"]
@@ -47,6 +49,8 @@ class ConnectionOwner(Protocol):
 
     channel: RequestChannel
     limits: ConnectionLimits
+    counters: NetworkCounters
+    open_session: OpenSession | None
     timeline: Timeline | None
 
     def mark(self, connection: Connection) -> None:
