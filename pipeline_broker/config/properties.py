@@ -17,7 +17,7 @@ TYPE_RANGES: Mapping[str, tuple[int, int]] = {
     "long": (-(2**63), 2**63 - 1),
 }
 INTEGER = re.compile(r"[+-]?[0-9]{1,20}")
-PREFIXED = re.compile(r"listener\.name\.[A-Za-z0-9_-]+\.(?:[A-Za-z0-9-]+\.(?=sasl\.))?(.+)")
+PREFIXED = re.compile(r"listener\.name\.[A-Za-z0-9_-]+\.(?:[A-Za-z0-9-]+\.(?=sasl\.|connections\.max\.reauth\.))?(.+)")
 """A property of one listener, or of one SASL mechanism of it."""
 FIELDS = 6
 """Columns of a table line."""
