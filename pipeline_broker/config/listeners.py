@@ -169,7 +169,7 @@ def read_endpoints(name: str, items: Sequence[str]) -> list[Endpoint]:
             name,
             items,
             f"{twice} stands there twice",
-            f"Each listener must have a different name, {name}: {', '.join(items)}",
+            f"Each listener must have a different name, {name}: [{', '.join(items)}]",
         )
     return endpoints
 
@@ -187,7 +187,7 @@ def _check_ports(endpoints: Sequence[Endpoint], items: Sequence[str]) -> None:
                 items,
                 f"port {port} is given to more than one listener",
                 "If you have two listeners on the same port then one needs to be IPv4 and the other IPv6, listeners:"
-                f" {', '.join(items)}, port: {port}",
+                f" [{', '.join(items)}], port: {port}",
             )
 
 
