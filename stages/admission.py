@@ -35,13 +35,24 @@ class Admission:
         gate: takes the frames that are no requests; None where nobody authenticates.
     """
 
-    __slots__ = ("_channel", "_connection", "_generation", "_held_frame", "_is_timed", "gate", "queue", "reader")
+    __slots__ = (
+        "_channel",
+        "_connection",
+        "_generation",
+        "_held_frame",
+        "_is_timed",
+        "_owner",
+        "gate",
+        "queue",
+        "reader",
+    )
 
     def __init__(self, connection: Connection, owner: ConnectionOwner) -> None:
-        self.reader = FrameReader(connection.limits.frame_bytes_max)
+        self.reader = FrameReader(owner.limits.frame_bytes_max)
         self.gate: AuthenticationGate | None = None
         self.queue = owner.channel.route(connection.id)
         self._connection = connection
+        self._owner = owner
         self._channel = owner.channel
         self._generation = owner.channel.generation
         self._is_timed = owner.timeline is not None
@@ -55,7 +66,7 @@ class Admission:
         """
         connection, reader, channel = self._connection, self.reader, self._channel
         order, mute, gate = connection.order, connection.mute, self.gate
-        in_flight_max = connection.limits.in_flight_max
+        in_flight_max = self._owner.limits.in_flight_max
         received_ns = 0
         while not mute:
             frame = self._held_frame

@@ -14,7 +14,7 @@ import attrs
 
 from stages.request import Buffer
 
-__all__ = ["AuthenticationCounts", "Authenticator", "Conversation", "Reply"]
+__all__ = ["Authenticator", "Conversation", "Reply"]
 
 
 class Conversation(enum.Enum):
@@ -38,25 +38,6 @@ class Reply:
 
     conversation: Conversation
     parts: tuple[Buffer, ...] = ()
-
-
-@attrs.define
-class AuthenticationCounts:
-    """How the conversations of a processor's connections ended so far.
-
-    Attributes:
-        succeeded: first conversations that succeeded.
-        failed: first conversations that failed.
-        renewed: later conversations that succeeded.
-        renewals_failed: later conversations that failed.
-        expired: connections that were closed because they asked something after what they had proved had expired.
-    """
-
-    succeeded: int = 0
-    failed: int = 0
-    renewed: int = 0
-    renewals_failed: int = 0
-    expired: int = 0
 
 
 class Authenticator(Protocol):

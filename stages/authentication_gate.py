@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Protocol
 
 import trio
 
-from stages.authentication import AuthenticationCounts, Authenticator, Conversation, Reply
+from stages.authentication import Authenticator, Conversation, Reply
 from stages.mute import MuteReason
 from stages.request import Buffer
 
 if TYPE_CHECKING:
     from stages.connection_limits import ConnectionLimits
     from stages.frames import FrameReader
+    from stages.network_counters import NetworkCounters
 
 __all__ = ["AuthenticationGate"]
 
@@ -26,7 +27,9 @@ __all__ = ["AuthenticationGate"]
 class GuardedConnection(Protocol):
     """What the gate asks of its connection."""
 
-    limits: ConnectionLimits
+    @property
+    def limits(self) -> ConnectionLimits:
+        """The bounds of the connection, which may change while it is served."""
 
     def mute_for(self, reason: MuteReason) -> None:
         """Stop reading."""
@@ -51,20 +54,20 @@ class AuthenticationGate:
         frame: the frame that is held for the authenticator, if there is one.
     """
 
-    __slots__ = ("_authenticator", "_connection", "_counts", "_is_open", "_is_renewal", "_reader", "frame")
+    __slots__ = ("_authenticator", "_connection", "_counters", "_is_open", "_is_renewal", "_reader", "frame")
 
     def __init__(
         self,
         connection: GuardedConnection,
         authenticator: Authenticator,
         reader: FrameReader,
-        counts: AuthenticationCounts,
+        counters: NetworkCounters,
     ) -> None:
         self.frame: Buffer | None = None
         self._connection = connection
         self._authenticator = authenticator
         self._reader = reader
-        self._counts = counts
+        self._counters = counters
         self._is_open = False
         self._is_renewal = False
         reader.frame_bytes_max = authenticator.frame_bytes_max
@@ -75,7 +78,7 @@ class AuthenticationGate:
             if not self._authenticator.begins(frame):
                 if not self._authenticator.has_expired():
                     return False
-                self._counts.expired += 1
+                self._counters.authentication_expired += 1
                 self._connection.stop_reading()
                 return True
             self._is_open = False
@@ -102,14 +105,13 @@ class AuthenticationGate:
         connection.unmute(MuteReason.REAUTHENTICATION)
 
     def _count(self, reply: Reply) -> None:
-        counts = self._counts
-        if reply.conversation is Conversation.SUCCEEDED:
-            if self._is_renewal:
-                counts.renewed += 1
-            else:
-                counts.succeeded += 1
-        elif reply.conversation is Conversation.FAILED:
-            if self._is_renewal:
-                counts.renewals_failed += 1
-            else:
-                counts.failed += 1
+        counters = self._counters
+        match reply.conversation, self._is_renewal:
+            case Conversation.SUCCEEDED, False:
+                counters.authenticated += 1
+            case Conversation.SUCCEEDED, True:
+                counters.reauthenticated += 1
+            case Conversation.FAILED, False:
+                counters.authentication_failed += 1
+            case Conversation.FAILED, True:
+                counters.reauthentication_failed += 1

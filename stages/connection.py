@@ -48,7 +48,6 @@ class Connection:
         index: number of the connection.
         peer: the client's address, for applications and statistics.
         listener: name of the listener it came by.
-        limits: its bounds.
         open_session: see OpenSession.
     """
 
@@ -60,7 +59,6 @@ class Connection:
         index: int,
         peer: str,
         listener: str,
-        limits: ConnectionLimits,
         open_session: OpenSession | None = None,
     ) -> None:
         self.id = connection_id
@@ -69,7 +67,6 @@ class Connection:
         self.listener = listener
         self.session: Any = None
         self.transport = transport
-        self.limits = limits
         self.order = owner.new_response_order()
         self.mute = Mute()
         self.closed = False
@@ -84,6 +81,11 @@ class Connection:
         self._closing = False
         self._mute_began_ns: dict[MuteReason, int] = {}
         self._reading = trio.CancelScope()
+
+    @property
+    def limits(self) -> ConnectionLimits:
+        """The bounds of the connection, which may change while it is served."""
+        return self._owner.limits
 
     # Receiving
 
@@ -109,7 +111,7 @@ class Connection:
         authenticator = self._open_session(self, self.transport)
         if authenticator is not None:
             admission = self.admission
-            admission.gate = AuthenticationGate(self, authenticator, admission.reader, self._owner.authentication)
+            admission.gate = AuthenticationGate(self, authenticator, admission.reader, self._owner.counters)
 
     async def _receive(self) -> None:
         """Admit frames and receive more, until the end of the stream.
@@ -118,10 +120,12 @@ class Connection:
         wait, and a wait lets a burst arrive whole.
         """
         transport, admission = self.transport, self.admission
-        reader = admission.reader
-        is_full = False
+        reader, counters = admission.reader, self._owner.counters
+        is_full, admitted = False, 0
         while not self.closed:
             admission.admit()
+            counters.requests_in += self.order.opened - admitted
+            admitted = self.order.opened
             if self.mute:
                 if admission.gate is not None and admission.gate.frame is not None:
                     await admission.gate.converse()
@@ -148,6 +152,7 @@ class Connection:
                 continue
             if not count:
                 return
+            counters.bytes_in += count
             self.last_active = trio.current_time()
 
     # Muting
@@ -219,9 +224,10 @@ class Connection:
         """Move responses to the output, in order; nothing follows a close."""
         released_ns = now_ns() if self._timeline is not None else 0
         channel = self._owner.channel
+        self.released += len(released)
+        self._owner.counters.responses_out += len(released)
         for request in released:
             channel.release_bytes(request.size_bytes)
-            self.released += 1
             if self._closing:
                 if self._timeline is not None:
                     self._timeline.request_dropped(request)
@@ -262,12 +268,12 @@ class Connection:
             return
         output = self._output
         if not output.is_blocked:
-            output.send()
-        unsent_bytes_max = self.limits.unsent_bytes_max
+            self._owner.counters.bytes_out += output.send()
+        unsent_bytes_max = self._owner.limits.unsent_bytes_max
         if self.mute:
             # What the client does not take counts as one in flight: with one allowed, its response must have left.
             in_flight = len(self.order) + output.is_blocked
-            if MuteReason.IN_FLIGHT in self.mute and in_flight < self.limits.in_flight_max:
+            if MuteReason.IN_FLIGHT in self.mute and in_flight < self._owner.limits.in_flight_max:
                 self.unmute(MuteReason.IN_FLIGHT)
             if MuteReason.UNSENT_BYTES in self.mute and output.unsent_bytes < unsent_bytes_max:
                 self.unmute(MuteReason.UNSENT_BYTES)
@@ -333,7 +339,7 @@ class Connection:
 
     def is_overdue(self, now: float) -> bool:
         """Whether it was idle for too long, or its oldest slot was open for too long."""
-        limits = self.limits
+        limits = self._owner.limits
         if now - self.last_active > limits.idle_seconds_max:
             return True
         head = self.order.head

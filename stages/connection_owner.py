@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Protocol
 import attrs
 
 if TYPE_CHECKING:
-    from stages.authentication import AuthenticationCounts
     from stages.connection import Connection
+    from stages.connection_limits import ConnectionLimits
+    from stages.network_counters import NetworkCounters
     from stages.request import Parked, Pending, Request
     from stages.request_channel import RequestChannel
     from stages.response_order import ResponseOrder
@@ -37,8 +38,9 @@ class ConnectionOwner(Protocol):
     """What a connection needs from the processor it lives in."""
 
     channel: RequestChannel
+    limits: ConnectionLimits
+    counters: NetworkCounters
     timeline: Timeline | None
-    authentication: AuthenticationCounts
 
     def mark(self, connection: Connection) -> None:
         """Have `connection.flush` called soon."""

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 import attrs
 import trio
 
-from stages.authentication import AuthenticationCounts
 from stages.connection import Connection, OpenSession
+from stages.network_counters import NetworkCounters
 from stages.response_order import ResponseOrder
 from stages.transport_layer import BrokenTransportError, TransportLayer
 
@@ -79,7 +79,7 @@ class ProcessorStatistics:
         blocked: connections whose client does not take what is sent.
         expired: connections closed for idleness or by the watchdog.
         new_waiting: connections that were accepted and not begun.
-        authentication: how the conversations of its connections ended.
+        counters: its sums.
     """
 
     id: int
@@ -88,7 +88,7 @@ class ProcessorStatistics:
     blocked: int
     expired: int
     new_waiting: int
-    authentication: AuthenticationCounts = attrs.field(factory=AuthenticationCounts)
+    counters: NetworkCounters = attrs.field(factory=NetworkCounters)
 
 
 class Processor:
@@ -99,7 +99,7 @@ class Processor:
         self.channel = shared.channel
         self.limits = shared.limits
         self.timeline = shared.timeline
-        self.authentication = AuthenticationCounts()
+        self.counters = NetworkCounters()
         self.connections: set[Connection] = set()
         self._shared = shared
         self._send_new, self._receive_new = trio.open_memory_channel[NewConnection](NEW_CONNECTIONS_MAX)
@@ -107,7 +107,7 @@ class Processor:
         self._sender = trio.lowlevel.ParkingLot()
         self._nursery: trio.Nursery | None = None
         self._is_draining = False
-        self._total = self._blocked = self._expired = 0
+        self._blocked = 0
         self._on_closed: dict[Connection, Callable[[], None]] = {}
 
     # What a connection asks of its owner
@@ -134,6 +134,7 @@ class Processor:
     def closed(self, connection: Connection) -> None:
         """See ConnectionOwner."""
         self.connections.discard(connection)
+        self.counters.closed += 1
         on_closed = self._on_closed.pop(connection, None)
         if on_closed is not None:
             on_closed()
@@ -182,14 +183,13 @@ class Processor:
         connection = Connection(
             self,
             new.transport,
-            f"{new.address}-{self.id}-{self._total}",
+            f"{new.address}-{self.id}-{self.counters.created}",
             new.index,
             new.peer,
             new.listener,
-            self.limits,
             new.open_session,
         )
-        self._total += 1
+        self.counters.created += 1
         self.connections.add(connection)
         self._on_closed[connection] = new.on_closed
         if self._is_draining:
@@ -237,7 +237,7 @@ class Processor:
             await trio.sleep(OVERDUE_CHECK_SECONDS)
             now = trio.current_time()
             for connection in [one for one in self.connections if one.is_overdue(now)]:
-                self._expired += 1
+                self.counters.expired += 1
                 connection.close()
 
     # Ending
@@ -258,9 +258,9 @@ class Processor:
         return ProcessorStatistics(
             id=self.id,
             connections=len(self.connections),
-            connections_total=self._total,
+            connections_total=self.counters.created,
             blocked=self._blocked,
-            expired=self._expired,
+            expired=self.counters.expired,
             new_waiting=self._send_new.statistics().current_buffer_used,
-            authentication=attrs.evolve(self.authentication),
+            counters=self.counters.copy(),
         )

@@ -59,13 +59,13 @@ class ResponseOutput:
         self._queued_bytes += count
         return count
 
-    def send(self) -> None:
-        """Hand over as many bytes as the transport takes; never waits.
+    def send(self) -> int:
+        """Hand over as many bytes as the transport takes, and return how many; never waits.
 
         Raises:
             BrokenTransportError: the client is gone.
         """
-        output = self._output
+        output, before = self._output, self._sent_bytes
         started_ns = now_ns() if self._ends else 0
         while output:
             parts = tuple(output if len(output) <= PARTS_MAX else islice(output, PARTS_MAX))
@@ -80,6 +80,7 @@ class ResponseOutput:
             self.is_blocked = True
         if self._ends:
             self._stamp(started_ns)
+        return self._sent_bytes - before
 
     def _forget(self, parts: tuple[Buffer, ...], count: int) -> None:
         """Take out what was sent."""

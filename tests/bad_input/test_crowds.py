@@ -1,7 +1,8 @@
 """Many connections that do little or the wrong thing: what each of them costs, and that others are served meanwhile.
 
-Rules: the broker's memory and descriptors are looked at from outside; a crowd connects in groups smaller than the listen
-backlog, or some of it waits a second. LONG=1 in the environment makes crowds as large as they are in the worst case.
+Rules: the broker's memory and descriptors are looked at from outside; a crowd connects in groups smaller than the
+listen backlog, or some of it waits a second. LONG=1 in the environment makes crowds as large as they are in the worst
+case.
 """
 
 import os
@@ -142,9 +143,7 @@ def large_topic(running_broker):
     records = build_batch([NewRecord(bytes(900_000), timestamp=1_700_000_000_000)])
     for partition in range(3):
         for _ in range(5):
-            response = running_broker.healthy.ask(
-                produce_request((partition, records), topic="large"), PRODUCE_VERSION
-            )
+            response = running_broker.healthy.ask(produce_request((partition, records), topic="large"), PRODUCE_VERSION)
             assert produce_answers(response) == [(partition, 0)]
     return "large"
 

@@ -64,7 +64,7 @@ class WhoAsks(ByHand):
 
 
 def counts(memory):
-    return memory.server.statistics().processors[0].authentication
+    return memory.server.statistics().processors[0].counters
 
 
 @both_modes
@@ -79,7 +79,7 @@ def test_frames_go_to_the_authenticator_until_it_succeeded_and_nothing_is_put_on
         assert await client.receive() == b"hello"
         assert [frame for frame, *_ in guard.seen] == [b"hello", b"hello", b"in alice"]
         assert memory.server.channel.queues[0].put + sum(one.put for one in memory.server.channel.queues[1:]) == 2
-        assert (counts(memory).succeeded, counts(memory).failed) == (1, 0)
+        assert (counts(memory).authenticated, counts(memory).authentication_failed) == (1, 0)
 
     run(test, mode=mode, application=WhoAsks())
 
@@ -136,7 +136,7 @@ def test_a_failure_is_answered_after_the_delay_and_delays_nobody_else(mode):
         assert await client.receive_all() == [b"no"]
         assert trio.current_time() == DELAY
         assert application.handled == [b"s"]
-        assert counts(memory).failed == 1
+        assert counts(memory).authentication_failed == 1
 
     run(test, mode=mode, failed_authentication_delay_seconds=DELAY)
 
@@ -191,7 +191,7 @@ def test_a_new_conversation_waits_until_nothing_is_in_flight_and_what_is_behind_
         assert responses == [b"1", b"alice", b"3", b"who?", b"welcome", b"bob"]
         assert {in_flight for _, in_flight, _ in guard.seen} == {0}
         assert {unsent for *_, unsent in guard.seen} == {0}
-        assert (counts(memory).succeeded, counts(memory).renewed) == (1, 1)
+        assert (counts(memory).authenticated, counts(memory).reauthenticated) == (1, 1)
 
     run(test, application=WhoAsks())
 
@@ -201,7 +201,7 @@ def test_a_new_conversation_that_fails_ends_the_connection():
         client = await memory.connect(open_session=Guard().open_session)
         client.send(b"in alice", b"w", b"again", b"wrong", b"w")
         assert await client.receive_all() == [b"welcome", b"alice", b"who?", b"no"]
-        assert counts(memory).renewals_failed == 1
+        assert counts(memory).reauthentication_failed == 1
 
     run(test, application=WhoAsks())
 
@@ -222,7 +222,7 @@ def test_24_25_a_request_after_the_session_expired_closes_the_connection(mode):
         application.answer(b"1")
         assert await client.receive_all() == [b"1"]
         assert application.handled == [b"1"]
-        assert counts(memory).expired == 1
+        assert counts(memory).authentication_expired == 1
 
     run(test, mode=mode)
 

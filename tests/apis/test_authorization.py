@@ -1,0 +1,383 @@
+"""Every API asks for the right that Kafka's asks for: without it a client is refused, with it alone it is served."""
+
+from importlib import import_module
+from typing import Any
+
+import attrs
+import pytest
+
+from pipeline_broker.apis.registry import SERVED
+from pipeline_broker.records.batch import NewRecord, build_batch
+from pipeline_broker.security.acl import (
+    CLUSTER_NAME,
+    AclBinding,
+    AclOperation,
+    PatternType,
+    PermissionType,
+    ResourceType,
+)
+from pipeline_broker.security.authorizer import Authorizer
+from pipeline_broker.wire.error import ErrorCode
+from pipeline_broker.wire.registry import ApiKey, message_classes
+from tests.apis.desk import Desk
+
+TOPIC_REFUSED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+GROUP_REFUSED = ErrorCode.GROUP_AUTHORIZATION_FAILED
+CLUSTER_REFUSED = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+REFUSALS = {TOPIC_REFUSED, GROUP_REFUSED, CLUSTER_REFUSED, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED}
+
+Op = AclOperation
+BATCH = build_batch([NewRecord(b"v", None, 0)])
+
+
+def rule(resource_type, name, operation):
+    return AclBinding(resource_type, name, PatternType.LITERAL, "User:ANONYMOUS", "*", operation, PermissionType.ALLOW)
+
+
+def topic(operation):
+    return rule(ResourceType.TOPIC, "t", operation)
+
+
+def group(operation):
+    return rule(ResourceType.GROUP, "g", operation)
+
+
+def cluster(operation):
+    return rule(ResourceType.CLUSTER, CLUSTER_NAME, operation)
+
+
+def make(module, /, **fields):
+    return getattr(import_module(f"pipeline_broker.wire.messages.{module}"), _class_name(module))(**fields)
+
+
+def _class_name(module):
+    return "".join(word.capitalize() for word in module.split("_")) + "Request"
+
+
+def inner(module, struct, /, *values, **fields):
+    return getattr(getattr(import_module(f"pipeline_broker.wire.messages.{module}"), _class_name(module)), struct)(
+        *values, **fields
+    )
+
+
+def case(key, version, code, rules, module, /, **fields):
+    return pytest.param(version, code, rules, make(module, **fields), id=f"{key.name}-{version}-{code.name}")
+
+
+PARTITIONS = {
+    "topics": [inner("list_offsets", "ListOffsetsTopic", "t", [inner("list_offsets", "ListOffsetsPartition")])]
+}
+CASES = [
+    case(
+        ApiKey.PRODUCE,
+        9,
+        TOPIC_REFUSED,
+        [topic(Op.WRITE)],
+        "produce",
+        acks=-1,
+        topic_data=[
+            inner(
+                "produce", "TopicProduceData", "t", partition_data=[inner("produce", "PartitionProduceData", 0, BATCH)]
+            )
+        ],
+    ),
+    case(
+        ApiKey.FETCH,
+        12,
+        TOPIC_REFUSED,
+        [topic(Op.READ)],
+        "fetch",
+        topics=[inner("fetch", "FetchTopic", "t", partitions=[inner("fetch", "FetchPartition", 0)])],
+    ),
+    case(ApiKey.LIST_OFFSETS, 6, TOPIC_REFUSED, [topic(Op.DESCRIBE)], "list_offsets", **PARTITIONS),
+    case(
+        ApiKey.METADATA,
+        9,
+        TOPIC_REFUSED,
+        [topic(Op.DESCRIBE)],
+        "metadata",
+        topics=[inner("metadata", "MetadataRequestTopic", name="t")],
+    ),
+    case(
+        ApiKey.INIT_PRODUCER_ID,
+        4,
+        CLUSTER_REFUSED,
+        [cluster(Op.IDEMPOTENT_WRITE)],
+        "init_producer_id",
+        transactional_id=None,
+    ),
+    case(ApiKey.INIT_PRODUCER_ID, 5, CLUSTER_REFUSED, [topic(Op.WRITE)], "init_producer_id", transactional_id=None),
+    case(ApiKey.FIND_COORDINATOR, 4, GROUP_REFUSED, [group(Op.DESCRIBE)], "find_coordinator", coordinator_keys=["g"]),
+    case(ApiKey.FIND_COORDINATOR, 3, GROUP_REFUSED, [group(Op.DESCRIBE)], "find_coordinator", key="g"),
+    case(ApiKey.JOIN_GROUP, 9, GROUP_REFUSED, [group(Op.READ)], "join_group", group_id="g", session_timeout_ms=10_000),
+    case(
+        ApiKey.SYNC_GROUP,
+        5,
+        GROUP_REFUSED,
+        [group(Op.READ)],
+        "sync_group",
+        group_id="g",
+        protocol_type="c",
+        protocol_name="p",
+    ),
+    case(ApiKey.HEARTBEAT, 4, GROUP_REFUSED, [group(Op.READ)], "heartbeat", group_id="g"),
+    case(ApiKey.LEAVE_GROUP, 4, GROUP_REFUSED, [group(Op.READ)], "leave_group", group_id="g"),
+    case(
+        ApiKey.OFFSET_COMMIT,
+        8,
+        GROUP_REFUSED,
+        [group(Op.READ), topic(Op.READ)],
+        "offset_commit",
+        group_id="g",
+        topics=[
+            inner(
+                "offset_commit",
+                "OffsetCommitRequestTopic",
+                "t",
+                partitions=[inner("offset_commit", "OffsetCommitRequestPartition", 0)],
+            )
+        ],
+    ),
+    case(
+        ApiKey.OFFSET_FETCH,
+        8,
+        GROUP_REFUSED,
+        [group(Op.DESCRIBE), topic(Op.DESCRIBE)],
+        "offset_fetch",
+        groups=[
+            inner(
+                "offset_fetch",
+                "OffsetFetchRequestGroup",
+                group_id="g",
+                topics=[inner("offset_fetch", "OffsetFetchRequestTopics", "t", partition_indexes=[0])],
+            )
+        ],
+    ),
+    case(ApiKey.DESCRIBE_GROUPS, 5, GROUP_REFUSED, [group(Op.DESCRIBE)], "describe_groups", groups=["g"]),
+    case(ApiKey.DELETE_GROUPS, 2, GROUP_REFUSED, [group(Op.DELETE)], "delete_groups", groups_names=["g"]),
+    case(
+        ApiKey.CREATE_TOPICS,
+        5,
+        TOPIC_REFUSED,
+        [cluster(Op.CREATE), topic(Op.DESCRIBE_CONFIGS)],
+        "create_topics",
+        topics=[inner("create_topics", "CreatableTopic", "t", 1, 1)],
+    ),
+    case(
+        ApiKey.CREATE_TOPICS,
+        4,
+        TOPIC_REFUSED,
+        [topic(Op.CREATE)],
+        "create_topics",
+        topics=[inner("create_topics", "CreatableTopic", "t", 1, 1)],
+    ),
+    case(
+        ApiKey.DELETE_TOPICS, 5, TOPIC_REFUSED, [topic(Op.DELETE)], "delete_topics", topic_names=["t"], timeout_ms=1000
+    ),
+    case(
+        ApiKey.CREATE_PARTITIONS,
+        3,
+        TOPIC_REFUSED,
+        [topic(Op.ALTER)],
+        "create_partitions",
+        topics=[inner("create_partitions", "CreatePartitionsTopic", "t", 9)],
+        timeout_ms=1000,
+    ),
+    case(
+        ApiKey.DESCRIBE_CONFIGS,
+        4,
+        TOPIC_REFUSED,
+        [topic(Op.DESCRIBE_CONFIGS)],
+        "describe_configs",
+        resources=[inner("describe_configs", "DescribeConfigsResource", 2, "t")],
+    ),
+    case(
+        ApiKey.DESCRIBE_CONFIGS,
+        3,
+        CLUSTER_REFUSED,
+        [cluster(Op.DESCRIBE_CONFIGS)],
+        "describe_configs",
+        resources=[inner("describe_configs", "DescribeConfigsResource", 4, "1")],
+    ),
+    case(
+        ApiKey.INCREMENTAL_ALTER_CONFIGS,
+        1,
+        TOPIC_REFUSED,
+        [topic(Op.ALTER_CONFIGS)],
+        "incremental_alter_configs",
+        resources=[inner("incremental_alter_configs", "AlterConfigsResource", 2, "t")],
+    ),
+    case(
+        ApiKey.INCREMENTAL_ALTER_CONFIGS,
+        0,
+        CLUSTER_REFUSED,
+        [cluster(Op.ALTER_CONFIGS)],
+        "incremental_alter_configs",
+        resources=[inner("incremental_alter_configs", "AlterConfigsResource", 4, "1")],
+    ),
+    case(
+        ApiKey.DESCRIBE_TOPIC_PARTITIONS,
+        0,
+        TOPIC_REFUSED,
+        [topic(Op.DESCRIBE)],
+        "describe_topic_partitions",
+        topics=[inner("describe_topic_partitions", "TopicRequest", "t")],
+    ),
+    case(
+        ApiKey.DESCRIBE_ACLS,
+        3,
+        CLUSTER_REFUSED,
+        [cluster(Op.DESCRIBE)],
+        "describe_acls",
+        resource_type_filter=1,
+        pattern_type_filter=1,
+        operation=1,
+        permission_type=1,
+    ),
+    case(
+        ApiKey.CREATE_ACLS,
+        3,
+        CLUSTER_REFUSED,
+        [cluster(Op.ALTER)],
+        "create_acls",
+        creations=[inner("create_acls", "AclCreation", 2, "x", 3, "User:x", "*", 3, 3)],
+    ),
+    case(
+        ApiKey.DELETE_ACLS,
+        3,
+        CLUSTER_REFUSED,
+        [cluster(Op.ALTER)],
+        "delete_acls",
+        filters=[inner("delete_acls", "DeleteAclsFilter", 2, "x", 3, None, None, 1, 1)],
+    ),
+]
+OPEN_TO_ALL = {
+    ApiKey.API_VERSIONS: "everybody may ask",
+    ApiKey.DESCRIBE_CLUSTER: "only the operations that it names depend on rights",
+    ApiKey.LIST_GROUPS: "shows what may be described: a test of its own",
+    ApiKey.SASL_HANDSHAKE: "comes before anybody is anybody",
+    ApiKey.SASL_AUTHENTICATE: "comes before anybody is anybody",
+}
+
+
+@pytest.fixture
+def desk():
+    desk = Desk("offsets.topic.num.partitions=1")
+    for name in ("__consumer_offsets", "t"):
+        new = desk.broker.new_topic(name)
+        result = desk.broker.commit_metadata(
+            [(desk.broker.topics.create(new), desk.broker.topic_durable)], desk.now_ms, None
+        )
+        desk.commit(list(result.entries))
+        result.on_durable()
+
+    def submit(entries, on_durable):
+        desk.commit(entries)
+        on_durable()
+
+    desk.broker.groups.submit = submit
+    desk.broker.authorizer = Authorizer(desk.broker.acls)
+    return desk
+
+
+def allow(desk, *rules):
+    write = desk.broker.acls.add(rules)
+    desk.broker.acls_durable(write)
+
+
+def codes(message: Any) -> set[int]:
+    """All error codes of a response, however deep."""
+    if isinstance(message, list):
+        return set().union(*map(codes, message))
+    if not attrs.has(type(message)):
+        return set()
+    found = set()
+    for field in attrs.fields(type(message)):
+        value = getattr(message, field.name)
+        if field.name == "error_code":
+            found.add(value)
+        elif field.name != "topic_config_error_code":
+            found |= codes(value)
+    return found
+
+
+@pytest.mark.parametrize(("version", "code", "rules", "message"), CASES)
+def test_a_client_without_the_right_is_refused_and_one_with_it_is_not(desk, version, code, rules, message):
+    assert code in codes(desk.ask(message, version))
+    for some in rules[1:]:
+        allow(desk, some)
+        assert code in codes(desk.ask(message, version)), "one right of several is not enough"
+    allow(desk, *rules)
+    assert not codes(desk.ask(message, version)) & REFUSALS
+
+
+@pytest.mark.parametrize(("version", "code", "rules", "message"), CASES)
+def test_a_broker_without_an_authorizer_refuses_nobody(desk, version, code, rules, message):
+    desk.broker.authorizer = None
+    assert not codes(desk.ask(message, version)) & REFUSALS
+
+
+def test_every_api_is_in_the_table_or_open_to_all_for_a_reason():
+    """CVE-2023-50976: an API that nobody remembered."""
+    asked = {type(parameters.values[3]).SCHEMA.key for parameters in CASES}
+    assert asked | set(OPEN_TO_ALL) >= set(SERVED)
+    assert all(message_classes(key) for key in asked)
+
+
+def test_what_may_not_be_described_is_in_no_list(desk):
+    everything = make("metadata", topics=None)
+    assert [each.name for each in desk.ask(everything, 9).topics] == []
+    allow(desk, topic(Op.READ))
+    assert [each.name for each in desk.ask(everything, 9).topics] == ["t"]
+    pages = make("describe_topic_partitions", topics=[])
+    assert [each.name for each in desk.ask(pages, 0).topics] == ["t"]
+
+
+def test_a_topic_that_is_asked_for_is_created_only_for_those_who_may(desk):
+    wanted = make("metadata", topics=[inner("metadata", "MetadataRequestTopic", name="new")])
+    allow(desk, rule(ResourceType.TOPIC, "new", Op.READ))
+    assert TOPIC_REFUSED in codes(desk.ask(wanted, 9))
+    assert desk.broker.topics.get("new") is None
+    allow(desk, rule(ResourceType.TOPIC, "new", Op.CREATE))
+    desk.ask(wanted, 9)
+    assert desk.broker.topics.get("new") is not None
+
+
+def test_a_right_that_ends_ends_the_short_way_of_produce_too(desk):
+    """A producer's next request is answered from a template: it must not outlive the right."""
+    version, _, rules, message = CASES[0].values
+    allow(desk, *rules)
+    for _ in range(3):
+        assert codes(desk.ask(message, version)) == {0}
+    assert desk.connection.session.produce_templates is not None
+    write = desk.broker.acls.remove(rules)
+    desk.broker.acls_durable(write)
+    assert codes(desk.ask(message, version)) == {TOPIC_REFUSED}
+
+
+def test_authorized_operations_are_those_of_the_rules(desk):
+    allow(desk, topic(Op.READ), group(Op.DELETE), cluster(Op.ALTER))
+    described = make(
+        "metadata",
+        topics=[inner("metadata", "MetadataRequestTopic", name="t")],
+        include_topic_authorized_operations=True,
+        include_cluster_authorized_operations=True,
+    )
+    response = desk.ask(described, 9)
+    assert response.topics[0].topic_authorized_operations == 1 << Op.READ | 1 << Op.DESCRIBE
+    assert response.cluster_authorized_operations == 1 << Op.ALTER | 1 << Op.DESCRIBE
+    groups = make("describe_groups", groups=["g"], include_authorized_operations=True)
+    assert desk.ask(groups, 5).groups[0].authorized_operations == 1 << Op.DELETE | 1 << Op.DESCRIBE
+
+
+def test_topics_by_id_say_what_is_forbidden_without_their_name(desk):
+    topic_id = desk.broker.topics.get("t").topic_id
+    wanted = make("metadata", topics=[inner("metadata", "MetadataRequestTopic", topic_id=topic_id, name=None)])
+    (found,) = desk.ask(wanted, 12).topics
+    assert (found.error_code, found.name) == (TOPIC_REFUSED, None)
+    deletion = make("delete_topics", topics=[inner("delete_topics", "DeleteTopicState", None, topic_id)], timeout_ms=9)
+    (refused,) = desk.ask(deletion, 6).responses
+    assert (refused.error_code, refused.name) == (TOPIC_REFUSED, None)
+    allow(desk, topic(Op.DESCRIBE))
+    (refused,) = desk.ask(deletion, 6).responses
+    assert (refused.error_code, refused.name) == (TOPIC_REFUSED, "t")
