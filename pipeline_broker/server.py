@@ -31,10 +31,10 @@ from pipeline_broker.log.log_manager import LogManager
 from pipeline_broker.observers import Observers, ObserversUnavailableError, first_cause
 from pipeline_broker.state.group_records import CorruptStateRecordError
 from pipeline_broker.state.metadata_records import CorruptMetadataRecordError
-from stages.acceptor import Listener, open_listener
 from stages.committer import Commit, CommitFailedError, CommitStorage, Submission
 from stages.connection import ConnectionLimits
 from stages.connection_quotas import ConnectionQuotaLimits
+from stages.listener import Listener, open_listener
 from stages.mode import MODES, SHARED_QUEUE, Batching, Mode
 from stages.request_channel import BYTES_MAX
 from stages.request_handler import Application
@@ -286,6 +286,7 @@ async def serve(
     """
     with contextlib.ExitStack() as stack:
         listener = bind(options)
+        assert listener.sock is not None
         stack.callback(listener.sock.close)
         options = with_actual_settings(options, listener.port)
         observers = open_observers(options)
