@@ -18,7 +18,7 @@ from pathlib import Path
 
 import trio
 
-from stages.acceptor import open_listener
+from stages.listener import open_listener
 from stages.mode import MODES
 from stages.request import Close, Pending, Request, Result, Send
 from stages.socket_server import SocketServer

@@ -5,7 +5,7 @@ import sys
 
 import trio
 
-from stages.acceptor import open_listener
+from stages.listener import open_listener
 from stages.mode import MODES
 from stages.request import Close, Pending, Request, Send
 from stages.socket_server import SocketServer

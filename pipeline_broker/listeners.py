@@ -14,7 +14,7 @@ import attrs
 
 from pipeline_broker.config.listeners import ADVERTISED_FOR_WILDCARD, WILDCARDS, ListenerConfig, format_host
 from pipeline_broker.serve_options import StartError
-from stages.acceptor import Listener, open_listener
+from stages.listener import Listener, open_listener
 
 if TYPE_CHECKING:
     from pipeline_broker.config.settings import BrokerConfig
@@ -30,6 +30,11 @@ class _Served:
     def __init__(self, config: ListenerConfig, all_of: BrokerConfig) -> None:
         self.config = config
         self.listener = _bind(config, all_of)
+
+    def close(self) -> None:
+        """Close the socket; what a server was given is closed already."""
+        if self.listener.sock is not None:
+            self.listener.sock.close()
 
     @property
     def address(self) -> tuple[str, int]:
@@ -60,9 +65,9 @@ class BrokerListeners:
         return iter([served.listener for served in self._served.values()])
 
     def close(self) -> None:
-        """Close the sockets; those that a server owns are closed already."""
-        for listener in self:
-            listener.sock.close()
+        """Close all of them."""
+        for served in self._served.values():
+            served.close()
 
     @property
     def addresses(self) -> Mapping[str, tuple[str, int]]:
@@ -132,7 +137,7 @@ class BrokerListeners:
 
     def forget(self, name: str) -> None:
         """A listener is served no longer; its socket is closed."""
-        self._served.pop(name).listener.sock.close()
+        self._served.pop(name).close()
 
 
 def _bind(listener: ListenerConfig, config: BrokerConfig) -> Listener:

@@ -10,9 +10,10 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+import attrs
 import trio
 
-from pipeline_broker.serve_options import StartError, mode_of, quota_limits_of
+from pipeline_broker.serve_options import StartError, limits_of, mode_of
 
 if TYPE_CHECKING:
     from pipeline_broker.broker import Broker
@@ -27,7 +28,13 @@ logger = logging.getLogger(__name__)
 
 def reconfigure(server: SocketServer, config: BrokerConfig) -> None:
     """Let a running server follow what can be changed at once."""
-    server.quotas.limits = quota_limits_of(config)
+    limits, current = limits_of(config), server.quotas.limits
+    quotas = attrs.evolve(  # the rates of addresses are no settings: who keeps client quotas sets them
+        limits.quotas,
+        creation_rate_max_per_ip=current.creation_rate_max_per_ip,
+        creation_rate_max_by_ip=current.creation_rate_max_by_ip,
+    )
+    server.set_limits(attrs.evolve(limits, quotas=quotas))
     server.handlers.resize_blocking_works(config.background_threads)
     if server.mode.is_shared_queue:
         server.handlers.resize_handlers(config.num_io_threads)
@@ -75,9 +82,11 @@ class LiveChanges:
         for name in self._listeners.surplus(config):
             await self._server.remove_listener(name)
             self._listeners.forget(name)
+        await self._server.resize_processors(config.num_network_threads)
         for listener in config.listener_configs:
-            count = listener.limit("num.network.threads") or config.num_network_threads
-            await self._server.resize_processors(count, listener=listener.name)
+            if listener.name in self._listeners.addresses and not listener.is_control_plane:
+                count = listener.limit("num.network.threads") or config.num_network_threads
+                await self._server.resize_processors(count, listener.name)
         for listener in self._listeners.missing(config):
             try:
                 await self._server.add_listener(self._listeners.bind(listener, config))

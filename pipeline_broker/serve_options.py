@@ -103,6 +103,7 @@ def limits_of(config: BrokerConfig) -> ServerLimits:
         connection=ConnectionLimits(
             frame_bytes_max=config.socket_request_max_bytes,
             idle_seconds_max=float("inf") if idle_ms < NO_LIMIT_MS else idle_ms / 1000,
+            failed_authentication_delay_seconds=config.connection_failed_authentication_delay_ms / 1000,
         ),
         requests_max=config.queued_max_requests,
         bytes_max=config.queued_max_request_bytes if config.queued_max_request_bytes > 0 else BYTES_MAX,
@@ -122,6 +123,8 @@ def quota_limits_of(config: BrokerConfig) -> ConnectionQuotaLimits:
         creation_rate_max=config.max_connection_creation_rate,
         creation_rate_max_by_listener=_of_listeners(config, "max.connection.creation.rate"),
         # Kafka protects it only from other listeners
+        windows=config.quota_window_num,
+        window_seconds=config.quota_window_size_seconds,
         protected_listener=_first(each.name for each in listeners if each.is_privileged and len(listeners) > 1),
     )
 

@@ -1,59 +1,84 @@
 """One listener: it accepts, asks the quotas, and deals connections round robin to its processors.
 
 Rules of this room: the accept loop never ends because of one connection; the last processor that is tried makes it
-wait, which is how a server that is behind slows newcomers; running out of file descriptors pauses accepting only.
+wait, which is how a server that is behind slows newcomers; running out of file descriptors pauses accepting only. A
+connection whose address comes too fast is kept open and unserved until its throttle is over, so that the client waits
+in place of trying again; at most THROTTLED_MAX are kept.
 """
 
 from __future__ import annotations
 
 import errno
+import heapq
+import itertools
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import attrs
 import trio
 
-from stages.connection_quotas import Admit, ConnectionQuotas, Reject
+from stages.connection_quotas import ConnectionQuotas, Refuse, Throttle
+from stages.listener import BACKLOG, SYSTEM_DEFAULT, Accepted, AcceptSource, Listener
 from stages.processor import NewConnection, Processor
 from stages.transport_layer import PlaintextTransportLayer, TlsTransportLayer, TransportLayer
 
 if TYPE_CHECKING:
-    import ssl
+    from collections.abc import Iterator
 
-__all__ = ["Acceptor", "AcceptorStatistics", "Listener", "open_listener"]
+__all__ = ["Acceptor", "AcceptorStatistics", "SocketSource"]
 
-BACKLOG = 50
-"""Kafka's `socket.listen.backlog.size`."""
-BUFFER_BYTES = 100 * 1024
-"""Kafka's `socket.send.buffer.bytes` and `socket.receive.buffer.bytes`."""
-SYSTEM_DEFAULT = -1
-"""The size of a buffer that the system chooses."""
 EXHAUSTED_PAUSE_SECONDS = 0.1
+THROTTLED_MAX = 500
+"""Connections that are kept open though their address is throttled; beyond them the one due first is closed early."""
 _EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS})
 
 
-@attrs.frozen
-class Listener:
-    """A socket that listens, and how its connections are served.
+class AcceptedSocket:
+    """See `stages.listener.Accepted`."""
 
-    Attributes:
-        name: for quotas and statistics, as `PLAINTEXT`.
-        sock: bound and listening; owned by the acceptor.
-        tls: the server's context, or None for plaintext.
-        send_buffer_bytes: of each connection; -1 leaves it to the system.
-    """
+    __slots__ = ("_sock", "ip")
 
-    name: str
-    sock: socket.socket
-    tls: ssl.SSLContext | None = None
-    send_buffer_bytes: int = BUFFER_BYTES
+    def __init__(self, sock: socket.socket, ip: str) -> None:
+        self.ip = ip
+        self._sock = sock
 
-    @property
-    def port(self) -> int:
-        """The port it is bound to."""
-        port: int = self.sock.getsockname()[1]
-        return port
+    def configure(self, send_buffer_bytes: int) -> tuple[TransportLayer, str]:
+        """See `stages.listener.Accepted`."""
+        sock = self._sock
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        if send_buffer_bytes != SYSTEM_DEFAULT:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer_bytes)
+        local, remote = sock.getsockname(), sock.getpeername()
+        return PlaintextTransportLayer(sock), f"{local[0]}:{local[1]}-{remote[0]}:{remote[1]}"
+
+    def close(self) -> None:
+        """See `stages.listener.Accepted`."""
+        self._sock.close()
+
+
+class SocketSource:
+    """A listening socket, as `stages.listener.AcceptSource`."""
+
+    __slots__ = ("_sock",)
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._sock = sock
+
+    async def wait_readable(self) -> None:
+        """See AcceptSource."""
+        await trio.lowlevel.wait_readable(self._sock)
+
+    def accept(self) -> Accepted:
+        """See AcceptSource."""
+        sock, address = self._sock.accept()
+        return AcceptedSocket(sock, str(address[0]))
+
+    def close(self) -> None:
+        """See AcceptSource."""
+        trio.lowlevel.notify_closing(self._sock)
+        self._sock.close()
 
 
 @attrs.frozen
@@ -63,167 +88,203 @@ class AcceptorStatistics:
     Attributes:
         listener: its name.
         accepted: connections that went to a processor.
-        rejected: connections that a quota closed.
-        blocked_seconds: time it waited for a slot or for a processor.
+        rejected: connections that were closed because their address has too many.
+        blocked_seconds: time it waited for a slot, a rate, or a processor.
+        throttled: connections that are kept open, unserved, because their address comes too fast.
+        throttled_total: all that ever were.
+        failed: connections that broke before they could be served.
+        exhausted: times that there was no file descriptor, or no memory, for another one.
     """
 
     listener: str
     accepted: int
     rejected: int
     blocked_seconds: float
-
-
-def open_listener(
-    name: str,
-    host: str,
-    port: int,
-    *,
-    backlog: int = BACKLOG,
-    tls: ssl.SSLContext | None = None,
-    send_buffer_bytes: int = BUFFER_BYTES,
-    receive_buffer_bytes: int = BUFFER_BYTES,
-) -> Listener:
-    """Bind and listen.
-
-    Args:
-        name: the listener's name.
-        host: an address or a name; empty for all interfaces.
-        port: 0 lets the system choose.
-        backlog: connections that may wait to be accepted.
-        tls: a server-side context, or None for plaintext.
-        send_buffer_bytes: of each connection; -1 leaves it to the system.
-        receive_buffer_bytes: the same for what is received.
-
-    Raises:
-        OSError: the address cannot be bound.
-    """
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    sock = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if receive_buffer_bytes != SYSTEM_DEFAULT:
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer_bytes)
-        sock.bind((host, port))
-        sock.listen(backlog)
-        sock.setblocking(False)
-    except OSError:
-        sock.close()
-        raise
-    return Listener(name, sock, tls, send_buffer_bytes)
+    throttled: int = 0
+    throttled_total: int = 0
+    failed: int = 0
+    exhausted: int = 0
 
 
 class Acceptor:
-    """See the rules of the room."""
+    """See the rules of the room.
+
+    Args:
+        listener: what it serves.
+        source: where connections come from; closed at the end.
+        processors: to deal to; may change at any time, and never becomes empty.
+        quotas: are asked; they know the listener.
+        slot_freed: wakes who waits for a slot.
+        next_index: numbers connections.
+        on_admitted: called after each connection that went to a processor.
+    """
 
     def __init__(
         self,
         listener: Listener,
-        processors: list[Processor],
+        source: AcceptSource,
+        processors: Sequence[Processor],
         quotas: ConnectionQuotas,
         slot_freed: trio.lowlevel.ParkingLot,
         next_index: Callable[[], int],
+        on_admitted: Callable[[], None] = lambda: None,
     ) -> None:
         self.listener = listener
+        self._source = source
         self._slot_freed = slot_freed
         self._processors = processors
         self._quotas = quotas
         self._next_index = next_index
+        self._on_admitted = on_admitted
         self._next_processor = 0
-        self._accepted = self._rejected = 0
+        self._accepted = self._rejected = self._failed = self._exhausted = self._throttled_total = 0
         self._blocked_seconds = 0.0
+        self._blocked_since: float | None = None
+        self._is_exhausted = False
+        self._throttled: list[tuple[float, int, Accepted]] = []  # a heap by the time at which each is closed
+        self._throttled_number = itertools.count()
+        self._throttle_began = trio.lowlevel.ParkingLot()
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Accept until cancelled; closes the listening socket."""
-        sock = self.listener.sock
-        task_status.started()
+        """Accept until cancelled; closes the source and what is throttled."""
         try:
-            while True:
-                await trio.lowlevel.wait_readable(sock)
-                for _ in range(BACKLOG):  # a burst that the backlog holds is taken at once
-                    try:
-                        accepted, address = sock.accept()
-                    except BlockingIOError:
-                        break
-                    except OSError as error:
-                        if error.errno in _EXHAUSTED:
-                            await trio.sleep(EXHAUSTED_PAUSE_SECONDS)
-                        break  # the client gave up while it waited, or the pause is over
-                    await self._admit(accepted, str(address[0]))
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._close_throttled)
+                task_status.started()
+                while True:
+                    await self._source.wait_readable()
+                    for accepted in self._burst():
+                        await self._admit(accepted)
+                    if self._is_exhausted:
+                        await trio.sleep(EXHAUSTED_PAUSE_SECONDS)
         finally:
-            trio.lowlevel.notify_closing(sock)
-            sock.close()
+            self._source.close()
+            while self._throttled:
+                self._close_first_throttled()
 
-    async def _admit(self, sock: socket.socket, ip: str) -> None:
-        name = self.listener.name
-        began = trio.current_time()
-        while True:
-            verdict = self._quotas.ask(name, ip, trio.current_time())
-            if isinstance(verdict, Admit):
-                break
-            if isinstance(verdict, Reject):
-                self._rejected += 1
-                sock.close()
-                return
+    def _burst(self) -> Iterator[Accepted]:
+        """What the backlog holds, taken at once."""
+        self._is_exhausted = False
+        for _ in range(BACKLOG):
             try:
-                with trio.move_on_after(verdict.seconds):
-                    await self._slot_freed.park()
-            except BaseException:
-                sock.close()
-                raise
+                yield self._source.accept()
+            except BlockingIOError:
+                return
+            except OSError as error:
+                if error.errno in _EXHAUSTED:
+                    self._is_exhausted = True
+                    self._exhausted += 1
+                return  # the client gave up while it waited, or the pause is over
+
+    async def _admit(self, accepted: Accepted) -> None:
+        name, ip, arrived = self.listener.name, accepted.ip, trio.current_time()
         try:
-            new = self._new_connection(sock, ip)
+            await self._wait_for_slot(arrived)
+        except BaseException:
+            accepted.close()
+            raise
+        verdict = self._quotas.enter(name, ip, trio.current_time(), arrived)
+        if isinstance(verdict, Throttle):
+            self._keep_throttled(accepted, verdict.seconds)
+            return
+        if isinstance(verdict, Refuse):
+            self._rejected += 1
+            accepted.close()
+            self._quotas.release(name, ip)
+            return
+        try:
+            new = self._new_connection(accepted)
         except OSError:
-            self._release(ip)
-            sock.close()
+            self._failed += 1
+            accepted.close()
+            self._quotas.release(name, ip)
             return
         try:
             await self._deal(new)
         except BaseException:
             new.transport.close()
-            self._release(ip)
+            self._quotas.release(name, ip)
             raise
-        self._blocked_seconds += trio.current_time() - began
         self._accepted += 1
+        self._on_admitted()
 
-    def _new_connection(self, sock: socket.socket, ip: str) -> NewConnection:
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        if self.listener.send_buffer_bytes != SYSTEM_DEFAULT:
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self.listener.send_buffer_bytes)
-        local, remote = sock.getsockname(), sock.getpeername()
-        transport: TransportLayer = PlaintextTransportLayer(sock)
-        if self.listener.tls is not None:
-            transport = TlsTransportLayer(transport, self.listener.tls)
+    async def _wait_for_slot(self, arrived: float) -> None:
+        quotas, name = self._quotas, self.listener.name
+        until = arrived + quotas.arrive(name, arrived)
+        if until <= arrived and quotas.has_slot(name):
+            return
+        self._blocked_since = arrived
+        try:
+            while (now := trio.current_time()) < until or not quotas.has_slot(name):
+                with trio.move_on_at(until) if now < until else trio.CancelScope():
+                    await self._slot_freed.park()
+        finally:
+            self._unblock()
+
+    def _unblock(self) -> None:
+        if self._blocked_since is not None:
+            self._blocked_seconds += trio.current_time() - self._blocked_since
+            self._blocked_since = None
+
+    def _new_connection(self, accepted: Accepted) -> NewConnection:
+        listener = self.listener
+        transport, address = accepted.configure(listener.send_buffer_bytes)
+        if listener.tls is not None:
+            transport = TlsTransportLayer(transport, listener.tls())
         return NewConnection(
             transport=transport,
-            address=f"{local[0]}:{local[1]}-{remote[0]}:{remote[1]}",
-            peer=ip,
-            listener=self.listener.name,
+            address=address,
+            peer=accepted.ip,
+            listener=listener.name,
             index=self._next_index(),
-            on_closed=lambda: self._release(ip),
+            open_session=listener.open_session,
         )
 
-    def _release(self, ip: str) -> None:
-        self._quotas.release(self.listener.name, ip)
-        self._slot_freed.unpark_all()
-
     async def _deal(self, new: NewConnection) -> None:
-        """Offer to each processor in turn; wait at the last."""
-        processors = self._processors
-        for _ in range(len(processors)):
-            self._next_processor = (self._next_processor + 1) % len(processors)
+        """Offer to each processor in turn; wait at the last, and look again if that one is taken away meanwhile."""
+        while True:
+            for _ in range(len(self._processors)):
+                self._next_processor = (self._next_processor + 1) % len(self._processors)
+                if self._processors[self._next_processor].offer(new):
+                    return
+            self._blocked_since = trio.current_time()
             try:
-                processors[self._next_processor].offer(new)
-            except trio.WouldBlock:
-                continue
-            return
-        await processors[self._next_processor].put(new)
+                if await self._processors[self._next_processor].put(new):
+                    return
+            finally:
+                self._unblock()
+
+    # Throttled addresses
+
+    def _keep_throttled(self, accepted: Accepted, seconds: float) -> None:
+        self._throttled_total += 1
+        if len(self._throttled) >= THROTTLED_MAX:
+            self._close_first_throttled()
+        heapq.heappush(self._throttled, (trio.current_time() + seconds, next(self._throttled_number), accepted))
+        self._throttle_began.unpark()
+
+    def _close_first_throttled(self) -> None:
+        heapq.heappop(self._throttled)[2].close()
+
+    async def _close_throttled(self) -> None:
+        """Close what was throttled long enough."""
+        while True:
+            with trio.move_on_at(self._throttled[0][0]) if self._throttled else trio.CancelScope():
+                await self._throttle_began.park()
+            now = trio.current_time()
+            while self._throttled and self._throttled[0][0] <= now:
+                self._close_first_throttled()
 
     def statistics(self) -> AcceptorStatistics:
         """See AcceptorStatistics."""
+        blocked = 0.0 if self._blocked_since is None else trio.current_time() - self._blocked_since
         return AcceptorStatistics(
             listener=self.listener.name,
             accepted=self._accepted,
             rejected=self._rejected,
-            blocked_seconds=self._blocked_seconds,
+            blocked_seconds=self._blocked_seconds + blocked,
+            throttled=len(self._throttled),
+            throttled_total=self._throttled_total,
+            failed=self._failed,
+            exhausted=self._exhausted,
         )

@@ -1,28 +1,51 @@
 """How many connections, and how fast: per address, per listener, and for the whole server.
 
-Rules of this room: sans-IO; time is passed in, in seconds; whoever was admitted is released exactly once. Counts make
-an acceptor wait for a slot (server, listener) or reject (address); rates make it wait. A connection that must wait or
-is rejected is not counted. The protected listener, if there is one, is not held back by the server's limits, so that
-administration gets in when all else is full.
+Rules of this room: sans-IO; time is passed in, in seconds; whoever was counted is released exactly once. The order of
+the checks is Apache Kafka's:
+
+1. `arrive` records the newcomer in the rates of server and listener and says how long it waits for their sake.
+2. `has_slot`: it waits until listener and server have room.
+3. `enter`: an address that is too fast is throttled, which takes the newcomer out of all rates; an address that has
+   too many connections is refused, counted until it is closed.
+
+The protected listener, if there is one beside others, is not held back by the server's count and rate, so that
+administration gets in when all else is full. It may push the server over its maximum: `excess` says how far. The
+maximum of a listener holds back everybody.
 """
 
-from collections import Counter, deque
-from collections.abc import Mapping
+from __future__ import annotations
+
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 import attrs
 
-__all__ = ["Admit", "ConnectionQuotaLimits", "ConnectionQuotas", "Reject", "UnknownConnectionError", "Verdict", "Wait"]
+from stages.rate import Rate, Windows
+
+__all__ = [
+    "Admit",
+    "ConnectionQuotaLimits",
+    "ConnectionQuotaStatistics",
+    "ConnectionQuotas",
+    "Refuse",
+    "Throttle",
+    "UnknownConnectionError",
+    "UnknownListenerError",
+    "Verdict",
+]
 
 UNLIMITED = 2**31 - 1
-WINDOWS = 11
-"""Kafka's `quota.window.num`."""
-WINDOW_SECONDS = 1.0
-"""Kafka's `quota.window.size.seconds`; a rate makes nobody wait longer than one window."""
+RATED_ADDRESSES_MAX = 100_000
+"""Addresses whose rate is remembered, some 300 bytes each; whoever was seen last the longest ago is forgotten first."""
 
 
 class UnknownConnectionError(RuntimeError):
-    """A connection was released that was never admitted: a bug of the caller."""
+    """A connection was released that was never counted: a bug of the caller."""
+
+
+class UnknownListenerError(LookupError):
+    """A connection came by a listener that was never added: a bug of the caller."""
 
 
 @attrs.frozen
@@ -31,20 +54,26 @@ class Admit:
 
 
 @attrs.frozen
-class Wait:
-    """Ask again when a connection was released, or after so many seconds."""
+class Throttle:
+    """It was not counted. Keep it open and unserved for so long, then close it: who comes too fast must wait."""
 
     seconds: float
 
 
 @attrs.frozen
-class Reject:
-    """Close it."""
+class Refuse:
+    """It was counted. Close it, and call `release`."""
 
     reason: str
 
 
-Verdict: TypeAlias = Admit | Wait | Reject
+Verdict: TypeAlias = Admit | Throttle | Refuse
+
+
+def _above_zero(_: object, attribute: attrs.Attribute[Mapping[str, float]], value: Mapping[str, float]) -> None:
+    for name, limit in value.items():
+        if limit <= 0:
+            raise ValueError(f"{attribute.name} of {name} must be above 0, not {limit}")
 
 
 @attrs.frozen
@@ -53,118 +82,247 @@ class ConnectionQuotaLimits:
 
     Attributes:
         connections_max: `max.connections` of the server.
-        connections_max_by_listener: `listener.name.<l>.max.connections`.
+        connections_max_by_listener: `listener.name.<l>.max.connections`; each above 0.
         connections_max_per_ip: `max.connections.per.ip`.
         connections_max_by_ip: `max.connections.per.ip.overrides`, by address.
-        creation_rate_max: `max.connection.creation.rate` of the server, per second.
-        creation_rate_max_by_listener: the same per listener.
-        creation_rate_max_per_ip: `connection_creation_rate` of any one address.
-        protected_listener: the listener that ignores the server's limits.
+        creation_rate_max: `max.connection.creation.rate` of the server, per second; above 0.
+        creation_rate_max_by_listener: the same per listener; each above 0.
+        creation_rate_max_per_ip: the quota `connection_creation_rate` of any one address.
+        creation_rate_max_by_ip: the same of single addresses, which wins.
+        protected_listener: the listener that ignores the server's limits, where there is another one.
+        windows: how many windows a rate is measured over (`quota.window.num`).
+        window_seconds: their length (`quota.window.size.seconds`); nobody waits longer for a rate's sake.
     """
 
     connections_max: int = UNLIMITED
-    connections_max_by_listener: Mapping[str, int] = attrs.field(factory=dict)
+    connections_max_by_listener: Mapping[str, int] = attrs.field(factory=dict, validator=_above_zero)
     connections_max_per_ip: int = UNLIMITED
     connections_max_by_ip: Mapping[str, int] = attrs.field(factory=dict)
-    creation_rate_max: float = UNLIMITED
-    creation_rate_max_by_listener: Mapping[str, float] = attrs.field(factory=dict)
-    creation_rate_max_per_ip: float = UNLIMITED
+    creation_rate_max: float = attrs.field(default=UNLIMITED, validator=attrs.validators.gt(0))
+    creation_rate_max_by_listener: Mapping[str, float] = attrs.field(factory=dict, validator=_above_zero)
+    creation_rate_max_per_ip: float = attrs.field(default=UNLIMITED, validator=attrs.validators.gt(0))
+    creation_rate_max_by_ip: Mapping[str, float] = attrs.field(factory=dict, validator=_above_zero)
     protected_listener: str | None = None
+    windows: int = 11
+    window_seconds: float = 1.0
+
+    def rate_max_of_ip(self, ip: str) -> float:
+        """Connections per second that one address may create."""
+        return self.creation_rate_max_by_ip.get(ip, self.creation_rate_max_per_ip)
+
+    def count_max_of_ip(self, ip: str) -> int:
+        """Connections that one address may have."""
+        return self.connections_max_by_ip.get(ip, self.connections_max_per_ip)
 
 
-class _Rate:
-    """Events per second over the last WINDOWS windows, the current one included."""
+@attrs.frozen
+class ConnectionQuotaStatistics:
+    """One listener, or the server, as the quotas see it.
 
-    __slots__ = ("_windows",)
+    Attributes:
+        connections: counted and not released.
+        creation_rate: per second, over the windows.
+        throttled_seconds: waited for the sake of a rate, so far.
+        ip_throttled: connections that were throttled because their address was too fast.
+        ip_throttled_seconds: how long these were kept waiting.
+    """
 
-    def __init__(self) -> None:
-        self._windows: deque[tuple[int, int]] = deque()
+    connections: int
+    creation_rate: float
+    throttled_seconds: float
+    ip_throttled: int
+    ip_throttled_seconds: float
 
-    def record(self, now: float) -> None:
-        window = int(now // WINDOW_SECONDS)
-        if self._windows and self._windows[-1][0] == window:
-            self._windows[-1] = (window, self._windows[-1][1] + 1)
-        else:
-            self._windows.append((window, 1))
 
-    def seconds_to_wait(self, now: float, limit: float) -> float:
-        """0 when one more event keeps to the limit; Kafka's (observed - limit) / limit * window otherwise, capped."""
-        current = int(now // WINDOW_SECONDS)
-        while self._windows and self._windows[0][0] <= current - WINDOWS:
-            self._windows.popleft()
-        if not self._windows:
-            return 0.0  # also below one per window, or nobody would ever be the first
-        elapsed = max(now - self._windows[0][0] * WINDOW_SECONDS, WINDOW_SECONDS)
-        observed = (sum(count for _, count in self._windows) + 1) / elapsed
-        if observed <= limit:
-            return 0.0
-        return min((observed - limit) / limit * elapsed, WINDOW_SECONDS)
+@attrs.define
+class _Count:
+    """Counts and rates of one listener, or of the server."""
+
+    rate: Rate = attrs.field(factory=Rate)
+    connections: int = 0
+    throttled_seconds: float = 0.0
+    ip_throttled: int = 0
+    ip_throttled_seconds: float = 0.0
+
+    def statistics(self, now: float, windows: Windows) -> ConnectionQuotaStatistics:
+        return ConnectionQuotaStatistics(
+            connections=self.connections,
+            creation_rate=self.rate.observed(now, windows),
+            throttled_seconds=self.throttled_seconds,
+            ip_throttled=self.ip_throttled,
+            ip_throttled_seconds=self.ip_throttled_seconds,
+        )
 
 
 class ConnectionQuotas:
-    """The counts and rates of one server."""
+    """The counts and rates of one server.
 
-    def __init__(self, limits: ConnectionQuotaLimits) -> None:
-        self.limits = limits
+    Args:
+        limits: to begin with; set `limits` to change them.
+        on_change: called when somebody who waits for a slot should look again.
+    """
+
+    def __init__(self, limits: ConnectionQuotaLimits, on_change: Callable[[], None] = lambda: None) -> None:
+        self._limits = limits
+        self._on_change = on_change
+        self._windows = Windows(limits.windows, limits.window_seconds)
+        self._server = _Count()
+        self._listeners: dict[str, _Count] = {}
         self._by_ip: Counter[str] = Counter()
-        self._by_listener: Counter[str] = Counter()
-        self._total = 0
-        self._rate = _Rate()
-        self._rate_by_listener: dict[str, _Rate] = {}
-        self._rate_by_ip: dict[str, _Rate] = {}
+        self._rate_by_ip: OrderedDict[str, Rate] = OrderedDict()  # by last record, the oldest first
+
+    @property
+    def limits(self) -> ConnectionQuotaLimits:
+        """The limits that hold now."""
+        return self._limits
+
+    @limits.setter
+    def limits(self, limits: ConnectionQuotaLimits) -> None:
+        self._limits = limits
+        self._windows = Windows(limits.windows, limits.window_seconds)
+        self._on_change()
+
+    def add_listener(self, listener: str) -> None:
+        """Connections may come by this listener from now on."""
+        self._listeners.setdefault(listener, _Count())
+
+    def remove_listener(self, listener: str) -> None:
+        """They may not any more; all of its connections were released."""
+        assert not self._listeners[listener].connections, f"{listener} has connections"
+        del self._listeners[listener]
+        self._on_change()
+
+    # Counts
 
     @property
     def total(self) -> int:
-        """Connections that were admitted and not released."""
-        return self._total
+        """Connections that were counted and not released."""
+        return self._server.connections
+
+    @property
+    def excess(self) -> int:
+        """How many connections the protected listener, or a lowered limit, has the server hold above its maximum."""
+        return max(self.total - self._limits.connections_max, 0)
 
     def count_of_listener(self, listener: str) -> int:
         """The same of one listener."""
-        return self._by_listener[listener]
+        return self._of(listener).connections
 
     def count_of_ip(self, ip: str) -> int:
         """The same of one address."""
         return self._by_ip[ip]
 
-    def ask(self, listener: str, ip: str, now: float) -> Verdict:
-        """Whether a connection may be served; Admit counts it."""
-        limits = self.limits
-        is_protected = listener == limits.protected_listener
-        if self._by_listener[listener] >= limits.connections_max_by_listener.get(listener, UNLIMITED):
-            return Wait(WINDOW_SECONDS)
-        if not is_protected and self._total >= limits.connections_max:
-            return Wait(WINDOW_SECONDS)
-        if self._by_ip[ip] >= limits.connections_max_by_ip.get(ip, limits.connections_max_per_ip):
-            return Reject(f"too many connections from {ip}")
-        of_listener = self._rate_by_listener.setdefault(listener, _Rate())
-        of_ip = self._rate_by_ip.setdefault(ip, _Rate())
-        seconds = max(
-            0.0 if is_protected else self._rate.seconds_to_wait(now, limits.creation_rate_max),
-            of_listener.seconds_to_wait(now, limits.creation_rate_max_by_listener.get(listener, UNLIMITED)),
-        )
+    @property
+    def rated_addresses(self) -> int:
+        """Addresses whose rate is remembered."""
+        return len(self._rate_by_ip)
+
+    def is_protected(self, listener: str) -> bool:
+        """Whether the server's own limits do not hold it back."""
+        return listener == self._limits.protected_listener and len(self._listeners) > 1
+
+    def _of(self, listener: str) -> _Count:
+        try:
+            return self._listeners[listener]
+        except KeyError:
+            raise UnknownListenerError(listener) from None
+
+    # A newcomer
+
+    def arrive(self, listener: str, now: float) -> float:
+        """Record a newcomer in the rates of listener and server; the seconds that it must wait for their sake."""
+        of_listener, limits = self._of(listener), self._limits
+        limit = limits.creation_rate_max_by_listener.get(listener, UNLIMITED)
+        seconds = self._record(of_listener.rate, now, limit)
+        if not self.is_protected(listener):
+            seconds = max(seconds, self._record(self._server.rate, now, limits.creation_rate_max))
+        of_listener.throttled_seconds += seconds
+        self._server.throttled_seconds += seconds
+        return seconds
+
+    def _record(self, rate: Rate, now: float, limit: float) -> float:
+        rate.record(now, self._windows)
+        return rate.throttle_seconds(now, self._windows, limit)
+
+    def has_slot(self, listener: str) -> bool:
+        """Whether listener and server have room for another connection."""
+        count, limits = self.count_of_listener(listener), self._limits
+        if count >= limits.connections_max_by_listener.get(listener, UNLIMITED):
+            return False
+        return self.is_protected(listener) or self.total < limits.connections_max
+
+    def enter(self, listener: str, ip: str, now: float, arrived: float) -> Verdict:
+        """Decide on a newcomer that arrived at that time and has a slot."""
+        of_listener = self._of(listener)
+        seconds = self._ip_throttle_seconds(ip, now)
         if seconds:
-            return Wait(seconds)
-        if of_ip.seconds_to_wait(now, limits.creation_rate_max_per_ip):
-            return Reject(f"connections from {ip} are created too fast")
-        for rate in (self._rate, of_listener, of_ip):
-            rate.record(now)
-        self._total += 1
-        self._by_listener[listener] += 1
-        self._by_ip[ip] += 1
+            self._take_back(listener, arrived, seconds)
+            return Throttle(seconds)
+        before = self._by_ip[ip]
+        self._server.connections += 1
+        of_listener.connections += 1
+        self._by_ip[ip] = before + 1
+        if before >= self._limits.count_max_of_ip(ip):
+            return Refuse(f"too many connections from {ip}")
         return Admit()
 
+    def _ip_throttle_seconds(self, ip: str, now: float) -> float:
+        limit = self._limits.rate_max_of_ip(ip)
+        if limit >= UNLIMITED:
+            return 0.0
+        rates = self._rate_by_ip
+        rate = rates.pop(ip, None) or Rate()
+        seconds = self._record(rate, now, limit)
+        if seconds:
+            rate.take_back(now)  # it is not let in, so it must not keep out the next one
+        rates[ip] = rate
+        self._forget_addresses(now)
+        return seconds
+
+    def _forget_addresses(self, now: float) -> None:
+        """Drop the rates that are over, two for each that may have been added, so that they cannot pile up."""
+        rates = self._rate_by_ip
+        for _ in range(2):
+            ip, rate = next(iter(rates.items()))
+            if len(rates) <= RATED_ADDRESSES_MAX and not rate.is_over(now, self._windows):
+                return
+            del rates[ip]
+            if not rates:
+                return
+
+    def _take_back(self, listener: str, arrived: float, seconds: float) -> None:
+        of_listener = self._of(listener)
+        of_listener.rate.take_back(arrived)
+        if not self.is_protected(listener):
+            self._server.rate.take_back(arrived)
+        for count in (of_listener, self._server):
+            count.ip_throttled += 1
+            count.ip_throttled_seconds += seconds
+
     def release(self, listener: str, ip: str) -> None:
-        """A connection that was admitted is closed.
+        """A connection that was counted is closed.
 
         Raises:
             UnknownConnectionError: there is none of this listener and address.
         """
-        if not self._by_ip[ip] or not self._by_listener[listener]:
+        count = self._listeners.get(listener)
+        if not self._by_ip[ip] or count is None or not count.connections:
             raise UnknownConnectionError(f"no connection from {ip} on {listener}")
-        self._total -= 1
-        self._by_listener[listener] -= 1
+        self._server.connections -= 1
+        count.connections -= 1
         self._by_ip[ip] -= 1
         if not self._by_ip[ip]:
             del self._by_ip[ip]
-            if self.limits.creation_rate_max_per_ip >= UNLIMITED:
-                self._rate_by_ip.pop(ip, None)  # nobody asks for it; a limited one must outlive its connections
+        self._on_change()
+
+    # As it stands
+
+    def statistics(self, now: float, listener: str | None = None) -> ConnectionQuotaStatistics:
+        """Of one listener, or of the server."""
+        count = self._server if listener is None else self._of(listener)
+        return count.statistics(now, self._windows)
+
+    def creation_rate_of_ip(self, ip: str, now: float) -> float:
+        """Connections per second of one address; 0 where nobody limits it, since nobody measures it then."""
+        rate = self._rate_by_ip.get(ip)
+        return 0.0 if rate is None else rate.observed(now, self._windows)

@@ -16,12 +16,12 @@ import attrs
 import trio
 
 from stages.connection import Connection, OpenSession
+from stages.connection_limits import ConnectionLimits
 from stages.network_counters import NetworkCounters
 from stages.response_order import ResponseOrder
 from stages.transport_layer import BrokenTransportError, TransportLayer
 
 if TYPE_CHECKING:
-    from stages.connection_limits import ConnectionLimits
     from stages.request import Parked, Pending, Request
     from stages.request_channel import RequestChannel
     from stages.request_handler import Application, RequestHandlerPool
@@ -32,6 +32,8 @@ __all__ = ["NewConnection", "Processor", "ProcessorStatistics", "Shared"]
 NEW_CONNECTIONS_MAX = 20
 """Kafka's fixed size of a processor's queue of new connections."""
 OVERDUE_CHECK_SECONDS = 1.0
+OVERDUE_CHECKS_MAX = 500
+"""Connections that are looked at before others get their turn."""
 
 
 @attrs.frozen
@@ -43,19 +45,21 @@ class NewConnection:
     peer: str
     listener: str
     index: int
-    on_closed: Callable[[], None]
     open_session: OpenSession | None = None
+    is_counted: bool = True  # by the connection quotas
 
 
 @attrs.define
 class Shared:
-    """What all processors of a server share.
+    """What all processors of a listener share.
 
     Attributes:
         channel: the request queues.
         handlers: carries out results that do not end a slot.
         application: is told of closed connections.
-        limits: bounds of each connection.
+        limits: bounds of each connection; may be replaced while they are served.
+        release: told, with listener and address, of each closed connection that the quotas counted.
+        changed: woken when a connection was closed.
         timeline: observes, if anybody does.
         response_order: makes the response order of a connection.
     """
@@ -64,6 +68,8 @@ class Shared:
     handlers: RequestHandlerPool
     application: Application
     limits: ConnectionLimits
+    release: Callable[[str, str], None]
+    changed: trio.lowlevel.ParkingLot
     timeline: Timeline | None = None
     response_order: Callable[[], ResponseOrder[Request]] = ResponseOrder
 
@@ -79,6 +85,7 @@ class ProcessorStatistics:
         blocked: connections whose client does not take what is sent.
         expired: connections closed for idleness or by the watchdog.
         new_waiting: connections that were accepted and not begun.
+        listener: name of the listener that it serves.
         counters: its sums.
     """
 
@@ -88,14 +95,16 @@ class ProcessorStatistics:
     blocked: int
     expired: int
     new_waiting: int
+    listener: str = ""
     counters: NetworkCounters = attrs.field(factory=NetworkCounters)
 
 
 class Processor:
     """See the rules of the room; it is the `ConnectionOwner` of its connections."""
 
-    def __init__(self, processor_id: int, shared: Shared) -> None:
+    def __init__(self, processor_id: int, shared: Shared, listener: str = "") -> None:
         self.id = processor_id
+        self.listener = listener
         self.channel = shared.channel
         self.limits = shared.limits
         self.timeline = shared.timeline
@@ -108,7 +117,9 @@ class Processor:
         self._nursery: trio.Nursery | None = None
         self._is_draining = False
         self._blocked = 0
-        self._on_closed: dict[Connection, Callable[[], None]] = {}
+        self._uncounted: set[Connection] = set()
+        self._limits_changed = trio.lowlevel.ParkingLot()
+        self._ended = trio.Event()
 
     # What a connection asks of its owner
 
@@ -135,9 +146,11 @@ class Processor:
         """See ConnectionOwner."""
         self.connections.discard(connection)
         self.counters.closed += 1
-        on_closed = self._on_closed.pop(connection, None)
-        if on_closed is not None:
-            on_closed()
+        if connection in self._uncounted:
+            self._uncounted.remove(connection)
+        else:
+            self._shared.release(connection.listener, connection.peer)
+        self._shared.changed.unpark_all()
         if connection.session is not None:
             self._shared.application.connection_closed(connection.session)
 
@@ -157,6 +170,7 @@ class Processor:
             for connection in tuple(self.connections):
                 connection.close()
             self._refuse_waiting()
+            self._ended.set()
 
     def _refuse_waiting(self) -> None:
         """Close what was handed over and not begun, and take nothing more."""
@@ -164,20 +178,29 @@ class Processor:
             while True:
                 new = self._receive_new.receive_nowait()
                 new.transport.close()
-                new.on_closed()
+                if new.is_counted:
+                    self._shared.release(new.listener, new.peer)
         self._receive_new.close()
 
-    def offer(self, new: NewConnection) -> None:
-        """Hand over a new connection.
+    def offer(self, new: NewConnection) -> bool:
+        """Hand over a new connection; False when the queue is full, or nobody takes from it any more."""
+        try:
+            self._send_new.send_nowait(new)
+        except (trio.WouldBlock, trio.BrokenResourceError):
+            return False
+        return True
 
-        Raises:
-            trio.WouldBlock: the queue is full.
-        """
-        self._send_new.send_nowait(new)
+    async def put(self, new: NewConnection) -> bool:
+        """Hand over a new connection, waiting for room; False when nobody takes from the queue any more."""
+        try:
+            await self._send_new.send(new)
+        except trio.BrokenResourceError:
+            return False
+        return True
 
-    async def put(self, new: NewConnection) -> None:
-        """Hand over a new connection, waiting for room."""
-        await self._send_new.send(new)
+    async def wait_ended(self) -> None:
+        """Wait until it serves nothing any more and has let go of everything."""
+        await self._ended.wait()
 
     def _begin(self, new: NewConnection, nursery: trio.Nursery) -> None:
         connection = Connection(
@@ -191,7 +214,8 @@ class Processor:
         )
         self.counters.created += 1
         self.connections.add(connection)
-        self._on_closed[connection] = new.on_closed
+        if not new.is_counted:
+            self._uncounted.add(connection)
         if self._is_draining:
             connection.close()
             return
@@ -231,14 +255,26 @@ class Processor:
         await trio.sleep_until(until)
         connection.end_throttle(until)
 
+    def set_limits(self, limits: ConnectionLimits) -> None:
+        """Change the bounds of its connections; the size of frames counts for new ones."""
+        self.limits = limits
+        self._limits_changed.unpark_all()
+
     async def _close_overdue(self) -> None:
         """Idle expiry, and the watchdog against slots that nobody completes."""
-        while not math.isinf(self.limits.idle_seconds_max) or not math.isinf(self.limits.slot_seconds_max):
+        while True:
+            if math.isinf(self.limits.idle_seconds_max) and math.isinf(self.limits.slot_seconds_max):
+                await self._limits_changed.park()
+                continue
             await trio.sleep(OVERDUE_CHECK_SECONDS)
-            now = trio.current_time()
-            for connection in [one for one in self.connections if one.is_overdue(now)]:
-                self.counters.expired += 1
-                connection.close()
+            waiting = tuple(self.connections)
+            for start in range(0, len(waiting), OVERDUE_CHECKS_MAX):
+                now = trio.current_time()
+                for connection in waiting[start : start + OVERDUE_CHECKS_MAX]:
+                    if not connection.closed and connection.is_overdue(now):
+                        self.counters.expired += 1
+                        connection.close()
+                await trio.lowlevel.checkpoint()
 
     # Ending
 
@@ -262,5 +298,6 @@ class Processor:
             blocked=self._blocked,
             expired=self.counters.expired,
             new_waiting=self._send_new.statistics().current_buffer_used,
+            listener=self.listener,
             counters=self.counters.copy(),
         )

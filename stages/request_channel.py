@@ -174,9 +174,12 @@ class RequestChannel:
         requests_max: capacity over all queues.
         bytes_max: bytes of unanswered requests over all connections; the last one admitted may overshoot it, so a
             single request above it still passes.
+        first_index: number of the first queue.
     """
 
-    def __init__(self, mode: Mode, *, requests_max: int = REQUESTS_MAX, bytes_max: int = BYTES_MAX) -> None:
+    def __init__(
+        self, mode: Mode, *, requests_max: int = REQUESTS_MAX, bytes_max: int = BYTES_MAX, first_index: int = 0
+    ) -> None:
         self.requests_max = requests_max
         self.bytes_max = bytes_max
         self.bytes_held = 0
@@ -184,7 +187,7 @@ class RequestChannel:
         self.queues: list[RequestQueue] = []
         self.retired: list[RequestQueue] = []
         self._byte_waiters: deque[Waiter] = deque()
-        self._next_index = 0
+        self._next_index = first_index
         self._open_queues(1 if mode.is_shared_queue else mode.queues)
 
     def _open_queues(self, count: int) -> list[RequestQueue]:
@@ -227,6 +230,11 @@ class RequestChannel:
     def forget(self, queue: RequestQueue) -> None:
         """Drop a queue that is drained."""
         self.retired.remove(queue)
+
+    def set_bytes_max(self, bytes_max: int) -> None:
+        """Change the byte budget; what it holds already stays."""
+        self.bytes_max = bytes_max
+        self._resume_for_bytes()
 
     @property
     def has_bytes(self) -> bool:

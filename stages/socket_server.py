@@ -5,17 +5,20 @@ is accepted that nobody could serve. End: stop accepting, stop reading, drain un
 submitted, cancel; the deadline bounds the whole, because a client that never reads must not keep a server alive.
 
     acceptors -> processors -> request channel -> handlers -> committer -> (callback) -> processors
+
+Listeners come and go while it runs. Those of the control plane have a request channel and a handler of their own; the
+committer is one for all.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import attrs
 import trio
 
-from stages.acceptor import Acceptor, AcceptorStatistics, Listener
+from stages.acceptor import Acceptor, AcceptorStatistics
 from stages.commit_threads import CommitThreads
 from stages.committer import (
     Commit,
@@ -29,19 +32,33 @@ from stages.committer import (
 from stages.connection import OpenSession
 from stages.connection_limits import ConnectionLimits
 from stages.connection_quotas import ConnectionQuotaLimits, ConnectionQuotas
+from stages.excess_connections import close_excess
+from stages.listener import Listener
 from stages.mode import Mode
 from stages.processor import NewConnection, Processor, ProcessorStatistics, Shared
 from stages.request import Request
-from stages.request_channel import BYTES_MAX, REQUESTS_MAX, RequestChannel, RequestQueueStatistics
-from stages.request_handler import Application, RequestHandlerPool, RequestHandlerStatistics
+from stages.request_channel import BYTES_MAX, REQUESTS_MAX, RequestQueueStatistics
+from stages.request_handler import Application, RequestHandlerStatistics
+from stages.request_plane import RequestPlane, RequestPlaneStatistics, control_plane, data_plane
 from stages.response_order import ResponseOrder
+from stages.served_listener import ListenerStatistics, Numbers, ServedListener
 from stages.timeline import Timeline
 from stages.transport_layer import TransportLayer
 
-__all__ = ["ServerLimits", "SocketServer", "SocketServerStatistics"]
+__all__ = ["ListenerNameError", "ServerLimits", "SocketServer", "SocketServerStatistics"]
 
 DRAIN_SECONDS = 10.0
-"""How long requests in flight may take to be answered when the server ends."""
+"""How long requests in flight may take to be answered when the server, a listener or a processor ends."""
+SPARE_COMMITS = 1
+"""Commits per request that may run beside those of all data handlers: the control plane's."""
+
+
+IN_MEMORY = "MEMORY"
+"""The listener of a server that is given none."""
+
+
+class ListenerNameError(ValueError):
+    """There is no listener of this name, or there is one already."""
 
 
 @attrs.frozen
@@ -52,7 +69,7 @@ class ServerLimits:
         connection: bounds of each connection; its `in_flight_max` is the mode's.
         requests_max: capacity of the request queues together.
         bytes_max: bytes of all unanswered requests.
-        processors: processors per listener (`num.network.threads`).
+        processors: processors of each listener that has no number of its own (`num.network.threads`).
         drain_seconds: see DRAIN_SECONDS.
         quotas: connection counts and rates.
     """
@@ -67,13 +84,25 @@ class ServerLimits:
 
 @attrs.frozen
 class SocketServerStatistics:
-    """Every stage as it stands, in the order in which a request passes them."""
+    """Every stage as it stands, in the order in which a request passes them.
+
+    Attributes:
+        queues: of the data plane.
+        handlers: of the data plane.
+        control_plane: the other plane, once there is one.
+        listeners: sums over the processors of each.
+        connections_excess: open connections above the maximum, which only a protected listener, or a lowered limit,
+            can cause.
+    """
 
     acceptors: tuple[AcceptorStatistics, ...]
     processors: tuple[ProcessorStatistics, ...]
     queues: tuple[RequestQueueStatistics, ...]
     handlers: RequestHandlerStatistics
     committer: CommitterStatistics
+    control_plane: RequestPlaneStatistics | None = None
+    listeners: tuple[ListenerStatistics, ...] = ()
+    connections_excess: int = 0
 
 
 class SocketServer:
@@ -113,36 +142,50 @@ class SocketServer:
         self.committer = Committer(
             storage,
             batching=mode.batching,
-            commits_in_flight=commits_in_flight if mode.is_group_commit else mode.handlers,
+            commits_in_flight=commits_in_flight if mode.is_group_commit else mode.handlers + SPARE_COMMITS,
             delay_seconds=commit_delay_seconds,
             on_commit=self._commit_ended,
             on_failure=self._commit_failed,
             on_completed=timeline.commit_ended if timeline is not None else None,
         )
-        self.channel = RequestChannel(mode, requests_max=self.limits.requests_max, bytes_max=self.limits.bytes_max)
-        self.handlers = RequestHandlerPool(self.channel, application, self.committer, timeline)
-        self._shared = Shared(
-            channel=self.channel,
-            handlers=self.handlers,
-            application=application,
-            limits=attrs.evolve(self.limits.connection, in_flight_max=mode.in_flight_max),
-            timeline=timeline,
-            response_order=response_order,
+        self._application = application
+        self._timeline = timeline
+        self._response_order = response_order
+        self._data_plane = data_plane(
+            mode,
+            application,
+            self.committer,
+            timeline,
+            requests_max=self.limits.requests_max,
+            bytes_max=self.limits.bytes_max,
         )
-        self.quotas = ConnectionQuotas(self.limits.quotas)
-        self._changed = trio.lowlevel.ParkingLot()  # a connection was closed, or a commit ended
-        self._connection_index = itertools.count()
-        self._processor_index = itertools.count()
-        self.acceptors: list[Acceptor] = []
-        self.processors: list[Processor] = []
+        self.channel = self._data_plane.channel
+        self.handlers = self._data_plane.handlers
+        self._control_plane: RequestPlane | None = None
+        self._changed = trio.lowlevel.ParkingLot()  # a connection was closed, a limit changed, or a commit ended
+        self.quotas = ConnectionQuotas(self.limits.quotas, self._wake)
+        self._numbers = Numbers(itertools.count().__next__, itertools.count().__next__)
+        self._listeners: dict[str, ServedListener] = {}
         self._stopping = trio.Event()
         self._failure: BaseException | None = None
         self._nursery: trio.Nursery | None = None
-        self._dealt_to: list[list[Processor]] = []  # the processors of each listener, as its acceptor deals to them
+
+    @property
+    def acceptors(self) -> list[Acceptor]:
+        """One for each listener that has a socket."""
+        return [served.acceptor for served in self._listeners.values() if served.acceptor is not None]
+
+    @property
+    def processors(self) -> list[Processor]:
+        """Those of all listeners, those that are about to end included."""
+        return [processor for served in self._listeners.values() for processor in served.all_processors]
 
     @property
     def _is_drained(self) -> bool:
         return self.committer.is_idle and not any(processor.connections for processor in self.processors)
+
+    def _wake(self) -> None:
+        self._changed.unpark_all()
 
     def _commit_ended(self, commit: Commit) -> None:
         self._changed.unpark_all()
@@ -175,64 +218,136 @@ class SocketServer:
         try:
             async with trio.open_nursery() as nursery:
                 self._nursery = nursery
-                await nursery.start(self.handlers.run, self.mode.handlers if self.mode.is_shared_queue else 1)
-                for listener in listeners:
-                    processors = await self._start_processors(nursery)
-                    self.acceptors.append(
-                        Acceptor(listener, processors, self.quotas, self._changed, lambda: next(self._connection_index))
-                    )
-                if not listeners:
-                    await self._start_processors(nursery)
-                async with trio.open_nursery() as accepting:
-                    for acceptor in self.acceptors:
-                        await accepting.start(acceptor.run)
-                    task_status.started()
-                    await self._stopping.wait()
-                    accepting.cancel_scope.cancel()
+                await nursery.start(self._data_plane.run)
+                nursery.start_soon(close_excess, self.quotas, self._listeners.values, self._changed)
+                for listener in listeners or (Listener(IN_MEMORY),):
+                    await self._serve(listener)
+                for served in tuple(self._listeners.values()):
+                    await nursery.start(served.accept)
+                task_status.started()
+                await self._stopping.wait()
+                self._nursery = None
+                for served in tuple(self._listeners.values()):
+                    await served.stop_accepting()
                 await self._drain()
                 nursery.cancel_scope.cancel()
         finally:
+            self._nursery = None
+            for served in self._listeners.values():
+                served.close_source()
             with trio.CancelScope(shield=True):  # bounded by what was submitted: the threads commit that and end
                 await trio.to_thread.run_sync(self._executor.stop)
         if self._failure is not None:
             raise CommitFailedError(f"a commit failed: {self._failure}") from self._failure
 
-    async def _start_processors(self, nursery: trio.Nursery) -> list[Processor]:
-        processors = [await self._start_processor(nursery) for _ in range(self.limits.processors)]
-        self._dealt_to.append(processors)
-        return processors
+    # Listeners
 
-    async def _start_processor(self, nursery: trio.Nursery) -> Processor:
-        processor = Processor(next(self._processor_index), self._shared)
-        await nursery.start(processor.run)
-        self.processors.append(processor)
-        return processor
+    async def _serve(self, listener: Listener) -> ServedListener:
+        """Have processors for it; nothing is accepted yet."""
+        nursery = self._running()
+        plane = self._data_plane
+        if listener.is_control_plane:
+            if self._control_plane is None:
+                self._control_plane = control_plane(
+                    self.mode, self._application, self.committer, self._timeline, bytes_max=self.limits.bytes_max
+                )
+                await nursery.start(self._control_plane.run)
+            plane = self._control_plane
+        shared = Shared(
+            channel=plane.channel,
+            handlers=plane.handlers,
+            application=self._application,
+            limits=self._connection_limits(listener.limits),
+            release=self.quotas.release,
+            changed=self._changed,
+            timeline=self._timeline,
+            response_order=self._response_order,
+        )
+        served = ServedListener(listener, shared, self.quotas, self._numbers)
+        self._listeners[listener.name] = served
+        await served.start(nursery, served.own_processors or self.limits.processors)
+        return served
 
-    async def resize_processors(self, count: int) -> None:
-        """Change the number of processors of each listener, at least 1, while the server runs.
+    def _running(self) -> trio.Nursery:
+        if self._nursery is None:
+            raise RuntimeError("the server does not run")
+        return self._nursery
+
+    def _served(self, name: str) -> ServedListener:
+        try:
+            return self._listeners[name]
+        except KeyError:
+            raise ListenerNameError(f"there is no listener {name}") from None
+
+    def _connection_limits(self, own: ConnectionLimits | None) -> ConnectionLimits:
+        return attrs.evolve(own or self.limits.connection, in_flight_max=self.mode.in_flight_max)
+
+    async def add_listener(self, listener: Listener) -> None:
+        """Serve another listener; its socket is the server's from here on.
+
+        Raises:
+            ListenerNameError: there is one of this name, perhaps still draining.
+        """
+        if listener.name in self._listeners:
+            raise ListenerNameError(f"there is a listener {listener.name} already")
+        served = await self._serve(listener)
+        await self._running().start(served.accept)
+
+    async def remove_listener(self, name: str) -> None:
+        """Accept no more by a listener, answer what is in flight, close its connections; bounded by `drain_seconds`.
+
+        Raises:
+            ListenerNameError: there is none of this name.
+        """
+        served = self._served(name)
+        await served.remove(self.limits.drain_seconds)
+        del self._listeners[name]
+
+    async def resize_processors(self, count: int, listener: str | None = None) -> None:
+        """Change the number of processors, at least 1, while the server runs.
 
         New ones get new connections from now on. Surplus ones, the last, get none any more: they answer what is in
         flight, close their connections and end, within the bound of a drain.
+
+        Args:
+            count: how many.
+            listener: which listener gets a number of its own; None for all that have none.
+
+        Raises:
+            ListenerNameError: there is no such listener, or it is of the control plane, which has one processor.
         """
-        assert self._nursery is not None, "the server runs"
-        for processors in self._dealt_to:
-            while len(processors) < count:
-                processors.append(await self._start_processor(self._nursery))
-            surplus = processors[max(count, 1) :]
-            del processors[max(count, 1) :]
-            for processor in surplus:
-                self._nursery.start_soon(self._retire, processor)
+        if listener is None:
+            self.limits = attrs.evolve(self.limits, processors=count)
+            concerned = [served for served in self._listeners.values() if served.own_processors is None]
+        else:
+            concerned = [self._served(listener)]
+            if concerned[0].listener.is_control_plane:
+                raise ListenerNameError(f"{listener} is of the control plane and has one processor")
+            concerned[0].own_processors = count
+        for served in concerned:
+            await served.resize(self._running(), count, self.limits.drain_seconds)
 
-    async def _retire(self, processor: Processor) -> None:
-        processor.stop_reading()
-        with trio.move_on_after(self.limits.drain_seconds):
-            while processor.connections:
-                await self._changed.park()
-        processor.end()
-        self.processors.remove(processor)
+    def set_limits(self, limits: ServerLimits, by_listener: Mapping[str, ConnectionLimits] | None = None) -> None:
+        """Change the bounds while the server runs: of connections, the open ones included, of bytes, and the quotas.
 
-    def _connection_closed(self) -> None:
-        self._changed.unpark_all()
+        The capacity of queues follows at the next resize of the queues; for the number of processors see
+        `resize_processors`.
+
+        Args:
+            limits: the server's.
+            by_listener: the listeners that have bounds of their own from now on; all others follow the server's.
+        """
+        self.limits = attrs.evolve(limits, processors=self.limits.processors)
+        for served in self._listeners.values():
+            served.own_limits = (by_listener or {}).get(served.name)
+            served.set_limits(self._connection_limits(served.own_limits))
+        self.channel.requests_max = limits.requests_max
+        for plane in (self._data_plane, self._control_plane):
+            if plane is not None:
+                plane.channel.set_bytes_max(limits.bytes_max)
+        self.quotas.limits = limits.quotas
+
+    # Connections
 
     async def connect(
         self, transport: TransportLayer, *, peer: str, listener: str, open_session: OpenSession | None = None
@@ -242,26 +357,26 @@ class SocketServer:
         Args:
             transport: carries the bytes; owned by the server from here on.
             peer: the client's address.
-            listener: what it counts as having come by.
-            open_session: see OpenSession.
+            listener: what it counts as having come by; where there is none of this name, the first one serves it.
+            open_session: in place of the listener's.
         """
-        index = next(self._connection_index)
+        served = self._listeners.get(listener) or next(iter(self._listeners.values()))
         new = NewConnection(
             transport=transport,
             address=f"{listener}-{peer}",
             peer=peer,
             listener=listener,
-            index=index,
-            on_closed=self._connection_closed,
-            open_session=open_session,
+            index=self._numbers.next_connection(),
+            open_session=open_session or served.listener.open_session,
+            is_counted=False,
         )
-        processors = self._dealt_to[0]
-        await processors[index % len(processors)].put(new)
+        while not await served.processors[new.index % len(served.processors)].put(new):
+            pass  # that processor was taken away meanwhile
 
     async def _drain(self) -> None:
         with trio.move_on_after(self.limits.drain_seconds):
-            for processor in self.processors:
-                processor.stop_reading()
+            for served in self._listeners.values():
+                served.stop_reading()
             while self._failure is None and not self._is_drained:
                 await self._changed.park()
 
@@ -273,4 +388,7 @@ class SocketServer:
             queues=tuple(self.channel.statistics()),
             handlers=self.handlers.statistics(),
             committer=self.committer.statistics(),
+            control_plane=None if self._control_plane is None else self._control_plane.statistics(),
+            listeners=tuple(served.statistics() for served in self._listeners.values()),
+            connections_excess=self.quotas.excess,
         )

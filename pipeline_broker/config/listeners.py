@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from pipeline_broker.config.properties import ConfigError
+from pipeline_broker.config.properties import ConfigError, refusal
 
 if TYPE_CHECKING:
     from pipeline_broker.config.settings import BrokerConfig
@@ -29,6 +29,7 @@ __all__ = [
     "listener_configs",
     "prefix_of",
     "read_endpoints",
+    "zero_refusal",
 ]
 
 ENDPOINT = re.compile(r"([A-Za-z0-9_-]+)://(?:\[([0-9A-Fa-f:.%]+)\]|([^:\[\]/]*)):([0-9]{1,5})")
@@ -36,8 +37,6 @@ PORT_MAX = 65535
 WILDCARDS = frozenset({"", "0.0.0.0", "::"})  # noqa: S104 - compared with, not bound to
 ADVERTISED_FOR_WILDCARD = "127.0.0.1"
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
-KEY_STORES = ("ssl.keystore.location", "ssl.keystore.key")
 PREFIX = "listener.name."
 
 LISTENER_PROPERTIES = frozenset(
@@ -294,7 +293,7 @@ def listener_configs(config: BrokerConfig) -> tuple[ListenerConfig, ...]:
             is_privileged=endpoint.name == privileged,
             is_control_plane=endpoint.name == control_plane,
         )
-        _check_security(listener)
+        _check_limits(listener)
         listeners.append(listener)
     return tuple(listeners)
 
@@ -338,27 +337,12 @@ def _properties(texts: Mapping[str, str], name: str) -> dict[str, str]:
     return {**of_all, **own}
 
 
-def _check_security(listener: ListenerConfig) -> None:
-    """What a protocol cannot do without."""
-    prefix = prefix_of(listener.name)
-    properties = listener.properties
-    if listener.is_tls and not any(properties.get(store) for store in KEY_STORES):
-        raise ConfigError(
-            f"{listener.name} is a listener of {listener.security_protocol} without a key store: set"
-            f" {prefix}ssl.keystore.location, or ssl.keystore.key and ssl.keystore.certificate.chain"
-        )
-    if not listener.is_sasl:
-        return
-    if not listener.mechanisms:
-        raise ConfigError(
-            f"{listener.name} is a listener of {listener.security_protocol} without a mechanism: set"
-            f" {prefix}sasl.enabled.mechanisms to some of {', '.join(MECHANISMS)}"
-        )
-    for mechanism in listener.mechanisms:
-        if mechanism not in MECHANISMS:
-            raise ConfigError(f"{prefix}sasl.enabled.mechanisms: {mechanism!r} is not one of {', '.join(MECHANISMS)}")
-        if mechanism == "PLAIN" and "plain.sasl.jaas.config" not in properties:
-            raise ConfigError(
-                f"{listener.name} offers PLAIN without users: set {prefix}plain.sasl.jaas.config to a line of"
-                " PlainLoginModule"
-            )
+def zero_refusal(shown: str, name: str) -> ConfigError:
+    """The refusal of a limit that would let nobody in, so that nobody could take it back."""
+    return refusal(f"{shown}: 0 is not allowed: nobody could connect any more", f"Invalid {name} 0")
+
+
+def _check_limits(listener: ListenerConfig) -> None:
+    for name in ("max.connections", "max.connection.creation.rate"):
+        if listener.limit(name) == 0:
+            raise zero_refusal(prefix_of(listener.name) + name, name)

@@ -37,6 +37,15 @@ class ConfigError(Exception):
         self.client_message = text if client_message is None else client_message
 
 
+def refusal(text: str, client_reason: str) -> ConfigError:
+    """The refusal of a configuration as a whole, which Kafka words in a way of its own."""
+    return ConfigError(
+        text,
+        f"Invalid value org.apache.kafka.common.config.ConfigException: {client_reason}"
+        " for configuration Invalid dynamic configuration",
+    )
+
+
 class UnknownPropertyError(ConfigError):
     """No property has this name."""
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pipeline_broker.config.listeners import prefix_of
-from pipeline_broker.config.properties import ConfigError
+from pipeline_broker.config.listeners import prefix_of, zero_refusal
+from pipeline_broker.config.properties import ConfigError, refusal
 
 if TYPE_CHECKING:
     from pipeline_broker.config.settings import BrokerConfig
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 __all__ = ["check_change"]
 
 POOLS = ("num.io.threads", "num.network.threads", "background.threads")
-LIMITS = ("max.connections", "max.connection.creation.rate")
 
 
 def check_change(before: BrokerConfig, after: BrokerConfig) -> None:
@@ -29,19 +28,10 @@ def check_change(before: BrokerConfig, after: BrokerConfig) -> None:
     for name in POOLS:
         field = name.replace(".", "_")
         _check_thread_count(name, name, getattr(before, field), getattr(after, field))
-    for name in LIMITS:
-        field = name.replace(".", "_")
-        _check_limit(name, name, getattr(before, field), getattr(after, field))
+    if after.max_connections == 0 < before.max_connections:
+        raise zero_refusal("max.connections", "max.connections")
     _check_queues(before, after)
     _check_listeners(before, after)
-
-
-def _refusal(text: str, client_reason: str) -> ConfigError:
-    return ConfigError(
-        text,
-        f"Invalid value org.apache.kafka.common.config.ConfigException: {client_reason}"
-        " for configuration Invalid dynamic configuration",
-    )
 
 
 def _check_thread_count(shown: str, name: str, old: int, new: int) -> None:
@@ -52,16 +42,10 @@ def _check_thread_count(shown: str, name: str, old: int, new: int) -> None:
         reason = f"value should not be greater than double the current value {old}"
     else:
         return
-    raise _refusal(
+    raise refusal(
         f"{shown}: {new} is not allowed: {reason}",
         f"Dynamic thread count update validation failed for {name}={new}, {reason}",
     )
-
-
-def _check_limit(shown: str, name: str, old: int | None, new: int | None) -> None:
-    """A limit that would let nobody in, so that nobody could take it back."""
-    if new == 0 and old != 0:
-        raise _refusal(f"{shown}: 0 is not allowed: nobody could take it back", f"Invalid {name} 0")
 
 
 def _check_queues(before: BrokerConfig, after: BrokerConfig) -> None:
@@ -79,16 +63,13 @@ def _check_listeners(before: BrokerConfig, after: BrokerConfig) -> None:
         if current is None:
             continue
         if current.security_protocol != listener.security_protocol:
-            raise _refusal(
+            raise refusal(
                 f"{listener.name}: the security protocol of a listener cannot be changed while the broker runs",
                 f"Security protocol cannot be updated for existing listener ListenerName({listener.name})",
             )
-        prefix = prefix_of(listener.name)
         name = "num.network.threads"
         old, new = (
             config.num_network_threads if own is None else own
             for config, own in ((before, current.limit(name)), (after, listener.limit(name)))
         )
-        _check_thread_count(prefix + name, name, old, new)
-        for name in LIMITS:
-            _check_limit(prefix + name, name, current.limit(name), listener.limit(name))
+        _check_thread_count(prefix_of(listener.name) + name, name, old, new)

@@ -19,6 +19,7 @@ from pipeline_broker.config.listeners import (
     ListenerConfig,
     listener_configs,
     read_endpoints,
+    zero_refusal,
 )
 from pipeline_broker.config.properties import (
     PREFIXED,
@@ -307,6 +308,8 @@ def _check_relations(config: BrokerConfig) -> None:
             f"connection.failed.authentication.delay.ms is {config.connection_failed_authentication_delay_ms}: it must"
             f" be below connections.max.idle.ms ({config.connections_max_idle_ms})"
         )
+    if config.max_connection_creation_rate == 0:
+        raise zero_refusal("max.connection.creation.rate", "max.connection.creation.rate")
     if config.authorizer_class_name not in AUTHORIZERS:
         raise ConfigError(
             f"authorizer.class.name: {config.authorizer_class_name!r} is not known here; expected {AUTHORIZERS[1]}"

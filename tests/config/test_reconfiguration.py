@@ -8,7 +8,9 @@ from pipeline_broker.config.settings import BrokerConfig, config_with, parse_set
 
 TWO = "PLAINTEXT://127.0.0.1:9092,EXTERNAL://127.0.0.1:9093"
 MAP = "PLAINTEXT:PLAINTEXT,EXTERNAL:PLAINTEXT"
-REFUSED = "Invalid value org.apache.kafka.common.config.ConfigException: {} for configuration Invalid dynamic configuration"
+REFUSED = (
+    "Invalid value org.apache.kafka.common.config.ConfigException: {} for configuration Invalid dynamic configuration"
+)
 
 
 def started(**settings):
@@ -27,7 +29,9 @@ def test_a_number_of_threads_at_most_doubles_or_halves(name, after, allowed):
     with pytest.raises(ConfigError, match=f"{name}: {after}") as caught:
         check_change(before, changed)
     reason = "not be greater than double" if int(after) > 8 else "be at least half"
-    said = f"Dynamic thread count update validation failed for {name}={after}, value should {reason} the current value 8"
+    said = (
+        f"Dynamic thread count update validation failed for {name}={after}, value should {reason} the current value 8"
+    )
     assert caught.value.client_message == REFUSED.format(said)
 
 

@@ -67,9 +67,7 @@ def test_a_later_setting_wins_over_an_earlier_one_and_arguments_over_files(tmp_p
     assert (config.num_network_threads, config.num_io_threads, config.num_partitions) == (5, 3, 6)
 
 
-@pytest.mark.parametrize(
-    "name", ["ssl.engine.factory.class", "listener.name.plaintext.num.partitions", "rsm.config.x"]
-)
+@pytest.mark.parametrize("name", ["ssl.engine.factory.class", "listener.name.plaintext.num.partitions", "rsm.config.x"])
 def test_a_property_not_acted_on_yet_gives_one_warning_line(name):
     _, warnings = parse_settings([(name, "3"), (name, "3")])
     assert warnings == [f"warning: {name} is accepted, but this broker does not act on it yet"]

@@ -1,13 +1,17 @@
 """An acceptor waits where its processors are behind, and serves on when they catch up."""
 
-import socket
+import contextlib
+import errno
 
+import attrs
 import trio
-from trio.testing import wait_all_tasks_blocked
+from trio.testing import MockClock, wait_all_tasks_blocked
 
-from stages.acceptor import Acceptor, open_listener
+from stages.acceptor import EXHAUSTED_PAUSE_SECONDS, THROTTLED_MAX, Acceptor
 from stages.connection_quotas import ConnectionQuotaLimits, ConnectionQuotas
+from stages.listener import Listener
 from stages.processor import NEW_CONNECTIONS_MAX
+from stages.testing.memory_listener import MemoryListener
 
 
 class Behind:
@@ -15,38 +19,203 @@ class Behind:
 
     def __init__(self):
         self.send, self.receive = trio.open_memory_channel(NEW_CONNECTIONS_MAX)
-        self.offer, self.put = self.send.send_nowait, self.send.send
+
+    def offer(self, new):
+        with contextlib.suppress(trio.WouldBlock, trio.BrokenResourceError):
+            self.send.send_nowait(new)
+            return True
+        return False
+
+    async def put(self, new):
+        try:
+            await self.send.send(new)
+        except trio.BrokenResourceError:
+            return False
+        return True
+
+
+@attrs.define
+class Bench:
+    listener: MemoryListener
+    processors: list
+    quotas: ConnectionQuotas
+    acceptor: Acceptor
+
+    def take(self, index):
+        return self.processors[index].receive.receive_nowait()
+
+    def close(self, new):
+        new.transport.close()
+        self.quotas.release(new.listener, new.peer)
+
+    @property
+    def waiting(self):
+        return [processor.receive.statistics().tasks_waiting_send for processor in self.processors]
+
+
+def run(test, processors=2, **limits):
+    """Run `test(bench)` on a mock clock; at the end every connection must have been let go of."""
+
+    async def main():
+        source, freed = MemoryListener(), trio.lowlevel.ParkingLot()
+        quotas = ConnectionQuotas(ConnectionQuotaLimits(**limits), freed.unpark_all)
+        quotas.add_listener("L")
+        dealt_to = [Behind() for _ in range(processors)]
+        acceptor = Acceptor(Listener("L"), source, dealt_to, quotas, freed, iter(range(10_000)).__next__)
+        bench = Bench(source, dealt_to, quotas, acceptor)
+        with trio.fail_after(3600):
+            async with trio.open_nursery() as nursery:
+                await nursery.start(acceptor.run)
+                await test(bench)
+                nursery.cancel_scope.cancel()
+        for index, processor in enumerate(dealt_to):
+            while processor.receive.statistics().current_buffer_used:
+                bench.close(bench.take(index))
+        assert quotas.total == 0
+        assert source.is_closed
+
+    trio.run(main, clock=MockClock(autojump_threshold=0))
 
 
 def test_it_tries_every_processor_and_waits_at_the_last():
-    async def main():
-        listener = open_listener("PLAINTEXT", "127.0.0.1", 0)
-        processors, quotas = [Behind(), Behind()], ConnectionQuotas(ConnectionQuotaLimits())
-        numbers = iter(range(1000))
-        acceptor = Acceptor(listener, processors, quotas, trio.lowlevel.ParkingLot(), lambda: next(numbers))
-        clients, connections = [], []
-        with trio.fail_after(20):
-            async with trio.open_nursery() as nursery:
-                await nursery.start(acceptor.run)
-                for _ in range(2 * NEW_CONNECTIONS_MAX + 2):
-                    clients.append(socket.create_connection(("127.0.0.1", listener.port)))
-                    await wait_all_tasks_blocked(0.001)
-                assert acceptor.statistics().accepted == 2 * NEW_CONNECTIONS_MAX
-                waiting = [processor.receive.statistics().tasks_waiting_send for processor in processors]
-                assert sorted(waiting) == [0, 1]
-                connections.append(processors[waiting.index(1)].receive.receive_nowait())
-                await wait_all_tasks_blocked(0.001)
-                assert acceptor.statistics().accepted == 2 * NEW_CONNECTIONS_MAX + 1
-                nursery.cancel_scope.cancel()
-        assert quotas.total == 2 * NEW_CONNECTIONS_MAX + 1  # the one that waited at the end was released
-        for processor in processors:
-            while processor.receive.statistics().current_buffer_used:
-                connections.append(processor.receive.receive_nowait())
-        for connection in connections:
-            connection.transport.close()
-            connection.on_closed()
-        for client in clients:
-            client.close()
-        assert quotas.total == 0
+    """Behaviour 54: a full queue of new connections blocks the acceptor, which is measured."""
 
-    trio.run(main)
+    async def test(bench):
+        for _ in range(2 * NEW_CONNECTIONS_MAX + 2):
+            bench.listener.connect()
+        await wait_all_tasks_blocked()
+        assert bench.acceptor.statistics().accepted == 2 * NEW_CONNECTIONS_MAX
+        assert sorted(bench.waiting) == [0, 1]
+        await trio.sleep(3)
+        assert bench.acceptor.statistics().blocked_seconds == 3.0  # also while it still waits
+        bench.close(bench.take(bench.waiting.index(1)))
+        await wait_all_tasks_blocked()
+        assert bench.acceptor.statistics().accepted == 2 * NEW_CONNECTIONS_MAX + 1
+        await trio.sleep(1)
+        assert bench.acceptor.statistics().blocked_seconds == 4.0
+
+    run(test)
+
+
+def test_a_processor_that_is_taken_away_while_it_is_waited_for_is_no_end():
+    async def test(bench):
+        for _ in range(2 * NEW_CONNECTIONS_MAX + 1):
+            bench.listener.connect()
+        await wait_all_tasks_blocked()
+        gone = bench.processors.pop(bench.waiting.index(1))
+        connections = [gone.receive.receive_nowait() for _ in range(2)]  # the one that waits gets in, and is cut off
+        await wait_all_tasks_blocked()
+        bench.listener.connect()
+        await wait_all_tasks_blocked()
+        connections += [bench.take(0)]
+        while gone.receive.statistics().current_buffer_used:
+            connections.append(gone.receive.receive_nowait())
+        gone.receive.close()
+        await wait_all_tasks_blocked()
+        assert bench.acceptor.statistics().accepted == 2 * NEW_CONNECTIONS_MAX + 2
+        for connection in connections:
+            bench.close(connection)
+
+    run(test)
+
+
+def test_a_connection_that_cannot_be_made_ready_is_closed_and_not_counted():
+    """Behaviour 20: an error while a connection is configured closes it and restores the count."""
+
+    async def test(bench):
+        bench.listener.configure_faults.append(OSError(errno.ENOTCONN, "gone"))
+        broken, served = bench.listener.connect(), bench.listener.connect()
+        await wait_all_tasks_blocked()
+        assert broken.is_closed_by_server
+        assert not served.is_closed_by_server
+        assert bench.quotas.total == 1
+        assert bench.acceptor.statistics().failed == 1
+
+    run(test)
+
+
+def test_running_out_of_descriptors_pauses_accepting_only():
+    async def test(bench):
+        began = trio.current_time()
+        bench.listener.accept_faults.extend(OSError(code, "none left") for code in (errno.EMFILE, errno.ENFILE))
+        bench.listener.accept_faults.append(OSError(errno.ECONNABORTED, "gave up"))
+        bench.listener.connect()
+        while not bench.acceptor.statistics().accepted:
+            await trio.sleep(EXHAUSTED_PAUSE_SECONDS)
+        assert trio.current_time() - began >= 2 * EXHAUSTED_PAUSE_SECONDS
+        assert bench.acceptor.statistics().exhausted == 2
+
+    run(test)
+
+
+def test_throttled_connections_are_kept_unserved_and_closed_after_their_throttle():
+    """Behaviour 21: above the rate of its address a connection waits unserved, is closed, and later ones pass."""
+
+    async def test(bench):
+        clients = [bench.listener.connect() for _ in range(5)]
+        await wait_all_tasks_blocked()
+        assert [client.is_closed_by_server for client in clients] == [False] * 5
+        assert bench.quotas.total == 2
+        assert bench.acceptor.statistics().throttled == 3
+        await trio.sleep(0.99)
+        assert bench.acceptor.statistics().throttled_total == 3
+        await trio.sleep(1)
+        assert [client.is_closed_by_server for client in clients] == [False, False, True, True, True]
+        assert bench.acceptor.statistics().throttled == 0
+        assert bench.acceptor.statistics().blocked_seconds == 0
+        later = bench.listener.connect()
+        await trio.sleep(2)
+        assert not later.is_closed_by_server
+        assert bench.quotas.total == 3
+
+    run(test, creation_rate_max_per_ip=2.0, windows=2)
+
+
+def test_throttled_connections_are_closed_at_the_end():
+    """Behaviour 22: a shutdown closes what is throttled."""
+    clients = []
+
+    async def test(bench):
+        clients.extend(bench.listener.connect() for _ in range(3))
+        await wait_all_tasks_blocked()
+        assert bench.acceptor.statistics().throttled == 2
+        assert not any(client.is_closed_by_server for client in clients)
+
+    run(test, creation_rate_max_per_ip=1.0, windows=2)
+    assert all(client.is_closed_by_server for client in clients[1:])
+
+
+def test_no_more_than_so_many_throttled_connections_are_kept():
+    async def test(bench):
+        clients = [bench.listener.connect() for _ in range(THROTTLED_MAX + 11)]
+        await wait_all_tasks_blocked()
+        assert bench.acceptor.statistics().throttled == THROTTLED_MAX
+        assert [client.is_closed_by_server for client in clients].count(True) == 10
+
+    run(test, creation_rate_max_per_ip=1.0, windows=2)
+
+
+def test_a_refused_connection_is_closed_at_once_and_counted_for_no_longer():
+    async def test(bench):
+        clients = [bench.listener.connect(ip) for ip in ("192.0.2.1", "192.0.2.1", "192.0.2.2")]
+        await wait_all_tasks_blocked()
+        assert [client.is_closed_by_server for client in clients] == [False, True, False]
+        assert bench.quotas.total == 2
+        assert bench.acceptor.statistics().rejected == 1
+
+    run(test, connections_max_per_ip=1)
+
+
+def test_a_limit_that_is_lifted_wakes_whoever_waits_for_it():
+    async def test(bench):
+        clients = [bench.listener.connect() for _ in range(3)]
+        await wait_all_tasks_blocked()
+        assert bench.quotas.total == 1
+        await trio.sleep(5)
+        bench.quotas.limits = ConnectionQuotaLimits(connections_max=2)
+        await wait_all_tasks_blocked()
+        assert bench.quotas.total == 2
+        assert bench.acceptor.statistics().blocked_seconds == 5.0
+        assert not clients[2].is_closed_by_server
+
+    run(test, connections_max=1)

@@ -6,7 +6,7 @@ import attrs
 import pytest
 import trio
 
-from stages.acceptor import open_listener
+from stages.listener import open_listener
 from stages.mode import MODES
 from stages.request import PARKED, Close, Send
 from stages.socket_server import ServerLimits, SocketServer

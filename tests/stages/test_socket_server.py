@@ -9,10 +9,10 @@ import attrs
 import pytest
 import trio
 
-from stages.acceptor import Listener, open_listener
 from stages.committer import CommitFailedError, Submission
 from stages.connection_limits import ConnectionLimits
 from stages.connection_quotas import ConnectionQuotaLimits
+from stages.listener import Listener, open_listener
 from stages.mode import CLASSIC, MODES, PIPELINED
 from stages.mute import MuteReason
 from stages.request import PARKED, Close, Parked, Pending, Send

@@ -8,7 +8,7 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from stages.acceptor import open_listener
+from stages.listener import open_listener
 from stages.mode import PIPELINED
 from stages.request import Close, Send
 from stages.socket_server import SocketServer
@@ -202,7 +202,7 @@ def test_both_ends_tell_the_other_that_they_close():
 
 def test_a_listener_with_a_certificate_serves_tls_on_a_socket():
     async def main():
-        listener = open_listener("TLS", "127.0.0.1", 0, tls=server_context())
+        listener = open_listener("TLS", "127.0.0.1", 0, tls=server_context)
         server = SocketServer(PIPELINED, Repeat(), MemoryStorage())
         async with trio.open_nursery() as nursery:
             await nursery.start(server.run, [listener])

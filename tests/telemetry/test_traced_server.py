@@ -9,7 +9,7 @@ import trio
 from pipeline_broker.telemetry.fan_out import FanOut
 from pipeline_broker.telemetry.request_metrics import RequestMetrics
 from pipeline_broker.telemetry.trace_files import TraceFiles
-from stages.acceptor import open_listener
+from stages.listener import open_listener
 from stages.mode import CLASSIC, PIPELINED
 from stages.mute import MuteReason
 from stages.request import NO_OP, Close, Pending, Send

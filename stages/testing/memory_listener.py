@@ -1,0 +1,93 @@
+"""A listener without a socket, so that a mock clock sees every wait of its acceptor.
+
+Rules of this room: it is the `source` of a `stages.listener.Listener`; everything behind it is the server itself, with
+its quotas, its processors and its ends.
+"""
+
+from collections import deque
+
+import trio
+
+from stages.listener import Accepted
+from stages.testing.memory_transport import MemoryClient, MemoryTransportLayer, memory_connection
+from stages.transport_layer import TransportLayer
+
+__all__ = ["MemoryListener"]
+
+
+class _Accepted:
+    """See `stages.listener.Accepted`."""
+
+    def __init__(self, transport: MemoryTransportLayer, ip: str, number: int, fault: OSError | None) -> None:
+        self.ip = ip
+        self._transport = transport
+        self._number = number
+        self._fault = fault
+
+    def configure(self, send_buffer_bytes: int) -> tuple[TransportLayer, str]:  # noqa: ARG002 - nothing is buffered here
+        """See `stages.listener.Accepted`."""
+        if self._fault is not None:
+            raise self._fault
+        return self._transport, f"memory:0-{self.ip}:{self._number}"
+
+    def close(self) -> None:
+        """See `stages.listener.Accepted`."""
+        self._transport.close()
+
+
+class MemoryListener:
+    """Where clients in memory connect.
+
+    Attributes:
+        accept_faults: errors that the next accepts raise.
+        configure_faults: errors that the next connections raise when they are made ready.
+        is_closed: nobody is accepted any more.
+    """
+
+    def __init__(self) -> None:
+        self.accept_faults: deque[OSError] = deque()
+        self.configure_faults: deque[OSError] = deque()
+        self.is_closed = False
+        self._waiting: deque[Accepted] = deque()
+        self._connected = trio.lowlevel.ParkingLot()
+        self._number = 0
+
+    @property
+    def backlog(self) -> int:
+        """Clients that nobody accepted yet."""
+        return len(self._waiting)
+
+    def connect(self, ip: str = "192.0.2.1") -> MemoryClient:
+        """A new client, which may have to wait for being served; never waits itself.
+
+        Raises:
+            ConnectionRefusedError: the listener is closed.
+        """
+        if self.is_closed:
+            raise ConnectionRefusedError
+        transport, client = memory_connection()
+        fault = self.configure_faults.popleft() if self.configure_faults else None
+        self._waiting.append(_Accepted(transport, ip, self._number, fault))
+        self._number += 1
+        self._connected.unpark_all()
+        return client
+
+    async def wait_readable(self) -> None:
+        """See AcceptSource."""
+        await trio.lowlevel.checkpoint()
+        while not self._waiting:
+            await self._connected.park()
+
+    def accept(self) -> Accepted:
+        """See AcceptSource."""
+        if self.accept_faults:
+            raise self.accept_faults.popleft()
+        if not self._waiting:
+            raise BlockingIOError
+        return self._waiting.popleft()
+
+    def close(self) -> None:
+        """See AcceptSource; who still waits is cut off."""
+        self.is_closed = True
+        while self._waiting:
+            self._waiting.popleft().close()
