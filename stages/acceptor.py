@@ -232,12 +232,7 @@ class Acceptor:
         if listener.tls is not None:
             transport = TlsTransportLayer(transport, listener.tls())
         return NewConnection(
-            transport=transport,
-            address=address,
-            peer=accepted.ip,
-            listener=listener.name,
-            index=self._next_index(),
-            open_session=listener.open_session,
+            transport=transport, address=address, peer=accepted.ip, listener=listener.name, index=self._next_index()
         )
 
     async def _deal(self, new: NewConnection) -> None:

@@ -8,32 +8,27 @@ closed drops what is completed later; nothing crosses to another connection, an 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, TypeAlias
+from typing import Any
 
 import trio
 
 from stages.admission import Admission
-from stages.authentication import Authenticator
 from stages.authentication_gate import AuthenticationGate
 from stages.connection_limits import ConnectionLimits
 from stages.connection_owner import ConnectionOwner, ConnectionStatistics
 from stages.frames import InvalidFrameError
+from stages.listener import OpenSession
 from stages.mute import Mute, MuteReason
-from stages.request import Buffer, Close, ConnectionHandle, NoOp, Parked, Pending, Request, Result, Send
+from stages.request import Buffer, Close, NoOp, Parked, Pending, Request, Result, Send
 from stages.response_output import ResponseOutput
 from stages.timeline import now_ns
 from stages.transport_layer import RECEIVE_BYTES, BrokenTransportError, TransportLayer
 
-__all__ = ["Connection", "ConnectionLimits", "OpenSession"]
+__all__ = ["Connection", "ConnectionLimits"]
 
 CLOSE_FLUSH_SECONDS = 5.0
 """How long responses before a close, or after the end of the client's requests, may take to leave."""
-
-OpenSession: TypeAlias = Callable[[ConnectionHandle, TransportLayer], Authenticator | None]
-"""Called when the transport has started and before the first frame: sets the connection's session, and says who must
-be asked before a frame is a request."""
 
 logger = logging.getLogger(__name__)
 

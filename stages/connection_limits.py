@@ -19,7 +19,7 @@ class ConnectionLimits:
         idle_seconds_max: idle expiry (`connections.max.idle.ms`); infinity for never.
         slot_seconds_max: how long the oldest slot may stay open before the connection is closed: the watchdog against
             a completion that was lost. It must be longer than anything an application parks.
-        failed_authentication_delay_seconds: how long the answer to a failed authentication waits
+        failed_authentication_delay_seconds: how long the reply to a failed authentication is held back
             (`connection.failed.authentication.delay.ms`), so that guessing is slow.
     """
 

@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import attrs
 
 if TYPE_CHECKING:
     import ssl
 
-    from stages.connection import OpenSession
+    from stages.authentication import Authenticator
     from stages.connection_limits import ConnectionLimits
+    from stages.request import ConnectionHandle
     from stages.transport_layer import TransportLayer
 
-__all__ = ["BACKLOG", "SYSTEM_DEFAULT", "AcceptSource", "Accepted", "Listener", "open_listener"]
+__all__ = ["BACKLOG", "SYSTEM_DEFAULT", "AcceptSource", "Accepted", "Listener", "OpenSession", "open_listener"]
 
 BACKLOG = 50
 """Kafka's `socket.listen.backlog.size`."""
@@ -70,6 +71,11 @@ class AcceptSource(Protocol):
         """Accept no more."""
 
 
+OpenSession: TypeAlias = "Callable[[ConnectionHandle, TransportLayer], Authenticator | None]"
+"""Begins the session of a connection: called once its transport is ready (after a TLS handshake) and before its first
+frame. It sets `connection.session` and returns the authenticator, or None where clients need not say who they are."""
+
+
 @attrs.frozen
 class Listener:
     """Where connections come from, and how they are served.
@@ -80,7 +86,7 @@ class Listener:
         tls: asked for the server's context for every accepted connection, so that new certificates count from the next
             connection on; None for plaintext.
         send_buffer_bytes: of each connection; -1 leaves it to the system.
-        open_session: see `stages.connection.OpenSession`; None leaves the session to the application.
+        open_session: see OpenSession; None leaves the session to the application.
         processors: how many; None for the server's number.
         limits: bounds of each connection; None for the server's.
         is_control_plane: its requests have a queue and a handler of their own, and it has one processor, so that

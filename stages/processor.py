@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING
 import attrs
 import trio
 
-from stages.connection import Connection, OpenSession
+from stages.connection import Connection
 from stages.connection_limits import ConnectionLimits
 from stages.network_counters import NetworkCounters
 from stages.response_order import ResponseOrder
 from stages.transport_layer import BrokenTransportError, TransportLayer
 
 if TYPE_CHECKING:
+    from stages.listener import OpenSession
     from stages.request import Parked, Pending, Request
     from stages.request_channel import RequestChannel
     from stages.request_handler import Application, RequestHandlerPool
@@ -45,8 +46,8 @@ class NewConnection:
     peer: str
     listener: str
     index: int
-    open_session: OpenSession | None = None
     is_counted: bool = True  # by the connection quotas
+    open_session: OpenSession | None = None  # in place of the listener's
 
 
 @attrs.define
@@ -62,6 +63,7 @@ class Shared:
         changed: woken when a connection was closed.
         timeline: observes, if anybody does.
         response_order: makes the response order of a connection.
+        open_session: see `stages.listener.OpenSession`.
     """
 
     channel: RequestChannel
@@ -72,6 +74,7 @@ class Shared:
     changed: trio.lowlevel.ParkingLot
     timeline: Timeline | None = None
     response_order: Callable[[], ResponseOrder[Request]] = ResponseOrder
+    open_session: OpenSession | None = None
 
 
 @attrs.frozen
@@ -108,6 +111,7 @@ class Processor:
         self.channel = shared.channel
         self.limits = shared.limits
         self.timeline = shared.timeline
+        self.open_session = shared.open_session
         self.counters = NetworkCounters()
         self.connections: set[Connection] = set()
         self._shared = shared
@@ -210,7 +214,7 @@ class Processor:
             new.index,
             new.peer,
             new.listener,
-            new.open_session,
+            new.open_session or self.open_session,
         )
         self.counters.created += 1
         self.connections.add(connection)

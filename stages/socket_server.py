@@ -29,11 +29,10 @@ from stages.committer import (
     CommitterStatistics,
     Submission,
 )
-from stages.connection import OpenSession
 from stages.connection_limits import ConnectionLimits
 from stages.connection_quotas import ConnectionQuotaLimits, ConnectionQuotas
 from stages.excess_connections import close_excess
-from stages.listener import Listener
+from stages.listener import Listener, OpenSession
 from stages.mode import Mode
 from stages.processor import NewConnection, Processor, ProcessorStatistics, Shared
 from stages.request import Request
@@ -262,6 +261,7 @@ class SocketServer:
             changed=self._changed,
             timeline=self._timeline,
             response_order=self._response_order,
+            open_session=listener.open_session,
         )
         served = ServedListener(listener, shared, self.quotas, self._numbers)
         self._listeners[listener.name] = served
@@ -367,8 +367,8 @@ class SocketServer:
             peer=peer,
             listener=listener,
             index=self._numbers.next_connection(),
-            open_session=open_session or served.listener.open_session,
             is_counted=False,
+            open_session=open_session,
         )
         while not await served.processors[new.index % len(served.processors)].put(new):
             pass  # that processor was taken away meanwhile

@@ -4,6 +4,8 @@ Rules of this room: it is the server itself, from processors to committer, only 
 that commits run on the loop; it ends when its block ends.
 """
 
+from __future__ import annotations
+
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 
@@ -11,7 +13,7 @@ import attrs
 import trio
 
 from stages.committer import CommitExecutor, CommitFailedError, CommitStorage
-from stages.connection import OpenSession
+from stages.listener import OpenSession
 from stages.mode import Mode
 from stages.request import Request
 from stages.request_handler import Application
@@ -54,7 +56,7 @@ class MemoryServer:
             capacity_bytes: see above, as for the sizes.
             receive_sizes: see above.
             send_sizes: see above.
-            open_session: see `stages.connection.OpenSession`.
+            open_session: see `stages.listener.OpenSession`.
         """
         transport, client = memory_connection(
             capacity_bytes=capacity_bytes, receive_sizes=receive_sizes, send_sizes=send_sizes

@@ -89,7 +89,7 @@ def test_below_the_limit_nobody_waits(limits):
 
 
 def test_above_the_servers_rate_all_but_the_protected_listener_wait_and_all_get_in():
-    """Behaviour 85."""
+    """Behaviour 85: above the server's rate all listeners wait but the protected one, and everybody gets in."""
 
     async def test(acceptors):
         await acceptors.offer_to_all(400, 1 / 40)
@@ -192,7 +192,7 @@ def test_a_listeners_rate_changes_while_it_is_served():
 
 
 def test_the_servers_rate_changes_while_it_serves():
-    """Behaviour 94."""
+    """Behaviour 94: a new rate of the server takes effect."""
 
     async def test(acceptors):
         await acceptors.offer("ADMIN", 60, 1 / 30)
