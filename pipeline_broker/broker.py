@@ -14,8 +14,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from pipeline_broker.config.properties import ConfigError
+from pipeline_broker.config.reconfiguration import check_change
 from pipeline_broker.config.resolution import BrokerSettings, topic_value
-from pipeline_broker.config.settings import ACTED_ON, TOPIC_ACTED_ON, check_thread_counts, config_with, warning_of
+from pipeline_broker.config.settings import TOPIC_ACTED_ON, config_with, is_acted_on, warning_of
 from pipeline_broker.coordinators import OFFSETS_TOPIC, Groups
 from pipeline_broker.log.log_manager import LogManager
 from pipeline_broker.records.batch import NewRecord, build_batch, read_header
@@ -68,7 +69,9 @@ class Broker:
         randomness: where ids come from, the system's unless given; a simulation gives one that it can repeat.
 
     Attributes:
-        advertised_host, advertised_port: what clients are told; set once the listener is bound.
+        advertised: the host and port that clients are told, by the listener they came by; None where it is not
+            advertised. Set by the server once its listeners are bound.
+        check_config: refuses what the server cannot become, by raising ConfigError; set by the server.
         authorizer: decides who may do what; None where everybody may do everything.
         topics_generation: changes with every change of a topic, for those who remember partitions.
         wake_timer: called when `next_deadline_ms` may have become earlier; set by the server.
@@ -87,7 +90,7 @@ class Broker:
         self.topics = TopicCatalogue(config.num_partitions, config.node_id)
         self.producer_ids = ProducerIds()
         self.acls = Acls()
-        self.authorizer: Authorizer | None = None
+        self.authorizer = _authorizer_of(config, self.acls)
         self._metadata_subjects: tuple[MetadataSubject, ...] = (self.cluster, self.producer_ids, self.acls)
         self.groups = Groups(config, logs, self._wake_timer)
         self.fetches = WaitingFetches(self._wake_timer)
@@ -95,8 +98,8 @@ class Broker:
             self._randomness,
             slots=config.max_incremental_fetch_session_cache_slots,
         )
-        self.advertised_host = "127.0.0.1"
-        self.advertised_port = 0
+        self.advertised: Mapping[str, tuple[str, int] | None] = {}
+        self.check_config: Callable[[BrokerConfig], None] = lambda _: None
         self.wake_timer: Callable[[], None] = lambda: None
         self.config_changed: Callable[[BrokerConfig], None] = lambda _: None
         self.topics_generation = 0
@@ -276,11 +279,13 @@ class Broker:
         }
         layers[key] = settings
         of_all, of_this = layers.values()
-        check_thread_counts(self.config, config_with(self._started_with, {**of_all, **of_this}))
+        after = config_with(self._started_with, {**of_all, **of_this})
+        check_change(self.config, after)
+        self.check_config(after)
 
     def tell_settings(self, names: Iterable[str]) -> None:
         """Say once of each property that was set while the broker runs when that has no effect."""
-        self._tell({name: warning_of(name) for name in names if name not in ACTED_ON})
+        self._tell({name: warning_of(name) for name in names if not is_acted_on(name)})
 
     def tell_topic_settings(self, names: Iterable[str]) -> None:
         """Say once of each setting of a topic when it has no effect."""
@@ -338,6 +343,12 @@ class Broker:
         if now_ms >= self._check_producers_ms:
             self._check_producers_ms = now_ms + PRODUCERS_CHECK_INTERVAL_MS
             self.logs.expire_producers(now_ms, self.config.producer_id_expiration_ms)
+
+
+def _authorizer_of(config: BrokerConfig, acls: Acls) -> Authorizer | None:
+    if not config.authorizer_class_name:
+        return None
+    return Authorizer(acls, config.super_users, allow_everyone=config.allow_everyone_if_no_acl_found)
 
 
 def _integer(name: str, own: Mapping[str, str], settings: BrokerSettings) -> int:

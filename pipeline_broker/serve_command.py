@@ -143,13 +143,16 @@ def serve(**options: object) -> None:
     except ShadowedStagesError as error:
         click.echo(f"Error: {error}", err=True)
         sys.exit(EXIT_USAGE)
-    from pipeline_broker.server import ServeOptions, StartError, run  # noqa: PLC0415 - it imports Trio and stages
+    from pipeline_broker.serve_options import ServeOptions, StartError  # noqa: PLC0415 - see below
+    from pipeline_broker.server import run  # noqa: PLC0415 - it imports Trio and stages
 
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="%(levelname)s %(name)s: %(message)s")
     files, settings = options.pop("config_files"), options.pop("settings")
     assert isinstance(files, tuple)
     assert isinstance(settings, tuple)
     config, warnings = load_settings(files, settings)
+    if any(setting.partition("=")[0].strip() == "listeners" for setting in settings):
+        options["host"] = options["port"] = None
     for warning in warnings:
         click.echo(warning, err=True)
     end_signals = EndSignals()

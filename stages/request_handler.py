@@ -137,6 +137,10 @@ class RequestHandlerPool:
             self._surplus += active - count
             queue.wake_handlers()
 
+    def resize_blocking_works(self, count: int) -> None:
+        """Change how many threads may do blocking work of parked requests; those at work finish it."""
+        self._blocking_works.total_tokens = count
+
     def resize_queues(self, count: int) -> None:
         """Change the number of queues, each with one handler; requests in flight stay where they are."""
         assert self._nursery is not None

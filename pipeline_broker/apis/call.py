@@ -82,6 +82,11 @@ class Call:
         self.client_id = client_id
         self.now_ms = now_ms
 
+    @property
+    def address(self) -> tuple[str, int] | None:
+        """The host and port by which this client reaches the broker; None where its listener is not advertised."""
+        return self.broker.advertised.get(self.session.listener)
+
     def send(self, response: Any) -> Send:
         """The response, encoded in the version of the request."""
         return self.send_encoded(encoder(type(response), self.version)(response))

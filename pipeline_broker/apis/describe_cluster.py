@@ -32,11 +32,9 @@ def handle(call: Call, request: DescribeClusterRequest) -> Send:
     response = DescribeClusterResponse(
         cluster_id=broker.cluster_id,
         controller_id=broker.config.node_id,
-        brokers=[
-            DescribeClusterResponse.DescribeClusterBroker(
-                broker_id=broker.config.node_id, host=broker.advertised_host, port=broker.advertised_port
-            )
-        ],
+        brokers=[]
+        if call.address is None
+        else [DescribeClusterResponse.DescribeClusterBroker(broker.config.node_id, *call.address)],
     )
     if request.include_cluster_authorized_operations:
         response.cluster_authorized_operations = operations_of_cluster(call)

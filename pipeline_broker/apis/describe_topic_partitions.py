@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pipeline_broker.apis.authorization import authorized_operations, topics_allowed
-from pipeline_broker.apis.leader_epoch import LEADER_EPOCH
+from pipeline_broker.apis.leader_epoch import LEADER_EPOCH, leader_of
 from pipeline_broker.security.acl import AclOperation, ResourceType
 from pipeline_broker.state.topic_rules import TopicError, check_name
 from pipeline_broker.wire.error import ErrorCode
@@ -72,15 +72,18 @@ def _describe(call: Call, name: str, topic: Topic | None, partitions: range) -> 
     response.topic_id = topic.topic_id
     response.is_internal = name in call.broker.internal_topics
     node_id = call.broker.config.node_id
+    code, leader_id = leader_of(call)
     response.partitions = [
         PartitionResponse(
+            error_code=code,
             partition_index=index,
-            leader_id=node_id,
+            leader_id=leader_id,
             leader_epoch=LEADER_EPOCH,
             replica_nodes=[node_id],
             isr_nodes=[node_id],
             eligible_leader_replicas=[],
             last_known_elr=[],
+            offline_replicas=[node_id] if code else [],
         )
         for index in partitions
     ]

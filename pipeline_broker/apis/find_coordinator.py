@@ -33,6 +33,8 @@ def handle(call: Call, request: FindCoordinatorRequest) -> Result:
     broker = call.broker
     if request.key_type not in {GROUP, TRANSACTION}:
         return call.send(error_response(request, call, ErrorCode.INVALID_REQUEST))
+    if call.address is None:
+        return call.send(error_response(request, call, ErrorCode.COORDINATOR_NOT_AVAILABLE))
     answer = call.send(_response(request, call, ErrorCode.NONE))
     if (
         request.key_type == TRANSACTION
@@ -76,12 +78,11 @@ def _may_describe(call: Call, request: FindCoordinatorRequest, key: str) -> bool
 def _coordinator(
     call: Call, request: FindCoordinatorRequest, key: str, code: ErrorCode
 ) -> FindCoordinatorResponse.Coordinator:
-    broker = call.broker
     if code is ErrorCode.NONE and not _may_describe(call, request, key):
         code = FORBIDDEN[request.key_type]
     node_id, host, port = NO_NODE, "", NO_NODE
-    if code is ErrorCode.NONE:
-        node_id, host, port = broker.config.node_id, broker.advertised_host, broker.advertised_port
+    if code is ErrorCode.NONE and call.address is not None:
+        node_id, (host, port) = call.broker.config.node_id, call.address
     return FindCoordinatorResponse.Coordinator(
         key=key,
         node_id=node_id,

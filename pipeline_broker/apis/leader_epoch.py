@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from pipeline_broker.wire.error import ErrorCode
 
-__all__ = ["LEADER_EPOCH", "leader_epoch_error"]
+if TYPE_CHECKING:
+    from pipeline_broker.apis.call import Call
+
+__all__ = ["LEADER_EPOCH", "leader_epoch_error", "leader_of"]
 
 LEADER_EPOCH = 0
 NO_EPOCH = -1
+NO_LEADER = -1
 
 
 def leader_epoch_error(current_leader_epoch: int) -> ErrorCode | None:
@@ -15,3 +21,10 @@ def leader_epoch_error(current_leader_epoch: int) -> ErrorCode | None:
     if current_leader_epoch in {NO_EPOCH, LEADER_EPOCH}:
         return None
     return ErrorCode.UNKNOWN_LEADER_EPOCH if current_leader_epoch > LEADER_EPOCH else ErrorCode.FENCED_LEADER_EPOCH
+
+
+def leader_of(call: Call, *, knows_listeners: bool = True) -> tuple[ErrorCode, int]:
+    """The leader of every partition, or why a client cannot reach it: its listener is not advertised."""
+    if call.address is not None:
+        return ErrorCode.NONE, call.broker.config.node_id
+    return ErrorCode.LISTENER_NOT_FOUND if knows_listeners else ErrorCode.LEADER_NOT_AVAILABLE, NO_LEADER

@@ -15,7 +15,7 @@ from pipeline_broker.apis.authorization import (
     may_of_topic,
     operations_of_cluster,
 )
-from pipeline_broker.apis.leader_epoch import LEADER_EPOCH
+from pipeline_broker.apis.leader_epoch import LEADER_EPOCH, leader_of
 from pipeline_broker.security.acl import AclOperation, ResourceType
 from pipeline_broker.state.metadata_records import Topic
 from pipeline_broker.state.topic_rules import PARTITIONS_MAX, TopicError, check_name
@@ -33,6 +33,7 @@ REQUEST = MetadataRequest
 TopicResponse = MetadataResponse.MetadataResponseTopic
 PartitionResponse = MetadataResponse.MetadataResponsePartition
 IDS_FROM = 12
+LISTENER_NOT_FOUND_FROM = 6
 NO_TOPIC_ID = bytes(16)
 
 
@@ -74,11 +75,9 @@ def _check_ids(call: Call, wanted: list[MetadataRequest.MetadataRequestTopic]) -
 def _response(call: Call, request: MetadataRequest, topics: list[TopicResponse]) -> MetadataResponse:
     broker = call.broker
     response = MetadataResponse(
-        brokers=[
-            MetadataResponse.MetadataResponseBroker(
-                node_id=broker.config.node_id, host=broker.advertised_host, port=broker.advertised_port
-            )
-        ],
+        brokers=[]
+        if call.address is None
+        else [MetadataResponse.MetadataResponseBroker(broker.config.node_id, *call.address)],
         cluster_id=broker.cluster_id,
         controller_id=broker.config.node_id,
         topics=topics,
@@ -136,17 +135,20 @@ def _may_create(call: Call, name: str) -> bool:
 
 def _describe(call: Call, topic: Topic, request: MetadataRequest) -> TopicResponse:
     node_id = call.broker.config.node_id
+    code, leader_id = leader_of(call, knows_listeners=call.version >= LISTENER_NOT_FOUND_FROM)
     response = TopicResponse(
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=topic.name in call.broker.internal_topics,
         partitions=[
             PartitionResponse(
+                error_code=code,
                 partition_index=index,
-                leader_id=node_id,
+                leader_id=leader_id,
                 leader_epoch=LEADER_EPOCH,
                 replica_nodes=[node_id],
                 isr_nodes=[node_id],
+                offline_replicas=[node_id] if code else [],
             )
             for index in range(topic.partitions)
         ],

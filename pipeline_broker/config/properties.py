@@ -17,7 +17,7 @@ TYPE_RANGES: Mapping[str, tuple[int, int]] = {
     "long": (-(2**63), 2**63 - 1),
 }
 INTEGER = re.compile(r"[+-]?[0-9]{1,20}")
-PREFIXED = re.compile(r"listener\.name\.[A-Za-z0-9_-]+\.(?:[A-Za-z0-9-]+\.(?=sasl\.))?(.+)")
+PREFIXED = re.compile(r"listener\.name\.[A-Za-z0-9_-]+\.(?:[A-Za-z0-9-]+\.(?=sasl\.|connections\.max\.reauth\.))?(.+)")
 """A property of one listener, or of one SASL mechanism of it."""
 FIELDS = 6
 """Columns of a table line."""
@@ -35,6 +35,15 @@ class ConfigError(Exception):
     def __init__(self, text: str, client_message: str | None = None) -> None:
         super().__init__(text)
         self.client_message = text if client_message is None else client_message
+
+
+def refusal(text: str, client_reason: str) -> ConfigError:
+    """The refusal of a configuration as a whole, which Kafka words in a way of its own."""
+    return ConfigError(
+        text,
+        f"Invalid value org.apache.kafka.common.config.ConfigException: {client_reason}"
+        " for configuration Invalid dynamic configuration",
+    )
 
 
 class UnknownPropertyError(ConfigError):

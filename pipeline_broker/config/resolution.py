@@ -170,7 +170,8 @@ def topic_entry(name: str, own: Settings, settings: BrokerSettings) -> Entry:
 def broker_entries(settings: BrokerSettings) -> list[Entry]:
     """Every property of the broker, then what was set under names that it does not know."""
     known = broker_properties()
-    foreign = {name for layer in (settings.dynamic, settings.dynamic_default) for name in layer if name not in known}
+    layers = (settings.dynamic, settings.dynamic_default, settings.static)
+    foreign = {name for layer in layers for name in layer if name not in known}
     return [broker_entry(name, settings) for name in (*known, *sorted(foreign))]
 
 

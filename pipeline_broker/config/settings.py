@@ -5,13 +5,22 @@ the table; any other property that Kafka knows is checked, kept for DescribeConf
 what Kafka does not know is refused. Of two pairs with one name the later wins.
 """
 
-import re
-from collections.abc import Iterable, Mapping
+import functools
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import attrs
 
+from pipeline_broker.config.listeners import (
+    LISTENER_PROPERTIES,
+    OF_ONE_LISTENER,
+    PREFIX,
+    ListenerConfig,
+    listener_configs,
+    read_endpoints,
+    zero_refusal,
+)
 from pipeline_broker.config.properties import (
     PREFIXED,
     ConfigError,
@@ -22,12 +31,14 @@ from pipeline_broker.config.properties import (
 from pipeline_broker.config.sources import read_argument, read_settings_file
 
 INT32_MAX = 2**31 - 1
-LISTENER = re.compile(r"([A-Za-z0-9_-]+)://(?:\[([0-9A-Fa-f:.%]+)\]|([^:\[\]/]*)):([0-9]{1,5})")
-PORT_MAX = 65535
-WILDCARDS = frozenset({"", "0.0.0.0", "::"})  # noqa: S104 - compared with, not bound to
 PLUGIN_PREFIXES = ("rsm.config.", "rlmm.config.", "config.providers.")
 """Properties that Kafka hands to plug-ins unread."""
-AUTHORIZER_PROPERTIES = frozenset({"allow.everyone.if.no.acl.found", "super.users"})
+AUTHORIZERS = ("", "org.apache.kafka.metadata.authorizer.StandardAuthorizer", "kafka.security.authorizer.AclAuthorizer")
+"""What `authorizer.class.name` may be: nobody is asked, Kafka's, and its former name."""
+AUTHORIZER_PROPERTIES: Mapping[str, Callable[[str], Any]] = {
+    "allow.everyone.if.no.acl.found": lambda text: text.strip().lower() == "true",
+    "super.users": lambda text: tuple(filter(None, map(str.strip, text.split(";")))),
+}
 """What Kafka's own authorizer reads, a plug-in too: in no list of broker properties, yet in every guide to ACLs."""
 
 
@@ -38,6 +49,11 @@ class BrokerConfig:
     node_id: int = 1
     listeners: tuple[str, ...] = ("PLAINTEXT://127.0.0.1:9092",)
     advertised_listeners: tuple[str, ...] | None = None
+    listener_security_protocol_map: str = "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT"
+    inter_broker_listener_name: str | None = None
+    security_inter_broker_protocol: str = "PLAINTEXT"
+    controller_listener_names: tuple[str, ...] = ()
+    control_plane_listener_name: str | None = None
     log_dirs: tuple[str, ...] | None = None
 
     num_network_threads: int = 3
@@ -53,6 +69,14 @@ class BrokerConfig:
     max_connections_per_ip: int = INT32_MAX
     max_connections_per_ip_overrides: str = ""
     max_connection_creation_rate: int = INT32_MAX
+    quota_window_num: int = 11
+    quota_window_size_seconds: int = 1
+    connection_failed_authentication_delay_ms: int = 100
+    background_threads: int = 10
+
+    authorizer_class_name: str = ""
+    super_users: tuple[str, ...] = ()
+    allow_everyone_if_no_acl_found: bool = False
 
     num_partitions: int = 1
     auto_create_topics_enable: bool = True
@@ -83,18 +107,35 @@ class BrokerConfig:
 
     properties: Mapping[str, str] = attrs.field(factory=dict)
     """What was set, by Kafka's name, in Kafka's form: the static settings that DescribeConfigs shows."""
+    changed: Mapping[str, str] = attrs.field(factory=dict)
+    """What was set while the broker runs and counts for this one."""
 
     @property
-    def listen_address(self) -> tuple[str, int]:
-        """The host and port to listen on."""
-        return _listener_address("listeners", self.listeners)
+    def texts(self) -> Mapping[str, str]:
+        """All that is set, in Kafka's form; what was changed goes over what it was started with."""
+        return {**self.properties, **self.changed}
 
-    @property
-    def advertised_address(self) -> tuple[str, int] | None:
-        """The host and port that clients are told, None where it is the one listened on."""
-        if self.advertised_listeners is None:
-            return None
-        return _listener_address("advertised.listeners", self.advertised_listeners)
+    @functools.cached_property
+    def listener_configs(self) -> tuple[ListenerConfig, ...]:
+        """The listeners that are served, in the order in which they are set."""
+        return listener_configs(self)
+
+    def listening_at(self, host: str | None, port: int | None) -> "BrokerConfig":
+        """The configuration with another host or port of its first listener that is served."""
+        first = self.listener_configs[0]
+        endpoints = read_endpoints("listeners", self.listeners)
+        moved = {first.name: (first.host if host is None else host, first.port if port is None else port)}
+        return self.with_addresses({endpoint.name: (endpoint.host, endpoint.port) for endpoint in endpoints} | moved)
+
+    def with_addresses(self, addresses: Mapping[str, tuple[str, int]]) -> "BrokerConfig":
+        """The configuration with the addresses of listeners changed, as they are shown to clients too."""
+        listeners = tuple(
+            str(attrs.evolve(each, host=addresses[each.name][0], port=addresses[each.name][1]))
+            if each.name in addresses
+            else str(each)
+            for each in read_endpoints("listeners", self.listeners)
+        )
+        return attrs.evolve(self, listeners=listeners, properties={**self.properties, "listeners": ",".join(listeners)})
 
     @property
     def data_directory(self) -> str | None:
@@ -112,7 +153,8 @@ class BrokerConfig:
         return limits
 
 
-ACTED_ON = frozenset(field.name.replace("_", ".") for field in attrs.fields(BrokerConfig)) - {"properties"}
+FIELDS = frozenset(field.name.replace("_", ".") for field in attrs.fields(BrokerConfig)) - {"properties", "changed"}
+ACTED_ON = (FIELDS - AUTHORIZER_PROPERTIES.keys()) | LISTENER_PROPERTIES
 TOPIC_ACTED_ON = frozenset(
     {
         "max.message.bytes",
@@ -147,19 +189,20 @@ def parse_settings(pairs: Iterable[tuple[str, str]]) -> tuple[BrokerConfig, list
     for name, text in texts.items():
         definition = known.get(name)
         if definition is None:
-            _check_prefixed(name)
-            warnings.append(f"warning: {warning_of(name)}")
-            continue
-        value = definition.parse(text)
-        properties[name] = format_value(value)
-        if name in ACTED_ON:
-            fields[name.replace(".", "_")] = value
-        elif name not in ALIASES:
+            properties[name] = _foreign_text(name, text)
+            if name in AUTHORIZER_PROPERTIES:
+                fields[name.replace(".", "_")] = AUTHORIZER_PROPERTIES[name](text)
+        else:
+            value = definition.parse(text)
+            properties[name] = format_value(value)
+            if name in FIELDS:
+                fields[name.replace(".", "_")] = value
+        if not is_acted_on(name) and name not in ALIASES:
             warnings.append(f"warning: {warning_of(name)}")
     _apply_aliases(fields, properties)
     config = BrokerConfig(**fields, properties=properties)
     _check_relations(config)
-    return config, warnings
+    return config, warnings + _listener_warnings(config)
 
 
 def config_with(started: BrokerConfig, changed: Mapping[str, str]) -> BrokerConfig:
@@ -169,29 +212,26 @@ def config_with(started: BrokerConfig, changed: Mapping[str, str]) -> BrokerConf
         ConfigError: properties do not go together.
     """
     fields: dict[str, Any] = {}
-    for name, text in changed.items():
-        if name in ACTED_ON and not broker_properties()[name].read_only:
+    counting = {name: text for name, text in changed.items() if _is_dynamic(name)}
+    for name, text in counting.items():
+        if name in FIELDS:
             fields[name.replace(".", "_")] = broker_properties()[name].parse(text)
-    config = attrs.evolve(started, **fields)
+    config = attrs.evolve(started, **fields, changed=counting)
     _check_relations(config)
     return config
 
 
-def check_thread_counts(before: BrokerConfig, after: BrokerConfig) -> None:
-    """Refuse to more than double or halve a number of threads at once, as Kafka does."""
-    for name in ("num.io.threads", "num.network.threads"):
-        old, new = (getattr(config, name.replace(".", "_")) for config in (before, after))
-        if new < old // 2:
-            reason = f"value should be at least half the current value {old}"
-        elif new > old * 2:
-            reason = f"value should not be greater than double the current value {old}"
-        else:
-            continue
-        raise ConfigError(
-            f"{name}: {new} is not allowed: {reason}",
-            "Invalid value org.apache.kafka.common.config.ConfigException: Dynamic thread count update validation"
-            f" failed for {name}={new}, {reason} for configuration Invalid dynamic configuration",
-        )
+def _is_dynamic(name: str) -> bool:
+    definition = broker_properties().get(name)
+    return name.startswith(PREFIX) if definition is None else not definition.read_only
+
+
+def is_acted_on(name: str) -> bool:
+    """Whether this broker acts on a property, also on one with the prefix of a listener."""
+    prefixed = PREFIXED.fullmatch(name)
+    if prefixed:
+        return prefixed[1] in LISTENER_PROPERTIES | OF_ONE_LISTENER
+    return name in ACTED_ON or name in AUTHORIZER_PROPERTIES
 
 
 def warning_of(name: str) -> str:
@@ -199,13 +239,36 @@ def warning_of(name: str) -> str:
     return f"{name} is accepted, but this broker does not act on it yet"
 
 
-def _check_prefixed(name: str) -> None:
+def _foreign_text(name: str, text: str) -> str:
+    """The text of a property that is in no table: with the prefix of a listener, or for a plug-in."""
     known = broker_properties()
     prefixed = PREFIXED.fullmatch(name)
     if prefixed and prefixed[1] in known:
-        return
+        if name != name.lower():
+            raise ConfigError(f"{name}: the name of the listener is written in lower case there: {name.lower()}")
+        try:
+            return known[prefixed[1]].canonical(text)
+        except ConfigError as error:
+            raise ConfigError(f"{name.removesuffix(prefixed[1])}{error}", error.client_message) from None
     if name not in AUTHORIZER_PROPERTIES and not name.startswith(PLUGIN_PREFIXES):
         raise unknown_property(name, known)
+    return text
+
+
+def _listener_warnings(config: BrokerConfig) -> list[str]:
+    """What is set for listeners and cannot count: some are the controller's, some do not exist."""
+    names = {listener.name for listener in config.listener_configs}
+    warnings = [
+        f"warning: the listener {endpoint.name} is the controller's; this broker has no quorum and does not serve it"
+        for endpoint in read_endpoints("listeners", config.listeners)
+        if endpoint.name not in names
+    ]
+    controllers = {name.upper() for name in config.controller_listener_names}
+    prefixes = {name.split(".")[2].upper() for name in config.properties if name.startswith(PREFIX)}
+    strangers = sorted(name.lower() for name in prefixes - names - controllers)
+    return warnings + [
+        f"warning: properties of {PREFIX}{name} do not count: there is no such listener" for name in strangers
+    ]
 
 
 def _apply_aliases(fields: dict[str, Any], properties: Mapping[str, str]) -> None:
@@ -240,21 +303,16 @@ def _check_relations(config: BrokerConfig) -> None:
         )
     if config.log_dirs is not None and len(config.log_dirs) != 1:
         raise ConfigError(f"log.dirs: exactly one data directory is expected, not {len(config.log_dirs)}")
+    if 0 <= config.connections_max_idle_ms <= config.connection_failed_authentication_delay_ms:
+        raise ConfigError(
+            f"connection.failed.authentication.delay.ms is {config.connection_failed_authentication_delay_ms}: it must"
+            f" be below connections.max.idle.ms ({config.connections_max_idle_ms})"
+        )
+    if config.max_connection_creation_rate == 0:
+        raise zero_refusal("max.connection.creation.rate", "max.connection.creation.rate")
+    if config.authorizer_class_name not in AUTHORIZERS:
+        raise ConfigError(
+            f"authorizer.class.name: {config.authorizer_class_name!r} is not known here; expected {AUTHORIZERS[1]}"
+        )
     config.connection_limit_overrides()
-    _ = config.listen_address
-    if (advertised := config.advertised_address) and advertised[0] in WILDCARDS:
-        raise ConfigError("advertised.listeners: a host that clients can connect to is expected")
-
-
-def _listener_address(name: str, listeners: tuple[str, ...]) -> tuple[str, int]:
-    """The address of the one plaintext listener; a controller's is nobody's business here and may stand beside it."""
-    found = []
-    for text in listeners:
-        match = LISTENER.fullmatch(text)
-        if not match or int(match[4]) > PORT_MAX:
-            raise ConfigError(f"{name}: {text!r} is not of the form PLAINTEXT://host:port")
-        if match[1].upper() != "CONTROLLER":
-            found.append((match[1].upper(), match[2] or match[3], int(match[4])))
-    if len(found) != 1 or found[0][0] != "PLAINTEXT":
-        raise ConfigError(f"{name}: exactly one PLAINTEXT listener is expected, not {','.join(listeners)!r}")
-    return found[0][1], found[0][2]
+    _ = config.listener_configs

@@ -52,7 +52,7 @@ class Desk:
         config, _ = parse_settings([tuple(setting.split("=", 1)) for setting in settings])
         self.journal = Journal.open(DIRECTORY, flush="always", segment_bytes=1 << 20, files=self.files)
         self.broker = Broker(config, LogManager(self.journal))
-        self.broker.advertised_host, self.broker.advertised_port = "broker.test", 9092
+        self.broker.advertised = {"PLAINTEXT": ("broker.test", 9092)}
         self.broker.recover(self.now_ms)
         self.commit(self.broker.first_entries(self.now_ms))
         self.dispatcher = Dispatcher(self.broker, lambda: self.now_ms)

@@ -3,16 +3,13 @@
 import re
 from pathlib import Path
 
-import attrs
-
-from pipeline_broker.config.properties import format_value
-from pipeline_broker.config.settings import ACTED_ON, BrokerConfig
+from pipeline_broker.config.properties import broker_properties
+from pipeline_broker.config.settings import ACTED_ON
 
 DOCUMENT = (Path(__file__).parents[2] / "docs/configuration.md").read_text(encoding="utf-8")
 
 
 def test_the_document_lists_what_is_acted_on_with_its_default():
-    defaults = {field.name.replace("_", "."): field.default for field in attrs.fields(BrokerConfig)}
     (section,) = re.findall(r"^## Settings that are acted on\n(.*?)^## ", DOCUMENT, re.MULTILINE | re.DOTALL)
     rows = re.findall(r"^\| `([a-z.]+)` \|(.*?)\|", section, re.MULTILINE)
     documented = {name: default.strip(" `") for name, default in rows}
@@ -20,4 +17,4 @@ def test_the_document_lists_what_is_acted_on_with_its_default():
     assert documented.keys() == ACTED_ON
     for name, default in documented.items():
         if not name.startswith("pipeline."):  # those depend on the mode
-            assert default == ("" if defaults[name] is None else format_value(defaults[name])), name
+            assert default == (broker_properties()[name].default or ""), name

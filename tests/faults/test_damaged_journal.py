@@ -47,7 +47,7 @@ def killed(tmp_path_factory):
 def recovered(data):
     """A broker over a data directory, in this process."""
     config = load_settings((), ())[0]
-    options = ServeOptions(mode=PIPELINED, flush="os", host="127.0.0.1", port=0, data=data, config=config)
+    options = ServeOptions(mode=PIPELINED, flush="os", data=data, config=config)
     journal, broker = open_broker(options)
     try:
         yield broker

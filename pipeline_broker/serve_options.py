@@ -1,0 +1,138 @@
+"""How a broker is started, and what its configuration means for the stages.
+
+Rules of this file: it turns settings into the values that stages takes and starts nothing; the command line goes over
+the configuration here and nowhere else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from stages.connection_limits import ConnectionLimits
+from stages.connection_quotas import ConnectionQuotaLimits
+from stages.mode import MODES, SHARED_QUEUE, Batching, Mode
+from stages.request_channel import BYTES_MAX
+from stages.socket_server import ServerLimits
+
+if TYPE_CHECKING:
+    from pipeline_broker.config.settings import BrokerConfig
+
+__all__ = ["ServeOptions", "StartError", "limits_of", "mode_of", "quota_limits_of"]
+
+DEFAULT_DATA = Path("data")
+NO_LIMIT_MS = 0
+
+
+class StartError(Exception):
+    """The broker cannot start; the text is one line that says what to do."""
+
+
+@attrs.frozen(kw_only=True)
+class ServeOptions:
+    """How a broker is started.
+
+    Attributes:
+        mode: the request path, with its axes.
+        flush: "always" or "os".
+        data: the data directory.
+        config: what the broker acts on, the addresses of its listeners included.
+        trace: where trace files are written, if at all.
+        commit_delay_seconds: an injected delay per commit.
+        commits_in_flight: group commits that run at once.
+        metrics_port: port of the Prometheus endpoint, if any.
+    """
+
+    mode: Mode
+    flush: str
+    data: Path
+    config: BrokerConfig
+    trace: Path | None = None
+    commit_delay_seconds: float = 0.0
+    commits_in_flight: int = 1
+    metrics_port: int | None = None
+
+    @classmethod
+    def from_command_line(cls, config: BrokerConfig, options: Mapping[str, Any]) -> ServeOptions:
+        """The options of the command line over those of the configuration."""
+        if options["host"] is not None or options["port"] is not None:
+            config = config.listening_at(options["host"], options["port"])
+        data = options["data"]
+        if data is None:
+            data = DEFAULT_DATA if config.data_directory is None else Path(config.data_directory)
+        return cls(
+            mode=mode_of(options["mode"], config),
+            flush=options["flush"],
+            data=data,
+            trace=options["trace"],
+            commit_delay_seconds=options["commit_delay_seconds"],
+            commits_in_flight=options["commits_in_flight"],
+            metrics_port=options["metrics"],
+            config=config,
+        )
+
+    @property
+    def host(self) -> str:
+        """The host of the first listener: the metrics are served there too."""
+        return self.config.listener_configs[0].host
+
+
+def mode_of(name: str, config: BrokerConfig) -> Mode:
+    """A preset with the axes that the configuration overrides."""
+    preset = MODES[name]
+    handlers = config.num_io_threads
+    queues = config.pipeline_queues
+    if queues is None:
+        queues = SHARED_QUEUE if preset.is_shared_queue else handlers
+    return attrs.evolve(
+        preset,
+        queues=queues,
+        handlers=handlers,
+        in_flight_max=preset.in_flight_max if config.pipeline_in_flight is None else config.pipeline_in_flight,
+        batching=preset.batching if config.pipeline_commit is None else Batching(config.pipeline_commit),
+    )
+
+
+def limits_of(config: BrokerConfig) -> ServerLimits:
+    """The bounds of the socket server that the configuration asks for."""
+    idle_ms = config.connections_max_idle_ms
+    return ServerLimits(
+        connection=ConnectionLimits(
+            frame_bytes_max=config.socket_request_max_bytes,
+            idle_seconds_max=float("inf") if idle_ms < NO_LIMIT_MS else idle_ms / 1000,
+            failed_authentication_delay_seconds=config.connection_failed_authentication_delay_ms / 1000,
+        ),
+        requests_max=config.queued_max_requests,
+        bytes_max=config.queued_max_request_bytes if config.queued_max_request_bytes > 0 else BYTES_MAX,
+        processors=config.num_network_threads,
+        quotas=quota_limits_of(config),
+    )
+
+
+def quota_limits_of(config: BrokerConfig) -> ConnectionQuotaLimits:
+    """How many connections there may be and how fast they may come, per listener too."""
+    listeners = config.listener_configs
+    return ConnectionQuotaLimits(
+        connections_max=config.max_connections,
+        connections_max_by_listener=_of_listeners(config, "max.connections"),
+        connections_max_per_ip=config.max_connections_per_ip,
+        connections_max_by_ip=config.connection_limit_overrides(),
+        creation_rate_max=config.max_connection_creation_rate,
+        creation_rate_max_by_listener=_of_listeners(config, "max.connection.creation.rate"),
+        # Kafka protects it only from other listeners
+        windows=config.quota_window_num,
+        window_seconds=config.quota_window_size_seconds,
+        protected_listener=_first(each.name for each in listeners if each.is_privileged and len(listeners) > 1),
+    )
+
+
+def _of_listeners(config: BrokerConfig, name: str) -> dict[str, int]:
+    limits = {listener.name: listener.limit(name) for listener in config.listener_configs}
+    return {listener: limit for listener, limit in limits.items() if limit is not None}
+
+
+def _first(names: Iterable[str]) -> str | None:
+    return next(iter(names), None)
