@@ -21,6 +21,7 @@ from pipeline_broker.config.resolution import BrokerSettings, topic_value
 from pipeline_broker.config.settings import ACTED_ON, TOPIC_ACTED_ON, check_thread_counts, config_with, warning_of
 from pipeline_broker.coordinators import OFFSETS_TOPIC, Groups
 from pipeline_broker.log.log_manager import LogManager
+from pipeline_broker.quotas.quotas import Quotas
 from pipeline_broker.records.batch import NewRecord, build_batch, read_header
 from pipeline_broker.records.check import Rules
 from pipeline_broker.records.compression import DECOMPRESSED_SIZE_MAX
@@ -93,7 +94,8 @@ class Broker:
         self.cluster = ClusterState()
         self.topics = TopicCatalogue(config.num_partitions, config.node_id)
         self.producer_ids = ProducerIds()
-        self._metadata_subjects: tuple[MetadataSubject, ...] = (self.cluster, self.producer_ids)
+        self.quotas = Quotas(config)
+        self._metadata_subjects: tuple[MetadataSubject, ...] = (self.cluster, self.producer_ids, self.quotas)
         self.groups = Groups(config, logs, self._wake_timer)
         self.fetches: ParkedFetches[Waiting, PartitionLog] = ParkedFetches()
         self.fetch_sessions: FetchSessions[tuple[str, bytes, int], Any] = FetchSessions(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from pipeline_broker.apis.authorized_operations import ALL_OF_CLUSTER, ALL_OF_TOPIC
 from pipeline_broker.apis.leader_epoch import LEADER_EPOCH
+from pipeline_broker.apis.throttling import check_changes
 from pipeline_broker.state.metadata_records import Topic
 from pipeline_broker.state.topic_rules import PARTITIONS_MAX, TopicError, check_name
 from pipeline_broker.wire.error import ErrorCode
@@ -106,11 +107,13 @@ def _auto_create(call: Call, name: str, request: MetadataRequest, changes: Chang
         check_name(name)
         is_allowed = broker.config.auto_create_topics_enable and request.allow_auto_topic_creation
         if is_allowed and len(changes) * broker.config.num_partitions < PARTITIONS_MAX:
-            changes.append((broker.topics.create(broker.new_topic(name)), broker.topic_durable))
+            new = broker.new_topic(name)
+            check_changes(call, broker.topics.check_create(new).partitions, strict=True, throttles=False)
+            changes.append((broker.topics.create(new), broker.topic_durable))
     except TopicError as error:
         if error.code is ErrorCode.INVALID_TOPIC_EXCEPTION:
             return error.code
-        # else another request is creating it, or it is a name of the broker's own
+        # else another request is creating it, or it is a name of the broker's own, or the client's quota is used up
     return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 

@@ -54,6 +54,11 @@ class BrokerConfig:
     max_connections_per_ip_overrides: str = ""
     max_connection_creation_rate: int = INT32_MAX
 
+    quota_window_num: int = 11
+    quota_window_size_seconds: int = 1
+    controller_quota_window_num: int = 11
+    controller_quota_window_size_seconds: int = 1
+
     num_partitions: int = 1
     auto_create_topics_enable: bool = True
     delete_topic_enable: bool = True
