@@ -78,6 +78,9 @@ class BrokerConfig:
     super_users: tuple[str, ...] = ()
     allow_everyone_if_no_acl_found: bool = False
 
+    controller_quota_window_num: int = 11
+    controller_quota_window_size_seconds: int = 1
+
     num_partitions: int = 1
     auto_create_topics_enable: bool = True
     delete_topic_enable: bool = True
