@@ -26,6 +26,7 @@ from pipeline_broker.records.compression import DECOMPRESSED_SIZE_MAX
 from pipeline_broker.records.record import iterate_records
 from pipeline_broker.security.acls import Acls
 from pipeline_broker.security.authorizer import Authorizer
+from pipeline_broker.security.scram_users import ScramUsers
 from pipeline_broker.state.cluster import ClusterState
 from pipeline_broker.state.fetch_sessions import FetchSessions
 from pipeline_broker.state.metadata_records import Topic, topic_name
@@ -91,9 +92,16 @@ class Broker:
         self.topics = TopicCatalogue(config.num_partitions, config.node_id)
         self.producer_ids = ProducerIds()
         self.acls = Acls()
+        self.scram_users = ScramUsers()
         self.authorizer = _authorizer_of(config, self.acls)
         self.quotas = Quotas(config)
-        self._metadata_subjects: tuple[MetadataSubject, ...] = (self.cluster, self.producer_ids, self.acls, self.quotas)
+        self._metadata_subjects: tuple[MetadataSubject, ...] = (
+            self.cluster,
+            self.producer_ids,
+            self.acls,
+            self.scram_users,
+            self.quotas,
+        )
         self.groups = Groups(config, logs, self._wake_timer)
         self.fetches = WaitingFetches(self._wake_timer)
         self.fetch_sessions: FetchSessions[tuple[str, bytes, int], Any] = FetchSessions(

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pipeline_broker.quotas.quotas import RequestQuota
     from stages.request import Request
 
-__all__ = ["Call", "Session"]
+__all__ = ["Call", "Envelope", "Session"]
 
 UNKNOWN_SOFTWARE = "unknown"
 
@@ -50,30 +50,55 @@ class Session:
     produce_templates: ProduceTemplates | None = None
 
 
-class Call:
-    """One request.
+class Envelope:
+    """What an answer needs to know of its request: all that there is before a client has proved who it is.
+
+    Attributes:
+        version: API version.
+        client_id: from the header; None when null.
+        session: the connection's.
+    """
+
+    __slots__ = ("_api_key", "_correlation_id", "client_id", "session", "version")
+
+    def __init__(
+        self, session: Session, api_key: int, version: int, correlation_id: int, client_id: str | None
+    ) -> None:
+        self.session = session
+        self._api_key = api_key
+        self.version = version
+        self._correlation_id = correlation_id
+        self.client_id = client_id
+
+    def send(self, response: Any) -> Send:
+        """The response, encoded in the version of the request."""
+        return self.send_encoded(self.encode(response))
+
+    def encode(self, response: Any) -> list[Any]:
+        """A response in the version of the request, without its header."""
+        parts: list[Any] = encoder(type(response), self.version)(response)
+        return parts
+
+    def send_encoded(self, parts: list[Any]) -> Send:
+        """A response body that is encoded already, behind its header."""
+        header = response_header(self._api_key, self.version, self._correlation_id)
+        first = parts[0]
+        if type(first) is bytes:
+            return Send(header + first, *parts[1:])
+        return Send(header, *parts)
+
+
+class Call(Envelope):
+    """One request that is served.
 
     Attributes:
         broker: owns all state.
         request: the slot; also the token under which state machines park it.
-        version: API version.
-        client_id: from the header; None when null.
-        session: the connection's.
         now_ms: wall clock, milliseconds since the epoch.
         quota: what the request counts for; None while no quotas are set.
     """
 
-    __slots__ = (
-        "_api_key",
-        "_correlation_id",
-        "broker",
-        "client_id",
-        "now_ms",
-        "quota",
-        "request",
-        "session",
-        "version",
-    )
+    __slots__ = ("broker", "now_ms", "quota", "request")
 
     def __init__(
         self,
@@ -86,13 +111,9 @@ class Call:
         client_id: str | None,
         now_ms: int,
     ) -> None:
+        super().__init__(session, api_key, version, correlation_id, client_id)
         self.broker = broker
         self.request = request
-        self.session = session
-        self._api_key = api_key
-        self.version = version
-        self._correlation_id = correlation_id
-        self.client_id = client_id
         self.now_ms = now_ms
         self.quota: RequestQuota | None = None
 
@@ -108,17 +129,4 @@ class Call:
             if throttle_ms:
                 throttle(self.request, throttle_ms)
                 response.throttle_time_ms = throttle_ms
-        return self.send_encoded(self.encode(response))
-
-    def encode(self, response: Any) -> list[Any]:
-        """A response in the version of the request, without its header."""
-        parts: list[Any] = encoder(type(response), self.version)(response)
-        return parts
-
-    def send_encoded(self, parts: list[Any]) -> Send:
-        """A response body that is encoded already, behind its header."""
-        header = response_header(self._api_key, self.version, self._correlation_id)
-        first = parts[0]
-        if type(first) is bytes:
-            return Send(header + first, *parts[1:])
-        return Send(header, *parts)
+        return super().send(response)

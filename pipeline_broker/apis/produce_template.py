@@ -117,9 +117,7 @@ class ProduceTemplates:
             return None
         request.acks = template.acks
         entry, base_offset, _, append_time_ms, _, in_flight = appended
-        behind = template.behind
-        if quota is not None:
-            behind = _behind_of(template, quota, request)
+        behind = template.behind if quota is None else _behind_of(template, quota, request)
         if template.with_start:
             send = Send(
                 template.pack(
