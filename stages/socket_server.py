@@ -52,6 +52,11 @@ SPARE_COMMITS = 1
 """Commits per request that may run beside those of all data handlers: the control plane's."""
 
 
+def _waiting_handlers(mode: Mode) -> int:
+    """How many handlers of the data plane may wait for a commit of their own."""
+    return mode.handlers if mode.is_shared_queue else mode.queues
+
+
 IN_MEMORY = "MEMORY"
 """The listener of a server that is given none."""
 
@@ -141,7 +146,7 @@ class SocketServer:
         self.committer = Committer(
             storage,
             batching=mode.batching,
-            commits_in_flight=commits_in_flight if mode.is_group_commit else mode.handlers + SPARE_COMMITS,
+            commits_in_flight=commits_in_flight if mode.is_group_commit else _waiting_handlers(mode) + SPARE_COMMITS,
             delay_seconds=commit_delay_seconds,
             on_commit=self._commit_ended,
             on_failure=self._commit_failed,
@@ -326,6 +331,19 @@ class SocketServer:
             concerned[0].own_processors = count
         for served in concerned:
             await served.resize(self._running(), count, self.limits.drain_seconds)
+
+    def resize_handlers(self, count: int) -> None:
+        """Change the number of handlers of the data plane, each with a queue of its own where the mode says so.
+
+        Where a handler waits for its commit, so many may commit at once; fewer handlers leave that number as it is.
+        """
+        if self.mode.is_shared_queue:
+            self.handlers.resize_handlers(count)
+        else:
+            self.handlers.resize_queues(count)
+        if not self.mode.is_group_commit:
+            self.committer.commits_in_flight = max(self.committer.commits_in_flight, count + SPARE_COMMITS)
+            self._executor.start(self.committer)
 
     def set_limits(self, limits: ServerLimits, by_listener: Mapping[str, ConnectionLimits] | None = None) -> None:
         """Change the bounds while the server runs: of connections, the open ones included, of bytes, and the quotas.
