@@ -44,7 +44,8 @@ def test_each_listener_has_an_idle_expiry_of_its_own():
         assert [client.is_closed_by_server for client in clients] == [False, True]
         own = {"L": attrs.evolve(PATIENT, idle_seconds_max=20.0)}
         serving.server.set_limits(serving.server.limits, own)
-        later = await serving.served("M")  # which follows the server's from now on
+        serving.server.set_limits(serving.server.limits)  # each keeps its own
+        later = await serving.served("M")  # which follows the server's now
         await trio.sleep(30)
         assert clients[0].is_closed_by_server
         assert not later.is_closed_by_server
