@@ -115,7 +115,7 @@ def test_callbacks_run_before_requests_that_wait():
 
 
 def test_100_a_callback_from_elsewhere_runs_on_the_queue_of_its_own_connection():
-    """Behaviour 100: with that queue's handler, not where it was posted; a paused queue holds only its own callbacks."""
+    """Behaviour 100: on that queue, not where it was posted; a paused queue holds only its own callbacks."""
 
     async def test(memory, application):
         channel = memory.server.channel
