@@ -198,6 +198,10 @@ class Connection:
 
     # Completing
 
+    def call_back(self, request: Request, callback: Callable[[], Result]) -> None:
+        """See `stages.request.ConnectionHandle`."""
+        self._owner.call_back(self.admission.queue, request, callback)
+
     def complete(self, request: Request, result: Result) -> None:
         """Give a request of this connection its result; what is released by it leaves with the next flush."""
         kind = type(result)
