@@ -250,6 +250,21 @@ CASES = [
         "delete_acls",
         filters=[inner("delete_acls", "DeleteAclsFilter", 2, "x", 3, None, None, 1, 1)],
     ),
+    case(
+        ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
+        0,
+        CLUSTER_REFUSED,
+        [cluster(Op.ALTER)],
+        "alter_user_scram_credentials",
+        deletions=[inner("alter_user_scram_credentials", "ScramCredentialDeletion", "x", 1)],
+    ),
+    case(
+        ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS,
+        0,
+        CLUSTER_REFUSED,
+        [cluster(Op.DESCRIBE)],
+        "describe_user_scram_credentials",
+    ),
 ]
 OPEN_TO_ALL = {
     ApiKey.API_VERSIONS: "everybody may ask",
