@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from pipeline_broker.apis.throttling import throttle
 from pipeline_broker.security.principal import ANONYMOUS, KafkaPrincipal
 from pipeline_broker.wire.codec import encoder
 from pipeline_broker.wire.header import response_header
@@ -17,6 +18,7 @@ from stages.request import Send
 if TYPE_CHECKING:
     from pipeline_broker.apis.produce_template import ProduceTemplates
     from pipeline_broker.broker import Broker
+    from pipeline_broker.quotas.quotas import RequestQuota
     from stages.request import Request
 
 __all__ = ["Call", "Session"]
@@ -58,9 +60,20 @@ class Call:
         client_id: from the header; None when null.
         session: the connection's.
         now_ms: wall clock, milliseconds since the epoch.
+        quota: what the request counts for; None while no quotas are set.
     """
 
-    __slots__ = ("_api_key", "_correlation_id", "broker", "client_id", "now_ms", "request", "session", "version")
+    __slots__ = (
+        "_api_key",
+        "_correlation_id",
+        "broker",
+        "client_id",
+        "now_ms",
+        "quota",
+        "request",
+        "session",
+        "version",
+    )
 
     def __init__(
         self,
@@ -81,6 +94,7 @@ class Call:
         self._correlation_id = correlation_id
         self.client_id = client_id
         self.now_ms = now_ms
+        self.quota: RequestQuota | None = None
 
     @property
     def address(self) -> tuple[str, int] | None:
@@ -88,8 +102,18 @@ class Call:
         return self.broker.advertised.get(self.session.listener)
 
     def send(self, response: Any) -> Send:
-        """The response, encoded in the version of the request."""
-        return self.send_encoded(encoder(type(response), self.version)(response))
+        """The response, encoded in the version of the request; a client that exceeds a quota is throttled with it."""
+        if self.quota is not None:
+            throttle_ms = self.quota.settle()
+            if throttle_ms:
+                throttle(self.request, throttle_ms)
+                response.throttle_time_ms = throttle_ms
+        return self.send_encoded(self.encode(response))
+
+    def encode(self, response: Any) -> list[Any]:
+        """A response in the version of the request, without its header."""
+        parts: list[Any] = encoder(type(response), self.version)(response)
+        return parts
 
     def send_encoded(self, parts: list[Any]) -> Send:
         """A response body that is encoded already, behind its header."""
