@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
+from pipeline_broker.apis.authorization import may_of_cluster
 from pipeline_broker.quotas.entities import Entity, QuotaError, altered, entity_of
+from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.alter_client_quotas import AlterClientQuotasRequest, AlterClientQuotasResponse
 from stages.request import Result
@@ -28,6 +30,8 @@ EntryResponse = AlterClientQuotasResponse.EntryData
 
 def handle(call: Call, request: AlterClientQuotasRequest) -> Result:
     """Alter what may be altered."""
+    if not may_of_cluster(call, AclOperation.ALTER_CONFIGS):
+        return call.send(error_response(request, call, ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
     quotas = call.broker.quotas
     errors: dict[Entity, QuotaError | None] = {}
     changes: list[tuple[Write, Callable[[Write], None]]] = []

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pipeline_broker.apis.authorization import may_of_cluster
 from pipeline_broker.quotas.entities import QuotaError
 from pipeline_broker.quotas.filters import Component, check_components, matches
+from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.describe_client_quotas import (
     DescribeClientQuotasRequest,
@@ -24,6 +26,8 @@ Response = DescribeClientQuotasResponse
 
 def handle(call: Call, request: DescribeClientQuotasRequest) -> Result:
     """List what is set."""
+    if not may_of_cluster(call, AclOperation.DESCRIBE_CONFIGS):
+        return call.send(error_response(request, call, ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
     components = [Component(one.entity_type, one.match_type, one.match) for one in request.components]
     try:
         check_components(components)
