@@ -250,6 +250,15 @@ CASES = [
         "delete_acls",
         filters=[inner("delete_acls", "DeleteAclsFilter", 2, "x", 3, None, None, 1, 1)],
     ),
+    case(ApiKey.DESCRIBE_CLIENT_QUOTAS, 1, CLUSTER_REFUSED, [cluster(Op.DESCRIBE_CONFIGS)], "describe_client_quotas"),
+    case(
+        ApiKey.ALTER_CLIENT_QUOTAS,
+        1,
+        CLUSTER_REFUSED,
+        [cluster(Op.ALTER_CONFIGS)],
+        "alter_client_quotas",
+        entries=[inner("alter_client_quotas", "EntryData", [])],
+    ),
 ]
 OPEN_TO_ALL = {
     ApiKey.API_VERSIONS: "everybody may ask",
