@@ -24,7 +24,7 @@ from pipeline_broker.apis.dispatch import Dispatcher, wall_clock_ms
 from pipeline_broker.background import prepare_ahead, run_timer
 from pipeline_broker.broker import Broker
 from pipeline_broker.listeners import BrokerListeners
-from pipeline_broker.live_changes import LiveChanges, reconfigure
+from pipeline_broker.live_changes import LiveChanges, follow_ip_rates, reconfigure
 from pipeline_broker.log.errors import DirectoryLocked, JournalCorrupt, JournalFailed
 from pipeline_broker.log.file_system import FileSystem, SystemFileSystem
 from pipeline_broker.log.journal import SEGMENT_BYTES, Flush, Journal
@@ -190,6 +190,7 @@ def compose(
     )
     broker.groups.submit = lambda entries, on_durable: server.submit(Submission(entries, on_durable=on_durable))
     broker.config_changed = functools.partial(reconfigure, server)
+    follow_ip_rates(server, broker.quotas)
     return server
 
 

@@ -8,6 +8,7 @@ closed drops what is completed later; nothing crosses to another connection, an 
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 

@@ -16,6 +16,7 @@ import attrs
 
 from pipeline_broker.apis.authorization import topics_allowed
 from pipeline_broker.apis.leader_epoch import leader_epoch_error
+from pipeline_broker.apis.throttling import throttle
 from pipeline_broker.log.errors import OffsetOutOfRange
 from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.state.fetch_sessions import FetchContext, PartitionAnswer
@@ -164,8 +165,11 @@ class _Fetch:
         )
 
     def _answer(self, reads: list[Read]) -> Send | Parked:
-        if self._call.quota is not None and not self._call.quota.fetched(self._size_bytes(reads)):
-            return self._send_nothing()
+        quota = self._call.quota
+        if quota is not None:
+            if not quota.fetched(self._size_bytes(reads)):
+                return self._send_nothing()
+            throttle(self._call.request, quota.throttle_ms)  # here, on the event loop: `work` is done in a thread
         cold = [read for read in reads if read.cold is not None]
         if not cold:
             return self._send(reads)

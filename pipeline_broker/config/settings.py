@@ -71,15 +71,14 @@ class BrokerConfig:
     max_connection_creation_rate: int = INT32_MAX
     quota_window_num: int = 11
     quota_window_size_seconds: int = 1
+    controller_quota_window_num: int = 11
+    controller_quota_window_size_seconds: int = 1
     connection_failed_authentication_delay_ms: int = 100
     background_threads: int = 10
 
     authorizer_class_name: str = ""
     super_users: tuple[str, ...] = ()
     allow_everyone_if_no_acl_found: bool = False
-
-    controller_quota_window_num: int = 11
-    controller_quota_window_size_seconds: int = 1
 
     num_partitions: int = 1
     auto_create_topics_enable: bool = True

@@ -165,12 +165,19 @@ class RequestQuota:
         return None if value_max is None else int(value_max)
 
     def fetched(self, size_bytes: int) -> bool:
-        """Ask for a fetch to be answered with so many bytes; False: answer without any."""
-        quotas = self._quotas
+        """Ask for a fetch to be answered with so many bytes; False: answer without any.
+
+        A client that got nothing in all windows gets what it asks for even if that is too much, and waits afterwards:
+        a batch larger than its quota allows would never come otherwise.
+        """
+        quotas, client = self._quotas, (self._user, self.client_id)
         now_ms = quotas.now_ms()
-        self._throttle(quotas.fetch.record(self._user, self.client_id, size_bytes, now_ms))
-        if self.settle():
-            quotas.fetch.take_back(self._user, self.client_id, size_bytes, now_ms)
+        is_first = not quotas.fetch.total(*client, now_ms)
+        by_bytes_ms = quotas.fetch.record(*client, size_bytes, now_ms)
+        by_time_ms = self.settle()
+        self._throttle(by_bytes_ms)
+        if by_time_ms or (by_bytes_ms and not is_first):
+            quotas.fetch.take_back(*client, size_bytes, now_ms)
             return False
         return True
 

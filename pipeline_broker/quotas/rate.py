@@ -71,13 +71,18 @@ class Rate:
     def per_second(self, now_ms: int) -> float:
         """The rate."""
         span_ms = self.span_ms(now_ms)
-        return sum(window.value for window in self._recorded) * 1000 / span_ms
+        return self.total(now_ms) * 1000 / span_ms
+
+    def total(self, now_ms: int) -> float:
+        """The sum of what was recorded."""
+        self._forget(now_ms)
+        return sum(window.value for window in self._recorded)
 
     def average(self, now_ms: int) -> float:
         """The mean of what was recorded, 0 for nothing."""
-        self._forget(now_ms)
+        total = self.total(now_ms)
         events = sum(window.events for window in self._recorded)
-        return sum(window.value for window in self._recorded) / events if events else 0.0
+        return total / events if events else 0.0
 
     def is_idle(self, now_ms: int) -> bool:
         """Whether nothing that counts is left: a new one would say the same."""

@@ -93,6 +93,11 @@ class RateQuota:
         if limit is not None:
             self._meters.of(limit, now_ms).rate.record(-value, now_ms)
 
+    def total(self, user: str, client_id: str, now_ms: int) -> float:
+        """All that was recorded in the windows that count."""
+        limit = self.limits.find(user, client_id)
+        return 0.0 if limit is None else self._meters.of(limit, now_ms).rate.total(now_ms)
+
     def value_max(self, user: str, client_id: str) -> float | None:
         """The most that may be recorded at once: more would be throttled though nothing else was; None for any."""
         limit = self.limits.find(user, client_id)
