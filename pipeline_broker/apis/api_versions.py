@@ -16,10 +16,10 @@ from pipeline_broker.wire.messages.api_versions import ApiVersionsRequest, ApiVe
 from pipeline_broker.wire.registry import ApiKey
 
 if TYPE_CHECKING:
-    from pipeline_broker.apis.call import Call
+    from pipeline_broker.apis.call import Envelope
     from stages.request import Send
 
-__all__ = ["REQUEST", "error_response", "handle", "unsupported_version"]
+__all__ = ["REQUEST", "error_response", "handle", "is_valid", "unsupported_version"]
 
 REQUEST = ApiVersionsRequest
 SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
@@ -27,14 +27,20 @@ SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 NAMED_FROM = 3
 
 
-def handle(call: Call, request: ApiVersionsRequest) -> Send:
+def handle(call: Envelope, request: ApiVersionsRequest) -> Send:
     """Answer, and remember the client's software for the requests that follow."""
+    if not is_valid(call, request):
+        return call.send(error_response(request, call, ErrorCode.INVALID_REQUEST))
     if call.version >= NAMED_FROM:
-        name, version = request.client_software_name, request.client_software_version
-        if not SOFTWARE.fullmatch(name) or not SOFTWARE.fullmatch(version):
-            return call.send(error_response(request, call, ErrorCode.INVALID_REQUEST))
-        call.session.software_name, call.session.software_version = name, version
+        call.session.software_name = request.client_software_name
+        call.session.software_version = request.client_software_version
     return call.send(ApiVersionsResponse(api_keys=_api_keys()))
+
+
+def is_valid(call: Envelope, request: ApiVersionsRequest) -> bool:
+    """Whether the client names its software as it should, from the version on in which it must."""
+    names = (request.client_software_name, request.client_software_version)
+    return call.version < NAMED_FROM or all(map(SOFTWARE.fullmatch, names))
 
 
 def _api_keys() -> list[ApiVersionsResponse.ApiVersion]:
@@ -44,7 +50,7 @@ def _api_keys() -> list[ApiVersionsResponse.ApiVersion]:
     ]
 
 
-def unsupported_version(call: Call) -> Send:
+def unsupported_version(call: Envelope) -> Send:
     """The answer to a version that is not served: layout 0, and only this API's own range."""
     lowest, highest = SERVED[ApiKey.API_VERSIONS].advertised
     response = ApiVersionsResponse(
@@ -54,6 +60,6 @@ def unsupported_version(call: Call) -> Send:
     return call.send_encoded(encoder(ApiVersionsResponse, 0)(response))
 
 
-def error_response(request: ApiVersionsRequest, call: Call, code: ErrorCode) -> ApiVersionsResponse:
+def error_response(request: ApiVersionsRequest, call: Envelope, code: ErrorCode) -> ApiVersionsResponse:
     """The response that carries only an error."""
     return ApiVersionsResponse(error_code=code)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pipeline_broker.broker import Broker
     from stages.request import Request
 
-__all__ = ["Call", "Session"]
+__all__ = ["Call", "Envelope", "Session"]
 
 UNKNOWN_SOFTWARE = "unknown"
 
@@ -48,44 +48,25 @@ class Session:
     produce_templates: ProduceTemplates | None = None
 
 
-class Call:
-    """One request.
+class Envelope:
+    """What an answer needs to know of its request: all that there is before a client has proved who it is.
 
     Attributes:
-        broker: owns all state.
-        request: the slot; also the token under which state machines park it.
         version: API version.
         client_id: from the header; None when null.
         session: the connection's.
-        now_ms: wall clock, milliseconds since the epoch.
     """
 
-    __slots__ = ("_api_key", "_correlation_id", "broker", "client_id", "now_ms", "request", "session", "version")
+    __slots__ = ("_api_key", "_correlation_id", "client_id", "session", "version")
 
     def __init__(
-        self,
-        broker: Broker,
-        request: Request,
-        session: Session,
-        api_key: int,
-        version: int,
-        correlation_id: int,
-        client_id: str | None,
-        now_ms: int,
+        self, session: Session, api_key: int, version: int, correlation_id: int, client_id: str | None
     ) -> None:
-        self.broker = broker
-        self.request = request
         self.session = session
         self._api_key = api_key
         self.version = version
         self._correlation_id = correlation_id
         self.client_id = client_id
-        self.now_ms = now_ms
-
-    @property
-    def address(self) -> tuple[str, int] | None:
-        """The host and port by which this client reaches the broker; None where its listener is not advertised."""
-        return self.broker.advertised.get(self.session.listener)
 
     def send(self, response: Any) -> Send:
         """The response, encoded in the version of the request."""
@@ -98,3 +79,36 @@ class Call:
         if type(first) is bytes:
             return Send(header + first, *parts[1:])
         return Send(header, *parts)
+
+
+class Call(Envelope):
+    """One request that is served.
+
+    Attributes:
+        broker: owns all state.
+        request: the slot; also the token under which state machines park it.
+        now_ms: wall clock, milliseconds since the epoch.
+    """
+
+    __slots__ = ("broker", "now_ms", "request")
+
+    def __init__(
+        self,
+        broker: Broker,
+        request: Request,
+        session: Session,
+        api_key: int,
+        version: int,
+        correlation_id: int,
+        client_id: str | None,
+        now_ms: int,
+    ) -> None:
+        super().__init__(session, api_key, version, correlation_id, client_id)
+        self.broker = broker
+        self.request = request
+        self.now_ms = now_ms
+
+    @property
+    def address(self) -> tuple[str, int] | None:
+        """The host and port by which this client reaches the broker; None where its listener is not advertised."""
+        return self.broker.advertised.get(self.session.listener)

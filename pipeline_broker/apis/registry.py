@@ -79,5 +79,9 @@ SERVED: dict[int, Served] = {
         Served(ApiKey.INCREMENTAL_ALTER_CONFIGS, "incremental_alter_configs"),
         Served(ApiKey.DESCRIBE_CLUSTER, "describe_cluster"),
         Served(ApiKey.DESCRIBE_TOPIC_PARTITIONS, "describe_topic_partitions"),
+        Served(ApiKey.SASL_HANDSHAKE, "sasl_handshake"),
+        Served(ApiKey.SASL_AUTHENTICATE, "sasl_authenticate"),
+        Served(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, "describe_user_scram_credentials"),
+        Served(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, "alter_user_scram_credentials"),
     )
 }

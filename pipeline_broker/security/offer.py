@@ -1,0 +1,200 @@
+"""What one SASL listener offers: its mechanisms, their users and limits, from its properties.
+
+Rules of this file: everything that can be wrong is one line at the start, with the name of the property and never with
+its value; a mechanism that nobody could pass is refused rather than offered. Code is never named by a setting: a
+callback handler is accepted only where it is the one that this broker is like.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import attrs
+
+from pipeline_broker.config.properties import ConfigError
+from pipeline_broker.security.jaas import JaasEntry, parse_jaas, users_of
+from pipeline_broker.security.oauthbearer import OAUTHBEARER, OAuthBearerServer
+from pipeline_broker.security.plain import PLAIN, PlainServer, PlainUsers
+from pipeline_broker.security.sasl import SaslServer
+from pipeline_broker.security.scram import (
+    SCRAM_MECHANISMS,
+    ScramCredential,
+    ScramMechanism,
+    ScramServer,
+    salted_password,
+)
+from pipeline_broker.security.scram_users import ScramUsers
+from pipeline_broker.security.signed_tokens import JWKS_URL, KeyFile, TokenRules, TokenValidator, key_file_path
+
+__all__ = ["SaslOffer", "read_offer"]
+
+RECEIVE_BYTES_MAX = 524288
+"""Kafka's default of `sasl.server.max.receive.size`."""
+MODULES = {
+    PLAIN: "org.apache.kafka.common.security.plain.PlainLoginModule",
+    OAUTHBEARER: "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule",
+    **dict.fromkeys(SCRAM_MECHANISMS, "org.apache.kafka.common.security.scram.ScramLoginModule"),
+}
+CALLBACK_HANDLERS = {
+    PLAIN: ("org.apache.kafka.common.security.plain.internals.PlainServerCallbackHandler",),
+    OAUTHBEARER: (
+        "org.apache.kafka.common.security.oauthbearer.OAuthBearerValidatorCallbackHandler",
+        "org.apache.kafka.common.security.oauthbearer.secured.OAuthBearerValidatorCallbackHandler",
+    ),
+}
+
+
+@attrs.frozen(kw_only=True)
+class SaslOffer:
+    """What one listener offers.
+
+    Attributes:
+        servers: by mechanism, what begins a conversation.
+        lifetimes_ms_max: by mechanism, how long a proof counts; 0 for ever.
+        frame_bytes_max: the largest frame before a client has proved who it is.
+    """
+
+    servers: Mapping[str, Callable[[], SaslServer]]
+    lifetimes_ms_max: Mapping[str, int]
+    frame_bytes_max: int = RECEIVE_BYTES_MAX
+
+    @property
+    def mechanisms(self) -> tuple[str, ...]:
+        """Their names, in the order of the setting."""
+        return tuple(self.servers)
+
+
+def read_offer(settings: Mapping[str, str], scram_users: ScramUsers, clock_ms: Callable[[], int]) -> SaslOffer:
+    """What a listener with these properties offers.
+
+    Args:
+        settings: what counts for the listener, without prefix; a mechanism's own begin with its name in lower case.
+        scram_users: the users with records.
+        clock_ms: wall clock, milliseconds since the epoch.
+
+    Raises:
+        ConfigError: they cannot be used.
+    """
+    mechanisms = [item for item in map(str.strip, settings.get("sasl.enabled.mechanisms", "GSSAPI").split(",")) if item]
+    servers: dict[str, Callable[[], SaslServer]] = {}
+    for mechanism in mechanisms:
+        if mechanism not in MODULES:
+            raise ConfigError(f"sasl.enabled.mechanisms: {mechanism!r} is not one of {', '.join(MODULES)}")
+        _check_callback_handler(mechanism, settings)
+        entry = _jaas_entry(mechanism, settings)
+        if mechanism == PLAIN:
+            servers[mechanism] = _plain(entry)
+        elif mechanism == OAUTHBEARER:
+            servers[mechanism] = _oauthbearer(settings, clock_ms)
+        else:
+            users = {} if entry is None else users_of(entry)
+            servers[mechanism] = _ScramServers(SCRAM_MECHANISMS[mechanism], scram_users, users)
+    if not servers:
+        raise ConfigError("sasl.enabled.mechanisms: at least one is expected")
+    lifetimes = {mechanism: _lifetime_ms_max(mechanism, settings) for mechanism in servers}
+    size_bytes = _integer(settings, "sasl.server.max.receive.size", RECEIVE_BYTES_MAX)
+    if size_bytes < 1:
+        raise ConfigError("sasl.server.max.receive.size: must be at least 1")
+    return SaslOffer(servers=servers, lifetimes_ms_max=lifetimes, frame_bytes_max=size_bytes)
+
+
+def _own(mechanism: str, name: str) -> str:
+    return f"{mechanism.lower()}.{name}"
+
+
+def _check_callback_handler(mechanism: str, settings: Mapping[str, str]) -> None:
+    name = _own(mechanism, "sasl.server.callback.handler.class")
+    handler = settings.get(name)
+    known = CALLBACK_HANDLERS.get(mechanism, ())
+    if handler and handler not in known:
+        raise ConfigError(f"{name}: {handler} is not offered" + (f"; only {known[0]} is" if known else ""))
+
+
+def _jaas_entry(mechanism: str, settings: Mapping[str, str]) -> JaasEntry | None:
+    name = _own(mechanism, "sasl.jaas.config")
+    text = settings.get(name)
+    if not text:
+        return None
+    try:
+        return parse_jaas(text, MODULES[mechanism])
+    except ConfigError as error:
+        raise ConfigError(f"{name}: {error}") from None
+
+
+def _plain(entry: JaasEntry | None) -> Callable[[], SaslServer]:
+    passwords = {} if entry is None else users_of(entry)
+    if not passwords or not all(passwords.values()):
+        raise ConfigError(
+            f"PLAIN needs users: set {_own(PLAIN, 'sasl.jaas.config')} to"
+            f' {MODULES[PLAIN]} required user_NAME="PASSWORD"; and no password may be empty'
+        )
+    users = PlainUsers(passwords)
+    return lambda: PlainServer(users)
+
+
+def _oauthbearer(settings: Mapping[str, str], clock_ms: Callable[[], int]) -> Callable[[], SaslServer]:
+    url = _mechanism_value(settings, OAUTHBEARER, JWKS_URL)
+    if not url:
+        raise ConfigError(f"OAUTHBEARER needs keys to check signatures with: set {JWKS_URL}=file:///path/jwks.json")
+    keys = KeyFile(key_file_path(url))
+    audience = _mechanism_value(settings, OAUTHBEARER, "sasl.oauthbearer.expected.audience") or ""
+    skew_name = "sasl.oauthbearer.clock.skew.seconds"
+    skew_text = _mechanism_value(settings, OAUTHBEARER, skew_name)
+    skew_seconds = 30 if skew_text is None else _integer({skew_name: skew_text}, skew_name, 0)
+    if skew_seconds < 0:
+        raise ConfigError(f"{skew_name}: must be at least 0")
+    rules = TokenRules(
+        expected_issuer=_mechanism_value(settings, OAUTHBEARER, "sasl.oauthbearer.expected.issuer") or None,
+        expected_audience=frozenset(item for item in map(str.strip, audience.split(",")) if item),
+        clock_skew_seconds=skew_seconds,
+        sub_claim_name=_mechanism_value(settings, OAUTHBEARER, "sasl.oauthbearer.sub.claim.name") or "sub",
+        scope_claim_name=_mechanism_value(settings, OAUTHBEARER, "sasl.oauthbearer.scope.claim.name") or "scope",
+    )
+    validator = TokenValidator(keys, rules, clock_ms)
+    return lambda: OAuthBearerServer(validator.validate)
+
+
+def _mechanism_value(settings: Mapping[str, str], mechanism: str, name: str) -> str | None:
+    """What is set for a mechanism alone, or for all."""
+    return settings.get(_own(mechanism, name), settings.get(name))
+
+
+def _lifetime_ms_max(mechanism: str, settings: Mapping[str, str]) -> int:
+    name = "connections.max.reauth.ms"
+    own = _own(mechanism, name)
+    return max(0, _integer(settings, own if own in settings else name, 0))
+
+
+def _integer(settings: Mapping[str, str], name: str, default: int) -> int:
+    try:
+        return int(settings.get(name, default))
+    except ValueError:
+        raise ConfigError(f"{name}: a whole number is expected") from None
+
+
+class _ScramServers:
+    """Begins conversations of one SCRAM mechanism; users of the listener's own line come before those with records."""
+
+    def __init__(self, mechanism: ScramMechanism, users: ScramUsers, passwords: Mapping[str, str]) -> None:
+        self._mechanism = mechanism
+        self._users = users
+        self._passwords = passwords
+        self._made: dict[str, ScramCredential] = {}
+        for name in passwords:
+            self._credential_of(name)
+
+    def __call__(self) -> SaslServer:
+        return ScramServer(self._mechanism, self._credential_of)
+
+    def _credential_of(self, name: str) -> ScramCredential:
+        """The credential of a user; one of the line has the salt that it would have if it were unknown."""
+        recorded = self._users.credential(self._mechanism, name)
+        password = self._passwords.get(name)
+        if password is None:
+            return recorded
+        salt, iterations = self._users.parameters(self._mechanism, name)
+        made = self._made.get(name)
+        if made is None or (made.salt, made.iterations) != (salt, iterations):
+            salted = salted_password(self._mechanism, password, salt, iterations)
+            made = self._made[name] = ScramCredential.of(self._mechanism, salt, iterations, salted)
+        return made

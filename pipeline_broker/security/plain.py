@@ -1,0 +1,75 @@
+"""SASL/PLAIN: a user name and a password in one token (RFC 4616).
+
+    token = [authorization id] NUL user name NUL password
+
+Rules of this file: the password of an unknown user is compared too, with one that nobody knows; digests are compared,
+so that neither the content nor the length of a password shows in the time that it takes. The answers are Kafka's.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+from collections.abc import Mapping
+from typing import ClassVar
+
+from pipeline_broker.security.sasl import AuthenticationFailedError, SaslServer, Step
+
+__all__ = ["PLAIN", "PlainServer", "PlainUsers"]
+
+PLAIN = "PLAIN"
+PARTS = 3
+
+
+class PlainUsers:
+    """The users of one listener; only digests of their passwords, under a key of this process, are kept."""
+
+    def __init__(self, passwords: Mapping[str, str]) -> None:
+        self._key = secrets.token_bytes(32)
+        self._digests = {name: self._digest(password) for name, password in passwords.items()}
+        self._nobody = self._digest(secrets.token_hex())
+
+    def accepts(self, name: str, password: str) -> bool:
+        """Whether this is the user's password."""
+        expected = self._digests.get(name, self._nobody)
+        return hmac.compare_digest(expected, self._digest(password))
+
+    def _digest(self, password: str) -> bytes:
+        return hmac.digest(self._key, password.encode(errors="surrogatepass"), hashlib.sha256)
+
+
+class PlainServer(SaslServer):
+    """One conversation: a single token."""
+
+    table: ClassVar[Mapping[Step, frozenset[Step]]] = {Step.FIRST: frozenset({Step.COMPLETE})}
+
+    def __init__(self, users: PlainUsers) -> None:
+        super().__init__()
+        self._users = users
+
+    def answer(self, step: Step, token: bytes) -> tuple[Step, bytes]:  # noqa: ARG002 - there is one step only
+        """See SaslServer."""
+        parts = token.split(b"\0", PARTS)
+        if len(parts) != PARTS:
+            raise _failure(f"Invalid SASL/PLAIN response: expected {PARTS} tokens, got {len(parts)}")
+        try:
+            authorization_id, name, password = (part.decode() for part in parts)
+        except UnicodeDecodeError:
+            raise _failure("Authentication failed: Invalid username or password") from None
+        if not name:
+            raise _failure("Authentication failed: username not specified")
+        if not password:
+            raise _failure("Authentication failed: password not specified")
+        if not self._users.accepts(name, password):
+            raise _failure("Authentication failed: Invalid username or password")
+        if authorization_id not in {"", name}:
+            raise _failure(
+                "Authentication failed: Client requested an authorization id that is different from username"
+            )
+        self.name = name
+        return Step.COMPLETE, b""
+
+
+def _failure(text: str) -> AuthenticationFailedError:
+    return AuthenticationFailedError(text, text)

@@ -1,0 +1,170 @@
+"""SASL/SCRAM: proof of a password that is never sent (RFC 5802, RFC 7677), with SHA-256 and SHA-512.
+
+    client first   n,[a=authorization id],n=user name,r=nonce
+    server first   r=nonce of both,s=salt,i=iterations
+    client final   c=base64 of "n,[a=...],",r=nonce of both,p=proof
+    server final   v=signature
+
+Rules of this file: an unknown user has a credential that nobody can prove (see `scram_users`), so the conversation is
+the same to its end. There is no channel binding (only `n`), no extension that must be understood (`m=`); other ones are
+read past. The nonce that comes back must be the whole of ours.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+import re
+import secrets
+from collections.abc import Callable, Mapping
+from typing import ClassVar
+
+import attrs
+
+from pipeline_broker.security.sasl import AuthenticationFailedError, SaslServer, Step
+
+__all__ = [
+    "ITERATIONS_MAX",
+    "ITERATIONS_MIN",
+    "SCRAM_MECHANISMS",
+    "ScramCredential",
+    "ScramMechanism",
+    "ScramServer",
+    "salted_password",
+]
+
+ITERATIONS_MIN = 4096
+ITERATIONS_MAX = 16384
+NONCE_BYTES = 18
+
+NAME = r"(?:[^\x00,=]|=2C|=3D)+"
+NONCE = r"[\x21-\x2b\x2d-\x7e]+"
+EXTENSIONS = r"(?P<extensions>(?:,[A-Za-z]+=[^\x00,]*)*)"
+CLIENT_FIRST = re.compile(
+    rf"(?P<header>n,(?:a=(?P<authorization_id>{NAME}))?,)(?P<bare>n=(?P<name>{NAME}),r=(?P<nonce>{NONCE}){EXTENSIONS})"
+)
+CLIENT_FINAL = re.compile(
+    rf"(?P<without_proof>c=(?P<binding>[A-Za-z0-9+/=]+),r=(?P<nonce>{NONCE}){EXTENSIONS}),p=(?P<proof>[A-Za-z0-9+/=]+)"
+)
+REFUSED_EXTENSION = re.compile(r",(?:m=|tokenauth=true)")
+"""What must be understood and is not, and names that are those of delegation tokens."""
+
+
+@attrs.frozen
+class ScramMechanism:
+    """One of Kafka's two mechanisms; `number` is what its requests call it."""
+
+    name: str
+    number: int
+    hash_name: str
+
+    @property
+    def hash_size(self) -> int:
+        """Bytes of its keys."""
+        return hashlib.new(self.hash_name).digest_size
+
+
+SCRAM_MECHANISMS = {
+    mechanism.name: mechanism
+    for mechanism in (ScramMechanism("SCRAM-SHA-256", 1, "sha256"), ScramMechanism("SCRAM-SHA-512", 2, "sha512"))
+}
+
+
+@attrs.frozen(repr=False)
+class ScramCredential:
+    """What is kept of a password: enough to check a proof of it, too little to give one."""
+
+    salt: bytes
+    stored_key: bytes
+    server_key: bytes
+    iterations: int
+
+    @classmethod
+    def of(cls, mechanism: ScramMechanism, salt: bytes, iterations: int, salted: bytes) -> ScramCredential:
+        """The credential of a salted password."""
+        client_key = hmac.digest(salted, b"Client Key", mechanism.hash_name)
+        server_key = hmac.digest(salted, b"Server Key", mechanism.hash_name)
+        return cls(salt, hashlib.new(mechanism.hash_name, client_key).digest(), server_key, iterations)
+
+
+def salted_password(mechanism: ScramMechanism, password: str, salt: bytes, iterations: int) -> bytes:
+    """RFC 5802's Hi(): what a client sends in place of a password that it sets."""
+    return hashlib.pbkdf2_hmac(mechanism.hash_name, password.encode(), salt, iterations)
+
+
+class ScramServer(SaslServer):
+    """One conversation.
+
+    Args:
+        mechanism: which of the two.
+        credential_of: the credential of a user name; for an unknown one too.
+    """
+
+    table: ClassVar[Mapping[Step, frozenset[Step]]] = {
+        Step.FIRST: frozenset({Step.FINAL}),
+        Step.FINAL: frozenset({Step.COMPLETE}),
+    }
+
+    def __init__(self, mechanism: ScramMechanism, credential_of: Callable[[str], ScramCredential]) -> None:
+        super().__init__()
+        self._mechanism = mechanism
+        self._credential_of = credential_of
+
+    def answer(self, step: Step, token: bytes) -> tuple[Step, bytes]:
+        """See SaslServer."""
+        try:
+            text = token.decode()
+        except UnicodeDecodeError:
+            raise AuthenticationFailedError("a token that is not text") from None
+        if step is Step.FIRST:
+            return Step.FINAL, self._first(text)
+        return Step.COMPLETE, self._final(text)
+
+    def _first(self, text: str) -> bytes:
+        match = CLIENT_FIRST.fullmatch(text)
+        if match is None or REFUSED_EXTENSION.search(match["extensions"]):
+            raise AuthenticationFailedError("not a first message of SCRAM without channel binding")
+        self.name = _unescape(match["name"])
+        # said before the user is looked up, so that it tells nothing of whether there is one
+        if match["authorization_id"] is not None and _unescape(match["authorization_id"]) != self.name:
+            refusal = "Authentication failed: Client requested an authorization id that is different from username"
+            raise AuthenticationFailedError(refusal, refusal)
+        self._credential = self._credential_of(self.name)
+        self._header = match["header"].encode()
+        self._nonce = match["nonce"] + base64.b64encode(secrets.token_bytes(NONCE_BYTES)).decode()
+        salt = base64.b64encode(self._credential.salt).decode()
+        server_first = f"r={self._nonce},s={salt},i={self._credential.iterations}"
+        self._said = f"{match['bare']},{server_first},"
+        return server_first.encode()
+
+    def _final(self, text: str) -> bytes:
+        match = CLIENT_FINAL.fullmatch(text)
+        if match is None or REFUSED_EXTENSION.search(match["extensions"]):
+            raise AuthenticationFailedError("not a final message of SCRAM")
+        if not hmac.compare_digest(match["nonce"], self._nonce):
+            raise AuthenticationFailedError("the final message has another nonce")
+        if _from_base64(match["binding"]) != self._header:
+            raise AuthenticationFailedError("the final message has another channel binding")
+        hash_name, credential = self._mechanism.hash_name, self._credential
+        message = (self._said + match["without_proof"]).encode()
+        signature = hmac.digest(credential.stored_key, message, hash_name)
+        proof = _from_base64(match["proof"])
+        if len(proof) != len(signature):
+            raise AuthenticationFailedError("a proof of another size")
+        client_key = bytes(left ^ right for left, right in zip(proof, signature, strict=True))
+        if not hmac.compare_digest(hashlib.new(hash_name, client_key).digest(), credential.stored_key):
+            raise AuthenticationFailedError("the proof is wrong")
+        return b"v=" + base64.b64encode(hmac.digest(credential.server_key, message, hash_name))
+
+
+def _unescape(name: str) -> str:
+    return name.replace("=2C", ",").replace("=3D", "=")
+
+
+def _from_base64(text: str) -> bytes:
+    try:
+        return base64.b64decode(text, validate=True)
+    except binascii.Error:
+        raise AuthenticationFailedError("not base64") from None

@@ -1,0 +1,275 @@
+"""JSON web tokens, checked against the keys of a file.
+
+Rules of this file: it fails closed: without keys, without a key of the token's `kid`, without an expiry, or with
+anything that is not understood, a token is refused. The algorithm is that of the key, never the token's choice: a key
+for signatures of RSA or of elliptic curves checks nothing else, so neither `none` nor a shared secret can stand in for
+it. Time is passed in. The file is read again when it has changed; what cannot be read leaves no keys. PyJWT, which does
+the arithmetic, is imported by whoever has such a listener, and by nobody else.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlsplit
+
+import attrs
+
+from pipeline_broker.config.properties import ConfigError
+from pipeline_broker.security.oauthbearer import BearerToken, InvalidTokenError
+
+if TYPE_CHECKING:
+    from jwt import PyJWK
+
+__all__ = ["JWKS_URL", "KeyFile", "TokenRules", "TokenValidator", "key_file_path"]
+
+logger = logging.getLogger(__name__)
+
+JWKS_URL = "sasl.oauthbearer.jwks.endpoint.url"
+FILE_BYTES_MAX = 1 << 20
+KEYS_MAX = 1000
+RSA_BITS_MIN = 2048
+EXPIRY_SECONDS_MAX = 2.0**40
+"""An expiry beyond is taken for a mistake; in milliseconds it is still an int64."""
+ALGORITHMS: Mapping[str, frozenset[str]] = {
+    "RSA": frozenset({"RS256", "RS384", "RS512", "PS256", "PS384", "PS512"}),
+    "P-256": frozenset({"ES256"}),
+    "P-384": frozenset({"ES384"}),
+    "P-521": frozenset({"ES512"}),
+}
+"""What a key may check, by its type or curve."""
+PRIVATE_MEMBERS = frozenset({"d", "p", "q", "dp", "dq", "qi", "oth"})
+"""What a file of public keys should not hold; it is not taken over."""
+
+
+@attrs.frozen(kw_only=True)
+class TokenRules:
+    """What is asked of a token besides its signature; the names are those of `sasl.oauthbearer.*`."""
+
+    expected_issuer: str | None = None
+    expected_audience: frozenset[str] = frozenset()
+    clock_skew_seconds: int = 30
+    sub_claim_name: str = "sub"
+    scope_claim_name: str = "scope"
+
+
+@attrs.frozen(repr=False)
+class _Key:
+    jwk: PyJWK
+    algorithms: frozenset[str]
+
+
+def key_file_path(url: str) -> Path:
+    """The file that a `file:` URL names.
+
+    Raises:
+        ConfigError: it names none.
+    """
+    parts = urlsplit(url)
+    if parts.scheme != "file" or parts.netloc not in {"", "localhost"} or not parts.path.startswith("/"):
+        raise ConfigError(
+            f"{JWKS_URL}: {parts.scheme or url!r} is not offered: keys are read from a file, as file:///path/jwks.json;"
+            " fetch them there by other means"
+        )
+    return Path(unquote(parts.path))
+
+
+class KeyFile:
+    """The keys of a JWKS file, by `kid`, read again whenever the file is another or has changed.
+
+    Raises:
+        ConfigError: PyJWT is missing, or the file holds no key that is of use.
+    """
+
+    def __init__(self, path: Path) -> None:
+        try:
+            import jwt  # noqa: PLC0415 - see the rules of this file
+            import jwt.algorithms  # noqa: PLC0415 - as above
+        except ImportError:
+            has_crypto = False
+        else:
+            has_crypto = jwt.algorithms.has_crypto
+        if not has_crypto:
+            raise ConfigError("OAUTHBEARER needs PyJWT with cryptography: pip install 'pipeline-broker[oauth]'")
+        self._path = path
+        self._stamp: tuple[int, ...] = ()
+        self._keys: dict[str, _Key] = {}
+        try:
+            self._read()
+        except (OSError, ValueError) as error:
+            raise ConfigError(f"{JWKS_URL}: cannot use {path}: {_reason(error)}") from None
+
+    def find(self, key_id: str) -> _Key | None:
+        """The key of this id, as the file has it now."""
+        try:
+            if self._stamp != _stamp_of(self._path.stat()):
+                self._read()
+        except (OSError, ValueError) as error:
+            if self._keys:
+                logger.warning("%s has no keys any more, so no token is valid: %s", self._path, _reason(error))
+            self._keys = {}
+        return self._keys.get(key_id)
+
+    def _read(self) -> None:
+        with self._path.open("rb") as file:
+            self._stamp = _stamp_of(os.fstat(file.fileno()))
+            data = file.read(FILE_BYTES_MAX + 1)
+        if len(data) > FILE_BYTES_MAX:
+            raise ValueError(f"it is larger than {FILE_BYTES_MAX} bytes")
+        self._keys = _read_keys(data)
+
+
+def _stamp_of(status: os.stat_result) -> tuple[int, ...]:
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
+
+
+def _reason(error: OSError | ValueError) -> str:
+    return error.strerror or "it cannot be read" if isinstance(error, OSError) else str(error)
+
+
+def _read_keys(data: bytes) -> dict[str, _Key]:
+    """The keys that can check a signature and have an id of their own.
+
+    Raises:
+        ValueError: there are none.
+    """
+    try:
+        listed = json.loads(data)["keys"]
+    except (ValueError, TypeError, KeyError, RecursionError):
+        raise ValueError("it is not a JSON object with a list of keys") from None
+    if not isinstance(listed, list) or len(listed) > KEYS_MAX:
+        raise ValueError(f"keys is not a list of at most {KEYS_MAX}")
+    keys: dict[str, _Key] = {}
+    for each in listed:
+        algorithms = _algorithms_of(each)
+        if not algorithms:
+            continue
+        if each["kid"] in keys:
+            raise ValueError("two keys have the same kid")
+        keys[each["kid"]] = _read_key(each, algorithms)
+    if not keys:
+        raise ValueError("it has no key for signatures of RSA or of an elliptic curve that has a kid")
+    return keys
+
+
+def _algorithms_of(key: Any) -> frozenset[str]:
+    """What a key may check; nothing for one that is of no use here."""
+    if not isinstance(key, dict) or key.get("use", "sig") != "sig" or not isinstance(key.get("kid"), str):
+        return frozenset()
+    algorithms = ALGORITHMS.get(str(key.get("crv") if key.get("kty") == "EC" else key.get("kty")), frozenset())
+    return algorithms & {str(key["alg"])} if "alg" in key else algorithms
+
+
+def _read_key(key: Mapping[str, Any], algorithms: frozenset[str]) -> _Key:
+    from jwt import PyJWK  # noqa: PLC0415 - see the rules of this file
+    from jwt.exceptions import PyJWTError  # noqa: PLC0415 - as above
+
+    public = {name: value for name, value in key.items() if name not in PRIVATE_MEMBERS}
+    try:
+        jwk = PyJWK(public, algorithm=min(algorithms))
+    except (PyJWTError, ValueError, TypeError):
+        raise ValueError("a key in it is malformed") from None
+    if key["kty"] == "RSA" and jwk.key.key_size < RSA_BITS_MIN:
+        raise ValueError(f"a key of RSA in it has fewer than {RSA_BITS_MIN} bits")
+    return _Key(jwk, algorithms)
+
+
+class TokenValidator:
+    """Says what a token proves.
+
+    Args:
+        keys: who may have signed it.
+        rules: what it must say.
+        clock_ms: wall clock, milliseconds since the epoch.
+    """
+
+    def __init__(self, keys: KeyFile, rules: TokenRules, clock_ms: Callable[[], int]) -> None:
+        self._keys = keys
+        self._rules = rules
+        self._clock_ms = clock_ms
+
+    def validate(self, token: str) -> BearerToken:
+        """See the class.
+
+        Raises:
+            InvalidTokenError: it proves nothing.
+        """
+        claims = self._verified(token)
+        expires_seconds = self._check_times(claims)
+        self._check_parties(claims)
+        _check_scope(claims.get(self._rules.scope_claim_name))
+        name = claims.get(self._rules.sub_claim_name)
+        if not isinstance(name, str) or not name.strip():
+            raise InvalidTokenError(f"its {self._rules.sub_claim_name} is no name")
+        return BearerToken(name.strip(), int(expires_seconds * 1000))
+
+    def _verified(self, token: str) -> Mapping[str, Any]:
+        """The claims of a token whose signature is good."""
+        import jwt  # noqa: PLC0415 - see the rules of this file
+
+        try:
+            header = jwt.get_unverified_header(token)
+        except (jwt.PyJWTError, ValueError, RecursionError):
+            raise InvalidTokenError("it is not a signed token") from None
+        key_id, algorithm = header.get("kid"), header.get("alg")
+        if not isinstance(key_id, str) or "crit" in header:
+            raise InvalidTokenError("it has no kid, or extensions that must be understood")
+        key = self._keys.find(key_id)
+        if key is None:
+            raise InvalidTokenError("no key has its kid")
+        if algorithm not in key.algorithms:
+            raise InvalidTokenError("its algorithm is not one of its key")
+        try:
+            payload = jwt.PyJWS().decode(token, key.jwk.key, algorithms=[algorithm])
+            claims = json.loads(payload)
+        except (jwt.PyJWTError, ValueError, TypeError, RecursionError):
+            raise InvalidTokenError("its signature is wrong, or it is malformed") from None
+        if not isinstance(claims, dict):
+            raise InvalidTokenError("it has no claims")
+        return claims
+
+    def _check_times(self, claims: Mapping[str, Any]) -> float:
+        now, skew = self._clock_ms() / 1000, self._rules.clock_skew_seconds
+        expires = _number(claims, "exp")
+        if expires is None or _number(claims, "iat") is None:
+            raise InvalidTokenError("it does not say when it was issued and when it expires")
+        if now - skew >= expires:
+            raise InvalidTokenError("it has expired")
+        for name in ("iat", "nbf"):
+            begins = _number(claims, name)
+            if begins is not None and now + skew < begins:
+                raise InvalidTokenError(f"it is not valid yet ({name})")
+        return expires
+
+    def _check_parties(self, claims: Mapping[str, Any]) -> None:
+        rules = self._rules
+        if rules.expected_issuer is not None and claims.get("iss") != rules.expected_issuer:
+            raise InvalidTokenError("it is of another issuer")
+        if rules.expected_audience:
+            audience = claims.get("aud")
+            named = audience if isinstance(audience, list) else [audience]
+            if not any(isinstance(each, str) and each in rules.expected_audience for each in named):
+                raise InvalidTokenError("it is for another audience")
+
+
+def _number(claims: Mapping[str, Any], name: str) -> float | None:
+    """A time in a token, None where it has none."""
+    value = claims.get(name)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= EXPIRY_SECONDS_MAX:
+        raise InvalidTokenError(f"its {name} is no time")
+    return float(value)
+
+
+def _check_scope(scope: object) -> None:
+    """A scope may be missing; one that is given is a text or a list of texts, none of them twice."""
+    named = [scope] if isinstance(scope, str) else [] if scope is None else scope
+    if not isinstance(named, list) or not all(isinstance(each, str) and each.strip() for each in named):
+        raise InvalidTokenError("its scope is neither a text nor a list of texts")
+    if len(set(named)) < len(named):
+        raise InvalidTokenError("its scope names something twice")

@@ -1,0 +1,168 @@
+"""TLS contexts from Kafka's properties.
+
+Rules of this file: what cannot be used is one line at the start, or refuses the change of a running broker, which then
+goes on with what it had. Nothing below TLS 1.2 is spoken. A context is never altered after it was handed out; a reload
+makes another one. A certificate that replaces another must be for the same names, unless the settings allow otherwise,
+as in Kafka: a mistake in a file name cannot make the broker somebody else. Keys reach OpenSSL through memory, never
+through a file of ours.
+"""
+
+from __future__ import annotations
+
+import os
+import ssl
+from collections.abc import Mapping
+
+import attrs
+
+from pipeline_broker.config.properties import ConfigError
+from pipeline_broker.security.certificates import alternative_names, distinguished_name
+from pipeline_broker.security.cipher_suites import TLS_13_SUITES, openssl_names
+from pipeline_broker.security.pem import KeyStore, read_key_store, read_trust_store
+from pipeline_broker.security.principal import ANONYMOUS, KafkaPrincipal
+from pipeline_broker.security.principal_mapping import MAPPING_RULES, PrincipalMapping
+
+__all__ = ["TlsContexts"]
+
+CLIENT_AUTH = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
+PROTOCOLS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
+PROTOCOLS_DEFAULT = "TLSv1.2,TLSv1.3"
+
+
+@attrs.frozen
+class _Loaded:
+    """What one reading of the settings gave."""
+
+    context: ssl.SSLContext
+    mapping: PrincipalMapping
+    subject: str
+    names: frozenset[tuple[int, bytes]]
+
+
+class TlsContexts:
+    """The context of one listener, and who shows which certificate.
+
+    Args:
+        settings: what counts for the listener, by Kafka's names without a prefix.
+
+    Raises:
+        ConfigError: they cannot be used.
+    """
+
+    def __init__(self, settings: Mapping[str, str]) -> None:
+        self._settings = dict(settings)
+        self._loaded = _load(self._settings)
+
+    def context(self) -> ssl.SSLContext:
+        """The context for a connection that begins now."""
+        return self._loaded.context
+
+    def reload(self, settings: Mapping[str, str] | None = None) -> None:
+        """Read the files again, under other settings where these are given.
+
+        Raises:
+            ConfigError: something cannot be used; everything stays as it was.
+        """
+        wanted = self._settings if settings is None else dict(settings)
+        loaded = _load(wanted)
+        _check_same_owner(self._loaded, loaded, wanted)
+        self._settings, self._loaded = wanted, loaded
+
+    def principal(self, certificate: bytes | None) -> KafkaPrincipal | None:
+        """Who shows this certificate (DER); None if no mapping rule applies: the connection must be closed."""
+        if certificate is None:
+            return ANONYMOUS
+        try:
+            name = distinguished_name(certificate)
+        except ValueError:
+            return None
+        return self._loaded.mapping.principal(name)
+
+
+def _load(settings: Mapping[str, str]) -> _Loaded:
+    store = read_key_store(settings)
+    trusted = read_trust_store(settings)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_CIPHER_SERVER_PREFERENCE
+    _set_versions_and_suites(context, settings)
+    _load_key(context, store)
+    _set_client_auth(context, settings, trusted)
+    try:
+        subject, names = distinguished_name(store.certificate), alternative_names(store.certificate)
+    except (ValueError, IndexError):
+        raise ConfigError("the first certificate of the key store cannot be read") from None
+    return _Loaded(context, PrincipalMapping(settings.get(MAPPING_RULES, "")), subject, names)
+
+
+def _set_versions_and_suites(context: ssl.SSLContext, settings: Mapping[str, str]) -> None:
+    versions = _items(settings.get("ssl.enabled.protocols", PROTOCOLS_DEFAULT))
+    for name, wanted in (
+        ("ssl.enabled.protocols", versions),
+        ("ssl.protocol", _items(settings.get("ssl.protocol", ""))),
+    ):
+        for version in wanted:
+            if version not in PROTOCOLS and (name, version) != ("ssl.protocol", "TLS"):
+                raise ConfigError(f"{name}: {version!r} is not allowed: only TLSv1.2 and TLSv1.3 are spoken")
+    enabled = {PROTOCOLS[version] for version in versions} or set(PROTOCOLS.values())
+    suites = _items(settings.get("ssl.cipher.suites", ""))
+    if suites:
+        of_tls_12 = openssl_names(suites)
+        if of_tls_12:
+            context.set_ciphers(":".join(of_tls_12))
+        else:
+            enabled.discard(ssl.TLSVersion.TLSv1_2)
+        if not TLS_13_SUITES.intersection(suites):
+            enabled.discard(ssl.TLSVersion.TLSv1_3)
+    if not enabled:
+        raise ConfigError("ssl.cipher.suites: no suite in it is of a version in ssl.enabled.protocols")
+    context.minimum_version, context.maximum_version = min(enabled), max(enabled)
+
+
+def _load_key(context: ssl.SSLContext, store: KeyStore) -> None:
+    """Give OpenSSL the key by the name of a file that has none."""
+    file = os.memfd_create("key store", os.MFD_CLOEXEC)
+    try:
+        with os.fdopen(os.dup(file), "wb") as writer:
+            writer.write((store.key + "".join(store.chain)).encode())
+        # a password is always given, since OpenSSL would ask at the terminal for one
+        context.load_cert_chain(f"/proc/self/fd/{file}", password=lambda: store.password)
+    except (ssl.SSLError, OSError, ValueError):
+        raise ConfigError(
+            "the key store cannot be used: the private key is not that of the first certificate, is damaged,"
+            " or ssl.key.password is wrong"
+        ) from None
+    finally:
+        os.close(file)
+
+
+def _set_client_auth(context: ssl.SSLContext, settings: Mapping[str, str], trusted: str | None) -> None:
+    wanted = settings.get("ssl.client.auth", "none").strip().lower()
+    if wanted not in CLIENT_AUTH:
+        raise ConfigError(f"ssl.client.auth: {wanted!r} is not one of {', '.join(CLIENT_AUTH)}")
+    if trusted is None:
+        if wanted != "none":
+            raise ConfigError(f"ssl.client.auth={wanted} needs ssl.truststore.location or ssl.truststore.certificates")
+        return
+    try:
+        context.load_verify_locations(cadata=trusted)
+    except ssl.SSLError:
+        raise ConfigError("the trust store cannot be used: a certificate in it is damaged") from None
+    context.verify_mode = CLIENT_AUTH[wanted]
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # what is in the trust store is trusted, as in Java
+
+
+def _check_same_owner(before: _Loaded, after: _Loaded, settings: Mapping[str, str]) -> None:
+    if before.subject != after.subject and settings.get("ssl.allow.dn.changes", "false").lower() != "true":
+        raise ConfigError(
+            f"the new certificate is for {after.subject!r}, not for {before.subject!r}: set ssl.allow.dn.changes=true"
+            " if that is meant"
+        )
+    if not before.names <= after.names and settings.get("ssl.allow.san.changes", "false").lower() != "true":
+        raise ConfigError(
+            "the new certificate lacks alternative names of the one before: set ssl.allow.san.changes=true if that"
+            " is meant"
+        )
+
+
+def _items(text: str) -> list[str]:
+    return [item for item in map(str.strip, text.split(",")) if item]
