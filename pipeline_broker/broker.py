@@ -10,7 +10,7 @@ import base64
 import logging
 import random
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from pipeline_broker.config.properties import ConfigError
@@ -73,7 +73,8 @@ class Broker:
     Attributes:
         advertised: the host and port that clients are told, by the listener they came by; None where it is not
             advertised. Set by the server once its listeners are bound.
-        check_config: refuses what the server cannot become, by raising ConfigError; set by the server.
+        check_config: refuses what the server cannot become, by raising ConfigError, given what a client names; set by
+            the server.
         authorizer: decides who may do what; None where everybody may do everything.
         topics_generation: changes with every change of a topic, for those who remember partitions.
         wake_timer: called when `next_deadline_ms` may have become earlier; set by the server.
@@ -109,7 +110,7 @@ class Broker:
             slots=config.max_incremental_fetch_session_cache_slots,
         )
         self.advertised: Mapping[str, tuple[str, int] | None] = {}
-        self.check_config: Callable[[BrokerConfig], None] = lambda _: None
+        self.check_config: Callable[[BrokerConfig, Collection[str]], None] = lambda _, __: None
         self.wake_timer: Callable[[], None] = lambda: None
         self.config_changed: Callable[[BrokerConfig], None] = lambda _: None
         self.topics_generation = 0
@@ -277,8 +278,8 @@ class Broker:
         for topic in self.topics.all():
             self.logs.set_rules(topic.name, self.rules_of(topic))
 
-    def check_settings(self, key: tuple[str, str], settings: Mapping[str, str]) -> None:
-        """Refuse settings that do not go together with the others.
+    def check_settings(self, key: tuple[str, str], settings: Mapping[str, str], named: Collection[str]) -> None:
+        """Refuse settings that do not go together with the others; `named` are those that a client sets or resets.
 
         Raises:
             ConfigError: they do not.
@@ -291,7 +292,7 @@ class Broker:
         of_all, of_this = layers.values()
         after = config_with(self._started_with, {**of_all, **of_this})
         check_change(self.config, after)
-        self.check_config(after)
+        self.check_config(after, named)
 
     def tell_settings(self, names: Iterable[str]) -> None:
         """Say once of each property that was set while the broker runs when that has no effect."""

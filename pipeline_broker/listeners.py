@@ -6,18 +6,36 @@ it. A session begins here, with all that the connection itself proves. What a li
 
 from __future__ import annotations
 
+import copy
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import attrs
 
-from pipeline_broker.config.listeners import ADVERTISED_FOR_WILDCARD, WILDCARDS, ListenerConfig, format_host
+from pipeline_broker.apis.call import Session
+from pipeline_broker.apis.dispatch import wall_clock_ms
+from pipeline_broker.config.listeners import (
+    ADVERTISED_FOR_WILDCARD,
+    WILDCARDS,
+    ListenerConfig,
+    format_host,
+    is_of_listener,
+    prefix_of,
+)
+from pipeline_broker.config.properties import ConfigError, refusal
+from pipeline_broker.security.scram_users import ScramUsers
 from pipeline_broker.serve_options import StartError
 from stages.listener import Listener, open_listener
+from stages.transport_layer import BrokenTransportError, TlsTransportLayer
 
 if TYPE_CHECKING:
     from pipeline_broker.config.settings import BrokerConfig
+    from pipeline_broker.security.offer import SaslOffer
+    from pipeline_broker.security.tls import TlsContexts
+    from stages.authentication import Authenticator
+    from stages.request import ConnectionHandle
+    from stages.transport_layer import TransportLayer
 
 __all__ = ["BrokerListeners"]
 
@@ -25,11 +43,64 @@ logger = logging.getLogger(__name__)
 
 
 class _Served:
-    """One listener; `config` is replaced when its properties change, and counts from the next connection on."""
+    """One listener; what changes for it counts from the next connection on.
 
-    def __init__(self, config: ListenerConfig, all_of: BrokerConfig) -> None:
+    Raises:
+        StartError: its address cannot be had.
+        ConfigError: its keys, certificates, mechanisms or users cannot be used.
+    """
+
+    def __init__(self, config: ListenerConfig, all_of: BrokerConfig, users: ScramUsers) -> None:
         self.config = config
-        self.listener = _bind(config, all_of)
+        self._tls = _tls_of(config)
+        self.offer = _offer_of(config, users)
+        self.listener = attrs.evolve(
+            _bind(config, all_of),
+            tls=None if self._tls is None else self._tls.context,
+            open_session=self._open_session,
+            processors=config.limit("num.network.threads"),
+            is_control_plane=config.is_control_plane,
+            is_privileged=config.is_privileged,
+        )
+
+    def _open_session(self, connection: ConnectionHandle, transport: TransportLayer) -> Authenticator | None:
+        """See `stages.listener.OpenSession`."""
+        config = self.config
+        connection.session = session = Session(
+            host=connection.peer,
+            listener=config.name,
+            security_protocol=config.security_protocol,
+            is_privileged=config.is_privileged,
+        )
+        if self.offer is not None:
+            from pipeline_broker.apis.authentication import SaslAuthenticator  # noqa: PLC0415 - for SASL only
+
+            return SaslAuthenticator(session, self.offer)
+        if self._tls is not None:
+            assert isinstance(transport, TlsTransportLayer)
+            principal = self._tls.principal(transport.peer_certificate)
+            if principal is None:
+                raise BrokenTransportError("no mapping rule applies to the client's certificate")
+            session.principal = principal
+        return None
+
+    def check(self, config: ListenerConfig, users: ScramUsers) -> None:
+        """Raise ConfigError where it could not follow."""
+        if self._tls is not None:
+            copy.copy(self._tls).reload(config.properties)
+        _offer_of(config, users)
+
+    def follow(self, config: ListenerConfig, users: ScramUsers) -> None:
+        """Take over other properties, and files that are others now; what it cannot follow is logged and left."""
+        try:
+            offer = _offer_of(config, users)
+            if self._tls is not None:
+                self._tls.reload(config.properties)
+        except ConfigError as error:
+            logger.error("the listener %s goes on as it was: %s", config.name, error)  # noqa: TRY400 - one line says it
+            return
+        self.offer = offer
+        self.config = attrs.evolve(config, host=self.config.host, port=self.config.port)
 
     def close(self) -> None:
         """Close the socket; what a server was given is closed already."""
@@ -49,14 +120,15 @@ class BrokerListeners:
         config: what the broker is started with.
 
     Raises:
-        StartError: an address cannot be had.
+        StartError: an address cannot be had, or what is set for a listener cannot be used.
     """
 
     def __init__(self, config: BrokerConfig) -> None:
         self._served: dict[str, _Served] = {}
+        self._users = ScramUsers()  # nobody, until the broker's records are read
         try:
             for listener in config.listener_configs:
-                self._served[listener.name] = _Served(listener, config)
+                self.bind(listener, config)
         except BaseException:
             self.close()
             raise
@@ -98,7 +170,28 @@ class BrokerListeners:
         for listener in config.listener_configs:
             served = self._served.get(listener.name)
             if served is not None:
-                served.config = attrs.evolve(listener, host=served.config.host, port=served.config.port)
+                served.follow(listener, self._users)
+
+    def check(self, config: BrokerConfig, named: Collection[str]) -> None:
+        """Refuse what a listener could not follow.
+
+        Args:
+            config: as it would be.
+            named: the properties that a client sets or resets.
+
+        Raises:
+            ConfigError: keys, certificates, mechanisms or users cannot be used.
+        """
+        for listener in config.listener_configs:
+            served = self._served.get(listener.name)
+            try:
+                if served is None:
+                    _tls_of(listener)
+                    _offer_of(listener, self._users)
+                elif any(name.startswith(prefix_of(listener.name)) or is_of_listener(name) for name in named):
+                    served.check(listener, self._users)
+            except ConfigError as error:
+                raise refusal(f"listener {listener.name}: {error}", str(error)) from None
 
     def surplus(self, config: BrokerConfig) -> list[str]:
         """The names of listeners that the configuration has no longer."""
@@ -109,12 +202,13 @@ class BrokerListeners:
         """The listeners that the configuration has and nobody bound yet."""
         return [listener for listener in config.listener_configs if listener.name not in self._served]
 
-    def follow_at_start(self, config: BrokerConfig) -> None:
-        """What was changed while the broker ran the last time counts again.
+    def follow_at_start(self, config: BrokerConfig, users: ScramUsers) -> None:
+        """What was changed while the broker ran the last time counts again, and its users are known.
 
         Raises:
             StartError: nothing is left to listen on.
         """
+        self._users = users
         for name in self.surplus(config):
             self.forget(name)
         self.update(config)
@@ -130,14 +224,33 @@ class BrokerListeners:
         """Bind another one.
 
         Raises:
-            StartError: its address cannot be had.
+            StartError: its address cannot be had, or what is set for it cannot be used.
         """
-        served = self._served[listener.name] = _Served(listener, config)
+        try:
+            served = self._served[listener.name] = _Served(listener, config, self._users)
+        except ConfigError as error:
+            raise StartError(f"listener {listener.name}: {error}") from None
         return served.listener
 
     def forget(self, name: str) -> None:
         """A listener is served no longer; its socket is closed."""
         self._served.pop(name).close()
+
+
+def _tls_of(listener: ListenerConfig) -> TlsContexts | None:
+    if not listener.is_tls:
+        return None
+    from pipeline_broker.security.tls import TlsContexts  # noqa: PLC0415 - for TLS only
+
+    return TlsContexts(listener.properties)
+
+
+def _offer_of(listener: ListenerConfig, users: ScramUsers) -> SaslOffer | None:
+    if not listener.is_sasl:
+        return None
+    from pipeline_broker.security.offer import read_offer  # noqa: PLC0415 - for SASL only
+
+    return read_offer(listener.properties, users, wall_clock_ms)
 
 
 def _bind(listener: ListenerConfig, config: BrokerConfig) -> Listener:

@@ -75,6 +75,7 @@ class LiveChanges:
         self._changed = trio.lowlevel.ParkingLot()
         server.handlers.resize_blocking_works(broker.config.background_threads)
         broker.advertised = listeners.advertised(broker.config)
+        broker.check_config = listeners.check
         broker.config_changed = self.follow
 
     def follow(self, config: BrokerConfig) -> None:

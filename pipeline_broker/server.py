@@ -203,7 +203,7 @@ async def _serve(
     on_ready: Callable[[str], None],
     task_status: trio.TaskStatus[SocketServer],
 ) -> None:
-    listeners.follow_at_start(broker.config)
+    listeners.follow_at_start(broker.config, broker.scram_users)
     server = compose(options, broker, Dispatcher(broker), JournalStorage(journal), timeline=observers.timeline)
     changes = LiveChanges(server, listeners, broker)
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:

@@ -123,7 +123,7 @@ def _alter_broker(call: Call, resource: Resource, *, validate_only: bool) -> Cha
     key = broker.settings_key(for_all=not resource.resource_name)
     operations = _operations(resource, ErrorCode.INVALID_REQUEST)
     altered = alter_broker_settings(broker.cluster.latest_settings(key), operations, for_all=not resource.resource_name)
-    broker.check_settings(key, altered)
+    broker.check_settings(key, altered, [config.name for config in resource.configs])
     if validate_only or not resource.configs:
         return None
     broker.tell_settings(_set_by(resource))

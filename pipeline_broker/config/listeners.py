@@ -289,7 +289,7 @@ def listener_configs(config: BrokerConfig) -> tuple[ListenerConfig, ...]:
             security_protocol=protocols[endpoint.name],
             advertised_host=host,
             advertised_port=port,
-            properties=_properties(config.texts, endpoint.name),
+            properties=_properties(config.texts, endpoint.name, protocols[endpoint.name]),
             is_privileged=endpoint.name == privileged,
             is_control_plane=endpoint.name == control_plane,
         )
@@ -330,9 +330,11 @@ def _listed(name: str, listener: str, names: Sequence[str]) -> str:
     return listener.upper()
 
 
-def _properties(texts: Mapping[str, str], name: str) -> dict[str, str]:
+def _properties(texts: Mapping[str, str], name: str, protocol: str) -> dict[str, str]:
     prefix = prefix_of(name)
     of_all = {each: text for each, text in texts.items() if is_of_listener(each)}
+    if protocol == "SASL_SSL":
+        of_all.pop("ssl.client.auth", None)  # as in Kafka: who proves himself by SASL needs no certificate too
     own = {each.removeprefix(prefix): text for each, text in texts.items() if each.startswith(prefix)}
     return {**of_all, **own}
 

@@ -1,0 +1,50 @@
+"""Asks a broker, over the wire, where its listeners are and what they tell; alters its settings."""
+
+from pipeline_broker.config.listeners import read_endpoints
+from pipeline_broker.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
+from pipeline_broker.wire.messages.incremental_alter_configs import (
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+from pipeline_broker.wire.messages.metadata import MetadataRequest, MetadataResponse
+from tests.apis.wire_client import WireClient
+
+BROKER = 4
+DELETE = 1
+
+
+def configs_of(client, *names):
+    resource = DescribeConfigsRequest.DescribeConfigsResource(BROKER, "1", list(names))
+    request = DescribeConfigsRequest(resources=[resource], include_synonyms=True)
+    (result,) = client.ask(request, DescribeConfigsResponse, 4).results
+    assert not result.error_code, result.error_message
+    return {config.name: config for config in result.configs}
+
+
+def ports_of(client):
+    """The port of each listener, as the broker shows its own setting."""
+    shown = configs_of(client, "listeners")["listeners"].value
+    return {endpoint.name: endpoint.port for endpoint in read_endpoints("listeners", shown.split(","))}
+
+
+def alter(client, *, validate_only=False, **changes):
+    """Set, or with None reset, settings of the broker, `_` for `.`; the error message, if any."""
+    return alter_names(client, {name.replace("_", "."): text for name, text in changes.items()}, validate_only)
+
+
+def alter_names(client, changes, validate_only=False):
+    altered = [
+        IncrementalAlterConfigsRequest.AlterableConfig(name, DELETE if text is None else 0, text)
+        for name, text in changes.items()
+    ]
+    resource = IncrementalAlterConfigsRequest.AlterConfigsResource(BROKER, "1", altered)
+    request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=validate_only)
+    (response,) = client.ask(request, IncrementalAlterConfigsResponse, 1).responses
+    return response.error_message if response.error_code else None
+
+
+def told_to(host, port):
+    """The addresses that a client is told who comes by this one."""
+    with WireClient(host, port) as client:
+        answer = client.ask(MetadataRequest(topics=[]), MetadataResponse, 12)
+    return [(broker.host, broker.port) for broker in answer.brokers]
