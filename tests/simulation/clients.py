@@ -40,6 +40,7 @@ async def run(world, plan):
                 try:
                     await doing.go_on(client)
                 except Gone:
+                    client.reset()
                     await trio.sleep(RETRY_SECONDS)
                     continue
                 client.half_close()
