@@ -163,7 +163,13 @@ async def serve(
 
 
 def compose(
-    options: ServeOptions, broker: Broker, application: Application, storage: CommitStorage, **arguments: Any
+    options: ServeOptions,
+    broker: Broker,
+    application: Application,
+    storage: CommitStorage,
+    *,
+    limits: ServerLimits | None = None,
+    **arguments: Any,
 ) -> SocketServer:
     """The socket server of a broker, tied to it; it does not run yet.
 
@@ -172,6 +178,7 @@ def compose(
         broker: recovered.
         application: a Dispatcher of the broker, or what stands around one.
         storage: the broker's journal.
+        limits: bounds other than those of the configuration.
         arguments: further ones of SocketServer, such as who observes it.
     """
 
@@ -183,7 +190,7 @@ def compose(
         application,
         storage,
         on_commit=commit_ended,
-        limits=limits_of(broker.config),
+        limits=limits or limits_of(broker.config),
         commits_in_flight=options.commits_in_flight,
         commit_delay_seconds=options.commit_delay_seconds,
         **arguments,

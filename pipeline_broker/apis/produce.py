@@ -153,7 +153,15 @@ def _refusal(
 
 
 def error_response(request: ProduceRequest, call: Call, code: ErrorCode) -> ProduceResponse | None:
-    """Every partition with the same error; None with acks=0, which has no response."""
+    """Every partition with the same error; None with acks=0, which has no response.
+
+    What idempotent producers sent behind these batches must not slip in front of them.
+    """
+    for topic in request.topic_data:
+        for data in topic.partition_data:
+            log = call.broker.find_log(topic.name, topic.topic_id, data.index, by_id=call.version >= TOPIC_ID_FROM)
+            if not isinstance(log, ErrorCode):
+                log.refuse(data.records or b"")
     if not request.acks:
         return None
     return ProduceResponse(
