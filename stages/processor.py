@@ -234,10 +234,14 @@ class Processor:
         while True:
             if not self._marked:
                 await self._sender.park()
-            marked, self._marked = self._marked, []
-            for connection in dict.fromkeys(marked):  # each once, in the order of marking
-                self._flush(connection)
+            self._flush_marked()
             await trio.lowlevel.cancel_shielded_checkpoint()
+
+    def _flush_marked(self) -> None:
+        """In a frame of its own, which keeps no connection alive while nothing is to be sent."""
+        marked, self._marked = self._marked, []
+        for connection in dict.fromkeys(marked):  # each once, in the order of marking
+            self._flush(connection)
 
     def _flush(self, connection: Connection) -> None:
         was_blocked = connection.is_blocked

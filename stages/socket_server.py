@@ -144,8 +144,9 @@ class SocketServer:
         self.channel = self._data_plane.channel
         self.handlers = self._data_plane.handlers
         self._control_plane: RequestPlane | None = None
-        self._changed = trio.lowlevel.ParkingLot()  # a connection was closed, a limit changed, or a commit ended
-        self.quotas = ConnectionQuotas(self.limits.quotas, self._wake)
+        self._changed = trio.lowlevel.ParkingLot()  # a connection was closed, a limit changed, or the last commit ended
+        self._exceeded = trio.lowlevel.ParkingLot()
+        self.quotas = ConnectionQuotas(self.limits.quotas, self._quotas_changed)
         self._numbers = Numbers(itertools.count().__next__, itertools.count().__next__)
         self._listeners: dict[str, ServedListener] = {}
         self._stopping = trio.Event()
@@ -166,11 +167,14 @@ class SocketServer:
     def _is_drained(self) -> bool:
         return self.committer.is_idle and not any(processor.connections for processor in self.processors)
 
-    def _wake(self) -> None:
+    def _quotas_changed(self) -> None:
         self._changed.unpark_all()
+        if self.quotas.excess:
+            self._exceeded.unpark_all()
 
     def _commit_ended(self, commit: Commit) -> None:
-        self._changed.unpark_all()
+        if self._stopping.is_set():
+            self._changed.unpark_all()  # nobody else waits for a commit, and there are thousands in a second
         self._on_commit(commit)
 
     def _commit_failed(self, error: BaseException) -> None:
@@ -201,7 +205,7 @@ class SocketServer:
             async with trio.open_nursery() as nursery:
                 self._nursery = nursery
                 await nursery.start(self._data_plane.run)
-                nursery.start_soon(close_excess, self.quotas, self._listeners.values, self._changed)
+                nursery.start_soon(close_excess, self.quotas, self._listeners.values, self._exceeded)
                 for listener in listeners or (Listener(IN_MEMORY),):
                     await self._serve(listener)
                 for served in tuple(self._listeners.values()):

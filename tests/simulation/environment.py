@@ -30,7 +30,11 @@ def run(seed, work_delays, function, *arguments):
 
 @contextmanager
 def _deterministic(seed, work_delays):
-    dice, shuffles, run_sync = scheduler._r.getstate(), scheduler._ALLOW_DETERMINISTIC_SCHEDULING, trio.to_thread.run_sync
+    dice, shuffles, run_sync = (
+        scheduler._r.getstate(),
+        scheduler._ALLOW_DETERMINISTIC_SCHEDULING,
+        trio.to_thread.run_sync,
+    )
     scheduler._r.setstate(random.Random(f"schedule {seed}").getstate())
     scheduler._ALLOW_DETERMINISTIC_SCHEDULING = True
     trio.to_thread.run_sync = _inline(work_delays)

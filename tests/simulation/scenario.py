@@ -166,7 +166,9 @@ def _clients(dice, kind, partitions):
     if kind == "agreement":
         return tuple(_agreeing(dice, index) for index in range(partitions))
     if kind == "pause":
-        return tuple(_client(dice, "mixed", f"c{index}", partitions, is_calm=True) for index in range(dice.randint(3, 6)))
+        return tuple(
+            _client(dice, "mixed", f"c{index}", partitions, is_calm=True) for index in range(dice.randint(3, 6))
+        )
     kinds = dice.choices(("mixed", "idempotent", "consumer", "member"), weights=(5, 3, 2, 1), k=dice.randint(2, 4))
     return tuple(_client(dice, chosen, f"c{index}", partitions) for index, chosen in enumerate(kinds))
 
@@ -227,7 +229,9 @@ def _agreeing(dice, partition):
     """A client whose answers depend on no other: it has a partition of its own, and reads only what it knows is there."""
     acts = []
     for _ in range(dice.randint(4, 16)):
-        kind = dice.choices(("produce", "sequenced", "fetch", "list offsets", "metadata", "versions"), (8, 6, 2, 1, 1, 1))[0]
+        kind = dice.choices(
+            ("produce", "sequenced", "fetch", "list offsets", "metadata", "versions"), (8, 6, 2, 1, 1, 1)
+        )[0]
         if kind in {"fetch", "list offsets"}:
             _acknowledge_last(acts)
             acts.append(Act("barrier"))

@@ -207,7 +207,9 @@ class Watch:
         entries = self._pending.pop(request, None)
         if entries is not None and type(result) in (Send, NoOp):
             for entry in entries:
-                self.check_durable(f"{request!r} is acknowledged", entry.log.partition, [entry.last_offset], entry.log.topic)
+                self.check_durable(
+                    f"{request!r} is acknowledged", entry.log.partition, [entry.last_offset], entry.log.topic
+                )
 
     # The end
 

@@ -117,7 +117,9 @@ class Life:
                     started = self.watch.started(client.index)
                     missing = [one for one in client.exchanges[:started] if one.is_missing]
                     if missing:
-                        self.world.complain(f"{client!r}: of {started} requests started these have no answer: {missing}")
+                        self.world.complain(
+                            f"{client!r}: of {started} requests started these have no answer: {missing}"
+                        )
 
     async def _serve(self, task_status):
         async with trio.open_nursery() as nursery:
