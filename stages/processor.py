@@ -19,6 +19,7 @@ from stages.connection import Connection, OpenSession
 from stages.network_counters import NetworkCounters
 from stages.response_order import ResponseOrder
 from stages.transport_layer import BrokenTransportError, TransportLayer
+from stages.unsent_responses import ResponseBudget
 
 if TYPE_CHECKING:
     from stages.connection_limits import ConnectionLimits
@@ -58,6 +59,7 @@ class Shared:
         limits: bounds of each connection.
         timeline: observes, if anybody does.
         response_order: makes the response order of a connection.
+        response_budget: bounds the unsent responses of all connections.
     """
 
     channel: RequestChannel
@@ -66,6 +68,7 @@ class Shared:
     limits: ConnectionLimits
     timeline: Timeline | None = None
     response_order: Callable[[], ResponseOrder[Request]] = ResponseOrder
+    response_budget: ResponseBudget = attrs.field(factory=ResponseBudget)
 
 
 @attrs.frozen
@@ -100,6 +103,7 @@ class Processor:
         self.limits = shared.limits
         self.timeline = shared.timeline
         self.counters = NetworkCounters()
+        self.response_budget = shared.response_budget
         self.connections: set[Connection] = set()
         self._shared = shared
         self._send_new, self._receive_new = trio.open_memory_channel[NewConnection](NEW_CONNECTIONS_MAX)
@@ -233,7 +237,7 @@ class Processor:
     @staticmethod
     async def _end_throttle(connection: Connection, until: float) -> None:
         await trio.sleep_until(until)
-        connection.end_throttle(until)
+        connection.muting.end_throttle(until)
 
     async def _close_overdue(self) -> None:
         """Idle expiry, and the watchdog against slots that nobody completes."""

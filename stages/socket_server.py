@@ -37,6 +37,7 @@ from stages.request_handler import Application, RequestHandlerPool, RequestHandl
 from stages.response_order import ResponseOrder
 from stages.timeline import Timeline
 from stages.transport_layer import TransportLayer
+from stages.unsent_responses import UNSENT_BYTES_MAX, ResponseBudget
 
 __all__ = ["ServerLimits", "SocketServer", "SocketServerStatistics"]
 
@@ -52,6 +53,7 @@ class ServerLimits:
         connection: bounds of each connection; its `in_flight_max` is the mode's.
         requests_max: capacity of the request queues together.
         bytes_max: bytes of all unanswered requests.
+        total_unsent_bytes_max: bytes of all responses that clients have not taken.
         processors: processors per listener (`num.network.threads`).
         drain_seconds: see DRAIN_SECONDS.
         quotas: connection counts and rates.
@@ -60,6 +62,7 @@ class ServerLimits:
     connection: ConnectionLimits = attrs.field(factory=ConnectionLimits)
     requests_max: int = REQUESTS_MAX
     bytes_max: int = BYTES_MAX
+    total_unsent_bytes_max: int = UNSENT_BYTES_MAX
     processors: int = 3
     drain_seconds: float = DRAIN_SECONDS
     quotas: ConnectionQuotaLimits = attrs.field(factory=ConnectionQuotaLimits)
@@ -128,6 +131,7 @@ class SocketServer:
             limits=attrs.evolve(self.limits.connection, in_flight_max=mode.in_flight_max),
             timeline=timeline,
             response_order=response_order,
+            response_budget=ResponseBudget(self.limits.total_unsent_bytes_max),
         )
         self.quotas = ConnectionQuotas(self.limits.quotas)
         self._changed = trio.lowlevel.ParkingLot()  # a connection was closed, or a commit ended
