@@ -75,7 +75,7 @@ class Connection:
         self.order = owner.new_response_order()
         self.muting = Muting(index, owner.timeline)
         self.closed = False
-        self.released = 0
+        self.released = self._released_before = 0
         self.last_active = trio.current_time()
         self._owner = owner
         self._timeline = owner.timeline
@@ -189,19 +189,20 @@ class Connection:
         """Move responses to the output, in order; nothing follows a close."""
         released_ns = now_ns() if self._timeline is not None else 0
         channel = self._owner.channel
-        self.released += len(released)
-        self._owner.counters.responses_out += len(released)
         is_large = False
+        if self._waiting_bytes:
+            self._waiting_bytes -= sum([request.response_bytes for request in released])  # 0 where it did not wait
         for request in released:
             channel.release_bytes(request.size_bytes)
-            self._waiting_bytes -= request.response_bytes  # which is 0 unless it waited
+            self.released += 1
             if self._closing:
                 if self._timeline is not None:
                     self._timeline.request_dropped(request)
                 continue
             request.released_ns = released_ns
             try:
-                is_large |= self._output.add(request) >= LARGE_RESPONSE_BYTES
+                if self._output.add(request) >= LARGE_RESPONSE_BYTES:
+                    is_large = True
             except TypeError:  # parts that are no bytes
                 self._begin_closing()
             if type(request.result) is Close:
@@ -237,7 +238,10 @@ class Connection:
             return
         output, limits = self._output, self._owner.limits
         if not output.is_blocked:
-            self._owner.counters.bytes_out += output.send()
+            counters = self._owner.counters
+            counters.bytes_out += output.send()
+            counters.responses_out += self.released - self._released_before
+            self._released_before = self.released
         self._count_unsent()
         if self.mute:
             # What the client does not take counts as one in flight: with one allowed, its response must have left.
