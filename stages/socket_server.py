@@ -44,6 +44,7 @@ from stages.served_listener import ListenerStatistics, Numbers, ServedListener
 from stages.server_limits import ServerLimits
 from stages.timeline import Timeline
 from stages.transport_layer import TransportLayer
+from stages.unsent_responses import ResponseBudget
 
 __all__ = ["ListenerNameError", "ServerLimits", "SocketServer", "SocketServerStatistics"]
 
@@ -143,6 +144,7 @@ class SocketServer:
         )
         self.channel = self._data_plane.channel
         self.handlers = self._data_plane.handlers
+        self._response_budget = ResponseBudget(self.limits.total_unsent_bytes_max)
         self._control_plane: RequestPlane | None = None
         self._changed = trio.lowlevel.ParkingLot()  # a connection was closed, a limit changed, or the last commit ended
         self._exceeded = trio.lowlevel.ParkingLot()
@@ -249,6 +251,7 @@ class SocketServer:
             timeline=self._timeline,
             response_order=self._response_order,
             open_session=listener.open_session,
+            response_budget=self._response_budget,
         )
         served = ServedListener(listener, shared, self.quotas, self._numbers)
         self._listeners[listener.name] = served
@@ -347,6 +350,7 @@ class SocketServer:
         for plane in (self._data_plane, self._control_plane):
             if plane is not None:
                 plane.channel.set_bytes_max(limits.bytes_max)
+        self._response_budget.bytes_max = limits.total_unsent_bytes_max
         self.quotas.limits = limits.quotas
 
     # Connections
