@@ -19,6 +19,7 @@ from pipeline_broker.config.resolution import BrokerSettings, topic_value
 from pipeline_broker.config.settings import TOPIC_ACTED_ON, config_with, is_acted_on, warning_of
 from pipeline_broker.coordinators import OFFSETS_TOPIC, Groups
 from pipeline_broker.log.log_manager import LogManager
+from pipeline_broker.quotas.quotas import Quotas
 from pipeline_broker.records.batch import NewRecord, build_batch, read_header
 from pipeline_broker.records.check import Rules
 from pipeline_broker.records.compression import DECOMPRESSED_SIZE_MAX
@@ -94,11 +95,13 @@ class Broker:
         self.acls = Acls()
         self.scram_users = ScramUsers()
         self.authorizer = _authorizer_of(config, self.acls)
+        self.quotas = Quotas(config)
         self._metadata_subjects: tuple[MetadataSubject, ...] = (
             self.cluster,
             self.producer_ids,
             self.acls,
             self.scram_users,
+            self.quotas,
         )
         self.groups = Groups(config, logs, self._wake_timer)
         self.fetches = WaitingFetches(self._wake_timer)

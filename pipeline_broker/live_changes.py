@@ -14,14 +14,16 @@ import attrs
 import trio
 
 from pipeline_broker.serve_options import StartError, limits_of, mode_of
+from stages.connection_quotas import UNLIMITED
 
 if TYPE_CHECKING:
     from pipeline_broker.broker import Broker
     from pipeline_broker.config.settings import BrokerConfig
     from pipeline_broker.listeners import BrokerListeners
+    from pipeline_broker.quotas.quotas import Quotas
     from stages.socket_server import SocketServer
 
-__all__ = ["LiveChanges", "reconfigure"]
+__all__ = ["LiveChanges", "follow_ip_rates", "reconfigure"]
 
 logger = logging.getLogger(__name__)
 
@@ -40,6 +42,20 @@ def reconfigure(server: SocketServer, config: BrokerConfig) -> None:
         server.handlers.resize_handlers(config.num_io_threads)
     else:
         server.handlers.resize_queues(mode_of(server.mode.name, config).queues)
+
+
+def follow_ip_rates(server: SocketServer, quotas: Quotas) -> None:
+    """Let a server follow the quotas on new connections of addresses, from now on."""
+
+    def follow() -> None:
+        server.quotas.limits = attrs.evolve(
+            server.quotas.limits,
+            creation_rate_max_per_ip=UNLIMITED if quotas.ip_rate_default is None else quotas.ip_rate_default,
+            creation_rate_max_by_ip=quotas.ip_rates,
+        )
+
+    quotas.ip_rates_changed = follow
+    follow()
 
 
 class LiveChanges:

@@ -24,7 +24,7 @@ from pipeline_broker.apis.dispatch import Dispatcher, wall_clock_ms
 from pipeline_broker.background import prepare_ahead, run_timer
 from pipeline_broker.broker import Broker
 from pipeline_broker.listeners import BrokerListeners
-from pipeline_broker.live_changes import LiveChanges, reconfigure
+from pipeline_broker.live_changes import LiveChanges, follow_ip_rates, reconfigure
 from pipeline_broker.log.errors import DirectoryLocked, JournalCorrupt, JournalFailed
 from pipeline_broker.log.file_system import FileSystem, SystemFileSystem
 from pipeline_broker.log.journal import SEGMENT_BYTES, Flush, Journal
@@ -163,7 +163,13 @@ async def serve(
 
 
 def compose(
-    options: ServeOptions, broker: Broker, application: Application, storage: CommitStorage, **arguments: Any
+    options: ServeOptions,
+    broker: Broker,
+    application: Application,
+    storage: CommitStorage,
+    *,
+    limits: ServerLimits | None = None,
+    **arguments: Any,
 ) -> SocketServer:
     """The socket server of a broker, tied to it; it does not run yet.
 
@@ -172,6 +178,7 @@ def compose(
         broker: recovered.
         application: a Dispatcher of the broker, or what stands around one.
         storage: the broker's journal.
+        limits: bounds other than those of the configuration.
         arguments: further ones of SocketServer, such as who observes it.
     """
 
@@ -183,13 +190,14 @@ def compose(
         application,
         storage,
         on_commit=commit_ended,
-        limits=limits_of(broker.config),
+        limits=limits or limits_of(broker.config),
         commits_in_flight=options.commits_in_flight,
         commit_delay_seconds=options.commit_delay_seconds,
         **arguments,
     )
     broker.groups.submit = lambda entries, on_durable: server.submit(Submission(entries, on_durable=on_durable))
     broker.config_changed = functools.partial(reconfigure, server)
+    follow_ip_rates(server, broker.quotas)
     return server
 
 

@@ -136,7 +136,7 @@ class Acceptor:
         self._quotas = quotas
         self._next_index = next_index
         self._on_admitted = on_admitted
-        self._next_processor = 0
+        self._next_processor = -1
         self._accepted = self._rejected = self._failed = self._exhausted = self._throttled_total = 0
         self._blocked_seconds = 0.0
         self._blocked_since: float | None = None

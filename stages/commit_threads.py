@@ -30,9 +30,9 @@ class CommitThreads:
         self._is_stopping = False
 
     def start(self, committer: Committer) -> None:
-        """Start one thread for each commit that may be in flight; call it inside `trio.run`."""
+        """Have one thread for each commit that may be in flight, again after that number grew; inside `trio.run`."""
         token = trio.lowlevel.current_trio_token()
-        for index in range(committer.commits_in_flight):
+        for index in range(len(self._threads), committer.commits_in_flight):
             thread = threading.Thread(target=self._run, args=(committer, token), name=f"committer-{index}", daemon=True)
             self._threads.append(thread)
             thread.start()

@@ -137,7 +137,7 @@ class CommitExecutor(Protocol):
     """What runs commits: threads, or in tests a script."""
 
     def start(self, committer: Committer) -> None:
-        """Begin to run commits."""
+        """Begin to run commits, or follow `commits_in_flight` where it grew."""
 
     def wake(self) -> None:
         """There may be something to take; called on the event loop.

@@ -8,6 +8,7 @@ closed drops what is completed later; nothing crosses to another connection, an 
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -197,6 +198,10 @@ class Connection:
         self._reading.cancel()
 
     # Completing
+
+    def call_back(self, request: Request, callback: Callable[[], Result]) -> None:
+        """See `stages.request.ConnectionHandle`."""
+        self._owner.call_back(self.admission.queue, request, callback)
 
     def complete(self, request: Request, result: Result) -> None:
         """Give a request of this connection its result; what is released by it leaves with the next flush."""

@@ -6,6 +6,7 @@ public methods.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 import attrs
@@ -14,8 +15,8 @@ if TYPE_CHECKING:
     from stages.connection import Connection
     from stages.connection_limits import ConnectionLimits
     from stages.network_counters import NetworkCounters
-    from stages.request import Parked, Pending, Request
-    from stages.request_channel import RequestChannel
+    from stages.request import Parked, Pending, Request, Result
+    from stages.request_channel import RequestChannel, RequestQueue
     from stages.response_order import ResponseOrder
     from stages.timeline import Timeline
 
@@ -47,6 +48,9 @@ class ConnectionOwner(Protocol):
 
     def settle(self, request: Request, result: Pending | Parked) -> None:
         """Carry out a result that does not end its slot yet."""
+
+    def call_back(self, queue: RequestQueue, request: Request, callback: Callable[[], Result]) -> None:
+        """Have a callback run by a handler of the queue."""
 
     def new_response_order(self) -> ResponseOrder[Request]:
         """An empty response order."""

@@ -23,8 +23,8 @@ from stages.transport_layer import BrokenTransportError, TransportLayer
 
 if TYPE_CHECKING:
     from stages.listener import OpenSession
-    from stages.request import Parked, Pending, Request
-    from stages.request_channel import RequestChannel
+    from stages.request import Parked, Pending, Request, Result
+    from stages.request_channel import RequestChannel, RequestQueue
     from stages.request_handler import Application, RequestHandlerPool
     from stages.timeline import Timeline
 
@@ -136,6 +136,10 @@ class Processor:
     def settle(self, request: Request, result: Pending | Parked) -> None:
         """See ConnectionOwner."""
         self._shared.handlers.settle(request, result)
+
+    def call_back(self, queue: RequestQueue, request: Request, callback: Callable[[], Result]) -> None:
+        """See ConnectionOwner."""
+        self._shared.handlers.call_back(queue, request, callback)
 
     def new_response_order(self) -> ResponseOrder[Request]:
         """See ConnectionOwner."""

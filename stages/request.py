@@ -52,6 +52,17 @@ class ConnectionHandle(Protocol):
     def throttle(self, seconds: float) -> None:
         """Stop reading from the connection for so many seconds; overlapping throttles end with the later one."""
 
+    def call_back(self, request: Request, callback: Callable[[], Result]) -> None:
+        """Have `callback` run as a handler's work, on the queue of the connection and before requests that wait there.
+
+        Its result is treated as that of `handle`, its exception too; its time counts as local time of `request`, which
+        must be parked and may have one callback waiting at a time. Within `handle` of the same request it runs at once.
+        The callback runs even if the connection is closed by then: what it appends stays, as that of a request does.
+
+        Raises:
+            RuntimeError: the request has a callback waiting already.
+        """
+
 
 class Send:
     """Write a response; the 4-byte length in front of it is added by the connection."""
@@ -136,6 +147,7 @@ class Request:
         result: what ended the slot; None while it is open.
         api, version, correlation_id, acks: set by the application, for traces only; NOT_SET where it did not.
         throttle_ms: the throttle that its answer tells, set by the application.
+        has_callback: a callback waits for its turn.
         callback_ns: time spent in callbacks, which is part of the local time.
         queue, commit: where it waited and which commit made it durable; NOT_SET for none.
         *_ns: stamps of a monotonic clock, see `stages.timeline`; `submitted_ns` and `durable_ns` are NO_STAMP where
@@ -153,6 +165,7 @@ class Request:
     correlation_id: int = 0
     response_bytes: int = 0
     throttle_ms: int = 0
+    has_callback: bool = False
     callback_ns: int = 0
     enqueued_ns: int = 0
     dequeued_ns: int = 0

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import deque
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 import attrs
@@ -19,7 +20,7 @@ from stages.mute import MuteReason
 
 if TYPE_CHECKING:
     from stages.mode import Mode
-    from stages.request import Request
+    from stages.request import Request, Result
 
 __all__ = ["RequestChannel", "RequestQueue", "RequestQueueStatistics", "shard_of"]
 
@@ -54,6 +55,7 @@ class RequestQueueStatistics:
         put: requests that were put so far.
         depth_max: the most that ever waited.
         waiting_for_room: connections that stopped reading because it is full.
+        callbacks: callbacks that wait in it.
     """
 
     index: int
@@ -63,12 +65,29 @@ class RequestQueueStatistics:
     put: int
     depth_max: int
     waiting_for_room: int
+    callbacks: int = 0
 
 
 class RequestQueue:
-    """One bounded queue and the tasks that take from it."""
+    """One bounded queue and the tasks that take from it.
 
-    __slots__ = ("_idle", "_requests", "_waiters", "capacity", "connections", "depth_max", "index", "put", "retired")
+    Attributes:
+        callbacks: what the handlers do before they take a request; bounded by the requests in flight, which have at
+            most one waiting each.
+    """
+
+    __slots__ = (
+        "_idle",
+        "_requests",
+        "_waiters",
+        "callbacks",
+        "capacity",
+        "connections",
+        "depth_max",
+        "index",
+        "put",
+        "retired",
+    )
 
     def __init__(self, index: int, capacity: int) -> None:
         self.index = index
@@ -77,6 +96,7 @@ class RequestQueue:
         self.retired = False
         self.put = 0
         self.depth_max = 0
+        self.callbacks: deque[tuple[Request, Callable[[], Result]]] = deque()
         self._requests: deque[Request] = deque()
         self._idle = trio.lowlevel.ParkingLot()
         self._waiters: deque[Waiter] = deque()
@@ -106,6 +126,17 @@ class RequestQueue:
             self.depth_max = depth
         if self._idle:
             self._idle.unpark()
+
+    def put_callback(self, request: Request, callback: Callable[[], Result]) -> None:
+        """Append a callback and wake an idle handler."""
+        self.callbacks.append((request, callback))
+        if self._idle:
+            self._idle.unpark()
+
+    @property
+    def has_work(self) -> bool:
+        """Whether a callback or a request waits."""
+        return bool(self._requests or self.callbacks)
 
     def get_nowait(self) -> Request | None:
         """Take the oldest request, if there is one."""
@@ -151,7 +182,7 @@ class RequestQueue:
     @property
     def is_drained(self) -> bool:
         """A retired queue that nothing is routed to and that holds nothing."""
-        return self.retired and not self.connections and not self._requests
+        return self.retired and not self.connections and not self.has_work
 
     def statistics(self) -> RequestQueueStatistics:
         """See RequestQueueStatistics."""
@@ -163,6 +194,7 @@ class RequestQueue:
             put=self.put,
             depth_max=self.depth_max,
             waiting_for_room=len(self._waiters),
+            callbacks=len(self.callbacks),
         )
 
 
@@ -206,6 +238,12 @@ class RequestChannel:
         queue = self.queues[shard_of(connection_id, len(self.queues))]
         queue.connections += 1
         return queue
+
+    def put_callback(self, queue: RequestQueue, request: Request, callback: Callable[[], Result]) -> None:
+        """Append a callback to the queue that its request came by, or, if that one has ended, to the one after it."""
+        if queue.is_drained:
+            queue = self.queues[shard_of(request.connection.id, len(self.queues))]
+        queue.put_callback(request, callback)
 
     def leave(self, queue: RequestQueue) -> None:
         """A connection that was routed to `queue` is closed."""

@@ -5,6 +5,8 @@ application decide each synchronously; so a request starts, and is sequenced, in
 waits for a cold read, a throttle or a parked request. Where each request is its own commit the handler waits for it, as
 Apache Kafka's do; that waiting is the whole difference between the two modes here.
 
+Callbacks go before requests, count as work of the turn, and are handled like a request of their own from there on.
+
 An application that raises, or returns no result, gets its request closed: no slot is left open by a bug.
 """
 
@@ -69,7 +71,8 @@ class RequestHandlerStatistics:
         handlers: tasks that take requests.
         idle: how many of them wait for a request.
         handled: requests that were handled so far.
-        failed: how many of these raised.
+        called_back: callbacks that ran so far.
+        failed: how many of both raised.
         blocking_works: parked requests whose work runs in a thread or waits for one.
     """
 
@@ -78,6 +81,7 @@ class RequestHandlerStatistics:
     handled: int
     failed: int
     blocking_works: int
+    called_back: int = 0
 
 
 class RequestHandlerPool:
@@ -107,7 +111,8 @@ class RequestHandlerPool:
             self._turn_max = max(TURN_MAX // committer.commits_in_flight, TURN_MIN)
         self._nursery: trio.Nursery | None = None
         self._blocking_works = trio.CapacityLimiter(BLOCKING_WORKS_MAX)
-        self._handlers = self._idle = self._handled = self._failed = self._works = 0
+        self._handlers = self._idle = self._handled = self._called_back = self._failed = self._works = 0
+        self._current: Request | None = None  # what `handle` decides at the moment
         self._surplus = 0
         self._is_in_turn = False
 
@@ -154,7 +159,7 @@ class RequestHandlerPool:
                 if self._surplus:
                     self._surplus -= 1
                     return
-                if not len(queue):
+                if not queue.has_work:
                     self._idle += 1
                     try:
                         await queue.wait_not_empty_once()
@@ -168,16 +173,21 @@ class RequestHandlerPool:
             self._handlers -= 1
 
     async def _turn(self, queue: RequestQueue) -> None:
-        """Handle what waits, at most TURN_MAX requests, and let a commit begin."""
+        """Handle what waits, at most TURN_MAX callbacks and requests, and let a commit begin."""
         timeline = self._timeline
         if timeline is not None:
             timeline.queue_sampled(queue.index, now_ns(), len(queue))
         self._is_in_turn = True
         for _ in range(self._turn_max):
-            request = queue.get_nowait()
-            if request is None:
-                break
-            result = self._handle(request)
+            if queue.callbacks:
+                request, callback = queue.callbacks.popleft()
+                result = self._call_back(request, callback)
+            else:
+                waiting = queue.get_nowait()
+                if waiting is None:
+                    break
+                request = waiting
+                result = self._handle(request)
             if type(result) is Pending and self._waits_for_commit:
                 self._is_in_turn = False
                 queue.room_was_made()
@@ -190,22 +200,48 @@ class RequestHandlerPool:
         self._is_in_turn = False
         self._committer.start_commit()
         queue.room_was_made()
-        if len(queue):
+        if queue.has_work:
             await trio.lowlevel.cancel_shielded_checkpoint()
 
     def _handle(self, request: Request) -> Result:
         if self._timeline is not None:
             request.dequeued_ns = now_ns()
         self._handled += 1
+        self._current = request
         try:
             result = self._application.handle(request)
             if type(result) not in _RESULTS:
                 raise TypeError(f"the handler returned {result!r}, which is no result")  # noqa: TRY301 - one way to fail
         except Exception as error:  # noqa: BLE001 - whatever it was, the slot must end
             result = self._fail(request, error)
+        self._current = None
         if self._timeline is not None:
             request.handled_ns = now_ns()
         return result
+
+    def _call_back(self, request: Request, callback: Callable[[], Result]) -> Result:
+        """Run a callback as `_handle` runs a request."""
+        began_ns = now_ns()
+        self._called_back += 1
+        request.has_callback = False
+        try:
+            result = callback()
+            if type(result) not in _RESULTS:
+                raise TypeError(f"the callback returned {result!r}, which is no result")  # noqa: TRY301 - see _handle
+        except Exception as error:  # noqa: BLE001 - see _handle
+            result = self._fail(request, error)
+        request.callback_ns += now_ns() - began_ns
+        return result
+
+    def call_back(self, queue: RequestQueue, request: Request, callback: Callable[[], Result]) -> None:
+        """See `stages.request.ConnectionHandle.call_back`; `queue` is the one that the request came by."""
+        if request is self._current:
+            request.complete(callback())
+            return
+        if request.has_callback:
+            raise RuntimeError(f"{request!r} has a callback waiting already")
+        request.has_callback = True
+        self._channel.put_callback(queue, request, callback)
 
     def _fail(self, request: Request, error: Exception) -> Send | NoOp | Close:
         self._failed += 1
@@ -272,4 +308,5 @@ class RequestHandlerPool:
             handled=self._handled,
             failed=self._failed,
             blocking_works=self._works,
+            called_back=self._called_back,
         )

@@ -30,26 +30,30 @@ from stages.committer import (
     Submission,
 )
 from stages.connection_limits import ConnectionLimits
-from stages.connection_quotas import ConnectionQuotaLimits, ConnectionQuotas
+from stages.connection_quotas import ConnectionQuotas
 from stages.excess_connections import close_excess
 from stages.listener import Listener, OpenSession
 from stages.mode import Mode
 from stages.processor import NewConnection, Processor, ProcessorStatistics, Shared
 from stages.request import Request
-from stages.request_channel import BYTES_MAX, REQUESTS_MAX, RequestQueueStatistics
+from stages.request_channel import RequestQueueStatistics
 from stages.request_handler import Application, RequestHandlerStatistics
 from stages.request_plane import RequestPlane, RequestPlaneStatistics, control_plane, data_plane
 from stages.response_order import ResponseOrder
 from stages.served_listener import ListenerStatistics, Numbers, ServedListener
+from stages.server_limits import ServerLimits
 from stages.timeline import Timeline
 from stages.transport_layer import TransportLayer
 
 __all__ = ["ListenerNameError", "ServerLimits", "SocketServer", "SocketServerStatistics"]
 
-DRAIN_SECONDS = 10.0
-"""How long requests in flight may take to be answered when the server, a listener or a processor ends."""
 SPARE_COMMITS = 1
 """Commits per request that may run beside those of all data handlers: the control plane's."""
+
+
+def _waiting_handlers(mode: Mode) -> int:
+    """How many handlers of the data plane may wait for a commit of their own."""
+    return mode.handlers if mode.is_shared_queue else mode.queues
 
 
 IN_MEMORY = "MEMORY"
@@ -58,27 +62,6 @@ IN_MEMORY = "MEMORY"
 
 class ListenerNameError(ValueError):
     """There is no listener of this name, or there is one already."""
-
-
-@attrs.frozen
-class ServerLimits:
-    """Bounds of a server.
-
-    Attributes:
-        connection: bounds of each connection; its `in_flight_max` is the mode's.
-        requests_max: capacity of the request queues together.
-        bytes_max: bytes of all unanswered requests.
-        processors: processors of each listener that has no number of its own (`num.network.threads`).
-        drain_seconds: see DRAIN_SECONDS.
-        quotas: connection counts and rates.
-    """
-
-    connection: ConnectionLimits = attrs.field(factory=ConnectionLimits)
-    requests_max: int = REQUESTS_MAX
-    bytes_max: int = BYTES_MAX
-    processors: int = 3
-    drain_seconds: float = DRAIN_SECONDS
-    quotas: ConnectionQuotaLimits = attrs.field(factory=ConnectionQuotaLimits)
 
 
 @attrs.frozen
@@ -141,7 +124,7 @@ class SocketServer:
         self.committer = Committer(
             storage,
             batching=mode.batching,
-            commits_in_flight=commits_in_flight if mode.is_group_commit else mode.handlers + SPARE_COMMITS,
+            commits_in_flight=commits_in_flight if mode.is_group_commit else _waiting_handlers(mode) + SPARE_COMMITS,
             delay_seconds=commit_delay_seconds,
             on_commit=self._commit_ended,
             on_failure=self._commit_failed,
@@ -327,6 +310,19 @@ class SocketServer:
         for served in concerned:
             await served.resize(self._running(), count, self.limits.drain_seconds)
 
+    def resize_handlers(self, count: int) -> None:
+        """Change the number of handlers of the data plane, each with a queue of its own where the mode says so.
+
+        Where a handler waits for its commit, so many may commit at once; fewer handlers leave that number as it is.
+        """
+        if self.mode.is_shared_queue:
+            self.handlers.resize_handlers(count)
+        elif count != len(self.channel.queues):
+            self.handlers.resize_queues(count)
+        if not self.mode.is_group_commit:
+            self.committer.commits_in_flight = max(self.committer.commits_in_flight, count + SPARE_COMMITS)
+            self._executor.start(self.committer)
+
     def set_limits(self, limits: ServerLimits, by_listener: Mapping[str, ConnectionLimits] | None = None) -> None:
         """Change the bounds while the server runs: of connections, the open ones included, of bytes, and the quotas.
 
@@ -335,11 +331,13 @@ class SocketServer:
 
         Args:
             limits: the server's.
-            by_listener: the listeners that have bounds of their own from now on; all others follow the server's.
+            by_listener: the listeners that have bounds of their own from now on, all others follow the server's; None
+                where each keeps its own.
         """
         self.limits = attrs.evolve(limits, processors=self.limits.processors)
         for served in self._listeners.values():
-            served.own_limits = (by_listener or {}).get(served.name)
+            if by_listener is not None:
+                served.own_limits = by_listener.get(served.name)
             served.set_limits(self._connection_limits(served.own_limits))
         self.channel.requests_max = limits.requests_max
         for plane in (self._data_plane, self._control_plane):

@@ -9,8 +9,8 @@ it never makes a request wait.
 | stage | formula | in Kafka |
 |---|---|---|
 | RequestQueue | dequeued - received | RequestQueueTimeMs |
-| Local | handled - dequeued | LocalTimeMs |
-| Remote | completed - handled | RemoteTimeMs |
+| Local | handled - dequeued + time in callbacks | LocalTimeMs |
+| Remote | completed - handled - time in callbacks | RemoteTimeMs |
 | CommitWait, in Remote | durable - submitted | none |
 | ResponseQueue | send started - completed | ResponseQueueTimeMs |
 | ResponseOrderWait, in ResponseQueue | released - completed | none |
@@ -30,11 +30,15 @@ now_ns = time.monotonic_ns
 
 
 class Stamped(Protocol):
-    """What has the stamps of a request; 0 stands for a stage that it did not pass."""
+    """What has the stamps of a request; 0 stands for a stage that it did not pass.
+
+    `callback_ns` is no stamp but a duration: callbacks run between handled and completed, and are local work.
+    """
 
     received_ns: int
     dequeued_ns: int
     handled_ns: int
+    callback_ns: int
     submitted_ns: int
     durable_ns: int
     completed_ns: int
@@ -80,8 +84,8 @@ def stage_durations(stamps: Stamped) -> StageDurations:
     """The durations between the stamps of a request that was answered."""
     return StageDurations(
         request_queue_ns=max(0, stamps.dequeued_ns - stamps.received_ns),
-        local_ns=max(0, stamps.handled_ns - stamps.dequeued_ns),
-        remote_ns=max(0, stamps.completed_ns - stamps.handled_ns),
+        local_ns=max(0, stamps.handled_ns - stamps.dequeued_ns + stamps.callback_ns),
+        remote_ns=max(0, stamps.completed_ns - stamps.handled_ns - stamps.callback_ns),
         commit_wait_ns=max(0, stamps.durable_ns - stamps.submitted_ns),
         response_queue_ns=max(0, stamps.send_started_ns - stamps.completed_ns),
         response_order_wait_ns=max(0, stamps.released_ns - stamps.completed_ns),

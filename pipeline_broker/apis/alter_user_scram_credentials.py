@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pipeline_broker.apis.authorization import may_of_cluster
+from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.security.scram_users import Deletion, Upsertion
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.alter_user_scram_credentials import (
@@ -27,6 +29,8 @@ UserResult = AlterUserScramCredentialsResponse.AlterUserScramCredentialsResult
 
 def handle(call: Call, request: AlterUserScramCredentialsRequest) -> Result:
     """Alter what may be altered."""
+    if not may_of_cluster(call, AclOperation.ALTER):
+        return call.send(error_response(request, call, ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
     users = call.broker.scram_users
     answers, write = users.alter(
         [Deletion(each.name, each.mechanism) for each in request.deletions],

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from pipeline_broker.apis.throttling import throttle
 from pipeline_broker.security.principal import ANONYMOUS, KafkaPrincipal
 from pipeline_broker.wire.codec import encoder
 from pipeline_broker.wire.header import response_header
@@ -17,6 +18,7 @@ from stages.request import Send
 if TYPE_CHECKING:
     from pipeline_broker.apis.produce_template import ProduceTemplates
     from pipeline_broker.broker import Broker
+    from pipeline_broker.quotas.quotas import RequestQuota
     from stages.request import Request
 
 __all__ = ["Call", "Envelope", "Session"]
@@ -70,7 +72,12 @@ class Envelope:
 
     def send(self, response: Any) -> Send:
         """The response, encoded in the version of the request."""
-        return self.send_encoded(encoder(type(response), self.version)(response))
+        return self.send_encoded(self.encode(response))
+
+    def encode(self, response: Any) -> list[Any]:
+        """A response in the version of the request, without its header."""
+        parts: list[Any] = encoder(type(response), self.version)(response)
+        return parts
 
     def send_encoded(self, parts: list[Any]) -> Send:
         """A response body that is encoded already, behind its header."""
@@ -88,9 +95,10 @@ class Call(Envelope):
         broker: owns all state.
         request: the slot; also the token under which state machines park it.
         now_ms: wall clock, milliseconds since the epoch.
+        quota: what the request counts for; None while no quotas are set.
     """
 
-    __slots__ = ("broker", "now_ms", "request")
+    __slots__ = ("broker", "now_ms", "quota", "request")
 
     def __init__(
         self,
@@ -107,8 +115,18 @@ class Call(Envelope):
         self.broker = broker
         self.request = request
         self.now_ms = now_ms
+        self.quota: RequestQuota | None = None
 
     @property
     def address(self) -> tuple[str, int] | None:
         """The host and port by which this client reaches the broker; None where its listener is not advertised."""
         return self.broker.advertised.get(self.session.listener)
+
+    def send(self, response: Any) -> Send:
+        """The response, encoded in the version of the request; a client that exceeds a quota is throttled with it."""
+        if self.quota is not None:
+            throttle_ms = self.quota.settle()
+            if throttle_ms:
+                throttle(self.request, throttle_ms)
+                response.throttle_time_ms = throttle_ms
+        return super().send(response)

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from pipeline_broker.apis.authorization import may_of_topic
+from pipeline_broker.apis.throttling import check_changes
 from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.state.topic_rules import TopicError
 from pipeline_broker.state.topics import duplicates
@@ -24,6 +25,8 @@ __all__ = ["REQUEST", "error_response", "handle"]
 
 REQUEST = CreatePartitionsRequest
 TopicResult = CreatePartitionsResponse.CreatePartitionsTopicResult
+STRICT_FROM = 3
+"""The first version that knows the error for a quota on changes."""
 
 
 def handle(call: Call, request: CreatePartitionsRequest) -> Result:
@@ -42,7 +45,10 @@ def handle(call: Call, request: CreatePartitionsRequest) -> Result:
             continue
         assignments = None if topic.assignments is None else [placed.broker_ids for placed in topic.assignments]
         try:
-            catalogue.check_add_partitions(topic.name, topic.count, assignments)
+            grown = catalogue.check_add_partitions(topic.name, topic.count, assignments)
+            before = catalogue.latest(topic.name)
+            assert before is not None, "it could not grow otherwise"
+            check_changes(call, grown.partitions - before.partitions, strict=call.version >= STRICT_FROM)
             if not request.validate_only:
                 write = catalogue.add_partitions(topic.name, topic.count, assignments)
                 changes.append((write, call.broker.topic_durable))

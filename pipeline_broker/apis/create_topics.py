@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from pipeline_broker.apis.authorization import may_of_cluster, may_of_topic
+from pipeline_broker.apis.throttling import check_changes
 from pipeline_broker.config.properties import ConfigError
 from pipeline_broker.config.resolution import check_topic_settings, topic_entries
 from pipeline_broker.security.acl import AclOperation
@@ -32,6 +33,8 @@ REQUEST = CreateTopicsRequest
 TopicResult = CreateTopicsResponse.CreatableTopicResult
 
 REPLICATION_FACTOR = 1
+STRICT_FROM = 6
+"""The first version that knows the error for a quota on changes."""
 
 Changes = list[tuple["Write", Callable[["Write"], None]]]
 
@@ -89,6 +92,7 @@ def _create(
             configs=check_topic_settings(given),
         )
         topic = broker.topics.check_create(new)
+        check_changes(call, topic.partitions, strict=call.version >= STRICT_FROM)
         if not request.validate_only:
             changes.append((broker.topics.create(new), broker.topic_durable))
             broker.tell_topic_settings(given)

@@ -11,8 +11,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from pipeline_broker.apis.authorization import may_of_cluster, may_of_topic
+from pipeline_broker.apis.throttling import check_changes
 from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.state.metadata_records import Topic
+from pipeline_broker.state.topic_rules import TopicError
 from pipeline_broker.state.topics import duplicates
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
@@ -30,6 +32,8 @@ TopicResult = DeleteTopicsResponse.DeletableTopicResult
 
 NO_TOPIC_ID = bytes(16)
 IDS_FROM = 6
+STRICT_FROM = 5
+"""The first version that knows the error for a quota on changes."""
 DISABLED_FROM = 3
 """The first version that knows the error for a broker that deletes no topics."""
 MESSAGES = {
@@ -50,6 +54,11 @@ def handle(call: Call, request: DeleteTopicsRequest) -> Result:
     results = _sort_out(call, _wanted(call, request), found)
     changes: list[tuple[Write, Callable[[Write], None]]] = []
     for topic in found:
+        try:
+            check_changes(call, topic.partitions, strict=call.version >= STRICT_FROM)
+        except TopicError as error:
+            results.append(_refusal(topic.name, topic.topic_id, error.code, error.message))
+            continue
         changes.append((call.broker.topics.delete(topic.name), call.broker.topic_durable))
         results.append(TopicResult(name=topic.name, topic_id=topic.topic_id))
     return call.broker.commit_metadata(changes, call.now_ms, call.send(DeleteTopicsResponse(responses=results)))

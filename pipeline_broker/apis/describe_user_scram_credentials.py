@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from pipeline_broker.apis.authorization import may_of_cluster
+from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsRequest,
@@ -30,6 +32,8 @@ NOBODY = "Attempt to describe a user credential that does not exist: "
 
 def handle(call: Call, request: DescribeUserScramCredentialsRequest) -> Send:
     """Describe those who are asked for."""
+    if not may_of_cluster(call, AclOperation.DESCRIBE):
+        return call.send(error_response(request, call, ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
     users = call.broker.scram_users
     counts = Counter(user.name for user in request.users or ()) or Counter(users.users())
     results = [_result(users, name, count) for name, count in counts.items()]

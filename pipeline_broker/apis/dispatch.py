@@ -55,6 +55,7 @@ class Dispatcher:
 
     def __init__(self, broker: Broker, clock_ms: Callable[[], int] = wall_clock_ms) -> None:
         self._broker = broker
+        self._quotas = broker.quotas
         self._clock_ms = clock_ms
         self._handlers: dict[tuple[int, int], Handler] = {}
 
@@ -71,9 +72,12 @@ class Dispatcher:
             if key == PRODUCE:
                 request.api, request.version, request.correlation_id = key, version, correlation_id
                 generation = self._broker.topics_generation
-                result = session.produce_templates.handle(request, frame, version, correlation_id, generation, now_ms)
-                if result is not None:
-                    return result
+                quota = self._quotas.begin(session.principal.name, None) if self._quotas.is_active else None
+                short = session.produce_templates.handle(
+                    request, frame, version, correlation_id, generation, now_ms, quota
+                )
+                if short is not None:
+                    return short
         try:
             header, position = read_request_header(frame)
         except DecodeError as error:
@@ -84,12 +88,17 @@ class Dispatcher:
         call = Call(self._broker, request, session, key, version, correlation_id, header.client_id, now_ms)
         if handler is None:
             return self._refuse(call, key, version)
+        if self._quotas.is_active:
+            call.quota = self._quotas.begin(session.principal.name, header.client_id)
         try:
             decode = handler.decode if len(frame) <= LARGE_BYTES else counting_decoder(handler.message, version)
             message, _ = decode(frame, position)
         except DecodeError as error:
             return Close(f"malformed request: {error}")
-        return handler.handle(call, message)
+        result = handler.handle(call, message)
+        if call.quota is not None:
+            call.quota.handled()
+        return result
 
     def _load(self, key: int, version: int) -> Handler | None:
         """Import the file of an API; None when it is not served in this version."""

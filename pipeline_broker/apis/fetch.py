@@ -9,13 +9,14 @@ cannot be read is an error of the partition that is on it, and of no other.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
 import attrs
 
 from pipeline_broker.apis.authorization import topics_allowed
 from pipeline_broker.apis.leader_epoch import leader_epoch_error
+from pipeline_broker.apis.throttling import throttle
 from pipeline_broker.log.errors import OffsetOutOfRange
 from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.state.fetch_sessions import FetchContext, PartitionAnswer
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from pipeline_broker.apis.call import Call
     from pipeline_broker.log.entry import Buffer
     from pipeline_broker.log.partition_log import PartitionLog
+    from pipeline_broker.log.reading import ColdRead
 
 __all__ = ["REQUEST", "error_response", "handle"]
 
@@ -52,7 +54,7 @@ class Read:
     data: PartitionData
     log: PartitionLog | None
     readable: Readable | None = None
-    cold: Callable[[], list[Buffer]] | None = None
+    cold: ColdRead[list[Buffer]] | None = None
     size_bytes: int = 0
 
 
@@ -90,6 +92,9 @@ class _Fetch:
         self._context = context
         self._is_allowed = topics_allowed(call, AclOperation.READ)
         self._bytes_max = min(request.max_bytes, call.broker.config.fetch_max_bytes)
+        quota_bytes_max = None if call.quota is None else call.quota.fetch_bytes_max()
+        if quota_bytes_max is not None:
+            self._bytes_max = min(self._bytes_max, quota_bytes_max)
 
     def first(self) -> Result:
         """The first attempt: it may park the request."""
@@ -160,6 +165,11 @@ class _Fetch:
         )
 
     def _answer(self, reads: list[Read]) -> Send | Parked:
+        quota = self._call.quota
+        if quota is not None:
+            if not quota.fetched(self._size_bytes(reads)):
+                return self._send_nothing()
+            throttle(self._call.request, quota.throttle_ms)  # here, on the event loop: `work` is done in a thread
         cold = [read for read in reads if read.cold is not None]
         if not cold:
             return self._send(reads)
@@ -174,6 +184,18 @@ class _Fetch:
 
     def _send(self, reads: list[Read]) -> Send:
         return self._call.send(self._select(reads))
+
+    def _size_bytes(self, reads: list[Read]) -> int:
+        """Bytes of the answer that tells all that was found, with what is still to be read from the disk."""
+        found = {read.key: read.data for read in reads if read.data.records or read.data.error_code or read.cold}
+        cold_bytes = sum(read.cold.size_bytes for read in reads if read.cold is not None)
+        response = FetchResponse(session_id=self._context.session_id, responses=_by_topic(found))
+        return cold_bytes + sum(map(len, self._call.encode(response)))
+
+    def _send_nothing(self) -> Send:
+        """The answer to a client that exceeds a quota; the session goes on as if it had not asked."""
+        error = self._call.broker.fetch_sessions.skip(self._context)
+        return self._call.send(FetchResponse(error_code=error, session_id=self._context.session_id))
 
     def _select(self, reads: list[Read]) -> FetchResponse:
         """The response with the partitions that the session has not been told of."""

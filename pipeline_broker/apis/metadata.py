@@ -16,6 +16,7 @@ from pipeline_broker.apis.authorization import (
     operations_of_cluster,
 )
 from pipeline_broker.apis.leader_epoch import LEADER_EPOCH, leader_of
+from pipeline_broker.apis.throttling import check_changes
 from pipeline_broker.security.acl import AclOperation, ResourceType
 from pipeline_broker.state.metadata_records import Topic
 from pipeline_broker.state.topic_rules import PARTITIONS_MAX, TopicError, check_name
@@ -121,11 +122,13 @@ def _auto_create(call: Call, name: str, request: MetadataRequest, changes: Chang
         if is_allowed and not _may_create(call, name):
             return ErrorCode.TOPIC_AUTHORIZATION_FAILED
         if is_allowed and len(changes) * broker.config.num_partitions < PARTITIONS_MAX:
-            changes.append((broker.topics.create(broker.new_topic(name)), broker.topic_durable))
+            new = broker.new_topic(name)
+            check_changes(call, broker.topics.check_create(new).partitions, strict=True, throttles=False)
+            changes.append((broker.topics.create(new), broker.topic_durable))
     except TopicError as error:
         if error.code is ErrorCode.INVALID_TOPIC_EXCEPTION:
             return error.code
-        # else another request is creating it, or it is a name of the broker's own
+        # else another request is creating it, or it is a name of the broker's own, or the client's quota is used up
     return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 

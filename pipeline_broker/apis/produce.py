@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from pipeline_broker.apis.authorization import topics_allowed
 from pipeline_broker.apis.produce_template import ProduceTemplates
+from pipeline_broker.apis.throttling import throttle
 from pipeline_broker.log.errors import LogError
 from pipeline_broker.records.check import first_header
 from pipeline_broker.records.errors import CorruptFirstHeader, RecordError
@@ -66,6 +67,7 @@ def handle(call: Call, request: ProduceRequest) -> Result:
                 is_waiting = True
         responses.append(ProduceResponse.TopicProduceResponse(topic.name, topic.topic_id, partition_responses))
     result: Final
+    _count(call, request)
     if request.acks:
         result = call.send(ProduceResponse(responses))
     else:
@@ -76,6 +78,14 @@ def handle(call: Call, request: ProduceRequest) -> Result:
     return Pending(entries, result) if entries or is_waiting else result
 
 
+def _count(call: Call, request: ProduceRequest) -> None:
+    """Count the bytes for the client's quota; what has no answer is throttled here."""
+    if call.quota is not None:
+        call.quota.produced(call.request.size_bytes)
+        if not request.acks:  # its time is nobody's, as in Apache Kafka
+            throttle(call.request, call.quota.throttle_ms)
+
+
 def _remember(call: Call, request: ProduceRequest, log: PartitionLog) -> None:
     """Let the next request like this one take the short way."""
     frame = call.request.frame
@@ -83,7 +93,7 @@ def _remember(call: Call, request: ProduceRequest, log: PartitionLog) -> None:
         templates = call.session.produce_templates
         if templates is None:
             templates = call.session.produce_templates = ProduceTemplates()
-        templates.remember(frame, call.version, request, log, call.broker.topics_generation)
+        templates.remember(frame, call.version, request, log, call.broker.topics_generation, call.client_id)
 
 
 def _refuse_all(request: ProduceRequest) -> ErrorCode | None:
@@ -143,7 +153,15 @@ def _refusal(
 
 
 def error_response(request: ProduceRequest, call: Call, code: ErrorCode) -> ProduceResponse | None:
-    """Every partition with the same error; None with acks=0, which has no response."""
+    """Every partition with the same error; None with acks=0, which has no response.
+
+    What idempotent producers sent behind these batches must not slip in front of them.
+    """
+    for topic in request.topic_data:
+        for data in topic.partition_data:
+            log = call.broker.find_log(topic.name, topic.topic_id, data.index, by_id=call.version >= TOPIC_ID_FROM)
+            if not isinstance(log, ErrorCode):
+                log.refuse(data.records or b"")
     if not request.acks:
         return None
     return ProduceResponse(

@@ -12,6 +12,7 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING
 
+from pipeline_broker.apis.throttling import throttle
 from pipeline_broker.log.errors import LogError
 from pipeline_broker.records.errors import RecordError
 from pipeline_broker.wire.codec import encoder
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pipeline_broker.log.partition_log import PartitionLog
+    from pipeline_broker.quotas.quotas import RequestQuota
 
 __all__ = ["ProduceTemplates"]
 
@@ -45,9 +47,12 @@ _length = struct.Struct(">i")
 class _Template:
     """What requests with one prefix have in common."""
 
-    __slots__ = ("acks", "before", "behind", "log", "pack", "version", "with_start")
+    __slots__ = ("acks", "before", "behind", "client_id", "log", "pack", "version", "with_start")
 
-    def __init__(self, log: PartitionLog, acks: int, version: int, response: ProduceResponse) -> None:
+    def __init__(
+        self, log: PartitionLog, acks: int, version: int, response: ProduceResponse, client_id: str | None
+    ) -> None:
+        self.client_id = client_id or ""
         self.log = log
         self.acks = acks
         self.version = version
@@ -57,6 +62,11 @@ class _Template:
         self.before, self.behind = encoded[_length.size :].split(offsets)
         middle = "3q" if self.with_start else "2q"
         self.pack: Callable[..., bytes] = struct.Struct(f">i{len(self.before)}s{middle}{len(self.behind)}s").pack
+
+    def behind_throttled(self, throttle_ms: int) -> bytes:
+        """What stands behind the offsets, with a throttle time: the last field of the response."""
+        end = len(self.behind) - (1 if self.version >= FLEXIBLE_FROM else 0)  # the response's empty tag section
+        return self.behind[: end - _length.size] + _length.pack(throttle_ms) + self.behind[end:]
 
 
 class ProduceTemplates:
@@ -70,7 +80,14 @@ class ProduceTemplates:
         self._generation = 0
 
     def handle(
-        self, request: Request, frame: bytes, version: int, correlation_id: int, generation: int, now_ms: int
+        self,
+        request: Request,
+        frame: bytes,
+        version: int,
+        correlation_id: int,
+        generation: int,
+        now_ms: int,
+        quota: RequestQuota | None,
     ) -> Pending | Send | None:
         """The result of a request whose like was seen before; None to have it handled in the general way.
 
@@ -81,6 +98,7 @@ class ProduceTemplates:
             correlation_id: from the header.
             generation: of the topics; a new one drops what was remembered.
             now_ms: wall clock.
+            quota: what the request counts for, if anything.
         """
         position = self._prefix_end
         template = self._by_prefix.get(frame[FIXED_BYTES:position])
@@ -99,19 +117,28 @@ class ProduceTemplates:
             return None
         request.acks = template.acks
         entry, base_offset, _, append_time_ms, _, in_flight = appended
+        behind = template.behind if quota is None else _behind_of(template, quota, request)
         if template.with_start:
             send = Send(
                 template.pack(
-                    correlation_id, template.before, base_offset, append_time_ms, log.log_start_offset, template.behind
+                    correlation_id, template.before, base_offset, append_time_ms, log.log_start_offset, behind
                 )
             )
         else:
-            send = Send(template.pack(correlation_id, template.before, base_offset, append_time_ms, template.behind))
+            send = Send(template.pack(correlation_id, template.before, base_offset, append_time_ms, behind))
         if entry is not None:
             return Pending((entry,), send)
         return Pending((), send) if in_flight else send
 
-    def remember(self, frame: bytes, version: int, request: ProduceRequest, log: PartitionLog, generation: int) -> None:
+    def remember(
+        self,
+        frame: bytes,
+        version: int,
+        request: ProduceRequest,
+        log: PartitionLog,
+        generation: int,
+        client_id: str | None,
+    ) -> None:
         """Keep the shape of a request with one batch for one partition that was appended in the general way."""
         if generation != self._generation:
             self._by_prefix.clear()
@@ -131,8 +158,19 @@ class ProduceTemplates:
         topic = request.topic_data[0]
         partition = ProduceResponse.PartitionProduceResponse(data.index, 0, *SENTINEL)
         response = ProduceResponse([ProduceResponse.TopicProduceResponse(topic.name, topic.topic_id, [partition])])
-        template = _Template(log, request.acks, version, response)
+        template = _Template(log, request.acks, version, response, client_id)
         self._by_prefix[frame[FIXED_BYTES:prefix_end]] = template
+
+
+def _behind_of(template: _Template, quota: RequestQuota, request: Request) -> bytes:
+    """What stands behind the offsets, once the request has counted for its quota."""
+    quota.client_id = template.client_id
+    quota.produced(request.size_bytes)
+    throttle_ms = quota.settle()
+    if not throttle_ms:
+        return template.behind
+    throttle(request, throttle_ms)
+    return template.behind_throttled(throttle_ms)
 
 
 def _records(frame: bytes, position: int, version: int) -> bytes | None:

@@ -77,6 +77,8 @@ SERVED: dict[int, Served] = {
         Served(ApiKey.DELETE_ACLS, "delete_acls"),
         Served(ApiKey.DESCRIBE_CONFIGS, "describe_configs"),
         Served(ApiKey.INCREMENTAL_ALTER_CONFIGS, "incremental_alter_configs"),
+        Served(ApiKey.DESCRIBE_CLIENT_QUOTAS, "describe_client_quotas"),
+        Served(ApiKey.ALTER_CLIENT_QUOTAS, "alter_client_quotas"),
         Served(ApiKey.DESCRIBE_CLUSTER, "describe_cluster"),
         Served(ApiKey.DESCRIBE_TOPIC_PARTITIONS, "describe_topic_partitions"),
         Served(ApiKey.SASL_HANDSHAKE, "sasl_handshake"),

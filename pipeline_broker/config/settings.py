@@ -71,6 +71,8 @@ class BrokerConfig:
     max_connection_creation_rate: int = INT32_MAX
     quota_window_num: int = 11
     quota_window_size_seconds: int = 1
+    controller_quota_window_num: int = 11
+    controller_quota_window_size_seconds: int = 1
     connection_failed_authentication_delay_ms: int = 100
     background_threads: int = 10
 

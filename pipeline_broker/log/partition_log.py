@@ -218,7 +218,7 @@ class PartitionLog:
         cold = result.cold
         if cold is None:
             return _first_record_since(result.parts, timestamp)
-        return ColdRead(lambda: _first_record_since(cold(), timestamp))
+        return ColdRead(lambda: _first_record_since(cold(), timestamp), cold.size_bytes)
 
 
 def _first_record_since(parts: list[Buffer], timestamp: int) -> TimestampedOffset | None:

@@ -27,9 +27,15 @@ GATHER_BELOW_BYTES = 4096  # batches smaller than this on average are handed on 
 
 @attrs.frozen
 class ColdRead(Generic[T]):
-    """A read that must wait for the disk: call it in a thread. It touches no state of the log."""
+    """A read that must wait for the disk: call it in a thread. It touches no state of the log.
+
+    Attributes:
+        work: what is called.
+        size_bytes: of the batches that it reads.
+    """
 
     work: Callable[[], T]
+    size_bytes: int
 
     def __call__(self) -> T:
         """Read; raises OSError when the disk cannot."""
@@ -97,7 +103,8 @@ class JournalSource:
             parts += span.cut(data)
         if parts:
             return ReadResult(parts)
-        return ReadResult(cold=ColdRead(lambda: self._read_cold(spans)))
+        size_bytes = sum(size for span in spans for _, size in span.batches)
+        return ReadResult(cold=ColdRead(lambda: self._read_cold(spans), size_bytes))
 
     def _read_cold(self, spans: list[_Span]) -> list[Buffer]:
         parts: list[Buffer] = []

@@ -4,6 +4,8 @@ Rules of this file: what is kept is the contiguous prefix: frames in LSN order, 
 it lies in. What follows the first one that is not is cut off, durably, before anything new is written: else a frame
 that was never acknowledged could come back to life behind a later one. But when a frame further on says that the
 missing one had been durable, then this is no torn tail: the start is refused and nothing is touched.
+What no later frame declares durable is written once more before it is synced: after a sync that failed, the kernel
+takes the pages that it lost for written, so they can be read, and another sync succeeds without them.
 Killed at any point, it does the same again.
 """
 
@@ -33,6 +35,7 @@ from pipeline_broker.log.segment import (
     decode_header,
     global_position,
     segment_path,
+    write_all,
 )
 
 WINDOW_BYTES = 4 << 20  # read at once; a larger frame is read whole
@@ -65,6 +68,16 @@ class _Window:
         return position - self.start
 
 
+@attrs.frozen
+class _Piece:
+    """Where a frame lies, and the LSN behind it."""
+
+    number: int
+    position: int
+    size_bytes: int
+    end_lsn: int
+
+
 class Recovery:
     """One pass over the journal's files; `end` is known when `batches` is exhausted."""
 
@@ -73,6 +86,7 @@ class Recovery:
         self._directory = directory
         self._sync = sync
         self._next_lsn = 0
+        self._unproven: list[_Piece] = []  # frames that no later one declares durable, oldest first
         self.end: JournalEnd | None = None
 
     def batches(self) -> Iterator[StoredEntry]:
@@ -86,11 +100,11 @@ class Recovery:
             if identity is None or (kept and not self._continues(window, identity)):
                 break
             end = yield from self._segment_batches(window, number, identity)
-            if self._sync:
-                window.file.sync_data()  # a killed broker's last frames may be in the page cache only
             last = (number, identity, end)
             kept += 1
         self._refuse_damage(numbers[max(0, kept - 1) :], last)
+        if self._sync and kept:
+            self._make_durable(numbers[:kept])
         self.end = self._cut(numbers[kept:], last)
 
     def _segment_numbers(self) -> list[int]:
@@ -134,8 +148,32 @@ class Recovery:
             except ValueError as error:
                 raise JournalCorrupt(f"{segment_path(self._directory, number)} at {position}: {error}") from error
             self._next_lsn += header.entry_count
+            self._note(header, number, position)
             position += FRAME_HEADER_SIZE + header.body_size
         return position
+
+    def _note(self, header: FrameHeader, number: int, position: int) -> None:
+        """Keep in mind which frames are not proved durable; they are those that were in flight together."""
+        durable_lsn, unproven = header.durable_lsn, self._unproven
+        if unproven and unproven[0].end_lsn <= durable_lsn:
+            self._unproven = unproven = [piece for piece in unproven if piece.end_lsn > durable_lsn]
+        unproven.append(_Piece(number, position, FRAME_HEADER_SIZE + header.body_size, self._next_lsn))
+
+    def _make_durable(self, numbers: list[int]) -> None:
+        """Write what may be in the page cache only once more, and sync it: the kept end of the journal, and its names.
+
+        The header of a segment is written again with its frames, and that of the last one in any case.
+        """
+        pieces = [_Piece(number, 0, HEADER_SPACE, 0) for number in {piece.number for piece in self._unproven}]
+        if not any(piece.number == numbers[-1] for piece in pieces):
+            pieces.append(_Piece(numbers[-1], 0, HEADER_SPACE, 0))
+        files = {piece.number: self._files.open(segment_path(self._directory, piece.number)) for piece in pieces}
+        for piece in (*pieces, *self._unproven):
+            file = files[piece.number]
+            write_all(file, [file.read(piece.size_bytes, piece.position)], piece.position)
+        for file in files.values():
+            file.sync_data()
+        self._files.sync_directory(self._directory)
 
     def _refuse_damage(self, numbers: list[int], last: tuple[int, int, int] | None) -> None:
         """Look behind the cut for frames that declare what is missing durable."""

@@ -5,13 +5,13 @@ r"""JAAS lines: what `sasl.jaas.config` says, in Java's form.
     value = word | 'text' | "text", where \ escapes what follows (\n, \t, \", \101 in octal ...)
 
 Comments of Java (`//`, `/* */`) are read past. Rules of this file: exactly one module, as Kafka wants it; an error says
-what was expected and after which word, and never shows a value.
+what was expected and where, and never shows a word of the line: in one that is wrong, any may be a secret.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 import attrs
 
@@ -40,12 +40,6 @@ class JaasEntry:
     options: Mapping[str, str]
 
 
-@attrs.frozen(repr=False)
-class _Token:
-    kind: str
-    text: str
-
-
 def parse_jaas(text: str, expected_module: str) -> JaasEntry:
     """The one entry of a JAAS line.
 
@@ -56,29 +50,46 @@ def parse_jaas(text: str, expected_module: str) -> JaasEntry:
     Raises:
         ConfigError: it cannot be read, or is of another module.
     """
-    tokens = _tokens(text)
-    module = _next(tokens, "word", "the name of a login module", "at its beginning")
-    if module != expected_module:
-        raise ConfigError(f"the login module {module} is not the one of this mechanism, {expected_module}")
-    flag = _next(tokens, "word", "required", f"after {module}")
-    if flag.lower() not in FLAGS:
-        raise ConfigError(f"expected one of {', '.join(sorted(FLAGS))} after {module}")
+    reader = _Reader(text)
+    if reader.take("the name of a login module", "word") != expected_module:
+        raise ConfigError(f"the login module is not the one of this mechanism, {expected_module}")
+    if reader.take("required", "word").lower() not in FLAGS:
+        raise ConfigError(f"expected one of {', '.join(sorted(FLAGS))} behind the login module")
     options: dict[str, str] = {}
-    after = flag
-    while (token := next(tokens, None)) is not None and token.text != ";":
-        if token.kind != "word":
-            raise ConfigError(f"expected the name of an option or ; after {after}")
-        name = token.text
-        _next(tokens, "sign", "=", f"after {name}", sign="=")
+    while (name := reader.take("the name of an option or ;", "word", ";")) != ";":
+        reader.take("=", "=")
         if name in options:
-            raise ConfigError(f"the option {name} stands there twice")
-        options[name] = _next(tokens, "value", "a value", f"after {name}=")
-        after = f"the value of {name}"
-    if token is None:
-        raise ConfigError(f"expected ; after {after}")
-    if next(tokens, None) is not None:
-        raise ConfigError("expected nothing after the first ;, because a mechanism has one login module")
-    return JaasEntry(module, options)
+            raise ConfigError(f"the option before character {reader.position} stands there twice")
+        options[name] = reader.take("a value", "word", "quoted")
+    if not reader.is_at_end():
+        raise ConfigError(f"expected nothing behind character {reader.position}: a mechanism has one login module")
+    return JaasEntry(expected_module, options)
+
+
+class _Reader:
+    """Takes one word after the other; says where it is, never what it saw."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self.position = 0
+
+    def is_at_end(self) -> bool:
+        """Whether nothing but blanks is left."""
+        while (match := TOKEN.match(self._text, self.position)) and match.lastgroup == "blank":
+            self.position = match.end()
+        return self.position == len(self._text)
+
+    def take(self, expected: str, *kinds: str) -> str:
+        """The text of the next token, which must be of one of these kinds; a sign is a kind of its own."""
+        if self.is_at_end():
+            raise ConfigError(f"expected {expected} at its end")
+        match = TOKEN.match(self._text, self.position)
+        kind = None if match is None else match[0] if match.lastgroup == "sign" else match.lastgroup
+        if match is None or kind not in kinds:
+            hint = " (a value with anything but letters, digits and ._$- must be quoted)" if "=" in self._text else ""
+            raise ConfigError(f"expected {expected} at character {self.position + 1}{hint}")
+        self.position = match.end()
+        return ESCAPE.sub(_unescape, match[0][1:-1]) if kind == "quoted" else match[0]
 
 
 def users_of(entry: JaasEntry) -> dict[str, str]:
@@ -88,28 +99,6 @@ def users_of(entry: JaasEntry) -> dict[str, str]:
     }
 
 
-def _tokens(text: str) -> Iterator[_Token]:
-    position = 0
-    while position < len(text):
-        match = TOKEN.match(text, position)
-        if match is None:
-            raise ConfigError(f"character {position + 1} is not part of a word; a value with such must be quoted")
-        position = match.end()
-        kind = str(match.lastgroup)
-        if kind == "quoted":
-            yield _Token(kind, ESCAPE.sub(_unescape, match[0][1:-1]))
-        elif kind != "blank":
-            yield _Token(kind, match[0])
-
-
 def _unescape(match: re.Match[str]) -> str:
     escaped = match[1]
     return chr(int(escaped, 8)) if escaped[0] in "01234567" else ESCAPES.get(escaped, escaped)
-
-
-def _next(tokens: Iterator[_Token], kind: str, expected: str, where: str, sign: str | None = None) -> str:
-    token = next(tokens, None)
-    kinds = ("word", "quoted") if kind == "value" else (kind,)
-    if token is None or token.kind not in kinds or (sign is not None and token.text != sign):
-        raise ConfigError(f"expected {expected} {where}")
-    return token.text

@@ -169,6 +169,13 @@ class FetchSessions(Generic[Key, Request]):
                     session.partitions[key] = session.partitions.pop(key)
         return FetchAnswer(ErrorCode.NONE, session.session_id, frozenset(listed))
 
+    def skip(self, context: FetchContext[Key, Request]) -> ErrorCode:
+        """A fetch is answered without partitions: what was found is told next time. The error of the whole answer."""
+        session = context.session
+        if context.error is ErrorCode.NONE and session is not None and session.epoch != context.epoch:
+            return ErrorCode.INVALID_FETCH_SESSION_EPOCH
+        return context.error
+
     def _continue(
         self,
         session: _Session[Key, Request],

@@ -131,6 +131,11 @@ def int64(versions: str, *, default: int = 0, tag: int | None = None, ignorable:
     return declare("int64", versions, "none", default, tag=tag, ignorable=ignorable)
 
 
+def float64(versions: str, *, default: float = 0.0, tag: int | None = None, ignorable: bool = False) -> Any:
+    """Declare a floating-point number of eight bytes."""
+    return declare("float64", versions, "none", default, tag=tag, ignorable=ignorable)
+
+
 def uuid(versions: str, *, tag: int | None = None, ignorable: bool = False) -> Any:
     """Sixteen raw bytes, all zero for none."""
     return declare("uuid", versions, "none", UUID_ZERO, tag=tag, ignorable=ignorable)

@@ -5,9 +5,11 @@ import pytest
 from pipeline_broker.apis.registry import SERVED
 from pipeline_broker.wire.codec import encode
 from pipeline_broker.wire.header import RequestHeader, encode_request_header
+from pipeline_broker.wire.messages.alter_client_quotas import AlterClientQuotasRequest
 from pipeline_broker.wire.messages.create_partitions import CreatePartitionsRequest
 from pipeline_broker.wire.messages.create_topics import CreateTopicsRequest
 from pipeline_broker.wire.messages.delete_topics import DeleteTopicsRequest
+from pipeline_broker.wire.messages.describe_client_quotas import DescribeClientQuotasRequest
 from pipeline_broker.wire.messages.describe_cluster import DescribeClusterRequest
 from pipeline_broker.wire.messages.describe_configs import DescribeConfigsRequest
 from pipeline_broker.wire.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
@@ -17,6 +19,7 @@ from pipeline_broker.wire.messages.list_offsets import ListOffsetsRequest
 from pipeline_broker.wire.messages.metadata import MetadataRequest
 from stages.request import Request
 from tests.apis.desk import Desk
+from tests.apis.quota_requests import alteration
 
 
 def requests_in(version):
@@ -44,6 +47,8 @@ def requests_in(version):
             lambda r: r.topics,
         ),
         (InitProducerIdRequest(transactional_id=None), lambda r: [r]),
+        (DescribeClientQuotasRequest(), lambda r: [r]),
+        (AlterClientQuotasRequest(entries=[alteration([("user", "u")])]), lambda r: r.entries),
         (MetadataRequest(topics=[MetadataRequest.MetadataRequestTopic(name="t")]), lambda r: r.topics),
         (
             ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsRequest.ListOffsetsTopic("t", [partition])]),

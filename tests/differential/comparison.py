@@ -47,6 +47,8 @@ def compare(sides: Sides, api: int, ask: Ask, remember: Callable[[Side, Any], No
     sides.seen.add((api, ask.version))
     if ask.changes_topics:
         sides.settle()
+    if ask.changes_quotas:
+        sides.settle_quotas()
     kafka, *ours = (masked(side, name, answer) for side, answer in zip(sides.all, answers, strict=True))
     found = []
     for side, answer in zip(sides.ours, ours, strict=True):

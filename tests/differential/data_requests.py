@@ -47,12 +47,14 @@ class Ask:
 
     Attributes:
         changes_topics: whether topics may be others after it.
+        changes_quotas: whether quotas may.
     """
 
     version: int
     build: Callable[[Side], Any]
     changes_topics: bool = False
     text: str = ""
+    changes_quotas: bool = False
 
     def __repr__(self) -> str:
         return f"v{self.version} {self.text}"

@@ -83,7 +83,19 @@ CLUSTER_DEFAULT = "min.insync.replicas"
 """A formatted KRaft cluster has one dynamic default, this one; ours has none, but the value is the same."""
 TOPIC_NAMES = {"name", "topic", "topic_id"}
 PARTITION_LISTS = {"partitions", "partition_responses"}
-SORTED_BY = ("name", "topic", "topic_id", "partition_index", "partition", "index", "group_id", "key", "resource_name")
+SORTED_BY = (
+    "name",
+    "topic",
+    "topic_id",
+    "partition_index",
+    "partition",
+    "index",
+    "group_id",
+    "key",
+    "resource_name",
+    "entity_type",
+    "entity",
+)
 """Lists of such things are compared in the order of these fields."""
 
 

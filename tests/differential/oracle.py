@@ -29,6 +29,7 @@ from kio.serial import entity_reader
 
 from pipeline_broker.wire.codec import encode
 from pipeline_broker.wire.header import RequestHeader, encode_request_header, read_response_header
+from pipeline_broker.wire.messages.describe_client_quotas import DescribeClientQuotasRequest
 from pipeline_broker.wire.messages.list_offsets import ListOffsetsRequest
 from pipeline_broker.wire.messages.metadata import MetadataRequest
 from pipeline_broker.wire.registry import message_classes
@@ -195,6 +196,17 @@ class Side:
         (topic,) = self.ask(request, OFFSETS_VERSION)["topics"]
         return not any(partition["error_code"] for partition in topic["partitions"])
 
+    def quotas(self) -> list[Any]:
+        """All quotas that are set, each with its entity."""
+        entries = self.ask(DescribeClientQuotasRequest(), 1)["entries"]
+        return sorted(
+            (
+                sorted((part["entity_type"], repr(part["entity_name"])) for part in entry["entity"]),
+                sorted((value["key"], value["value"]) for value in entry["values"]),
+            )
+            for entry in entries
+        )
+
 
 def checked_body(message: Any, version: int) -> bytes:
     """The body of a request, on which kio agrees."""
@@ -252,6 +264,16 @@ class Sides:
                 assert time.monotonic() < deadline, f"kafka does not lead {name}"
                 time.sleep(0.005)
         self.settled = set(expected)
+
+    def settle_quotas(self) -> None:
+        """Wait until Kafka shows the quotas that ours show; see `settle`."""
+        expected = self.ours[0].quotas()
+        for side in self.ours[1:]:
+            assert side.quotas() == expected, side.name
+        deadline = time.monotonic() + SETTLE_SECONDS_MAX
+        while (shown := self.kafka.quotas()) != expected:
+            assert time.monotonic() < deadline, f"kafka has {shown}, ours {expected}"
+            time.sleep(0.005)
 
 
 def name_of_topic(side: Side, topic_id: bytes | None) -> str | None:

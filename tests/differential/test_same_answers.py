@@ -8,9 +8,10 @@ from tests.bad_input.raw_client import SERVED_IDS, SERVED_VERSIONS
 from tests.differential.admin_requests import ADMIN_REQUESTS
 from tests.differential.comparison import compare, drawn
 from tests.differential.data_requests import DATA_REQUESTS
+from tests.differential.quota_requests import QUOTA_REQUESTS
 
 pytestmark = pytest.mark.xdist_group("kafka")
-REQUESTS = DATA_REQUESTS | ADMIN_REQUESTS
+REQUESTS = DATA_REQUESTS | ADMIN_REQUESTS | QUOTA_REQUESTS
 ASKED_MIN = 300
 
 

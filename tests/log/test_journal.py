@@ -89,6 +89,23 @@ def test_after_a_failed_write_or_sync_everything_fails(operation):
     journal.close()
 
 
+def test_what_a_failed_sync_lost_is_on_disk_once_the_next_start_has_shown_it():
+    """The kernel takes the pages that it lost for written: they can be read, and later syncs succeed without them."""
+    files = MemoryFileSystem()
+    journal, log, _ = start("/data", files)
+    commit(journal, log, b"acknowledged")
+    healthy = failing(files, "sync")
+    with pytest.raises(JournalFailed):
+        commit(journal, log, b"lost")
+    files.before = healthy
+    files.kill()
+    journal, log, found = start("/data", files)
+    assert found == [b"acknowledged", b"lost"]
+    commit(journal, log, b"behind")
+    files.power_cut(lambda _: 0)
+    assert start("/data", files)[2] == [b"acknowledged", b"lost", b"behind"]
+
+
 def test_a_failed_sync_fails_every_commit_in_flight():
     """The kernel tells of a lost write once: had the commits one file in common, one of them would succeed."""
     files = MemoryFileSystem()

@@ -66,6 +66,7 @@ def integers(bits: int) -> st.SearchStrategy[int]:
 
 TEXTS = st.text(max_size=8) | st.text("ab-é", min_size=130, max_size=150)
 BYTES = st.binary(max_size=8) | st.binary(min_size=130, max_size=140)
+FLOATS = st.floats(allow_nan=False)
 UUIDS = st.just(bytes(16)) | st.binary(min_size=16, max_size=16)
 
 
@@ -73,7 +74,14 @@ UUIDS = st.just(bytes(16)) | st.binary(min_size=16, max_size=16)
 def primitive(kind: str) -> st.SearchStrategy[Any]:
     if kind in INTEGER_BITS:
         return integers(INTEGER_BITS[kind])
-    return {"bool": st.booleans(), "string": TEXTS, "bytes": BYTES, "records": BYTES, "uuid": UUIDS}[kind]
+    return {
+        "bool": st.booleans(),
+        "float64": FLOATS,
+        "string": TEXTS,
+        "bytes": BYTES,
+        "records": BYTES,
+        "uuid": UUIDS,
+    }[kind]
 
 
 Narrow = Callable[[type, Field], st.SearchStrategy[Any]]

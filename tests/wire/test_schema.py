@@ -17,7 +17,7 @@ from pipeline_broker.wire.schema import fields_of, parse_versions, resolve
 from tests.wire.generated import MESSAGES
 
 ROOT = Path(__file__).parents[2]
-PRIMITIVES = {"bool": bool, "string": str, "bytes": bytes, "uuid": bytes, "records": Buffer}
+PRIMITIVES = {"float64": float, "bool": bool, "string": str, "bytes": bytes, "uuid": bytes, "records": Buffer}
 
 
 def structures_of(message: type) -> list[type]:

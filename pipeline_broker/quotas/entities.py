@@ -1,0 +1,141 @@
+"""Who a quota is set for, and which quotas may be set: names, kinds, and the checks that Kafka makes.
+
+Rules of this file: an entity is a tuple of (type, name) in the order of types, where None is the default: whoever has
+no quota of its own. Texts and codes are Kafka's; what it says of a mistake is INVALID_REQUEST, whatever the mistake.
+Names of hosts are not looked up: a broker that waits for a name server serves nobody meanwhile.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import math
+from collections.abc import Iterable, Mapping
+from typing import TypeAlias
+
+from pipeline_broker.wire.error import ErrorCode
+
+__all__ = [
+    "CLIENT_ID",
+    "CONNECTION_CREATION_RATE",
+    "CONSUMER_BYTE_RATE",
+    "CONTROLLER_MUTATION_RATE",
+    "IP",
+    "PRODUCER_BYTE_RATE",
+    "REQUEST_PERCENTAGE",
+    "USER",
+    "Entity",
+    "QuotaError",
+    "altered",
+    "check_entity",
+    "entity_of",
+    "normal_ip",
+]
+
+Entity: TypeAlias = tuple[tuple[str, str | None], ...]
+
+USER = "user"
+CLIENT_ID = "client-id"
+IP = "ip"
+
+PRODUCER_BYTE_RATE = "producer_byte_rate"
+CONSUMER_BYTE_RATE = "consumer_byte_rate"
+REQUEST_PERCENTAGE = "request_percentage"
+CONTROLLER_MUTATION_RATE = "controller_mutation_rate"
+CONNECTION_CREATION_RATE = "connection_creation_rate"
+
+LONG_MAX = 2.0**63
+INT_MAX = 2.0**31 - 1
+WHOLE_TOLERANCE = 1e-6
+
+CLIENT_KEYS: Mapping[str, float | None] = {
+    PRODUCER_BYTE_RATE: LONG_MAX,
+    CONSUMER_BYTE_RATE: LONG_MAX,
+    REQUEST_PERCENTAGE: None,
+    CONTROLLER_MUTATION_RATE: None,
+}
+"""What may be set for users and client ids, with the largest whole number, or None where it may be any."""
+IP_KEYS: Mapping[str, float | None] = {CONNECTION_CREATION_RATE: INT_MAX}
+LOCALHOST = "localhost"
+
+
+class QuotaError(Exception):
+    """A quota that cannot be set, or a question that cannot be answered, as clients are told."""
+
+    def __init__(self, message: str, code: ErrorCode = ErrorCode.INVALID_REQUEST) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+
+
+def entity_of(parts: Iterable[tuple[str, str | None]]) -> Entity:
+    """An entity from its parts; of two of one type the later counts."""
+    return tuple(sorted(dict(parts).items()))
+
+
+def check_entity(entity: Entity) -> Mapping[str, float | None]:
+    """Which quotas the entity may have.
+
+    Raises:
+        QuotaError: none, because there cannot be such an entity.
+    """
+    types = {kind for kind, _ in entity}
+    for kind, name in entity:
+        if kind not in {USER, CLIENT_ID, IP}:
+            raise QuotaError(f"Unhandled client quota entity type: {kind}")
+        if name == "":
+            raise QuotaError(f"Empty {kind} not supported")
+    if not types:
+        raise QuotaError("Invalid empty client quota entity")
+    if IP not in types:
+        return CLIENT_KEYS
+    if len(types) > 1:
+        raise QuotaError("Invalid quota entity combination, IP entity should not be combined with User or ClientId")
+    name = dict(entity)[IP]
+    if name is not None and normal_ip(name) is None:
+        raise QuotaError(f"{name} is not a valid IP or resolvable host.")
+    return IP_KEYS
+
+
+def normal_ip(name: str) -> str | None:
+    """An address as connections show it; None when it is not one."""
+    if name == LOCALHOST:
+        return "127.0.0.1"
+    try:
+        return str(ipaddress.ip_address(name))
+    except ValueError:
+        return None
+
+
+def altered(
+    entity: Entity, before: Mapping[str, float], operations: Iterable[tuple[str, float | None]]
+) -> dict[str, float]:
+    """The quotas of an entity after operations: a key with its value, or None to remove it.
+
+    Raises:
+        QuotaError: an operation is not possible; none is done.
+    """
+    keys = check_entity(entity)
+    after = dict(before)
+    for key, value in operations:
+        if value is None:
+            after.pop(key, None)
+        else:
+            _check_value(keys, key, value)
+            after[key] = value
+    return after
+
+
+def _check_value(keys: Mapping[str, float | None], key: str, value: float) -> None:
+    if key not in keys:
+        raise QuotaError(f"Invalid configuration key {key}")
+    if not value > 0:
+        raise QuotaError(f"Quota {key} must be greater than 0")
+    if math.isinf(value):
+        raise QuotaError(f"Quota {key} must be a finite number")
+    largest = keys[key]
+    if largest is None:
+        return
+    if value > largest:
+        raise QuotaError(f"Proposed value for {key} is too large for {'an INT' if largest == INT_MAX else 'a LONG'}.")
+    if abs(value % 1.0) > WHOLE_TOLERANCE:
+        raise QuotaError(f"{key} cannot be a fractional value.")

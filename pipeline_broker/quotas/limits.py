@@ -1,0 +1,88 @@
+"""Which of the quotas that are set is a client's: the most specific one, and it alone.
+
+    level  quota set for                        what is measured
+    1      user, client id                      the client id of the user
+    2      user, default client id              the client id of the user
+    3      user                                 the user
+    4      default user, client id              the client id of the user
+    5      default user, default client id      the client id of the user
+    6      default user                         the user
+    7      client id                            the client id, whoever uses it
+    8      default client id                    the client id, whoever uses it
+
+Rules of this file: the levels are Kafka's, in its order. A default holds for each one by itself, not for all together.
+A client without an id has the empty one, for which only defaults can be set.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple, TypeAlias
+
+from pipeline_broker.quotas.entities import CLIENT_ID, USER, Entity
+
+__all__ = ["Limit", "Limits", "Measured"]
+
+
+class Measured(NamedTuple):
+    """What one meter measures; one of the two is None where it does not matter."""
+
+    user: str | None
+    client_id: str | None
+
+
+class Limit(NamedTuple):
+    """What a client may do, and together with whom."""
+
+    measured: Measured
+    per_second: float
+
+
+Find: TypeAlias = Callable[[str, str], Entity]
+
+
+class _Level(NamedTuple):
+    """Which entity a level looks for, and whether it measures the user and the client id."""
+
+    entity_of: Find
+    by_user: bool
+    by_client_id: bool
+
+
+LEVELS = (
+    _Level(lambda user, client_id: ((CLIENT_ID, client_id), (USER, user)), by_user=True, by_client_id=True),
+    _Level(lambda user, _: ((CLIENT_ID, None), (USER, user)), by_user=True, by_client_id=True),
+    _Level(lambda user, _: ((USER, user),), by_user=True, by_client_id=False),
+    _Level(lambda _, client_id: ((CLIENT_ID, client_id), (USER, None)), by_user=True, by_client_id=True),
+    _Level(lambda *_: ((CLIENT_ID, None), (USER, None)), by_user=True, by_client_id=True),
+    _Level(lambda *_: ((USER, None),), by_user=True, by_client_id=False),
+    _Level(lambda _, client_id: ((CLIENT_ID, client_id),), by_user=False, by_client_id=True),
+    _Level(lambda *_: ((CLIENT_ID, None),), by_user=False, by_client_id=True),
+)
+
+
+class Limits:
+    """The quotas of one kind; empty ones are false."""
+
+    __slots__ = ("_levels", "_quotas")
+
+    def __init__(self, quotas: Mapping[Entity, float]) -> None:
+        self._quotas = dict(quotas)
+        shapes = set(map(_shape, quotas))
+        self._levels = tuple(level for level in LEVELS if _shape(level.entity_of("user", "client")) in shapes)
+
+    def __bool__(self) -> bool:
+        return bool(self._levels)
+
+    def find(self, user: str, client_id: str) -> Limit | None:
+        """The limit of a client; None where there is none."""
+        for entity_of, by_user, by_client_id in self._levels:
+            per_second = self._quotas.get(entity_of(user, client_id))
+            if per_second is not None:
+                return Limit(Measured(user if by_user else None, client_id if by_client_id else None), per_second)
+        return None
+
+
+def _shape(entity: Entity) -> tuple[tuple[str, bool], ...]:
+    """The types of an entity, each with whether it is the default."""
+    return tuple((kind, name is None) for kind, name in entity)

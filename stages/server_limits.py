@@ -1,0 +1,36 @@
+"""The bounds of a server.
+
+Rules of this room: it decides nothing; each bound is enforced by the room that it is handed to.
+"""
+
+import attrs
+
+from stages.connection_limits import ConnectionLimits
+from stages.connection_quotas import ConnectionQuotaLimits
+from stages.request_channel import BYTES_MAX, REQUESTS_MAX
+
+__all__ = ["ServerLimits"]
+
+DRAIN_SECONDS = 10.0
+"""How long requests in flight may take to be answered when the server, a listener or a processor ends."""
+
+
+@attrs.frozen
+class ServerLimits:
+    """Bounds of a server.
+
+    Attributes:
+        connection: bounds of each connection; its `in_flight_max` is the mode's.
+        requests_max: capacity of the request queues together.
+        bytes_max: bytes of all unanswered requests.
+        processors: processors of each listener that has no number of its own (`num.network.threads`).
+        drain_seconds: see DRAIN_SECONDS.
+        quotas: connection counts and rates.
+    """
+
+    connection: ConnectionLimits = attrs.field(factory=ConnectionLimits)
+    requests_max: int = REQUESTS_MAX
+    bytes_max: int = BYTES_MAX
+    processors: int = 3
+    drain_seconds: float = DRAIN_SECONDS
+    quotas: ConnectionQuotaLimits = attrs.field(factory=ConnectionQuotaLimits)

@@ -1,0 +1,275 @@
+"""One request for each right that an API asks for: the refusal without it, and the rules that are just enough.
+
+Rules of this file: a table; where several rules are needed, each of all but the first alone is not enough.
+"""
+
+from importlib import import_module
+
+import pytest
+
+from pipeline_broker.records.batch import NewRecord, build_batch
+from pipeline_broker.security.acl import (
+    CLUSTER_NAME,
+    AclBinding,
+    AclOperation,
+    PatternType,
+    PermissionType,
+    ResourceType,
+)
+from pipeline_broker.wire.error import ErrorCode
+from pipeline_broker.wire.registry import ApiKey
+
+TOPIC_REFUSED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+GROUP_REFUSED = ErrorCode.GROUP_AUTHORIZATION_FAILED
+CLUSTER_REFUSED = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+REFUSALS = {TOPIC_REFUSED, GROUP_REFUSED, CLUSTER_REFUSED, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED}
+
+Op = AclOperation
+BATCH = build_batch([NewRecord(b"v", None, 0)])
+
+
+def rule(resource_type, name, operation):
+    return AclBinding(resource_type, name, PatternType.LITERAL, "User:ANONYMOUS", "*", operation, PermissionType.ALLOW)
+
+
+def topic(operation):
+    return rule(ResourceType.TOPIC, "t", operation)
+
+
+def group(operation):
+    return rule(ResourceType.GROUP, "g", operation)
+
+
+def cluster(operation):
+    return rule(ResourceType.CLUSTER, CLUSTER_NAME, operation)
+
+
+def make(module, /, **fields):
+    return getattr(import_module(f"pipeline_broker.wire.messages.{module}"), _class_name(module))(**fields)
+
+
+def _class_name(module):
+    return "".join(word.capitalize() for word in module.split("_")) + "Request"
+
+
+def inner(module, struct, /, *values, **fields):
+    return getattr(getattr(import_module(f"pipeline_broker.wire.messages.{module}"), _class_name(module)), struct)(
+        *values, **fields
+    )
+
+
+def case(key, version, code, rules, module, /, **fields):
+    return pytest.param(version, code, rules, make(module, **fields), id=f"{key.name}-{version}-{code.name}")
+
+
+PARTITIONS = {
+    "topics": [inner("list_offsets", "ListOffsetsTopic", "t", [inner("list_offsets", "ListOffsetsPartition")])]
+}
+CASES = [
+    case(
+        ApiKey.PRODUCE,
+        9,
+        TOPIC_REFUSED,
+        [topic(Op.WRITE)],
+        "produce",
+        acks=-1,
+        topic_data=[
+            inner(
+                "produce", "TopicProduceData", "t", partition_data=[inner("produce", "PartitionProduceData", 0, BATCH)]
+            )
+        ],
+    ),
+    case(
+        ApiKey.FETCH,
+        12,
+        TOPIC_REFUSED,
+        [topic(Op.READ)],
+        "fetch",
+        topics=[inner("fetch", "FetchTopic", "t", partitions=[inner("fetch", "FetchPartition", 0)])],
+    ),
+    case(ApiKey.LIST_OFFSETS, 6, TOPIC_REFUSED, [topic(Op.DESCRIBE)], "list_offsets", **PARTITIONS),
+    case(
+        ApiKey.METADATA,
+        9,
+        TOPIC_REFUSED,
+        [topic(Op.DESCRIBE)],
+        "metadata",
+        topics=[inner("metadata", "MetadataRequestTopic", name="t")],
+    ),
+    case(
+        ApiKey.INIT_PRODUCER_ID,
+        4,
+        CLUSTER_REFUSED,
+        [cluster(Op.IDEMPOTENT_WRITE)],
+        "init_producer_id",
+        transactional_id=None,
+    ),
+    case(ApiKey.INIT_PRODUCER_ID, 5, CLUSTER_REFUSED, [topic(Op.WRITE)], "init_producer_id", transactional_id=None),
+    case(ApiKey.FIND_COORDINATOR, 4, GROUP_REFUSED, [group(Op.DESCRIBE)], "find_coordinator", coordinator_keys=["g"]),
+    case(ApiKey.FIND_COORDINATOR, 3, GROUP_REFUSED, [group(Op.DESCRIBE)], "find_coordinator", key="g"),
+    case(ApiKey.JOIN_GROUP, 9, GROUP_REFUSED, [group(Op.READ)], "join_group", group_id="g", session_timeout_ms=10_000),
+    case(
+        ApiKey.SYNC_GROUP,
+        5,
+        GROUP_REFUSED,
+        [group(Op.READ)],
+        "sync_group",
+        group_id="g",
+        protocol_type="c",
+        protocol_name="p",
+    ),
+    case(ApiKey.HEARTBEAT, 4, GROUP_REFUSED, [group(Op.READ)], "heartbeat", group_id="g"),
+    case(ApiKey.LEAVE_GROUP, 4, GROUP_REFUSED, [group(Op.READ)], "leave_group", group_id="g"),
+    case(
+        ApiKey.OFFSET_COMMIT,
+        8,
+        GROUP_REFUSED,
+        [group(Op.READ), topic(Op.READ)],
+        "offset_commit",
+        group_id="g",
+        topics=[
+            inner(
+                "offset_commit",
+                "OffsetCommitRequestTopic",
+                "t",
+                partitions=[inner("offset_commit", "OffsetCommitRequestPartition", 0)],
+            )
+        ],
+    ),
+    case(
+        ApiKey.OFFSET_FETCH,
+        8,
+        GROUP_REFUSED,
+        [group(Op.DESCRIBE), topic(Op.DESCRIBE)],
+        "offset_fetch",
+        groups=[
+            inner(
+                "offset_fetch",
+                "OffsetFetchRequestGroup",
+                group_id="g",
+                topics=[inner("offset_fetch", "OffsetFetchRequestTopics", "t", partition_indexes=[0])],
+            )
+        ],
+    ),
+    case(ApiKey.DESCRIBE_GROUPS, 5, GROUP_REFUSED, [group(Op.DESCRIBE)], "describe_groups", groups=["g"]),
+    case(ApiKey.DELETE_GROUPS, 2, GROUP_REFUSED, [group(Op.DELETE)], "delete_groups", groups_names=["g"]),
+    case(
+        ApiKey.CREATE_TOPICS,
+        5,
+        TOPIC_REFUSED,
+        [cluster(Op.CREATE), topic(Op.DESCRIBE_CONFIGS)],
+        "create_topics",
+        topics=[inner("create_topics", "CreatableTopic", "t", 1, 1)],
+    ),
+    case(
+        ApiKey.CREATE_TOPICS,
+        4,
+        TOPIC_REFUSED,
+        [topic(Op.CREATE)],
+        "create_topics",
+        topics=[inner("create_topics", "CreatableTopic", "t", 1, 1)],
+    ),
+    case(
+        ApiKey.DELETE_TOPICS, 5, TOPIC_REFUSED, [topic(Op.DELETE)], "delete_topics", topic_names=["t"], timeout_ms=1000
+    ),
+    case(
+        ApiKey.CREATE_PARTITIONS,
+        3,
+        TOPIC_REFUSED,
+        [topic(Op.ALTER)],
+        "create_partitions",
+        topics=[inner("create_partitions", "CreatePartitionsTopic", "t", 9)],
+        timeout_ms=1000,
+    ),
+    case(
+        ApiKey.DESCRIBE_CONFIGS,
+        4,
+        TOPIC_REFUSED,
+        [topic(Op.DESCRIBE_CONFIGS)],
+        "describe_configs",
+        resources=[inner("describe_configs", "DescribeConfigsResource", 2, "t")],
+    ),
+    case(
+        ApiKey.DESCRIBE_CONFIGS,
+        3,
+        CLUSTER_REFUSED,
+        [cluster(Op.DESCRIBE_CONFIGS)],
+        "describe_configs",
+        resources=[inner("describe_configs", "DescribeConfigsResource", 4, "1")],
+    ),
+    case(
+        ApiKey.INCREMENTAL_ALTER_CONFIGS,
+        1,
+        TOPIC_REFUSED,
+        [topic(Op.ALTER_CONFIGS)],
+        "incremental_alter_configs",
+        resources=[inner("incremental_alter_configs", "AlterConfigsResource", 2, "t")],
+    ),
+    case(
+        ApiKey.INCREMENTAL_ALTER_CONFIGS,
+        0,
+        CLUSTER_REFUSED,
+        [cluster(Op.ALTER_CONFIGS)],
+        "incremental_alter_configs",
+        resources=[inner("incremental_alter_configs", "AlterConfigsResource", 4, "1")],
+    ),
+    case(
+        ApiKey.DESCRIBE_TOPIC_PARTITIONS,
+        0,
+        TOPIC_REFUSED,
+        [topic(Op.DESCRIBE)],
+        "describe_topic_partitions",
+        topics=[inner("describe_topic_partitions", "TopicRequest", "t")],
+    ),
+    case(
+        ApiKey.DESCRIBE_ACLS,
+        3,
+        CLUSTER_REFUSED,
+        [cluster(Op.DESCRIBE)],
+        "describe_acls",
+        resource_type_filter=1,
+        pattern_type_filter=1,
+        operation=1,
+        permission_type=1,
+    ),
+    case(
+        ApiKey.CREATE_ACLS,
+        3,
+        CLUSTER_REFUSED,
+        [cluster(Op.ALTER)],
+        "create_acls",
+        creations=[inner("create_acls", "AclCreation", 2, "x", 3, "User:x", "*", 3, 3)],
+    ),
+    case(
+        ApiKey.DELETE_ACLS,
+        3,
+        CLUSTER_REFUSED,
+        [cluster(Op.ALTER)],
+        "delete_acls",
+        filters=[inner("delete_acls", "DeleteAclsFilter", 2, "x", 3, None, None, 1, 1)],
+    ),
+    case(
+        ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS,
+        0,
+        CLUSTER_REFUSED,
+        [cluster(Op.DESCRIBE)],
+        "describe_user_scram_credentials",
+    ),
+    case(
+        ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
+        0,
+        CLUSTER_REFUSED,
+        [cluster(Op.ALTER)],
+        "alter_user_scram_credentials",
+        deletions=[inner("alter_user_scram_credentials", "ScramCredentialDeletion", "u", 1)],
+    ),
+    case(ApiKey.DESCRIBE_CLIENT_QUOTAS, 1, CLUSTER_REFUSED, [cluster(Op.DESCRIBE_CONFIGS)], "describe_client_quotas"),
+    case(
+        ApiKey.ALTER_CLIENT_QUOTAS,
+        1,
+        CLUSTER_REFUSED,
+        [cluster(Op.ALTER_CONFIGS)],
+        "alter_client_quotas",
+        entries=[inner("alter_client_quotas", "EntryData", [inner("alter_client_quotas", "EntityData", "user", "u")])],
+    ),
+]

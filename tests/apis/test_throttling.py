@@ -1,0 +1,233 @@
+"""What exceeds a quota is answered with a throttle time, and its connection is not read for as long (KIP-219)."""
+
+import pytest
+
+from pipeline_broker.records.batch import NewRecord, build_batch
+from pipeline_broker.security.principal import KafkaPrincipal
+from pipeline_broker.wire.codec import versions_of
+from pipeline_broker.wire.error import ErrorCode
+from pipeline_broker.wire.messages.api_versions import ApiVersionsRequest
+from pipeline_broker.wire.messages.create_topics import CreateTopicsRequest
+from pipeline_broker.wire.messages.fetch import FetchRequest
+from pipeline_broker.wire.messages.list_groups import ListGroupsRequest
+from pipeline_broker.wire.messages.produce import ProduceRequest
+from stages.request import NO_OP, Close, Parked, Pending
+from tests.apis.desk import Desk
+from tests.apis.quota_requests import alter
+
+EVERYBODY = [("user", None)]
+MS = 1_000_000
+BATCH = 970
+"""A batch with a record of 900 bytes."""
+
+
+@pytest.fixture
+def desk():
+    desk = Desk()
+    desk.ask(CreateTopicsRequest(topics=[CreateTopicsRequest.CreatableTopic("t", 1, 1)]), 7)
+    return desk
+
+
+def produce_request(desk, size, acks=-1, topic="t"):
+    data = ProduceRequest.PartitionProduceData(0, build_batch([NewRecord(b"x" * size, None, desk.now_ms)]))
+    return ProduceRequest(acks=acks, topic_data=[ProduceRequest.TopicProduceData(name=topic, partition_data=[data])])
+
+
+def produce(desk, size, version=9):
+    answer = desk.ask(produce_request(desk, size), version)
+    return answer.throttle_time_ms, answer.responses[0].partition_responses[0].error_code
+
+
+def fetch_request(session_id=0, epoch=-1):
+    partition = FetchRequest.FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
+    topics = [FetchRequest.FetchTopic(topic="t", partitions=[partition])] if epoch <= 0 else []
+    return FetchRequest(topics=topics, session_id=session_id, session_epoch=epoch, max_bytes=1 << 20)
+
+
+def fetch(desk, session_id=0, epoch=-1):
+    return desk.ask(fetch_request(session_id, epoch), 12)
+
+
+def listed(answer):
+    return [
+        (topic.topic, data.partition_index, len(data.records or b""))
+        for topic in answer.responses
+        for data in topic.partitions
+    ]
+
+
+class TestProduce:
+    @pytest.mark.parametrize("version", [one for one in versions_of(ProduceRequest) if one < 13])
+    def test_the_short_way_and_the_general_one_throttle_alike(self, desk, version):
+        """The first request is decoded in full, those like it are recognised; both count their bytes."""
+        alter(desk, EVERYBODY, ("producer_byte_rate", 1_000.0))
+        told = [produce(desk, 6_000, version) for _ in range(4)]
+        assert desk.connection.session.produce_templates is not None
+        assert [code for _, code in told] == [0] * 4
+        frame = 6_000 + 130
+        for number, (throttle_ms, _) in enumerate(told, 1):
+            expected = max(0, (number * frame / 10 - 1_000) / 1_000 * 10_000)
+            assert throttle_ms == pytest.approx(expected, rel=0.05, abs=60)
+        assert desk.connection.throttles == [throttle_ms / 1_000 for throttle_ms, _ in told if throttle_ms]
+
+    def test_a_throttled_request_is_appended_and_durable_all_the_same(self, desk):
+        alter(desk, EVERYBODY, ("producer_byte_rate", 1.0))
+        result = desk.decide(produce_request(desk, 1_000), 9)
+        assert isinstance(result, Pending)
+        assert desk.connection.throttles
+
+    def test_without_an_answer_the_connection_is_throttled_all_the_same(self, desk):
+        alter(desk, EVERYBODY, ("producer_byte_rate", 1.0))
+        result = desk.decide(produce_request(desk, 1_000, acks=0), 9)
+        assert isinstance(result, Pending)
+        assert result.result is NO_OP
+        assert len(desk.connection.throttles) == 1
+
+    def test_without_an_answer_the_time_is_nobodys(self, desk):
+        alter(desk, EVERYBODY, ("request_percentage", 1.0))
+        desk.request_ns = 500 * MS
+        assert isinstance(desk.decide(produce_request(desk, 10, acks=0, topic="none"), 9), Close)
+        desk.decide(produce_request(desk, 10, acks=0), 9)
+        assert not desk.connection.throttles
+
+    def test_when_the_windows_are_over_it_goes_on_as_before(self, desk):
+        alter(desk, EVERYBODY, ("producer_byte_rate", 1_000.0))
+        assert produce(desk, 20_000)[0] > 0
+        desk.now_ms += 11_000
+        assert produce(desk, 5_000)[0] == 0
+
+    def test_quotas_of_others_do_not_count(self, desk):
+        alter(desk, [("user", "somebody else")], ("producer_byte_rate", 1.0))
+        alter(desk, [("client-id", "not the desk")], ("producer_byte_rate", 1.0))
+        assert produce(desk, 20_000)[0] == 0
+
+    def test_the_client_of_a_quota_is_the_principal_with_its_client_id(self, desk):
+        alter(desk, [("user", "ann"), ("client-id", "desk")], ("producer_byte_rate", 1.0))
+        assert [produce(desk, 1_000)[0] for _ in range(2)] == [0, 0]
+        desk.connection.session.principal = KafkaPrincipal("User", "ann")
+        assert all(produce(desk, 1_000)[0] > 0 for _ in range(2))
+
+    def test_a_quota_that_is_removed_throttles_nobody(self, desk):
+        alter(desk, EVERYBODY, ("producer_byte_rate", 1.0))
+        alter(desk, EVERYBODY, ("producer_byte_rate", None))
+        assert not desk.broker.quotas.is_active
+        assert produce(desk, 20_000)[0] == 0
+
+
+class TestFetch:
+    def test_a_throttled_answer_is_empty_and_its_bytes_are_not_counted(self, desk):
+        produce(desk, 900)
+        alter(desk, EVERYBODY, ("consumer_byte_rate", 110.0))
+        assert listed(fetch(desk)) == [("t", 0, BATCH)]
+        refused = fetch(desk)
+        assert (listed(refused), refused.error_code) == ([], 0)
+        assert refused.throttle_time_ms == pytest.approx(10_000, rel=0.2)
+        assert fetch(desk).throttle_time_ms == refused.throttle_time_ms
+        desk.now_ms += 11_000
+        assert listed(fetch(desk)) == [("t", 0, BATCH)]
+
+    def test_no_more_is_read_than_the_windows_allow(self, desk):
+        """Two batches wait; one fits."""
+        for _ in range(2):
+            produce(desk, 900)
+        alter(desk, EVERYBODY, ("consumer_byte_rate", 150.0))
+        answer = fetch(desk)
+        assert (listed(answer), answer.throttle_time_ms) == ([("t", 0, BATCH)], 0)
+
+    def test_an_incremental_session_tells_later_what_it_kept_back(self, desk):
+        first = fetch(desk, epoch=0)
+        produce(desk, 2_000)
+        alter(desk, EVERYBODY, ("consumer_byte_rate", 150.0))
+        fetch(desk)
+        alter(desk, EVERYBODY, ("consumer_byte_rate", 1.0))
+        throttled = fetch(desk, first.session_id, 1)
+        assert (listed(throttled), throttled.session_id) == ([], first.session_id)
+        assert throttled.throttle_time_ms > 0
+        alter(desk, EVERYBODY, ("consumer_byte_rate", None))
+        assert listed(fetch(desk, first.session_id, 2)) == [("t", 0, 2_070)]
+
+    def test_a_throttled_full_fetch_opens_no_session(self, desk):
+        produce(desk, 900)
+        alter(desk, EVERYBODY, ("consumer_byte_rate", 110.0))
+        fetch(desk)
+        assert fetch(desk, epoch=0).session_id == 0
+
+    def test_a_batch_larger_than_all_windows_allow_comes_when_nothing_else_did(self, desk):
+        """Or it would never come: it counts, and the client waits afterwards."""
+        produce(desk, 900)
+        alter(desk, EVERYBODY, ("consumer_byte_rate", 10.0))
+        answer = fetch(desk)
+        assert listed(answer) == [("t", 0, BATCH)]
+        assert answer.throttle_time_ms == pytest.approx(95_000, rel=0.1)
+        assert listed(fetch(desk)) == []
+        desk.now_ms += 11_000
+        assert listed(fetch(desk)) == [("t", 0, BATCH)]
+
+    def test_what_must_be_read_from_the_disk_counts_as_well(self, desk):
+        produce(desk, 900)
+        again = desk.restart()
+        alter(again, EVERYBODY, ("consumer_byte_rate", 110.0))
+        again.files.is_cold = True
+        assert isinstance(again.decide(fetch_request(), 12), Parked)
+        assert listed(fetch(again)) == []
+
+    def test_time_of_the_handlers_empties_it_too(self, desk):
+        produce(desk, 900)
+        alter(desk, EVERYBODY, ("request_percentage", 0.001), ("consumer_byte_rate", 1e6))
+        desk.request_ns = MS
+        answer = fetch(desk)
+        assert (listed(answer), answer.throttle_time_ms > 0) == ([], True)
+        (client,) = desk.broker.quotas.statistics().fetch
+        assert client.per_second == 0
+
+
+class TestRequestTime:
+    def test_percent_of_one_thread(self, desk):
+        """Two seconds of handling in 10 are 20 percent: twice a limit of 10, so the throttle is a whole window."""
+        alter(desk, EVERYBODY, ("request_percentage", 10.0))
+        desk.request_ns = 500 * MS
+        assert desk.ask(ListGroupsRequest(), 3).throttle_time_ms == 0
+        assert [desk.ask(ListGroupsRequest(), 3).throttle_time_ms for _ in range(4)][-1] == 1_000
+        assert desk.connection.throttles[-1] == 1
+
+    def test_every_api_counts(self, desk):
+        alter(desk, EVERYBODY, ("request_percentage", 0.001))
+        desk.request_ns = MS
+        assert desk.ask(ApiVersionsRequest("c", "1"), 3).throttle_time_ms > 0
+        assert produce(desk, 10)[0] > 0
+        assert produce(desk, 10)[0] > 0
+
+    def test_the_longest_of_the_throttles_counts(self, desk):
+        """Bytes ask for ten seconds, time for one at most."""
+        alter(desk, EVERYBODY, ("request_percentage", 0.001), ("producer_byte_rate", 100.0))
+        desk.request_ns = MS
+        throttle_ms, _ = produce(desk, 2_000)
+        assert throttle_ms > 10_000
+        assert desk.connection.throttles == [throttle_ms / 1_000]
+
+    def test_an_older_version_without_the_field_is_throttled_all_the_same(self, desk):
+        alter(desk, EVERYBODY, ("request_percentage", 0.001))
+        desk.request_ns = MS
+        desk.ask(ListGroupsRequest(), 0)
+        assert desk.connection.throttles
+
+
+class TestStatistics:
+    def test_every_client_that_is_measured_is_told_with_its_rates(self, desk):
+        alter(desk, [("client-id", "desk")], ("producer_byte_rate", 100.0), ("controller_mutation_rate", 1.0))
+        throttle_ms, _ = produce(desk, 2_000)
+        (client,) = desk.broker.quotas.statistics().produce
+        assert (client.user, client.client_id, client.throttle_time_ms) == (None, "desk", throttle_ms)
+        assert client.per_second == pytest.approx(210, rel=0.05)
+        assert desk.broker.quotas.statistics().mutation == ()
+
+
+def test_error_of_a_session_that_went_on_is_told_when_throttled(desk):
+    """The epoch moved while the fetch was on its way: as Kafka, throttled or not."""
+    first = fetch(desk, epoch=0)
+    sessions = desk.broker.fetch_sessions
+    begin = {"uses_topic_ids": False, "now_ms": desk.now_ms}
+    old = sessions.begin(first.session_id, 1, {}, [], **begin)
+    assert sessions.skip(old) is ErrorCode.NONE
+    sessions.begin(first.session_id, 2, {}, [], **begin)
+    assert sessions.skip(old) is ErrorCode.INVALID_FETCH_SESSION_EPOCH

@@ -1,0 +1,54 @@
+"""Clients choose their ids: what is kept of them is bounded, and what is dropped would have said nothing."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline_broker.quotas.entities import entity_of
+from pipeline_broker.quotas.limits import Limit, Measured
+from pipeline_broker.quotas.meters import METERS_MAX, Meters
+from pipeline_broker.quotas.rate import Rate, Windows
+from pipeline_broker.quotas.rate_quota import RateQuota
+
+WINDOWS = Windows()
+EACH_CLIENT = {entity_of([("client-id", None)]): 100.0}
+
+
+def limit(name):
+    return Limit(Measured(None, name), 1.0)
+
+
+def test_idle_meters_go_when_the_next_is_made():
+    meters = Meters(lambda: Rate(WINDOWS))
+    for name in "abc":
+        meters.of(limit(name), 0).record(1, 0)
+    meters.of(limit("a"), 5_000).record(1, 5_000)
+    meters.of(limit("d"), 12_000).record(1, 12_000)
+    assert [measured.client_id for measured, _ in meters.items()] == ["a", "d"]
+
+
+def test_of_too_many_the_one_not_used_for_longest_goes():
+    meters = Meters(lambda: Rate(WINDOWS), count_max=2)
+    for name in "abac":
+        meters.of(limit(name), 0).record(1, 0)
+    assert [measured.client_id for measured, _ in meters.items()] == ["a", "c"]
+
+
+def test_any_number_of_client_ids_is_measured_in_bounded_memory():
+    quota = RateQuota(WINDOWS)
+    quota.set_limits(EACH_CLIENT)
+    for number in range(METERS_MAX + 100):
+        quota.record("u", f"c{number}", 1, 0)
+    assert len(list(quota.statistics(0))) == METERS_MAX
+    assert not list(quota.statistics(WINDOWS.all_ms))
+
+
+@given(st.lists(st.tuples(st.integers(0, 20_000), st.sampled_from("abc"), st.integers(1, 3_000)), max_size=40))
+def test_what_was_dropped_makes_no_difference(events):
+    """Each client is throttled as if its meter had been kept for ever."""
+    quota, kept, now = RateQuota(WINDOWS), {}, 0
+    quota.set_limits(EACH_CLIENT)
+    for pause, name, value in events:
+        now += pause
+        alone = kept.setdefault(name, RateQuota(WINDOWS))
+        alone.set_limits(EACH_CLIENT)
+        assert quota.record("u", name, value, now) == alone.record("u", name, value, now)

@@ -1,0 +1,84 @@
+"""The sampled rate and its throttle time, against Kafka's words and against a model that keeps every event."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline_broker.quotas.rate import Rate, Windows, throttle_time_ms
+
+WINDOWS = Windows()
+EVENTS = st.lists(st.tuples(st.integers(0, 3_000), st.integers(1, 10_000)), min_size=1, max_size=60)
+
+
+def test_a_first_burst_is_taken_over_all_windows_but_one():
+    """Ten full seconds are assumed: 20,000 bytes at once are 2,000 a second, not 20,000."""
+    rate = Rate(WINDOWS)
+    rate.record(20_000, 5_000)
+    assert rate.per_second(5_000) == 2_000
+    assert rate.span_ms(5_400) == 10_400
+
+
+def test_the_throttle_time_is_what_brings_the_rate_back_to_the_limit():
+    """(observed - limit) / limit * the time that it was taken over."""
+    rate = Rate(WINDOWS)
+    rate.record(20_000, 5_000)
+    assert throttle_time_ms(rate, 2_000, 5_000) == 0
+    assert throttle_time_ms(rate, 1_000, 5_000) == 10_000
+    assert throttle_time_ms(rate, 1_600, 5_000) == 2_500
+
+
+def test_what_is_taken_back_was_never_there():
+    rate = Rate(WINDOWS)
+    rate.record(500, 0)
+    rate.record(7_000, 200)
+    rate.record(-7_000, 200)
+    assert rate.per_second(200) == pytest.approx(500 / 10.2)
+
+
+def test_a_rate_without_events_is_0_and_idle_after_all_windows():
+    rate = Rate(WINDOWS)
+    assert rate.is_idle(0)
+    rate.record(1, 0)
+    assert not rate.is_idle(10_999)
+    assert rate.is_idle(11_000)
+    assert rate.per_second(11_000) == 0
+
+
+def test_the_average_is_of_what_was_recorded():
+    rate = Rate(WINDOWS)
+    assert rate.average(0) == 0
+    for value in (10, 20, 60):
+        rate.record(value, 0)
+    assert rate.average(5_000) == 30
+    assert rate.average(11_000) == 0
+
+
+@given(EVENTS)
+def test_the_rate_is_that_of_the_events_that_count(events):
+    """A model that keeps all events, and begins windows by the rule of the documentation, comes to the same."""
+    rate, now, windows = Rate(WINDOWS), 0, []
+    for pause, value in events:
+        now += pause
+        rate.record(value, now)
+        if not windows or now - windows[-1][0] >= 1_000:
+            windows.append((now, []))
+        windows[-1][1].append((now, value))
+    counted = [(began, inside) for began, inside in windows[-12:] if now - inside[-1][0] < 11_000]
+    total = sum(value for _, inside in counted for _, value in inside)
+    elapsed = now - counted[0][0]
+    span = elapsed + max(10 - elapsed // 1_000, 0) * 1_000
+    assert rate.per_second(now) == pytest.approx(total * 1_000 / span)
+
+
+@given(EVENTS, st.integers(1, 5_000))
+def test_who_waits_as_told_keeps_to_the_limit(events, limit):
+    """A client that stays away for each throttle comes to the limit at most, whatever it sends, but for one burst."""
+    rate, now, total, largest = Rate(WINDOWS), 0, 0, 0
+    for pause, value in events:
+        now += pause
+        rate.record(value, now)
+        total += value
+        largest = max(largest, value)
+        now += throttle_time_ms(rate, limit, now)
+    assert total <= limit * (now / 1_000 + WINDOWS.count - 1) + largest
+    assert len(rate._recorded) <= WINDOWS.count + 1

@@ -1,0 +1,45 @@
+"""The token bucket of changes: full at first, overdrawn by one request, refilled at the limit's rate."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline_broker.quotas.rate import Windows
+from pipeline_broker.quotas.token_bucket import TokenBucket
+
+WINDOWS = Windows()
+
+
+def test_it_begins_with_what_all_windows_allow():
+    bucket = TokenBucket(WINDOWS)
+    assert bucket.tokens(5, 1_000) == 55
+    assert bucket.is_full(5, 1_000)
+
+
+def test_a_debt_is_paid_off_at_the_rate_of_the_limit():
+    """Kafka's example: 560 of 500 tokens at 5 a second leave a debt of 60, paid in 12 seconds."""
+    bucket = TokenBucket(Windows(100, 1_000))
+    bucket.take(560, 5, 0)
+    assert bucket.throttle_time_ms(5, 0) == 12_000
+    assert bucket.throttle_time_ms(5, 11_999) == 1
+    assert bucket.throttle_time_ms(5, 12_000) == 0
+    assert not bucket.is_full(5, 12_000)
+
+
+def test_a_lower_limit_makes_a_smaller_bucket():
+    bucket = TokenBucket(WINDOWS)
+    assert bucket.tokens(10, 0) == 110
+    assert bucket.tokens(1, 0) == 11
+
+
+@given(st.lists(st.tuples(st.integers(0, 5_000), st.integers(0, 200)), max_size=50), st.integers(1, 50))
+def test_nobody_gets_more_than_the_burst_and_the_rate(requests, limit):
+    """Taken only without a debt, the sum stays within the burst, the refill, and the last request."""
+    bucket, now, taken, largest = TokenBucket(WINDOWS), 0, 0, 0
+    for pause, count in requests:
+        now += pause
+        if not bucket.throttle_time_ms(limit, now):
+            bucket.take(count, limit, now)
+            taken += count
+            largest = max(largest, count)
+        assert bucket.tokens(limit, now) <= limit * 11
+    assert taken <= limit * 11 + limit * now / 1_000 + largest

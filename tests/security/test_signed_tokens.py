@@ -1,0 +1,256 @@
+"""Only a token that a key of the file has signed, with that key's algorithm, for us and for now, proves anything."""
+
+import hashlib
+import hmac
+import json
+import subprocess
+import sys
+
+import jwt
+import pytest
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+from pipeline_broker.config.properties import ConfigError
+from pipeline_broker.security.oauthbearer import BearerToken, InvalidTokenError
+from pipeline_broker.security.signed_tokens import KeyFile, TokenRules, TokenValidator, key_file_path
+from tests.security.tokens import NOW_SECONDS, claims, ec_key, forged, jwk, part, rsa_key, token, write_keys
+
+ALICE = BearerToken("alice", (NOW_SECONDS + 3600) * 1000)
+
+
+@pytest.fixture
+def path(tmp_path):
+    return write_keys(tmp_path / "jwks.json", jwk(rsa_key(), "r"), jwk(ec_key(), "e"))
+
+
+@pytest.fixture
+def validate(path):
+    return validator(path)
+
+
+def validator(path, now_seconds=NOW_SECONDS, **rules):
+    return TokenValidator(KeyFile(path), TokenRules(**rules), lambda: now_seconds * 1000).validate
+
+
+def refused(validate, text):
+    with pytest.raises(InvalidTokenError) as caught:
+        validate(text)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("key", "key_id", "algorithm"),
+    [
+        (rsa_key(), "r", "RS256"),
+        (rsa_key(), "r", "RS512"),
+        (rsa_key(), "r", "PS256"),
+        (ec_key(), "e", "ES256"),
+    ],
+)
+def test_a_token_of_a_key_of_the_file_proves_its_subject(validate, key, key_id, algorithm):
+    assert validate(token(key, algorithm, {"kid": key_id})) == ALICE
+
+
+PUBLIC_PEM = rsa_key().public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+
+
+def signed_with_the_public_key(header):
+    """The classic: an HMAC whose secret is the public key, which everybody has."""
+    said = f"{part(header)}.{part(claims())}"
+    return f"{said}.{part(hmac.digest(PUBLIC_PEM, said.encode(), hashlib.sha256))}"
+
+
+def with_another_payload():
+    header, _, signature = token().split(".")
+    return f"{header}.{part(claims(sub='admin'))}.{signature}"
+
+
+def with_an_embedded_key():
+    other = rsa_key(1)
+    return token(other, headers={"kid": "r", "jwk": jwk(other, "r"), "jku": "file:///tmp/x"})
+
+
+FORGERIES = {
+    "nothing": "",
+    "no token": "abc",
+    "two parts": "a.b",
+    "empty parts": "..",
+    "no signature": forged({"alg": "none", "kid": "r"}),
+    "no signature, in another case": forged({"alg": "nOnE", "kid": "r"}),
+    "no algorithm": forged({"kid": "r"}),
+    "no kid": token(headers={}),
+    "a kid that nobody has": token(headers={"kid": "x"}),
+    "a kid that is no text": forged({"alg": "RS256", "kid": 1}),
+    "another key of the same kid": token(rsa_key(1)),
+    "the kid of another key": token(headers={"kid": "e"}),
+    "HMAC with the public key": signed_with_the_public_key({"alg": "HS256", "kid": "r"}),
+    "HMAC that says RS256": signed_with_the_public_key({"alg": "RS256", "kid": "r"}),
+    "another payload": with_another_payload(),
+    "a signature cut short": token()[:-8],
+    "a key of its own": with_an_embedded_key(),
+    "extensions that must be understood": token(headers={"kid": "r", "crit": ["x"], "x": 1}),
+    "a payload that is no object": jwt.PyJWS().encode(b"[]", rsa_key(), "RS256", {"kid": "r"}),
+    "a payload that is no JSON": jwt.PyJWS().encode(b"x", rsa_key(), "RS256", {"kid": "r"}),
+    "a deep payload": jwt.PyJWS().encode(b"[" * 20_000, rsa_key(), "RS256", {"kid": "r"}),
+}
+
+
+@pytest.mark.parametrize("text", FORGERIES.values(), ids=FORGERIES)
+def test_a_forgery_proves_nothing(validate, text):
+    reason = refused(validate, text)
+    assert "alice" not in reason
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"exp": None},
+        {"iat": None},
+        {"exp": NOW_SECONDS - 30},
+        {"exp": "9999999999"},
+        {"exp": True},
+        {"exp": -1},
+        {"exp": 1e300},
+        {"exp": float("inf")},
+        {"exp": float("nan")},
+        {"exp": 10**400},
+        {"nbf": NOW_SECONDS + 31},
+        {"iat": NOW_SECONDS + 31},
+        {"sub": None},
+        {"sub": ""},
+        {"sub": "  "},
+        {"sub": 7},
+        {"scope": 7},
+        {"scope": ["a", 7]},
+        {"scope": ["a", "a"]},
+    ],
+    ids=str,
+)
+def test_claims_that_do_not_hold_prove_nothing(validate, changes):
+    refused(validate, token(**changes))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"exp": NOW_SECONDS - 29},
+        {"nbf": NOW_SECONDS + 30},
+        {"scope": "read write"},
+        {"scope": ["read", "write"]},
+        {"scope": []},
+        {"exp": NOW_SECONDS + 0.5},
+    ],
+    ids=str,
+)
+def test_clocks_may_differ_a_little_and_scopes_mean_nothing(validate, changes):
+    assert validate(token(**changes)).name == "alice"
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_valid"),
+    [
+        ({}, False),
+        ({"iss": "us"}, False),
+        ({"aud": "broker"}, False),
+        ({"iss": "us", "aud": "broker"}, True),
+        ({"iss": "us", "aud": ["x", "other"]}, True),
+        ({"iss": "us", "aud": ["x"]}, False),
+        ({"iss": "them", "aud": "broker"}, False),
+        ({"iss": ["us"], "aud": "broker"}, False),
+        ({"iss": "us", "aud": {"broker": 1}}, False),
+    ],
+    ids=str,
+)
+def test_an_expected_issuer_and_audience_are_asked_for(path, changes, is_valid):
+    validate = validator(path, expected_issuer="us", expected_audience=frozenset({"broker", "other"}))
+    text = token(**changes)
+    if is_valid:
+        assert validate(text).name == "alice"
+    else:
+        refused(validate, text)
+
+
+def test_the_name_can_be_in_another_claim(path):
+    assert validator(path, sub_claim_name="client_id")(token(client_id="bob")).name == "bob"
+
+
+def test_the_skew_can_be_nothing(path):
+    refused(validator(path, clock_skew_seconds=0), token(exp=NOW_SECONDS))
+
+
+def test_a_changed_file_counts_at_once_and_a_missing_one_leaves_no_keys(path, validate):
+    other = token(rsa_key(1), headers={"kid": "new"})
+    refused(validate, other)
+    write_keys(path.with_suffix(".new"), jwk(rsa_key(1), "new"))
+    path.with_suffix(".new").replace(path)
+    assert validate(other) == ALICE
+    assert "no key" in refused(validate, token())
+    path.unlink()
+    refused(validate, other)
+    path.write_text("{")
+    refused(validate, other)
+    write_keys(path, jwk(rsa_key(), "r"))
+    assert validate(token()) == ALICE
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        "{}",
+        "[]",
+        "[" * 100_000,
+        '{"keys": {}}',
+        '{"keys": []}',
+        json.dumps({"keys": [jwk(rsa_key(), "r", use="enc")]}),
+        json.dumps({"keys": [jwk(rsa_key(), 7)]}),
+        json.dumps({"keys": [jwk(rsa_key(), "r", alg="HS256")]}),
+        json.dumps({"keys": [{"kty": "oct", "k": "c2VjcmV0", "kid": "r"}]}),
+        json.dumps({"keys": [jwk(rsa_key(), "r"), jwk(rsa_key(1), "r")]}),
+        json.dumps({"keys": [{"kty": "RSA", "n": "!", "e": "AQAB", "kid": "r"}]}),
+        json.dumps({"keys": [jwk(rsa_key(bits=1024), "r")]}),
+        json.dumps({"keys": [jwk(rsa_key(), str(number)) for number in range(1001)]}),
+        " " * ((1 << 20) + 1),
+    ],
+    ids=lambda content: content[:40],
+)
+def test_a_file_without_a_key_of_use_is_refused_at_the_start(tmp_path, content):
+    path = tmp_path / "jwks.json"
+    path.write_text(content)
+    with pytest.raises(ConfigError, match="jwks"):
+        KeyFile(path)
+
+
+def test_a_missing_file_is_refused_at_the_start(tmp_path):
+    with pytest.raises(ConfigError, match="No such file"):
+        KeyFile(tmp_path / "missing.json")
+
+
+def test_a_key_that_names_its_algorithm_checks_no_other(tmp_path):
+    validate = validator(write_keys(tmp_path / "jwks.json", jwk(rsa_key(), "r", alg="RS256")))
+    assert validate(token()) == ALICE
+    refused(validate, token(algorithm="RS384"))
+
+
+def test_a_file_url_names_its_file():
+    assert str(key_file_path("file:///etc/a%20b.json")) == "/etc/a b.json"
+
+
+@pytest.mark.parametrize("url", ["https://idp.example/jwks", "http://x", "file://host/x", "jwks.json", "/etc/x", ""])
+def test_any_other_url_is_refused_in_one_line(url):
+    with pytest.raises(ConfigError, match="from a file") as caught:
+        key_file_path(url)
+    assert "\n" not in str(caught.value)
+
+
+def test_without_the_package_the_refusal_says_what_to_install(tmp_path):
+    program = (
+        "import sys; sys.modules['jwt'] = None\n"
+        "from pathlib import Path\n"
+        "from pipeline_broker.config.properties import ConfigError\n"
+        "from pipeline_broker.security.signed_tokens import KeyFile\n"
+        "try:\n    KeyFile(Path('x'))\n"
+        "except ConfigError as error:\n    print(error)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
+    assert "pip install 'pipeline-broker[oauth]'" in done.stdout

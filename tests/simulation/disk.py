@@ -1,0 +1,50 @@
+"""The disk of a simulated broker, and the errors that it makes.
+
+Rules of this file: an error is set before it happens, as the n-th write or sync of journal data from then on; after it,
+the calls are only counted. What a power cut leaves is decided by the seed.
+"""
+
+import errno
+import random
+
+from pipeline_broker.log.testing import MemoryFileSystem
+
+SEGMENT_PREFIX_IGNORED = (".lock",)
+
+
+class SimulatedDisk:
+    """Memory that loses power, with an error to come.
+
+    Attributes:
+        files: the MemoryFileSystem.
+        failed: the name of the operation that failed; None so far.
+        retried: operations that wrote or synced journal data after a failure, in the life in which it failed.
+    """
+
+    def __init__(self, seed, *, is_cold):
+        self.files = MemoryFileSystem()
+        self.files.is_cold = is_cold
+        self.files.before = self._before
+        self.failed = None
+        self._dice = random.Random(f"disk {seed}")
+        self._operation = None
+        self._countdown = 0
+
+    def fail_later(self, operation, count):
+        """Let the count-th write or sync from now on fail."""
+        self._operation, self._countdown = operation, count
+
+    def new_life(self):
+        """Another process: the error, if it came, is over."""
+        self.failed = self._operation = None
+
+    def power_cut(self):
+        self.files.power_cut(lambda count: self._dice.randint(0, count))
+
+    def _before(self, operation, path):
+        if operation != self._operation or path.name in SEGMENT_PREFIX_IGNORED:
+            return
+        self._countdown -= 1
+        if self._countdown <= 0 and self.failed is None:
+            self.failed = operation
+            raise OSError(errno.EIO, f"simulated {operation} error")

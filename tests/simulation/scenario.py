@@ -1,0 +1,266 @@
+"""What happens in a simulation, drawn from a seed.
+
+Rules of this file: it draws and decides nothing else; a scenario holds numbers and texts only, so that it can be
+printed. SCHEDULES_PER_SCRIPT neighbouring seeds share their script and differ in the schedule: counting distinct
+schedules would prove nothing if every seed had another script.
+"""
+
+import random
+
+import attrs
+
+from tests.simulation.environment import MILLISECOND
+from tests.simulation.wire_client import Network
+
+SCHEDULES_PER_SCRIPT = 4
+KINDS = {"traffic": 9, "crash": 5, "shutdown": 3, "agreement": 3, "pause": 1}
+"""What scenarios are about, and how often."""
+CORRELATIONS = ("count", "same", "pairs", "down")
+
+
+@attrs.frozen
+class Act:
+    """One thing that a client does; what its numbers mean is told where it is carried out."""
+
+    kind: str
+    partition: int = 0
+    acks: int = -1
+    version: int = 9
+    count: int = 1
+    size: int = 0
+    wait: int = 0
+    bytes_min: int = 1
+    is_bad: bool = False
+
+
+@attrs.frozen
+class ClientPlan:
+    """What one client does.
+
+    Attributes:
+        kind: "mixed", "idempotent", "consumer" or "member".
+        acts: one after the other.
+        window: unanswered requests at which it waits.
+        bursts: how many acts it does at once, over and over.
+        pause: seconds between bursts.
+        correlations: one of CORRELATIONS.
+        reset_after: it resets its connection so many seconds after it was opened; None for never.
+    """
+
+    name: str
+    kind: str
+    acts: tuple
+    window: int
+    bursts: tuple
+    pause: float
+    correlations: str
+    network: Network
+    reset_after: float | None = None
+
+
+@attrs.frozen
+class Fault:
+    """Something that happens to the broker: a name, a time in seconds, a number."""
+
+    kind: str
+    at: float
+    number: int = 0
+
+
+@attrs.frozen
+class Scenario:
+    """One scenario; see docs/invariants.md for the kinds.
+
+    Attributes:
+        settings: of the broker.
+        queued_bytes_max, unsent_bytes_max: see ServerLimits and ConnectionLimits; less than settings may say.
+        raises, throttles: of a thousand requests, how many have their handler raise, or throttle their connection.
+        throttle_max: the longest throttle, in seconds.
+        restarts: the final read is of a broker that was started again.
+    """
+
+    seed: int
+    script_seed: int
+    kind: str
+    mode: str
+    settings: tuple
+    queued_bytes_max: int
+    unsent_bytes_max: int
+    commits_in_flight: int
+    commit_delays: tuple
+    work_delays: tuple
+    is_cold: bool
+    partitions: int
+    clients: tuple
+    faults: tuple
+    raises: int
+    throttles: int
+    throttle_max: float
+    restarts: bool
+
+
+def draw(seed):
+    """The scenario of a seed."""
+    script_seed = seed // SCHEDULES_PER_SCRIPT
+    dice = random.Random(f"script {script_seed}")
+    kind = dice.choices(list(KINDS), weights=KINDS.values())[0]
+    partitions = dice.randint(1, 3)
+    is_troubled = kind in {"traffic", "crash", "shutdown"}
+    mode = "pipelined" if kind == "pause" else dice.choice(("classic", "pipelined", "pipelined"))
+    return Scenario(
+        seed=seed,
+        script_seed=script_seed,
+        kind=kind,
+        mode=mode,
+        settings=_settings(dice, kind, mode),
+        queued_bytes_max=1 << 20 if kind == "pause" else dice.choice((600, 1 << 20, 1 << 20)),
+        unsent_bytes_max=dice.choice((400, 3000, 1 << 20)),
+        commits_in_flight=dice.choice((1, 1, 2, 3)),
+        commit_delays=_delays(dice, 8),
+        work_delays=_delays(dice, 8),
+        is_cold=is_troubled and dice.random() < 0.2,
+        partitions=partitions,
+        clients=_clients(dice, kind, partitions),
+        faults=_faults(dice, kind),
+        raises=dice.choice((0, 0, 30)) if is_troubled else 0,
+        throttles=dice.choice((0, 0, 60)) if kind != "pause" else 0,
+        throttle_max=dice.randint(1, 30) * MILLISECOND,
+        restarts=dice.random() < 0.3,
+    )
+
+
+def _delays(dice, milliseconds_max):
+    return tuple(dice.randint(0, milliseconds_max) * MILLISECOND for _ in range(dice.randint(1, 4)))
+
+
+def _settings(dice, kind, mode):
+    handlers = dice.randint(2, 4)
+    settings = {
+        "num.io.threads": handlers,
+        "num.network.threads": dice.randint(1, 3),
+        "queued.max.requests": handlers * dice.randint(1, 8),
+        "connections.max.idle.ms": -1,
+        "group.initial.rebalance.delay.ms": dice.randint(0, 5),
+        "group.min.session.timeout.ms": 100,
+        "offsets.topic.num.partitions": 1,
+    }
+    in_flight_max = dice.choice((2, 5, 8, 64))
+    if mode == "pipelined":
+        settings["pipeline.in.flight"] = in_flight_max
+    if kind != "pause" and dice.random() < 0.1:
+        settings["pipeline.commit"] = dice.choice(("request", "group"))
+    return tuple((name, str(value)) for name, value in settings.items())
+
+
+def _network(dice):
+    sizes = [dice.randint(1, 60) for _ in range(dice.randint(1, 3))]
+    return Network(
+        capacity_bytes=dice.choice((64 * 1024, 64 * 1024, 150)),
+        receive_sizes=tuple(sizes) if dice.random() < 0.25 else (),
+        send_sizes=tuple([0, *sizes]) if dice.random() < 0.25 else (),
+        read_pause=dice.choice((0, 0, 0, 0, dice.randint(1, 20) * MILLISECOND)),
+    )
+
+
+def _clients(dice, kind, partitions):
+    if kind == "agreement":
+        return tuple(_agreeing(dice, index) for index in range(partitions))
+    if kind == "pause":
+        return tuple(_client(dice, "mixed", f"c{index}", partitions, is_calm=True) for index in range(dice.randint(3, 6)))
+    kinds = dice.choices(("mixed", "idempotent", "consumer", "member"), weights=(5, 3, 2, 1), k=dice.randint(2, 4))
+    return tuple(_client(dice, chosen, f"c{index}", partitions) for index, chosen in enumerate(kinds))
+
+
+def _client(dice, kind, name, partitions, *, is_calm=False):
+    acts_of = {"mixed": _mixed_acts, "idempotent": _idempotent_acts, "consumer": _consumer_acts, "member": _member_acts}
+    return ClientPlan(
+        name=name,
+        kind=kind,
+        acts=acts_of[kind](dice, partitions, is_calm=is_calm),
+        window=dice.choice((1, 3, 5, 9)),
+        bursts=tuple(dice.randint(1, 6) for _ in range(dice.randint(1, 3))),
+        pause=dice.randint(0, 4) * MILLISECOND,
+        correlations=dice.choice(CORRELATIONS),
+        network=Network() if is_calm else _network(dice),
+        reset_after=None if is_calm or dice.random() < 0.8 else dice.randint(1, 30) * MILLISECOND,
+    )
+
+
+MIXED = ("produce", "fetch", "metadata", "list offsets", "versions", "producer id", "commit", "committed", "unserved")
+MIXED_WEIGHTS = (40, 8, 4, 5, 3, 2, 4, 3, 1)
+
+
+def _mixed_acts(dice, partitions, *, is_calm):
+    weights = (*MIXED_WEIGHTS[:-1], 0) if is_calm else MIXED_WEIGHTS
+    kinds = dice.choices(MIXED, weights=weights, k=dice.randint(4, 16))
+    return tuple(_act(dice, kind, partitions, is_calm=is_calm) for kind in kinds)
+
+
+def _act(dice, kind, partitions, *, is_calm=False):
+    return Act(
+        kind,
+        partition=dice.randrange(partitions),
+        acks=dice.choice((-1, -1, 1, 0)),
+        version=dice.choice((7, 9, 12)),
+        count=dice.choice((1, 1, 2, 3)),
+        size=dice.choice((0, 0, 40, 300)),
+        wait=0 if is_calm else dice.choice((0, 2, 10, 40)),
+        bytes_min=dice.choice((1, 1, 500)),
+        is_bad=not is_calm and dice.random() < 0.06,
+    )
+
+
+def _idempotent_acts(dice, partitions, *, is_calm):
+    return tuple(_act(dice, "produce", partitions) for _ in range(dice.randint(4, 14)))
+
+
+def _consumer_acts(dice, partitions, *, is_calm):
+    style = dice.choice(("poll", "session poll"))
+    return tuple(_act(dice, style, partitions) for _ in range(dice.randint(3, 10)))
+
+
+def _member_acts(dice, partitions, *, is_calm):
+    return tuple(_act(dice, dice.choice(("commit", "heartbeat")), partitions) for _ in range(dice.randint(1, 4)))
+
+
+def _agreeing(dice, partition):
+    """A client whose answers depend on no other: it has a partition of its own, and reads only what it knows is there."""
+    acts = []
+    for _ in range(dice.randint(4, 16)):
+        kind = dice.choices(("produce", "sequenced", "fetch", "list offsets", "metadata", "versions"), (8, 6, 2, 1, 1, 1))[0]
+        if kind in {"fetch", "list offsets"}:
+            _acknowledge_last(acts)
+            acts.append(Act("barrier"))
+        acts.append(attrs.evolve(_act(dice, kind, 1), partition=partition, wait=0))
+        if acts[-1].acks == 0 and acts[-1].is_bad:
+            acts[-1] = attrs.evolve(acts[-1], acks=1)
+    plan = _client(dice, "mixed", f"c{partition}", 1, is_calm=True)
+    return attrs.evolve(plan, acts=tuple(acts), network=_network(dice))
+
+
+def _acknowledge_last(acts):
+    """What is behind a barrier must find all before it durable, and to acks=0 there is no answer to wait for."""
+    for index in reversed(range(len(acts))):
+        if acts[index].kind in {"produce", "sequenced"}:
+            acts[index] = attrs.evolve(acts[index], acks=acts[index].acks or 1)
+            return
+
+
+def _faults(dice, kind):
+    faults = []
+    if kind in {"traffic", "shutdown", "crash", "agreement"}:
+        for _ in range(dice.choice((0, 0, 1, 2))):
+            resized = dice.choice(("resize queues", "resize queues", "resize processors"))
+            if kind == "agreement":
+                resized = "resize queues"  # a processor that ends closes its connections
+            faults.append(Fault(resized, dice.randint(0, 30) * MILLISECOND, dice.randint(1, 5)))
+    if kind == "crash":
+        fatal = dice.choice(("power cut", "power cut", "kill", "write error", "sync error", "sync error"))
+        faults.append(Fault(fatal, dice.randint(0, 40) * MILLISECOND, dice.randint(1, 12)))
+        if dice.random() < 0.3:
+            faults.append(Fault("power cut", dice.randint(41, 80) * MILLISECOND))
+    if kind == "shutdown":
+        faults.append(Fault("stop", dice.randint(0, 30) * MILLISECOND))
+    if kind == "pause":
+        faults.append(Fault("pause", dice.randint(0, 4) * MILLISECOND, dice.randint(0, 3)))
+    return tuple(sorted(faults, key=lambda fault: fault.at))

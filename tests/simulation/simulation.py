@@ -1,0 +1,178 @@
+"""One scenario from its first connection to its last check.
+
+Rules of this file: it is the whole story of a seed. The topic is made, the clients run while faults happen, what is
+left is read by a plain reader, the broker stops, and everything that was not as it must be is a complaint. A broker
+that ended behind a failure or without power is started again on its disk, so that it shows what it kept.
+"""
+
+import attrs
+import trio
+
+from pipeline_broker.wire.messages.create_topics import CreateTopicsRequest
+from pipeline_broker.wire.messages.find_coordinator import FindCoordinatorRequest
+from tests.simulation import asks, clients, environment, faults
+from tests.simulation.history import anomalies
+from tests.simulation.scenario import Act, ClientPlan, draw
+from tests.simulation.watch import TOPIC
+from tests.simulation.wire_client import Ask, Network
+from tests.simulation.world import Parts, World
+
+PATIENCE_SECONDS = 60.0
+"""Virtual; every scenario ends within a fraction of it unless something is stuck for good."""
+PAUSE_SPREAD_SECONDS_MAX = 1.0
+"""A request beside a queue that stands still waits for its own commits only: some of at most 8 ms."""
+
+
+@attrs.frozen
+class Outcome:
+    """What is left of a scenario.
+
+    Attributes:
+        complaints: what was not as it must be; empty when all is well.
+        events: the whole trace, with times.
+        fingerprint: of the schedule.
+        answers: client -> the payloads that it received, for comparing modes.
+        final: partition -> [(offset, value)].
+    """
+
+    scenario: object
+    complaints: tuple
+    events: tuple
+    fingerprint: str
+    answers: dict
+    final: dict
+    requests: int
+
+
+def simulate(seed, parts=None):
+    """Simulate the scenario of a seed; both modes where it is about their agreement."""
+    scenario = draw(seed)
+    outcome = run(scenario, parts)
+    if scenario.kind != "agreement":
+        return outcome
+    other = run(attrs.evolve(scenario, mode="classic" if scenario.mode == "pipelined" else "pipelined"), parts)
+    disagreements = [
+        f"{name} got other answers in the other mode"
+        for name in outcome.answers
+        if outcome.answers[name] != other.answers.get(name)
+    ]
+    if outcome.final != other.final:
+        disagreements.append(f"the logs differ: {outcome.final} and {other.final}")
+    return attrs.evolve(outcome, complaints=(*outcome.complaints, *other.complaints, *disagreements))
+
+
+def run(scenario, parts=None):
+    """One run of a scenario."""
+    return environment.run(scenario.seed, scenario.work_delays, _run, scenario, parts or Parts())
+
+
+async def _run(scenario, parts):
+    world = World(scenario, parts)
+    final = {}
+    with trio.move_on_after(PATIENCE_SECONDS) as patience:
+        async with trio.open_nursery() as nursery:
+            await world.begin_life(nursery)
+            await _prepare(world, nursery)
+            await _play(world, nursery)
+            await _begin_last_life(world, nursery)
+            final = await _read_back(world, nursery)
+            await world.stop_life()
+    if patience.cancelled_caught:
+        world.complain(f"stuck: {[f'{c!r}: {c.in_flight} unanswered' for c in world.connections if not c.is_over]}")
+    else:
+        world.complaints += [*anomalies(world.history, final), *_pause_spread(world)]
+    return Outcome(
+        scenario=scenario,
+        complaints=tuple(world.complaints),
+        events=tuple(world.trace.events),
+        fingerprint=world.trace.fingerprint,
+        answers={c.name: tuple(c.answers) for c in world.connections if c.name in {p.name for p in scenario.clients}},
+        final=final,
+        requests=sum(len(connection.exchanges) for connection in world.connections),
+    )
+
+
+def _plain(name):
+    return ClientPlan(name, "mixed", (), 1, (1,), 0.0, "count", Network())
+
+
+async def _prepare(world, nursery):
+    """Make the topic, and the one of committed offsets."""
+    client = await world.connect(_plain("admin"), nursery)
+    topic = CreateTopicsRequest.CreatableTopic(
+        name=TOPIC, num_partitions=world.scenario.partitions, replication_factor=1
+    )
+    (exchange,) = client.send(Ask(CreateTopicsRequest(topics=[topic]), 7))
+    (created,) = (await client.wait_for(exchange)).topics
+    world.topic_id = created.topic_id
+    (exchange,) = client.send(Ask(FindCoordinatorRequest(coordinator_keys=["g"]), 4))
+    await client.wait_for(exchange)
+    client.half_close()
+    await client.wait_until_over()
+
+
+async def _play(world, nursery):
+    """Clients and faults, until the clients are done."""
+    async with trio.open_nursery() as keeping:
+        keeping.start_soon(faults.keep_alive, world, nursery)
+        async with trio.open_nursery() as playing:
+            playing.start_soon(faults.happen, world)
+            for plan in world.scenario.clients:
+                playing.start_soon(clients.run, world, plan)
+        keeping.cancel_scope.cancel()
+
+
+async def _begin_last_life(world, nursery):
+    """The broker that is read: the one that served, unless it failed, or the scenario has another one show its disk."""
+    world.disk.fail_later(None, 0)
+    world.is_over = False
+    life = world.life
+    if life.watch.failed_at is not None or not life.is_serving:
+        await world.wait_until_ended(life)
+    elif world.scenario.restarts:
+        await world.stop_life()
+    if life.is_over:
+        await world.begin_life(nursery)
+
+
+async def _read_back(world, nursery):
+    """Partition -> [(offset, value)], by a plain reader; the committed offsets are checked on the way."""
+    client = await world.connect(_plain("reader"), nursery)
+    final = {}
+    for partition in range(world.scenario.partitions):
+        act = Act("poll", partition)
+        (exchange,) = client.send(asks.list_offsets(world, client, act, None))
+        ((answer,),) = (topic.partitions for topic in (await client.wait_for(exchange)).topics)
+        records = []
+        while len(records) < answer.offset:
+            request = asks.fetch_request(partition, len(records), act)
+            (exchange,) = client.send(Ask(request, 12))
+            ((found,),) = (topic.partitions for topic in (await client.wait_for(exchange)).responses)
+            new = asks.take_read(world, client, len(records), found)
+            if not new:
+                world.complain(f"partition {partition} ends at {len(records)}, not at {answer.offset}")
+                break
+            records += [record for record in new if record[0] >= len(records)]
+        final[partition] = records
+    for group, partition in sorted(world.history.commits):
+        ask = asks.committed(world, client, Act("committed", partition), None, group=group)
+        (exchange,) = client.send(ask)
+        await client.wait_for(exchange)
+    client.half_close()
+    await client.wait_until_over()
+    return final
+
+
+def _pause_spread(world):
+    """Requests that waited although the queue that stood still was not theirs."""
+    if world.paused is None:
+        return
+    queue, began, until, queues = world.paused
+    for connection in world.connections:
+        if queues.get(connection.index, queue) == queue:
+            continue
+        for exchange in connection.exchanges:
+            if began <= exchange.sent_at < until and exchange.request and getattr(exchange.request, "acks", 1):
+                waited = (exchange.answered_at or until) - exchange.sent_at
+                if waited > PAUSE_SPREAD_SECONDS_MAX:
+                    yield f"{connection!r} waited {waited} s for a queue that is not its own"

@@ -1,0 +1,228 @@
+"""What is checked inside a simulated broker, at the moment that it happens.
+
+Rules of this file: a watch stands around what it watches and changes nothing, except that it raises and throttles
+where the scenario says so. It knows the bounds themselves, not how the broker keeps them.
+"""
+
+import zlib
+from collections import defaultdict
+
+import trio
+
+from pipeline_broker.apis.dispatch import FIXED
+from stages.mute import MuteReason
+from stages.request import Close, NoOp, Pending, Send
+from stages.response_order import ResponseOrder
+
+
+TOPIC = "events"
+SPARED = ("admin", "reader")
+"""The clients that prepare a scenario and read what it left."""
+
+
+class InjectedError(Exception):
+    """What a handler raises because the scenario says so."""
+
+
+class Watch:
+    """The application of a simulated broker, around the real one; and all that is known of one life of it.
+
+    Attributes:
+        synced: (topic, partition, offset) of records whose commit was synced.
+        failed_at: when a commit failed; None for never.
+        closed_by_us: indexes of connections that a handler's result closed.
+    """
+
+    def __init__(self, scenario, trace, complain, injected):
+        self.scenario = scenario
+        self.server = None
+        self.synced = set()
+        self.failed_at = None
+        self.closed_by_us = set()
+        self.throttled_until = defaultdict(float)
+        self._application = None
+        self._trace = trace
+        self._complain = complain
+        self._injected = injected
+        self._last = {}  # connection index -> the request of it that started last
+        self._pending = {}  # request -> its entries
+        self._visible = defaultdict(int)
+        self._recovered = defaultdict(int)
+
+    def around(self, application, broker, journal):
+        """Stand around them; returns what to serve with."""
+        self._application = application
+        self._watch_journal(journal)
+        for log in broker.logs:
+            self._recovered[log.topic, log.partition] = log.high_watermark
+        return self
+
+    # The application
+
+    def handle(self, request):
+        """See Application."""
+        connection = request.connection
+        self._trace.note("start", connection.index, request.sequence, request.queue)
+        self._check_start(connection, request)
+        if connection.peer not in SPARED:
+            self._trouble(connection, request)
+        result = self._application.handle(request)
+        if type(result) is Pending:
+            self._pending[request] = result.entries
+        elif type(result) is Close:
+            self.closed_by_us.add(connection.index)
+        return result
+
+    def _trouble(self, connection, request):
+        """Throttle or raise where the scenario says so."""
+        dice = zlib.crc32(f"{self.scenario.script_seed} {connection.index} {request.sequence}".encode())
+        if dice % 1000 < self.scenario.throttles:
+            self._throttle(connection, (dice >> 10) % 1000 / 1000 * self.scenario.throttle_max)
+        if (dice >> 20) % 1000 < self.scenario.raises and self._injected(request):
+            request.api, request.version, request.correlation_id = FIXED.unpack_from(request.frame)
+            raise InjectedError
+
+    def failed(self, request, error):
+        """See Application."""
+        result = self._application.failed(request, error)
+        if not isinstance(error, InjectedError):
+            self._complain(f"a handler raised {error!r} for {request!r}")
+        if type(result) is Close:
+            self.closed_by_us.add(request.connection.index)
+        return result
+
+    def connection_closed(self, session):
+        """See Application."""
+        self._application.connection_closed(session)
+
+    def _check_start(self, connection, request):
+        last = self._last.get(connection.index)
+        if request.sequence != (0 if last is None else last.sequence + 1):
+            self._complain(f"{request!r} started behind {last!r}")
+        if last is not None and last.queue != request.queue and request.depth != 1:
+            self._complain(f"{request!r} changed from queue {last.queue} to {request.queue} with others in flight")
+        self._last[connection.index] = request
+
+    def _throttle(self, connection, seconds):
+        until = trio.current_time() + seconds
+        self.throttled_until[connection.index] = max(until, self.throttled_until[connection.index])
+        connection.throttle(seconds)
+
+    # The journal
+
+    def _watch_journal(self, journal):
+        write, sync = journal.write, journal.sync
+        written, tried = {}, set()
+
+        def watched_write(entries):
+            has_failed = self.failed_at is not None
+            try:
+                ticket = write(entries)
+            except Exception:
+                self._commit_failed()
+                raise
+            written[ticket] = [
+                (entry.log.topic, entry.log.partition, offset)
+                for entry in entries
+                for offset in range(entry.base_offset, entry.last_offset + 1)
+            ]
+            if has_failed:
+                self._complain("something was written after a commit had failed")
+            return ticket
+
+        def watched_sync(ticket):
+            if ticket in tried:
+                self._complain("a sync was tried a second time")
+            tried.add(ticket)
+            try:
+                sync(ticket)
+            except Exception:
+                self._commit_failed()
+                raise
+            self.synced.update(written.pop(ticket, ()))
+
+        journal.write, journal.sync = watched_write, watched_sync
+
+    def _commit_failed(self):
+        if self.failed_at is None:
+            self.failed_at = trio.current_time()
+
+    def is_durable(self, topic, partition, offset):
+        return offset < self._recovered[topic, partition] or (topic, partition, offset) in self.synced
+
+    def check_durable(self, what, partition, offsets, topic=TOPIC):
+        for offset in offsets:
+            if not self.is_durable(topic, partition, offset):
+                self._complain(f"{what}: {topic}-{partition} offset {offset} is not durable")
+
+    def check_high_watermarks(self, broker):
+        for log in broker.logs:
+            if log.high_watermark < self._visible[log.entry_key]:
+                self._complain(f"the durable prefix of {log!r} shrank")
+            self._visible[log.entry_key] = log.high_watermark
+
+    # The responses
+
+    def response_order(self, order=ResponseOrder):
+        """A class of response orders that are watched."""
+        watch = self
+
+        class Watched(order):
+            __slots__ = ()
+
+            def open(self, slot):
+                watch.check_open(slot, self)
+                super().open(slot)
+
+            def complete(self, slot, result):
+                watch.check_complete(slot, result)
+                released = super().complete(slot, result)
+                for request in released:
+                    watch._trace.note("release", request.connection.index, request.sequence)
+                return released
+
+        return Watched
+
+    def check_open(self, request, order):
+        """Nothing forbids that the request was read."""
+        connection, server = request.connection, self.server
+        limits = connection._owner.limits
+        facts = {
+            "in flight": len(order) < server.mode.in_flight_max,
+            "throttled": trio.current_time() >= self.throttled_until[connection.index],
+            "unsent bytes": connection.unsent_bytes < limits.unsent_bytes_max
+            or connection in connection._owner._marked,  # released in this turn, and not tried to be sent yet
+            "queued bytes": server.channel.bytes_held < server.channel.bytes_max,
+            "draining": MuteReason.DRAINING not in connection.mute,
+        }
+        for name, holds in facts.items():
+            if not holds:
+                self._complain(f"{request!r} was read although it must not be: {name}")
+
+    def check_complete(self, request, result):
+        """A slot ends once, and an acknowledgement is of what is durable."""
+        self._trace.note("complete", request.connection.index, request.sequence, repr(result))
+        if request.result is not None:
+            self._complain(f"{request!r} was answered twice")
+        entries = self._pending.pop(request, None)
+        if entries is not None and type(result) in (Send, NoOp):
+            for entry in entries:
+                self.check_durable(f"{request!r} is acknowledged", entry.log.partition, [entry.last_offset], entry.log.topic)
+
+    # The end
+
+    def started(self, index):
+        """How many requests of a connection started."""
+        last = self._last.get(index)
+        return 0 if last is None else last.sequence + 1
+
+    def check_nothing_held(self):
+        """Nothing is held by requests that are over."""
+        channel = self.server.channel
+        held = (
+            channel.bytes_held,
+            sum(len(queue) for queue in (*channel.queues, *channel.retired)),
+            sum(queue.connections for queue in (*channel.queues, *channel.retired)),
+        )
+        if any(held):
+            self._complain(f"at the end bytes, requests and connections are held: {held}")

@@ -1,0 +1,259 @@
+"""A simulated broker over its lives, and the connections to it.
+
+Rules of this file: everything of the broker is real but its network, its disk and its clock. A life begins with the
+recovery of the disk and ends in one of four ways: stopped, failed (a commit failed, and the server ended by itself),
+killed, or by a power cut. When it is killed nothing of it reaches disk or clients any more.
+"""
+
+import itertools
+import random
+from pathlib import Path
+
+import attrs
+import trio
+
+from pipeline_broker.apis.dispatch import Dispatcher
+from pipeline_broker.background import prepare_ahead, run_timer
+from pipeline_broker.config.settings import parse_settings
+from pipeline_broker.server import JournalStorage, ServeOptions, compose, limits_of, mode_of, open_broker
+from stages.committer import CommitFailedError
+from stages.response_order import ResponseOrder
+from stages.testing.memory_transport import memory_connection
+from stages.testing.scripted_commits import ScriptedCommits
+from tests.simulation.disk import SimulatedDisk
+from tests.simulation.environment import wall_clock_ms
+from tests.simulation.history import History
+from tests.simulation.trace import Trace
+from tests.simulation.watch import Watch
+from tests.simulation.wire_client import WireClient
+
+DATA = Path("/data")
+SEGMENT_BYTES = 16 << 10
+DRAIN_SECONDS = 2.0
+STOP_SECONDS_MORE = 0.1
+"""What a stop may take beyond its deadline: the commits that were submitted, in virtual time."""
+LIVES_MAX = 8
+
+
+@attrs.frozen
+class Parts:
+    """What of a broker a seeded bug may replace."""
+
+    commits: type = ScriptedCommits
+    response_order: type = ResponseOrder
+
+
+class Life:
+    """One broker process."""
+
+    def __init__(self, world):
+        self.world = world
+        self.watch = Watch(world.scenario, world.trace, world.complain, self._injected)
+        self.broker = self.server = self.journal = None
+        self.clients = []
+        self.ended_by = None
+        self.is_over = False
+        self.stopped_at = None
+        self._scope = trio.CancelScope()
+
+    async def run(self, task_status):
+        """From start to end; `ended_by` says how it ended."""
+        scenario, world = self.world.scenario, self.world
+        config, _ = parse_settings(scenario.settings)
+        options = ServeOptions(
+            mode=mode_of(scenario.mode, config),
+            flush="always",
+            host="127.0.0.1",
+            port=9092,
+            data=DATA,
+            config=config,
+            commits_in_flight=scenario.commits_in_flight,
+        )
+        self.journal, self.broker = open_broker(
+            options,
+            files=world.disk.files,
+            segment_bytes=SEGMENT_BYTES,
+            clock_ms=wall_clock_ms,
+            randomness=world.randomness,
+        )
+        dispatcher = Dispatcher(self.broker, wall_clock_ms)
+        application = self.watch.around(dispatcher, self.broker, self.journal)
+        limits = limits_of(config)
+        self.server = self.watch.server = compose(
+            options,
+            self.broker,
+            application,
+            JournalStorage(self.journal),
+            limits=attrs.evolve(
+                limits,
+                bytes_max=scenario.queued_bytes_max,
+                drain_seconds=DRAIN_SECONDS,
+                connection=attrs.evolve(
+                    limits.connection, unsent_bytes_max=scenario.unsent_bytes_max, slot_seconds_max=float("inf")
+                ),
+            ),
+            executor=world.parts.commits(scenario.commit_delays, world.trace),
+            response_order=self.watch.response_order(world.parts.response_order),
+        )
+        with self._scope:
+            await self._serve(task_status)
+        if self.ended_by is None:
+            self.ended_by = "stopped"
+        if self.ended_by != "killed":
+            self.journal.close()
+            self.watch.check_nothing_held()
+        for client in self.clients:
+            await client.wait_until_over()
+        if self.ended_by == "stopped":
+            self._check_stop(trio.current_time() - self.stopped_at)
+
+    def _check_stop(self, seconds):
+        """It ended in time, and unless the time was over every request that it started was answered."""
+        if seconds > DRAIN_SECONDS + STOP_SECONDS_MORE:
+            self.world.complain(f"the stop took {seconds} s")
+        if seconds < DRAIN_SECONDS:
+            for client in self.clients:
+                if not client.is_ended_by_us and client.index not in self.watch.closed_by_us:
+                    started = self.watch.started(client.index)
+                    missing = [one for one in client.exchanges[:started] if one.is_missing]
+                    if missing:
+                        self.world.complain(f"{client!r}: of {started} requests started these have no answer: {missing}")
+
+    async def _serve(self, task_status):
+        async with trio.open_nursery() as nursery:
+            await nursery.start(run_timer, self.broker, wall_clock_ms)
+            await nursery.start(self._run_server, nursery.cancel_scope)
+            await nursery.start(prepare_ahead, self.journal)
+            task_status.started()
+
+    async def _run_server(self, scope, task_status):
+        try:
+            await self.server.run((), task_status=task_status)
+        except CommitFailedError:
+            self.ended_by = "failed"
+        scope.cancel()
+
+    def _injected(self, request):
+        """Whether a handler may raise: a client knows the request, and tells it as refused."""
+        client = next((one for one in self.clients if one.index == request.connection.index), None)
+        return client is not None and client.will_fail(request.sequence)
+
+    def stop(self):
+        """As a signal does."""
+        self.stopped_at = trio.current_time()
+        self.server.stop()
+        self.broker.end_waiting()
+
+    def kill(self, *, power):
+        """End at once; with the power goes what the disk did not sync."""
+        self.ended_by = "killed"
+        if power:
+            self.world.disk.power_cut()
+        else:
+            self.world.disk.files.kill()
+        for client in self.clients:
+            client.cut()
+        self._scope.cancel()
+
+    @property
+    def is_serving(self):
+        return self.server is not None and self.ended_by is None and not self.server._stopping.is_set()
+
+
+class World:
+    """The scenario as it goes on.
+
+    Attributes:
+        complaints: what was not as it must be.
+        paused: (queue, from, until, connection -> queue) of a queue that stood still.
+        is_over: no broker will serve again.
+    """
+
+    def __init__(self, scenario, parts):
+        self.scenario = scenario
+        self.parts = parts
+        self.trace = Trace()
+        self.history = History()
+        self.disk = SimulatedDisk(scenario.seed, is_cold=scenario.is_cold)
+        self.randomness = random.Random(f"ids {scenario.script_seed}")
+        self.complaints = []
+        self.connections = []
+        self.life = None
+        self.is_over = False
+        self.topic_id = None
+        self.paused = None
+        self._changed = trio.lowlevel.ParkingLot()
+
+    def complain(self, text):
+        self.complaints.append(f"{trio.current_time() * 1000:.3f} ms: {text}")
+
+    def changed(self):
+        self._changed.unpark_all()
+
+    async def begin_life(self, nursery):
+        self.disk.new_life()
+        self.life = Life(self)
+        self.trace.note("life")
+        await nursery.start(self._live, self.life)
+        self.changed()
+        return self.life
+
+    async def _live(self, life, task_status):
+        await life.run(task_status)
+        self.trace.note("life ended", life.ended_by)
+        life.is_over = True
+        self.changed()
+
+    async def wait_until_ended(self, life):
+        while not life.is_over:
+            await self._changed.park()
+
+    async def stop_life(self):
+        self.life.stop()
+        await self.wait_until_ended(self.life)
+
+    def end(self):
+        """Tell the clients that no broker will serve again."""
+        self.is_over = True
+        self.changed()
+
+    async def serving_life(self):
+        """The life that serves, waiting for one; None when there will be none."""
+        while not self.is_over:
+            if self.life.is_serving:
+                return self.life
+            await self._changed.park()
+        return None
+
+    async def connect(self, plan, nursery):
+        """A connection to the broker that serves; None when there will be none."""
+        life = await self.serving_life()
+        if life is None:
+            return None
+        network = plan.network
+        transport, end = memory_connection(
+            capacity_bytes=network.capacity_bytes,
+            receive_sizes=network.receive_sizes,
+            send_sizes=network.send_sizes,
+        )
+        index = len(life.clients)
+        client = WireClient(plan.name, index, end, network, correlation_ids(plan.correlations), self.complain)
+        client.life = life
+        life.clients.append(client)
+        self.connections.append(client)
+        self.trace.note("connect", index, plan.name)
+        try:
+            await life.server.connect(transport, peer=plan.name, listener="PLAINTEXT")
+        except trio.BrokenResourceError:  # the processor ended in the meantime
+            transport.close()
+        nursery.start_soon(client.receive_all)
+        return client
+
+
+def correlation_ids(style):
+    """The ids that a client uses, one after the other."""
+    if style == "same":
+        return itertools.repeat(7)
+    if style == "pairs":
+        return (place // 2 % 3 for place in itertools.count())
+    return itertools.count(2**31 - 1, -1) if style == "down" else itertools.count()

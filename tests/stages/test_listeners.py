@@ -1,0 +1,283 @@
+"""A server has several listeners, which come and go while it runs."""
+
+import socket
+
+import attrs
+import pytest
+import trio
+
+from stages.listener import Listener, open_listener
+from stages.mode import MODES, PIPELINED
+from stages.request import Send
+from stages.socket_server import ListenerNameError, SocketServer
+from stages.testing.memory_listener import MemoryListener
+from stages.testing.memory_storage import MemoryStorage
+from tests.stages.listening_bench import PATIENT, SETTLED, ByFirstByte, run
+
+both_modes = pytest.mark.parametrize("mode", MODES.values(), ids=MODES)
+
+
+def test_each_listener_has_processors_and_limits_of_its_own():
+    async def test(serving):
+        small, large = await serving.served("SMALL"), await serving.served("LARGE")
+        await serving.ask(large, bytes(200))
+        small.send(bytes(11))
+        await SETTLED()
+        assert small.is_closed_by_server
+        statistics = serving.server.statistics()
+        assert [(one.id, one.listener, one.connections) for one in statistics.processors] == [
+            (0, "SMALL", 0),
+            (1, "LARGE", 1),
+            (2, "LARGE", 0),
+            (3, "LARGE", 0),
+        ]
+        assert [one.processors for one in statistics.listeners] == [1, 3]
+
+    small = {"limits": attrs.evolve(PATIENT, frame_bytes_max=10), "processors": 1}
+    run(test, ("SMALL", small), ("LARGE", {}), processors=3)
+
+
+def test_counters_tell_what_every_processor_did():
+    async def test(serving):
+        clients = [await serving.served() for _ in range(3)]
+        await serving.ask(clients[0], b"once more")
+        clients[1].half_close()
+        await SETTLED()
+        counters = serving.statistics("L").counters
+        assert (counters.created, counters.closed, counters.requests_in, counters.responses_out) == (3, 1, 4, 4)
+        assert counters.bytes_in == counters.bytes_out == 4 * 4 + 3 * len("hello") + len("once more")
+        assert serving.server.statistics().processors[0].counters == counters
+        assert serving.statistics("L").connections == serving.statistics("L").quotas.connections == 2
+
+    run(test)
+
+
+def test_a_connections_id_tells_its_ends_its_processor_and_its_place():
+    """Behaviour 9: processor 0 and index 0 to 4 in the ids of five connections."""
+    application = ByFirstByte()
+
+    async def main():
+        server = SocketServer(PIPELINED, application, MemoryStorage())
+        listener = open_listener("PLAINTEXT", "127.0.0.1", 0)
+        await_processors = attrs.evolve(listener, processors=1)
+        port, local_ports = listener.port, []
+        with trio.fail_after(20):
+            async with trio.open_nursery() as nursery:
+                await nursery.start(server.run, [await_processors])
+                for _ in range(5):
+                    async with await trio.open_tcp_stream("127.0.0.1", port) as stream:
+                        local_ports.append(stream.socket.getsockname()[1])
+                        await stream.send_all(b"\0\0\0\1s")
+                        assert await stream.receive_some() == b"\0\0\0\1s"
+                server.stop()
+        assert application.ids == [f"127.0.0.1:{port}-127.0.0.1:{one}-0-{i}" for i, one in enumerate(local_ports)]
+
+    trio.run(main)
+
+
+def test_no_id_is_used_twice():
+    """Behaviour 11: also where the same two ends connect again and again, the index makes the ids differ."""
+
+    async def test(serving):
+        source = serving.sources["L"]
+        for _ in range(3):
+            source._number = 0  # the same port again
+            client = await serving.served()
+            client.reset()
+            await SETTLED()
+        assert len(set(serving.application.ids)) == 3
+
+    run(test)
+
+
+@both_modes
+def test_a_listener_is_added_while_the_server_runs(mode):
+    async def test(serving):
+        first = await serving.served("L")
+        await serving.server.add_listener(serving.listener("NEW", processors=2))
+        second = await serving.served("NEW")
+        assert await serving.ask(second, b"c from NEW") == b"c from NEW"
+        await serving.ask(first, b"still")
+        assert len(serving.server.acceptors) == 2
+        with pytest.raises(ListenerNameError):
+            await serving.server.add_listener(Listener("NEW"))
+
+    run(test, mode=mode)
+
+
+@both_modes
+def test_a_removed_listener_answers_what_is_in_flight_and_lets_go_of_everything(mode):
+    async def test(serving):
+        server, application = serving.server, serving.application
+        gone, kept = await serving.served("GONE"), await serving.served("L")
+        gone.send(b"parked")
+        await SETTLED()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(server.remove_listener, "GONE")
+            await SETTLED()
+            with pytest.raises(ConnectionRefusedError):
+                serving.connect("GONE")
+            with pytest.raises(ListenerNameError):
+                await server.add_listener(Listener("GONE"))
+            assert not gone.is_closed_by_server
+            application.parked[0].complete(Send(b"in time"))
+        assert await gone.receive_all() == [b"in time"]
+        await serving.ask(kept, b"still")
+        assert [one.name for one in server.statistics().listeners] == ["L"]
+        assert len(server.processors) == 1
+        with pytest.raises(ListenerNameError):
+            await server.remove_listener("GONE")
+        await server.add_listener(serving.listener("GONE"))
+        await serving.served("GONE")
+
+    run(test, ("L", {}), ("GONE", {"processors": 2}), mode=mode)
+
+
+def test_removing_a_listener_takes_no_longer_than_a_drain():
+    async def test(serving):
+        client = await serving.served("GONE")
+        client.send(b"parked for ever")
+        await SETTLED()
+        began = trio.current_time()
+        await serving.server.remove_listener("GONE")
+        assert trio.current_time() - began == 3.0
+        assert client.is_closed_by_server
+        assert serving.server.quotas.total == 0
+
+    run(test, ("L", {}), ("GONE", {}), drain_seconds=3.0)
+
+
+def test_what_a_removed_listener_throttles_is_closed_with_it():
+    async def test(serving):
+        clients = [serving.connect("GONE") for _ in range(3)]
+        await SETTLED()
+        assert serving.server.acceptors[1].statistics().throttled == 2
+        await serving.server.remove_listener("GONE")
+        assert all(client.is_closed_by_server for client in clients)
+
+    run(test, ("L", {}), ("GONE", {}), quotas={"creation_rate_max_per_ip": 1.0, "windows": 2})
+
+
+def test_one_listener_gets_other_processors_than_the_rest():
+    async def test(serving):
+        server = serving.server
+        await server.resize_processors(4, "M")
+        assert [one.processors for one in server.statistics().listeners] == [1, 4, 1]
+        await server.resize_processors(2)
+        assert [one.processors for one in server.statistics().listeners] == [2, 4, 1]
+        await server.add_listener(serving.listener("NEW"))
+        assert serving.statistics("NEW").processors == 2
+        clients = [await serving.served("M") for _ in range(4)]
+        before = serving.statistics("M").counters
+        await server.resize_processors(1, "M")
+        await SETTLED()
+        assert [client.is_closed_by_server for client in clients].count(True) == 3
+        after = serving.statistics("M").counters
+        assert (before.created, before.closed, after.created, after.closed) == (4, 0, 4, 3)
+        for name in ("CONTROL", "NONE"):
+            with pytest.raises(ListenerNameError):
+                await server.resize_processors(2, name)
+
+    run(test, ("L", {}), ("M", {}), ("CONTROL", {"is_control_plane": True}))
+
+
+def test_resizes_that_overlap_end_with_the_last():
+    async def test(serving):
+        async with trio.open_nursery() as nursery:
+            for count in (5, 1, 7, 3):
+                nursery.start_soon(serving.server.resize_processors, count)
+                await trio.sleep(0.01)
+        await SETTLED()
+        assert serving.statistics("L").processors == len(serving.server.processors) == 3
+
+    run(test)
+
+
+def test_whoever_comes_by_a_privileged_listener_is_known_by_it():
+    """Behaviour 55: requests of the listener of peers are told apart from those of clients."""
+
+    def opening(listener):
+        def open_session(connection, transport):
+            connection.session = f"{listener} {connection.listener}"
+
+        return open_session
+
+    async def test(serving):
+        clients = [await serving.served(name) for name in ("L", "PEERS")]
+        assert [await serving.ask(client, b"who?") for client in clients] == [b"client L", b"peer PEERS"]
+
+    peers = Listener("PEERS", is_privileged=True)
+    assert peers.is_privileged
+    assert not Listener("L").is_privileged
+    run(test, ("L", {"open_session": opening("client")}), ("PEERS", {"open_session": opening("peer")}))
+
+
+def test_a_listener_is_bound_before_it_is_served_and_clients_wait_in_its_backlog():
+    """Behaviours 56 and 60: 128 clients connect to a backlog of 128 before anybody accepts; then all are served."""
+
+    async def main():
+        listener = open_listener("PLAINTEXT", "127.0.0.1", 0, backlog=128)
+        clients = [socket.create_connection(("127.0.0.1", listener.port), timeout=10) for _ in range(128)]
+        server = SocketServer(PIPELINED, ByFirstByte(), MemoryStorage())
+        with trio.fail_after(20):
+            async with trio.open_nursery() as nursery:
+                await nursery.start(server.run, [listener])
+                for client in clients:
+                    client.sendall(b"\0\0\0\1s")
+                for client in clients:
+                    stream = trio.SocketStream(trio.socket.from_stdlib_socket(client))
+                    assert await stream.receive_some() == b"\0\0\0\1s"
+                    await stream.aclose()
+                server.stop()
+
+    trio.run(main)
+
+
+def test_a_server_that_is_stopped_before_it_serves_closes_its_sockets():
+    """Behaviour 28: a stop that comes first."""
+
+    async def main():
+        sources = [MemoryListener(), MemoryListener()]
+        waiting = sources[1].connect()
+        server = SocketServer(PIPELINED, ByFirstByte(), MemoryStorage())
+        server.stop()
+        with trio.fail_after(20):
+            await server.run([Listener(f"L{index}", source=source) for index, source in enumerate(sources)])
+        assert [source.is_closed for source in sources] == [True, True]
+        assert waiting.is_closed_by_server
+
+    trio.run(main)
+
+
+class BrokenSource(MemoryListener):
+    """A listener whose acceptor cannot go on."""
+
+    async def wait_readable(self):
+        await trio.lowlevel.checkpoint()
+        raise RuntimeError("broken")
+
+
+def test_an_acceptor_that_breaks_ends_the_server_which_closes_every_listener():
+    """Behaviours 58 and 59: what is needed to serve and fails is told to whoever started the server."""
+
+    async def main():
+        sources = [MemoryListener(), BrokenSource()]
+        server = SocketServer(PIPELINED, ByFirstByte(), MemoryStorage())
+        with trio.fail_after(20), pytest.raises(ExceptionGroup) as raised:
+            await server.run([Listener(f"L{index}", source=source) for index, source in enumerate(sources)])
+        assert raised.group_contains(RuntimeError, match="broken", depth=None)
+        assert [source.is_closed for source in sources] == [True, True]
+
+    trio.run(main)
+
+
+@both_modes
+def test_a_stop_ends_also_with_queues_of_new_connections_that_are_full(mode):
+    """Behaviour 4: two listeners, more newcomers than their processors have begun; all are closed."""
+    clients = []
+
+    async def test(serving):
+        clients.extend(serving.connect(name) for name in ("L", "M") for _ in range(50))
+
+    run(test, ("L", {}), ("M", {}), mode=mode)
+    assert all(client.is_closed_by_server for client in clients)

@@ -1,0 +1,171 @@
+"""Limits that change while the server runs count for the connections that are open, too."""
+
+import attrs
+import pytest
+import trio
+
+from stages.connection_quotas import ConnectionQuotaLimits
+from stages.mode import MODES, PIPELINED
+from stages.mute import MuteReason
+from stages.request import Send
+from tests.stages.listening_bench import PATIENT, SETTLED, run
+
+both_modes = pytest.mark.parametrize("mode", MODES.values(), ids=MODES)
+
+
+def with_connection(server, **fields):
+    return attrs.evolve(server.limits, connection=attrs.evolve(server.limits.connection, **fields))
+
+
+@both_modes
+def test_idle_connections_expire_once_there_is_a_limit_and_not_before(mode):
+    async def test(serving):
+        client = await serving.served()
+        await trio.sleep(1000)
+        assert not client.is_closed_by_server
+        serving.server.set_limits(with_connection(serving.server, idle_seconds_max=1200.0))
+        await trio.sleep(190)
+        assert not client.is_closed_by_server
+        await trio.sleep(20)
+        assert client.is_closed_by_server
+        assert serving.statistics("L").counters.expired == 1
+        later = await serving.served()
+        serving.server.set_limits(with_connection(serving.server, idle_seconds_max=float("inf")))
+        await trio.sleep(2000)
+        assert not later.is_closed_by_server
+
+    run(test, mode=mode)
+
+
+def test_each_listener_has_an_idle_expiry_of_its_own():
+    async def test(serving):
+        clients = [await serving.served(name) for name in ("L", "M")]
+        await trio.sleep(12)
+        assert [client.is_closed_by_server for client in clients] == [False, True]
+        own = {"L": attrs.evolve(PATIENT, idle_seconds_max=20.0)}
+        serving.server.set_limits(serving.server.limits, own)
+        serving.server.set_limits(serving.server.limits)  # each keeps its own
+        later = await serving.served("M")  # which follows the server's now
+        await trio.sleep(30)
+        assert clients[0].is_closed_by_server
+        assert not later.is_closed_by_server
+
+    run(test, ("L", {}), ("M", {"limits": attrs.evolve(PATIENT, idle_seconds_max=10.0)}))
+
+
+def test_many_idle_connections_are_all_found():
+    """More than are looked at in one turn."""
+
+    async def test(serving):
+        clients = [serving.connect() for _ in range(1200)]
+        await trio.sleep(5)
+        assert serving.server.quotas.total == 1200
+        await trio.sleep(8)
+        assert all(client.is_closed_by_server for client in clients)
+        assert serving.statistics("L").counters.expired == 1200
+
+    run(test, connection=attrs.evolve(PATIENT, idle_seconds_max=10.0))
+
+
+def test_whoever_waits_for_bytes_goes_on_when_the_budget_grows():
+    async def test(serving):
+        first, second = await serving.served(), await serving.served()
+        first.send(b"parked" + bytes(50))
+        await SETTLED()
+        second.send(b"held back")
+        await SETTLED()
+        assert MuteReason.QUEUED_BYTES in serving.connections()[1].mute
+        serving.server.set_limits(attrs.evolve(serving.server.limits, bytes_max=1000))
+        assert await second.receive() == b"held back"
+        serving.application.parked[0].complete(Send(b"done"))
+
+    run(test, bytes_max=50)
+
+
+def test_the_in_flight_limit_stays_the_modes():
+    async def test(serving):
+        client = await serving.served()
+        serving.server.set_limits(with_connection(serving.server, in_flight_max=1))
+        client.send(*[b"p%d" % number for number in range(PIPELINED.in_flight_max + 1)])
+        await SETTLED()
+        assert len(serving.application.parked) == PIPELINED.in_flight_max
+        for request in serving.application.parked:
+            request.complete(Send(b"x"))
+
+    run(test, drain_seconds=1.0)
+
+
+# Above the maximum
+
+
+def limited(connections_max):
+    return {"connections_max": connections_max, "protected_listener": "PEERS"}
+
+
+async def filled(serving, count=4):
+    """So many clients, each active a second after the one before."""
+    clients = []
+    for _ in range(count):
+        clients.append(await serving.served("L"))
+        await trio.sleep(1)
+    return clients
+
+
+@both_modes
+def test_for_the_protected_listener_the_least_recently_active_of_others_are_closed(mode):
+    """Behaviour 82: one for each above the maximum, and none that is protected."""
+
+    async def test(serving):
+        clients = await filled(serving)
+        await serving.ask(clients[0], b"I am active")
+        peer = await serving.served("PEERS")
+        await SETTLED()
+        assert [client.is_closed_by_server for client in clients] == [False, True, False, False]
+        other = await serving.served("PEERS")
+        await SETTLED()
+        assert [client.is_closed_by_server for client in clients] == [False, True, True, False]
+        assert serving.server.quotas.total == 4
+        assert not peer.is_closed_by_server
+        assert not other.is_closed_by_server
+
+    run(test, ("L", {}), ("PEERS", {}), mode=mode, quotas=limited(4), processors=2)
+
+
+def test_a_connection_that_ends_anyway_is_closed_first():
+    async def test(serving):
+        clients = await filled(serving)
+        clients[3].send(b"parked")
+        clients[3].half_close()
+        await SETTLED()
+        await serving.served("PEERS")
+        await SETTLED()
+        assert [client.is_closed_by_server for client in clients] == [False, False, False, True]
+
+    run(test, ("L", {}), ("PEERS", {}), quotas=limited(4))
+
+
+def test_where_only_protected_connections_are_left_they_stay():
+    async def test(serving):
+        clients = await filled(serving, 2)
+        peers = [await serving.served("PEERS") for _ in range(5)]
+        await SETTLED()
+        assert [client.is_closed_by_server for client in (*clients, *peers)] == [True, True, *[False] * 5]
+        assert serving.server.statistics().connections_excess == 3
+
+    run(test, ("L", {}), ("PEERS", {}), quotas=limited(2))
+
+
+def test_a_lowered_maximum_closes_the_surplus():
+    async def test(serving):
+        clients = await filled(serving, 200)
+        serving.server.quotas.limits = ConnectionQuotaLimits(**limited(30))
+        await SETTLED()
+        assert [client.is_closed_by_server for client in clients] == [True] * 170 + [False] * 30
+        assert serving.server.statistics().connections_excess == 0
+        waiting = serving.connect("L")
+        await SETTLED()
+        assert serving.server.quotas.total == 30
+        serving.server.quotas.limits = ConnectionQuotaLimits(**limited(31))
+        await serving.ask(waiting, b"at last")
+
+    run(test, ("L", {}), ("PEERS", {}), quotas=limited(1000))

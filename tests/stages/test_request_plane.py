@@ -1,0 +1,119 @@
+"""Administration has a request queue and a handler of its own, and works while all else is saturated."""
+
+import attrs
+import pytest
+import trio
+
+from stages.mode import CLASSIC, PIPELINED, Batching
+from stages.mute import MuteReason
+from stages.request import Send
+from stages.request_plane import CONTROL_QUEUE_INDEX, CONTROL_REQUESTS_MAX
+from tests.stages.listening_bench import PATIENT, SETTLED, run
+
+CONTROL = ("CONTROL", {"is_control_plane": True})
+QUEUES_WITH_A_COMMIT_EACH = attrs.evolve(PIPELINED, name="queues, a commit per request", batching=Batching.REQUEST)
+COMMIT_SECONDS = 10.0
+
+
+@pytest.mark.parametrize("mode", [CLASSIC, QUEUES_WITH_A_COMMIT_EACH], ids=lambda mode: mode.name)
+def test_administration_works_while_every_handler_waits_and_every_queue_is_full(mode):
+    """What it reads is answered at once; what it writes waits for the commits at hand, and for nothing that queues."""
+
+    async def test(serving):
+        clients = [await serving.served("L") for _ in range(100)]
+        for index, client in enumerate(clients):
+            client.send(*[b"c%d %d" % (index, number) for number in range(5)])
+        await SETTLED()
+        statistics = serving.server.statistics()
+        assert all(queue.depth == queue.capacity for queue in statistics.queues)
+        assert sum(queue.waiting_for_room for queue in statistics.queues) > 0
+        assert statistics.handlers.idle == 0
+        began = trio.current_time()
+        admin = await serving.served("CONTROL")
+        assert await serving.ask(admin, b"describe a topic") == b"describe a topic"
+        assert trio.current_time() == began
+        assert await serving.ask(admin, b"create a topic") == b"create a topic"  # by the same committer, in its order
+        assert trio.current_time() - began <= 2 * COMMIT_SECONDS
+        plane = serving.server.statistics().control_plane
+        assert (plane.handlers.handlers, plane.handlers.handled) == (1, 3)
+        for client in clients:
+            assert len(await client.receive_count(5)) == 5
+        assert trio.current_time() - began > 50 * COMMIT_SECONDS
+
+    run(test, ("L", {}), CONTROL, mode=mode, commit_delays=(COMMIT_SECONDS,), requests_max=16)
+
+
+@pytest.mark.parametrize("mode", [CLASSIC, PIPELINED], ids=lambda mode: mode.name)
+def test_administration_works_while_unanswered_requests_hold_all_the_bytes(mode):
+    async def test(serving):
+        client, other = await serving.served("L"), await serving.served("L")
+        client.send(b"parked" + bytes(100))
+        await SETTLED()
+        other.send(b"held back")
+        await SETTLED()
+        assert MuteReason.QUEUED_BYTES in serving.connections("L")[1].mute
+        admin = await serving.served("CONTROL")
+        assert await serving.ask(admin, b"committed") == b"committed"
+        assert other.unread_bytes == 0
+        serving.application.parked[0].complete(Send(b"at last"))
+        assert (await client.receive(), await other.receive()) == (b"at last", b"held back")
+
+    run(test, ("L", {}), CONTROL, mode=mode, bytes_max=100)
+
+
+@pytest.mark.parametrize("mode", [CLASSIC, PIPELINED], ids=lambda mode: mode.name)
+def test_the_control_plane_has_one_queue_of_twenty_one_handler_and_one_processor(mode):
+    async def test(serving):
+        admin = await serving.served("CONTROL")
+        statistics = serving.server.statistics()
+        (queue,) = statistics.control_plane.queues
+        assert (queue.index, queue.capacity, queue.put) == (CONTROL_QUEUE_INDEX, CONTROL_REQUESTS_MAX, 1)
+        assert CONTROL_REQUESTS_MAX == 20
+        assert serving.statistics("CONTROL").processors == 1
+        assert sum(one.put for one in statistics.queues) == 0
+        requests = [b"%d" % number for number in range(60)]
+        admin.send(*requests)
+        assert await admin.receive_count(60) == requests
+
+    run(test, ("L", {}), CONTROL, mode=mode, processors=3)
+
+
+def test_there_is_no_control_plane_unless_a_listener_asks_for_one():
+    async def test(serving):
+        await serving.served("L")
+        assert serving.server.statistics().control_plane is None
+        await serving.server.add_listener(serving.listener("CONTROL", is_control_plane=True))
+        await serving.served("CONTROL")
+        await serving.server.remove_listener("CONTROL")
+        await serving.server.add_listener(serving.listener("OTHER", is_control_plane=True))
+        await serving.served("OTHER")
+        assert serving.server.statistics().control_plane.handlers.handled == 2
+
+    run(test)
+
+
+@pytest.mark.parametrize("mode", [CLASSIC, QUEUES_WITH_A_COMMIT_EACH], ids=lambda mode: mode.name)
+def test_more_handlers_may_wait_for_more_commits_at_once(mode):
+    """Where a handler waits for its commit, twice the handlers commit twice as much in the same time."""
+
+    async def test(serving):
+        serving.server.resize_handlers(16)
+        clients = [await serving.served("L", f"192.0.2.{number}") for number in range(200)]
+        began = trio.current_time()
+        for index, client in enumerate(clients):
+            client.send(b"c%d" % index)
+        for client in clients:
+            await client.receive()
+        seconds = trio.current_time() - began
+        assert 200 / 17 <= seconds < 200 / 8  # a connection's queue is drawn, so they are not quite even
+
+    run(test, mode=mode, commit_delays=(1.0,))
+
+
+def test_an_idle_control_connection_expires_as_others_do():
+    async def test(serving):
+        client = await serving.served("CONTROL")
+        await trio.sleep(12)
+        assert client.is_closed_by_server
+
+    run(test, ("L", {}), CONTROL, connection=attrs.evolve(PATIENT, idle_seconds_max=10.0))
