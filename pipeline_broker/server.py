@@ -35,6 +35,7 @@ from pipeline_broker.state.group_records import CorruptStateRecordError
 from pipeline_broker.state.metadata_records import CorruptMetadataRecordError
 from stages.committer import Commit, CommitFailedError, CommitStorage, Submission
 from stages.request_handler import Application
+from stages.server_limits import ServerLimits
 from stages.socket_server import SocketServer
 
 if TYPE_CHECKING:

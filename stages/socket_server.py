@@ -45,7 +45,7 @@ from stages.server_limits import ServerLimits
 from stages.timeline import Timeline
 from stages.transport_layer import TransportLayer
 
-__all__ = ["ListenerNameError", "ServerLimits", "SocketServer", "SocketServerStatistics"]
+__all__ = ["ListenerNameError", "ServerLimits", "ServerNotRunningError", "SocketServer", "SocketServerStatistics"]
 
 SPARE_COMMITS = 1
 """Commits per request that may run beside those of all data handlers: the control plane's."""
@@ -58,6 +58,10 @@ def _waiting_handlers(mode: Mode) -> int:
 
 IN_MEMORY = "MEMORY"
 """The listener of a server that is given none."""
+
+
+class ServerNotRunningError(RuntimeError):
+    """It has not begun yet, or it ends."""
 
 
 class ListenerNameError(ValueError):
@@ -253,7 +257,7 @@ class SocketServer:
 
     def _running(self) -> trio.Nursery:
         if self._nursery is None:
-            raise RuntimeError("the server does not run")
+            raise ServerNotRunningError("the server does not run")
         return self._nursery
 
     def _served(self, name: str) -> ServedListener:
