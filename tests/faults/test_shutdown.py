@@ -7,7 +7,7 @@ import time
 import pytest
 
 from pipeline_broker.records.batch import build_batch
-from stages.socket_server import DRAIN_SECONDS
+from stages.server_limits import DRAIN_SECONDS
 from tests.faults.producers import draw_records, produce_request
 from tests.faults.scene import PARTITIONS, Scene
 from tests.faults.wire_client import WireClient, fetch_request

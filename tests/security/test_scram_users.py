@@ -77,7 +77,6 @@ def replayed(*writes):
          {"nix": NOBODY, "eve": None, "z": Refusal(33, "Unknown SCRAM mechanism")}),
         ([], {}),
     ],
-    ids=str,
 )  # fmt: skip
 def test_each_user_is_answered_as_by_kafka_and_changed_only_if_not_refused(users, changes, answers):
     before = users.iterations("bob")
