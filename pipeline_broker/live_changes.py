@@ -7,6 +7,7 @@ cannot be done, such as binding a port that is taken, is logged and leaves the b
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ import trio
 
 from pipeline_broker.serve_options import StartError, limits_of, mode_of
 from stages.connection_quotas import UNLIMITED
+from stages.socket_server import ServerNotRunningError
 
 if TYPE_CHECKING:
     from pipeline_broker.broker import Broker
@@ -38,10 +40,9 @@ def reconfigure(server: SocketServer, config: BrokerConfig) -> None:
     )
     server.set_limits(attrs.evolve(limits, quotas=quotas))
     server.handlers.resize_blocking_works(config.background_threads)
-    if server.mode.is_shared_queue:
-        server.handlers.resize_handlers(config.num_io_threads)
-    else:
-        server.handlers.resize_queues(mode_of(server.mode.name, config).queues)
+    server.resize_handlers(
+        config.num_io_threads if server.mode.is_shared_queue else mode_of(server.mode.name, config).queues
+    )
 
 
 def follow_ip_rates(server: SocketServer, quotas: Quotas) -> None:
@@ -87,13 +88,14 @@ class LiveChanges:
         self._changed.unpark_all()
 
     async def run(self) -> None:
-        """Follow until cancelled."""
-        while True:
-            while self._wanted is self._applied:
-                await self._changed.park()
-            config = self._wanted
-            await self._apply(config)
-            self._applied = config
+        """Follow until cancelled, or until the server ends."""
+        with contextlib.suppress(ServerNotRunningError):
+            while True:
+                while self._wanted is self._applied:
+                    await self._changed.park()
+                config = self._wanted
+                await self._apply(config)
+                self._applied = config
 
     async def _apply(self, config: BrokerConfig) -> None:
         for name in self._listeners.surplus(config):

@@ -46,7 +46,7 @@ from stages.timeline import Timeline
 from stages.transport_layer import TransportLayer
 from stages.unsent_responses import ResponseBudget
 
-__all__ = ["ListenerNameError", "ServerLimits", "SocketServer", "SocketServerStatistics"]
+__all__ = ["ListenerNameError", "ServerLimits", "ServerNotRunningError", "SocketServer", "SocketServerStatistics"]
 
 SPARE_COMMITS = 1
 """Commits per request that may run beside those of all data handlers: the control plane's."""
@@ -59,6 +59,10 @@ def _waiting_handlers(mode: Mode) -> int:
 
 IN_MEMORY = "MEMORY"
 """The listener of a server that is given none."""
+
+
+class ServerNotRunningError(RuntimeError):
+    """It has not begun yet, or it ends."""
 
 
 class ListenerNameError(ValueError):
@@ -260,7 +264,7 @@ class SocketServer:
 
     def _running(self) -> trio.Nursery:
         if self._nursery is None:
-            raise RuntimeError("the server does not run")
+            raise ServerNotRunningError("the server does not run")
         return self._nursery
 
     def _served(self, name: str) -> ServedListener:

@@ -31,6 +31,7 @@ from pipeline_broker.config.properties import (
 from pipeline_broker.config.sources import read_argument, read_settings_file
 
 INT32_MAX = 2**31 - 1
+JAAS = "sasl.jaas.config"
 PLUGIN_PREFIXES = ("rsm.config.", "rlmm.config.", "config.providers.")
 """Properties that Kafka hands to plug-ins unread."""
 AUTHORIZERS = ("", "org.apache.kafka.metadata.authorizer.StandardAuthorizer", "kafka.security.authorizer.AclAuthorizer")
@@ -264,6 +265,11 @@ def _listener_warnings(config: BrokerConfig) -> list[str]:
         f"warning: the listener {endpoint.name} is the controller's; this broker has no quorum and does not serve it"
         for endpoint in read_endpoints("listeners", config.listeners)
         if endpoint.name not in names
+    ]
+    warnings += [
+        f"warning: {name} does not count: write {PREFIX}<listener>.<mechanism>.{JAAS}"
+        for name in config.properties
+        if name == JAAS or (PREFIXED.fullmatch(name) and name.split(".", 3)[3] == JAAS)
     ]
     controllers = {name.upper() for name in config.controller_listener_names}
     prefixes = {name.split(".")[2].upper() for name in config.properties if name.startswith(PREFIX)}

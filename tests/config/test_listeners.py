@@ -95,6 +95,21 @@ def test_properties_of_a_listener_that_does_not_exist_are_said_not_to_count():
     assert warnings == ["warning: properties of listener.name.inn do not count: there is no such listener"]
 
 
+@pytest.mark.parametrize("name", ["sasl.jaas.config", "listener.name.plaintext.sasl.jaas.config"])
+def test_a_jaas_line_without_listener_or_mechanism_is_said_not_to_count(name):
+    _, warnings = parse_settings([(name, "x")])
+    said = "does not count: write listener.name.<listener>.<mechanism>.sasl.jaas.config"
+    assert warnings == [f"warning: {name} {said}"]
+    assert parse_settings([("listener.name.plaintext.plain.sasl.jaas.config", "x")])[1] == []
+
+
+def test_a_client_certificate_is_asked_for_beside_sasl_only_by_the_listeners_own_setting():
+    pairs = (("listeners", "OUT://h:1"), MAP, ("ssl.client.auth", "required"))
+    assert "ssl.client.auth" not in listeners_of(*pairs)["OUT"].properties
+    own = ("listener.name.out.ssl.client.auth", "requested")
+    assert listeners_of(*pairs, own)["OUT"].properties["ssl.client.auth"] == "requested"
+
+
 @pytest.mark.parametrize(
     ("pairs", "privileged"),
     [
