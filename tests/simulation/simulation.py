@@ -13,7 +13,7 @@ from pipeline_broker.wire.messages.find_coordinator import FindCoordinatorReques
 from tests.simulation import asks, clients, environment, faults
 from tests.simulation.history import anomalies
 from tests.simulation.scenario import Act, ClientPlan, draw
-from tests.simulation.watch import TOPIC
+from tests.simulation.watch import TOPIC, InjectedError
 from tests.simulation.wire_client import Ask, Network
 from tests.simulation.world import Parts, World
 
@@ -63,7 +63,9 @@ def simulate(seed, parts=None):
 
 def run(scenario, parts=None):
     """One run of a scenario."""
-    return environment.run(scenario.seed, scenario.work_delays, _run, scenario, parts or Parts())
+    outcome, errors = environment.run(scenario.seed, scenario.work_delays, _run, scenario, parts or Parts())
+    bugs = [f"a bug was survived: {error!r}" for error in errors if not isinstance(error, InjectedError)]
+    return attrs.evolve(outcome, complaints=(*outcome.complaints, *bugs))
 
 
 async def _run(scenario, parts):
