@@ -5,6 +5,8 @@ left is read by a plain reader, the broker stops, and everything that was not as
 that ended behind a failure or without power is started again on its disk, so that it shows what it kept.
 """
 
+import hashlib
+
 import attrs
 import trio
 
@@ -33,6 +35,7 @@ class Outcome:
         fingerprint: of the schedule.
         answers: client -> the payloads that it received, for comparing modes.
         final: partition -> [(offset, value)].
+        requests: how many clients sent.
     """
 
     scenario: object
@@ -42,6 +45,11 @@ class Outcome:
     answers: dict
     final: dict
     requests: int
+
+    @property
+    def digest(self):
+        """Equal for runs that were equal in every event, answer and record."""
+        return hashlib.blake2b(repr((self.events, self.answers, self.final)).encode(), digest_size=16).hexdigest()
 
 
 def simulate(seed, parts=None):
