@@ -254,9 +254,9 @@ def _faults(dice, kind):
     faults = []
     if kind in {"traffic", "shutdown", "crash", "agreement"}:
         for _ in range(dice.choice((0, 0, 1, 2))):
-            resized = dice.choice(("resize queues", "resize queues", "resize processors"))
+            resized = dice.choice(("resize handlers", "resize handlers", "resize processors"))
             if kind == "agreement":
-                resized = "resize queues"  # a processor that ends closes its connections
+                resized = "resize handlers"  # a processor that ends closes its connections
             faults.append(Fault(resized, dice.randint(0, 30) * MILLISECOND, dice.randint(1, 5)))
     if kind == "crash":
         fatal = dice.choice(("power cut", "power cut", "kill", "write error", "sync error", "sync error"))

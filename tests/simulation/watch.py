@@ -201,7 +201,8 @@ class Watch:
 
     def check_complete(self, request, result):
         """A slot ends once, and an acknowledgement is of what is durable."""
-        self._trace.note("complete", request.connection.index, request.sequence, repr(result))
+        told = "NoOp" if type(result) is NoOp else repr(result)  # the others say what they are
+        self._trace.note("complete", request.connection.index, request.sequence, told)
         if request.result is not None:
             self._complain(f"{request!r} was answered twice")
         entries = self._pending.pop(request, None)
