@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pipeline_broker.log.entry import Appended, JournalEntry
     from pipeline_broker.log.partition_log import PartitionLog
 
-__all__ = ["REQUEST", "error_response", "handle"]
+__all__ = ["REQUEST", "error_response", "handle", "refuse_batches"]
 
 REQUEST = ProduceRequest
 ACKS = frozenset({-1, 0, 1})
@@ -43,6 +43,7 @@ def handle(call: Call, request: ProduceRequest) -> Result:
     call.request.acks = request.acks
     refused = _refuse_all(request)
     if refused is not None:
+        refuse_batches(request, call)
         if not request.acks:
             return Close(f"produce with acks=0 failed: {refused.name}")
         return call.send(error_response(request, call, refused))
@@ -152,16 +153,17 @@ def _refusal(
     )
 
 
-def error_response(request: ProduceRequest, call: Call, code: ErrorCode) -> ProduceResponse | None:
-    """Every partition with the same error; None with acks=0, which has no response.
-
-    What idempotent producers sent behind these batches must not slip in front of them.
-    """
+def refuse_batches(request: ProduceRequest, call: Call) -> None:
+    """Nothing of a request is appended: what idempotent producers sent behind it must not slip in front of it."""
     for topic in request.topic_data:
         for data in topic.partition_data:
             log = call.broker.find_log(topic.name, topic.topic_id, data.index, by_id=call.version >= TOPIC_ID_FROM)
             if not isinstance(log, ErrorCode):
                 log.refuse(data.records or b"")
+
+
+def error_response(request: ProduceRequest, call: Call, code: ErrorCode) -> ProduceResponse | None:
+    """Every partition with the same error; None with acks=0, which has no response."""
     if not request.acks:
         return None
     return ProduceResponse(

@@ -65,7 +65,9 @@ async def _pause(world, life, fault):
         await RequestHandlerPool._turn(pool, queue)
 
     pool._turn = turn
-    queues = {one.index: one.admission.queue.index for processor in life.server.processors for one in processor.connections}
+    queues = {
+        one.index: one.admission.queue.index for processor in life.server.processors for one in processor.connections
+    }
     world.paused = (paused.index, trio.current_time(), until, queues)
     world.trace.note("pause", paused.index)
 

@@ -14,7 +14,6 @@ from stages.mute import MuteReason
 from stages.request import Close, NoOp, Pending, Send
 from stages.response_order import ResponseOrder
 
-
 TOPIC = "events"
 SPARED = ("admin", "reader")
 """The clients that prepare a scenario and read what it left."""
