@@ -21,7 +21,8 @@ import trio
 from stages.connection_quotas import ConnectionQuotas, Refuse, Throttle
 from stages.listener import BACKLOG, SYSTEM_DEFAULT, Accepted, AcceptSource, Listener
 from stages.processor import NewConnection, Processor
-from stages.transport_layer import PlaintextTransportLayer, TlsTransportLayer, TransportLayer
+from stages.tls_transport_layer import TlsTransportLayer
+from stages.transport_layer import PlaintextTransportLayer, TransportLayer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
