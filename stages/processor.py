@@ -210,8 +210,13 @@ class Processor:
             return False
         return True
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether it serves nothing any more and has let go of everything."""
+        return self._ended.is_set()
+
     async def wait_ended(self) -> None:
-        """Wait until it serves nothing any more and has let go of everything."""
+        """Wait until `has_ended`."""
         await self._ended.wait()
 
     def _begin(self, new: NewConnection, nursery: trio.Nursery) -> None:

@@ -71,6 +71,7 @@ class ServedListener:
         self.own_processors = 1 if listener.is_control_plane else listener.processors
         self.own_limits = listener.limits
         self.acceptor: Acceptor | None = None
+        self.is_ending = False
         self._shared = shared
         self._quotas = quotas
         self._numbers = numbers
@@ -100,6 +101,11 @@ class ServedListener:
     def connections(self) -> list[Connection]:
         """The open ones."""
         return [connection for processor in self.all_processors for connection in processor.connections]
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether nobody begins new connections any more."""
+        return all(processor.has_ended for processor in self.processors)
 
     # While it serves
 
@@ -164,7 +170,8 @@ class ServedListener:
             processor.stop_reading()
 
     async def remove(self, drain_seconds: float) -> None:
-        """Stop accepting, answer what is in flight within the bound, and let go of everything."""
+        """Stop accepting, answer what is in flight within the bound, and let go of everything; once."""
+        self.is_ending = True
         await self.stop_accepting()
         self.stop_reading()
         with trio.move_on_after(drain_seconds):

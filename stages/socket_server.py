@@ -280,7 +280,8 @@ class SocketServer:
         """Serve another listener; its socket is the server's from here on.
 
         Raises:
-            ListenerNameError: there is one of this name, perhaps still draining.
+            ListenerNameError: there is one of this name, perhaps still draining; the socket is the caller's.
+            RuntimeError: the server does not run; the socket is the caller's.
         """
         if listener.name in self._listeners:
             raise ListenerNameError(f"there is a listener {listener.name} already")
@@ -291,9 +292,11 @@ class SocketServer:
         """Accept no more by a listener, answer what is in flight, close its connections; bounded by `drain_seconds`.
 
         Raises:
-            ListenerNameError: there is none of this name.
+            ListenerNameError: there is none of this name, or it is being removed.
         """
         served = self._served(name)
+        if served.is_ending:
+            raise ListenerNameError(f"the listener {name} is being removed")
         await served.remove(self.limits.drain_seconds)
         del self._listeners[name]
 
@@ -342,8 +345,7 @@ class SocketServer:
 
         Args:
             limits: the server's.
-            by_listener: the listeners that have bounds of their own from now on, all others follow the server's; None
-                where each keeps its own.
+            by_listener: who has bounds of its own from now on, others follow the server's; None: each keeps its own.
         """
         self.limits = attrs.evolve(limits, processors=self.limits.processors)
         for served in self._listeners.values():
@@ -380,8 +382,10 @@ class SocketServer:
             is_counted=False,
             open_session=open_session,
         )
-        while not await served.processors[new.index % len(served.processors)].put(new):
-            pass  # that processor was taken away meanwhile
+        while not served.has_ended:
+            if await served.processors[new.index % len(served.processors)].put(new):
+                return  # otherwise that processor was taken away meanwhile
+        transport.close()
 
     async def _drain(self) -> None:
         with trio.move_on_after(self.limits.drain_seconds):
