@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["Acceptor", "AcceptorStatistics", "SocketSource"]
 
 EXHAUSTED_PAUSE_SECONDS = 0.1
+MAPPED = "::ffff:"
 THROTTLED_MAX = 500
 """Connections that are kept open though their address is throttled; beyond them the one due first is closed early."""
 _EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS})
@@ -73,7 +74,9 @@ class SocketSource:
     def accept(self) -> Accepted:
         """See AcceptSource."""
         sock, address = self._sock.accept()
-        return AcceptedSocket(sock, str(address[0]))
+        ip = str(address[0])
+        # a socket for both families shows IPv4 addresses inside IPv6 ones; limits and rules name them as they are
+        return AcceptedSocket(sock, ip.removeprefix(MAPPED) if "." in ip else ip)
 
     def close(self) -> None:
         """See AcceptSource."""
