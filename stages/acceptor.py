@@ -119,7 +119,6 @@ class Acceptor:
         quotas: are asked; they know the listener.
         slot_freed: wakes who waits for a slot.
         next_index: numbers connections.
-        on_admitted: called after each connection that went to a processor.
     """
 
     def __init__(
@@ -130,7 +129,6 @@ class Acceptor:
         quotas: ConnectionQuotas,
         slot_freed: trio.lowlevel.ParkingLot,
         next_index: Callable[[], int],
-        on_admitted: Callable[[], None] = lambda: None,
     ) -> None:
         self.listener = listener
         self._source = source
@@ -138,7 +136,6 @@ class Acceptor:
         self._processors = processors
         self._quotas = quotas
         self._next_index = next_index
-        self._on_admitted = on_admitted
         self._next_processor = -1
         self._accepted = self._rejected = self._failed = self._exhausted = self._throttled_total = 0
         self._blocked_seconds = 0.0
@@ -209,7 +206,6 @@ class Acceptor:
             self._quotas.release(name, ip)
             raise
         self._accepted += 1
-        self._on_admitted()
 
     async def _wait_for_slot(self, arrived: float) -> None:
         quotas, name = self._quotas, self.listener.name

@@ -1,18 +1,21 @@
-"""Frames of one connection become requests on its queue, while nothing forbids it.
+"""Bytes of one connection become frames, and frames become requests on its queue, while nothing forbids it.
 
-Rules of this room: it never waits. A frame that finds no room is held, the connection is muted and stands in line; the
-line calls it, and a connection that cannot use its turn then passes it on. A connection changes its queue only with
-nothing in flight.
+Rules of this room: one task reads, and only here. A frame that finds no room is held, the connection is muted and
+stands in line; the line calls it, and a connection that cannot use its turn then passes it on. A connection changes its
+queue only with nothing in flight.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import trio
+
 from stages.frames import FrameReader
 from stages.mute import MuteReason
 from stages.request import Buffer, Request
 from stages.timeline import now_ns
+from stages.transport_layer import RECEIVE_BYTES
 
 if TYPE_CHECKING:
     from stages.authentication_gate import AuthenticationGate
@@ -58,6 +61,56 @@ class Admission:
         self._is_timed = owner.timeline is not None
         self._held_frame: Buffer | None = None
 
+    async def receive(self) -> None:
+        """Admit frames and receive more, until the end of the stream.
+
+        It waits before it receives unless the last receive was full: an attempt that finds nothing costs more than the
+        wait, and a wait lets a burst arrive whole.
+
+        Raises:
+            InvalidFrameError: see FrameReader.
+        """
+        connection, reader, counters = self._connection, self.reader, self._owner.counters
+        transport, order, mute = connection.transport, connection.order, connection.mute
+        is_full, admitted = False, 0
+        while not connection.closed:
+            self.admit()
+            counters.requests_in += order.opened - admitted
+            admitted = order.opened
+            if mute:
+                await self._wait_to_read()
+                continue
+            if not is_full:
+                await transport.wait_readable()
+            try:
+                room = reader.large_frame_room()
+                if room is None:
+                    data = transport.receive()
+                    count = len(data)
+                    is_full = count == RECEIVE_BYTES
+                    reader.receive_data(data)
+                else:
+                    count = transport.receive_into(room)
+                    is_full = count == len(room)
+                    room.release()
+                    reader.received(count)
+            except BlockingIOError:
+                is_full = False
+                continue
+            if not count:
+                return
+            counters.bytes_in += count
+            connection.last_active = trio.current_time()
+
+    async def _wait_to_read(self) -> None:
+        if self.gate is not None and self.gate.frame is not None:
+            await self.gate.converse()
+            return
+        if self._held_frame is not None:  # it was called and cannot put the frame: others have the room
+            self.queue.pass_turn(self._connection)
+            self._channel.pass_turn_for_bytes(self._connection)
+        await self._connection.muting.wait()
+
     def admit(self) -> None:
         """Cut frames and put them on the queue while nothing mutes the connection.
 
@@ -90,19 +143,19 @@ class Admission:
                 request.enqueued_ns = now_ns()
             self.queue.put_nowait(request)
             if request.depth >= in_flight_max:
-                connection.mute_for(MuteReason.IN_FLIGHT)
+                connection.muting.begin(MuteReason.IN_FLIGHT)
 
     def has_room(self, frame: Buffer) -> bool:
         """Whether queue and byte budget take the frame; otherwise hold it and stand in line."""
         channel, connection = self._channel, self._connection
         if not self.queue.has_room:
             self._held_frame = frame
-            connection.mute_for(MuteReason.QUEUE_FULL)
+            connection.muting.begin(MuteReason.QUEUE_FULL)
             self.queue.wait_for_room(connection)
             return False
         if not channel.has_bytes:
             self._held_frame = frame
-            connection.mute_for(MuteReason.QUEUED_BYTES)
+            connection.muting.begin(MuteReason.QUEUED_BYTES)
             channel.wait_for_bytes(connection)
             return False
         return True
@@ -113,12 +166,6 @@ class Admission:
         self.queue = channel.route(self._connection.id, old)
         self._generation = channel.generation
         old.room_was_made()
-
-    def pass_turn(self) -> None:
-        """The connection is muted: if it holds a frame that it cannot put, others have the room it was called for."""
-        if self._held_frame is not None:
-            self.queue.pass_turn(self._connection)
-            self._channel.pass_turn_for_bytes(self._connection)
 
     def end(self) -> None:
         """The connection is closed: leave the queue and the lines."""

@@ -19,6 +19,7 @@ from stages.request import Buffer
 if TYPE_CHECKING:
     from stages.connection_limits import ConnectionLimits
     from stages.frames import FrameReader
+    from stages.muting import Muting
     from stages.network_counters import NetworkCounters
 
 __all__ = ["AuthenticationGate"]
@@ -27,15 +28,11 @@ __all__ = ["AuthenticationGate"]
 class GuardedConnection(Protocol):
     """What the gate asks of its connection."""
 
+    muting: Muting
+
     @property
     def limits(self) -> ConnectionLimits:
         """The bounds of the connection, which may change while it is served."""
-
-    def mute_for(self, reason: MuteReason) -> None:
-        """Stop reading."""
-
-    def unmute(self, reason: MuteReason) -> None:
-        """Read again, unless another reason is left."""
 
     async def wait_quiet(self) -> None:
         """Wait until nothing is in flight and all that was released has left."""
@@ -85,7 +82,7 @@ class AuthenticationGate:
             self._is_renewal = True
             self._reader.frame_bytes_max = self._authenticator.frame_bytes_max
         self.frame = frame
-        self._connection.mute_for(MuteReason.REAUTHENTICATION)
+        self._connection.muting.begin(MuteReason.REAUTHENTICATION)
         return True
 
     async def converse(self) -> None:
@@ -102,7 +99,7 @@ class AuthenticationGate:
             self._is_open = True
             self._reader.frame_bytes_max = connection.limits.frame_bytes_max
         connection.send_reply(reply.parts, is_last=reply.conversation is Conversation.FAILED)
-        connection.unmute(MuteReason.REAUTHENTICATION)
+        connection.muting.end(MuteReason.REAUTHENTICATION)
 
     def _count(self, reply: Reply) -> None:
         counters = self._counters

@@ -18,18 +18,23 @@ from stages.admission import Admission
 from stages.authentication_gate import AuthenticationGate
 from stages.connection_limits import ConnectionLimits
 from stages.connection_owner import ConnectionOwner, ConnectionStatistics
-from stages.frames import InvalidFrameError
+from stages.frames import LENGTH_BYTES, InvalidFrameError
 from stages.listener import OpenSession
 from stages.mute import Mute, MuteReason
+from stages.muting import Muting
 from stages.request import Buffer, Close, NoOp, Parked, Pending, Request, Result, Send
 from stages.response_output import ResponseOutput
 from stages.timeline import now_ns
-from stages.transport_layer import RECEIVE_BYTES, BrokenTransportError, TransportLayer
+from stages.transport_layer import BrokenTransportError, TransportLayer
+from stages.unsent_responses import UnsentResponses
 
 __all__ = ["Connection", "ConnectionLimits"]
 
 CLOSE_FLUSH_SECONDS = 5.0
 """How long responses before a close, or after the end of the client's requests, may take to leave."""
+
+LARGE_RESPONSE_BYTES = 4096
+"""A response of this size counts as unsent at once, a smaller one with the next flush, which a turn's others share."""
 
 logger = logging.getLogger(__name__)
 
@@ -64,18 +69,18 @@ class Connection:
         self.session: Any = None
         self.transport = transport
         self.order = owner.new_response_order()
-        self.mute = Mute()
+        self.muting = Muting(index, owner.timeline)
         self.closed = False
-        self.released = 0
+        self.released = self._released_before = 0
         self.last_active = trio.current_time()
         self._owner = owner
         self._timeline = owner.timeline
         self._open_session = open_session
         self.admission = Admission(self, owner)
-        self._wakeup = trio.lowlevel.ParkingLot()
         self._output = ResponseOutput(transport, owner.timeline)
+        self.unsent = UnsentResponses(owner.response_budget)
+        self._waiting_bytes = 0  # of responses that wait for an earlier one
         self._closing = False
-        self._mute_began_ns: dict[MuteReason, int] = {}
         self._reading = trio.CancelScope()
 
     @property
@@ -83,7 +88,7 @@ class Connection:
         """The bounds of the connection, which may change while it is served."""
         return self._owner.limits
 
-    # Receiving
+    # Running
 
     async def run(self) -> None:
         """Read until the client ends, the transport breaks, or the connection is closed; then drain and close."""
@@ -92,7 +97,7 @@ class Connection:
                 await self.transport.start()
                 self._begin_session()
                 with suppress(InvalidFrameError):  # nothing behind it can be understood; what came before is answered
-                    await self._receive()
+                    await self.admission.receive()
             await self._drain()
         except (BrokenTransportError, trio.ClosedResourceError):
             pass  # the peer, or whoever closed it, knows; nothing can be answered any more
@@ -109,92 +114,27 @@ class Connection:
             admission = self.admission
             admission.gate = AuthenticationGate(self, authenticator, admission.reader, self._owner.counters)
 
-    async def _receive(self) -> None:
-        """Admit frames and receive more, until the end of the stream.
-
-        It waits before it receives unless the last receive was full: an attempt that finds nothing costs more than the
-        wait, and a wait lets a burst arrive whole.
-        """
-        transport, admission = self.transport, self.admission
-        reader, counters = admission.reader, self._owner.counters
-        is_full, admitted = False, 0
-        while not self.closed:
-            admission.admit()
-            counters.requests_in += self.order.opened - admitted
-            admitted = self.order.opened
-            if self.mute:
-                if admission.gate is not None and admission.gate.frame is not None:
-                    await admission.gate.converse()
-                    continue
-                admission.pass_turn()
-                await self._wakeup.park()
-                continue
-            if not is_full:
-                await transport.wait_readable()
-            try:
-                room = reader.large_frame_room()
-                if room is None:
-                    data = transport.receive()
-                    count = len(data)
-                    is_full = count == RECEIVE_BYTES
-                    reader.receive_data(data)
-                else:
-                    count = transport.receive_into(room)
-                    is_full = count == len(room)
-                    room.release()
-                    reader.received(count)
-            except BlockingIOError:
-                is_full = False
-                continue
-            if not count:
-                return
-            counters.bytes_in += count
-            self.last_active = trio.current_time()
-
     # Muting
 
-    def mute_for(self, reason: MuteReason) -> None:
-        """Stop reading until the reason is gone."""
-        if self.mute.add(reason) and self._timeline is not None:
-            self._mute_began_ns[reason] = now_ns()
-
-    def unmute(self, reason: MuteReason) -> None:
-        """A reason is gone: read again, unless another is left."""
-        self._mute_ended(reason)
-        if self.mute.discard(reason):
-            self._wakeup.unpark_all()
-
-    def _mute_ended(self, reason: MuteReason) -> None:
-        began_ns = self._mute_began_ns.pop(reason, None)
-        if began_ns is not None and self._timeline is not None:
-            self._timeline.mute_ended(self.index, reason, began_ns, now_ns())
+    @property
+    def mute(self) -> Mute:
+        """Why it is not read."""
+        return self.muting.mute
 
     def resume(self, reason: MuteReason) -> bool:
         """See `stages.request_channel.Waiter`."""
-        self.unmute(reason)
+        self.muting.end(reason)
         return not self.mute and not self.closed
 
     def throttle(self, seconds: float) -> None:
         """Stop reading for so many seconds; of overlapping throttles the later end counts."""
         until = trio.current_time() + seconds
-        if self.closed or not self.mute.throttle(until):
-            return
-        if self._timeline is not None:
-            self._mute_began_ns.setdefault(MuteReason.THROTTLED, now_ns())
-        self._owner.throttled(self, until)
-
-    def end_throttle(self, now: float) -> None:
-        """End the throttle if the latest of its deadlines has passed."""
-        if MuteReason.THROTTLED not in self.mute:
-            return
-        if self.mute.throttle_ended(now):
-            self._wakeup.unpark_all()
-        if MuteReason.THROTTLED not in self.mute:
-            self._mute_ended(MuteReason.THROTTLED)
+        if not self.closed and self.muting.throttle(until):
+            self._owner.throttled(self, until)
 
     def stop_reading(self) -> None:
         """Answer what is in flight, then close (shutdown of the server or of the processor)."""
-        self.mute_for(MuteReason.DRAINING)
+        self.muting.begin(MuteReason.DRAINING)
         self._reading.cancel()
 
     # Completing
@@ -219,26 +159,52 @@ class Connection:
         released = self.order.complete(request, result)
         if released:
             self._release(released)
+        elif kind is Send:
+            self._count_waiting(request, result)  # type: ignore[arg-type]  # told by `kind`
+
+    def _count_waiting(self, request: Request, send: Send) -> None:
+        """Count a response that waits for an earlier one."""
+        try:
+            request.response_bytes = LENGTH_BYTES + sum(map(len, send.parts))
+        except TypeError:  # parts that are no bytes, which `_release` finds, too
+            return
+        self._waiting_bytes += request.response_bytes
+        self._count_unsent()
+
+    def _count_unsent(self) -> None:
+        size_bytes = self._output.unsent_bytes + self._waiting_bytes
+        if self.unsent.update(size_bytes, self._owner.limits.unsent_bytes_max):
+            self.muting.begin(MuteReason.UNSENT_BYTES)
+
+    @property
+    def response_room_bytes(self) -> int:
+        """See `stages.request.ConnectionHandle`."""
+        return self.unsent.room_bytes(self._owner.limits.unsent_bytes_max)
 
     def _release(self, released: list[Request]) -> None:
         """Move responses to the output, in order; nothing follows a close."""
         released_ns = now_ns() if self._timeline is not None else 0
         channel = self._owner.channel
-        self.released += len(released)
-        self._owner.counters.responses_out += len(released)
+        is_large = False
+        if self._waiting_bytes:
+            self._waiting_bytes -= sum([request.response_bytes for request in released])  # 0 where it did not wait
         for request in released:
             channel.release_bytes(request.size_bytes)
+            self.released += 1
             if self._closing:
                 if self._timeline is not None:
                     self._timeline.request_dropped(request)
                 continue
             request.released_ns = released_ns
             try:
-                self._output.add(request)
+                if self._output.add(request) >= LARGE_RESPONSE_BYTES:
+                    is_large = True
             except TypeError:  # parts that are no bytes
                 self._begin_closing()
             if type(request.result) is Close:
                 self._begin_closing()
+        if is_large:
+            self._count_unsent()
         self._owner.mark(self)
 
     def _begin_closing(self) -> None:
@@ -250,8 +216,8 @@ class Connection:
 
     @property
     def unsent_bytes(self) -> int:
-        """Bytes of responses that were released and did not leave yet."""
-        return self._output.unsent_bytes
+        """Bytes of responses, also of those that wait for an earlier one, that did not leave yet."""
+        return self._output.unsent_bytes + self._waiting_bytes
 
     @property
     def is_blocked(self) -> bool:
@@ -266,28 +232,49 @@ class Connection:
         """
         if self.closed:
             return
-        output = self._output
+        output, limits = self._output, self._owner.limits
         if not output.is_blocked:
-            self._owner.counters.bytes_out += output.send()
-        unsent_bytes_max = self._owner.limits.unsent_bytes_max
+            counters = self._owner.counters
+            counters.bytes_out += output.send()
+            counters.responses_out += self.released - self._released_before
+            self._released_before = self.released
+        self._count_unsent()
         if self.mute:
             # What the client does not take counts as one in flight: with one allowed, its response must have left.
             in_flight = len(self.order) + output.is_blocked
-            if MuteReason.IN_FLIGHT in self.mute and in_flight < self._owner.limits.in_flight_max:
-                self.unmute(MuteReason.IN_FLIGHT)
-            if MuteReason.UNSENT_BYTES in self.mute and output.unsent_bytes < unsent_bytes_max:
-                self.unmute(MuteReason.UNSENT_BYTES)
-        if output.unsent_bytes >= unsent_bytes_max:
-            self.mute_for(MuteReason.UNSENT_BYTES)
+            if MuteReason.IN_FLIGHT in self.mute and in_flight < limits.in_flight_max:
+                self.muting.end(MuteReason.IN_FLIGHT)
+            if self.unsent.is_full and not self.unsent.is_called and self.unsent.has_room(limits.unsent_bytes_max):
+                self._begin_deferred()
         if self._closing and not output.is_blocked:
             self.close()
         elif self.mute and (self._closing or not self.order):  # what `_drain` and `wait_quiet` wait for
-            self._wakeup.unpark_all()
+            self.muting.wake()
+
+    def _begin_deferred(self) -> None:
+        """There is room for responses again: have the requests that wait for it started, then read on."""
+        first = self.unsent.first_waiting
+        if first is None:
+            self.unsent.is_full = False
+            self.muting.end(MuteReason.UNSENT_BYTES)
+        else:
+            self.unsent.is_called = True
+            self.admission.queue.put_callback(first, None)
+
+    def take_deferred(self) -> Request | None:
+        """The next request that waited for room for its response; None when it must wait longer, or there is none."""
+        unsent = self.unsent
+        unsent.is_called = False
+        if unsent.first_waiting is None or not unsent.has_room(self._owner.limits.unsent_bytes_max):
+            return None  # the flush that makes room calls again
+        request = unsent.take()
+        self._begin_deferred()
+        return request
 
     async def wait_quiet(self) -> None:
         """Wait until nothing is in flight and all that was released has left; only while it is muted for that."""
         while (self.order or self.unsent_bytes or self.is_blocked) and not self.closed:
-            await self._wakeup.park()
+            await self.muting.wait()
 
     def send_reply(self, parts: tuple[Buffer, ...], *, is_last: bool) -> None:
         """Send a frame that answers no request, if there are parts; close behind it if it is the last."""
@@ -311,12 +298,12 @@ class Connection:
 
     async def _drain(self) -> None:
         """The client sends no more: answer what is in flight, send it, within bounds."""
-        self.mute_for(MuteReason.DRAINING)
+        self.muting.begin(MuteReason.DRAINING)
         while self.order and not self._closing and not self.closed:
-            await self._wakeup.park()
+            await self.muting.wait()
         with trio.move_on_after(CLOSE_FLUSH_SECONDS):
             while (self.unsent_bytes or self.is_blocked or self._closing) and not self.closed:
-                await self._wakeup.park()
+                await self.muting.wait()
 
     def close(self) -> None:
         """Close now; what is completed later is dropped. Idempotent."""
@@ -324,8 +311,7 @@ class Connection:
             return
         self.closed = True
         owner = self._owner
-        for reason in tuple(self._mute_began_ns):
-            self._mute_ended(reason)
+        self.unsent.abandon()
         abandoned = self.order.abandon()
         for request in abandoned:
             owner.channel.release_bytes(request.size_bytes)
@@ -334,7 +320,7 @@ class Connection:
                 self._timeline.request_dropped(request)
         self.transport.close()
         self.admission.end()
-        self._wakeup.unpark_all()
+        self.muting.end_all()
         owner.closed(self)
 
     def is_overdue(self, now: float) -> bool:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from stages.request_channel import RequestChannel, RequestQueue
     from stages.response_order import ResponseOrder
     from stages.timeline import Timeline
+    from stages.unsent_responses import ResponseBudget
 
 __all__ = ["ConnectionOwner", "ConnectionStatistics"]
 
@@ -41,6 +42,7 @@ class ConnectionOwner(Protocol):
     channel: RequestChannel
     limits: ConnectionLimits
     counters: NetworkCounters
+    response_budget: ResponseBudget
     timeline: Timeline | None
 
     def mark(self, connection: Connection) -> None:
@@ -56,7 +58,7 @@ class ConnectionOwner(Protocol):
         """An empty response order."""
 
     def throttled(self, connection: Connection, until: float) -> None:
-        """Have `connection.end_throttle` called at a time of Trio's clock."""
+        """Have `connection.muting.end_throttle` called at a time of Trio's clock."""
 
     def closed(self, connection: Connection) -> None:
         """The connection is closed."""

@@ -159,7 +159,7 @@ class ConnectionQuotas:
 
     Args:
         limits: to begin with; set `limits` to change them.
-        on_change: called when somebody who waits for a slot should look again.
+        on_change: called when somebody who waits for a slot, or who ends the excess, should look again.
     """
 
     def __init__(self, limits: ConnectionQuotaLimits, on_change: Callable[[], None] = lambda: None) -> None:
@@ -264,6 +264,8 @@ class ConnectionQuotas:
         self._by_ip[ip] = before + 1
         if before >= self._limits.count_max_of_ip(ip):
             return Refuse(f"too many connections from {ip}")
+        if self.excess:
+            self._on_change()
         return Admit()
 
     def _ip_throttle_seconds(self, ip: str, now: float) -> float:

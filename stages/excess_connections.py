@@ -23,6 +23,8 @@ __all__ = ["close_excess"]
 
 CLOSED_MAX = 64
 """Connections that are closed before others get their turn."""
+AGAIN_SECONDS = 1.0
+"""When it looks again where nothing could be closed: some connections are on their way to a processor."""
 
 
 def _priority(connection: Connection) -> tuple[bool, float]:
@@ -31,9 +33,9 @@ def _priority(connection: Connection) -> tuple[bool, float]:
 
 
 async def close_excess(
-    quotas: ConnectionQuotas, listeners: Callable[[], Iterable[ServedListener]], changed: trio.lowlevel.ParkingLot
+    quotas: ConnectionQuotas, listeners: Callable[[], Iterable[ServedListener]], exceeded: trio.lowlevel.ParkingLot
 ) -> None:
-    """Watch the quotas until cancelled; `changed` is woken when they may have been exceeded."""
+    """Watch the quotas until cancelled; `exceeded` is woken when they are."""
     while True:
         excess = min(quotas.excess, CLOSED_MAX)
         victims: list[Connection] = []
@@ -50,4 +52,5 @@ async def close_excess(
         if victims:
             await trio.lowlevel.checkpoint()
         else:
-            await changed.park()
+            with trio.move_on_after(AGAIN_SECONDS) if excess else trio.CancelScope():
+                await exceeded.park()

@@ -9,7 +9,7 @@ import struct
 
 from stages.request import Buffer, Send
 
-__all__ = ["FrameReader", "InvalidFrameError", "frame_of"]
+__all__ = ["LENGTH_BYTES", "FrameReader", "InvalidFrameError", "frame_of"]
 
 LENGTH_BYTES = 4
 LARGE_FRAME_BYTES = 64 * 1024

@@ -20,6 +20,7 @@ from stages.connection_limits import ConnectionLimits
 from stages.network_counters import NetworkCounters
 from stages.response_order import ResponseOrder
 from stages.transport_layer import BrokenTransportError, TransportLayer
+from stages.unsent_responses import ResponseBudget
 
 if TYPE_CHECKING:
     from stages.listener import OpenSession
@@ -64,6 +65,7 @@ class Shared:
         timeline: observes, if anybody does.
         response_order: makes the response order of a connection.
         open_session: see `stages.listener.OpenSession`.
+        response_budget: bounds the unsent responses of all connections.
     """
 
     channel: RequestChannel
@@ -75,6 +77,7 @@ class Shared:
     timeline: Timeline | None = None
     response_order: Callable[[], ResponseOrder[Request]] = ResponseOrder
     open_session: OpenSession | None = None
+    response_budget: ResponseBudget = attrs.field(factory=ResponseBudget)
 
 
 @attrs.frozen
@@ -113,6 +116,7 @@ class Processor:
         self.timeline = shared.timeline
         self.open_session = shared.open_session
         self.counters = NetworkCounters()
+        self.response_budget = shared.response_budget
         self.connections: set[Connection] = set()
         self._shared = shared
         self._send_new, self._receive_new = trio.open_memory_channel[NewConnection](NEW_CONNECTIONS_MAX)
@@ -234,10 +238,14 @@ class Processor:
         while True:
             if not self._marked:
                 await self._sender.park()
-            marked, self._marked = self._marked, []
-            for connection in dict.fromkeys(marked):  # each once, in the order of marking
-                self._flush(connection)
+            self._flush_marked()
             await trio.lowlevel.cancel_shielded_checkpoint()
+
+    def _flush_marked(self) -> None:
+        """In a frame of its own, which keeps no connection alive while nothing is to be sent."""
+        marked, self._marked = self._marked, []
+        for connection in dict.fromkeys(marked):  # each once, in the order of marking
+            self._flush(connection)
 
     def _flush(self, connection: Connection) -> None:
         was_blocked = connection.is_blocked
@@ -261,7 +269,7 @@ class Processor:
     @staticmethod
     async def _end_throttle(connection: Connection, until: float) -> None:
         await trio.sleep_until(until)
-        connection.end_throttle(until)
+        connection.muting.end_throttle(until)
 
     def set_limits(self, limits: ConnectionLimits) -> None:
         """Change the bounds of its connections; the size of frames counts for new ones."""

@@ -17,6 +17,7 @@ __all__ = [
     "Buffer",
     "Close",
     "ConnectionHandle",
+    "Deferral",
     "Final",
     "NoOp",
     "Parked",
@@ -29,6 +30,19 @@ __all__ = [
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
 
+class Deferral(Protocol):
+    """Where handlers leave requests that must wait until earlier responses have left.
+
+    Attributes:
+        is_full: a request is not started now.
+    """
+
+    is_full: bool
+
+    def defer(self, request: Request) -> None:
+        """Keep a request until `ConnectionHandle.take_deferred` gives it back."""
+
+
 class ConnectionHandle(Protocol):
     """What an application may know of the connection a request came on.
 
@@ -38,6 +52,10 @@ class ConnectionHandle(Protocol):
         peer: the client's address.
         listener: name of the listener it came by.
         session: the application's own state of this connection; None until it sets one.
+        response_room_bytes: what a response should take at most now, because clients have not taken what they were
+            sent; one that takes more is sent all the same. 0 asks for an answer without payload; a connection that
+            took all it was sent is always left something.
+        unsent: for handlers, whether clients take what they were sent.
     """
 
     id: str
@@ -45,6 +63,17 @@ class ConnectionHandle(Protocol):
     peer: str
     listener: str
     session: Any
+
+    @property
+    def unsent(self) -> Deferral:
+        """See the class."""
+
+    @property
+    def response_room_bytes(self) -> int:
+        """See the class."""
+
+    def take_deferred(self) -> Request | None:
+        """For handlers: the next request that had to wait until earlier responses left."""
 
     def complete(self, request: Request, result: Result) -> None:
         """Give `request` its result."""

@@ -96,7 +96,7 @@ class RequestQueue:
         self.retired = False
         self.put = 0
         self.depth_max = 0
-        self.callbacks: deque[tuple[Request, Callable[[], Result]]] = deque()
+        self.callbacks: deque[tuple[Request, Callable[[], Result] | None]] = deque()
         self._requests: deque[Request] = deque()
         self._idle = trio.lowlevel.ParkingLot()
         self._waiters: deque[Waiter] = deque()
@@ -127,8 +127,8 @@ class RequestQueue:
         if self._idle:
             self._idle.unpark()
 
-    def put_callback(self, request: Request, callback: Callable[[], Result]) -> None:
-        """Append a callback and wake an idle handler."""
+    def put_callback(self, request: Request, callback: Callable[[], Result] | None) -> None:
+        """Append a callback, or None to have the connection's next deferred request handled; wake an idle handler."""
         self.callbacks.append((request, callback))
         if self._idle:
             self._idle.unpark()

@@ -180,13 +180,18 @@ class RequestHandlerPool:
         self._is_in_turn = True
         for _ in range(self._turn_max):
             if queue.callbacks:
-                request, callback = queue.callbacks.popleft()
-                result = self._call_back(request, callback)
+                called = self._call_back(*queue.callbacks.popleft())
+                if called is None:
+                    continue
+                request, result = called
             else:
                 waiting = queue.get_nowait()
                 if waiting is None:
                     break
                 request = waiting
+                if request.connection.unsent.is_full:
+                    request.connection.unsent.defer(request)
+                    continue
                 result = self._handle(request)
             if type(result) is Pending and self._waits_for_commit:
                 self._is_in_turn = False
@@ -219,8 +224,11 @@ class RequestHandlerPool:
             request.handled_ns = now_ns()
         return result
 
-    def _call_back(self, request: Request, callback: Callable[[], Result]) -> Result:
-        """Run a callback as `_handle` runs a request."""
+    def _call_back(self, request: Request, callback: Callable[[], Result] | None) -> tuple[Request, Result] | None:
+        """Run a callback as `_handle` runs a request; without one start a request that had been deferred."""
+        if callback is None:
+            deferred = request.connection.take_deferred()
+            return None if deferred is None else (deferred, self._handle(deferred))
         began_ns = now_ns()
         self._called_back += 1
         request.has_callback = False
@@ -231,7 +239,7 @@ class RequestHandlerPool:
         except Exception as error:  # noqa: BLE001 - see _handle
             result = self._fail(request, error)
         request.callback_ns += now_ns() - began_ns
-        return result
+        return request, result
 
     def call_back(self, queue: RequestQueue, request: Request, callback: Callable[[], Result]) -> None:
         """See `stages.request.ConnectionHandle.call_back`; `queue` is the one that the request came by."""

@@ -44,20 +44,23 @@ class ResponseOutput:
         """Bytes that did not leave yet."""
         return self._queued_bytes - self._sent_bytes
 
-    def add(self, request: Request) -> None:
-        """Append the response of a request that was released; one without bytes only passes."""
-        result = request.result
+    def add(self, request: Request) -> int:
+        """Append the response of a request that was released, and return its bytes; one without only passes."""
+        result, count = request.result, 0
         if type(result) is Send:
-            request.response_bytes = self.add_frame(result)
+            parts, count = frame_of(result)
+            self._output.extend(parts)
+            self._queued_bytes += count
+            request.response_bytes = count
         if self._timeline is not None:
             self._ends.append((request, self._queued_bytes))
+        return count
 
-    def add_frame(self, send: Send) -> int:
-        """Append a frame; returns its bytes."""
+    def add_frame(self, send: Send) -> None:
+        """Append a frame that answers no request."""
         parts, count = frame_of(send)
         self._output.extend(parts)
         self._queued_bytes += count
-        return count
 
     def send(self) -> int:
         """Hand over as many bytes as the transport takes, and return how many; never waits.

@@ -83,12 +83,8 @@ class ServedListener:
         if self._source is not None:
             quotas.add_listener(listener.name)
             self.acceptor = Acceptor(
-                listener, self._source, self.processors, quotas, shared.changed, numbers.next_connection, self._admitted
+                listener, self._source, self.processors, quotas, shared.changed, numbers.next_connection
             )
-
-    def _admitted(self) -> None:
-        if self._quotas.excess:
-            self._shared.changed.unpark_all()  # somebody closes others
 
     @property
     def name(self) -> str:

@@ -44,6 +44,7 @@ from stages.served_listener import ListenerStatistics, Numbers, ServedListener
 from stages.server_limits import ServerLimits
 from stages.timeline import Timeline
 from stages.transport_layer import TransportLayer
+from stages.unsent_responses import ResponseBudget
 
 __all__ = ["ListenerNameError", "ServerLimits", "ServerNotRunningError", "SocketServer", "SocketServerStatistics"]
 
@@ -147,9 +148,11 @@ class SocketServer:
         )
         self.channel = self._data_plane.channel
         self.handlers = self._data_plane.handlers
+        self._response_budget = ResponseBudget(self.limits.total_unsent_bytes_max)
         self._control_plane: RequestPlane | None = None
-        self._changed = trio.lowlevel.ParkingLot()  # a connection was closed, a limit changed, or a commit ended
-        self.quotas = ConnectionQuotas(self.limits.quotas, self._wake)
+        self._changed = trio.lowlevel.ParkingLot()  # a connection was closed, a limit changed, or the last commit ended
+        self._exceeded = trio.lowlevel.ParkingLot()
+        self.quotas = ConnectionQuotas(self.limits.quotas, self._quotas_changed)
         self._numbers = Numbers(itertools.count().__next__, itertools.count().__next__)
         self._listeners: dict[str, ServedListener] = {}
         self._stopping = trio.Event()
@@ -170,11 +173,14 @@ class SocketServer:
     def _is_drained(self) -> bool:
         return self.committer.is_idle and not any(processor.connections for processor in self.processors)
 
-    def _wake(self) -> None:
+    def _quotas_changed(self) -> None:
         self._changed.unpark_all()
+        if self.quotas.excess:
+            self._exceeded.unpark_all()
 
     def _commit_ended(self, commit: Commit) -> None:
-        self._changed.unpark_all()
+        if self._stopping.is_set():
+            self._changed.unpark_all()  # nobody else waits for a commit, and there are thousands in a second
         self._on_commit(commit)
 
     def _commit_failed(self, error: BaseException) -> None:
@@ -205,7 +211,7 @@ class SocketServer:
             async with trio.open_nursery() as nursery:
                 self._nursery = nursery
                 await nursery.start(self._data_plane.run)
-                nursery.start_soon(close_excess, self.quotas, self._listeners.values, self._changed)
+                nursery.start_soon(close_excess, self.quotas, self._listeners.values, self._exceeded)
                 for listener in listeners or (Listener(IN_MEMORY),):
                     await self._serve(listener)
                 for served in tuple(self._listeners.values()):
@@ -249,6 +255,7 @@ class SocketServer:
             timeline=self._timeline,
             response_order=self._response_order,
             open_session=listener.open_session,
+            response_budget=self._response_budget,
         )
         served = ServedListener(listener, shared, self.quotas, self._numbers)
         self._listeners[listener.name] = served
@@ -347,6 +354,7 @@ class SocketServer:
         for plane in (self._data_plane, self._control_plane):
             if plane is not None:
                 plane.channel.set_bytes_max(limits.bytes_max)
+        self._response_budget.bytes_max = limits.total_unsent_bytes_max
         self.quotas.limits = limits.quotas
 
     # Connections

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from pipeline_broker.apis.authorization import may_of_cluster
 from pipeline_broker.security.acl import AclOperation
-from pipeline_broker.security.scram_users import Deletion, Upsertion
+from pipeline_broker.security.scram_users import Deletion, Refusal, Upsertion
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
@@ -39,15 +39,16 @@ def handle(call: Call, request: AlterUserScramCredentialsRequest) -> Result:
             for each in request.upsertions
         ],
     )
-    results = [
-        UserResult(user=user)
-        if refusal is None
-        else UserResult(user=user, error_code=refusal.code, error_message=refusal.text)
-        for user, refusal in answers.items()
-    ]
+    results = [_result(user, refusal) for user, refusal in answers.items()]
     answer = call.send(AlterUserScramCredentialsResponse(results=results))
     changes = [] if write is None else [(write, users.durable)]
     return call.broker.commit_metadata(changes, call.now_ms, answer)
+
+
+def _result(user: str, refusal: Refusal | None) -> UserResult:
+    if refusal is None:
+        return UserResult(user=user, error_message=None)
+    return UserResult(user=user, error_code=refusal.code, error_message=refusal.text)
 
 
 def error_response(

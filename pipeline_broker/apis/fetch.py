@@ -2,8 +2,9 @@
 
 A fetch that finds less than its minimum is parked with its deadline and reads again when it is woken; one that needs
 the disk is parked with that work. Neither holds a handler. Partitions are read in request order; until one has records,
-the limits do not apply to its first batch, so that a batch larger than every limit still gets through. A disk that
-cannot be read is an error of the partition that is on it, and of no other.
+the limits do not apply to its first batch, so that a batch larger than every limit still gets through. Clients that do
+not take earlier answers leave less room, or none. A disk that cannot be read is an error of the partition that is on
+it, and of no other.
 """
 
 from __future__ import annotations
@@ -114,8 +115,9 @@ class _Fetch:
         return self._answer(self._read())
 
     def _read(self) -> list[Read]:
-        left = self._bytes_max
-        found_any = False
+        room = self._call.request.connection.response_room_bytes
+        left = min(self._bytes_max, room)
+        found_any = not room  # without any, not even one batch
         reads = []
         for key, wanted in self._context.partitions.items():
             read = self._read_partition(key, wanted, left, at_least_one=not found_any)

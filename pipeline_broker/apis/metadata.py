@@ -162,9 +162,9 @@ def _describe(call: Call, topic: Topic, request: MetadataRequest) -> TopicRespon
 
 
 def error_response(request: MetadataRequest, call: Call, code: ErrorCode) -> MetadataResponse:
-    """Every topic that was named with the same error."""
+    """Every topic that was named with the same error, and nothing of the cluster, as in Kafka."""
     topics = [
         TopicResponse(error_code=code, name=wanted.name or "", topic_id=wanted.topic_id)
         for wanted in request.topics or ()
     ]
-    return _response(call, MetadataRequest(), topics)
+    return MetadataResponse(topics=topics, error_code=code)

@@ -39,4 +39,4 @@ def check_changes(call: Call, partitions: int, *, strict: bool, throttles: bool 
     """
     quota = call.quota
     if quota is not None and not quota.may_change(partitions, strict=strict, throttles=throttles):
-        raise TopicError(ErrorCode.THROTTLING_QUOTA_EXCEEDED, "The throttling quota has been exceeded.")
+        raise TopicError(ErrorCode.THROTTLING_QUOTA_EXCEEDED)

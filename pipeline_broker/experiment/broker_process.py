@@ -89,6 +89,11 @@ class BrokerProcess:
                 start_new_session=True,
             )
 
+    @property
+    def pid(self) -> int:
+        """Its process."""
+        return self._process.pid
+
     def wait_ready(self) -> None:
         """Wait for the line that says where the broker listens."""
         assert self._process.stdout is not None

@@ -43,11 +43,12 @@ class _Window:
 class Rate:
     """Values over time."""
 
-    __slots__ = ("_recorded", "_windows")
+    __slots__ = ("_recorded", "_total", "_windows")
 
     def __init__(self, windows: Windows) -> None:
         self._windows = windows
         self._recorded: deque[_Window] = deque()
+        self._total = 0.0  # of all that are recorded; bytes are whole numbers, so that it is exact
 
     def record(self, value: float, now_ms: int) -> None:
         """Add a value; a negative one takes back what was added before."""
@@ -55,8 +56,9 @@ class Rate:
         if not recorded or now_ms - recorded[-1].began_ms >= self._windows.size_ms:
             recorded.append(_Window(now_ms, now_ms))
             if len(recorded) > self._windows.count + 1:  # one more than are counted: the oldest may still be partly in
-                recorded.popleft()
+                self._total -= recorded.popleft().value
         window = recorded[-1]
+        self._total += value
         window.value += value
         window.events += 1
         window.last_event_ms = now_ms
@@ -76,7 +78,7 @@ class Rate:
     def total(self, now_ms: int) -> float:
         """The sum of what was recorded."""
         self._forget(now_ms)
-        return sum(window.value for window in self._recorded)
+        return self._total
 
     def average(self, now_ms: int) -> float:
         """The mean of what was recorded, 0 for nothing."""
@@ -92,12 +94,15 @@ class Rate:
     def _forget(self, now_ms: int) -> None:
         recorded, all_ms = self._recorded, self._windows.all_ms
         while recorded and now_ms - recorded[0].last_event_ms >= all_ms:
-            recorded.popleft()
+            self._total -= recorded.popleft().value
+        if not recorded:
+            self._total = 0.0
 
 
 def throttle_time_ms(rate: Rate, limit: float, now_ms: int) -> int:
     """How long nothing may be recorded until the rate is the limit; 0 when it keeps to it: Kafka's formula."""
-    observed = rate.per_second(now_ms)
+    span_ms = rate.span_ms(now_ms)
+    observed = rate.total(now_ms) * 1000 / span_ms
     if observed <= limit:
         return 0
-    return int((observed - limit) / limit * rate.span_ms(now_ms) + 0.5)
+    return int((observed - limit) / limit * span_ms + 0.5)

@@ -30,6 +30,7 @@ class Connection:
     index = 0
     peer = "127.0.0.1"
     listener = "PLAINTEXT"
+    response_room_bytes = 2**30
 
     def __init__(self) -> None:
         self.session: Any = None

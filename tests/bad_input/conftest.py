@@ -1,11 +1,20 @@
 """One broker per mode for all tests of this folder: whatever one of them sends, the broker serves the next."""
 
+import time
+from contextlib import suppress
 from pathlib import Path
 
 import attrs
 import pytest
 
-from tests.bad_input.raw_client import RawClient, batch_of, create_topic, produce_answers, produce_request
+from tests.bad_input.raw_client import (
+    WAIT_SECONDS_MAX,
+    RawClient,
+    batch_of,
+    create_topic,
+    produce_answers,
+    produce_request,
+)
 from tests.conftest import BrokerProcess, start_broker
 
 TOPIC = "bad-input"
@@ -43,6 +52,21 @@ class Subject:
             if line.startswith(name + ":"):
                 return int(line.split()[1]) * 1024
         raise AssertionError(f"no {name}")
+
+    def open_sockets(self):
+        """Without the files of the journal, of which there are more as it grows."""
+        links = []
+        for path in Path(f"/proc/{self.process.pid}/fd").iterdir():
+            with suppress(FileNotFoundError):  # closed since it was listed
+                links.append(str(path.readlink()))
+        return sum(link.startswith("socket:") for link in links)
+
+    def wait_for_sockets(self, count):
+        """Until no more than so many are open."""
+        deadline = time.monotonic() + WAIT_SECONDS_MAX
+        while self.open_sockets() > count:
+            assert time.monotonic() < deadline, "connections are still open"
+            time.sleep(0.005)
 
     def reset_memory_peak(self):
         """Have VmHWM start again from what is used now."""

@@ -1,8 +1,7 @@
 """Many connections that do little or the wrong thing: what each of them costs, and that others are served meanwhile.
 
-Rules: the broker's memory and descriptors are looked at from outside; a crowd connects in groups smaller than the
-listen backlog, or some of it waits a second. LONG=1 in the environment makes crowds as large as they are in the worst
-case.
+Rules: the broker's memory and sockets are looked at from outside; a crowd connects in groups smaller than the listen
+backlog, or some of it waits a second. LONG=1 in the environment makes crowds as large as they are in the worst case.
 """
 
 import os
@@ -10,10 +9,10 @@ import socket
 import struct
 import time
 from contextlib import ExitStack
-from pathlib import Path
 
 import pytest
 
+from pipeline_broker.log.tail_cache import CACHE_BYTES_MAX
 from pipeline_broker.records.batch import NewRecord, build_batch
 from pipeline_broker.wire.messages.api_versions import ApiVersionsRequest
 from tests.bad_input.conftest import PRODUCE_VERSION
@@ -49,10 +48,6 @@ def framed(payload):
     return struct.pack(">i", len(payload)) + payload
 
 
-def descriptors(broker):
-    return len(list(Path(f"/proc/{broker.process.pid}/fd").iterdir()))
-
-
 def reset(client):
     client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     client.socket.close()
@@ -75,14 +70,14 @@ def crowd(stack, broker, count):
 
 
 @pytest.fixture
-def descriptors_come_back(broker):
-    """After the test the broker has no more descriptors open than before."""
-    before = descriptors(broker)
+def sockets_come_back(broker):
+    """After the test the broker has no more sockets open than before."""
+    before = broker.open_sockets()
     yield
-    wait_until(lambda: descriptors(broker) <= before, "connections are still open")
+    broker.wait_for_sockets(before)
 
 
-def test_a_thousand_connections_that_send_a_byte_now_and_then(broker, descriptors_come_back):
+def test_a_thousand_connections_that_send_a_byte_now_and_then(broker, sockets_come_back):
     """Case 47: nobody else waits, and whoever has sent a whole request in the end is answered."""
     before = broker.memory_bytes()
     with ExitStack() as stack:
@@ -98,7 +93,7 @@ def test_a_thousand_connections_that_send_a_byte_now_and_then(broker, descriptor
             assert client.receive_frame() is not None
 
 
-def test_idle_connections_cost_little_each(broker, descriptors_come_back):
+def test_idle_connections_cost_little_each(broker, sockets_come_back):
     """Case 50: after one request each, as a client leaves its connections."""
     before = broker.memory_bytes()
     with ExitStack() as stack:
@@ -124,7 +119,7 @@ def come_and_go(broker, number):
         reset(client)
 
 
-def test_a_storm_of_connections_leaves_nothing_behind(broker, descriptors_come_back):
+def test_a_storm_of_connections_leaves_nothing_behind(broker, sockets_come_back):
     """Case 49: silent ones, half requests, answered ones, unread answers; ended or reset."""
     for number in range(GROUP):
         come_and_go(broker, number)
@@ -138,13 +133,12 @@ def test_a_storm_of_connections_leaves_nothing_behind(broker, descriptors_come_b
 
 @pytest.fixture(scope="module")
 def large_topic(running_broker):
-    """A topic whose fetch is answered with some megabytes."""
+    """A topic whose partition 0 is fetched by some megabytes at once, from files: each answer has memory of its own."""
     create_topic(running_broker.port, "large")
     records = build_batch([NewRecord(bytes(900_000), timestamp=1_700_000_000_000)])
-    for partition in range(3):
-        for _ in range(5):
-            response = running_broker.healthy.ask(produce_request((partition, records), topic="large"), PRODUCE_VERSION)
-            assert produce_answers(response) == [(partition, 0)]
+    for partition in (0,) * 5 + (1,) * (CACHE_BYTES_MAX // len(records) + 1):
+        response = running_broker.healthy.ask(produce_request((partition, records), topic="large"), PRODUCE_VERSION)
+        assert produce_answers(response) == [(partition, 0)]
     return "large"
 
 
@@ -152,7 +146,7 @@ def large_fetch(topic):
     return framed(frame_of(fetch_request(topic, 0, bytes_max=50 * MEGABYTE), 11))
 
 
-def test_slow_readers_of_large_fetches_are_bounded_and_get_everything(broker, descriptors_come_back, large_topic):
+def test_slow_readers_of_large_fetches_are_bounded_and_get_everything(broker, sockets_come_back, large_topic):
     """Case 48: each asks for far more than may wait for it; what it then reads, slowly, is whole and in order."""
     before = broker.memory_bytes()
     broker.reset_memory_peak()
@@ -172,7 +166,7 @@ def test_slow_readers_of_large_fetches_are_bounded_and_get_everything(broker, de
     assert growth < READERS * (UNSENT_BYTES_MAX + READ_BYTES_MAX) + GROWTH_BYTES_MAX
 
 
-def test_clients_that_vanish_with_answers_unread_leave_nothing_behind(broker, descriptors_come_back, large_topic):
+def test_clients_that_vanish_with_answers_unread_leave_nothing_behind(broker, sockets_come_back, large_topic):
     """Case 46: what waited for them is freed, whether they end or are reset."""
     request = large_fetch(large_topic) * 3
 
@@ -191,7 +185,7 @@ def test_clients_that_vanish_with_answers_unread_leave_nothing_behind(broker, de
     assert broker.memory_bytes() - before < GROWTH_BYTES_MAX
 
 
-def test_a_client_that_ends_its_half_and_never_reads_goes_in_the_end(broker, descriptors_come_back, large_topic):
+def test_a_client_that_ends_its_half_and_never_reads_goes_in_the_end(broker, sockets_come_back, large_topic):
     """Case 46: what was asked is answered as far as it is read, then the connection is closed, read or not."""
     with broker.connect() as client, broker.connect() as reader:
         for one in (client, reader):

@@ -19,6 +19,8 @@ from tests.wire.generated import sample
 from tests.wire.reference import Reference
 
 NOW_MS = 1_700_000_000_000
+TEXT = b"name"
+"""What `sample` puts into every text."""
 each_served_version = pytest.mark.parametrize(("key", "version"), SERVED_VERSIONS, ids=SERVED_IDS)
 
 
@@ -31,6 +33,7 @@ class Connection:
     peer: str = "127.0.0.1"
     listener: str = "PLAINTEXT"
     session: object = None
+    response_room_bytes: int = 2**30
 
 
 @pytest.fixture(scope="module")
@@ -71,6 +74,18 @@ def test_any_length_or_count_beyond_the_rest_closes(dispatch, key, version):
         for false in (len(honest.data) + 1, *largest, *(() if nullable else (-1,))):
             damaged = Reference(message, version, false_lengths={index: false})
             assert isinstance(dispatch(header + damaged.data), Close), f"length {index} = {false}"
+
+
+@each_served_version
+def test_text_that_is_no_utf_8_closes(dispatch, key, version):
+    """Case 61: in every text of a request, one at a time; the bytes are as many as were declared."""
+    frame = frame_of(sample(request_class(key), version), version)
+    header_size = len(frame) - len(b"".join(encode(sample(request_class(key), version), version)))
+    position = frame.find(TEXT, header_size)
+    while position >= 0:
+        damaged = frame[:position] + b"\xff" * len(TEXT) + frame[position + len(TEXT) :]
+        assert isinstance(dispatch(damaged), Close), f"at {position}"
+        position = frame.find(TEXT, position + 1)
 
 
 @each_served_version

@@ -213,11 +213,11 @@ def test_empty_lists_are_legal(broker):
 
 
 def test_unknown_tagged_fields_are_ignored_and_bad_ones_close(broker):
-    """In the header, where everybody may put them."""
+    """Case 62: in the header, where everybody may put them; the same tag twice, and tags out of order, too."""
     body = b"".join(encode(MetadataRequest(topics=[]), 9))
     fixed = encode_request_header(RequestHeader(ApiKey.METADATA, 9, 1, None))[:-1]
     with broker.connect() as client:
-        for tags in (b"\1\x63\2ab", b"\2\0\0\0\0", b"\1\xff\xff\xff\xff\x0f\0"):
+        for tags in (b"\1\x63\2ab", b"\2\0\0\0\0", b"\2\5\0\1\0", b"\1\xff\xff\xff\xff\x0f\0"):
             assert client.ask_raw(fixed + tags + body) is not None
     for tags in (b"\1\0\x7f", b"\xff\xff\xff\xff\x7f", b"\xff\xff\xff\xff\xff\xff", b"\x01\x00\xff\xff\xff\xff\x0f"):
         with broker.connect() as client:

@@ -37,7 +37,8 @@ def java_tool(tmp_path):
     java = ["java", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", f"-Dlog4j2.configurationFile={logging}"]
 
     def run(name, *arguments, text=""):
-        command = [*java, "-cp", f"{jars[-1]}/*", f"org.apache.kafka.tools.{name}", *arguments]
+        full_name = name if name.startswith("kafka.") else f"org.apache.kafka.tools.{name}"
+        command = [*java, "-cp", f"{jars[-1]}/*", full_name, *arguments]
         done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=SECONDS_MAX, check=False)
         assert done.returncode == 0, done.stderr
         return done.stdout.splitlines()
@@ -64,3 +65,23 @@ def test_console_tools_write_and_read_in_a_group(broker_process, mode, java_tool
         return java_tool("consumer.ConsoleConsumer", *server, *reader, *limits)
 
     assert read(60) + read(40) == lines
+
+
+def test_kafka_configs_sets_shows_and_removes_quotas(broker_process, mode, java_tool):
+    """Of a user, of each client id of a user, and of an address, with the defaults of all."""
+    broker = broker_process(mode=mode, settings=SETTINGS)
+
+    def configs(*arguments):
+        return java_tool("kafka.admin.ConfigCommand", "--bootstrap-server", broker.bootstrap, *arguments)
+
+    each_app = ("--entity-type", "users", "--entity-name", "ann", "--entity-type", "clients", "--entity-default")
+    anywhere = ("--entity-type", "ips", "--entity-default")
+    configs("--alter", *each_app, "--add-config", "producer_byte_rate=1024,request_percentage=12.5")
+    configs("--alter", *anywhere, "--add-config", "connection_creation_rate=1000")
+    (shown,) = configs("--describe", *each_app)
+    assert "user-principal 'ann', the default client-id" in shown
+    assert "producer_byte_rate=1024.0" in shown
+    assert "request_percentage=12.5" in shown
+    assert any("connection_creation_rate=1000.0" in line for line in configs("--describe", *anywhere))
+    configs("--alter", *each_app, "--delete-config", "producer_byte_rate,request_percentage")
+    assert configs("--describe", *each_app) == []

@@ -23,22 +23,57 @@ def wall_clock_ms():
 
 
 def run(seed, work_delays, function, *arguments):
-    """`trio.run` of a function, the same for the same seed; `work_delays` are the seconds that threads take."""
-    with _deterministic(seed, work_delays):
-        return trio.run(function, *arguments, clock=MockClock(autojump_threshold=0))
+    """`trio.run` of a function, the same for the same seed; `work_delays` are the seconds that threads take.
+
+    Returns:
+        what the function returned, and the errors that were logged meanwhile.
+    """
+    with _deterministic(seed, work_delays), _logged_errors() as errors:
+        return trio.run(function, *arguments, clock=MockClock(autojump_threshold=0)), errors
+
+
+class _Errors(logging.Handler):
+    """Keeps the exceptions that were logged: a bug that cost a connection or an answer, and was survived."""
+
+    def __init__(self):
+        super().__init__(logging.ERROR)
+        self.errors = []
+
+    def emit(self, record):
+        if record.exc_info is not None:
+            self.errors.append(record.exc_info[1])
+
+
+@contextmanager
+def _logged_errors():
+    handler = _Errors()
+    before = [(logger, logger.level, logger.propagate) for logger in map(logging.getLogger, ("stages", "pipeline_broker"))]
+    for logger, _, _ in before:
+        logger.addHandler(handler)
+        logger.setLevel(logging.ERROR)
+        logger.propagate = False
+    try:
+        yield handler.errors
+    finally:
+        for logger, level, propagate in before:
+            logger.removeHandler(handler)
+            logger.setLevel(level)
+            logger.propagate = propagate
 
 
 @contextmanager
 def _deterministic(seed, work_delays):
-    dice, shuffles, run_sync = scheduler._r.getstate(), scheduler._ALLOW_DETERMINISTIC_SCHEDULING, trio.to_thread.run_sync
+    dice, shuffles, run_sync = (
+        scheduler._r.getstate(),
+        scheduler._ALLOW_DETERMINISTIC_SCHEDULING,
+        trio.to_thread.run_sync,
+    )
     scheduler._r.setstate(random.Random(f"schedule {seed}").getstate())
     scheduler._ALLOW_DETERMINISTIC_SCHEDULING = True
     trio.to_thread.run_sync = _inline(work_delays)
-    logging.disable(logging.CRITICAL)  # faults are told in the log as they must be; here they are thousands
     try:
         yield
     finally:
-        logging.disable(logging.NOTSET)
         trio.to_thread.run_sync = run_sync
         scheduler._ALLOW_DETERMINISTIC_SCHEDULING = shuffles
         scheduler._r.setstate(dice)

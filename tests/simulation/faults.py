@@ -33,12 +33,8 @@ async def keep_alive(world, nursery):
     world.complain(f"the broker ended {LIVES_MAX} times")
 
 
-async def _resize_queues(world, life, fault):
-    server = life.server
-    if server.mode.is_shared_queue:
-        server.handlers.resize_handlers(fault.number)
-    else:
-        server.handlers.resize_queues(fault.number)
+async def _resize_handlers(world, life, fault):
+    life.server.resize_handlers(fault.number)
 
 
 async def _resize_processors(world, life, fault):
@@ -69,13 +65,13 @@ async def _pause(world, life, fault):
         await RequestHandlerPool._turn(pool, queue)
 
     pool._turn = turn
-    queues = {one.index: one._queue.index for processor in life.server.processors for one in processor.connections}
+    queues = {one.index: one.admission.queue.index for processor in life.server.processors for one in processor.connections}
     world.paused = (paused.index, trio.current_time(), until, queues)
     world.trace.note("pause", paused.index)
 
 
 FAULTS = {
-    "resize queues": _resize_queues,
+    "resize handlers": _resize_handlers,
     "resize processors": _resize_processors,
     "write error": _error,
     "sync error": _error,

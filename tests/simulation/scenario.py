@@ -166,7 +166,9 @@ def _clients(dice, kind, partitions):
     if kind == "agreement":
         return tuple(_agreeing(dice, index) for index in range(partitions))
     if kind == "pause":
-        return tuple(_client(dice, "mixed", f"c{index}", partitions, is_calm=True) for index in range(dice.randint(3, 6)))
+        return tuple(
+            _client(dice, "mixed", f"c{index}", partitions, is_calm=True) for index in range(dice.randint(3, 6))
+        )
     kinds = dice.choices(("mixed", "idempotent", "consumer", "member"), weights=(5, 3, 2, 1), k=dice.randint(2, 4))
     return tuple(_client(dice, chosen, f"c{index}", partitions) for index, chosen in enumerate(kinds))
 
@@ -227,7 +229,9 @@ def _agreeing(dice, partition):
     """A client whose answers depend on no other: it has a partition of its own, and reads only what it knows is there."""
     acts = []
     for _ in range(dice.randint(4, 16)):
-        kind = dice.choices(("produce", "sequenced", "fetch", "list offsets", "metadata", "versions"), (8, 6, 2, 1, 1, 1))[0]
+        kind = dice.choices(
+            ("produce", "sequenced", "fetch", "list offsets", "metadata", "versions"), (8, 6, 2, 1, 1, 1)
+        )[0]
         if kind in {"fetch", "list offsets"}:
             _acknowledge_last(acts)
             acts.append(Act("barrier"))
@@ -250,9 +254,9 @@ def _faults(dice, kind):
     faults = []
     if kind in {"traffic", "shutdown", "crash", "agreement"}:
         for _ in range(dice.choice((0, 0, 1, 2))):
-            resized = dice.choice(("resize queues", "resize queues", "resize processors"))
+            resized = dice.choice(("resize handlers", "resize handlers", "resize processors"))
             if kind == "agreement":
-                resized = "resize queues"  # a processor that ends closes its connections
+                resized = "resize handlers"  # a processor that ends closes its connections
             faults.append(Fault(resized, dice.randint(0, 30) * MILLISECOND, dice.randint(1, 5)))
     if kind == "crash":
         fatal = dice.choice(("power cut", "power cut", "kill", "write error", "sync error", "sync error"))

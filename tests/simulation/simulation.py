@@ -5,6 +5,8 @@ left is read by a plain reader, the broker stops, and everything that was not as
 that ended behind a failure or without power is started again on its disk, so that it shows what it kept.
 """
 
+import hashlib
+
 import attrs
 import trio
 
@@ -13,7 +15,7 @@ from pipeline_broker.wire.messages.find_coordinator import FindCoordinatorReques
 from tests.simulation import asks, clients, environment, faults
 from tests.simulation.history import anomalies
 from tests.simulation.scenario import Act, ClientPlan, draw
-from tests.simulation.watch import TOPIC
+from tests.simulation.watch import TOPIC, InjectedError
 from tests.simulation.wire_client import Ask, Network
 from tests.simulation.world import Parts, World
 
@@ -33,6 +35,7 @@ class Outcome:
         fingerprint: of the schedule.
         answers: client -> the payloads that it received, for comparing modes.
         final: partition -> [(offset, value)].
+        requests: how many clients sent.
     """
 
     scenario: object
@@ -42,6 +45,11 @@ class Outcome:
     answers: dict
     final: dict
     requests: int
+
+    @property
+    def digest(self):
+        """Equal for runs that were equal in every event, answer and record."""
+        return hashlib.blake2b(repr((self.events, self.answers, self.final)).encode(), digest_size=16).hexdigest()
 
 
 def simulate(seed, parts=None):
@@ -63,7 +71,9 @@ def simulate(seed, parts=None):
 
 def run(scenario, parts=None):
     """One run of a scenario."""
-    return environment.run(scenario.seed, scenario.work_delays, _run, scenario, parts or Parts())
+    outcome, errors = environment.run(scenario.seed, scenario.work_delays, _run, scenario, parts or Parts())
+    bugs = [f"a bug was survived: {error!r}" for error in errors if not isinstance(error, InjectedError)]
+    return attrs.evolve(outcome, complaints=(*outcome.complaints, *bugs))
 
 
 async def _run(scenario, parts):

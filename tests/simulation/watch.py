@@ -201,13 +201,16 @@ class Watch:
 
     def check_complete(self, request, result):
         """A slot ends once, and an acknowledgement is of what is durable."""
-        self._trace.note("complete", request.connection.index, request.sequence, repr(result))
+        told = "NoOp" if type(result) is NoOp else repr(result)  # the others say what they are
+        self._trace.note("complete", request.connection.index, request.sequence, told)
         if request.result is not None:
             self._complain(f"{request!r} was answered twice")
         entries = self._pending.pop(request, None)
         if entries is not None and type(result) in (Send, NoOp):
             for entry in entries:
-                self.check_durable(f"{request!r} is acknowledged", entry.log.partition, [entry.last_offset], entry.log.topic)
+                self.check_durable(
+                    f"{request!r} is acknowledged", entry.log.partition, [entry.last_offset], entry.log.topic
+                )
 
     # The end
 

@@ -15,8 +15,10 @@ import trio
 from pipeline_broker.apis.dispatch import Dispatcher
 from pipeline_broker.background import prepare_ahead, run_timer
 from pipeline_broker.config.settings import parse_settings
-from pipeline_broker.server import JournalStorage, ServeOptions, compose, limits_of, mode_of, open_broker
+from pipeline_broker.serve_options import ServeOptions, limits_of, mode_of
+from pipeline_broker.server import JournalStorage, compose, open_broker
 from stages.committer import CommitFailedError
+from stages.listener import Listener
 from stages.response_order import ResponseOrder
 from stages.testing.memory_transport import memory_connection
 from stages.testing.scripted_commits import ScriptedCommits
@@ -28,6 +30,7 @@ from tests.simulation.watch import Watch
 from tests.simulation.wire_client import WireClient
 
 DATA = Path("/data")
+LISTENER = "PLAINTEXT"
 SEGMENT_BYTES = 16 << 10
 DRAIN_SECONDS = 2.0
 STOP_SECONDS_MORE = 0.1
@@ -63,8 +66,6 @@ class Life:
         options = ServeOptions(
             mode=mode_of(scenario.mode, config),
             flush="always",
-            host="127.0.0.1",
-            port=9092,
             data=DATA,
             config=config,
             commits_in_flight=scenario.commits_in_flight,
@@ -76,6 +77,7 @@ class Life:
             clock_ms=wall_clock_ms,
             randomness=world.randomness,
         )
+        self.broker.advertised = {LISTENER: ("broker.test", 9092)}
         dispatcher = Dispatcher(self.broker, wall_clock_ms)
         application = self.watch.around(dispatcher, self.broker, self.journal)
         limits = limits_of(config)
@@ -117,7 +119,9 @@ class Life:
                     started = self.watch.started(client.index)
                     missing = [one for one in client.exchanges[:started] if one.is_missing]
                     if missing:
-                        self.world.complain(f"{client!r}: of {started} requests started these have no answer: {missing}")
+                        self.world.complain(
+                            f"{client!r}: of {started} requests started these have no answer: {missing}"
+                        )
 
     async def _serve(self, task_status):
         async with trio.open_nursery() as nursery:
@@ -128,7 +132,7 @@ class Life:
 
     async def _run_server(self, scope, task_status):
         try:
-            await self.server.run((), task_status=task_status)
+            await self.server.run([Listener(LISTENER)], task_status=task_status)
         except CommitFailedError:
             self.ended_by = "failed"
         scope.cancel()
@@ -142,7 +146,7 @@ class Life:
         """As a signal does."""
         self.stopped_at = trio.current_time()
         self.server.stop()
-        self.broker.end_waiting()
+        self.broker.fetches.end()
 
     def kill(self, *, power):
         """End at once; with the power goes what the disk did not sync."""
@@ -243,7 +247,7 @@ class World:
         self.connections.append(client)
         self.trace.note("connect", index, plan.name)
         try:
-            await life.server.connect(transport, peer=plan.name, listener="PLAINTEXT")
+            await life.server.connect(transport, peer=plan.name, listener=LISTENER)
         except trio.BrokenResourceError:  # the processor ended in the meantime
             transport.close()
         nursery.start_soon(client.receive_all)

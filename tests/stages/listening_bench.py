@@ -101,11 +101,11 @@ def run(test, *listeners, mode=PIPELINED, commit_delays=(0.0,), connection=PATIE
         server = SocketServer(mode, application, storage, limits=ServerLimits(**fields), executor=executor)
         serving = Serving(server, application, storage)
         made = [serving.listener(name, **own) for name, own in (listeners or [("L", {})])]
-        with trio.fail_after(10_000):
-            async with trio.open_nursery() as nursery:
-                await nursery.start(server.run, made)
+        async with trio.open_nursery() as nursery:
+            await nursery.start(server.run, made)
+            with trio.fail_after(10_000):  # not around the end, which waits for a thread that the clock does not see
                 await test(serving)
-                server.stop()
+            server.stop()
         assert server.quotas.total == server.channel.bytes_held == 0
         assert all(source.is_closed for source in serving.sources.values())
         assert not [one for processor in server.processors for one in processor.connections]

@@ -4,8 +4,9 @@ from contextlib import contextmanager
 
 import trio
 
-import stages.connection as connection_room
+import stages.muting as muting_room
 from stages.admission import Admission
+from stages.connection import Connection
 from stages.mute import Mute, MuteReason
 from stages.request import PARKED
 from stages.request_handler import RequestHandlerPool
@@ -107,7 +108,7 @@ class SingleBitMute(Mute):
 
 @contextmanager
 def single_bit_mute():
-    with replaced(connection_room, "Mute", SingleBitMute):
+    with replaced(muting_room, "Mute", SingleBitMute):
         yield
 
 
@@ -133,7 +134,7 @@ def blocking_put():
         connection = admission._connection
         if MuteReason.QUEUE_FULL in connection.mute:
             for other in connection._owner.connections - {connection}:
-                other.mute_for(MuteReason.QUEUE_FULL)
+                other.muting.begin(MuteReason.QUEUE_FULL)
                 admission.queue.wait_for_room(other)
         return False
 
@@ -148,7 +149,7 @@ def eager_conversation():
     async def wait_quiet(connection):
         await trio.lowlevel.checkpoint()
 
-    with replaced(connection_room.Connection, "wait_quiet", wait_quiet):
+    with replaced(Connection, "wait_quiet", wait_quiet):
         yield
 
 

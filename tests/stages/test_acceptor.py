@@ -120,7 +120,7 @@ def test_a_processor_that_is_taken_away_while_it_is_waited_for_is_no_end():
 
 
 def test_a_connection_that_cannot_be_made_ready_is_closed_and_not_counted():
-    """Behaviour 20: an error while a connection is configured closes it and restores the count."""
+    """Behaviours 20 and 34: an error while a connection is configured closes it and restores the count."""
 
     async def test(bench):
         bench.listener.configure_faults.append(OSError(errno.ENOTCONN, "gone"))

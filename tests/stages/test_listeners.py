@@ -52,6 +52,26 @@ def test_counters_tell_what_every_processor_did():
     run(test)
 
 
+def test_statistics_outlive_the_end_of_serving():
+    """Behaviour 31: what was counted is still told once the server has ended, with nothing left open."""
+
+    async def main():
+        source, server = MemoryListener(), SocketServer(PIPELINED, ByFirstByte(), MemoryStorage())
+        async with trio.open_nursery() as nursery:
+            await nursery.start(server.run, [Listener("L", source=source)])
+            client = source.connect()
+            client.send(b"one", b"two")
+            assert await client.receive_count(2) == [b"one", b"two"]
+            server.stop()
+        statistics = server.statistics()
+        assert sum(one.connections for one in statistics.processors) == 0
+        counters = statistics.listeners[0].counters
+        assert (counters.created, counters.closed, counters.requests_in, counters.responses_out) == (1, 1, 2, 2)
+        assert statistics.handlers.handled == 2
+
+    trio.run(main)
+
+
 def test_a_connections_id_tells_its_ends_its_processor_and_its_place():
     """Behaviour 9: processor 0 and index 0 to 4 in the ids of five connections."""
     application = ByFirstByte()

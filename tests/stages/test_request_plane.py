@@ -117,3 +117,31 @@ def test_an_idle_control_connection_expires_as_others_do():
         assert client.is_closed_by_server
 
     run(test, ("L", {}), CONTROL, connection=attrs.evolve(PATIENT, idle_seconds_max=10.0))
+
+
+@pytest.mark.parametrize("mode", [CLASSIC, PIPELINED], ids=lambda mode: mode.name)
+def test_a_resize_under_load_loses_nothing_and_leaves_the_control_plane_alone(mode):
+    async def load(serving, name, index):
+        client = serving.connect(name, f"192.0.2.{index}")
+        requests = [b"%c%d %d" % (b"cs"[number % 2], index, number) for number in range(60)]
+        for request in requests:
+            client.send(request)
+            await trio.sleep(0.01)
+        assert await client.receive_count(60) == requests
+
+    async def test(serving):
+        async with trio.open_nursery() as nursery:
+            for index in range(6):
+                nursery.start_soon(load, serving, "CONTROL" if index == 0 else "L", index)
+            for count in (3, 1, 12, 12, 5):
+                serving.server.resize_handlers(count)
+                await trio.sleep(0.1)
+        last = await serving.served("L")
+        await serving.ask(last, b"again")
+        statistics = serving.server.statistics()
+        assert statistics.handlers.handlers == 5
+        assert statistics.control_plane.handlers.handlers == 1
+        (queue,) = statistics.control_plane.queues
+        assert (queue.index, queue.put) == (CONTROL_QUEUE_INDEX, 60)
+
+    run(test, ("L", {}), CONTROL, mode=mode, commit_delays=(0.02, 0.0, 0.05), requests_max=16)

@@ -50,7 +50,7 @@ class AlterUserScramCredentialsResponse:
 
         user: str = string("0+")
         error_code: int = int16("0+")
-        error_message: str | None = string("0+", nullable="0+", default=None)
+        error_message: str | None = string("0+", nullable="0+")
 
     throttle_time_ms: int = int32("0+")
     results: list[AlterUserScramCredentialsResponse.AlterUserScramCredentialsResult] = array(

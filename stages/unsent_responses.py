@@ -1,0 +1,114 @@
+"""What was answered and has not left yet: bounded for each connection, and for all of them together.
+
+Rules of this room: sans-IO; bytes count from the moment a request is completed, also while they wait for an earlier
+response, until the transport takes them; those of small responses may be told once per flush. A connection is *full* at
+its own bound, or when it has anything unsent while all together are at theirs. A full connection is not read, and what
+it had asked before is not started: so memory is bounded by the two bounds and one response of each connection, whatever
+clients ask and however little they read. A connection with nothing unsent is never full, so slow readers do not stop
+the others.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from stages.request import Request
+
+__all__ = ["UNSENT_BYTES_MAX", "ResponseBudget", "UnsentResponses"]
+
+UNSENT_BYTES_MAX = 256 * 1024 * 1024
+"""Bytes of the unsent responses of all connections."""
+
+
+class ResponseBudget:
+    """The bound over all connections.
+
+    Attributes:
+        bytes_max: the bound; it may be changed at any time.
+        bytes_held: unsent bytes of all connections.
+    """
+
+    __slots__ = ("bytes_held", "bytes_max")
+
+    def __init__(self, bytes_max: int = UNSENT_BYTES_MAX) -> None:
+        self.bytes_max = bytes_max
+        self.bytes_held = 0
+
+    @property
+    def room_bytes(self) -> int:
+        """Bytes that are left."""
+        return max(self.bytes_max - self.bytes_held, 0)
+
+
+class UnsentResponses:
+    """The unsent responses of one connection, and its requests that wait until they have left.
+
+    Args:
+        budget: the bound over all connections.
+
+    Attributes:
+        size_bytes: what is unsent.
+        is_full: see the rules of the room; it stays so until the requests that wait have been started.
+        is_called: a handler has been asked to start the first request that waits.
+    """
+
+    __slots__ = ("_budget", "_waiting", "is_called", "is_full", "size_bytes")
+
+    def __init__(self, budget: ResponseBudget) -> None:
+        self.size_bytes = 0
+        self.is_full = False
+        self.is_called = False
+        self._budget = budget
+        self._waiting: deque[Request] = deque()
+
+    def update(self, size_bytes: int, bytes_max: int) -> bool:
+        """So much is unsent now; True when the connection becomes full by that, where `bytes_max` is its bound."""
+        budget = self._budget
+        added = size_bytes - self.size_bytes
+        if not added:
+            return False
+        self.size_bytes = size_bytes
+        budget.bytes_held += added
+        if added < 0 or self.is_full or (size_bytes < bytes_max and budget.bytes_held < budget.bytes_max):
+            return False
+        self.is_full = True
+        return True
+
+    def has_room(self, bytes_max: int) -> bool:
+        """Whether another request may be started."""
+        if not self.size_bytes:
+            return True
+        return self.size_bytes < bytes_max and self._budget.bytes_held < self._budget.bytes_max
+
+    def room_bytes(self, bytes_max: int) -> int:
+        """What a response should take: what all leave, and, if it follows others, what they leave of `bytes_max`.
+
+        It is at least 1 where nothing is unsent, so that slow readers leave others something.
+        """
+        if not self.size_bytes:
+            return max(self._budget.room_bytes, 1)
+        return max(min(bytes_max - self.size_bytes, self._budget.room_bytes), 0)
+
+    # Requests that wait
+
+    @property
+    def first_waiting(self) -> Request | None:
+        """The oldest request that waits."""
+        return self._waiting[0] if self._waiting else None
+
+    def defer(self, request: Request) -> None:
+        """Keep a request, behind those that wait already."""
+        self._waiting.append(request)
+
+    def take(self) -> Request:
+        """Take out the oldest request that waits."""
+        return self._waiting.popleft()
+
+    def abandon(self) -> None:
+        """Forget everything, because the connection is closed."""
+        self._budget.bytes_held -= self.size_bytes
+        self.size_bytes = 0
+        self._waiting.clear()
+        self.is_full = False

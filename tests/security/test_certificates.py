@@ -1,0 +1,136 @@
+"""Distinguished names are those that Java's X500Principal.getName() gave for the same bytes (Java 17)."""
+
+import datetime as dt
+import ipaddress
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.x509 import DNSName, IPAddress, Name, NameAttribute, ObjectIdentifier, RelativeDistinguishedName
+from cryptography.x509.name import _ASN1Type
+from cryptography.x509.oid import NameOID
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline_broker.security.certificates import alternative_names, distinguished_name
+from tests.security.tokens import ec_key
+
+IA5, UNIVERSAL, PRINTABLE = _ASN1Type.IA5String, _ASN1Type.UniversalString, _ASN1Type.PrintableString
+
+
+def certificate(name, *alternative):
+    begins = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
+    builder = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(Name([NameAttribute(NameOID.COMMON_NAME, "the authority")]))
+        .public_key(ec_key().public_key())
+        .serial_number(1 << 150)
+        .not_valid_before(begins)
+        .not_valid_after(begins + dt.timedelta(days=1))
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+    )
+    if alternative:
+        builder = builder.add_extension(x509.SubjectAlternativeName(alternative), critical=False)
+    return builder.sign(ec_key(), hashes.SHA256()).public_bytes(Encoding.DER)
+
+
+def named(*attributes):
+    return Name([NameAttribute(kind, text, _type=tag) for kind, text, tag in attributes])
+
+
+def common(text, tag=None):
+    return named((NameOID.COMMON_NAME, text, tag))
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        (
+            named(
+                (NameOID.COUNTRY_NAME, "DE", None),
+                (NameOID.STATE_OR_PROVINCE_NAME, "BE", None),
+                (NameOID.LOCALITY_NAME, "Berlin", None),
+                (NameOID.ORGANIZATION_NAME, "Acme, Inc.", None),
+                (NameOID.ORGANIZATIONAL_UNIT_NAME, "R+D", None),
+                (NameOID.COMMON_NAME, "kafka client", None),
+            ),
+            r"CN=kafka client,OU=R\+D,O=Acme\, Inc.,L=Berlin,ST=BE,C=DE",
+        ),
+        (
+            named(
+                (NameOID.DOMAIN_COMPONENT, "org", IA5),
+                (NameOID.DOMAIN_COMPONENT, "acme", IA5),
+                (NameOID.USER_ID, "jdoe", None),
+                (NameOID.STREET_ADDRESS, "Main 1", None),
+            ),
+            "STREET=Main 1,UID=jdoe,DC=acme,DC=org",
+        ),
+        (
+            named(
+                (NameOID.EMAIL_ADDRESS, "a@b.c", IA5),
+                (NameOID.COMMON_NAME, "x", None),
+                (NameOID.SERIAL_NUMBER, "77", PRINTABLE),
+            ),
+            "2.5.4.5=#13023737,CN=x,1.2.840.113549.1.9.1=#16056140622e63",
+        ),
+        (common(" lead and trail "), r"CN=\ lead and trail\ "),
+        (common("  "), r"CN=\ \ "),
+        (common('quo"te<>;=#\\plus+'), r"CN=quo\"te\<\>\;\=\#\\plus\+"),
+        (common("Zoë Ünïcode 漢字"), "CN=Zoë Ünïcode 漢字"),
+        (common("univ", UNIVERSAL), "CN=#1c10000000750000006e0000006900000076"),
+        (common("nul\0byte"), r"CN=nul\00byte"),
+        (common("line\nbreak\r"), "CN=line\nbreak\\\r"),
+        (named((ObjectIdentifier("1.2.3.4"), "x" * 300, None)), "1.2.3.4=#0c82012c" + "78" * 300),
+        (Name([]), ""),
+        (named((ObjectIdentifier("1.2.3.4"), "odd", None)), "1.2.3.4=#0c036f6464"),
+        (named((ObjectIdentifier("2.999.70000"), "x", None)), "2.999.70000=#0c0178"),
+        (
+            Name(
+                [
+                    RelativeDistinguishedName(
+                        [NameAttribute(NameOID.COMMON_NAME, "multi"), NameAttribute(NameOID.USER_ID, "m1")]
+                    ),
+                    RelativeDistinguishedName([NameAttribute(NameOID.ORGANIZATION_NAME, "o")]),
+                ]
+            ),
+            "O=o,CN=multi+UID=m1",
+        ),
+    ],
+)
+def test_a_name_is_written_as_java_writes_it(name, expected):
+    assert distinguished_name(certificate(name)) == expected
+
+
+def test_alternative_names_are_those_of_the_certificate():
+    made = certificate(common("x"), DNSName("a.test"), IPAddress(ipaddress.ip_address("127.0.0.1")))
+    assert alternative_names(made) == {(0x82, b"a.test"), (0x87, bytes([127, 0, 0, 1]))}
+    assert alternative_names(certificate(common("x"))) == frozenset()
+
+
+@given(data=st.binary(max_size=60))
+def test_any_bytes_are_a_certificate_or_a_value_error(data):
+    for read in (distinguished_name, alternative_names):
+        with pytest.raises(ValueError):
+            read(data)
+
+
+SAMPLE = certificate(common("x"), DNSName("a.test"))
+
+
+def test_a_certificate_cut_at_any_byte_is_a_value_error():
+    for size in range(len(SAMPLE)):
+        with pytest.raises(ValueError):
+            distinguished_name(SAMPLE[:size])
+
+
+@given(position=st.integers(0, len(SAMPLE) - 1), byte=st.integers(0, 255))
+def test_a_damaged_certificate_never_ends_otherwise(position, byte):
+    damaged = SAMPLE[:position] + bytes([byte]) + SAMPLE[position + 1 :]
+    for read in (distinguished_name, alternative_names):
+        try:
+            answer = read(damaged)
+        except ValueError:
+            continue
+        assert isinstance(answer, str | frozenset)

@@ -1,0 +1,142 @@
+"""What a listener offers follows from lines that work for Kafka too; what is wrong is one line without a secret."""
+
+import hashlib
+
+import pytest
+
+from pipeline_broker.config.properties import ConfigError
+from pipeline_broker.security.offer import read_offer
+from pipeline_broker.security.sasl import AuthenticationFailedError
+from pipeline_broker.security.scram import SCRAM_MECHANISMS
+from pipeline_broker.security.scram_users import ScramUsers, Upsertion
+from tests.security.scram_client import ScramClient
+from tests.security.tokens import NOW_SECONDS, initial, jwk, rsa_key, token, write_keys
+
+PLAIN_LINE = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="b" password="x" user_a="s-1";'
+SCRAM_LINE = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
+SCRAM_USER_LINE = 'org.apache.kafka.common.security.scram.ScramLoginModule required user_admin="s-2";'
+OAUTH_LINE = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required;"
+SHA_256 = SCRAM_MECHANISMS["SCRAM-SHA-256"]
+
+
+def offer(settings, users=None):
+    return read_offer(settings, users or ScramUsers(), lambda: NOW_SECONDS * 1000)
+
+
+def plain(**more):
+    return {"sasl.enabled.mechanisms": "PLAIN", "plain.sasl.jaas.config": PLAIN_LINE, **more}
+
+
+def prove(server, user, password):
+    client = ScramClient("sha256", user, password)
+    assert client.accepts(server.receive(client.final(server.receive(client.first()))))
+    return client
+
+
+def test_kafkas_lines_are_enough(tmp_path):
+    path = write_keys(tmp_path / "jwks.json", jwk(rsa_key(), "r"))
+    made = offer(
+        {
+            "sasl.enabled.mechanisms": "PLAIN, SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER",
+            "plain.sasl.jaas.config": PLAIN_LINE,
+            "scram-sha-256.sasl.jaas.config": SCRAM_LINE,
+            "oauthbearer.sasl.jaas.config": OAUTH_LINE,
+            "oauthbearer.sasl.server.callback.handler.class": (
+                "org.apache.kafka.common.security.oauthbearer.OAuthBearerValidatorCallbackHandler"
+            ),
+            "sasl.oauthbearer.jwks.endpoint.url": f"file://{path}",
+            "sasl.oauthbearer.expected.audience": "x, broker",
+            "sasl.oauthbearer.expected.issuer": "us",
+            "sasl.oauthbearer.clock.skew.seconds": "0",
+            "sasl.oauthbearer.sub.claim.name": "who",
+            "connections.max.reauth.ms": "5000",
+            "oauthbearer.connections.max.reauth.ms": "0",
+            "sasl.server.max.receive.size": "1000",
+        }
+    )
+    assert made.mechanisms == ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
+    assert made.lifetimes_ms_max == {"PLAIN": 5000, "SCRAM-SHA-256": 5000, "SCRAM-SHA-512": 5000, "OAUTHBEARER": 0}
+    assert made.frame_bytes_max == 1000
+    server = made.servers["PLAIN"]()
+    server.receive(b"\0a\0s-1")
+    assert server.is_complete
+    server = made.servers["OAUTHBEARER"]()
+    server.receive(initial(token(who="carol", iss="us", aud="broker")))
+    assert server.name == "carol"
+    server = made.servers["OAUTHBEARER"]()
+    server.receive(initial(token(who="carol", iss="them", aud="broker")))
+    assert not server.is_complete
+
+
+def test_the_password_of_the_broker_itself_lets_no_client_in():
+    server = offer(plain()).servers["PLAIN"]()
+    with pytest.raises(AuthenticationFailedError):
+        server.receive(b"\0b\0x")
+
+
+def test_the_default_limit_is_kafkas():
+    assert offer(plain()).frame_bytes_max == 524288
+    assert offer(plain(**{"connections.max.reauth.ms": "-1"})).lifetimes_ms_max == {"PLAIN": 0}
+
+
+def test_a_scram_user_of_the_line_looks_like_one_that_does_not_exist():
+    users = ScramUsers()
+    settings = {"sasl.enabled.mechanisms": "SCRAM-SHA-256", "scram-sha-256.sasl.jaas.config": SCRAM_USER_LINE}
+    begin = offer(settings, users).servers["SCRAM-SHA-256"]
+    shown = prove(begin(), "admin", "s-2")
+    assert (shown.salt, shown.iterations) == users.parameters(SHA_256, "admin")
+    _, write = users.alter([], [Upsertion("eve", 1, 8192, b"x" * 20, b"p" * 32)])
+    users.durable(write)
+    shown = prove(begin(), "admin", "s-2")
+    assert (len(shown.salt), shown.iterations) == (20, 8192)
+    with pytest.raises(AuthenticationFailedError):
+        prove(begin(), "admin", "s-3")
+
+
+def test_a_scram_user_with_a_record_counts_at_once():
+    users = ScramUsers()
+    begin = offer({"sasl.enabled.mechanisms": "SCRAM-SHA-256"}, users).servers["SCRAM-SHA-256"]
+    with pytest.raises(AuthenticationFailedError):
+        prove(begin(), "eve", "pencil")
+    salted = hashlib.pbkdf2_hmac("sha256", b"pencil", b"salt", 4096)
+    _, write = users.alter([], [Upsertion("eve", 1, 4096, b"salt", salted)])
+    users.durable(write)
+    prove(begin(), "eve", "pencil")
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({}, "GSSAPI"),
+        ({"sasl.enabled.mechanisms": ""}, "at least one"),
+        ({"sasl.enabled.mechanisms": "plain"}, "'plain' is not one of PLAIN"),
+        ({"sasl.enabled.mechanisms": "PLAIN"}, "plain.sasl.jaas.config"),
+        (plain(**{"plain.sasl.jaas.config": SCRAM_USER_LINE}), "login module"),
+        (plain(**{"plain.sasl.jaas.config": PLAIN_LINE.replace("user_a", "usera")}), "user_NAME"),
+        (plain(**{"plain.sasl.jaas.config": PLAIN_LINE.replace('"s-1"', '""')}), "no password may be empty"),
+        (plain(**{"plain.sasl.jaas.config": PLAIN_LINE.replace('"s-1"', "s-1@")}), "expected"),
+        (plain(**{"plain.sasl.server.callback.handler.class": "com.evil.Handler"}), "com.evil.Handler is not offered"),
+        (plain(**{"sasl.server.max.receive.size": "0"}), "at least 1"),
+        (plain(**{"connections.max.reauth.ms": "x"}), "whole number"),
+        ({"sasl.enabled.mechanisms": "OAUTHBEARER"}, "jwks.endpoint.url"),
+        (
+            {"sasl.enabled.mechanisms": "OAUTHBEARER", "sasl.oauthbearer.jwks.endpoint.url": "https://idp/jwks"},
+            "https",
+        ),
+        (
+            {
+                "sasl.enabled.mechanisms": "OAUTHBEARER",
+                "oauthbearer.sasl.server.callback.handler.class": "org.apache.kafka.common.security.oauthbearer."
+                "internals.unsecured.OAuthBearerUnsecuredValidatorCallbackHandler",
+            },
+            "Unsecured",
+        ),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_offered_is_refused_at_the_start(settings, said):
+    """OAUTHBEARER without keys too: Kafka's default takes any token (CVE-2026-33557)."""
+    with pytest.raises(ConfigError, match=said) as caught:
+        offer(settings)
+    assert "\n" not in str(caught.value)
+    assert not any(secret in str(caught.value) for secret in ("s-1", "s-2"))

@@ -1,0 +1,63 @@
+"""Mapping rules do what Kafka's do: the first that matches the whole name decides."""
+
+import pytest
+
+from pipeline_broker.config.properties import ConfigError
+from pipeline_broker.security.principal import KafkaPrincipal
+from pipeline_broker.security.principal_mapping import PrincipalMapping
+
+KAFKAS_EXAMPLE = (
+    "RULE:^CN=(.*?),OU=ServiceUsers.*$/$1/,"
+    "RULE:^CN=(.*?),OU=(.*?),O=(.*?),L=(.*?),ST=(.*?),C=(.*?)$/$1@$2/L,"
+    r"RULE:^.*[Cc][Nn]=([a-zA-Z0-9.]*).*$/$1/L,"
+    "DEFAULT"
+)
+
+
+@pytest.mark.parametrize(
+    ("rules", "name", "expected"),
+    [
+        ("", "CN=a,O=b", "CN=a,O=b"),
+        ("DEFAULT", "CN=a,O=b", "CN=a,O=b"),
+        (KAFKAS_EXAMPLE, "CN=Duke,OU=ServiceUsers,O=Org,C=US", "Duke"),
+        (KAFKAS_EXAMPLE, "CN=Duke,OU=SME,O=mycp,L=Fulton,ST=MD,C=US", "duke@sme"),
+        (KAFKAS_EXAMPLE, "cn=Bob.X,OU=JavaSoft", "bob.x"),
+        (KAFKAS_EXAMPLE, "OU=JavaSoft,O=Sun", "OU=JavaSoft,O=Sun"),
+        ("RULE:^CN=(.*?),.*$/$1/U", "CN=Duke,O=x", "DUKE"),
+        ("RULE:^CN=(.*?),.*$/$1/", "O=x", None),
+        ("RULE:CN=(\\w+)/u-$1/", "CN=Duke", "u-Duke"),
+        ("RULE:CN=(\\w+)/u-$1/", "CN=Zoë", None),
+        ("RULE:CN=(\\w+)/u-$1/", "CN=Duke,O=x", None),
+        ("RULE:CN=(?<user>\\w+)/${user}/", "CN=Duke", "Duke"),
+        ("RULE:CN=(\\w+)/$1$2/", "CN=Duke", "Duke$2"),
+        ("RULE:CN=(\\w+)/$12/", "CN=Duke", "Duke2"),
+        (r"RULE:CN=(\w+)/a\/b\$1/", "CN=Duke", "a/b$1"),
+        (r"RULE:CN=a\/(\w+)/$1/", "CN=a/b", "b"),
+        (" RULE:CN=x/y/ , DEFAULT ", "CN=x", "y"),
+        ("RULE:CN=a,O=b/one/,RULE:CN=c,O=d/two/", "CN=c,O=d", "two"),
+        ("RULE:.*/all/", "", "all"),
+    ],
+)
+def test_the_first_rule_that_matches_decides(rules, name, expected):
+    principal = None if expected is None else KafkaPrincipal("User", expected)
+    assert PrincipalMapping(rules).principal(name) == principal
+
+
+@pytest.mark.parametrize(
+    "rules",
+    [
+        "default",
+        "DEFAULTS",
+        "RULE:x",
+        "RULE:x/y",
+        "RULE:x/y/X",
+        "RULE:(/y/",
+        "RULE:x/${no}/",
+        "RULE:x/y/L DEFAULT",
+        ",",
+    ],
+)
+def test_rules_that_cannot_be_read_are_refused_at_the_start(rules):
+    with pytest.raises(ConfigError, match=r"ssl\.principal\.mapping\.rules") as caught:
+        PrincipalMapping(rules)
+    assert "\n" not in str(caught.value)

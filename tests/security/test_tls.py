@@ -1,0 +1,298 @@
+"""TLS contexts are what the settings say, tried by handshakes in memory; a change that cannot be is none."""
+
+import contextlib
+import datetime as dt
+import ssl
+import subprocess
+
+import pytest
+import trustme
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    load_pem_private_key,
+)
+
+from pipeline_broker.config.properties import ConfigError
+from pipeline_broker.security.principal import ANONYMOUS
+from pipeline_broker.security.tls import TlsContexts
+
+AUTHORITY, STRANGER = trustme.CA(), trustme.CA()
+SERVER = AUTHORITY.issue_cert("localhost", common_name="broker")
+CLIENT = AUTHORITY.issue_cert("client.test", common_name="duke")
+STRANGERS_CLIENT = STRANGER.issue_cert("client.test", common_name="duke")
+PASSWORD = "key-password"
+
+
+def chain(issued):
+    return "".join(blob.bytes().decode() for blob in issued.cert_chain_pems)
+
+
+def key(issued, encryption=None):
+    loaded = load_pem_private_key(issued.private_key_pem.bytes(), None)
+    return loaded.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, encryption or NoEncryption()).decode()
+
+
+CA_PEM = AUTHORITY.cert_pem.bytes().decode()
+
+
+@pytest.fixture
+def settings(tmp_path):
+    return stored(tmp_path, SERVER)
+
+
+def stored(directory, issued, **more):
+    path = directory / "store.pem"
+    path.write_text(key(issued) + chain(issued))
+    return {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(path), **more}
+
+
+def inline(**more):
+    return {
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.key": key(SERVER),
+        "ssl.keystore.certificate.chain": chain(SERVER),
+        **more,
+    }
+
+
+def with_trust(settings, auth="required"):
+    return {
+        **settings,
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.certificates": CA_PEM,
+        "ssl.client.auth": auth,
+    }
+
+
+def client_context(issued=None, lowest=None, highest=None):
+    context = ssl.create_default_context(cadata=CA_PEM)
+    if lowest is not None:
+        context.minimum_version = lowest
+    if highest is not None:
+        context.maximum_version = highest
+    if issued is not None:
+        issued.configure_cert(context)
+    return context
+
+
+def handshake(context, client):
+    """Both sides of a connection, in memory; returns the server's."""
+    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+    server_side = context.wrap_bio(to_server, to_client, server_side=True)
+    client_side = client.wrap_bio(to_client, to_server, server_hostname="localhost")
+    waiting = [client_side, server_side]
+    for _ in range(10):
+        for side in list(waiting):
+            try:
+                side.do_handshake()
+                waiting.remove(side)
+            except ssl.SSLWantReadError:
+                pass
+        if not waiting:
+            return server_side
+    raise AssertionError("the handshake makes no progress")
+
+
+def test_a_store_in_a_file_is_served(settings):
+    side = handshake(TlsContexts(settings).context(), client_context())
+    assert side.version() == "TLSv1.3"
+    assert side.getpeercert(binary_form=True) is None
+
+
+@pytest.mark.parametrize("blank", ["\n", " ", "\r\n"])
+def test_a_store_in_the_settings_is_served_also_where_its_lines_were_joined(blank):
+    made = inline()
+    joined = {name: text.replace("\n", blank) if "PEM" not in text else text for name, text in made.items()}
+    assert handshake(TlsContexts(joined).context(), client_context())
+
+
+def test_an_encrypted_key_needs_its_password():
+    encrypted = key(SERVER, BestAvailableEncryption(PASSWORD.encode()))
+    settings = inline(**{"ssl.keystore.key": encrypted})
+    assert handshake(TlsContexts({**settings, "ssl.key.password": PASSWORD}).context(), client_context())
+    for wrong in ({}, {"ssl.key.password": "wrong-password"}):
+        with pytest.raises(ConfigError, match=r"ssl\.key\.password") as caught:
+            TlsContexts({**settings, **wrong})
+        assert "wrong-password" not in str(caught.value)
+
+
+def test_a_client_that_need_not_show_a_certificate_is_anonymous(settings):
+    contexts = TlsContexts(with_trust(settings, "requested"))
+    assert (
+        contexts.principal(handshake(contexts.context(), client_context()).getpeercert(binary_form=True)) == ANONYMOUS
+    )
+    side = handshake(contexts.context(), client_context(CLIENT))
+    assert contexts.principal(side.getpeercert(binary_form=True)).name.startswith("CN=duke,")
+
+
+def test_a_certificate_is_mapped_to_a_user(settings):
+    rules = {"ssl.principal.mapping.rules": "RULE:^CN=(.*?),.*$/$1/U"}
+    contexts = TlsContexts({**with_trust(settings), **rules})
+    side = handshake(contexts.context(), client_context(CLIENT))
+    assert str(contexts.principal(side.getpeercert(binary_form=True))) == "User:DUKE"
+
+
+def test_a_certificate_that_no_rule_maps_is_nobody(settings):
+    contexts = TlsContexts({**with_trust(settings), "ssl.principal.mapping.rules": "RULE:^CN=x$/x/"})
+    side = handshake(contexts.context(), client_context(CLIENT))
+    assert contexts.principal(side.getpeercert(binary_form=True)) is None
+    assert contexts.principal(b"no certificate") is None
+
+
+def expired_client():
+    now = dt.datetime.now(dt.UTC)
+    return AUTHORITY.issue_cert("client.test", common_name="duke", not_after=now - dt.timedelta(hours=1))
+
+
+@pytest.mark.parametrize(
+    ("auth", "issued"),
+    [
+        ("required", lambda: None),
+        ("required", lambda: STRANGERS_CLIENT),
+        ("requested", lambda: STRANGERS_CLIENT),
+        ("required", expired_client),
+    ],
+    ids=["none", "of another authority", "of another authority, only requested", "expired"],
+)
+def test_a_client_without_a_good_certificate_is_refused(settings, auth, issued):
+    contexts = TlsContexts(with_trust(settings, auth))
+    with pytest.raises(ssl.SSLError):
+        handshake(contexts.context(), client_context(issued()))
+
+
+def test_a_certificate_for_servers_only_is_refused(settings, tmp_path):
+    """The wrong extended key usage."""
+    contexts = TlsContexts(with_trust(settings))
+    with pytest.raises(ssl.SSLError):
+        handshake(contexts.context(), client_context(for_servers_only()))
+
+
+def for_servers_only():
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes
+
+    authority_key = load_pem_private_key(AUTHORITY.private_key_pem.bytes(), None)
+    authority = x509.load_pem_x509_certificate(AUTHORITY.cert_pem.bytes())
+    usual = x509.load_pem_x509_certificate(CLIENT.cert_chain_pems[0].bytes())
+    builder = x509.CertificateBuilder(
+        authority.subject, usual.subject, usual.public_key(), 7, usual.not_valid_before_utc, usual.not_valid_after_utc
+    ).add_extension(x509.ExtendedKeyUsage([x509.oid.ExtendedKeyUsageOID.SERVER_AUTH]), critical=True)
+    made = builder.sign(authority_key, hashes.SHA256()).public_bytes(Encoding.PEM)
+    return trustme.LeafCert(CLIENT.private_key_pem.bytes(), made, [])
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1, ssl.TLSVersion.TLSv1_1])
+@pytest.mark.filterwarnings("ignore:ssl.TLSVersion:DeprecationWarning")
+def test_nothing_below_tls_1_2_is_spoken(settings, version):
+    with pytest.raises(ssl.SSLError):
+        handshake(TlsContexts(settings).context(), client_context(lowest=version, highest=version))
+
+
+@pytest.mark.parametrize("version", ["TLSv1.2", "TLSv1.3"])
+def test_one_version_can_be_chosen(settings, version):
+    contexts = TlsContexts({**settings, "ssl.enabled.protocols": version})
+    assert handshake(contexts.context(), client_context()).version() == version
+
+
+def test_suites_can_be_chosen_by_javas_names(settings):
+    suite = {"ssl.cipher.suites": "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384,TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384"}
+    side = handshake(TlsContexts({**settings, **suite}).context(), client_context())
+    assert side.cipher()[0].endswith("AES256-GCM-SHA384")
+    assert side.version() == "TLSv1.2"
+    only_13 = {"ssl.cipher.suites": "TLS_AES_128_GCM_SHA256,TLS_AES_256_GCM_SHA384,TLS_CHACHA20_POLY1305_SHA256"}
+    context = TlsContexts({**settings, **only_13}).context()
+    with pytest.raises(ssl.SSLError):
+        handshake(context, client_context(highest=ssl.TLSVersion.TLSv1_2))
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"ssl.keystore.type": "JKS"}, "keytool -importkeystore"),
+        ({"ssl.keystore.type": "PKCS12"}, "openssl pkcs12"),
+        ({"ssl.keystore.location": "/no/such/file"}, "No such file"),
+        ({"ssl.keystore.location": "/dev/null"}, "one private key"),
+        ({"ssl.keystore.location": ""}, "needs ssl.keystore.location"),
+        ({"ssl.keystore.key": "x"}, "both set"),
+        ({"ssl.keystore.password": "secret-1"}, "not for PEM"),
+        ({"ssl.client.auth": "perhaps"}, "ssl.client.auth"),
+        ({"ssl.client.auth": "required"}, "needs ssl.truststore"),
+        ({"ssl.truststore.location": "/dev/null"}, "ssl.truststore.type: JKS"),
+        ({"ssl.truststore.location": "/dev/null", "ssl.truststore.type": "PEM"}, "no certificate"),
+        ({"ssl.enabled.protocols": "TLSv1.1,TLSv1.2"}, "TLSv1.1"),
+        ({"ssl.protocol": "SSLv3"}, "SSLv3"),
+        ({"ssl.cipher.suites": "TLS_RSA_WITH_NULL_SHA"}, "TLS_RSA_WITH_NULL_SHA"),
+        ({"ssl.cipher.suites": "TLS_AES_128_GCM_SHA256"}, "together"),
+        (
+            {"ssl.cipher.suites": "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256", "ssl.enabled.protocols": "TLSv1.3"},
+            "no suite",
+        ),
+        ({"ssl.principal.mapping.rules": "x"}, "mapping"),
+    ],
+    ids=str,
+)
+def test_settings_that_cannot_be_used_are_one_line(settings, change, said):
+    with pytest.raises(ConfigError, match=said) as caught:
+        TlsContexts({**settings, **change})
+    assert "\n" not in str(caught.value)
+    assert "secret-1" not in str(caught.value)
+
+
+def test_the_way_from_a_java_store_that_the_refusal_names_leads_here(tmp_path):
+    """The openssl half of it; the keytool half needs Java."""
+    pem, store = tmp_path / "in.pem", tmp_path / "store.p12"
+    pem.write_text(key(SERVER) + chain(SERVER))
+    export = ["openssl", "pkcs12", "-export", "-in", pem, "-out", store, "-passout", "pass:changeit"]
+    subprocess.run(export, check=True, capture_output=True)
+    path = tmp_path / "store.pem"
+    convert = ["openssl", "pkcs12", "-in", store, "-noenc", "-out", path, "-passin", "pass:changeit"]
+    subprocess.run(convert, check=True, capture_output=True)
+    contexts = TlsContexts({"ssl.keystore.type": "PEM", "ssl.keystore.location": str(path)})
+    assert handshake(contexts.context(), client_context())
+
+
+def test_a_reload_of_the_same_path_counts_from_the_next_connection_on(settings, tmp_path):
+    contexts = TlsContexts(settings)
+    before = contexts.context()
+    renewed = AUTHORITY.issue_cert("localhost", common_name="broker")
+    allowed = stored(tmp_path, renewed, **{"ssl.allow.dn.changes": "true"})  # trustme puts a random text in each name
+    contexts.reload(allowed)
+    assert contexts.context() is not before
+    assert served_chain(contexts) == chain(renewed)
+
+
+def served_chain(contexts):
+    """What a client is shown; trustme's chains are one certificate long."""
+    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+    server = contexts.context().wrap_bio(to_server, to_client, server_side=True)
+    client = client_context().wrap_bio(to_client, to_server, server_hostname="localhost")
+    for _ in range(4):
+        for side in (client, server):
+            with contextlib.suppress(ssl.SSLWantReadError):
+                side.do_handshake()
+    return ssl.DER_cert_to_PEM_cert(client.getpeercert(binary_form=True))
+
+
+@pytest.mark.parametrize("damage", ["-----BEGIN", "", "garbage"])
+def test_a_reload_that_fails_changes_nothing(settings, tmp_path, damage):
+    contexts = TlsContexts(settings)
+    before = contexts.context()
+    (tmp_path / "store.pem").write_text(damage)
+    with pytest.raises(ConfigError):
+        contexts.reload()
+    assert contexts.context() is before
+    assert served_chain(contexts) == chain(SERVER)
+
+
+def test_a_certificate_for_another_name_is_refused_unless_that_is_meant(settings, tmp_path):
+    contexts = TlsContexts(settings)
+    other = AUTHORITY.issue_cert("elsewhere.test", common_name="another")
+    with pytest.raises(ConfigError, match=r"ssl\.allow\.dn\.changes"):
+        contexts.reload(stored(tmp_path, other))
+    with pytest.raises(ConfigError, match=r"ssl\.allow\.san\.changes"):
+        contexts.reload(stored(tmp_path, other, **{"ssl.allow.dn.changes": "true"}))
+    contexts.reload(stored(tmp_path, other, **{"ssl.allow.dn.changes": "true", "ssl.allow.san.changes": "true"}))
+    assert contexts.context() is not None

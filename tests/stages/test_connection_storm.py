@@ -1,0 +1,81 @@
+"""Connections that come and go leave nothing behind: no count, no object, no descriptor, no memory."""
+
+import gc
+import os
+import socket
+import tracemalloc
+from pathlib import Path
+
+import trio
+import trio.lowlevel
+
+from stages.connection import Connection
+from stages.listener import open_listener
+from stages.mode import PIPELINED
+from stages.socket_server import SocketServer
+from stages.testing.memory_storage import MemoryStorage
+from tests.stages.listening_bench import SETTLED, ByFirstByte, run
+
+ROUND = 60
+GROWTH_BYTES_MAX = 100 * ROUND
+"""A connection costs some thousand; the count of an address that stays behind would cost more than this, too."""
+
+
+def open_descriptors():
+    return len(list(Path(f"/proc/{os.getpid()}/fd").iterdir()))
+
+
+def test_many_connections_that_are_gone_cost_as_much_memory_as_few():
+    """By addresses that are all new, with limits for each, some of them throttled and some of them refused."""
+
+    async def storm(serving, first):
+        for number in range(first, first + ROUND):
+            clients = [serving.connect("L", f"address {number}") for _ in range(3)]
+            clients[0].send(b"hello")
+            await SETTLED()
+            for client in clients:
+                if not client.is_closed_by_server:
+                    client.reset()
+            await trio.sleep(0.05)
+        await trio.sleep(5)
+        serving.application.ids.clear()
+
+    async def test(serving):
+        tracemalloc.start()
+        sizes_bytes = []
+        for place in range(6):
+            await storm(serving, place * ROUND)
+            gc.collect()
+            sizes_bytes.append(tracemalloc.get_traced_memory()[0])
+        tracemalloc.stop()
+        assert sizes_bytes[-1] - sizes_bytes[1] < GROWTH_BYTES_MAX, sizes_bytes
+        assert not [one for one in gc.get_objects() if isinstance(one, Connection)]
+        assert serving.server.quotas.total == 0
+        statistics = serving.server.statistics().acceptors[0]
+        assert statistics.accepted == 6 * ROUND
+        assert statistics.rejected == statistics.throttled_total == 6 * ROUND
+
+    run(test, quotas={"connections_max_per_ip": 1, "creation_rate_max_per_ip": 2.0, "windows": 2}, processors=3)
+
+
+def test_connections_over_sockets_leave_no_descriptor():
+    async def main():
+        server = SocketServer(PIPELINED, ByFirstByte(), MemoryStorage())
+        listener = open_listener("PLAINTEXT", "127.0.0.1", 0)
+        port = listener.port
+        with trio.fail_after(20):
+            async with trio.open_nursery() as nursery:
+                await nursery.start(server.run, [listener])
+                before = open_descriptors()
+                for number in range(200):
+                    client = socket.create_connection(("127.0.0.1", port))
+                    if number % 2:
+                        client.sendall(b"\0\0\0\1s")
+                    await trio.lowlevel.checkpoint()
+                    client.close()
+                while server.statistics().listeners[0].counters.closed < 200:
+                    await trio.sleep(0.001)
+                assert open_descriptors() == before
+                server.stop()
+
+    trio.run(main)

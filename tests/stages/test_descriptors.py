@@ -1,0 +1,55 @@
+"""A server that runs out of file descriptors serves those it has, and the others when there are some again."""
+
+import socket
+import subprocess
+import sys
+import textwrap
+
+SERVER = textwrap.dedent(
+    """
+    import resource, sys
+    import trio
+    from stages.listener import open_listener
+    from stages.mode import PIPELINED
+    from stages.socket_server import SocketServer
+    from stages.testing.memory_storage import MemoryStorage
+    from tests.stages.listening_bench import ByFirstByte
+
+    listener = open_listener("PLAINTEXT", "127.0.0.1", 0, backlog=128)
+
+    async def main():
+        server = SocketServer(PIPELINED, ByFirstByte(), MemoryStorage())
+        async with trio.open_nursery() as nursery:
+            await nursery.start(server.run, [listener])
+            resource.setrlimit(resource.RLIMIT_NOFILE, (40, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+            print(listener.port, flush=True)
+            await trio.to_thread.run_sync(sys.stdin.readline)
+            print(server.statistics().acceptors[0].exhausted, server.quotas.total, flush=True)
+            server.stop()
+
+    trio.run(main)
+    """
+)
+
+
+def is_served(client):
+    client.settimeout(10)
+    client.sendall(b"\0\0\0\1s")
+    return client.recv(16) == b"\0\0\0\1s"
+
+
+def test_running_out_of_descriptors_is_survived():
+    command = [sys.executable, "-c", SERVER]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
+        port = int(server.stdout.readline())
+        clients = [socket.create_connection(("127.0.0.1", port), timeout=10) for _ in range(60)]
+        assert all(is_served(client) for client in clients[:20])
+        for client in clients[:40]:
+            client.close()
+        assert all(is_served(client) for client in clients[40:])  # they waited in the backlog
+        exhausted, open_ones = map(int, server.communicate("end\n", timeout=20)[0].split())
+        for client in clients[40:]:
+            client.close()
+    assert exhausted > 0
+    assert open_ones == 20
+    assert server.returncode == 0

@@ -1,0 +1,139 @@
+"""A stop under load, in both modes: what was accepted is answered or its connection closed, and it ends in time."""
+
+import attrs
+import pytest
+import trio
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from trio.testing import MockClock
+
+from stages.listener import Listener
+from stages.mode import MODES
+from stages.socket_server import ServerLimits, SocketServer
+from stages.testing.memory_listener import MemoryListener
+from stages.testing.memory_storage import MemoryStorage
+from stages.testing.order_checks import WatchedApplication, check_response_order, watched_response_order
+from stages.testing.schedules import Schedule, ScheduleCount
+from stages.testing.scripted_commits import ScriptedCommits
+from tests.stages.listening_bench import PATIENT, ByFirstByte, first_word
+
+DRAIN_SECONDS = 5.0
+LIMITS = ServerLimits(connection=PATIENT, requests_max=16, processors=2, drain_seconds=DRAIN_SECONDS)
+
+
+@attrs.define
+class Outcome:
+    """What became of one run."""
+
+    clients: list = attrs.field(factory=list)
+    handled: list = attrs.field(factory=list)
+    storage: MemoryStorage = None
+    stopped_at: float = 0.0
+    ended_at: float = 0.0
+    schedule: Schedule = attrs.field(factory=Schedule)
+
+
+async def load(outcome, client, index, kinds, gap, nursery):
+    """Send without waiting for answers, and read them, until the server closes the connection."""
+
+    async def send():
+        try:
+            for number, kind in enumerate(kinds * 10):
+                client.send(b"%c%d %d" % (kind, index, number))
+                await trio.sleep(gap)
+        except trio.BrokenResourceError:
+            pass
+
+    nursery.start_soon(send)
+    await client.receive_all()
+    outcome.ended_at = trio.current_time()
+
+
+async def run_once(mode, outcome, clients, kinds, gaps, stop_after, commit_delays):
+    application = WatchedApplication(ByFirstByte(), outcome.schedule)
+    outcome.storage = MemoryStorage(key_of=first_word)
+    sources = {"L": MemoryListener(), "CONTROL": MemoryListener()}
+    server = SocketServer(
+        mode,
+        application,
+        outcome.storage,
+        limits=LIMITS,
+        executor=ScriptedCommits(commit_delays, outcome.schedule),
+        response_order=watched_response_order(outcome.schedule),
+    )
+    listeners = [Listener(name, source=sources[name], is_control_plane=name == "CONTROL") for name in sources]
+    async with trio.open_nursery() as serving:
+        await serving.start(server.run, listeners)
+        with trio.fail_after(1000):
+            async with trio.open_nursery() as nursery:
+                for index in range(clients):
+                    client = sources["CONTROL" if index == 0 else "L"].connect(f"192.0.2.{index}")
+                    outcome.clients.append(client)
+                    nursery.start_soon(load, outcome, client, index, kinds, gaps[index % len(gaps)], nursery)
+                await trio.sleep(stop_after)
+                outcome.stopped_at = trio.current_time()
+                server.stop()
+    outcome.handled = [len(application.starts[index]) for index in range(clients)]
+    assert server.quotas.total == server.channel.bytes_held == 0
+
+
+def stopped_under_load(mode, count, kinds, check, drain_bound):
+    """Draw a load, a time to stop and the times of commits; `check` the outcome."""
+
+    @settings(max_examples=30, deadline=None)
+    @given(
+        clients=st.integers(1, 12),
+        gaps=st.lists(st.sampled_from([0.0, 0.01, 0.3]), min_size=1, max_size=4),
+        stop_after=st.floats(0, 2),
+        commit_delays=st.lists(st.sampled_from([0.0, 0.01, 0.2]), min_size=1, max_size=5),
+        _randomness=st.random_module(),
+    )
+    def example(clients, gaps, stop_after, commit_delays, _randomness):
+        outcome = Outcome()
+        trio.run(
+            run_once,
+            mode,
+            outcome,
+            clients,
+            kinds,
+            gaps,
+            stop_after,
+            commit_delays,
+            clock=MockClock(autojump_threshold=0),
+        )
+        assert outcome.ended_at - outcome.stopped_at <= drain_bound
+        for client in outcome.clients:
+            assert client.is_closed_by_server
+            check_response_order(client.sent, client.received, is_whole=False)
+            committed = [payload for payload in client.received if payload.startswith(b"c")]
+            assert set(committed) <= set(outcome.storage.durable)  # what was acknowledged is there
+        check(outcome)
+        count.add(outcome.schedule)
+
+    example()
+    print(count)
+    count.check()
+
+
+@pytest.mark.parametrize("mode", MODES.values(), ids=MODES)
+def test_what_was_accepted_is_answered_when_there_is_time(mode):
+    """Behaviour 16: open connections end with the server, after the answers to all that was handled."""
+
+    def check(outcome):
+        by_connection = sorted(len(client.received) for client in outcome.clients)
+        assert by_connection == sorted(outcome.handled)
+
+    count = ScheduleCount(f"stop, {mode.name}")
+    stopped_under_load(mode, count, b"cs", check, DRAIN_SECONDS)
+
+
+@pytest.mark.parametrize("mode", MODES.values(), ids=MODES)
+def test_what_is_never_answered_keeps_a_stop_no_longer_than_its_deadline(mode):
+    """Parked requests that nobody completes: what came before them was answered, and the connections are closed."""
+
+    def check(outcome):
+        for client in outcome.clients:
+            assert len(client.received) <= 2
+
+    count = ScheduleCount(f"stop with parked requests, {mode.name}")
+    stopped_under_load(mode, count, b"scp", check, DRAIN_SECONDS)

@@ -1,0 +1,202 @@
+"""Clients that do not read what they are sent: the memory that this takes is bounded, whatever they ask."""
+
+import pytest
+import trio
+from trio.testing import wait_all_tasks_blocked
+
+from stages.mode import CLASSIC, PIPELINED
+from stages.mute import MuteReason
+from stages.request import PARKED, Send
+from stages.unsent_responses import ResponseBudget, UnsentResponses
+from tests.stages.connection_bench import ONE_QUEUE, ByHand, connection_of, run
+
+BIG = 10_004
+"""Bytes of the response to `b...`, with its length."""
+both_modes = pytest.mark.parametrize("mode", [CLASSIC, PIPELINED], ids=lambda mode: mode.name)
+
+
+def total(memory):
+    return memory.server.processors[0].response_budget.bytes_held
+
+
+def test_requests_that_were_read_already_are_not_started_while_their_client_takes_nothing():
+    """They once were: 64 requests in flight made 64 responses, of any size."""
+
+    async def test(memory, application):
+        client = await memory.connect(capacity_bytes=1000)
+        client.send(*(b"b%d" % number for number in range(20)), b"s")
+        await trio.sleep(10)
+        assert len(application.handled) == 3
+        assert connection_of(memory).unsent_bytes == 3 * BIG - 1000
+        assert MuteReason.UNSENT_BYTES in connection_of(memory).mute
+        responses = await client.receive_count(21)
+        assert [len(response) for response in responses] == [10_000] * 20 + [1]
+        assert application.handled == client.sent
+        client.send(b"s again")
+        assert await client.receive() == b"s again"
+        assert total(memory) == 0
+
+    run(test, unsent_bytes_max=25_000)
+
+
+def test_responses_that_wait_for_an_earlier_one_count():
+    async def test(memory, application):
+        client = await memory.connect()
+        client.send(b"1", *[b"b"] * 10)
+        await wait_all_tasks_blocked()
+        assert len(application.handled) == 1 + 3
+        application.answer(b"1")
+        assert len(await client.receive_count(11)) == 11
+
+    run(test, unsent_bytes_max=25_000)
+
+
+@both_modes
+def test_slow_readers_together_are_bounded_and_others_are_served(mode):
+    async def test(memory, application):
+        slow = [await memory.connect(capacity_bytes=100) for _ in range(30)]
+        for client in slow:
+            client.send(*[b"b"] * 10)
+        await trio.sleep(10)
+        assert total(memory) <= 50_000 + 30 * BIG
+        assert total(memory) == sum(one.unsent_bytes for one in memory.server.processors[0].connections)
+        other = await memory.connect()
+        for number in range(5):
+            other.send(b"s%d" % number)
+            assert await other.receive() == b"s%d" % number
+        for client in slow[:20]:
+            client.reset()
+        for client in slow[20:]:
+            assert len(await client.receive_count(10)) == 10
+        assert total(memory) == 0
+
+    run(test, mode=mode, total_unsent_bytes_max=50_000)
+
+
+def test_an_application_that_asks_for_the_room_keeps_within_the_bound():
+    """As a fetch does: the first response may take what is left of all, later ones what their connection leaves."""
+
+    class Asking(ByHand):
+        def handle(self, request):
+            self.handled.append(bytes(request.frame))
+            return Send(bytes(min(request.connection.response_room_bytes, 40_000)))
+
+    async def test(memory, application):
+        clients = [await memory.connect(capacity_bytes=1) for _ in range(100)]
+        for client in clients:
+            client.send(*[b"x"] * 20)
+        await trio.sleep(10)
+        assert total(memory) <= 120_000  # some small responses were made before the first was counted
+        await clients[0].receive()
+
+    run(test, application=Asking(), unsent_bytes_max=60_000, total_unsent_bytes_max=100_000)
+
+
+def test_deferred_requests_start_in_their_order_also_where_the_client_reads_slowly():
+    async def test(memory, application):
+        client, payloads = await memory.connect(capacity_bytes=100), [b"b%d" % number for number in range(40)]
+        client.send(*payloads[:20])
+        received = 0
+        while received < 40:
+            await client.receive()
+            received += 1
+            if received == 5:
+                client.send(*payloads[20:])
+            await trio.sleep(0.01)
+        assert application.handled == payloads
+
+    run(test, mode=ONE_QUEUE, unsent_bytes_max=15_000)
+
+
+def test_a_deferred_request_that_parks_or_calls_back_goes_on_as_any_other():
+    class Later(ByHand):
+        def handle(self, request):
+            if request.frame[:1] == b"p":
+                request.connection.call_back(request, lambda: Send(b"called back"))
+                return PARKED
+            return super().handle(request)
+
+    async def test(memory, application):
+        client = await memory.connect(capacity_bytes=100)
+        client.send(b"b", b"b", b"1", b"p", b"s")
+        await wait_all_tasks_blocked()
+        assert application.handled == [b"b"]
+        await client.receive_count(2)
+        await wait_all_tasks_blocked()
+        application.answer(b"1")
+        assert await client.receive_count(3) == [b"1", b"called back", b"s"]
+
+    run(test, application=Later(), unsent_bytes_max=5000)
+
+
+@pytest.mark.parametrize("end", ["reset", "half close", "stop", "resize"])
+def test_deferred_requests_end_with_their_connection(end):
+    async def test(memory, application):
+        client = await memory.connect(capacity_bytes=100)
+        client.send(*[b"b"] * 10)
+        await wait_all_tasks_blocked()
+        assert len(application.handled) == 1
+        match end:
+            case "reset":
+                client.reset()
+                await wait_all_tasks_blocked()
+                assert len(application.handled) == 1
+            case "half close":
+                client.half_close()
+                assert len(await client.receive_all()) == 10
+            case "stop":
+                memory.server.stop()
+                await wait_all_tasks_blocked()
+                assert len(await client.receive_all()) == 10
+            case "resize":
+                memory.server.handlers.resize_queues(2)
+                assert len(await client.receive_count(10)) == 10
+                client.send(b"s")
+                assert await client.receive() == b"s"
+        await wait_all_tasks_blocked()
+        assert total(memory) == 0
+
+    run(test, mode=ONE_QUEUE, unsent_bytes_max=5000)
+
+
+def test_a_conversation_s_replies_count_too():
+    async def test(memory, application):
+        client = await memory.connect(capacity_bytes=5)
+        await wait_all_tasks_blocked()
+        connection_of(memory).send_reply((b"0123456789",), is_last=False)
+        await wait_all_tasks_blocked()
+        assert connection_of(memory).unsent_bytes == 9
+        assert await client.receive() == b"0123456789"
+        await wait_all_tasks_blocked()
+        assert connection_of(memory).unsent_bytes == 0
+
+    run(test)
+
+
+def test_the_room_of_a_response():
+    budget = ResponseBudget(100)
+    one, other = UnsentResponses(budget), UnsentResponses(budget)
+    assert one.room_bytes(60) == 100
+    assert not one.update(20, 60)
+    assert (one.room_bytes(60), other.room_bytes(60)) == (40, 80)
+    assert one.update(70, 60)
+    assert not one.update(71, 60)  # it is full already
+    assert (one.room_bytes(60), other.room_bytes(60)) == (0, 29)
+    assert not one.has_room(60)
+    assert other.has_room(60)
+    assert other.update(29, 60)  # all together are at their bound
+    assert (other.room_bytes(60), other.has_room(60)) == (0, False)
+    assert UnsentResponses(budget).room_bytes(60) == 1  # who took everything is always left something
+    assert not one.update(0, 60)
+    assert other.has_room(60)
+    other.abandon()
+    assert (budget.bytes_held, budget.room_bytes) == (0, 100)
+
+
+def test_the_bound_of_all_may_change():
+    budget = ResponseBudget(100)
+    one = UnsentResponses(budget)
+    one.update(50, 60)
+    budget.bytes_max = 10
+    assert not one.has_room(60)
+    assert budget.room_bytes == 0
