@@ -6,6 +6,8 @@ the configuration here and nowhere else.
 
 from __future__ import annotations
 
+import logging
+import socket
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
     from pipeline_broker.config.settings import BrokerConfig
 
 __all__ = ["ServeOptions", "StartError", "limits_of", "mode_of", "quota_limits_of"]
+
+logger = logging.getLogger(__name__)
 
 DEFAULT_DATA = Path("data")
 NO_LIMIT_MS = 0
@@ -119,7 +123,11 @@ def quota_limits_of(config: BrokerConfig) -> ConnectionQuotaLimits:
         connections_max=config.max_connections,
         connections_max_by_listener=_of_listeners(config, "max.connections"),
         connections_max_per_ip=config.max_connections_per_ip,
-        connections_max_by_ip=config.connection_limit_overrides(),
+        connections_max_by_ip={
+            address: limit
+            for host, limit in config.connection_limit_overrides().items()
+            for address in _addresses_of(host)
+        },
         creation_rate_max=config.max_connection_creation_rate,
         creation_rate_max_by_listener=_of_listeners(config, "max.connection.creation.rate"),
         # Kafka protects it only from other listeners
@@ -132,6 +140,15 @@ def quota_limits_of(config: BrokerConfig) -> ConnectionQuotaLimits:
 def _of_listeners(config: BrokerConfig, name: str) -> dict[str, int]:
     limits = {listener.name: listener.limit(name) for listener in config.listener_configs}
     return {listener: limit for listener, limit in limits.items() if limit is not None}
+
+
+def _addresses_of(host: str) -> set[str]:
+    """The addresses of a host, itself if it is one; of one that is not known none, and one line says so."""
+    try:
+        return {str(found[4][0]) for found in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)}
+    except OSError as error:
+        logger.warning("max.connections.per.ip.overrides: %s is left out: %s", host, error.strerror or error)
+        return set()
 
 
 def _first(names: Iterable[str]) -> str | None:

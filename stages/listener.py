@@ -133,7 +133,7 @@ def open_listener(
 
     Args:
         name: the listener's name.
-        host: an address or a name; empty for all interfaces.
+        host: an address or a name; empty for all interfaces, of IPv4 and, where the system has it, IPv6.
         port: 0 lets the system choose.
         backlog: connections that may wait to be accepted.
         tls: see Listener.
@@ -143,9 +143,13 @@ def open_listener(
     Raises:
         OSError: the address cannot be bound.
     """
+    if not host and socket.has_dualstack_ipv6():
+        host = "::"
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     sock = socket.socket(family, socket.SOCK_STREAM)
     try:
+        if host == "::":
+            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if receive_buffer_bytes != SYSTEM_DEFAULT:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer_bytes)

@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 import attrs
 import trio
 
-from stages.acceptor import Acceptor, AcceptorStatistics
+from stages.acceptor import Acceptor
 from stages.commit_threads import CommitThreads
 from stages.committer import (
     Commit,
@@ -26,7 +26,6 @@ from stages.committer import (
     CommitFailedError,
     CommitStorage,
     Committer,
-    CommitterStatistics,
     Submission,
 )
 from stages.connection_limits import ConnectionLimits
@@ -34,14 +33,14 @@ from stages.connection_quotas import ConnectionQuotas
 from stages.excess_connections import close_excess
 from stages.listener import Listener, OpenSession
 from stages.mode import Mode
-from stages.processor import NewConnection, Processor, ProcessorStatistics, Shared
+from stages.processor import NewConnection, Processor, Shared
 from stages.request import Request
-from stages.request_channel import RequestQueueStatistics
-from stages.request_handler import Application, RequestHandlerStatistics
-from stages.request_plane import RequestPlane, RequestPlaneStatistics, control_plane, data_plane
+from stages.request_handler import Application
+from stages.request_plane import RequestPlane, control_plane, data_plane
 from stages.response_order import ResponseOrder
-from stages.served_listener import ListenerStatistics, Numbers, ServedListener
+from stages.served_listener import Numbers, ServedListener
 from stages.server_limits import ServerLimits
+from stages.server_statistics import SocketServerStatistics
 from stages.timeline import Timeline
 from stages.transport_layer import TransportLayer
 from stages.unsent_responses import ResponseBudget
@@ -67,29 +66,6 @@ class ServerNotRunningError(RuntimeError):
 
 class ListenerNameError(ValueError):
     """There is no listener of this name, or there is one already."""
-
-
-@attrs.frozen
-class SocketServerStatistics:
-    """Every stage as it stands, in the order in which a request passes them.
-
-    Attributes:
-        queues: of the data plane.
-        handlers: of the data plane.
-        control_plane: the other plane, once there is one.
-        listeners: sums over the processors of each.
-        connections_excess: open connections above the maximum, which only a protected listener, or a lowered limit,
-            can cause.
-    """
-
-    acceptors: tuple[AcceptorStatistics, ...]
-    processors: tuple[ProcessorStatistics, ...]
-    queues: tuple[RequestQueueStatistics, ...]
-    handlers: RequestHandlerStatistics
-    committer: CommitterStatistics
-    control_plane: RequestPlaneStatistics | None = None
-    listeners: tuple[ListenerStatistics, ...] = ()
-    connections_excess: int = 0
 
 
 class SocketServer:

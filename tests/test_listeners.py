@@ -49,6 +49,24 @@ def test_a_listener_may_have_an_ipv6_address_or_any_address(broker_process, list
     assert told_to(told, broker.port) == [(told, broker.port)]
 
 
+@pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="needs a system with IPv4 and IPv6")
+@pytest.mark.parametrize("host", ["", "[::]"])
+def test_a_listener_on_every_address_counts_each_client_by_its_own(broker_process, host):
+    limits = "max.connections.per.ip.overrides=127.0.0.1:1,::1:2"
+    broker = broker_process(settings=[f"listeners=PLAINTEXT://{host}:0", limits])
+    with WireClient("127.0.0.1", broker.port), WireClient("::1", broker.port):
+        assert told_to("::1", broker.port)
+        with pytest.raises((AssertionError, ConnectionError)):
+            told_to("127.0.0.1", broker.port)
+
+
+def test_a_plaintext_broker_loads_nothing_of_tls_and_sasl():
+    code = "import sys, pipeline_broker.server; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    heavy = {"cryptography", "jwt", *(f"pipeline_broker.{name}" for name in ("security.tls", "security.offer"))}
+    assert heavy & set(loaded.split()) == set()
+
+
 def test_the_command_line_moves_the_first_listener_of_a_file(broker_process, tmp_path):
     (tmp_path / "file.properties").write_text("listeners=PLAINTEXT://127.0.0.1:1\n")
     broker = broker_process(arguments=["--config", str(tmp_path / "file.properties")])

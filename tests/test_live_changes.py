@@ -6,7 +6,7 @@ import trio
 import trio.testing
 
 from pipeline_broker.apis.dispatch import Dispatcher
-from pipeline_broker.config.settings import config_with
+from pipeline_broker.config.settings import config_with, parse_settings
 from pipeline_broker.listeners import BrokerListeners
 from pipeline_broker.live_changes import LiveChanges
 from pipeline_broker.serve_options import limits_of, mode_of
@@ -117,6 +117,14 @@ def test_limits_follow_and_what_client_quotas_set_is_kept():
         assert (limits.creation_rate_max_per_ip, limits.creation_rate_max_by_ip) == (9, {"10.0.0.1": 8})
 
     run(test, *LISTENERS)
+
+
+def test_limits_of_single_hosts_are_limits_of_their_addresses(caplog):
+    config, _ = parse_settings([("max.connections.per.ip.overrides", "localhost:5,10.0.0.1:6,no.such.host.invalid:7")])
+    limits = limits_of(config).quotas.connections_max_by_ip
+    assert (limits["127.0.0.1"], limits["10.0.0.1"]) == (5, 6)
+    assert set(limits.values()) == {5, 6}
+    assert "no.such.host.invalid is left out" in caplog.text
 
 
 class Witness:

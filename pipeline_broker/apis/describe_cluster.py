@@ -18,6 +18,7 @@ REQUEST = DescribeClusterRequest
 
 BROKERS = 1
 CONTROLLERS = 2
+NO_NODE = -1
 
 
 def handle(call: Call, request: DescribeClusterRequest) -> Send:
@@ -31,7 +32,7 @@ def handle(call: Call, request: DescribeClusterRequest) -> Send:
         return call.send(DescribeClusterResponse(error_code=ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, error_message=message))
     response = DescribeClusterResponse(
         cluster_id=broker.cluster_id,
-        controller_id=broker.config.node_id,
+        controller_id=broker.config.node_id if call.address is not None else NO_NODE,
         brokers=[]
         if call.address is None
         else [DescribeClusterResponse.DescribeClusterBroker(broker.config.node_id, *call.address)],

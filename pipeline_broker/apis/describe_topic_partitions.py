@@ -72,10 +72,9 @@ def _describe(call: Call, name: str, topic: Topic | None, partitions: range) -> 
     response.topic_id = topic.topic_id
     response.is_internal = name in call.broker.internal_topics
     node_id = call.broker.config.node_id
-    code, leader_id = leader_of(call)
+    _, leader_id = leader_of(call)  # Kafka tells the error in Metadata only
     response.partitions = [
         PartitionResponse(
-            error_code=code,
             partition_index=index,
             leader_id=leader_id,
             leader_epoch=LEADER_EPOCH,
@@ -83,7 +82,7 @@ def _describe(call: Call, name: str, topic: Topic | None, partitions: range) -> 
             isr_nodes=[node_id],
             eligible_leader_replicas=[],
             last_known_elr=[],
-            offline_replicas=[node_id] if code else [],
+            offline_replicas=[] if leader_id == node_id else [node_id],
         )
         for index in partitions
     ]

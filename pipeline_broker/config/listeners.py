@@ -8,7 +8,6 @@ fails at the start or refuses the change.
 
 from __future__ import annotations
 
-import ipaddress
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -198,6 +197,8 @@ def _check_ports(endpoints: Sequence[Endpoint], items: Sequence[str]) -> None:
 
 
 def _ip_version(host: str) -> int:
+    import ipaddress  # noqa: PLC0415 - for ports that are given twice
+
     try:
         return ipaddress.ip_address(host).version
     except ValueError:

@@ -9,14 +9,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pipeline_broker.config.listeners import prefix_of, zero_refusal
-from pipeline_broker.config.properties import ConfigError, refusal
+from pipeline_broker.config.properties import ConfigError, broker_properties, refusal
 
 if TYPE_CHECKING:
     from pipeline_broker.config.settings import BrokerConfig
 
 __all__ = ["check_change"]
 
-POOLS = ("num.io.threads", "num.network.threads", "background.threads")
+POOLS = (
+    "num.io.threads",
+    "num.network.threads",
+    "background.threads",
+    "num.recovery.threads.per.data.dir",
+    "num.replica.fetchers",
+)
+"""The last two are pools that this broker does not have; a client is told the same of them."""
 
 
 def check_change(before: BrokerConfig, after: BrokerConfig) -> None:
@@ -26,8 +33,8 @@ def check_change(before: BrokerConfig, after: BrokerConfig) -> None:
         ConfigError: see the functions below.
     """
     for name in POOLS:
-        field = name.replace(".", "_")
-        _check_thread_count(name, name, getattr(before, field), getattr(after, field))
+        old, new = (int(config.texts.get(name, broker_properties()[name].default or "1")) for config in (before, after))
+        _check_thread_count(name, name, old, new)
     if after.max_connections == 0 < before.max_connections:
         raise zero_refusal("max.connections", "max.connections")
     _check_queues(before, after)

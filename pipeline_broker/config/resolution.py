@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import attrs
 
+from pipeline_broker.config.listeners import OF_ONE_LISTENER, PREFIX
 from pipeline_broker.config.properties import (
     PREFIXED,
     ConfigError,
@@ -292,7 +293,8 @@ def _check_dynamic(names: list[str], *, for_all: bool) -> None:
             "These security configs can be dynamically updated only per-listener using the listener prefix: "
             f"[{', '.join(bare)}]",
         )
-    if for_all and (single := [name for name, mode in modes.items() if mode == "per-broker"]):
+    of_one = [name for name in names if name.startswith(PREFIX) and name.split(".", 3)[-1] not in OF_ONE_LISTENER]
+    if for_all and (single := [name for name, mode in modes.items() if mode == "per-broker"] + of_one):
         raise NotDynamicError(
             f"{', '.join(single)} can be changed for one broker only",
             f"Cannot update these configs at default cluster level, broker id must be specified: [{', '.join(single)}]",

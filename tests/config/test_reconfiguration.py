@@ -19,7 +19,9 @@ def started(**settings):
 
 
 @pytest.mark.parametrize(("after", "allowed"), [("16", True), ("17", False), ("4", True), ("3", False)])
-@pytest.mark.parametrize("name", ["num.io.threads", "num.network.threads", "background.threads"])
+@pytest.mark.parametrize(
+    "name", ["num.io.threads", "num.network.threads", "background.threads", "num.replica.fetchers"]
+)
 def test_a_number_of_threads_at_most_doubles_or_halves(name, after, allowed):
     before, _ = parse_settings([(name, "8")])
     changed = config_with(before, {name: after})

@@ -49,6 +49,39 @@ def test_some_topic_settings_have_no_synonyms(name):
     assert topic_entry(name, {}, NOTHING).synonyms == ()
 
 
+@pytest.mark.parametrize(
+    ("name", "allowed"),
+    [
+        ("listener.name.external.max.connections", True),
+        ("listener.name.external.num.network.threads", True),
+        ("listener.name.external.ssl.keystore.location", False),
+        ("listener.name.external.plain.sasl.jaas.config", False),
+        ("listener.name.nowhere.foo", False),
+        ("listeners", False),
+    ],
+)
+def test_for_all_brokers_only_the_limits_and_processors_of_a_listener_are_set(name, allowed):
+    changes = [(name, Operation.SET, "5")]
+    alter_broker_settings({}, changes)
+    if allowed:
+        assert alter_broker_settings({}, changes, for_all=True) == {name: "5"}
+        return
+    with pytest.raises(NotDynamicError) as caught:
+        alter_broker_settings({}, changes, for_all=True)
+    said = f"Cannot update these configs at default cluster level, broker id must be specified: [{name}]"
+    assert caught.value.client_message == said
+
+
+def test_what_only_a_plug_in_knows_is_shown_as_a_secret_and_what_is_of_a_listener_as_what_it_is():
+    static = {"super.users": "User:a", "listener.name.external.max.connections": "50"}
+    entries = {entry.definition.name: entry for entry in broker_entries(BrokerSettings(static=static))}
+    foreign = entries["super.users"]
+    assert (foreign.value, foreign.definition.sensitive, foreign.source) == (None, True, Source.STATIC_BROKER)
+    own = entries["listener.name.external.max.connections"]
+    assert (own.value, own.source, own.definition.type) == ("50", Source.STATIC_BROKER, "int")
+    assert own.synonyms[1] == Synonym("max.connections", "2147483647", Source.DEFAULT)
+
+
 def test_layers_of_the_broker_count_in_kafkas_order():
     settings = BrokerSettings(
         static={"num.io.threads": "4"}, dynamic_default={"num.io.threads": "5"}, dynamic={"num.io.threads": "6"}
