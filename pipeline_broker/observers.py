@@ -19,7 +19,8 @@ import trio
 from stages.mute import MuteReason
 
 if TYPE_CHECKING:
-    from pipeline_broker.telemetry.request_metrics import RequestMetrics
+    from pipeline_broker.broker import Broker
+    from pipeline_broker.telemetry.measurements import Measurements
     from pipeline_broker.telemetry.trace_files import TraceFiles
     from stages.mode import Mode
     from stages.socket_server import SocketServer
@@ -49,12 +50,12 @@ class Observers:
     def __init__(self, mode: Mode, trace: Path | None, metrics_address: tuple[str, int] | None) -> None:
         self._trace = None if trace is None else _open_trace(trace)
         self._metrics_address = metrics_address
-        self._requests = None if metrics_address is None else _request_metrics(mode)
+        self._measurements = None if metrics_address is None else _open_measurements(mode)
 
     @property
     def timeline(self) -> Timeline | None:
         """What the server reports to."""
-        timelines: list[Timeline] = [observer for observer in (self._trace, self._requests) if observer is not None]
+        timelines: list[Timeline] = [observer for observer in (self._trace, self._measurements) if observer is not None]
         if len(timelines) < 2:
             return timelines[0] if timelines else None
         from pipeline_broker.telemetry.fan_out import FanOut  # noqa: PLC0415 - needed for two only
@@ -62,13 +63,14 @@ class Observers:
         return FanOut(timelines)
 
     @contextlib.asynccontextmanager
-    async def observing(self, server: SocketServer) -> AsyncIterator[None]:
+    async def observing(self, server: SocketServer, broker: Broker) -> AsyncIterator[None]:
         """Serve metrics, if asked for, while the body runs.
 
         Raises:
             ObserversUnavailableError: the port of the endpoint cannot be had.
         """
-        if self._requests is None or self._metrics_address is None:
+        measurements = self._measurements
+        if measurements is None or self._metrics_address is None:
             yield
             return
         from pipeline_broker.metrics_endpoint import (  # noqa: PLC0415 - for those who asked
@@ -78,9 +80,12 @@ class Observers:
             serve_metrics,
         )
         from pipeline_broker.telemetry.broker_metrics import BrokerMetrics  # noqa: PLC0415 - see above
+        from pipeline_broker.telemetry.topic_metrics import TopicMetrics  # noqa: PLC0415 - see above
 
         idle = LoopIdleTime()
-        metrics = BrokerMetrics(self._requests, server.statistics, lambda: idle.idle_ns)
+        topics = broker.topic_metrics = TopicMetrics(broker.topic_totals, broker.topic_name)
+        measurements.requests.fetch_sent = topics.fetch_sent
+        metrics = BrokerMetrics(measurements, topics, broker, server.statistics, lambda: idle.idle_ns)
         host, port = self._metrics_address
         trio.lowlevel.add_instrument(idle)
         try:
@@ -94,6 +99,7 @@ class Observers:
                 yield
                 nursery.cancel_scope.cancel()
         finally:
+            broker.topic_metrics = None
             trio.lowlevel.remove_instrument(idle)
 
     def close(self) -> None:
@@ -128,13 +134,13 @@ def _open_trace(directory: Path) -> TraceFiles:
         ) from None
 
 
-def _request_metrics(mode: Mode) -> RequestMetrics:
+def _open_measurements(mode: Mode) -> Measurements:
     from pipeline_broker.apis.registry import SERVED  # noqa: PLC0415 - for those who asked
     from pipeline_broker.metrics_endpoint import MetricsUnavailableError, require_extra  # noqa: PLC0415 - see above
-    from pipeline_broker.telemetry.request_metrics import RequestMetrics  # noqa: PLC0415 - see above
+    from pipeline_broker.telemetry.measurements import Measurements  # noqa: PLC0415 - see above
 
     try:
         require_extra()
     except MetricsUnavailableError as error:
         raise ObserversUnavailableError(str(error)) from None
-    return RequestMetrics({key: served.name for key, served in SERVED.items()}, mode)
+    return Measurements({key: served.name for key, served in SERVED.items()}, mode)

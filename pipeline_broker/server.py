@@ -215,7 +215,7 @@ async def _serve(
     server = compose(options, broker, Dispatcher(broker), JournalStorage(journal), timeline=observers.timeline)
     changes = LiveChanges(server, listeners, broker)
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
-        async with observers.observing(server), trio.open_nursery() as nursery:
+        async with observers.observing(server, broker), trio.open_nursery() as nursery:
             nursery.start_soon(_stop_on_signal, signals, server, broker)
             await nursery.start(run_timer, broker, wall_clock_ms)
             nursery.start_soon(_run_server, server, listeners, nursery.cancel_scope)

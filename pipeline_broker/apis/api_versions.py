@@ -57,6 +57,7 @@ def unsupported_version(call: Envelope) -> Send:
         error_code=ErrorCode.UNSUPPORTED_VERSION,
         api_keys=[ApiVersionsResponse.ApiVersion(api_key=ApiKey.API_VERSIONS, min_version=lowest, max_version=highest)],
     )
+    call.request.answer = response
     return call.send_encoded(encoder(ApiVersionsResponse, 0)(response))
 
 

@@ -123,7 +123,11 @@ class Call(Envelope):
         return self.broker.advertised.get(self.session.listener)
 
     def send(self, response: Any) -> Send:
-        """The response, encoded in the version of the request; a client that exceeds a quota is throttled with it."""
+        """The response, encoded in the version of the request; a client that exceeds a quota is throttled with it.
+
+        Observers read its errors from the message.
+        """
+        self.request.answer = response
         if self.quota is not None:
             throttle_ms = self.quota.settle()
             if throttle_ms:

@@ -23,8 +23,10 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
 from pipeline_broker.telemetry.exposition import Family, Sample, counter, gauge, render
+from pipeline_broker.telemetry.fetch_metrics import FetchStates, fetch_families
+from pipeline_broker.telemetry.measurements import Measurements
 from pipeline_broker.telemetry.moving_average import MovingAverage
-from pipeline_broker.telemetry.request_metrics import RequestMetrics
+from pipeline_broker.telemetry.topic_metrics import TopicMetrics
 from stages.timeline import now_ns
 
 __all__ = ["BrokerMetrics", "ServerStatistics"]
@@ -108,7 +110,9 @@ class BrokerMetrics:
     """See the rules of the file.
 
     Args:
-        requests: is told of requests by the server; drained here.
+        measurements: told of requests and commits by the server; drained here.
+        topics: of the topics.
+        broker: whose fetches wait.
         statistics: the server's, as they stand.
         loop_idle_ns: how long the event loop had nothing to do since it began.
         clock_ns: the clock of the stamps.
@@ -116,12 +120,16 @@ class BrokerMetrics:
 
     def __init__(
         self,
-        requests: RequestMetrics,
+        measurements: Measurements,
+        topics: TopicMetrics,
+        broker: FetchStates,
         statistics: Callable[[], ServerStatistics],
         loop_idle_ns: Callable[[], int],
         clock_ns: Callable[[], int] = now_ns,
     ) -> None:
-        self._requests = requests
+        self._measurements = measurements
+        self._topics = topics
+        self._broker = broker
         self._statistics = statistics
         self._loop_idle_ns = loop_idle_ns
         self._clock_ns = clock_ns
@@ -136,7 +144,7 @@ class BrokerMetrics:
         if elapsed_ns > 0:
             self._loop_idle_share.add(min(1.0, (idle_ns - self._idle_seen_ns) / elapsed_ns), elapsed_ns)
         self._drained_at_ns, self._idle_seen_ns = at_ns, idle_ns
-        self._requests.drain(at_ns)
+        self._measurements.drain(at_ns)
 
     def render(self) -> str:
         """The text of a scrape."""
@@ -145,9 +153,12 @@ class BrokerMetrics:
 
     def _families(self) -> Iterator[Family]:
         statistics = self._statistics()
-        yield from self._requests.families()
+        yield from self._measurements.requests.families()
+        yield from self._topics.families()
+        yield from fetch_families(self._broker)
         yield from self._queue_families(statistics)
         yield from self._network_families(statistics)
+        yield from self._measurements.commits.families()
         yield from _committer_families(statistics.committer)
 
     def _queue_families(self, statistics: ServerStatistics) -> Iterator[Family]:
@@ -170,7 +181,7 @@ class BrokerMetrics:
         yield gauge(
             "kafka_server_kafkarequesthandlerpool_requesthandleravgidle_percent",
             "Share of their time that the handlers were idle, 0 to 1 (RequestHandlerAvgIdlePercent).",
-            Sample(self._requests.idle_share(handlers.handlers)),
+            Sample(self._measurements.requests.idle_share(handlers.handlers)),
         )
         yield gauge("pipeline_broker_request_handlers", "Handlers.", Sample(handlers.handlers))
         yield gauge(

@@ -6,7 +6,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from pipeline_broker.telemetry.broker_metrics import BrokerMetrics
 from pipeline_broker.telemetry.exposition import Sample, counter, gauge, render
-from pipeline_broker.telemetry.request_metrics import RequestMetrics
+from pipeline_broker.telemetry.measurements import Measurements
+from pipeline_broker.telemetry.topic_metrics import TopicMetrics
 from stages.acceptor import AcceptorStatistics
 from stages.committer import CommitterStatistics
 from stages.mode import PIPELINED
@@ -16,6 +17,21 @@ from stages.request_handler import RequestHandlerStatistics
 from stages.socket_server import SocketServerStatistics
 
 SECOND_NS = 1_000_000_000
+
+
+class Fetches(list):
+    """Nobody waits, nothing is remembered."""
+
+    watched = expired = partitions = evicted = 0
+
+
+class Broker:
+    fetches = fetch_sessions = Fetches()
+
+
+def broker_metrics(loop_idle_ns, clock_ns):
+    topics = TopicMetrics(dict, lambda topic_id: None)
+    return BrokerMetrics(Measurements({}, PIPELINED), topics, Broker(), statistics, loop_idle_ns, clock_ns)
 
 
 def statistics():
@@ -51,7 +67,7 @@ class Time:
 
 
 def test_the_servers_statistics_are_under_kafkas_names():
-    metrics = BrokerMetrics(RequestMetrics({}, PIPELINED), statistics, lambda: 0, lambda: 0)
+    metrics = broker_metrics(lambda: 0, lambda: 0)
     samples = samples_of(metrics.render())
 
     assert samples["kafka_network_requestchannel_requestqueuesize",] == 7
@@ -67,7 +83,7 @@ def test_the_servers_statistics_are_under_kafkas_names():
 
 def test_the_loops_idle_share_follows_what_it_was_in_the_last_minutes():
     time = Time()
-    metrics = BrokerMetrics(RequestMetrics({}, PIPELINED), statistics, lambda: time.idle_ns, lambda: time.now_ns)
+    metrics = broker_metrics(lambda: time.idle_ns, lambda: time.now_ns)
     name = ("kafka_network_socketserver_networkprocessoravgidle_percent",)
     assert samples_of(metrics.render())[name] == 1.0
 
