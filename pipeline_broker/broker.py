@@ -33,6 +33,7 @@ from pipeline_broker.state.metadata_records import Topic, topic_name
 from pipeline_broker.state.outcome import Write
 from pipeline_broker.state.producer_ids import ProducerIds
 from pipeline_broker.state.topics import NewTopic, TopicCatalogue
+from pipeline_broker.telemetry.broker_loggers import BrokerLoggers
 from pipeline_broker.waiting_fetches import WaitingFetches
 from pipeline_broker.wire.error import ErrorCode
 from stages.request import Pending, Send
@@ -79,6 +80,7 @@ class Broker:
         authorizer: decides who may do what; None where everybody may do everything.
         topics_generation: changes with every change of a topic, for those who remember partitions.
         wake_timer: called when `next_deadline_ms` may have become earlier; set by the server.
+        loggers: whose levels clients may see and change.
         topic_metrics: told of what leaves no trace in a log, when somebody observes the broker.
         config_changed: called when `config` has become another while the broker runs; set by the server.
     """
@@ -115,6 +117,7 @@ class Broker:
         self.check_config: Callable[[BrokerConfig, Collection[str]], None] = lambda _, __: None
         self.wake_timer: Callable[[], None] = lambda: None
         self.config_changed: Callable[[BrokerConfig], None] = lambda _: None
+        self.loggers = BrokerLoggers()
         self.topic_metrics: TopicMetrics | None = None
         self.topics_generation = 0
         self._check_producers_ms = 0

@@ -46,6 +46,8 @@ __all__ = ["ServeOptions", "StartError", "compose", "open_broker", "run", "serve
 
 logger = logging.getLogger(__name__)
 
+REQUEST_LOG_NAME = "kafka-request.log"
+"""In the data directory: where requests are logged when a client asks for it and the start named no file."""
 GARBAGE_THRESHOLD = 20_000
 """New objects before the garbage collector looks: requests form no cycles, and some thousands are in flight."""
 
@@ -130,7 +132,13 @@ def open_observers(options: ServeOptions) -> Observers:
     """
     address = None if options.metrics_port is None else (options.host, options.metrics_port)
     try:
-        return Observers(options.mode, options.trace, address)
+        return Observers(
+            options.mode,
+            options.trace,
+            address,
+            options.data / REQUEST_LOG_NAME if options.request_log is None else options.request_log,
+            logs_requests=options.request_log is not None,
+        )
     except ObserversUnavailableError as error:
         raise StartError(str(error)) from None
 
