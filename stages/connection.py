@@ -24,7 +24,7 @@ from stages.mute import Mute, MuteReason
 from stages.muting import Muting
 from stages.request import Buffer, Close, NoOp, Parked, Pending, Request, Result, Send
 from stages.response_output import ResponseOutput
-from stages.timeline import now_ns
+from stages.timeline import Timeline, now_ns
 from stages.transport_layer import BrokenTransportError, TransportLayer
 from stages.unsent_responses import UnsentResponses
 
@@ -113,6 +113,13 @@ class Connection:
         if authenticator is not None:
             admission = self.admission
             admission.gate = AuthenticationGate(self, authenticator, admission.reader, self._owner.counters)
+
+    def observe(self, timeline: Timeline | None) -> None:
+        """Report to this timeline, or to nobody, from now on; requests on their way lack stamps."""
+        self._timeline = timeline
+        self.muting.observe(timeline)
+        self._output.observe(timeline)
+        self.admission.is_timed = timeline is not None
 
     # Muting
 
@@ -218,6 +225,11 @@ class Connection:
     def unsent_bytes(self) -> int:
         """Bytes of responses, also of those that wait for an earlier one, that did not leave yet."""
         return self._output.unsent_bytes + self._waiting_bytes
+
+    @property
+    def unsent_responses(self) -> int:
+        """Responses that were released and did not leave yet; known while somebody observes."""
+        return self._output.unsent_responses
 
     @property
     def is_blocked(self) -> bool:

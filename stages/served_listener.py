@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from stages.connection_limits import ConnectionLimits
     from stages.connection_quotas import ConnectionQuotas, ConnectionQuotaStatistics
     from stages.listener import Listener
+    from stages.timeline import Timeline
 
 __all__ = ["ListenerStatistics", "Numbers", "ServedListener"]
 
@@ -161,6 +162,12 @@ class ServedListener:
         self._shared.limits = limits
         for processor in self.all_processors:
             processor.set_limits(limits)
+
+    def observe(self, timeline: Timeline | None) -> None:
+        """Report to this timeline, or to nobody, from now on."""
+        self._shared.timeline = timeline
+        for processor in self.all_processors:
+            processor.observe(timeline)
 
     # Ending
 

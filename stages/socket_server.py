@@ -109,16 +109,13 @@ class SocketServer:
             delay_seconds=commit_delay_seconds,
             on_commit=self._commit_ended,
             on_failure=self._commit_failed,
-            on_completed=timeline.commit_ended if timeline is not None else None,
         )
         self._application = application
-        self._timeline = timeline
         self._response_order = response_order
         self._data_plane = data_plane(
             mode,
             application,
             self.committer,
-            timeline,
             requests_max=self.limits.requests_max,
             bytes_max=self.limits.bytes_max,
         )
@@ -134,6 +131,7 @@ class SocketServer:
         self._stopping = trio.Event()
         self._failure: BaseException | None = None
         self._nursery: trio.Nursery | None = None
+        self.observe(timeline)
 
     @property
     def acceptors(self) -> list[Acceptor]:
@@ -164,6 +162,14 @@ class SocketServer:
         self._failure = error
         self._stopping.set()
         self._changed.unpark_all()
+
+    def observe(self, timeline: Timeline | None) -> None:
+        """Report to this timeline, or to nobody, from now on; requests on their way lack stamps."""
+        self._timeline = timeline
+        self.committer.on_completed = None if timeline is None else timeline.commit_ended
+        for part in (self._data_plane, self._control_plane, *self._listeners.values()):
+            if part is not None:
+                part.observe(timeline)
 
     def submit(self, submission: Submission) -> None:
         """Commit entries that belong to no request."""
