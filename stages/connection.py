@@ -315,8 +315,9 @@ class Connection:
         abandoned = self.order.abandon()
         for request in abandoned:
             owner.channel.release_bytes(request.size_bytes)
+        unsent = self._output.abandon()  # here, because a connection is collected late: it is in a cycle
         if self._timeline is not None:
-            for request in (*self._output.abandon(), *abandoned):
+            for request in (*unsent, *abandoned):
                 self._timeline.request_dropped(request)
         self.transport.close()
         self.admission.end()
