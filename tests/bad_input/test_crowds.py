@@ -153,7 +153,7 @@ def test_slow_readers_of_large_fetches_are_bounded_and_answered(broker, sockets_
     with ExitStack() as stack:
         clients = crowd(stack, broker, READERS)
         for client in clients:
-            client.send(large_fetch(large_topic, 2) * 12)
+            client.send(large_fetch(large_topic) * 12)
         for _ in range(20):
             broker.check_healthy()
         sizes = []
