@@ -168,8 +168,9 @@ class Admission:
         old.room_was_made()
 
     def end(self) -> None:
-        """The connection is closed: leave the queue and the lines."""
+        """The connection is closed: leave the queue and the lines, and free what was received."""
         self._channel.leave(self.queue)
+        self.reader.abandon()
         if self._held_frame is not None:
             self._held_frame = None
             self.queue.stop_waiting(self._connection)

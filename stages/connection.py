@@ -312,7 +312,11 @@ class Connection:
         """The client sends no more: answer what is in flight, send it, within bounds."""
         self.muting.begin(MuteReason.DRAINING)
         while self.order and not self._closing and not self.closed:
-            await self.muting.wait()
+            first = self.unsent.first_waiting
+            with trio.move_on_after(CLOSE_FLUSH_SECONDS) as patience:
+                await self.muting.wait()
+            if patience.cancelled_caught and first is not None and self.unsent.first_waiting is first:
+                break  # the client takes nothing, so it would wait for ever
         with trio.move_on_after(CLOSE_FLUSH_SECONDS):
             while (self.unsent_bytes or self.is_blocked or self._closing) and not self.closed:
                 await self.muting.wait()
@@ -327,8 +331,9 @@ class Connection:
         abandoned = self.order.abandon()
         for request in abandoned:
             owner.channel.release_bytes(request.size_bytes)
+        unsent = self._output.abandon()  # here, because a connection is collected late: it is in a cycle
         if self._timeline is not None:
-            for request in (*self._output.abandon(), *abandoned):
+            for request in (*unsent, *abandoned):
                 self._timeline.request_dropped(request)
         self.transport.close()
         self.admission.end()
