@@ -112,6 +112,15 @@ class ResponseOutput:
         """Stamp the responses that left, or that have begun to."""
         sent_ns = now_ns()
         ends, timeline = self._ends, self._timeline
+        if self._sent_bytes == self._queued_bytes and timeline is not None:  # nearly always: all of them
+            ended = timeline.request_ended
+            for request, _ in ends:
+                if not request.send_started_ns:
+                    request.send_started_ns = started_ns
+                request.sent_ns = sent_ns
+                ended(request)
+            ends.clear()
+            return
         while ends:
             request, end = ends[0]
             if not request.send_started_ns:

@@ -113,11 +113,7 @@ class SocketServer:
         self._application = application
         self._response_order = response_order
         self._data_plane = data_plane(
-            mode,
-            application,
-            self.committer,
-            requests_max=self.limits.requests_max,
-            bytes_max=self.limits.bytes_max,
+            mode, application, self.committer, requests_max=self.limits.requests_max, bytes_max=self.limits.bytes_max
         )
         self.channel = self._data_plane.channel
         self.handlers = self._data_plane.handlers

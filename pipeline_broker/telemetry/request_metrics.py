@@ -165,16 +165,13 @@ class RequestMetrics:
             series = self._open(request)
             if series is None:
                 return
-        series.count += 1
-        if request.answer is not None:
+        if request.answer is not None or type(request.result) is not Send:
+            series.unlike += 1
             self._note_answer(request)
-            if request.api == FETCH and self.fetch_sent is not None:
+            if request.api == FETCH and request.answer is not None and self.fetch_sent is not None:
                 self.fetch_sent(request.answer)
-        elif type(request.result) is Send:
-            series.plain += 1
-        if series.until_row > 1:
-            series.until_row -= 1
-        else:
+        until_row = series.until_row = series.until_row - 1
+        if not until_row:
             series.add_row(request)
 
     def request_dropped(self, request: Any) -> None:
@@ -183,11 +180,10 @@ class RequestMetrics:
         series = self._series.get((request.api << 16) + request.version) or self._open(request)
         if series is None:
             return
-        series.count += 1
-        if request.answer is not None:
+        if request.answer is not None or type(request.result) is not Send:
+            series.unlike += 1
             self._note_answer(request)
-        elif type(request.result) is Send:
-            series.plain += 1
+        series.until_row -= 1
         series.add_unfinished_row(request, now_ns())
 
     def _open(self, request: Request) -> RequestSeries | None:
@@ -218,6 +214,9 @@ class RequestMetrics:
         return self._deprecated_series.setdefault(key, RequestSeries(request.api, request.version))
 
     def _note_answer(self, request: Any) -> None:
+        """Count the errors of an answer; a slot that ended without one has none."""
+        if request.answer is None:
+            return
         codes = self._errors.get(request.api)
         if codes is None:
             codes = self._errors[request.api] = Counter()

@@ -65,22 +65,22 @@ class RequestSeries:
 
     Attributes:
         api, version: what its requests ask for.
-        count: requests so far, exactly.
-        plain: of these, how many were answered without an answer that observers can read: without any error.
+        until_row: requests until one has a row, that one included; whoever counts a request makes it less by one, and
+            calls `add_row` when that makes it 0.
+        unlike: requests that were not answered without any error; see `plain`.
         rows: waiting for a drain.
-        until_row: requests until the next one has a row.
         skipped: requests without a row, so far.
     """
 
     __slots__ = (
+        "_counted",
         "_drained",
         "_is_flexible",
         "_stride",
         "api",
-        "count",
-        "plain",
         "rows",
         "skipped",
+        "unlike",
         "until_row",
         "version",
     )
@@ -88,24 +88,39 @@ class RequestSeries:
     def __init__(self, api: int, version: int) -> None:
         self.api = api
         self.version = version
-        self.count = 0
-        self.plain = 0
+        self.until_row = 1
+        self.unlike = 0
         self.skipped = 0
         self.rows: list[Row] = []
-        self.until_row = 1
+        self._counted = 1  # when `until_row` is 0, exactly so many requests came
         self._drained = 0
         self._stride = 1
         self._is_flexible = is_flexible(api, version)
 
+    @property
+    def count(self) -> int:
+        """Requests so far, exactly."""
+        return self._counted - self.until_row
+
+    @property
+    def plain(self) -> int:
+        """Of these, how many were answered without a message that observers can read: without any error."""
+        return self.count - self.unlike
+
+    def _row_in(self, requests: int) -> None:
+        """The next row is that of the request after so many; the count stays what it is."""
+        self._counted += requests - self.until_row
+        self.until_row = requests
+
     def add_row(self, request: Any) -> None:
-        """Keep the stamps of a request whose turn it is."""
-        self.until_row = self._stride
+        """Keep the stamps of a request whose turn it is, and which is counted already."""
+        self._row_in(self._stride)
         if len(self.rows) < ROWS_MAX:
             self.rows.append((*_values_of(request), self._body_bytes(request)))
 
     def add_unfinished_row(self, request: Any, now_ns: int) -> None:
         """The same of one whose connection closed: what it did not pass ended now, after no time."""
-        self.until_row = self._stride
+        self._row_in(self._stride)
         received, *later, callback, throttle = _values_of(request)
         stamps = [stamp or now_ns for stamp in later]
         if len(self.rows) < ROWS_MAX:
@@ -121,11 +136,11 @@ class RequestSeries:
         """The rows since the last call, and how many requests each of them stands for."""
         rows, self.rows = self.rows, []
         if not rows:
-            self.until_row = 1  # whatever came since is told by the next row
+            self._row_in(1)  # whatever came since is told by the next row
             return rows, 0.0
-        came = self.count - self._drained
-        self._drained = self.count
+        count = self.count
+        came, self._drained = count - self._drained, count
         self._stride = max(1, came // ROWS_WANTED)
-        self.until_row = min(self.until_row, self._stride)
+        self._row_in(min(self.until_row, self._stride))
         self.skipped += came - len(rows)
         return rows, came / len(rows)

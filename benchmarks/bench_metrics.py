@@ -1,0 +1,167 @@
+"""What measuring costs: requests/s with `--metrics` over requests/s without, in paired, interleaved rounds.
+
+    python benchmarks/bench_metrics.py [--rounds 15] [--seconds 1.0] [--rounds-max 200] [--request-log]
+
+Two brokers, one measured and one not, are driven in turn, round by round, each round in the other order than the one
+before. The bounds are a cost of 8 % at 16 connections with 16 requests in flight and of 2 % at 1 x 1, both durable.
+Rounds are added, up to `--rounds-max`, until the interval is as narrow as the bound: by its width and not by what it
+shows, or the last look would not be worth its 95 %. Then a line says whether the bound holds, is broken, or cannot be
+told from the cost; and when the interval stayed too wide, which on a busy machine it may, that and nothing else.
+`--request-log` measures the request log instead, in `--rounds` rounds.
+
+Behind it stands the same ratio of processor time per request, of all threads of a broker: it is what is left to look at
+on a busy machine, where requests per second say little.
+"""
+
+import argparse
+import contextlib
+import os
+import re
+import signal
+import statistics
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import attrs
+
+from pipeline_broker.experiment.broker_process import READY_S_MAX, python_environment, python_module, read_line
+from pipeline_broker.experiment.intervals import Speedup, speedup
+from pipeline_broker.load.client import LoadOptions, run_load
+from pipeline_broker.load.statistics import figures
+
+READY = re.compile(r"listening on (?P<host>.+):(?P<port>\d+) mode=")
+ROUNDS_MIN = 7
+WARMUP_SECONDS = 0.2
+
+
+@attrs.frozen
+class Cell:
+    """One load and the cost that it may have: a share of the requests per second."""
+
+    connections: int
+    in_flight: int
+    cost_max: float
+
+    def is_too_wide(self, ratio: Speedup) -> bool:
+        """Whether the interval of measured over unmeasured is wider than the bound."""
+        assert ratio.low is not None
+        assert ratio.high is not None
+        return ratio.high - ratio.low > self.cost_max
+
+    def verdict(self, ratio: Speedup) -> str:
+        """What the interval says of the bound."""
+        assert ratio.low is not None
+        assert ratio.high is not None
+        at_least = 1 - self.cost_max
+        if self.is_too_wide(ratio):
+            return "the interval is TOO WIDE to tell: more rounds, or a quieter machine"
+        if ratio.low >= at_least:
+            return "holds"
+        return "BROKEN" if ratio.high < at_least else "the bound is within the interval"
+
+
+CELLS = (Cell(16, 16, 0.08), Cell(1, 1, 0.02))
+
+
+@attrs.frozen
+class Broker:
+    """A running broker."""
+
+    host: str
+    port: int
+    pid: int
+
+    def cpu_seconds(self) -> float:
+        """Processor time of all its threads so far (proc(5): fields 14 and 15, behind the name in parentheses)."""
+        fields = Path(f"/proc/{self.pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+@contextlib.contextmanager
+def broker(folder: Path, mode: str, *options: str) -> Iterator[Broker]:
+    """A broker in a process of its own."""
+    folder.mkdir()
+    command = python_module("pipeline_broker", "serve", "--mode", mode, "--port", "0", "--data", str(folder / "data"))
+    with (folder / "stderr").open("wb") as stderr:
+        process = subprocess.Popen(
+            [*command, *options],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            env=python_environment(),
+        )
+    try:
+        assert process.stdout is not None
+        ready = READY.match(read_line(process.stdout, READY_S_MAX))
+        assert ready, (folder / "stderr").read_text(encoding="utf-8")
+        yield Broker(ready["host"], int(ready["port"]), process.pid)
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait()
+        if process.stdout is not None:
+            process.stdout.close()
+
+
+def drive(broker: Broker, cell: Cell, seconds: float) -> tuple[float, float]:
+    """Requests per second of one round, and requests per second of processor time, the warm-up included."""
+    load = LoadOptions(
+        broker.host, broker.port, cell.connections, cell.in_flight, seconds=seconds, warmup_s=WARMUP_SECONDS
+    )
+    before = broker.cpu_seconds()
+    found = figures(run_load(load).rows)
+    spent = broker.cpu_seconds() - before
+    requests = found.requests_per_s * (seconds + WARMUP_SECONDS)
+    return found.requests_per_s, requests / spent
+
+
+def measure(cell: Cell, off: Broker, on: Broker, *, rounds: int, rounds_max: int, seconds: float) -> None:
+    """Drive both in turn until the interval is narrow enough, and print one line."""
+    pairs: list[tuple[float, float]] = []
+    cpu_pairs: list[tuple[float, float]] = []
+    while True:
+        order = (off, on) if len(pairs) % 2 else (on, off)
+        found = {broker.pid: drive(broker, cell, seconds) for broker in order}
+        pairs.append((found[off.pid][0], found[on.pid][0]))
+        cpu_pairs.append((found[off.pid][1], found[on.pid][1]))
+        if len(pairs) < rounds:
+            continue
+        ratio, cpu = speedup(pairs), speedup(cpu_pairs)
+        assert ratio is not None
+        assert cpu is not None
+        if len(pairs) >= rounds_max or not cell.is_too_wide(ratio):
+            break
+    interval = f"({ratio.low:.3f} to {ratio.high:.3f}, {len(pairs)} rounds)"
+    without, with_ = (statistics.median(values) for values in zip(*pairs, strict=True))
+    print(
+        f"{cell.connections:>3} x {cell.in_flight:<3} {with_:>9,.0f}/s over {without:>9,.0f}/s = {ratio.ratio:.3f} "
+        f"{interval:<32} cost <= {cell.cost_max:.0%}: {cell.verdict(ratio)}; "
+        f"by processor time {cpu.ratio:.3f} ({cpu.low:.3f} to {cpu.high:.3f})",
+        flush=True,
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--rounds-max", type=int, default=200)
+    parser.add_argument("--seconds", type=float, default=1.0)
+    parser.add_argument("--mode", choices=("classic", "pipelined"), default="pipelined")
+    parser.add_argument("--flush", choices=("always", "os"), default="always")
+    parser.add_argument("--request-log", action="store_true")
+    options = parser.parse_args()
+    rounds = max(options.rounds, ROUNDS_MIN)
+    with contextlib.ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=Path.cwd(), prefix=".bench-")))
+        flush = ("--flush", options.flush)
+        observed = ("--request-log", str(folder / "requests.jsonl")) if options.request_log else ("--metrics", "0")
+        off = stack.enter_context(broker(folder / "off", options.mode, *flush))
+        on = stack.enter_context(broker(folder / "on", options.mode, *flush, *observed))
+        for cell in CELLS:
+            rounds_max = rounds if options.request_log else max(rounds, options.rounds_max)
+            measure(cell, off, on, rounds=rounds, rounds_max=rounds_max, seconds=options.seconds)
+
+
+if __name__ == "__main__":
+    main()
