@@ -22,7 +22,11 @@ if TYPE_CHECKING:
     from stages.connection_quotas import ConnectionQuotas, ConnectionQuotaStatistics
     from stages.listener import Listener
 
-__all__ = ["ListenerStatistics", "Numbers", "ServedListener"]
+__all__ = ["ListenerNameError", "ListenerStatistics", "Numbers", "ServedListener"]
+
+
+class ListenerNameError(ValueError):
+    """There is no listener of this name, or there is one already."""
 
 
 @attrs.frozen

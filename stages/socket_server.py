@@ -40,7 +40,7 @@ from stages.request_channel import RequestQueueStatistics
 from stages.request_handler import Application, RequestHandlerStatistics
 from stages.request_plane import RequestPlane, RequestPlaneStatistics, control_plane, data_plane
 from stages.response_order import ResponseOrder
-from stages.served_listener import ListenerStatistics, Numbers, ServedListener
+from stages.served_listener import ListenerNameError, ListenerStatistics, Numbers, ServedListener
 from stages.server_limits import ServerLimits
 from stages.timeline import Timeline
 from stages.transport_layer import TransportLayer
@@ -63,10 +63,6 @@ IN_MEMORY = "MEMORY"
 
 class ServerNotRunningError(RuntimeError):
     """It has not begun yet, or it ends."""
-
-
-class ListenerNameError(ValueError):
-    """There is no listener of this name, or there is one already."""
 
 
 @attrs.frozen

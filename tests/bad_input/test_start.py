@@ -173,7 +173,7 @@ def test_an_option_that_is_wrong_names_the_right_one(arguments, expected):
 
 
 def test_settings_not_acted_on_yet_are_accepted_with_one_warning_line_each(broker_process):
-    names = ["log.cleaner.threads=2", "replica.fetch.max.bytes=1000", "sasl.enabled.mechanisms=PLAIN"]
+    names = ["log.cleaner.threads=2", "replica.fetch.max.bytes=1000", "broker.rack=a"]
     broker = broker_process(settings=names)
     broker.stop()
     warnings = broker.stderr.splitlines()
