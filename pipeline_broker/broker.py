@@ -18,7 +18,7 @@ from pipeline_broker.config.reconfiguration import check_change
 from pipeline_broker.config.resolution import BrokerSettings, topic_value
 from pipeline_broker.config.settings import TOPIC_ACTED_ON, config_with, is_acted_on, warning_of
 from pipeline_broker.coordinators import OFFSETS_TOPIC, Groups
-from pipeline_broker.log.log_manager import LogManager
+from pipeline_broker.log.log_manager import LogManager, LogTotals
 from pipeline_broker.quotas.quotas import Quotas
 from pipeline_broker.records.batch import NewRecord, build_batch, read_header
 from pipeline_broker.records.check import Rules
@@ -33,6 +33,7 @@ from pipeline_broker.state.metadata_records import Topic, topic_name
 from pipeline_broker.state.outcome import Write
 from pipeline_broker.state.producer_ids import ProducerIds
 from pipeline_broker.state.topics import NewTopic, TopicCatalogue
+from pipeline_broker.telemetry.broker_loggers import BrokerLoggers
 from pipeline_broker.waiting_fetches import WaitingFetches
 from pipeline_broker.wire.error import ErrorCode
 from stages.request import Pending, Send
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from pipeline_broker.log.entry import JournalEntry
     from pipeline_broker.log.partition_log import PartitionLog
     from pipeline_broker.records.batch import BatchHeader
+    from pipeline_broker.telemetry.topic_metrics import TopicMetrics
 
 __all__ = ["Broker"]
 
@@ -78,6 +80,8 @@ class Broker:
         authorizer: decides who may do what; None where everybody may do everything.
         topics_generation: changes with every change of a topic, for those who remember partitions.
         wake_timer: called when `next_deadline_ms` may have become earlier; set by the server.
+        loggers: whose levels clients may see and change.
+        topic_metrics: told of what leaves no trace in a log, when somebody observes the broker.
         config_changed: called when `config` has become another while the broker runs; set by the server.
     """
 
@@ -113,6 +117,8 @@ class Broker:
         self.check_config: Callable[[BrokerConfig, Collection[str]], None] = lambda _, __: None
         self.wake_timer: Callable[[], None] = lambda: None
         self.config_changed: Callable[[BrokerConfig], None] = lambda _: None
+        self.loggers = BrokerLoggers()
+        self.topic_metrics: TopicMetrics | None = None
         self.topics_generation = 0
         self._check_producers_ms = 0
         (self._metadata_log,) = logs.create(METADATA_TOPIC, METADATA_TOPIC_ID, 1, Rules(size_max=2**31 - 1))
@@ -204,6 +210,17 @@ class Broker:
             if (topic is not None or not by_id) and not is_allowed(topic.name if topic is not None else name):
                 return ErrorCode.TOPIC_AUTHORIZATION_FAILED
         return log
+
+    def topic_totals(self) -> dict[tuple[str, bytes], LogTotals]:
+        """What the logs of each topic hold; see `LogManager.totals`."""
+        totals = self.logs.totals()
+        del totals[METADATA_TOPIC, METADATA_TOPIC_ID]
+        return totals
+
+    def topic_name(self, topic_id: bytes) -> str | None:
+        """The name of a topic; None for an id that there is not."""
+        topic = self.topics.by_id(topic_id)
+        return None if topic is None else topic.name
 
     # Changes of metadata
 

@@ -27,7 +27,8 @@ from pipeline_broker.config.properties import ConfigError, refusal
 from pipeline_broker.security.scram_users import ScramUsers
 from pipeline_broker.serve_options import StartError
 from stages.listener import Listener, open_listener
-from stages.transport_layer import BrokenTransportError, TlsTransportLayer
+from stages.tls_transport_layer import TlsTransportLayer
+from stages.transport_layer import BrokenTransportError
 
 if TYPE_CHECKING:
     from pipeline_broker.config.settings import BrokerConfig

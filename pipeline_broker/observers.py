@@ -1,25 +1,31 @@
-"""Who observes a broker: trace files and the metrics endpoint, or nobody.
+"""Who observes a broker: trace files, the metrics endpoint, the request log, or nobody.
 
 Rules of this room: without an observer the server has no timeline and pays for no stamp; what an observer needs is
 checked before the broker takes its data directory, so that a missing package or an unusable folder is one line at the
-start; an observer that fails later never stops the broker.
+start; an observer that fails later never stops the broker. The request log comes and goes while the broker runs.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import trio
 
+from pipeline_broker.telemetry.broker_loggers import DEPRECATED_ONLY, OFF, request_detail
+from pipeline_broker.wire.registry import DEPRECATED
 from stages.mute import MuteReason
 
 if TYPE_CHECKING:
-    from pipeline_broker.telemetry.request_metrics import RequestMetrics
+    from pipeline_broker.broker import Broker
+    from pipeline_broker.metrics_endpoint import LoopIdleTime
+    from pipeline_broker.telemetry.measurements import Measurements
+    from pipeline_broker.telemetry.request_log import RequestLog
     from pipeline_broker.telemetry.trace_files import TraceFiles
     from stages.mode import Mode
     from stages.socket_server import SocketServer
@@ -41,20 +47,37 @@ class Observers:
         mode: of the broker.
         trace: where trace files are written, if at all.
         metrics_address: host and port of the endpoint, if any.
+        request_log: the file of the request log.
+        logs_requests: whether it is written from the start, and not only once a client asks for it.
 
     Raises:
         ObserversUnavailableError: one of them cannot begin.
     """
 
-    def __init__(self, mode: Mode, trace: Path | None, metrics_address: tuple[str, int] | None) -> None:
+    def __init__(
+        self,
+        mode: Mode,
+        trace: Path | None,
+        metrics_address: tuple[str, int] | None,
+        request_log: Path,
+        *,
+        logs_requests: bool = False,
+    ) -> None:
         self._trace = None if trace is None else _open_trace(trace)
         self._metrics_address = metrics_address
-        self._requests = None if metrics_address is None else _request_metrics(mode)
+        self._measurements = None if metrics_address is None else _open_measurements(mode)
+        self._request_log_path = request_log
+        self._logs_requests = logs_requests
+        self._request_log: RequestLog | None = None
+        if logs_requests:
+            _check_writable(request_log)
 
     @property
     def timeline(self) -> Timeline | None:
-        """What the server reports to."""
-        timelines: list[Timeline] = [observer for observer in (self._trace, self._requests) if observer is not None]
+        """What the server reports to, as it stands."""
+        log = self._request_log
+        all_observers = (self._trace, self._measurements, None if log is None or log.detail == OFF else log)
+        timelines: list[Timeline] = [observer for observer in all_observers if observer is not None]
         if len(timelines) < 2:
             return timelines[0] if timelines else None
         from pipeline_broker.telemetry.fan_out import FanOut  # noqa: PLC0415 - needed for two only
@@ -62,15 +85,38 @@ class Observers:
         return FanOut(timelines)
 
     @contextlib.asynccontextmanager
-    async def observing(self, server: SocketServer) -> AsyncIterator[None]:
-        """Serve metrics, if asked for, while the body runs.
+    async def observing(self, server: SocketServer, broker: Broker) -> AsyncIterator[None]:
+        """Observe while the body runs.
 
         Raises:
             ObserversUnavailableError: the port of the endpoint cannot be had.
         """
-        if self._requests is None or self._metrics_address is None:
+        level = "DEBUG" if self._logs_requests else "WARN"
+        broker.loggers.start_request_log(level, functools.partial(self._request_level_changed, server))
+        if self._measurements is None or self._metrics_address is None:
             yield
-            return
+        else:
+            async with self._serving_metrics(server, broker, self._measurements, *self._metrics_address):
+                yield
+
+    def _request_level_changed(self, server: SocketServer, level: str) -> None:
+        """Log more or fewer requests from now on; while there is nothing to log the log is no observer."""
+        detail = request_detail(level)
+        if detail == DEPRECATED_ONLY and not DEPRECATED:
+            detail = OFF
+        if self._request_log is None:
+            if detail == OFF:
+                return
+            from pipeline_broker.telemetry.request_log import RequestLog  # noqa: PLC0415 - for those who asked
+
+            self._request_log = RequestLog(self._request_log_path)
+        self._request_log.detail = detail
+        server.observe(self.timeline)
+
+    @contextlib.asynccontextmanager
+    async def _serving_metrics(
+        self, server: SocketServer, broker: Broker, measurements: Measurements, host: str, port: int
+    ) -> AsyncIterator[None]:
         from pipeline_broker.metrics_endpoint import (  # noqa: PLC0415 - for those who asked
             LoopIdleTime,
             MetricsUnavailableError,
@@ -78,10 +124,13 @@ class Observers:
             serve_metrics,
         )
         from pipeline_broker.telemetry.broker_metrics import BrokerMetrics  # noqa: PLC0415 - see above
+        from pipeline_broker.telemetry.topic_metrics import TopicMetrics  # noqa: PLC0415 - see above
 
         idle = LoopIdleTime()
-        metrics = BrokerMetrics(self._requests, server.statistics, lambda: idle.idle_ns)
-        host, port = self._metrics_address
+        topics = broker.topic_metrics = TopicMetrics(broker.topic_totals, broker.topic_name)
+        measurements.requests.fetch_sent = topics.fetch_sent
+        observed = _ObservedServer(server, idle)
+        metrics = BrokerMetrics(measurements, topics, broker, observed, lambda: self._request_log)
         trio.lowlevel.add_instrument(idle)
         try:
             async with trio.open_nursery() as nursery:
@@ -94,16 +143,40 @@ class Observers:
                 yield
                 nursery.cancel_scope.cancel()
         finally:
+            broker.topic_metrics = None
             trio.lowlevel.remove_instrument(idle)
 
     def close(self) -> None:
         """Write out what is left."""
+        if self._request_log is not None:
+            self._request_log.close()
         if self._trace is None:
             return
         try:
             self._trace.close()
         except OSError as error:
             logger.warning("trace rows were lost: %s", error)
+
+
+class _ObservedServer:
+    """What the metrics read of a server; see `telemetry.server_shapes`."""
+
+    def __init__(self, server: SocketServer, idle: LoopIdleTime) -> None:
+        self.memory = server.channel
+        self.statistics = server.statistics
+        self._server = server
+        self._idle = idle
+
+    def connections(self) -> Iterator[tuple[str, int, Any]]:
+        for processor in self._server.processors:
+            for connection in processor.connections:
+                yield connection.listener, processor.id, connection.session
+
+    def accept_rate(self) -> float:
+        return self._server.quotas.statistics(trio.current_time()).creation_rate
+
+    def loop_idle_ns(self) -> int:
+        return self._idle.idle_ns
 
 
 def _say(line: str) -> None:
@@ -128,13 +201,22 @@ def _open_trace(directory: Path) -> TraceFiles:
         ) from None
 
 
-def _request_metrics(mode: Mode) -> RequestMetrics:
+def _check_writable(path: Path) -> None:
+    try:
+        path.open("a").close()
+    except OSError as error:
+        raise ObserversUnavailableError(
+            f"cannot write the request log {path}: {error.strerror or error}; choose another --request-log"
+        ) from None
+
+
+def _open_measurements(mode: Mode) -> Measurements:
     from pipeline_broker.apis.registry import SERVED  # noqa: PLC0415 - for those who asked
     from pipeline_broker.metrics_endpoint import MetricsUnavailableError, require_extra  # noqa: PLC0415 - see above
-    from pipeline_broker.telemetry.request_metrics import RequestMetrics  # noqa: PLC0415 - see above
+    from pipeline_broker.telemetry.measurements import Measurements  # noqa: PLC0415 - see above
 
     try:
         require_extra()
     except MetricsUnavailableError as error:
         raise ObserversUnavailableError(str(error)) from None
-    return RequestMetrics({key: served.name for key, served in SERVED.items()}, mode)
+    return Measurements({key: served.name for key, served in SERVED.items()}, mode)

@@ -114,6 +114,12 @@ class EndSignals:
     help="Serve Prometheus metrics on this port of the same host.",
 )
 @click.option(
+    "--request-log",
+    type=click.Path(path_type=Path, dir_okay=False),
+    default=None,
+    help="Append a line of JSON for each request to this file.",
+)
+@click.option(
     "--config",
     "config_files",
     type=click.Path(path_type=Path, dir_okay=False, exists=True),

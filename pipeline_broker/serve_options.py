@@ -48,6 +48,7 @@ class ServeOptions:
         commit_delay_seconds: an injected delay per commit.
         commits_in_flight: group commits that run at once.
         metrics_port: port of the Prometheus endpoint, if any.
+        request_log: the file that requests are logged in, if they are from the start.
     """
 
     mode: Mode
@@ -58,6 +59,7 @@ class ServeOptions:
     commit_delay_seconds: float = 0.0
     commits_in_flight: int = 1
     metrics_port: int | None = None
+    request_log: Path | None = None
 
     @classmethod
     def from_command_line(cls, config: BrokerConfig, options: Mapping[str, Any]) -> ServeOptions:
@@ -75,6 +77,7 @@ class ServeOptions:
             commit_delay_seconds=options["commit_delay_seconds"],
             commits_in_flight=options["commits_in_flight"],
             metrics_port=options["metrics"],
+            request_log=options["request_log"],
             config=config,
         )
 

@@ -46,6 +46,8 @@ __all__ = ["ServeOptions", "StartError", "compose", "open_broker", "run", "serve
 
 logger = logging.getLogger(__name__)
 
+REQUEST_LOG_NAME = "kafka-request.log"
+"""In the data directory: where requests are logged when a client asks for it and the start named no file."""
 GARBAGE_THRESHOLD = 20_000
 """New objects before the garbage collector looks: requests form no cycles, and some thousands are in flight."""
 
@@ -130,7 +132,13 @@ def open_observers(options: ServeOptions) -> Observers:
     """
     address = None if options.metrics_port is None else (options.host, options.metrics_port)
     try:
-        return Observers(options.mode, options.trace, address)
+        return Observers(
+            options.mode,
+            options.trace,
+            address,
+            options.data / REQUEST_LOG_NAME if options.request_log is None else options.request_log,
+            logs_requests=options.request_log is not None,
+        )
     except ObserversUnavailableError as error:
         raise StartError(str(error)) from None
 
@@ -215,7 +223,7 @@ async def _serve(
     server = compose(options, broker, Dispatcher(broker), JournalStorage(journal), timeline=observers.timeline)
     changes = LiveChanges(server, listeners, broker)
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
-        async with observers.observing(server), trio.open_nursery() as nursery:
+        async with observers.observing(server, broker), trio.open_nursery() as nursery:
             nursery.start_soon(_stop_on_signal, signals, server, broker)
             await nursery.start(run_timer, broker, wall_clock_ms)
             nursery.start_soon(_run_server, server, listeners, nursery.cancel_scope)

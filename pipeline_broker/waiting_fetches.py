@@ -50,6 +50,16 @@ class WaitingFetches:
     def __len__(self) -> int:
         return len(self._parked)
 
+    @property
+    def watched(self) -> int:
+        """In how many partitions they wait, each with all of its partitions."""
+        return self._parked.watched
+
+    @property
+    def expired(self) -> int:
+        """Fetches that waited until their deadline, so far."""
+        return self._parked.expired
+
     def park(
         self, waiting: Waiting, partitions: Mapping[PartitionLog, Readable], bytes_min: int, deadline_ms: int
     ) -> bool:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import errno
 import heapq
 import itertools
+import logging
 import socket
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
@@ -21,18 +22,26 @@ import trio
 from stages.connection_quotas import ConnectionQuotas, Refuse, Throttle
 from stages.listener import BACKLOG, SYSTEM_DEFAULT, Accepted, AcceptSource, Listener
 from stages.processor import NewConnection, Processor
-from stages.transport_layer import PlaintextTransportLayer, TlsTransportLayer, TransportLayer
+from stages.tls_transport_layer import TlsTransportLayer
+from stages.transport_layer import PlaintextTransportLayer, TransportLayer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["Acceptor", "AcceptorStatistics", "SocketSource"]
+__all__ = ["Acceptor", "AcceptorStatistics", "SocketSource", "plain_ip"]
+
+logger = logging.getLogger(__name__)
 
 EXHAUSTED_PAUSE_SECONDS = 0.1
-MAPPED = "::ffff:"
 THROTTLED_MAX = 500
 """Connections that are kept open though their address is throttled; beyond them the one due first is closed early."""
+_MAPPED = "::ffff:"
 _EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS})
+
+
+def plain_ip(address: str) -> str:
+    """One address for one client: an IPv6 socket tells an IPv4 client as `::ffff:192.0.2.1`."""
+    return address.removeprefix(_MAPPED) if "." in address else address
 
 
 class AcceptedSocket:
@@ -74,9 +83,7 @@ class SocketSource:
     def accept(self) -> Accepted:
         """See AcceptSource."""
         sock, address = self._sock.accept()
-        ip = str(address[0])
-        # a socket for both families shows IPv4 addresses inside IPv6 ones; limits and rules name them as they are
-        return AcceptedSocket(sock, ip.removeprefix(MAPPED) if "." in ip else ip)
+        return AcceptedSocket(sock, plain_ip(str(address[0])))
 
     def close(self) -> None:
         """See AcceptSource."""
@@ -192,9 +199,8 @@ class Acceptor:
             accepted.close()
             self._quotas.release(name, ip)
             return
-        try:
-            new = self._new_connection(accepted)
-        except OSError:
+        new = self._new_connection(accepted)
+        if new is None:
             self._failed += 1
             accepted.close()
             self._quotas.release(name, ip)
@@ -225,11 +231,18 @@ class Acceptor:
             self._blocked_seconds += trio.current_time() - self._blocked_since
             self._blocked_since = None
 
-    def _new_connection(self, accepted: Accepted) -> NewConnection:
+    def _new_connection(self, accepted: Accepted) -> NewConnection | None:
+        """Ready to be served; None when it cannot be."""
         listener = self.listener
-        transport, address = accepted.configure(listener.send_buffer_bytes)
-        if listener.tls is not None:
-            transport = TlsTransportLayer(transport, listener.tls())
+        try:
+            transport, address = accepted.configure(listener.send_buffer_bytes)
+            if listener.tls is not None:
+                transport = TlsTransportLayer(transport, listener.tls())
+        except OSError:
+            return None  # the client is gone
+        except Exception:
+            logger.exception("a connection by %s cannot be served", listener.name)  # the others can
+            return None
         return NewConnection(
             transport=transport, address=address, peer=accepted.ip, listener=listener.name, index=self._next_index()
         )

@@ -43,9 +43,9 @@ class Admission:
         "_connection",
         "_generation",
         "_held_frame",
-        "_is_timed",
         "_owner",
         "gate",
+        "is_timed",
         "queue",
         "reader",
     )
@@ -58,7 +58,7 @@ class Admission:
         self._owner = owner
         self._channel = owner.channel
         self._generation = owner.channel.generation
-        self._is_timed = owner.timeline is not None
+        self.is_timed = owner.timeline is not None
         self._held_frame: Buffer | None = None
 
     async def receive(self) -> None:
@@ -139,7 +139,7 @@ class Admission:
             order.open(request)
             request.depth = len(order)
             channel.hold_bytes(request.size_bytes)
-            if self._is_timed:
+            if self.is_timed:
                 request.enqueued_ns = now_ns()
             self.queue.put_nowait(request)
             if request.depth >= in_flight_max:
@@ -168,8 +168,9 @@ class Admission:
         old.room_was_made()
 
     def end(self) -> None:
-        """The connection is closed: leave the queue and the lines."""
+        """The connection is closed: leave the queue and the lines, and free what was received."""
         self._channel.leave(self.queue)
+        self.reader.abandon()
         if self._held_frame is not None:
             self._held_frame = None
             self.queue.stop_waiting(self._connection)

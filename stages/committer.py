@@ -181,7 +181,7 @@ class Committer:
         self.error: BaseException | None = None
         self._on_commit = on_commit
         self._on_failure = on_failure
-        self._on_completed = on_completed
+        self.on_completed = on_completed
         self._executor: CommitExecutor | None = None
         self._waiting: deque[Submission] = deque()
         self._turn = threading.Lock()  # held from taking a commit until it is written: write order = commit order
@@ -253,9 +253,9 @@ class Committer:
                 request.durable_ns = commit.durable_ns
             self._end(submission, error)
         commit.completed_ns = now_ns()
-        if error is None and self._on_completed is not None:
+        if error is None and self.on_completed is not None:
             try:
-                self._on_completed(commit)
+                self.on_completed(commit)
             except Exception as problem:  # noqa: BLE001 - an observer's bug must not end the event loop from in here
                 self._fail(problem)
 

@@ -24,7 +24,7 @@ from stages.mute import Mute, MuteReason
 from stages.muting import Muting
 from stages.request import Buffer, Close, NoOp, Parked, Pending, Request, Result, Send
 from stages.response_output import ResponseOutput
-from stages.timeline import now_ns
+from stages.timeline import Timeline, now_ns
 from stages.transport_layer import BrokenTransportError, TransportLayer
 from stages.unsent_responses import UnsentResponses
 
@@ -113,6 +113,13 @@ class Connection:
         if authenticator is not None:
             admission = self.admission
             admission.gate = AuthenticationGate(self, authenticator, admission.reader, self._owner.counters)
+
+    def observe(self, timeline: Timeline | None) -> None:
+        """Report to this timeline, or to nobody, from now on; requests on their way lack stamps."""
+        self._timeline = timeline
+        self.muting.observe(timeline)
+        self._output.observe(timeline)
+        self.admission.is_timed = timeline is not None
 
     # Muting
 
@@ -220,6 +227,11 @@ class Connection:
         return self._output.unsent_bytes + self._waiting_bytes
 
     @property
+    def unsent_responses(self) -> int:
+        """Responses that were released and did not leave yet; known while somebody observes."""
+        return self._output.unsent_responses
+
+    @property
     def is_blocked(self) -> bool:
         """Whether the transport takes no more bytes now."""
         return self._output.is_blocked
@@ -300,7 +312,11 @@ class Connection:
         """The client sends no more: answer what is in flight, send it, within bounds."""
         self.muting.begin(MuteReason.DRAINING)
         while self.order and not self._closing and not self.closed:
-            await self.muting.wait()
+            first = self.unsent.first_waiting
+            with trio.move_on_after(CLOSE_FLUSH_SECONDS) as patience:
+                await self.muting.wait()
+            if patience.cancelled_caught and first is not None and self.unsent.first_waiting is first:
+                break  # the client takes nothing, so it would wait for ever
         with trio.move_on_after(CLOSE_FLUSH_SECONDS):
             while (self.unsent_bytes or self.is_blocked or self._closing) and not self.closed:
                 await self.muting.wait()
@@ -315,8 +331,9 @@ class Connection:
         abandoned = self.order.abandon()
         for request in abandoned:
             owner.channel.release_bytes(request.size_bytes)
+        unsent = self._output.abandon()  # here, because a connection is collected late: it is in a cycle
         if self._timeline is not None:
-            for request in (*self._output.abandon(), *abandoned):
+            for request in (*unsent, *abandoned):
                 self._timeline.request_dropped(request)
         self.transport.close()
         self.admission.end()

@@ -36,7 +36,7 @@ __all__ = [
 ]
 
 UNLIMITED = 2**31 - 1
-RATED_ADDRESSES_MAX = 100_000
+RATED_ADDRESSES_MAX = 50_000
 """Addresses whose rate is remembered, some 300 bytes each; whoever was seen last the longest ago is forgotten first."""
 
 
@@ -87,7 +87,7 @@ class ConnectionQuotaLimits:
         connections_max_by_ip: `max.connections.per.ip.overrides`, by address.
         creation_rate_max: `max.connection.creation.rate` of the server, per second; above 0.
         creation_rate_max_by_listener: the same per listener; each above 0.
-        creation_rate_max_per_ip: the quota `connection_creation_rate` of any one address.
+        creation_rate_max_per_ip: the quota `connection_creation_rate` of any one address; 0 lets in nobody.
         creation_rate_max_by_ip: the same of single addresses, which wins.
         protected_listener: the listener that ignores the server's limits, where there is another one.
         windows: how many windows a rate is measured over (`quota.window.num`).
@@ -100,8 +100,8 @@ class ConnectionQuotaLimits:
     connections_max_by_ip: Mapping[str, int] = attrs.field(factory=dict)
     creation_rate_max: float = attrs.field(default=UNLIMITED, validator=attrs.validators.gt(0))
     creation_rate_max_by_listener: Mapping[str, float] = attrs.field(factory=dict, validator=_above_zero)
-    creation_rate_max_per_ip: float = attrs.field(default=UNLIMITED, validator=attrs.validators.gt(0))
-    creation_rate_max_by_ip: Mapping[str, float] = attrs.field(factory=dict, validator=_above_zero)
+    creation_rate_max_per_ip: float = attrs.field(default=UNLIMITED, validator=attrs.validators.ge(0))
+    creation_rate_max_by_ip: Mapping[str, float] = attrs.field(factory=dict)
     protected_listener: str | None = None
     windows: int = 11
     window_seconds: float = 1.0

@@ -67,6 +67,12 @@ class FrameReader:
         """Bytes that were received and not cut into a frame yet."""
         return len(self._data) - self._position + self._filled
 
+    def abandon(self) -> None:
+        """Let go of what was received: nothing more of it is asked for."""
+        self._data = b""
+        self._large = None
+        self._position = self._filled = 0
+
     def large_frame_room(self) -> memoryview | None:
         """Where the transport should receive into, or None when it should call `receive_data`.
 

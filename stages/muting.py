@@ -35,6 +35,10 @@ class Muting:
         self._began_ns: dict[MuteReason, int] = {}
         self._wakeup = trio.lowlevel.ParkingLot()
 
+    def observe(self, timeline: Timeline | None) -> None:
+        """Report to this timeline, or to nobody, from now on."""
+        self._timeline = timeline
+
     def begin(self, reason: MuteReason) -> None:
         """Stop reading until the reason is gone."""
         if self.mute.add(reason) and self._timeline is not None:

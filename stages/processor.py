@@ -93,6 +93,7 @@ class ProcessorStatistics:
         new_waiting: connections that were accepted and not begun.
         listener: name of the listener that it serves.
         counters: its sums.
+        unsent_responses: responses that were released and did not leave yet; known while somebody observes.
     """
 
     id: int
@@ -103,6 +104,7 @@ class ProcessorStatistics:
     new_waiting: int
     listener: str = ""
     counters: NetworkCounters = attrs.field(factory=NetworkCounters)
+    unsent_responses: int = 0
 
 
 class Processor:
@@ -166,6 +168,12 @@ class Processor:
         if connection.session is not None:
             self._shared.application.connection_closed(connection.session)
 
+    def observe(self, timeline: Timeline | None) -> None:
+        """Report to this timeline, or to nobody, from now on."""
+        self.timeline = timeline
+        for connection in self.connections:
+            connection.observe(timeline)
+
     # Tasks
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
@@ -210,8 +218,13 @@ class Processor:
             return False
         return True
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether it serves nothing any more and has let go of everything."""
+        return self._ended.is_set()
+
     async def wait_ended(self) -> None:
-        """Wait until it serves nothing any more and has let go of everything."""
+        """Wait until `has_ended`."""
         await self._ended.wait()
 
     def _begin(self, new: NewConnection, nursery: trio.Nursery) -> None:
@@ -316,4 +329,7 @@ class Processor:
             new_waiting=self._send_new.statistics().current_buffer_used,
             listener=self.listener,
             counters=self.counters.copy(),
+            unsent_responses=(
+                0 if self.timeline is None else sum(connection.unsent_responses for connection in self.connections)
+            ),
         )

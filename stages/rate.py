@@ -79,4 +79,6 @@ class Rate:
         observed, seconds = self._measure(now, windows)
         if observed <= limit:
             return 0.0
+        if limit <= 0:
+            return windows.seconds  # no wait would be long enough
         return min((observed - limit) / limit * seconds, windows.seconds)

@@ -178,6 +178,7 @@ class Request:
         throttle_ms: the throttle that its answer tells, set by the application.
         has_callback: a callback waits for its turn.
         callback_ns: time spent in callbacks, which is part of the local time.
+        answer: what its response says, as the application's own message; set by the application, for observers only.
         queue, commit: where it waited and which commit made it durable; NOT_SET for none.
         *_ns: stamps of a monotonic clock, see `stages.timeline`; `submitted_ns` and `durable_ns` are NO_STAMP where
             nothing was committed.
@@ -196,6 +197,7 @@ class Request:
     throttle_ms: int = 0
     has_callback: bool = False
     callback_ns: int = 0
+    answer: Any = None
     enqueued_ns: int = 0
     dequeued_ns: int = 0
     handled_ns: int = 0

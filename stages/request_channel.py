@@ -17,6 +17,7 @@ import attrs
 import trio
 
 from stages.mute import MuteReason
+from stages.timeline import now_ns
 
 if TYPE_CHECKING:
     from stages.mode import Mode
@@ -219,6 +220,7 @@ class RequestChannel:
         self.queues: list[RequestQueue] = []
         self.retired: list[RequestQueue] = []
         self._byte_waiters: deque[Waiter] = deque()
+        self._depleted_ns = self._depleted_since_ns = 0
         self._next_index = first_index
         self._open_queues(1 if mode.is_shared_queue else mode.queues)
 
@@ -293,7 +295,25 @@ class RequestChannel:
         """Give the oldest waiting connection that can use it a turn; its own release gives the next one."""
         while self._byte_waiters and self.bytes_held < self.bytes_max:
             if self._byte_waiters.popleft().resume(MuteReason.QUEUED_BYTES):
-                return
+                break
+        self._note_depletion()
+
+    def _note_depletion(self) -> None:
+        """The budget is depleted from the first connection that waits for it until none does."""
+        if bool(self._byte_waiters) == bool(self._depleted_since_ns):
+            return
+        at_ns = now_ns()
+        if self._byte_waiters:
+            self._depleted_since_ns = at_ns
+        else:
+            self._depleted_ns += at_ns - self._depleted_since_ns
+            self._depleted_since_ns = 0
+
+    @property
+    def depleted_ns(self) -> int:
+        """How long some connection waited for the byte budget, so far."""
+        since_ns = self._depleted_since_ns
+        return self._depleted_ns + (now_ns() - since_ns if since_ns else 0)
 
     def stop_waiting_for_bytes(self, waiter: Waiter) -> None:
         """A connection closes: forget it, or pass on the turn that it was given."""
@@ -301,6 +321,7 @@ class RequestChannel:
             self._byte_waiters.remove(waiter)
         except ValueError:
             self._resume_for_bytes()
+        self._note_depletion()
 
     def pass_turn_for_bytes(self, waiter: Waiter) -> None:
         """A connection cannot use the budget now: unless it waits for it, the next one has its turn."""
@@ -310,6 +331,7 @@ class RequestChannel:
     def wait_for_bytes(self, waiter: Waiter) -> None:
         """Have `waiter.resume` called when the budget allows another request."""
         self._byte_waiters.append(waiter)
+        self._note_depletion()
 
     def statistics(self) -> list[RequestQueueStatistics]:
         """One entry per queue, retired ones included."""

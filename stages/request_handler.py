@@ -116,6 +116,10 @@ class RequestHandlerPool:
         self._surplus = 0
         self._is_in_turn = False
 
+    def observe(self, timeline: Timeline | None) -> None:
+        """Report to this timeline, or to nobody, from now on."""
+        self._timeline = timeline
+
     async def run(
         self, handlers_per_queue: int, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
     ) -> None:

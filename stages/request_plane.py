@@ -54,6 +54,10 @@ class RequestPlane:
         """Hold the handlers until cancelled."""
         await self.handlers.run(self._mode.handlers if self._mode.is_shared_queue else 1, task_status=task_status)
 
+    def observe(self, timeline: Timeline | None) -> None:
+        """Report to this timeline, or to nobody, from now on."""
+        self.handlers.observe(timeline)
+
     def statistics(self) -> RequestPlaneStatistics:
         """See RequestPlaneStatistics."""
         return RequestPlaneStatistics(tuple(self.channel.statistics()), self.handlers.statistics())
@@ -63,14 +67,13 @@ def data_plane(
     mode: Mode,
     application: Application,
     committer: Committer,
-    timeline: Timeline | None = None,
     *,
     requests_max: int,
     bytes_max: int,
 ) -> RequestPlane:
     """The plane of all listeners but those of the control plane: queues and handlers of the mode."""
     channel = RequestChannel(mode, requests_max=requests_max, bytes_max=bytes_max)
-    return RequestPlane(mode, channel, RequestHandlerPool(channel, application, committer, timeline))
+    return RequestPlane(mode, channel, RequestHandlerPool(channel, application, committer))
 
 
 def control_plane(

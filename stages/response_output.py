@@ -40,6 +40,15 @@ class ResponseOutput:
         self._sent_bytes = 0
 
     @property
+    def unsent_responses(self) -> int:
+        """Responses that did not leave yet; known while somebody observes."""
+        return len(self._ends)
+
+    def observe(self, timeline: Timeline | None) -> None:
+        """Report to this timeline, or to nobody, from now on."""
+        self._timeline = timeline
+
+    @property
     def unsent_bytes(self) -> int:
         """Bytes that did not leave yet."""
         return self._queued_bytes - self._sent_bytes

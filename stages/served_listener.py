@@ -21,12 +21,9 @@ if TYPE_CHECKING:
     from stages.connection_limits import ConnectionLimits
     from stages.connection_quotas import ConnectionQuotas, ConnectionQuotaStatistics
     from stages.listener import Listener
+    from stages.timeline import Timeline
 
-__all__ = ["ListenerNameError", "ListenerStatistics", "Numbers", "ServedListener"]
-
-
-class ListenerNameError(ValueError):
-    """There is no listener of this name, or there is one already."""
+__all__ = ["ListenerStatistics", "Numbers", "ServedListener"]
 
 
 @attrs.frozen
@@ -75,6 +72,7 @@ class ServedListener:
         self.own_processors = 1 if listener.is_control_plane else listener.processors
         self.own_limits = listener.limits
         self.acceptor: Acceptor | None = None
+        self.is_ending = False
         self._shared = shared
         self._quotas = quotas
         self._numbers = numbers
@@ -104,6 +102,11 @@ class ServedListener:
     def connections(self) -> list[Connection]:
         """The open ones."""
         return [connection for processor in self.all_processors for connection in processor.connections]
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether nobody begins new connections any more."""
+        return all(processor.has_ended for processor in self.processors)
 
     # While it serves
 
@@ -160,6 +163,12 @@ class ServedListener:
         for processor in self.all_processors:
             processor.set_limits(limits)
 
+    def observe(self, timeline: Timeline | None) -> None:
+        """Report to this timeline, or to nobody, from now on."""
+        self._shared.timeline = timeline
+        for processor in self.all_processors:
+            processor.observe(timeline)
+
     # Ending
 
     def stop_reading(self) -> None:
@@ -168,7 +177,8 @@ class ServedListener:
             processor.stop_reading()
 
     async def remove(self, drain_seconds: float) -> None:
-        """Stop accepting, answer what is in flight within the bound, and let go of everything."""
+        """Stop accepting, answer what is in flight within the bound, and let go of everything; once."""
+        self.is_ending = True
         await self.stop_accepting()
         self.stop_reading()
         with trio.move_on_after(drain_seconds):

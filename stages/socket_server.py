@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 import attrs
 import trio
 
-from stages.acceptor import Acceptor, AcceptorStatistics
+from stages.acceptor import Acceptor
 from stages.commit_threads import CommitThreads
 from stages.committer import (
     Commit,
@@ -26,7 +26,6 @@ from stages.committer import (
     CommitFailedError,
     CommitStorage,
     Committer,
-    CommitterStatistics,
     Submission,
 )
 from stages.connection_limits import ConnectionLimits
@@ -34,14 +33,14 @@ from stages.connection_quotas import ConnectionQuotas
 from stages.excess_connections import close_excess
 from stages.listener import Listener, OpenSession
 from stages.mode import Mode
-from stages.processor import NewConnection, Processor, ProcessorStatistics, Shared
+from stages.processor import NewConnection, Processor, Shared
 from stages.request import Request
-from stages.request_channel import RequestQueueStatistics
-from stages.request_handler import Application, RequestHandlerStatistics
-from stages.request_plane import RequestPlane, RequestPlaneStatistics, control_plane, data_plane
+from stages.request_handler import Application
+from stages.request_plane import RequestPlane, control_plane, data_plane
 from stages.response_order import ResponseOrder
-from stages.served_listener import ListenerNameError, ListenerStatistics, Numbers, ServedListener
+from stages.served_listener import Numbers, ServedListener
 from stages.server_limits import ServerLimits
+from stages.server_statistics import SocketServerStatistics
 from stages.timeline import Timeline
 from stages.transport_layer import TransportLayer
 from stages.unsent_responses import ResponseBudget
@@ -65,27 +64,8 @@ class ServerNotRunningError(RuntimeError):
     """It has not begun yet, or it ends."""
 
 
-@attrs.frozen
-class SocketServerStatistics:
-    """Every stage as it stands, in the order in which a request passes them.
-
-    Attributes:
-        queues: of the data plane.
-        handlers: of the data plane.
-        control_plane: the other plane, once there is one.
-        listeners: sums over the processors of each.
-        connections_excess: open connections above the maximum, which only a protected listener, or a lowered limit,
-            can cause.
-    """
-
-    acceptors: tuple[AcceptorStatistics, ...]
-    processors: tuple[ProcessorStatistics, ...]
-    queues: tuple[RequestQueueStatistics, ...]
-    handlers: RequestHandlerStatistics
-    committer: CommitterStatistics
-    control_plane: RequestPlaneStatistics | None = None
-    listeners: tuple[ListenerStatistics, ...] = ()
-    connections_excess: int = 0
+class ListenerNameError(ValueError):
+    """There is no listener of this name, or there is one already."""
 
 
 class SocketServer:
@@ -129,18 +109,11 @@ class SocketServer:
             delay_seconds=commit_delay_seconds,
             on_commit=self._commit_ended,
             on_failure=self._commit_failed,
-            on_completed=timeline.commit_ended if timeline is not None else None,
         )
         self._application = application
-        self._timeline = timeline
         self._response_order = response_order
         self._data_plane = data_plane(
-            mode,
-            application,
-            self.committer,
-            timeline,
-            requests_max=self.limits.requests_max,
-            bytes_max=self.limits.bytes_max,
+            mode, application, self.committer, requests_max=self.limits.requests_max, bytes_max=self.limits.bytes_max
         )
         self.channel = self._data_plane.channel
         self.handlers = self._data_plane.handlers
@@ -154,6 +127,7 @@ class SocketServer:
         self._stopping = trio.Event()
         self._failure: BaseException | None = None
         self._nursery: trio.Nursery | None = None
+        self.observe(timeline)
 
     @property
     def acceptors(self) -> list[Acceptor]:
@@ -184,6 +158,14 @@ class SocketServer:
         self._failure = error
         self._stopping.set()
         self._changed.unpark_all()
+
+    def observe(self, timeline: Timeline | None) -> None:
+        """Report to this timeline, or to nobody, from now on; requests on their way lack stamps."""
+        self._timeline = timeline
+        self.committer.on_completed = None if timeline is None else timeline.commit_ended
+        for part in (self._data_plane, self._control_plane, *self._listeners.values()):
+            if part is not None:
+                part.observe(timeline)
 
     def submit(self, submission: Submission) -> None:
         """Commit entries that belong to no request."""
@@ -276,7 +258,8 @@ class SocketServer:
         """Serve another listener; its socket is the server's from here on.
 
         Raises:
-            ListenerNameError: there is one of this name, perhaps still draining.
+            ListenerNameError: there is one of this name, perhaps still draining; the socket is the caller's.
+            RuntimeError: the server does not run; the socket is the caller's.
         """
         if listener.name in self._listeners:
             raise ListenerNameError(f"there is a listener {listener.name} already")
@@ -287,9 +270,11 @@ class SocketServer:
         """Accept no more by a listener, answer what is in flight, close its connections; bounded by `drain_seconds`.
 
         Raises:
-            ListenerNameError: there is none of this name.
+            ListenerNameError: there is none of this name, or it is being removed.
         """
         served = self._served(name)
+        if served.is_ending:
+            raise ListenerNameError(f"the listener {name} is being removed")
         await served.remove(self.limits.drain_seconds)
         del self._listeners[name]
 
@@ -338,8 +323,7 @@ class SocketServer:
 
         Args:
             limits: the server's.
-            by_listener: the listeners that have bounds of their own from now on, all others follow the server's; None
-                where each keeps its own.
+            by_listener: who has bounds of its own from now on, others follow the server's; None: each keeps its own.
         """
         self.limits = attrs.evolve(limits, processors=self.limits.processors)
         for served in self._listeners.values():
@@ -376,8 +360,10 @@ class SocketServer:
             is_counted=False,
             open_session=open_session,
         )
-        while not await served.processors[new.index % len(served.processors)].put(new):
-            pass  # that processor was taken away meanwhile
+        while not served.has_ended:
+            if await served.processors[new.index % len(served.processors)].put(new):
+                return  # otherwise that processor was taken away meanwhile
+        transport.close()
 
     async def _drain(self) -> None:
         with trio.move_on_after(self.limits.drain_seconds):

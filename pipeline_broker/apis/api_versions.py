@@ -34,6 +34,7 @@ def handle(call: Envelope, request: ApiVersionsRequest) -> Send:
     if call.version >= NAMED_FROM:
         call.session.software_name = request.client_software_name
         call.session.software_version = request.client_software_version
+        call.session.software_since = call.sequence
     return call.send(ApiVersionsResponse(api_keys=_api_keys()))
 
 
@@ -57,6 +58,7 @@ def unsupported_version(call: Envelope) -> Send:
         error_code=ErrorCode.UNSUPPORTED_VERSION,
         api_keys=[ApiVersionsResponse.ApiVersion(api_key=ApiKey.API_VERSIONS, min_version=lowest, max_version=highest)],
     )
+    call.show(response)
     return call.send_encoded(encoder(ApiVersionsResponse, 0)(response))
 
 

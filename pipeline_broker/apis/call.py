@@ -33,6 +33,7 @@ class Session:
     Attributes:
         host: its address, as Kafka shows it in group descriptions.
         software_name, software_version: from a valid ApiVersions request; seen from the next request on.
+        software_since: the sequence of that request.
         listener: name of the listener it came by.
         security_protocol: of that listener: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL.
         principal: who it has proved to be.
@@ -47,6 +48,7 @@ class Session:
     is_privileged: bool = False
     software_name: str = UNKNOWN_SOFTWARE
     software_version: str = UNKNOWN_SOFTWARE
+    software_since: int = -1
     produce_templates: ProduceTemplates | None = None
 
 
@@ -69,6 +71,14 @@ class Envelope:
         self.version = version
         self._correlation_id = correlation_id
         self.client_id = client_id
+
+    @property
+    def sequence(self) -> int:
+        """The number of the request within its connection; -1 for what comes before all requests."""
+        return -1
+
+    def show(self, response: Any) -> None:
+        """Let observers read a response; what is no request yet has none."""
 
     def send(self, response: Any) -> Send:
         """The response, encoded in the version of the request."""
@@ -122,8 +132,18 @@ class Call(Envelope):
         """The host and port by which this client reaches the broker; None where its listener is not advertised."""
         return self.broker.advertised.get(self.session.listener)
 
+    @property
+    def sequence(self) -> int:
+        """See Envelope."""
+        return self.request.sequence
+
+    def show(self, response: Any) -> None:
+        """See Envelope."""
+        self.request.answer = response
+
     def send(self, response: Any) -> Send:
         """The response, encoded in the version of the request; a client that exceeds a quota is throttled with it."""
+        self.request.answer = response
         if self.quota is not None:
             throttle_ms = self.quota.settle()
             if throttle_ms:

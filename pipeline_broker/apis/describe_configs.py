@@ -1,7 +1,7 @@
 """DescribeConfigs: the settings of topics and of this broker, with where each value comes from.
 
 A broker named "" stands for what was set for all brokers while they run. A type of resource that is not described here
-refuses the request as a whole, as in Apache Kafka; loggers are a known type of which there are none.
+refuses the request as a whole, as in Apache Kafka.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from pipeline_broker.apis.authorization import may_of_cluster, may_of_topic
+from pipeline_broker.apis.broker_loggers import describe_loggers
 from pipeline_broker.config.resolution import (
     Entry,
     broker_entries,
@@ -63,15 +64,22 @@ def handle(call: Call, request: DescribeConfigsRequest) -> Send:
     results = []
     for resource in request.resources:
         try:
-            entries = _entries(call, resource)
+            configs = _configs(call, request, resource)
         except TopicError as error:
             results.append(_result(resource, error.code, error.message or ""))
             continue
         wanted = set(resource.configuration_keys or ())
         result = _result(resource)
-        result.configs = [_config(entry, request) for entry in entries if not wanted or entry.definition.name in wanted]
+        result.configs = [config for config in configs if not wanted or config.name in wanted]
         results.append(result)
     return call.send(DescribeConfigsResponse(results=results))
+
+
+def _configs(call: Call, request: DescribeConfigsRequest, resource: Resource) -> Iterable[Config]:
+    entries = _entries(call, resource)
+    if resource.resource_type == BROKER_LOGGER:
+        return describe_loggers(call.broker.loggers)
+    return (_config(entry, request) for entry in entries)
 
 
 def _entries(call: Call, resource: Resource) -> Iterable[Entry]:

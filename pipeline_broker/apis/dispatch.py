@@ -137,6 +137,8 @@ class Dispatcher:
             header.client_id,
             self._clock_ms(),
         )
+        if request.api == PRODUCE:
+            module.refuse_batches(message, call)
         response = module.error_response(message, call, ErrorCode.UNKNOWN_SERVER_ERROR)
         return Close(f"handler failed: {error!r}") if response is None else call.send(response)
 

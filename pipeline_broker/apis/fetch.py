@@ -128,6 +128,8 @@ class _Fetch:
             elif read.data.records:
                 found_any = True
                 left -= read.size_bytes
+        if self._call.broker.topic_metrics is not None:
+            self._call.broker.topic_metrics.fetched([read.log for read in reads])
         return reads
 
     def _read_partition(self, key: Key, wanted: FetchRequest.FetchPartition, left: int, *, at_least_one: bool) -> Read:
@@ -148,6 +150,8 @@ class _Fetch:
         except OffsetOutOfRange:
             return Read(key, _refusal(partition, ErrorCode.OFFSET_OUT_OF_RANGE), log)
         except OSError as error:
+            if self._call.broker.topic_metrics is not None:
+                self._call.broker.topic_metrics.fetch_failed(log.topic)
             return Read(key, _unreadable(log, error), log)
         available = log.bytes_available(wanted.fetch_offset)
         return Read(

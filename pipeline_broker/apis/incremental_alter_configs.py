@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias
 
+from pipeline_broker.apis.broker_loggers import alter_loggers, loggers_to_change
 from pipeline_broker.apis.describe_configs import BROKER, BROKER_LOGGER, NODE_ID, TOPIC, check_allowed
 from pipeline_broker.config.properties import ConfigError
 from pipeline_broker.config.resolution import (
@@ -92,8 +93,9 @@ def _alter(call: Call, resource: Resource, *, validate_only: bool) -> Change | N
     if resource.resource_type != BROKER_LOGGER:
         raise TopicError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {resource.resource_type}")
     _check_node_id(call, resource, f"Unexpected node id. Expected {call.broker.config.node_id}, but received ")
-    for config in resource.configs:
-        raise TopicError(ErrorCode.INVALID_CONFIG, f"Logger {config.name} does not exist!")
+    levels = loggers_to_change(call.broker.loggers, resource.configs)
+    if not validate_only:
+        alter_loggers(call.broker.loggers, levels)
     return None
 
 

@@ -13,7 +13,7 @@ from pipeline_broker.apis.produce_template import ProduceTemplates
 from pipeline_broker.apis.throttling import throttle
 from pipeline_broker.log.errors import LogError
 from pipeline_broker.records.check import first_header
-from pipeline_broker.records.errors import CorruptFirstHeader, RecordError
+from pipeline_broker.records.errors import BatchTooLarge, CorruptFirstHeader, RecordError
 from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.produce import ProduceRequest, ProduceResponse
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pipeline_broker.log.entry import Appended, JournalEntry
     from pipeline_broker.log.partition_log import PartitionLog
 
-__all__ = ["REQUEST", "error_response", "handle"]
+__all__ = ["REQUEST", "error_response", "handle", "refuse_batches"]
 
 REQUEST = ProduceRequest
 ACKS = frozenset({-1, 0, 1})
@@ -33,6 +33,9 @@ TOPIC_ID_FROM = 13
 NO_OFFSET = -1
 ADMIN_CLIENT_ID = "__admin_client"
 """The one client id that may write to internal topics, as in Apache Kafka."""
+
+EXPECTED = frozenset({"CORRUPT_MESSAGE", "MESSAGE_TOO_LARGE", "RECORD_LIST_TOO_LARGE"})
+"""Errors of records that do not count as failed requests in Apache Kafka."""
 
 PartitionResponse = ProduceResponse.PartitionProduceResponse
 RecordProblem = ProduceResponse.BatchIndexAndErrorMessage
@@ -43,9 +46,10 @@ def handle(call: Call, request: ProduceRequest) -> Result:
     call.request.acks = request.acks
     refused = _refuse_all(request)
     if refused is not None:
-        if not request.acks:
-            return Close(f"produce with acks=0 failed: {refused.name}")
-        return call.send(error_response(request, call, refused))
+        refuse_batches(request, call)
+        if request.acks:
+            return call.send(error_response(request, call, refused))
+        return _close(call, _all_refused(request, refused), refused)
     entries: list[JournalEntry] = []
     is_waiting = False
     failure: ErrorCode | None = None
@@ -71,7 +75,7 @@ def handle(call: Call, request: ProduceRequest) -> Result:
     if request.acks:
         result = call.send(ProduceResponse(responses))
     else:
-        result = NO_OP if failure is None else Close(f"produce with acks=0 failed: {failure.name}")
+        result = NO_OP if failure is None else _close(call, ProduceResponse(responses), failure)
     if len(entries) == 1 == len(responses) == len(partition_responses) and request.acks:
         _remember(call, request, entries[0].log)
     # A duplicate whose original is still on the way waits behind it: commits complete in the order of submission.
@@ -84,6 +88,12 @@ def _count(call: Call, request: ProduceRequest) -> None:
         call.quota.produced(call.request.size_bytes)
         if not request.acks:  # its time is nobody's, as in Apache Kafka
             throttle(call.request, call.quota.throttle_ms)
+
+
+def _close(call: Call, response: ProduceResponse, failure: ErrorCode) -> Close:
+    """With acks=0 nothing may be sent; the errors count all the same, as in Apache Kafka."""
+    call.request.answer = response
+    return Close(f"produce with acks=0 failed: {failure.name}")
 
 
 def _remember(call: Call, request: ProduceRequest, log: PartitionLog) -> None:
@@ -117,20 +127,25 @@ def _append(
 ) -> tuple[PartitionResponse, Appended | None]:
     """The response for one partition, and what was appended unless it is an error."""
     if isinstance(log, ErrorCode):
+        _tell_refused(call, None)
         return _refusal(data.index, log), None
     if log.topic in call.broker.internal_topics and call.client_id != ADMIN_CLIENT_ID:
+        _tell_refused(call, log)
         return _refusal(data.index, ErrorCode.INVALID_TOPIC_EXCEPTION), None
     if call.request.acks not in ACKS:
+        _tell_refused(call, log)
         return _refusal(data.index, ErrorCode.INVALID_REQUIRED_ACKS), None
     try:
         appended = log.produce(data.records or b"", call.now_ms, zstd_allowed=call.version >= ZSTD_FROM)
     except RecordError as error:
+        _tell_refused(call, log, error, len(data.records or b""))
         problems = [RecordProblem(index, message) for index, message in error.record_errors]
         refusal = _refusal(data.index, ErrorCode[error.error_name], error.message, problems)
         if error.tells_log_start:
             refusal.log_start_offset = log.log_start_offset
         return refusal, None
     except LogError as error:
+        _tell_refused(call, log, error)
         refusal = _refusal(data.index, ErrorCode[error.error_name], str(error))
         refusal.log_start_offset = log.log_start_offset
         return refusal, None
@@ -138,6 +153,23 @@ def _append(
         PartitionResponse(data.index, 0, appended.base_offset, appended.log_append_time_ms, log.log_start_offset),
         appended,
     )
+
+
+def _tell_refused(
+    call: Call, log: PartitionLog | None, error: RecordError | LogError | None = None, size_bytes: int = 0
+) -> None:
+    """Count a refusal, if anybody observes the broker."""
+    metrics = call.broker.topic_metrics
+    if metrics is None:
+        return
+    if log is None:
+        metrics.produce_refused(None)
+        return
+    metrics.produce_refused(log.topic, is_failure=error is not None and error.error_name not in EXPECTED)
+    if isinstance(error, BatchTooLarge):
+        metrics.bytes_rejected(log.topic, size_bytes)
+    if isinstance(error, RecordError) and error.fault:
+        metrics.records_faulty(error.fault, max(len(error.record_errors), 1))
 
 
 def _refusal(
@@ -152,18 +184,21 @@ def _refusal(
     )
 
 
-def error_response(request: ProduceRequest, call: Call, code: ErrorCode) -> ProduceResponse | None:
-    """Every partition with the same error; None with acks=0, which has no response.
-
-    What idempotent producers sent behind these batches must not slip in front of them.
-    """
+def refuse_batches(request: ProduceRequest, call: Call) -> None:
+    """Nothing of a request is appended: what idempotent producers sent behind it must not slip in front of it."""
     for topic in request.topic_data:
         for data in topic.partition_data:
             log = call.broker.find_log(topic.name, topic.topic_id, data.index, by_id=call.version >= TOPIC_ID_FROM)
             if not isinstance(log, ErrorCode):
                 log.refuse(data.records or b"")
-    if not request.acks:
-        return None
+
+
+def error_response(request: ProduceRequest, call: Call, code: ErrorCode) -> ProduceResponse | None:
+    """Every partition with the same error; None with acks=0, which has no response."""
+    return _all_refused(request, code) if request.acks else None
+
+
+def _all_refused(request: ProduceRequest, code: ErrorCode) -> ProduceResponse:
     return ProduceResponse(
         responses=[
             ProduceResponse.TopicProduceResponse(

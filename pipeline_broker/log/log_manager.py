@@ -7,6 +7,8 @@ are skipped and counted.
 
 from collections.abc import Callable, Iterator
 
+import attrs
+
 from pipeline_broker.log.entry import JournalEntry
 from pipeline_broker.log.frame import entry_key
 from pipeline_broker.log.journal import Journal
@@ -15,6 +17,29 @@ from pipeline_broker.log.reading import BatchSource, JournalSource
 from pipeline_broker.log.tail_cache import CACHE_BYTES_MAX, TailCache
 from pipeline_broker.records.batch import BatchHeader, read_header
 from pipeline_broker.records.check import DEFAULT_RULES, Rules
+
+
+@attrs.define
+class LogTotals:
+    """What some logs hold, or held when they were deleted; only of what is durable.
+
+    Attributes:
+        messages, size_bytes, batches: records, and their batches.
+        duplicates: batches that came again and were not appended.
+    """
+
+    messages: int = 0
+    size_bytes: int = 0
+    batches: int = 0
+    duplicates: int = 0
+
+    def add(self, log: PartitionLog) -> None:
+        """Add what a log holds."""
+        self.messages += log.high_watermark
+        self.size_bytes += log.size_bytes
+        self.batches += len(log.index)
+        self.duplicates += log.duplicates
+
 
 #: Called for every batch replayed: its log, its header, and the batch, which must be copied to be kept.
 OnReplayed = Callable[[PartitionLog, BatchHeader, memoryview], None]
@@ -32,6 +57,7 @@ class LogManager:
         self._logs: dict[tuple[str, int], PartitionLog] = {}
         self._by_key: dict[bytes, PartitionLog] = {}
         self._topics: dict[str, list[PartitionLog]] = {}
+        self._deleted = LogTotals()
 
     def __iter__(self) -> Iterator[PartitionLog]:
         return iter(self._logs.values())
@@ -63,8 +89,18 @@ class LogManager:
     def delete(self, topic: str) -> None:
         """Forget a topic's logs; entries of theirs that are still on the way may arrive and harm nobody."""
         for log in self._topics.pop(topic, []):
+            self._deleted.add(log)
             del self._logs[topic, log.partition]
             del self._by_key[entry_key(log.topic_id, log.partition)]
+
+    def totals(self) -> dict[tuple[str, bytes], LogTotals]:
+        """What the logs of each topic hold, by its name and id; deleted topics together have no name."""
+        totals = {("", b""): attrs.evolve(self._deleted)}
+        for topic, logs in self._topics.items():
+            of_topic = totals[topic, logs[0].topic_id if logs else b""] = LogTotals()
+            for log in logs:
+                of_topic.add(log)
+        return totals
 
     def set_rules(self, topic: str, rules: Rules) -> None:
         """Change what the topic accepts from now on."""

@@ -47,6 +47,7 @@ class PartitionLog:
     __slots__ = (
         "_cache",
         "_sources",
+        "duplicates",
         "entry_key",
         "high_watermark",
         "index",
@@ -79,6 +80,7 @@ class PartitionLog:
         self.high_watermark = 0  # durable, hence visible
         self.index = OffsetIndex()
         self.producers = ProducerStates()
+        self.duplicates = 0  # batches that came again and were not appended
         self.tail: dict[int, JournalEntry] = {}  # the cache's entries of this log
         self._cache = cache
         self._sources = sources
@@ -123,6 +125,7 @@ class PartitionLog:
         return _NEW(Appended, (entry, base_offset, last_offset, stamped, False, True))
 
     def _duplicate(self, original: ProducedBatch) -> Appended:
+        self.duplicates += 1
         return Appended(
             None,
             original.base_offset,

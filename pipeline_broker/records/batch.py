@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from pipeline_broker.records.checksum import crc32c
 from pipeline_broker.records.compression import compress
-from pipeline_broker.records.errors import CorruptRecord, NotOneBatch, RecordError
+from pipeline_broker.records.errors import CorruptRecord, NotOneBatch, OldMagic, RecordError
 from pipeline_broker.records.varint import write_varint
 
 Buffer = bytes | bytearray | memoryview
@@ -130,7 +130,7 @@ def _header_error(buffer: Buffer, position: int, available: int) -> RecordError:
     if length > available - LENGTH_OVERHEAD:
         return NotOneBatch("not one complete record batch")
     if magic < MAGIC:
-        return NotOneBatch(f"records of magic {magic} are not accepted, only {MAGIC}")
+        return OldMagic(f"records of magic {magic} are not accepted, only {MAGIC}")
     return CorruptRecord(f"batch length {length} is smaller than a header")
 
 

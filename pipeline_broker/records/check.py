@@ -30,11 +30,14 @@ from pipeline_broker.records.errors import (
     CorruptRecord,
     InvalidRecord,
     InvalidTimestamp,
+    KeylessRecords,
     NotOneBatch,
     RecordListTooLarge,
+    RecordsOutOfOrder,
     TransactionalRecords,
     UnknownCompression,
     UnsupportedCompression,
+    WrongChecksum,
 )
 from pipeline_broker.records.record import iterate_records
 from pipeline_broker.records.varint import VARLONG_BYTES_MAX, read_unsigned, read_varint
@@ -86,7 +89,7 @@ def check_batch(
     # Slices of small bytes are copied faster than views of them are made.
     view = buffer if end <= SMALL_BYTES and type(buffer) is bytes else memoryview(buffer)
     if crc32c(view[CHECKED_FROM:end]) != crc:
-        raise CorruptRecord("the checksum does not match")
+        raise WrongChecksum("the checksum does not match")
     if last_delta != count - 1 or count <= 0 or attributes or producer_id >= 0 > sequence:
         _check_header(header)
     data = bytes(view[HEADER_SIZE:end])
@@ -121,7 +124,7 @@ def _check_envelope(buffer: Buffer, header: BatchHeader, rules: Rules, zstd_allo
     if header.compression == Compression.ZSTD and not zstd_allowed:
         raise UnsupportedCompression("zstd needs produce version 7")
     if header.base_offset != 0:
-        raise InvalidRecord(f"a client's batch starts at offset 0, not {header.base_offset}")
+        raise RecordsOutOfOrder(f"a client's batch starts at offset 0, not {header.base_offset}")
     if header.size_bytes > rules.size_max:
         raise BatchTooLarge(f"{header.size_bytes} bytes are more than max.message.bytes ({rules.size_max})")
 
@@ -142,9 +145,9 @@ def _check_header(header: BatchHeader) -> None:
     if header.compression > Compression.ZSTD:
         raise UnknownCompression(f"unknown compression id {header.compression}")
     if count <= 0 or header.last_offset_delta != count - 1:
-        raise InvalidRecord(f"{count} records do not fill offsets 0 to {header.last_offset_delta}")
+        raise RecordsOutOfOrder(f"{count} records do not fill offsets 0 to {header.last_offset_delta}")
     if header.producer_id >= 0 and header.base_sequence < 0:
-        raise InvalidRecord("an idempotent producer's batch has no sequence number")
+        raise RecordsOutOfOrder("an idempotent producer's batch has no sequence number")
     if header.attributes & CONTROL_BIT:
         raise InvalidRecord("clients may not write control records")
     if header.is_transactional:
@@ -164,7 +167,7 @@ def _check_records(header: BatchHeader, batch: Buffer, rules: Rules, now_ms: int
         elif not rules.append_time and record.timestamp != NO_TIMESTAMP and not earliest <= record.timestamp <= latest:
             offending.append((index, f"timestamp {record.timestamp} is not within [{earliest}, {latest}]"))
     if keyless:
-        raise InvalidRecord("a compacted topic needs keys", tuple(keyless))
+        raise KeylessRecords("a compacted topic needs keys", tuple(keyless))
     if offending:
         raise InvalidTimestamp("records have timestamps outside the allowed window", tuple(offending))
 
@@ -217,7 +220,7 @@ def _walk(data: bytes, count: int) -> tuple[int, int, bool]:  # noqa: C901, PLR0
                 else:
                     raw = raw & 0x7F | byte << 7
             if raw != index << 1:
-                raise InvalidRecord("offsets in the batch are not consecutive", ((index, "unexpected offset"),))
+                raise RecordsOutOfOrder("offsets in the batch are not consecutive", ((index, "unexpected offset"),))
             raw = data[position]
             position += 1
             if raw > 0x7F:

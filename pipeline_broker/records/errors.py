@@ -1,14 +1,19 @@
 """What can be wrong with a record batch.
 
 Rules of this file: it imports nothing; every error carries the *name* of the Kafka error code it is answered
-with, because this room knows no messages; an error that concerns single records lists them.
+with, because this room knows no messages; an error that concerns single records lists them. Faults that Kafka counts
+have a name too.
 """
+
+CHECKSUM, MAGIC, ORDER, NO_KEY = "checksum", "magic", "order", "no key"
+"""Faults of records that Kafka counts."""
 
 
 class RecordError(Exception):
     """A batch that is refused; `record_errors` holds (index in the batch, why) for errors of single records."""
 
     error_name = "UNKNOWN_SERVER_ERROR"
+    fault = ""
     tells_log_start = True
     """Whether the answer tells where the log starts, as Kafka's does for what it finds late."""
 
@@ -25,6 +30,12 @@ class CorruptRecord(RecordError):
     tells_log_start = False
 
 
+class WrongChecksum(CorruptRecord):
+    """The checksum is not that of the bytes."""
+
+    fault = CHECKSUM
+
+
 class CorruptFirstHeader(CorruptRecord):
     """The first batch header is unreadable: Kafka then refuses every partition of the request."""
 
@@ -35,10 +46,28 @@ class InvalidRecord(RecordError):
     error_name = "INVALID_RECORD"
 
 
+class RecordsOutOfOrder(InvalidRecord):
+    """Offsets in the batch that do not count up, or a sequence number that cannot be."""
+
+    fault = ORDER
+
+
+class KeylessRecords(InvalidRecord):
+    """Records without a key, which a compacted topic cannot keep."""
+
+    fault = NO_KEY
+
+
 class NotOneBatch(InvalidRecord):
     """Not exactly one complete batch of the only magic that may be written."""
 
     tells_log_start = False
+
+
+class OldMagic(NotOneBatch):
+    """A batch in the format of an earlier time."""
+
+    fault = MAGIC
 
 
 class InvalidTimestamp(RecordError):

@@ -103,16 +103,26 @@ class FetchContext(Generic[Key, Request]):
 
 
 class FetchSessions(Generic[Key, Request]):
-    """The sessions of all connections; `random` makes ids that are unlikely to be met again after a restart."""
+    """The sessions of all connections; `random` makes ids that are unlikely to be met again after a restart.
+
+    Attributes:
+        evicted: sessions that were closed to make room.
+    """
 
     def __init__(self, random: Random, slots: int = SLOTS, stale_ms: int = STALE_MS) -> None:
         self.slots = slots
         self.stale_ms = stale_ms
         self._random = random
         self._sessions: dict[int, _Session[Key, Request]] = {}  # the one not used for longest first
+        self.evicted = 0
 
     def __len__(self) -> int:
         return len(self._sessions)
+
+    @property
+    def partitions(self) -> int:
+        """Partitions in all sessions."""
+        return sum(len(session.partitions) for session in self._sessions.values())
 
     def begin(
         self,
@@ -229,11 +239,15 @@ class FetchSessions(Generic[Key, Request]):
         if stalest is None:
             return False
         if now_ms - stalest.last_used_ms > self.stale_ms:
-            del self._sessions[stalest.session_id]
+            self._close(stalest)
             return True
         old = (session for session in self._sessions.values() if now_ms - session.created_ms > self.stale_ms)
         least = min(old, key=lambda session: len(session.partitions), default=None)
         if least is None or len(least.partitions) > size:
             return False
-        del self._sessions[least.session_id]
+        self._close(least)
         return True
+
+    def _close(self, session: _Session[Key, Request]) -> None:
+        del self._sessions[session.session_id]
+        self.evicted += 1

@@ -36,15 +36,25 @@ class _Parked(Generic[Token, Partition]):
 
 
 class ParkedFetches(Generic[Token, Partition]):
-    """All fetches that wait; tokens are the caller's and must be distinct."""
+    """All fetches that wait; tokens are the caller's and must be distinct.
+
+    Attributes:
+        expired: fetches that waited until their deadline.
+    """
 
     def __init__(self) -> None:
         self._parked: dict[Token, _Parked[Token, Partition]] = {}
         self._by_partition: dict[Partition, dict[Token, _Parked[Token, Partition]]] = {}
         self._deadlines: Deadlines[Token] = Deadlines()
+        self.expired = 0
 
     def __len__(self) -> int:
         return len(self._parked)
+
+    @property
+    def watched(self) -> int:
+        """In how many partitions fetches wait, each fetch with all of its partitions."""
+        return sum(map(len, self._by_partition.values()))
 
     def park(self, token: Token, partitions: Mapping[Partition, Readable], bytes_min: int, deadline_ms: int) -> bool:
         """Park a fetch; False (and not parked) when it has enough already."""
@@ -77,7 +87,9 @@ class ParkedFetches(Generic[Token, Partition]):
 
     def advance(self, now_ms: int) -> list[Token]:
         """Return the fetches whose deadline has come, in the order of their deadlines."""
-        return self._release(list(self._deadlines.pop_due(now_ms)))
+        due = self._release(list(self._deadlines.pop_due(now_ms)))
+        self.expired += len(due)
+        return due
 
     def next_deadline_ms(self) -> int | None:
         """When `advance` must be called at the latest."""

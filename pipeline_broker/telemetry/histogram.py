@@ -33,29 +33,40 @@ class DecayingHistogram:
     """Values with the weights of their age, and their number and sum since the beginning.
 
     Attributes:
-        count: values ever added.
-        total: their sum, in the unit and precision that the caller adds it in.
+        total: the sum of all values, in the unit and precision that the caller adds it in.
     """
 
-    __slots__ = ("_landmark_seconds", "_weights", "count", "total")
+    __slots__ = ("_count", "_landmark_seconds", "_weights", "total")
 
     def __init__(self) -> None:
-        self.count = 0
+        self._count = 0.0
         self.total = 0.0
         self._weights: dict[int, float] = {}
         self._landmark_seconds = 0.0
 
-    def add(self, values: Mapping[int, int], total: float, at_seconds: float) -> None:
-        """Add values (value -> how often), all of about this time, and their sum."""
+    @property
+    def count(self) -> int:
+        """Values ever added, those that others stood for included."""
+        return round(self._count)
+
+    def add(self, values: Mapping[int, int], total: float, at_seconds: float, stands_for: float = 1.0) -> None:
+        """Add values (value -> how often), all of about this time, and their sum.
+
+        Args:
+            values: a sample, or all.
+            total: the sum of `values`.
+            at_seconds: when.
+            stands_for: how many values each of them stands for: 1 when they are all, more for a sample.
+        """
         if at_seconds - self._landmark_seconds > RESCALE_SECONDS:
             self._rescale(at_seconds)
-        weight = math.exp(DECAY_PER_SECOND * (at_seconds - self._landmark_seconds))
+        weight = stands_for * math.exp(DECAY_PER_SECOND * (at_seconds - self._landmark_seconds))
         weights = self._weights
         for value, count in values.items():
             kept = _kept(value)
             weights[kept] = weights.get(kept, 0.0) + weight * count
-            self.count += count
-        self.total += total
+            self._count += stands_for * count
+        self.total += stands_for * total
 
     def _rescale(self, at_seconds: float) -> None:
         factor = math.exp(-DECAY_PER_SECOND * (at_seconds - self._landmark_seconds))

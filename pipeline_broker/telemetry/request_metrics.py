@@ -1,67 +1,92 @@
 """Kafka's request metrics, under the names that the JMX exporter's usual rules give them.
 
-Rules of this file: on the event loop a request costs one packed row and one count; histograms are filled from the rows
-in batches, by `drain`, which is called regularly and before each scrape. The ring is small on purpose: it bounds what
-one drain takes from the loop (about 3 us a row), and a broker that is busier than that has its histograms sampled: rows
-are dropped and counted. The number of requests is always exact.
+Rules of this file: on the event loop a request is counted and, if it is its turn, its stamps are kept (see
+`request_series`); histograms are filled from those in batches, by `drain`, which is called regularly and before each
+scrape. Numbers of requests and errors are always exact.
 
-Each time is clamped at 0, cut to microseconds and rounded to whole milliseconds, as Kafka's are:
+Each time is clamped at 0 and rounded to whole milliseconds, as Kafka's are:
 
 | Kafka | `kafka_network_requestmetrics_...` | from the stamps of a request |
 |---|---|---|
 | RequestQueueTimeMs | requestqueuetimems | dequeued - received |
-| LocalTimeMs | localtimems | handled - dequeued |
-| RemoteTimeMs | remotetimems | completed - handled |
-| ThrottleTimeMs | throttletimems | 0: nothing throttles a request here |
+| LocalTimeMs | localtimems | handled - dequeued + callbacks |
+| RemoteTimeMs | remotetimems | completed - handled - callbacks |
+| ThrottleTimeMs | throttletimems | the throttle that its answer tells |
 | ResponseQueueTimeMs | responsequeuetimems | send started - completed |
 | ResponseSendTimeMs | responsesendtimems | sent - send started |
 | TotalTimeMs | totaltimems | sent - received |
 | RequestBytes | requestbytes | bytes behind the request's header |
 | RequestsPerSec | requests_total | with `version`; exact |
+| DeprecatedRequestsPerSec | deprecatedrequests_total | with `version` and the client's software |
+| ErrorsPerSec | errors_total | with `error`, NONE included; each error code of a response counts |
 | none: in RemoteTimeMs | commitwaittimems | durable - submitted, of requests that were committed |
 | none: in ResponseQueueTimeMs | responseorderwaittimems | released - completed |
 
-All have the label `request`; a histogram has the lines `{quantile=}`, `_count` and `_sum`, where the sum keeps the
-microseconds that the rounded values lose. A fetch counts as `Fetch` and as `FetchConsumer`: there are no followers.
+All have the label `request`; a histogram has the lines `{quantile=}`, `_count` and `_sum`, where the sum keeps what the
+rounded values lose. A fetch counts as `Fetch` and as `FetchConsumer`: there are no followers. A request whose
+connection closed counts too, as Kafka's does: the stages that it did not pass took no time.
 """
 
-import struct
+from __future__ import annotations
+
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from operator import itemgetter
-from typing import Any
+from operator import add, itemgetter, sub
+from typing import TYPE_CHECKING, Any
 
+from pipeline_broker.telemetry.answer_errors import count_errors
 from pipeline_broker.telemetry.exposition import Family, Sample, counter, summary_samples
 from pipeline_broker.telemetry.histogram import DecayingHistogram
 from pipeline_broker.telemetry.moving_average import MovingAverage
-from pipeline_broker.wire.registry import is_flexible
+from pipeline_broker.telemetry.request_series import (
+    BODY_BYTES,
+    CALLBACK,
+    COMPLETED,
+    DEQUEUED,
+    DURABLE,
+    HANDLED,
+    RECEIVED,
+    RELEASED,
+    SEND_STARTED,
+    SENT,
+    SUBMITTED,
+    THROTTLE,
+    RequestSeries,
+    Row,
+)
+from pipeline_broker.wire.error import ErrorCode
+from pipeline_broker.wire.registry import API_KEYS, ApiKey, is_deprecated
 from stages.mode import Batching, Mode
-from stages.request import NO_STAMP, NOT_SET
-from stages.timeline import TraceRing
+from stages.request import NO_STAMP, Send
+from stages.timeline import now_ns
 
-__all__ = ["DRAIN_SECONDS", "RequestMetrics"]
+if TYPE_CHECKING:
+    from stages.request import Request
+
+__all__ = ["DRAIN_SECONDS", "NANOSECONDS_IN_MS", "RequestMetrics", "record_spans"]
 
 DRAIN_SECONDS = 0.05
 """How often `drain` should be called."""
-REQUEST_ROWS_MAX = 1024
-COMMIT_ROWS_MAX = 1024
+SOFTWARE_MAX = 200
+"""Kinds of client software that are told apart among the users of deprecated versions; what comes later is `other`."""
+NANOSECONDS_IN_MS = 1_000_000
+HALF_MS_IN_NS = NANOSECONDS_IN_MS // 2
 
 PREFIX = "kafka_network_requestmetrics_"
 ALIASES = {"Fetch": ("Fetch", "FetchConsumer")}
-HEADER_BYTES = 10
-"""Of a request header before its client id: key 2, version 2, correlation id 4, length of the client id 2."""
+UNSUPPORTED = -1
+"""Stands for all versions of ApiVersions that do not exist, which are answered and could be any number."""
+FETCH = int(ApiKey.FETCH)
+OTHER_SOFTWARE = ("other", "other")
 
-_REQUEST_ROW = "<hhih9q"
-_API, _VERSION, _SIZE, _CLIENT_ID_BYTES = range(4)
-_RECEIVED, _DEQUEUED, _HANDLED, _SUBMITTED, _DURABLE, _COMPLETED, _RELEASED, _SEND_STARTED, _SENT = range(4, 13)
 _STAGES = (
-    ("requestqueuetimems", _RECEIVED, _DEQUEUED),
-    ("localtimems", _DEQUEUED, _HANDLED),
-    ("remotetimems", _HANDLED, _COMPLETED),
-    ("responsequeuetimems", _COMPLETED, _SEND_STARTED),
-    ("responsesendtimems", _SEND_STARTED, _SENT),
-    ("totaltimems", _RECEIVED, _SENT),
-    ("responseorderwaittimems", _COMPLETED, _RELEASED),
+    ("requestqueuetimems", RECEIVED, DEQUEUED),
+    ("localtimems", DEQUEUED, HANDLED),
+    ("remotetimems", HANDLED, COMPLETED),
+    ("responsequeuetimems", COMPLETED, SEND_STARTED),
+    ("responsesendtimems", SEND_STARTED, SENT),
+    ("totaltimems", RECEIVED, SENT),
+    ("responseorderwaittimems", COMPLETED, RELEASED),
 )
 _COMMIT_WAIT = "commitwaittimems"
 _THROTTLE = "throttletimems"
@@ -78,106 +103,145 @@ _EXPLANATIONS = {
     "totaltimems": "Time from the receipt of the request to the end of its response (TotalTimeMs).",
     _BYTES: "Bytes of the request behind its header (RequestBytes).",
 }
-_CLIENT_ID_LENGTH = struct.Struct(">h")
-_COMMIT_ROW = "<iqqqq"
-_MICROSECONDS_IN_MS = 1e-3
 
 
-def _record(histogram: DecayingHistogram, began: Sequence[int], ended: Sequence[int], at_seconds: float) -> None:
-    """Kafka's formula of a time, for a batch of them; the histogram's total is in microseconds."""
-    times = [(end - begin) // 1000 if end > begin else 0 for begin, end in zip(began, ended, strict=True)]
-    histogram.add(Counter([(time + 500) // 1000 for time in times]), sum(times), at_seconds)
+def record_spans(
+    histogram: DecayingHistogram,
+    began: Sequence[int],
+    ended: Sequence[int],
+    at_seconds: float,
+    stands_for: float = 1.0,
+) -> None:
+    """Kafka's formula of a time, for a batch of stamps; the histogram's total is in nanoseconds."""
+    spans = list(map(sub, ended, began))
+    if min(spans) < 0:
+        spans = [max(0, span) for span in spans]
+    values: Mapping[int, int]
+    if max(spans) < HALF_MS_IN_NS:  # nearly always, of nearly every stage
+        values = {0: len(spans)}
+    else:
+        values = Counter([(span + HALF_MS_IN_NS) // NANOSECONDS_IN_MS for span in spans])
+    histogram.add(values, sum(spans), at_seconds, stands_for)
 
 
 class RequestMetrics:
-    """Fills Kafka's request metrics and those of commits; a `stages.timeline.Timeline`.
+    """Fills Kafka's request metrics.
 
     Args:
         api_names: names of the APIs that are served; requests of others have no metrics.
         mode: decides whether a handler is busy while its request is committed.
+        deprecates: whether a version of an API is deprecated.
+
+    Attributes:
+        fetch_sent: called with each fetch response that was sent, if anybody wants it.
     """
 
-    def __init__(self, api_names: Mapping[int, str], mode: Mode) -> None:
+    def __init__(
+        self,
+        api_names: Mapping[int, str],
+        mode: Mode,
+        *,
+        deprecates: Callable[[int, int], bool] = is_deprecated,
+    ) -> None:
         self._api_names = api_names
         self._waits_for_commit = mode.batching is Batching.REQUEST
-        self._counts: dict[int, int] = {}  # api << 16 | version: requests
+        self.fetch_sent: Callable[[Any], None] | None = None
+        self._deprecates = deprecates
+        self._series: dict[int, RequestSeries] = {}  # (api << 16) + version
+        self._deprecated_series: dict[int, RequestSeries] = {}
+        self._deprecated: Counter[tuple[int, int, tuple[str, str]]] = Counter()
+        self._errors: dict[int, Counter[int]] = {}
         self._dropped = 0
-        self._ring = TraceRing(_REQUEST_ROW, REQUEST_ROWS_MAX)
-        self._add_request = self._ring.append
-        self._commit_ring = TraceRing(_COMMIT_ROW, COMMIT_ROWS_MAX)
         self._histograms: dict[tuple[int, str], DecayingHistogram] = {}
-        self._commit_sizes = DecayingHistogram()
-        self._commit_bytes = DecayingHistogram()
-        self._commit_syncs = DecayingHistogram()
         self._drained_at_ns = 0
-        self._drained_drops = 0
         self._busy_handlers = MovingAverage(0.0)
 
     # On the event loop, per request
 
     def request_ended(self, request: Any) -> None:
         """See Timeline."""
-        api = request.api
-        if api == NOT_SET:
-            return  # not even its header could be read
-        version = request.version
-        counts = self._counts
-        key = api << 16 | version
-        counts[key] = counts.get(key, 0) + 1
-        self._add_request(
-            api,
-            version,
-            request.size_bytes,
-            _CLIENT_ID_LENGTH.unpack_from(request.frame, HEADER_BYTES - 2)[0],
-            request.received_ns,
-            request.dequeued_ns,
-            request.handled_ns,
-            request.submitted_ns,
-            request.durable_ns,
-            request.completed_ns,
-            request.released_ns,
-            request.send_started_ns,
-            request.sent_ns,
-        )
+        series = self._series.get((request.api << 16) + request.version)
+        if series is None:
+            series = self._open(request)
+            if series is None:
+                return
+        series.count += 1
+        if request.answer is not None:
+            self._note_answer(request)
+            if request.api == FETCH and self.fetch_sent is not None:
+                self.fetch_sent(request.answer)
+        elif type(request.result) is Send:
+            series.plain += 1
+        if series.until_row > 1:
+            series.until_row -= 1
+        else:
+            series.add_row(request)
 
     def request_dropped(self, request: Any) -> None:
-        """See Timeline: it counts as a request, but has no times."""
+        """See Timeline: its response never left, and it counts as a request."""
         self._dropped += 1
-        if request.api != NOT_SET:
-            key = request.api << 16 | request.version
-            self._counts[key] = self._counts.get(key, 0) + 1
+        series = self._series.get((request.api << 16) + request.version) or self._open(request)
+        if series is None:
+            return
+        series.count += 1
+        if request.answer is not None:
+            self._note_answer(request)
+        elif type(request.result) is Send:
+            series.plain += 1
+        series.add_unfinished_row(request, now_ns())
 
-    def commit_ended(self, commit: Any) -> None:
-        """See Timeline."""
-        self._commit_ring.append(
-            len(commit.entries), commit.size_bytes, commit.started_ns, commit.written_ns, commit.durable_ns
-        )
+    def _open(self, request: Request) -> RequestSeries | None:
+        """The series of a version that was not asked for yet; None where its requests are not counted.
 
-    def mute_ended(self, connection_index: int, reason: int, began_ns: int, ended_ns: int) -> None:
-        """See Timeline; Kafka has no metric of it."""
+        Those are what could not be understood: Kafka closes such a connection before it counts.
+        """
+        api, version = request.api, request.version
+        if api not in self._api_names:
+            return None
+        if version not in API_KEYS[ApiKey(api)].versions:
+            if api != ApiKey.API_VERSIONS:
+                return None
+            version = UNSUPPORTED
+        key = (api << 16) + version
+        if self._deprecates(api, version):
+            return self._open_deprecated(key, request)
+        return self._series.setdefault(key, RequestSeries(api, version))
 
-    def queue_sampled(self, queue: int, at_ns: int, depth: int) -> None:
-        """See Timeline; the size of the queues is read when it is asked for."""
+    def _open_deprecated(self, key: int, request: Request) -> RequestSeries:
+        """The same of a deprecated version: every request comes here, because it says who sent it."""
+        session = request.connection.session
+        software = (session.software_name, session.software_version)
+        counted = (request.api, request.version, software)
+        if counted not in self._deprecated and len(self._deprecated) >= SOFTWARE_MAX:
+            counted = (request.api, request.version, OTHER_SOFTWARE)
+        self._deprecated[counted] += 1
+        return self._deprecated_series.setdefault(key, RequestSeries(request.api, request.version))
+
+    def _note_answer(self, request: Any) -> None:
+        codes = self._errors.get(request.api)
+        if codes is None:
+            codes = self._errors[request.api] = Counter()
+        count_errors(request.answer, codes)
 
     # In batches
 
+    def _all_series(self) -> list[RequestSeries]:
+        both = (*self._series.values(), *self._deprecated_series.values())
+        return sorted(both, key=lambda series: (series.api, series.version))
+
     def drain(self, at_ns: int) -> None:
-        """Fill the histograms with what the rings hold; at most REQUEST_ROWS_MAX and COMMIT_ROWS_MAX rows."""
+        """Fill the histograms with the rows that wait."""
         at_seconds = at_ns / 1e9
-        by_api: dict[int, list[tuple[int, ...]]] = {}
-        rows = list(struct.iter_unpack(_REQUEST_ROW, self._ring.take()))
-        for row in rows:
-            by_api.setdefault(row[_API], []).append(row)
-        for api, group in by_api.items():
-            if api in self._api_names:
-                self._fill(api, group, at_seconds)
-        self._note_handlers(rows, at_ns)
-        commits = list(zip(*struct.iter_unpack(_COMMIT_ROW, self._commit_ring.take()), strict=True))
-        if commits:
-            entries, sizes, _, written, durable = commits
-            self._commit_sizes.add(Counter(entries), sum(entries), at_seconds)
-            self._commit_bytes.add(Counter(sizes), sum(sizes), at_seconds)
-            _record(self._commit_syncs, written, durable, at_seconds)
+        busy_ns = 0.0
+        for series in self._all_series():
+            rows, stands_for = series.take()
+            if rows:
+                self._fill(series.api, rows, stands_for, at_seconds)
+                busy_ns += stands_for * self._busy_ns(rows)
+        elapsed_ns = at_ns - self._drained_at_ns
+        is_first, self._drained_at_ns = not self._drained_at_ns, at_ns
+        if not is_first and elapsed_ns > 0:
+            self._busy_handlers.add(busy_ns / elapsed_ns, elapsed_ns)
 
     def _histogram(self, api: int, name: str) -> DecayingHistogram:
         histogram = self._histograms.get((api, name))
@@ -185,36 +249,26 @@ class RequestMetrics:
             histogram = self._histograms[api, name] = DecayingHistogram()
         return histogram
 
-    def _fill(self, api: int, rows: list[tuple[int, ...]], at_seconds: float) -> None:
-        columns = list(zip(*rows, strict=True))
+    def _fill(self, api: int, rows: list[Row], stands_for: float, at_seconds: float) -> None:
+        columns: list[Sequence[int]] = list(zip(*rows, strict=True))
+        if any(columns[CALLBACK]):
+            columns[HANDLED] = list(map(add, columns[HANDLED], columns[CALLBACK]))
         for name, began, ended in _STAGES:
-            _record(self._histogram(api, name), columns[began], columns[ended], at_seconds)
-        committed = [row for row in rows if row[_SUBMITTED] != NO_STAMP]
+            record_spans(self._histogram(api, name), columns[began], columns[ended], at_seconds, stands_for)
+        committed = [row for row in rows if row[SUBMITTED] != NO_STAMP and row[DURABLE] != NO_STAMP]
         if committed:
-            began_ns, ended_ns = (list(map(itemgetter(column), committed)) for column in (_SUBMITTED, _DURABLE))
-            _record(self._histogram(api, _COMMIT_WAIT), began_ns, ended_ns, at_seconds)
-        self._histogram(api, _THROTTLE).add({0: len(rows)}, 0.0, at_seconds)
-        sizes = [
-            size - HEADER_BYTES - max(0, client_id_bytes) - is_flexible(api, version)  # one byte: no tagged fields
-            for version, size, client_id_bytes in zip(*columns[_VERSION : _CLIENT_ID_BYTES + 1], strict=True)
-        ]
-        self._histogram(api, _BYTES).add(Counter(sizes), sum(sizes), at_seconds)
+            began_ns, ended_ns = (list(map(itemgetter(column), committed)) for column in (SUBMITTED, DURABLE))
+            record_spans(self._histogram(api, _COMMIT_WAIT), began_ns, ended_ns, at_seconds, stands_for)
+        for name, column in ((_THROTTLE, columns[THROTTLE]), (_BYTES, columns[BODY_BYTES])):
+            self._histogram(api, name).add(Counter(column), sum(column), at_seconds, stands_for)
 
-    def _note_handlers(self, rows: list[tuple[int, ...]], at_ns: int) -> None:
-        """How many handlers were busy since the last drain, on average; rows that were dropped count as the others."""
-        elapsed_ns = at_ns - self._drained_at_ns
-        drops = self._ring.dropped - self._drained_drops
-        self._drained_drops += drops
-        is_first, self._drained_at_ns = not self._drained_at_ns, at_ns
-        if is_first or elapsed_ns <= 0:
-            return
+    def _busy_ns(self, rows: list[Row]) -> int:
+        """How long handlers were busy with these requests."""
         busy_ns = 0
         for row in rows:
-            waited = self._waits_for_commit and row[_SUBMITTED] != NO_STAMP
-            busy_ns += row[_COMPLETED if waited else _HANDLED] - row[_DEQUEUED]
-        if rows:
-            busy_ns = busy_ns * (len(rows) + drops) // len(rows)
-        self._busy_handlers.add(busy_ns / elapsed_ns, elapsed_ns)
+            waited = self._waits_for_commit and row[SUBMITTED] != NO_STAMP
+            busy_ns += (row[COMPLETED] if waited else row[HANDLED] + row[CALLBACK]) - row[DEQUEUED]
+        return busy_ns
 
     def idle_share(self, handlers: int) -> float:
         """The share of their time that so many handlers had nothing to do, over about the last minute."""
@@ -224,17 +278,20 @@ class RequestMetrics:
 
     def families(self) -> Iterator[Family]:
         """What was drained so far."""
+        all_series = self._all_series()
         yield counter(
             f"{PREFIX}requests_total",
             "Requests (RequestsPerSec).",
             *(
-                Sample(count, (("request", name), ("version", str(key & 0xFFFF))))
-                for key, count in sorted(self._counts.items())
-                for name in self._names(key >> 16)
+                Sample(series.count, (("request", name), ("version", _version(series.version))))
+                for series in all_series
+                for name in self._names(series.api)
             ),
         )
+        yield self._deprecated_family()
+        yield self._error_family(all_series)
         for metric, explanation in _EXPLANATIONS.items():
-            scale = 1.0 if metric == _BYTES else _MICROSECONDS_IN_MS
+            scale = 1.0 if metric in {_BYTES, _THROTTLE} else 1 / NANOSECONDS_IN_MS
             samples = [
                 sample
                 for (api, name), histogram in sorted(self._histograms.items(), key=itemgetter(0))
@@ -243,26 +300,58 @@ class RequestMetrics:
                 for sample in summary_samples(histogram, (("request", request),), scale)
             ]
             yield Family(PREFIX + metric, "summary", explanation, samples)
-        yield from self._commit_families()
-        dropped = "Requests whose times are in no histogram, because the histograms fell behind."
-        yield counter("pipeline_broker_metrics_rows_dropped_total", dropped, Sample(self._ring.dropped))
+        skipped = "Requests whose times the summaries take to be like those of the requests beside them."
+        total = sum(series.skipped for series in all_series)
+        yield counter("pipeline_broker_metrics_requests_sampled_out_total", skipped, Sample(total))
         closed = "Requests whose connection was closed before they were answered."
         yield counter("pipeline_broker_requests_dropped_total", closed, Sample(self._dropped))
 
-    def _names(self, api: int) -> tuple[str, ...]:
-        name = self._api_names.get(api)
-        return () if name is None else ALIASES.get(name, (name,))
-
-    def _commit_families(self) -> Iterator[Family]:
-        described: tuple[tuple[str, str, DecayingHistogram, Callable[[DecayingHistogram], list[Sample]]], ...] = (
-            (
-                "kafka_log_logflushstats_logflushrateandtimems",
-                "Time from the end of a commit's write to its being durable (LogFlushRateAndTimeMs).",
-                self._commit_syncs,
-                lambda histogram: summary_samples(histogram, (), _MICROSECONDS_IN_MS),
+    def _deprecated_family(self) -> Family:
+        return counter(
+            f"{PREFIX}deprecatedrequests_total",
+            "Requests of deprecated versions (DeprecatedRequestsPerSec).",
+            *(
+                Sample(
+                    count,
+                    (
+                        ("request", name),
+                        ("version", str(version)),
+                        ("clientsoftwarename", software[0]),
+                        ("clientsoftwareversion", software[1]),
+                    ),
+                )
+                for (api, version, software), count in sorted(self._deprecated.items())
+                for name in self._names(api)
             ),
-            ("pipeline_broker_commit_entries", "Record batches in one commit.", self._commit_sizes, summary_samples),
-            ("pipeline_broker_commit_bytes", "Bytes in one commit.", self._commit_bytes, summary_samples),
         )
-        for name, explanation, histogram, samples in described:
-            yield Family(name, "summary", explanation, samples(histogram))
+
+    def _error_family(self, all_series: Sequence[RequestSeries]) -> Family:
+        codes = {api: Counter(counts) for api, counts in self._errors.items()}
+        for series in all_series:
+            if series.plain:
+                codes.setdefault(series.api, Counter())[ErrorCode.NONE] += series.plain
+        return counter(
+            f"{PREFIX}errors_total",
+            "Error codes in responses (ErrorsPerSec).",
+            *(
+                Sample(count, (("request", name), ("error", _error_name(code))))
+                for api, counts in sorted(codes.items())
+                for code, count in sorted(counts.items())
+                for name in self._names(api)
+            ),
+        )
+
+    def _names(self, api: int) -> tuple[str, ...]:
+        name = self._api_names[api]
+        return ALIASES.get(name, (name,))
+
+
+def _version(version: int) -> str:
+    return "unsupported" if version == UNSUPPORTED else str(version)
+
+
+def _error_name(code: int) -> str:
+    try:
+        return ErrorCode(code).name
+    except ValueError:
+        return ErrorCode.UNKNOWN_SERVER_ERROR.name

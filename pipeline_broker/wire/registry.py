@@ -226,6 +226,15 @@ FLEXIBLE_FROM: dict[int, int] = {int(key): api.flexible_from for key, api in API
 """First flexible version by key: all that reading a header needs."""
 
 
+DEPRECATED: dict[int, range] = {}
+"""Deprecated versions by key. The messages of Apache Kafka 4.3.1 declare none: 4.0 removed those of 3.x."""
+
+
+def is_deprecated(api_key: int, version: int) -> bool:
+    """Whether clients should stop using this version of the API."""
+    return version in DEPRECATED.get(api_key, ())
+
+
 def is_flexible(api_key: int, version: int) -> bool:
     """Whether a request of this version has compact lengths and tag sections; KeyError for an unknown key."""
     return version >= FLEXIBLE_FROM[api_key]

@@ -60,6 +60,7 @@ class MemoryTransportLayer:
     """
 
     has_unsent = False
+    peer_certificate = None
 
     def __init__(self, wire: _Wire, receive_sizes: Iterable[int] = (), send_sizes: Iterable[int] = ()) -> None:
         self._wire = wire

@@ -103,7 +103,6 @@ def test_a_secret_is_never_shown(desk):
         (BROKER, " 1", 42, "Broker id must be an integer, but it is:  1"),
         (LOGGER, "2", 42, "Unexpected broker id, expected 1 but received 2"),
         (LOGGER, "", 42, "Broker id must not be empty"),
-        (LOGGER, "1", 0, ""),
     ],
 )
 def test_what_is_not_here_is_refused_alone(desk, kind, name, code, message):

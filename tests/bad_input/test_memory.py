@@ -64,9 +64,9 @@ def test_frames_that_never_end_cost_what_was_sent_and_nothing_once_they_are_gone
     assert broker.memory_bytes("VmHWM") - before < 90 * MEGABYTE
     crowd()
     before = broker.memory_bytes()
-    for _ in range(10):
+    for _ in range(20):
         crowd()
-    assert broker.memory_bytes() - before < 80 * MEGABYTE  # the allocator keeps some; 300 had they all stayed
+    assert broker.memory_bytes() - before < 200 * MEGABYTE  # the allocator keeps some; 600 had they all stayed
 
 
 @pytest.mark.parametrize("false", [2**31 - 1, 100 * MEGABYTE])

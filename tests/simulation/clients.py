@@ -17,6 +17,7 @@ from pipeline_broker.wire.messages.join_group import JoinGroupRequest
 from pipeline_broker.wire.messages.sync_group import SyncGroupRequest
 from tests.simulation import asks
 from tests.simulation.history import Fate
+from tests.simulation.listeners import proof
 from tests.simulation.wire_client import Ask, Gone
 
 IN_FLIGHT_IDEMPOTENT = 5
@@ -80,7 +81,10 @@ class Mixed:
         ready = []
         while self.acts and len(ready) < burst and self.acts[0].kind not in {"unserved", "barrier"}:
             act = self.acts.popleft()
-            ready.append(asks.ASKS[act.kind](self.world, client, act, stream))
+            if act.kind == "again":
+                ready += proof(client, self.world.complain)
+            else:
+                ready.append(asks.ASKS[act.kind](self.world, client, act, stream))
         if ready:
             client.send(*ready)
         elif self.acts.popleft().kind == "unserved":

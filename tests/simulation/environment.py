@@ -47,7 +47,9 @@ class _Errors(logging.Handler):
 @contextmanager
 def _logged_errors():
     handler = _Errors()
-    before = [(logger, logger.level, logger.propagate) for logger in map(logging.getLogger, ("stages", "pipeline_broker"))]
+    before = [
+        (logger, logger.level, logger.propagate) for logger in map(logging.getLogger, ("stages", "pipeline_broker"))
+    ]
     for logger, _, _ in before:
         logger.addHandler(handler)
         logger.setLevel(logging.ERROR)

@@ -4,6 +4,8 @@ Rules of this file: a fault is done to whatever life there is; a broker that end
 until the faults are over and the last one may serve to the end of the scenario.
 """
 
+import itertools
+
 import trio
 
 from stages.request_handler import RequestHandlerPool
@@ -65,8 +67,9 @@ async def _pause(world, life, fault):
         await RequestHandlerPool._turn(pool, queue)
 
     pool._turn = turn
-    queues = {one.index: one.admission.queue.index for processor in life.server.processors for one in processor.connections}
-    world.paused = (paused.index, trio.current_time(), until, queues)
+    connections = itertools.chain(*(processor.connections for processor in life.server.processors))
+    delayed = {one.index for one in connections if one.admission.queue is paused}
+    world.paused = (life, trio.current_time(), until, delayed)
     world.trace.note("pause", paused.index)
 
 

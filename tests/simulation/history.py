@@ -155,7 +155,7 @@ def _aborted_reads(history, final):
         for offset, value in records:
             fate = fates.get((partition, value))
             if fate is None or fate is Fate.REFUSED:
-                yield f"aborted-read: {partition}:{offset} holds {value!r}, which was {fate and fate.name or 'never sent'}"
+                yield f"aborted-read: {partition}:{offset} holds {value!r}, which was {(fate and fate.name) or 'never sent'}"
 
 
 def _poll_order(history):

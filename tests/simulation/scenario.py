@@ -44,6 +44,7 @@ class ClientPlan:
         bursts: how many acts it does at once, over and over.
         pause: seconds between bursts.
         correlations: one of CORRELATIONS.
+        listener: which it comes by; see `listeners`.
         reset_after: it resets its connection so many seconds after it was opened; None for never.
     """
 
@@ -55,6 +56,7 @@ class ClientPlan:
     pause: float
     correlations: str
     network: Network
+    listener: str = "PLAINTEXT"
     reset_after: float | None = None
 
 
@@ -75,6 +77,7 @@ class Scenario:
         settings: of the broker.
         queued_bytes_max, unsent_bytes_max: see ServerLimits and ConnectionLimits; less than settings may say.
         raises, throttles: of a thousand requests, how many have their handler raise, or throttle their connection.
+        produce_quota: bytes per second of each client; 0 for any number.
         throttle_max: the longest throttle, in seconds.
         restarts: the final read is of a broker that was started again.
     """
@@ -96,6 +99,7 @@ class Scenario:
     raises: int
     throttles: int
     throttle_max: float
+    produce_quota: int
     restarts: bool
 
 
@@ -125,6 +129,7 @@ def draw(seed):
         raises=dice.choice((0, 0, 30)) if is_troubled else 0,
         throttles=dice.choice((0, 0, 60)) if kind != "pause" else 0,
         throttle_max=dice.randint(1, 30) * MILLISECOND,
+        produce_quota=dice.choice((0, 0, 0, 300, 2000)) if is_troubled else 0,
         restarts=dice.random() < 0.3,
     )
 
@@ -175,10 +180,15 @@ def _clients(dice, kind, partitions):
 
 def _client(dice, kind, name, partitions, *, is_calm=False):
     acts_of = {"mixed": _mixed_acts, "idempotent": _idempotent_acts, "consumer": _consumer_acts, "member": _member_acts}
+    acts = acts_of[kind](dice, partitions, is_calm=is_calm)
+    listener = dice.choice(("PLAINTEXT", "PLAINTEXT", "PLAINTEXT", "SASL", "SASL", "CONTROL"))
+    if listener == "SASL" and kind == "mixed":
+        acts = _with_renewals(dice, acts)
     return ClientPlan(
         name=name,
         kind=kind,
-        acts=acts_of[kind](dice, partitions, is_calm=is_calm),
+        acts=acts,
+        listener=listener,
         window=dice.choice((1, 3, 5, 9)),
         bursts=tuple(dice.randint(1, 6) for _ in range(dice.randint(1, 3))),
         pause=dice.randint(0, 4) * MILLISECOND,
@@ -186,6 +196,14 @@ def _client(dice, kind, name, partitions, *, is_calm=False):
         network=Network() if is_calm else _network(dice),
         reset_after=None if is_calm or dice.random() < 0.8 else dice.randint(1, 30) * MILLISECOND,
     )
+
+
+def _with_renewals(dice, acts):
+    """The same acts, with the client proving again who it is in between."""
+    acts = list(acts)
+    for _ in range(dice.randint(0, 3)):
+        acts.insert(dice.randint(0, len(acts)), Act("again"))
+    return tuple(acts)
 
 
 MIXED = ("produce", "fetch", "metadata", "list offsets", "versions", "producer id", "commit", "committed", "unserved")
@@ -266,5 +284,5 @@ def _faults(dice, kind):
     if kind == "shutdown":
         faults.append(Fault("stop", dice.randint(0, 30) * MILLISECOND))
     if kind == "pause":
-        faults.append(Fault("pause", dice.randint(0, 4) * MILLISECOND, dice.randint(0, 3)))
+        faults.append(Fault("pause", dice.randint(1, 4) * MILLISECOND, dice.randint(0, 3)))
     return tuple(sorted(faults, key=lambda fault: fault.at))

@@ -10,6 +10,7 @@ import hashlib
 import attrs
 import trio
 
+from pipeline_broker.wire.messages.alter_client_quotas import AlterClientQuotasRequest
 from pipeline_broker.wire.messages.create_topics import CreateTopicsRequest
 from pipeline_broker.wire.messages.find_coordinator import FindCoordinatorRequest
 from tests.simulation import asks, clients, environment, faults
@@ -117,8 +118,20 @@ async def _prepare(world, nursery):
     world.topic_id = created.topic_id
     (exchange,) = client.send(Ask(FindCoordinatorRequest(coordinator_keys=["g"]), 4))
     await client.wait_for(exchange)
+    if world.scenario.produce_quota:
+        (exchange,) = client.send(Ask(_quota(world.scenario.produce_quota), 1))
+        await client.wait_for(exchange)
     client.half_close()
     await client.wait_until_over()
+
+
+def _quota(bytes_per_second):
+    """For each client id."""
+    entity = AlterClientQuotasRequest.EntityData("client-id", None)
+    change = AlterClientQuotasRequest.OpData("producer_byte_rate", float(bytes_per_second), remove=False)
+    return AlterClientQuotasRequest(
+        entries=[AlterClientQuotasRequest.EntryData([entity], [change])], validate_only=False
+    )
 
 
 async def _play(world, nursery):
@@ -177,9 +190,9 @@ def _pause_spread(world):
     """Requests that waited although the queue that stood still was not theirs."""
     if world.paused is None:
         return
-    queue, began, until, queues = world.paused
+    life, began, until, delayed = world.paused
     for connection in world.connections:
-        if queues.get(connection.index, queue) == queue:
+        if connection.index in delayed or connection.life is not life:
             continue
         for exchange in connection.exchanges:
             if began <= exchange.sent_at < until and exchange.request and getattr(exchange.request, "acks", 1):

@@ -13,7 +13,7 @@ from pipeline_broker.apis.dispatch import FIXED
 from stages.mute import MuteReason
 from stages.request import Close, NoOp, Pending, Send
 from stages.response_order import ResponseOrder
-
+from tests.simulation.listeners import SASL, USER
 
 TOPIC = "events"
 SPARED = ("admin", "reader")
@@ -64,6 +64,10 @@ class Watch:
         connection = request.connection
         self._trace.note("start", connection.index, request.sequence, request.queue)
         self._check_start(connection, request)
+        if request.sequence == 0:
+            self._watch_throttles(connection)
+        if connection.listener == SASL and connection.session.principal.name != USER:
+            self._complain(f"{request!r} is served although its client did not say who it is")
         if connection.peer not in SPARED:
             self._trouble(connection, request)
         result = self._application.handle(request)
@@ -77,7 +81,7 @@ class Watch:
         """Throttle or raise where the scenario says so."""
         dice = zlib.crc32(f"{self.scenario.script_seed} {connection.index} {request.sequence}".encode())
         if dice % 1000 < self.scenario.throttles:
-            self._throttle(connection, (dice >> 10) % 1000 / 1000 * self.scenario.throttle_max)
+            connection.throttle((dice >> 10) % 1000 / 1000 * self.scenario.throttle_max)
         if (dice >> 20) % 1000 < self.scenario.raises and self._injected(request):
             request.api, request.version, request.correlation_id = FIXED.unpack_from(request.frame)
             raise InjectedError
@@ -103,10 +107,15 @@ class Watch:
             self._complain(f"{request!r} changed from queue {last.queue} to {request.queue} with others in flight")
         self._last[connection.index] = request
 
-    def _throttle(self, connection, seconds):
-        until = trio.current_time() + seconds
-        self.throttled_until[connection.index] = max(until, self.throttled_until[connection.index])
-        connection.throttle(seconds)
+    def _watch_throttles(self, connection):
+        """Know until when the connection is throttled, by whomever: of overlapping throttles the later end counts."""
+        throttle, until = connection.throttle, self.throttled_until
+
+        def watched(seconds):
+            until[connection.index] = max(trio.current_time() + seconds, until[connection.index])
+            throttle(seconds)
+
+        connection.throttle = watched
 
     # The journal
 
@@ -186,13 +195,13 @@ class Watch:
     def check_open(self, request, order):
         """Nothing forbids that the request was read."""
         connection, server = request.connection, self.server
-        limits = connection._owner.limits
+        limits, channel = connection._owner.limits, connection._owner.channel
         facts = {
             "in flight": len(order) < server.mode.in_flight_max,
             "throttled": trio.current_time() >= self.throttled_until[connection.index],
             "unsent bytes": connection.unsent_bytes < limits.unsent_bytes_max
             or connection in connection._owner._marked,  # released in this turn, and not tried to be sent yet
-            "queued bytes": server.channel.bytes_held < server.channel.bytes_max,
+            "queued bytes": channel.bytes_held < channel.bytes_max,
             "draining": MuteReason.DRAINING not in connection.mute,
         }
         for name, holds in facts.items():
@@ -221,11 +230,9 @@ class Watch:
 
     def check_nothing_held(self):
         """Nothing is held by requests that are over."""
-        channel = self.server.channel
-        held = (
-            channel.bytes_held,
-            sum(len(queue) for queue in (*channel.queues, *channel.retired)),
-            sum(queue.connections for queue in (*channel.queues, *channel.retired)),
-        )
-        if any(held):
-            self._complain(f"at the end bytes, requests and connections are held: {held}")
+        for plane in (self.server._data_plane, self.server._control_plane):
+            channel = plane.channel
+            queues = (*channel.queues, *channel.retired)
+            held = channel.bytes_held, sum(map(len, queues)), sum(queue.connections for queue in queues)
+            if any(held):
+                self._complain(f"at the end bytes, requests and connections are held: {held}")

@@ -22,12 +22,13 @@ UNSERVED_KEY = 999
 
 @attrs.frozen
 class Ask:
-    """A request to be sent; see Exchange."""
+    """A frame to be sent; see Exchange. `is_request` is False for one of the conversation about who the client is."""
 
     request: object
     version: int
     on_answer: object = None
     batch: object = None
+    is_request: bool = True
 
 
 class Gone(Exception):
@@ -90,6 +91,7 @@ class WireClient:
         self.end = end
         self.network = network
         self.exchanges = []
+        self.requests = []  # the exchanges that the broker counts: those that are no conversation
         self.is_over = False
         self.is_ended_by_us = False
         self._due = deque()
@@ -122,6 +124,8 @@ class WireClient:
             header = RequestHeader(request.SCHEMA.key, version, correlation, self.name)
             payloads.append(b"".join((encode_request_header(header), *encode(request, version))))
             self.exchanges.append(exchange)
+            if ask.is_request:
+                self.requests.append(exchange)
             if exchange.is_missing:
                 self._due.append(exchange)
             exchanges.append(exchange)
@@ -131,6 +135,7 @@ class WireClient:
     def send_unserved(self):
         """A request of an API that nobody serves: the broker closes the connection in its turn."""
         self.exchanges.append(None)  # its place, and no answer
+        self.requests.append(None)
         self._pass(self.end.send, UNSERVED_API.pack(UNSERVED_KEY, 0, 0, -1))
 
     def _pass(self, send, *payloads):
@@ -152,9 +157,9 @@ class WireClient:
         self.end._wire.is_closed = True
         self.end._wire.changed()
 
-    def will_fail(self, place):
-        """The broker will fail the request of this place; its client may as well know. False where it must not fail."""
-        exchange = self.exchanges[place]
+    def will_fail(self, number):
+        """The broker will fail the request of this number; its client may as well know. False where it must not fail."""
+        exchange = self.requests[number]
         if exchange is None:
             return False
         if exchange.batch is not None:

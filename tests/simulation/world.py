@@ -7,6 +7,7 @@ killed, or by a power cut. When it is killed nothing of it reaches disk or clien
 
 import itertools
 import random
+from contextlib import suppress
 from pathlib import Path
 
 import attrs
@@ -18,19 +19,18 @@ from pipeline_broker.config.settings import parse_settings
 from pipeline_broker.serve_options import ServeOptions, limits_of, mode_of
 from pipeline_broker.server import JournalStorage, compose, open_broker
 from stages.committer import CommitFailedError
-from stages.listener import Listener
 from stages.response_order import ResponseOrder
 from stages.testing.memory_transport import memory_connection
 from stages.testing.scripted_commits import ScriptedCommits
 from tests.simulation.disk import SimulatedDisk
 from tests.simulation.environment import wall_clock_ms
 from tests.simulation.history import History
+from tests.simulation.listeners import LISTENERS, SASL, listeners, proof
 from tests.simulation.trace import Trace
 from tests.simulation.watch import Watch
-from tests.simulation.wire_client import WireClient
+from tests.simulation.wire_client import Gone, WireClient
 
 DATA = Path("/data")
-LISTENER = "PLAINTEXT"
 SEGMENT_BYTES = 16 << 10
 DRAIN_SECONDS = 2.0
 STOP_SECONDS_MORE = 0.1
@@ -77,7 +77,8 @@ class Life:
             clock_ms=wall_clock_ms,
             randomness=world.randomness,
         )
-        self.broker.advertised = {LISTENER: ("broker.test", 9092)}
+        self.broker.advertised = dict.fromkeys(LISTENERS, ("broker.test", 9092))
+        self.broker.quotas.clock_ns = lambda: round(trio.current_time() * 1_000_000_000)
         dispatcher = Dispatcher(self.broker, wall_clock_ms)
         application = self.watch.around(dispatcher, self.broker, self.journal)
         limits = limits_of(config)
@@ -117,7 +118,7 @@ class Life:
             for client in self.clients:
                 if not client.is_ended_by_us and client.index not in self.watch.closed_by_us:
                     started = self.watch.started(client.index)
-                    missing = [one for one in client.exchanges[:started] if one.is_missing]
+                    missing = [one for one in client.requests[:started] if one is not None and one.is_missing]
                     if missing:
                         self.world.complain(
                             f"{client!r}: of {started} requests started these have no answer: {missing}"
@@ -132,7 +133,7 @@ class Life:
 
     async def _run_server(self, scope, task_status):
         try:
-            await self.server.run([Listener(LISTENER)], task_status=task_status)
+            await self.server.run(listeners(self.world.complain), task_status=task_status)
         except CommitFailedError:
             self.ended_by = "failed"
         scope.cancel()
@@ -169,7 +170,7 @@ class World:
 
     Attributes:
         complaints: what was not as it must be.
-        paused: (queue, from, until, connection -> queue) of a queue that stood still.
+        paused: (life, from, until, indexes of the connections on it) of a queue that stood still.
         is_over: no broker will serve again.
     """
 
@@ -247,10 +248,13 @@ class World:
         self.connections.append(client)
         self.trace.note("connect", index, plan.name)
         try:
-            await life.server.connect(transport, peer=plan.name, listener=LISTENER)
+            await life.server.connect(transport, peer=plan.name, listener=plan.listener)
         except trio.BrokenResourceError:  # the processor ended in the meantime
             transport.close()
         nursery.start_soon(client.receive_all)
+        if plan.listener == SASL:
+            with suppress(Gone):  # it will find out by itself
+                client.send(*proof(client, self.complain))
         return client
 
 

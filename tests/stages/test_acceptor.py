@@ -2,12 +2,13 @@
 
 import contextlib
 import errno
+import ssl
 
 import attrs
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from stages.acceptor import EXHAUSTED_PAUSE_SECONDS, THROTTLED_MAX, Acceptor
+from stages.acceptor import EXHAUSTED_PAUSE_SECONDS, THROTTLED_MAX, Acceptor, plain_ip
 from stages.connection_quotas import ConnectionQuotaLimits, ConnectionQuotas
 from stages.listener import Listener
 from stages.processor import NEW_CONNECTIONS_MAX
@@ -132,6 +133,32 @@ def test_a_connection_that_cannot_be_made_ready_is_closed_and_not_counted():
         assert bench.acceptor.statistics().failed == 1
 
     run(test)
+
+
+def test_a_listener_whose_certificates_cannot_be_read_closes_its_newcomers_and_serves_on(caplog):
+    calls = []
+
+    def context():
+        calls.append("called")
+        if len(calls) == 1:
+            raise ValueError("no certificate")
+        return ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+
+    async def test(bench):
+        bench.acceptor.listener = attrs.evolve(bench.acceptor.listener, tls=context)
+        broken, served = bench.listener.connect(), bench.listener.connect()
+        await wait_all_tasks_blocked()
+        assert [broken.is_closed_by_server, served.is_closed_by_server] == [True, False]
+        assert bench.quotas.total == 1
+        assert "cannot be served" in caplog.text
+
+    run(test)
+
+
+def test_an_ipv4_client_has_one_address_whatever_socket_it_came_by():
+    assert plain_ip("::ffff:192.0.2.1") == plain_ip("192.0.2.1") == "192.0.2.1"
+    assert plain_ip("2001:db8::1") == "2001:db8::1"
+    assert plain_ip("::ffff:0:1") == "::ffff:0:1"
 
 
 def test_running_out_of_descriptors_pauses_accepting_only():

@@ -12,6 +12,7 @@ from stages.request import Send
 from stages.socket_server import ListenerNameError, SocketServer
 from stages.testing.memory_listener import MemoryListener
 from stages.testing.memory_storage import MemoryStorage
+from stages.testing.memory_transport import memory_connection
 from tests.stages.listening_bench import PATIENT, SETTLED, ByFirstByte, run
 
 both_modes = pytest.mark.parametrize("mode", MODES.values(), ids=MODES)
@@ -137,8 +138,9 @@ def test_a_removed_listener_answers_what_is_in_flight_and_lets_go_of_everything(
             await SETTLED()
             with pytest.raises(ConnectionRefusedError):
                 serving.connect("GONE")
-            with pytest.raises(ListenerNameError):
-                await server.add_listener(Listener("GONE"))
+            for change in (lambda: server.add_listener(Listener("GONE")), lambda: server.remove_listener("GONE")):
+                with pytest.raises(ListenerNameError):
+                    await change()
             assert not gone.is_closed_by_server
             application.parked[0].complete(Send(b"in time"))
         assert await gone.receive_all() == [b"in time"]
@@ -249,6 +251,21 @@ def test_a_listener_is_bound_before_it_is_served_and_clients_wait_in_its_backlog
                     assert await stream.receive_some() == b"\0\0\0\1s"
                     await stream.aclose()
                 server.stop()
+
+    trio.run(main)
+
+
+def test_whoever_connects_too_late_is_cut_off():
+    async def main():
+        server = SocketServer(PIPELINED, ByFirstByte(), MemoryStorage())
+        async with trio.open_nursery() as nursery:
+            await nursery.start(server.run, ())
+            server.stop()
+        transport, client = memory_connection()
+        await server.connect(transport, peer="late", listener="MEMORY")
+        assert client.is_closed_by_server
+        with pytest.raises(RuntimeError):
+            await server.add_listener(Listener("LATE"))
 
     trio.run(main)
 

@@ -157,3 +157,22 @@ def test_no_waiter_starves_while_there_is_room(steps):
             queue.room_was_made()
         room = queue.capacity - len(queue)
         assert queue.statistics().waiting_for_room == 0 or len(called) >= room
+
+
+def test_the_byte_budget_is_depleted_while_somebody_waits_for_it():
+    """Not while it is merely used up; and what a waiter that closes leaves behind counts no further."""
+    channel = RequestChannel(PIPELINED, bytes_max=10)
+    channel.hold_bytes(10)
+    assert channel.depleted_ns == 0
+
+    first, second = Waiter(), Waiter()
+    channel.wait_for_bytes(first)
+    channel.wait_for_bytes(second)
+    first_look = channel.depleted_ns
+    channel.stop_waiting_for_bytes(first)
+    second_look = channel.depleted_ns
+    assert 0 < first_look < second_look
+    channel.release_bytes(10)
+
+    at_the_end = channel.depleted_ns
+    assert channel.depleted_ns == at_the_end > second_look

@@ -15,7 +15,7 @@ from stages.socket_server import SocketServer
 from stages.testing.memory_server import open_memory_server
 from stages.testing.memory_storage import MemoryStorage
 from stages.testing.memory_transport import memory_connection
-from stages.transport_layer import TLS_HANDSHAKE_SECONDS, TlsTransportLayer
+from stages.tls_transport_layer import TLS_HANDSHAKE_SECONDS, TlsTransportLayer
 
 FOLDER = Path(__file__).parent / "tls"
 CERTIFICATE, KEY = FOLDER / "certificate.pem", FOLDER / "key.pem"
@@ -68,7 +68,8 @@ class ClientStream(trio.abc.Stream):
 
 async def connect(memory, **options):
     transport, client = memory_connection(**options)
-    await memory.server.connect(TlsTransportLayer(transport, server_context()), peer="client", listener="TLS")
+    tls = TlsTransportLayer(transport, server_context(), in_threads=False)
+    await memory.server.connect(tls, peer="client", listener="TLS")
     return client, trio.SSLStream(ClientStream(client), client_context(), server_hostname="localhost")
 
 

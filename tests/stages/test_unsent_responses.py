@@ -159,6 +159,35 @@ def test_deferred_requests_end_with_their_connection(end):
     run(test, mode=ONE_QUEUE, unsent_bytes_max=5000)
 
 
+def test_a_half_closed_client_that_takes_nothing_does_not_keep_what_is_deferred():
+    """It was kept, with its socket, until it expired for idleness."""
+
+    async def test(memory, application):
+        client = await memory.connect(capacity_bytes=100)
+        client.send(*[b"b"] * 10)
+        client.half_close()
+        await trio.sleep(60)
+        assert client.is_closed_by_server
+        assert len(application.handled) == 1
+        assert total(memory) == 0
+
+    run(test, mode=ONE_QUEUE, unsent_bytes_max=5000)
+
+
+def test_a_half_closed_client_that_reads_slowly_is_answered():
+    """It takes longer than one that takes nothing may: there is progress."""
+
+    async def test(memory, application):
+        client = await memory.connect(capacity_bytes=1000)
+        client.send(*[b"b"] * 10)
+        client.half_close()
+        for _ in range(10):
+            assert await client.receive()
+            await trio.sleep(1.2)
+
+    run(test, mode=ONE_QUEUE, unsent_bytes_max=5000)
+
+
 def test_a_conversation_s_replies_count_too():
     async def test(memory, application):
         client = await memory.connect(capacity_bytes=5)

@@ -5,11 +5,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
+from pipeline_broker.apis.call import Session
 from pipeline_broker.telemetry.exposition import render
 from pipeline_broker.telemetry.fan_out import FanOut
-from pipeline_broker.telemetry.request_metrics import REQUEST_ROWS_MAX, RequestMetrics
+from pipeline_broker.telemetry.measurements import Measurements
+from pipeline_broker.telemetry.request_metrics import SOFTWARE_MAX, RequestMetrics
+from pipeline_broker.telemetry.request_series import ROWS_MAX, ROWS_WANTED
+from pipeline_broker.wire.messages.fetch import FetchResponse
+from pipeline_broker.wire.messages.produce import ProduceResponse
 from stages.mode import CLASSIC, PIPELINED
-from stages.request import Request
+from stages.request import NO_OP, Request
 from stages.timeline import stage_durations
 
 NAMES = {0: "Produce", 1: "Fetch", 18: "ApiVersions"}
@@ -63,7 +68,7 @@ def test_the_times_of_hand_made_stamps(answered):
 
 
 @given(stamps=st.lists(st.integers(0, 10**7), min_size=10, max_size=10))
-def test_every_time_is_that_of_the_timeline_cut_to_microseconds(stamps):
+def test_every_time_is_that_of_the_timeline_rounded_to_milliseconds(stamps):
     request = Request(None, 0, b"\0\0\0\x09\0\0\0\x07\0\0", 0)
     request.api, request.version = 0, 9
     names = ("received", "enqueued", "dequeued", "handled", "submitted", "durable", "completed", "released")
@@ -83,7 +88,7 @@ def test_every_time_is_that_of_the_timeline_cut_to_microseconds(stamps):
         ("totaltimems", durations.total_ns),
     ):
         quantiles, _, total = of_request(samples, name)
-        assert total == pytest.approx(nanoseconds // 1000 / 1000)
+        assert total == pytest.approx(nanoseconds / 1e6)
         assert quantiles["0.50"] == (nanoseconds // 1000 + 500) // 1000
 
 
@@ -130,20 +135,46 @@ def test_an_api_that_is_not_served_has_no_metrics(answered):
     assert scrape(drained([answered(api=number) for number in range(100, 300)])).keys() == scrape(drained([])).keys()
 
 
-def test_what_falls_behind_is_sampled_and_counted(answered):
-    surplus = 10
-    samples = scrape(drained([answered()] * (REQUEST_ROWS_MAX + surplus)))
+def test_a_busy_api_is_sampled_and_its_numbers_stay_exact(answered):
+    """The first interval keeps what it can, the next ones every n-th; a rare API beside it keeps every row."""
+    metrics = RequestMetrics(NAMES, PIPELINED)
+    many, stamps = 40 * ROWS_WANTED, [0] * 9 + [7_000]
+    rows_before = 0
+    for drain in range(1, 4):
+        for _ in range(many):
+            metrics.request_ended(answered(stamps=stamps))
+        metrics.request_ended(answered(api=18, version=3, stamps=stamps))
+        metrics.drain(drain * 50_000_000)
+        samples = scrape(metrics)
+        sampled_out = samples["pipeline_broker_metrics_requests_sampled_out_total",]
+        rows, rows_before = many * drain - sampled_out - rows_before, many * drain - sampled_out
+        assert rows == (ROWS_MAX if drain == 1 else ROWS_WANTED)
 
-    assert of_request(samples, "totaltimems")[1] == REQUEST_ROWS_MAX
-    assert samples["pipeline_broker_metrics_rows_dropped_total",] == surplus
-    assert samples[f"{PREFIX}requests_total", ("request", "Produce"), ("version", "9")] == REQUEST_ROWS_MAX + surplus
+    quantiles, count, total = of_request(samples, "totaltimems")
+    assert (count, total) == (many * 3, pytest.approx(many * 3 * 7.0))
+    assert set(quantiles.values()) == {7}
+    assert of_request(samples, "totaltimems", "ApiVersions")[1] == 3
+    assert samples[f"{PREFIX}requests_total", ("request", "Produce"), ("version", "9")] == many * 3
+
+
+def test_requests_that_came_after_a_burst_are_told_by_the_next_row(answered):
+    """With every n-th request kept, fewer than n leave no row: they count as soon as there is one."""
+    metrics = RequestMetrics(NAMES, PIPELINED)
+    for _ in range(ROWS_MAX):
+        metrics.request_ended(answered())
+    metrics.drain(1)
+    for drain in (2, 3):
+        metrics.request_ended(answered())
+        metrics.drain(drain)
+
+    assert of_request(scrape(metrics), "totaltimems")[1] == ROWS_MAX + 2
 
 
 def test_commits_have_sizes_and_sync_times(answered, make_commit, make_entry):
-    metrics = RequestMetrics(NAMES, PIPELINED)
-    metrics.commit_ended(make_commit(1, [(answered(), [make_entry("t", 0, 0, 0)] * 4)]))
-    metrics.drain(1)
-    samples = scrape(metrics)
+    measurements = Measurements(NAMES, PIPELINED)
+    measurements.commit_ended(make_commit(1, [(answered(), [make_entry("t", 0, 0, 0)] * 4)]))
+    measurements.drain(1)
+    samples = scrape(measurements.commits)
 
     assert samples["pipeline_broker_commit_entries", ("quantile", "0.50")] == 4
     assert samples["pipeline_broker_commit_bytes_sum",] == 400
@@ -162,19 +193,128 @@ def test_a_handler_is_busy_while_it_handles_and_in_classic_mode_while_it_waits_f
     assert metrics.idle_share(4) == pytest.approx(1 - busy_ms / 100 / 4, abs=1e-5)
 
 
-def test_dropped_rows_count_for_the_idle_share_as_the_others_do(answered):
-    """Each takes a handler for 100 us; half of them find no room in the ring."""
+def test_sampled_rows_count_for_the_idle_share_as_all_requests_do(answered):
+    """Each takes a handler for 100 us; half of them find no room among the rows."""
     metrics = RequestMetrics(NAMES, PIPELINED)
     metrics.drain(1)
-    for _ in range(REQUEST_ROWS_MAX * 2):
+    for _ in range(ROWS_MAX * 2):
         metrics.request_ended(answered(stamps=[0, 0, 0, *[100] * 7]))
     metrics.drain(1 + 1_000_000_000)
 
-    assert 1 - metrics.idle_share(1) == pytest.approx(REQUEST_ROWS_MAX * 2 * 1e-4)
+    assert 1 - metrics.idle_share(1) == pytest.approx(ROWS_MAX * 2 * 1e-4)
+
+
+def test_callbacks_are_part_of_the_local_time_and_not_of_the_remote_one(answered):
+    """Behaviour 98: local time is the handling and the callbacks, and remote time is what is left of the wait.
+
+    2 ms of handling, then 8 ms until the result is known, 1 ms of them in a callback.
+    """
+    request = answered(stamps=[0, 0, 0, 2_000, 2_000, 2_000, 10_000, 10_000, 10_000, 10_000])
+    request.callback_ns = 1_000_000
+    samples = scrape(drained([request]))
+
+    assert of_request(samples, "localtimems")[2] == pytest.approx(3.0)
+    assert of_request(samples, "remotetimems")[2] == pytest.approx(7.0)
+    assert of_request(samples, "totaltimems")[2] == pytest.approx(10.0)
+
+
+def test_a_throttle_is_told_beside_the_total(answered):
+    request = answered()
+    request.throttle_ms = 250
+    samples = scrape(drained([request, answered()]))
+
+    assert of_request(samples, "throttletimems")[1:] == (2, 250)
+    assert of_request(samples, "totaltimems")[2] == pytest.approx(18.0)
+
+
+def errors_of(samples, request):
+    found = {key: value for key, value in samples.items() if key[0] == f"{PREFIX}errors_total"}
+    return {dict(key[1:])["error"]: value for key, value in found.items() if ("request", request) in key}
+
+
+def test_each_error_code_of_a_response_counts_and_none_too(answered):
+    """ErrorsPerSec: of a produce response those of its partitions; without a message to read there was no error."""
+    response = ProduceResponse(
+        [
+            ProduceResponse.TopicProduceResponse(
+                "t", bytes(16), [ProduceResponse.PartitionProduceResponse(index, code, 0) for index, code in parts]
+            )
+            for parts in ([(0, 0), (1, 3)], [(0, 3)])
+        ]
+    )
+    failed, plain = answered(), answered()
+    failed.answer = response
+    samples = scrape(drained([failed, plain, plain]))
+
+    assert errors_of(samples, "Produce") == {"NONE": 3, "UNKNOWN_TOPIC_OR_PARTITION": 2}
+
+
+def test_an_error_code_of_the_whole_response_counts_with_those_of_its_parts(answered):
+    request = answered(api=1, version=12)
+    request.answer = FetchResponse(
+        error_code=70,
+        responses=[FetchResponse.FetchableTopicResponse(partitions=[FetchResponse.PartitionData(0, -99)])],
+    )
+    samples = scrape(drained([request]))
+
+    for name in ("Fetch", "FetchConsumer"):
+        assert errors_of(samples, name) == {"FETCH_SESSION_ID_NOT_FOUND": 1, "UNKNOWN_SERVER_ERROR": 1}
+
+
+def test_a_slot_that_ends_without_bytes_has_no_error_to_count(answered):
+    """As in Apache Kafka: the answer to acks=0 that is never made has no error, not even NONE."""
+    assert errors_of(scrape(drained([answered(result=NO_OP)])), "Produce") == {}
+
+
+def test_deprecated_versions_are_counted_with_the_clients_software(answered):
+    """DeprecatedRequestsPerSec; every request of such a version says who sent it, and at most SOFTWARE_MAX are told."""
+    metrics = RequestMetrics(NAMES, PIPELINED, deprecates=lambda api, version: (api, version) == (0, 3))
+    clients = SOFTWARE_MAX + 5
+    for number in range(clients):
+        for version in (3, 3, 9):
+            request = answered(version=version)
+            request.connection.session = Session("h", "L", software_name="lib", software_version=str(number))
+            metrics.request_ended(request)
+    samples = scrape(metrics)
+
+    found = {dict(key[1:])["clientsoftwareversion"]: value for key, value in samples.items()
+             if key[0] == f"{PREFIX}deprecatedrequests_total"}  # fmt: skip
+    assert found == {**{str(number): 2 for number in range(SOFTWARE_MAX)}, "other": 10}
+    assert samples[f"{PREFIX}requests_total", ("request", "Produce"), ("version", "3")] == clients * 2
+
+
+def test_versions_that_do_not_exist_have_no_metrics_of_their_own(answered):
+    """Any number may come: ApiVersions answers it, under one name; of the other APIs such a request is not counted."""
+    requests = [answered(api=api, version=version) for api in (0, 18) for version in range(500, 600)]
+    samples = scrape(drained(requests))
+
+    assert {key[1:]: value for key, value in samples.items() if key[0] == f"{PREFIX}requests_total"} == {
+        (("request", "ApiVersions"), ("version", "unsupported")): 100
+    }
+
+
+def test_a_request_whose_connection_closed_counts_with_its_times(answered):
+    """Behaviours 27, 30: the client is gone while the response is in flight: TotalTimeMs counts one more.
+
+    It was received and handled, its response released; the rest of its stages took no time.
+    """
+    request = answered(stamps=[1_000, 2_000, 3_000, 4_000, 4_000, 4_000, 5_000, 6_000, 0, 0])
+    metrics = RequestMetrics(NAMES, PIPELINED)
+    metrics.request_dropped(request)
+    metrics.drain(1)
+    samples = scrape(metrics)
+
+    counts = {
+        name: of_request(samples, name)[1] for name in ("totaltimems", "responsesendtimems", "requestqueuetimems")
+    }
+    assert set(counts.values()) == {1}
+    assert of_request(samples, "requestqueuetimems")[2] == pytest.approx(2.0)
+    assert of_request(samples, "responsesendtimems")[2] == 0
+    assert errors_of(samples, "Produce") == {"NONE": 1}
 
 
 def test_a_fan_out_tells_everybody_everything(answered, make_commit):
-    first, second = RequestMetrics(NAMES, PIPELINED), RequestMetrics(NAMES, PIPELINED)
+    first, second = Measurements(NAMES, PIPELINED), Measurements(NAMES, PIPELINED)
     both = FanOut((first, second))
     both.request_ended(answered())
     both.request_dropped(answered())
@@ -184,5 +324,5 @@ def test_a_fan_out_tells_everybody_everything(answered, make_commit):
     for metrics in (first, second):
         metrics.drain(1_000_000_000)
 
-    assert scrape(first) == scrape(second)
-    assert scrape(first)["pipeline_broker_commit_entries_count",] == 1
+    assert scrape(first.requests) == scrape(second.requests)
+    assert [scrape(one.commits)["pipeline_broker_commit_entries_count",] for one in (first, second)] == [1, 1]

@@ -7,7 +7,7 @@ import pytest
 import trio
 
 from pipeline_broker.telemetry.fan_out import FanOut
-from pipeline_broker.telemetry.request_metrics import RequestMetrics
+from pipeline_broker.telemetry.measurements import Measurements
 from pipeline_broker.telemetry.trace_files import TraceFiles
 from stages.listener import open_listener
 from stages.mode import CLASSIC, PIPELINED
@@ -16,6 +16,7 @@ from stages.request import NO_OP, Close, Pending, Send
 from stages.socket_server import SocketServer
 
 CLIENTS, REQUESTS = 3, 40
+VERSION = 4
 PRODUCE, NO_ANSWER, ECHO, CLOSE = 0, 1, 2, 3
 HEADER = struct.Struct(">hhih")
 ORDER = ("received", "enqueued", "dequeued", "handled", "completed", "released", "send_started", "sent")
@@ -66,7 +67,7 @@ async def client(port):
     stream = await trio.open_tcp_stream("127.0.0.1", port)
     async with stream:
         apis = [PRODUCE, NO_ANSWER, ECHO] * (REQUESTS // 3) + [CLOSE]
-        frames = [HEADER.pack(api, 1, number, 0) for number, api in enumerate(apis)]
+        frames = [HEADER.pack(api, VERSION, number, 0) for number, api in enumerate(apis)]
         await stream.send_all(b"".join(struct.pack(">i", len(frame)) + frame for frame in frames))
         async for _ in stream:
             pass
@@ -76,7 +77,7 @@ async def client(port):
 def trace(request, tmp_path, make_entry):
     """The directory of a trace, and the metrics of the same run."""
     files = TraceFiles(tmp_path, {reason.value: reason.name.lower() for reason in MuteReason})
-    metrics = RequestMetrics({PRODUCE: "Produce", NO_ANSWER: "NoAnswer", ECHO: "Echo"}, request.param)
+    metrics = Measurements({PRODUCE: "Produce", NO_ANSWER: "NoAnswer", ECHO: "Echo"}, request.param)
     server = SocketServer(request.param, Application(make_entry), Storage(), timeline=FanOut((files, metrics)))
 
     async def main():
@@ -130,7 +131,7 @@ def test_responses_were_released_in_the_order_of_requests(trace, read_ring):
 def test_the_metrics_count_what_the_trace_has(trace, read_ring):
     directory, metrics = trace
     requests = read_ring(directory / "requests.ring")[1]
-    families = {family.name: family for family in metrics.families()}
+    families = {family.name: family for family in (*metrics.requests.families(), *metrics.commits.families())}
     counted = {
         dict(sample.labels)["request"]: sample.value
         for sample in families["kafka_network_requestmetrics_requests_total"].samples

@@ -1,0 +1,161 @@
+"""The request log: one line of JSON for each request, while somebody wants it.
+
+Rules of this file: on the event loop a request is only put on a bounded queue; a thread decodes, hides and writes it. A
+queue without room, and a disk that fails, cost lines, which are counted, and never a request. Nothing is opened and no
+thread exists before the first line is wanted.
+
+What is logged follows the level of Kafka's `kafka.request.logger`; see `broker_loggers`.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import queue
+import threading
+from typing import IO, TYPE_CHECKING, Any
+
+from pipeline_broker.telemetry.broker_loggers import DEPRECATED_ONLY, OFF
+from pipeline_broker.telemetry.request_log_lines import line_of
+from pipeline_broker.wire.registry import is_deprecated
+from stages.request import NOT_SET
+from stages.timeline import now_ns
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from stages.request import Request
+
+__all__ = ["RequestLog"]
+
+REQUESTS_MAX = 4096
+"""Requests that may wait to be written."""
+BYTES_MAX = 32 * 1024 * 1024
+"""Bytes of requests and responses that they may hold on to; one larger than that passes when none waits."""
+STOP_SECONDS_MAX = 5.0
+"""How long what waits may take to be written when the log is closed."""
+
+logger = logging.getLogger(__name__)
+
+
+class RequestLog:
+    """A `stages.timeline.Timeline` of requests only.
+
+    Args:
+        path: the file; lines are appended.
+        deprecates: whether a version of an API is deprecated.
+
+    Attributes:
+        detail: OFF, DEPRECATED_ONLY or ALL.
+        written: lines so far.
+        dropped: requests without one.
+    """
+
+    def __init__(self, path: Path, deprecates: Callable[[int, int], bool] = is_deprecated) -> None:
+        self.path = path
+        self.detail = OFF
+        self.written = 0
+        self._deprecates = deprecates
+        self._waiting: queue.SimpleQueue[tuple[Request, int] | None] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+        # Two cursors that only grow, each with one writer: no lock is needed.
+        self._put = self._put_bytes = 0
+        self._taken = self._taken_bytes = 0
+        self._refused = self._lost = 0
+        self._is_failing = False
+
+    @property
+    def dropped(self) -> int:
+        """Requests that should have a line and have none: no room, or the disk failed."""
+        return self._refused + self._lost
+
+    # On the event loop
+
+    def request_ended(self, request: Any) -> None:
+        """See Timeline."""
+        self._add(request, request.sent_ns)
+
+    def request_dropped(self, request: Any) -> None:
+        """See Timeline."""
+        self._add(request, now_ns())
+
+    def commit_ended(self, commit: object) -> None:
+        """See Timeline; it is no request."""
+
+    def mute_ended(self, connection_index: int, reason: int, began_ns: int, ended_ns: int) -> None:
+        """See Timeline; it is no request."""
+
+    def queue_sampled(self, queue: int, at_ns: int, depth: int) -> None:
+        """See Timeline; it is no request."""
+
+    def _add(self, request: Request, ended_ns: int) -> None:
+        if request.api == NOT_SET or request.connection.session is None:
+            return  # not even its header could be read
+        if self.detail == OFF or not request.dequeued_ns:
+            return  # the log was switched on while it was on its way: its stamps are not complete
+        if self.detail == DEPRECATED_ONLY and not self._deprecates(request.api, request.version):
+            return
+        size_bytes = request.size_bytes + request.response_bytes
+        held_bytes = self._put_bytes - self._taken_bytes
+        if self._put - self._taken >= REQUESTS_MAX or (held_bytes and held_bytes + size_bytes > BYTES_MAX):
+            self._refused += 1
+            return
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._write, name="request-log", daemon=True)
+            self._thread.start()
+        self._put += 1
+        self._put_bytes += size_bytes
+        self._waiting.put((request, ended_ns))
+
+    def close(self) -> None:
+        """Write what waits, within a bound."""
+        self.detail = OFF
+        if self._thread is not None:
+            self._waiting.put(None)
+            self._thread.join(STOP_SECONDS_MAX)
+            self._thread = None
+
+    # In the thread
+
+    def _write(self) -> None:
+        file: IO[str] | None = None
+        while (entry := self._waiting.get()) is not None:
+            request, ended_ns = entry
+            try:
+                if file is None:
+                    file = self.path.open("a", encoding="utf-8")
+                file.write(self._line(request, ended_ns))
+                if self._waiting.empty():
+                    file.flush()
+                self.written += 1
+                self._is_failing = False
+            except OSError as error:
+                self._failed(f"cannot write {self.path}: {error.strerror or error}")
+                _close(file)
+                file = None
+            except Exception as error:  # noqa: BLE001 - a request that cannot be shown costs its line and no other
+                self._failed(f"request of API {request.api} version {request.version} cannot be shown: {error!r}")
+            self._taken_bytes += request.size_bytes + request.response_bytes
+            self._taken += 1
+        _close(file)
+
+    @staticmethod
+    def _line(request: Request, ended_ns: int) -> str:
+        return json.dumps(line_of(request, ended_ns), separators=(",", ":")) + "\n"
+
+    def _failed(self, complaint: str) -> None:
+        """Say so once, until a line gets through."""
+        self._lost += 1
+        if not self._is_failing:
+            logger.warning("the request log loses lines: %s", complaint)
+        self._is_failing = True
+
+
+def _close(file: IO[str] | None) -> None:
+    """Close the file; what it could not write is lost with it."""
+    if file is not None:
+        try:
+            file.close()
+        except OSError as error:
+            logger.warning("the end of the request log is lost: %s", error)

@@ -1,0 +1,154 @@
+"""One line of the request log: what a request asked, what it was answered, how long each stage took.
+
+Rules of this file: from bytes and stamps to a dictionary that is safe to show: values of settings that are secrets, or
+that nobody knows, are hidden as in Apache Kafka; whatever proves who somebody is (salts, passwords, tokens) is hidden
+wherever it stands; records are told by their size. It runs in the thread that writes the log.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pipeline_broker.config.properties import PREFIXED, broker_properties, topic_properties
+from pipeline_broker.wire.codec import decoder, versions_of
+from pipeline_broker.wire.header import read_request_header, read_response_header
+from pipeline_broker.wire.json_form import json_form
+from pipeline_broker.wire.registry import ApiKey, is_deprecated, message_classes
+from stages.request import Send
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pipeline_broker.config.properties import Property
+    from stages.request import Request
+
+__all__ = ["HIDDEN", "line_of"]
+
+HIDDEN = "[hidden]"
+SECRET_FIELDS = frozenset({"salt", "saltedPassword", "authBytes", "hmac"})
+ALTERS_CONFIGS = frozenset({ApiKey.ALTER_CONFIGS, ApiKey.INCREMENTAL_ALTER_CONFIGS})
+TOPIC, BROKER, BROKER_LOGGER = 2, 4, 8
+NO_SOFTWARE = "unknown"
+MICROSECONDS = 1000
+
+
+def line_of(request: Request, ended_ns: int) -> dict[str, Any]:
+    """The fields of one line, in Kafka's order.
+
+    Args:
+        request: answered, or dropped because its connection closed.
+        ended_ns: when it ended.
+
+    Raises:
+        DecodeError: the request cannot be understood.
+    """
+    header, position = read_request_header(request.frame)
+    key, version = header.api_key, header.api_version
+    request_class, response_class = message_classes(key)
+    body_version = version if version in versions_of(request_class) else 0  # an ApiVersions from the future
+    header_form: dict[str, Any] = {
+        "requestApiKey": key,
+        "requestApiVersion": version,
+        "correlationId": header.correlation_id,
+        "clientId": header.client_id,
+        "requestApiKeyName": ApiKey(key).name,
+    }
+    if is_deprecated(key, version):
+        header_form["requestApiVersionDeprecated"] = True
+    asked: Any = ""
+    if body_version == version:
+        message, _ = decoder(request_class, version)(request.frame, position)
+        asked = json_form(message, version)
+        if key in ALTERS_CONFIGS:
+            _hide_values(asked)
+    line: dict[str, Any] = {
+        "isForwarded": False,
+        "requestHeader": header_form,
+        "request": _without_secrets(asked),
+        "response": _without_secrets(_answered(request, response_class, key, body_version)),
+        "connection": request.connection.id,
+    }
+    line.update(_times(request, ended_ns))
+    line.update(_who(request))
+    return line
+
+
+def _answered(request: Request, response_class: type[Any], key: int, version: int) -> Any:
+    """The response, or an empty text where none was sent."""
+    if type(request.result) is not Send:
+        return ""
+    answer = request.answer
+    if answer is None:  # written without a message: the short way of produce
+        frame = b"".join(request.result.parts)
+        _, position = read_response_header(key, version, frame)
+        answer, _ = decoder(response_class, version)(frame, position)
+    return json_form(answer, version)
+
+
+def _times(request: Request, ended_ns: int) -> dict[str, float]:
+    """Kafka's formulas: milliseconds, cut to microseconds, at least 0; a stage that it did not pass took no time."""
+    callbacks_ns = request.callback_ns
+    dequeued, handled, completed, started = (
+        stamp or ended_ns
+        for stamp in (request.dequeued_ns, request.handled_ns, request.completed_ns, request.send_started_ns)
+    )
+    spans = {
+        "totalTimeMs": ended_ns - request.received_ns,
+        "requestQueueTimeMs": dequeued - request.received_ns,
+        "localTimeMs": handled - dequeued + callbacks_ns,
+        "remoteTimeMs": completed - handled - callbacks_ns,
+        "throttleTimeMs": 0,
+        "responseQueueTimeMs": started - completed,
+        "sendTimeMs": ended_ns - started,
+    }
+    times: dict[str, float] = {name: max(0, span) // MICROSECONDS / 1000 for name, span in spans.items()}
+    times["throttleTimeMs"] = request.throttle_ms
+    return times
+
+
+def _who(request: Request) -> dict[str, Any]:
+    """Who asked; the software is known from the request behind the one that told it."""
+    session, listener = request.connection.session, request.connection.listener
+    is_known = request.sequence > session.software_since
+    return {
+        "securityProtocol": session.security_protocol,
+        "principal": str(session.principal),
+        "listener": listener,
+        "clientInformation": {
+            "softwareName": session.software_name if is_known else NO_SOFTWARE,
+            "softwareVersion": session.software_version if is_known else NO_SOFTWARE,
+        },
+    }
+
+
+def _hide_values(asked: dict[str, Any]) -> None:
+    """Hide the values of settings that are secrets, or may be because nobody knows them."""
+    for resource in asked["resources"]:
+        for config in resource["configs"]:
+            if may_be_secret(resource["resourceType"], config["name"]):
+                config["value"] = HIDDEN
+
+
+def may_be_secret(resource_type: int, name: str) -> bool:
+    """Whether a setting of a resource is a secret, or one that nobody knows."""
+    if resource_type == BROKER_LOGGER:
+        return False
+    known: Mapping[str, Property] = {}
+    if resource_type == BROKER:
+        known = broker_properties()
+    elif resource_type == TOPIC:
+        known = topic_properties()
+    definition = known.get(name)
+    if definition is None and resource_type == BROKER:
+        prefixed = PREFIXED.fullmatch(name)
+        definition = known.get(prefixed[1]) if prefixed else None
+    return definition is None or definition.sensitive
+
+
+def _without_secrets(form: Any) -> Any:
+    if isinstance(form, dict):
+        return {
+            name: HIDDEN if name in SECRET_FIELDS and value is not None else _without_secrets(value)
+            for name, value in form.items()
+        }
+    return [_without_secrets(element) for element in form] if isinstance(form, list) else form

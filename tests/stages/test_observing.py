@@ -1,0 +1,153 @@
+"""Who observes a server may change while it runs: requests from then on are reported, on open connections too."""
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from stages.mode import MODES
+from stages.request import PARKED, Close, Send
+from stages.testing.memory_server import open_memory_server
+
+both_modes = pytest.mark.parametrize("mode", MODES.values(), ids=MODES)
+STAMPS = ("received_ns", "enqueued_ns", "dequeued_ns", "handled_ns", "completed_ns", "released_ns", "send_started_ns")
+
+
+class Application:
+    """Answers with what it got; what begins with p is parked."""
+
+    def __init__(self):
+        self.parked = []
+
+    def handle(self, request):
+        if bytes(request.frame).startswith(b"p"):
+            self.parked.append(request)
+            return PARKED
+        return Send(bytes(request.frame))
+
+    def failed(self, request, error):
+        return Close(str(error))
+
+    def connection_closed(self, session):
+        pass
+
+
+class Observer:
+    """Remembers what it was told."""
+
+    def __init__(self):
+        self.ended, self.dropped = [], []
+
+    def request_ended(self, request):
+        self.ended.append(request)
+
+    def request_dropped(self, request):
+        self.dropped.append(request)
+
+    def commit_ended(self, commit):
+        pass
+
+    def mute_ended(self, connection_index, reason, began_ns, ended_ns):
+        pass
+
+    def queue_sampled(self, queue, at_ns, depth):
+        pass
+
+
+def frames(observer):
+    return [bytes(request.frame) for request in observer.ended]
+
+
+@both_modes
+def test_requests_are_reported_while_somebody_observes(mode):
+    observer, other = Observer(), Observer()
+
+    async def main():
+        async with open_memory_server(mode, Application()) as server:
+            client = await server.connect()
+            for who, frame in ((None, b"1"), (observer, b"2"), (other, b"3"), (None, b"4"), (observer, b"5")):
+                server.server.observe(who)
+                client.send(frame)
+                assert await client.receive() == frame
+
+    trio.run(main, clock=MockClock(autojump_threshold=0))
+    assert frames(observer) == [b"2", b"5"]
+    assert frames(other) == [b"3"]
+    for request in observer.ended:
+        stamps = [getattr(request, name) for name in STAMPS]
+        assert stamps == sorted(stamps)
+        assert stamps[0] > 0
+
+
+@both_modes
+def test_connections_and_processors_that_come_later_are_observed_too(mode):
+    observer = Observer()
+
+    async def main():
+        async with open_memory_server(mode, Application()) as server:
+            server.server.observe(observer)
+            await server.server.resize_processors(5)
+            for number in range(5):
+                client = await server.connect()
+                client.send(b"%d" % number)
+                await client.receive()
+
+    trio.run(main, clock=MockClock(autojump_threshold=0))
+    assert frames(observer) == [b"0", b"1", b"2", b"3", b"4"]
+
+
+@both_modes
+def test_a_request_on_its_way_when_the_observer_comes_ends_with_the_stamps_that_are_left(mode):
+    """Whoever needs all stamps can tell by the first that is missing."""
+    observer, application = Observer(), Application()
+
+    async def main():
+        async with open_memory_server(mode, application) as server:
+            client = await server.connect()
+            client.send(b"park")
+            await trio.testing.wait_all_tasks_blocked()
+            server.server.observe(observer)
+            application.parked[0].complete(Send(b"late"))
+            assert await client.receive() == b"late"
+
+    trio.run(main, clock=MockClock(autojump_threshold=0))
+    (request,) = observer.ended
+    assert request.dequeued_ns == 0
+    assert 0 < request.completed_ns <= request.sent_ns
+
+
+@both_modes
+def test_responses_that_the_client_does_not_take_are_the_response_queue(mode):
+    """They are known while somebody observes."""
+    observer = Observer()
+
+    async def main():
+        async with open_memory_server(mode, Application()) as server:
+            server.server.observe(observer)
+            client = await server.connect(capacity_bytes=8)
+            client.send(bytes(100))
+            await trio.testing.wait_all_tasks_blocked()
+            waiting = [one.unsent_responses for one in server.server.statistics().processors]
+            assert sum(waiting) == 1
+            assert await client.receive() == bytes(100)
+            await trio.testing.wait_all_tasks_blocked()
+            assert not any(one.unsent_responses for one in server.server.statistics().processors)
+
+    trio.run(main, clock=MockClock(autojump_threshold=0))
+
+
+@both_modes
+def test_a_client_that_is_gone_with_its_response_in_flight_is_reported_once(mode):
+    """Behaviour 27: the observer is told of the request as dropped, exactly once."""
+    observer = Observer()
+
+    async def main():
+        async with open_memory_server(mode, Application()) as server:
+            server.server.observe(observer)
+            client = await server.connect(capacity_bytes=8)
+            client.send(bytes(100))
+            await trio.testing.wait_all_tasks_blocked()
+            client.reset()
+            await trio.testing.wait_all_tasks_blocked()
+
+    trio.run(main, clock=MockClock(autojump_threshold=0))
+    assert (len(observer.ended), len(observer.dropped)) == (0, 1)

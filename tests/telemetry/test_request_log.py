@@ -1,0 +1,151 @@
+"""The request log writes off the event loop, within bounds, and loses lines rather than requests."""
+
+import json
+import threading
+
+import pytest
+
+from pipeline_broker.apis.call import Session
+from pipeline_broker.telemetry import request_log
+from pipeline_broker.telemetry.broker_loggers import ALL, DEPRECATED_ONLY, OFF
+from pipeline_broker.telemetry.request_log import RequestLog
+
+NEVER = 60.0
+
+
+@pytest.fixture
+def make(answered):
+    """Requests of Metadata that the log can show."""
+
+    def make(**arguments):
+        request = answered(api=3, version=12, committed=False, body=b"\0\1\0\0\0\0", **arguments)
+        request.connection.session = Session("host", "TEST")
+        request.connection.listener = "TEST"
+        request.result = None
+        return request
+
+    return make
+
+
+@pytest.fixture
+def log(tmp_path):
+    log = RequestLog(tmp_path / "log", deprecates=lambda api, version: (api, version) == (3, 9))
+    log.detail = ALL
+    yield log
+    log.close()
+
+
+def lines(log):
+    log.close()
+    return [json.loads(line) for line in log.path.read_text(encoding="utf-8").splitlines()]
+
+
+class Gate:
+    """A path that opens when it may: the writer waits until then."""
+
+    def __init__(self, path):
+        self.path = path
+        self.is_open = threading.Event()
+
+    def open(self, mode, encoding):
+        assert self.is_open.wait(NEVER)
+        return self.path.open(mode, encoding=encoding)
+
+
+def test_each_request_has_a_line_in_order_and_a_dropped_one_too(log, make):
+    for number in range(5):
+        log.request_ended(make(index=number))
+    log.request_dropped(make(index=5))
+
+    assert [line["connection"] for line in lines(log)] == [f"connection-{number}" for number in range(6)]
+    assert (log.written, log.dropped) == (6, 0)
+
+
+def test_a_log_that_is_off_starts_no_thread_and_opens_no_file(log, make):
+    log.detail = OFF
+    log.request_ended(make())
+    log.close()
+
+    assert not log.path.exists()
+
+
+def test_with_less_detail_only_deprecated_versions_have_lines(log, make):
+    """Kafka's level INFO."""
+    log.detail = DEPRECATED_ONLY
+    deprecated = make()
+    deprecated.version = 9
+    log.request_ended(make(index=1))
+    log.request_ended(deprecated)
+
+    assert len(lines(log)) == 1
+
+
+def test_a_request_that_was_on_its_way_when_the_log_began_has_no_line(log, make):
+    """Its stamps are not complete."""
+    request = make()
+    request.dequeued_ns = 0
+    log.request_ended(request)
+    unread = make()
+    unread.connection.session = None
+    log.request_ended(unread)
+    log.close()
+
+    assert not log.path.exists()
+
+
+def test_requests_beyond_the_bound_have_no_line_and_are_counted(log, make, monkeypatch):
+    monkeypatch.setattr(request_log, "REQUESTS_MAX", 3)
+    gate = log.path = Gate(log.path)
+    for number in range(5):
+        log.request_ended(make(index=number))
+    assert log.dropped == 2
+    gate.is_open.set()
+    log.close()
+    log.path = gate.path
+
+    assert len(lines(log)) == log.written == 3
+
+
+def test_bytes_beyond_the_bound_too_but_one_large_request_passes_alone(log, make, monkeypatch):
+    monkeypatch.setattr(request_log, "BYTES_MAX", 10)
+    gate = log.path = Gate(log.path)
+    for number in range(3):
+        log.request_ended(make(index=number))
+    assert log.dropped == 2
+    gate.is_open.set()
+    log.close()
+    log.path = gate.path
+
+    assert [line["connection"] for line in lines(log)] == ["connection-0"]
+
+
+def test_a_disk_that_fails_costs_lines_and_is_said_once(log, make, caplog):
+    log.path = log.path / "no" / "such"
+    for _ in range(3):
+        log.request_ended(make())
+    log.close()
+
+    assert (log.written, log.dropped) == (0, 3)
+    assert [record.message.startswith("the request log loses lines: cannot write") for record in caplog.records] == [
+        True
+    ]
+
+
+def test_a_request_that_cannot_be_shown_costs_its_own_line_only(log, make, caplog):
+    broken = make()
+    broken.frame = broken.frame[:12]
+    log.request_ended(broken)
+    log.request_ended(make(index=1))
+
+    assert [line["connection"] for line in lines(log)] == ["connection-1"]
+    assert log.dropped == 1
+    assert "cannot be shown" in caplog.text
+
+
+def test_a_log_appends_to_what_is_there_and_may_begin_again(log, make):
+    log.request_ended(make(index=0))
+    assert len(lines(log)) == 1
+    log.detail = ALL
+    log.request_ended(make(index=1))
+
+    assert [line["connection"] for line in lines(log)] == ["connection-0", "connection-1"]

@@ -1,0 +1,177 @@
+"""Whoever observes a broker sees the same requests: the scrape, the request log, and what a client asks of loggers."""
+
+import json
+import re
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from pipeline_broker.records.batch import NewRecord, build_batch
+from pipeline_broker.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from pipeline_broker.wire.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from pipeline_broker.wire.messages.fetch import FetchRequest, FetchResponse
+from pipeline_broker.wire.messages.incremental_alter_configs import (
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+from pipeline_broker.wire.messages.produce import ProduceRequest, ProduceResponse
+from tests.apis.wire_client import WireClient
+
+BROKER, LOGGER = 4, 8
+SET = 0
+BATCH = build_batch([NewRecord(b"value", b"key", 1_700_000_000_000)])
+SECONDS_MAX = 20.0
+
+
+def alter(client, kind, **values):
+    request = IncrementalAlterConfigsRequest
+    configs = [request.AlterableConfig(name.replace("_", "."), SET, value) for name, value in values.items()]
+    resource = request.AlterConfigsResource(kind, "1", configs)
+    (response,) = client.ask(request([resource]), IncrementalAlterConfigsResponse, 1).responses
+    return response.error_code
+
+
+def produce(topic, *, records=BATCH):
+    data = ProduceRequest.PartitionProduceData(0, records)
+    return ProduceRequest(None, -1, 1000, [ProduceRequest.TopicProduceData(name=topic, partition_data=[data])])
+
+
+def fetch(topic, *, wait_ms=0, bytes_min=1):
+    partition = FetchRequest.FetchPartition(partition=0, partition_max_bytes=10_000)
+    wanted = FetchRequest.FetchTopic(topic=topic, partitions=[partition])
+    return FetchRequest(max_wait_ms=wait_ms, min_bytes=bytes_min, topics=[wanted])
+
+
+def create(client, topic):
+    request = CreateTopicsRequest
+    client.ask(request([request.CreatableTopic(topic, 1, 1)], 5000), CreateTopicsResponse, 7)
+
+
+def scrape(broker):
+    (address,) = re.findall(r"^metrics on (http://\S+)$", broker.stderr, re.MULTILINE)
+    with urllib.request.urlopen(address) as response:
+        families = text_string_to_metric_families(response.read().decode())
+    return {
+        (sample.name, *sorted(sample.labels.items())): sample.value for family in families for sample in family.samples
+    }
+
+
+def logged(path):
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+@pytest.mark.parametrize("mode", ["classic", "pipelined"])
+def test_a_scrape_tells_errors_topics_and_fetches(broker_process, mode):
+    broker = broker_process(mode=mode, arguments=["--metrics", "0"])
+    with WireClient(broker.host, broker.port) as client:
+        create(client, "t")
+        for _ in range(3):
+            client.ask(produce("t"), ProduceResponse, 9)
+        client.ask(produce("missing"), ProduceResponse, 9)
+        client.ask(produce("t", records=BATCH[:-1] + b"?"), ProduceResponse, 9)
+        client.ask(fetch("t"), FetchResponse, 12)
+        client.send(fetch("t", wait_ms=60_000, bytes_min=10_000), 12)
+        deadline = time.monotonic() + SECONDS_MAX
+        waiting = ("kafka_server_delayedoperationpurgatory_numdelayedoperations", ("delayedoperation", "Fetch"))
+        while not (samples := scrape(broker))[waiting]:
+            assert time.monotonic() < deadline
+
+    errors = "kafka_network_requestmetrics_errors_total"
+    found = {dict(key[1:])["error"]: value for key, value in samples.items()
+             if key[0] == errors and ("request", "Produce") in key}  # fmt: skip
+    assert found == {"NONE": 3, "UNKNOWN_TOPIC_OR_PARTITION": 1, "CORRUPT_MESSAGE": 1}
+    topics, of_topic = "kafka_server_brokertopicmetrics", ("topic", "t")
+    assert samples[f"{topics}_messagesin_total", of_topic] == 3
+    assert samples[f"{topics}_bytesin_total", of_topic] == samples[f"{topics}_bytesin_total",] == 3 * len(BATCH)
+    assert samples[f"{topics}_bytesout_total", of_topic] == 3 * len(BATCH)
+    assert [samples[f"{topics}_totalproducerequests_total", *labels] for labels in ((of_topic,), ())] == [4, 5]
+    assert samples[f"{topics}_totalfetchrequests_total", of_topic] == 2
+    assert samples[f"{topics}_invalidmessagecrcrecords_total",] == 1
+    assert samples["kafka_server_fetchsessioncache_numincrementalfetchsessions",] == 0
+
+
+def test_metrics_survive_the_end_of_processing_and_go_with_the_broker(broker_process):
+    """Behaviour 31: while a broker drains its request metrics are served, per version and error; afterwards nothing."""
+    broker = broker_process(arguments=["--metrics", "0", "--commit-delay", "500ms"])
+    with WireClient(broker.host, broker.port) as client:
+        create(client, "t")
+        client.send(produce("t"), 9)
+        broker.process.send_signal(signal.SIGTERM)
+        samples = scrape(broker)
+        assert client.expect(ProduceResponse, 9).responses[0].partition_responses[0].error_code == 0
+    broker.stop()
+
+    created = (("request", "CreateTopics"), ("version", "7"))
+    assert samples["kafka_network_requestmetrics_requests_total", *created] == 1
+    assert samples["kafka_network_requestmetrics_errors_total", ("error", "NONE"), created[0]] == 1
+    with pytest.raises(urllib.error.URLError):
+        scrape(broker)
+
+
+def test_requests_are_logged_from_the_start_into_the_file_that_was_named(broker_process, tmp_path):
+    """Behaviour 2 among them: the software of a client is unknown on the request that tells it."""
+    path = tmp_path / "requests.jsonl"
+    broker = broker_process(arguments=["--request-log", str(path)])
+    with WireClient(broker.host, broker.port) as client:
+        client.ask(ApiVersionsRequest("lib", "1.0"), ApiVersionsResponse, 3)
+        create(client, "t")
+        for _ in range(2):
+            client.ask(produce("t"), ProduceResponse, 9)
+    broker.stop()
+
+    lines = logged(path)
+    assert [line["requestHeader"]["requestApiKeyName"] for line in lines] == [
+        "API_VERSIONS",
+        "CREATE_TOPICS",
+        "PRODUCE",
+        "PRODUCE",
+    ]
+    assert [line["clientInformation"]["softwareName"] for line in lines] == ["unknown", "lib", "lib", "lib"]
+    offsets = [line["response"]["responses"][0]["partitionResponses"][0]["baseOffset"] for line in lines[2:]]
+    assert offsets == [0, 1]
+    for line in lines:
+        stages = ("requestQueueTimeMs", "localTimeMs", "remoteTimeMs", "responseQueueTimeMs", "sendTimeMs")
+        assert sum(line[name] for name in stages) == pytest.approx(line["totalTimeMs"], abs=0.01)
+
+
+def test_a_client_switches_the_log_of_a_running_broker(broker_process):
+    """From the next request on, until it is switched off: that one is not logged any more. Secrets are hidden."""
+    broker = broker_process()
+    with WireClient(broker.host, broker.port) as client:
+        create(client, "before")
+        alter(client, LOGGER, kafka_request_logger="DEBUG")
+        alter(client, BROKER, ssl_key_password="hush", log_cleaner_threads="2")
+        alter(client, LOGGER, kafka_request_logger="INFO")
+        create(client, "after")
+        alter(client, LOGGER, kafka_request_logger="TRACE")
+        create(client, "again")
+        alter(client, LOGGER, kafka_request_logger="WARN")
+    broker.stop()
+
+    text = (broker.data / "kafka-request.log").read_text(encoding="utf-8")
+    lines = logged(broker.data / "kafka-request.log")
+    assert [line["requestHeader"]["requestApiKeyName"] for line in lines] == [
+        "INCREMENTAL_ALTER_CONFIGS",
+        "CREATE_TOPICS",
+    ]
+    values = {one["name"]: one["value"] for one in lines[0]["request"]["resources"][0]["configs"]}
+    assert values == {"ssl.key.password": "[hidden]", "log.cleaner.threads": "2"}
+    assert "hush" not in text
+
+
+def test_a_file_that_cannot_be_written_is_one_line_at_the_start(tmp_path):
+    path = tmp_path / "missing" / "requests.jsonl"
+    command = [sys.executable, "-m", "pipeline_broker", "serve", "--port", "0", "--data", str(tmp_path / "data")]
+    ended = subprocess.run([*command, "--request-log", str(path)], capture_output=True, text=True, check=False)
+
+    assert ended.returncode == 2
+    assert ended.stderr == (
+        f"Error: cannot write the request log {path}: No such file or directory; choose another --request-log\n"
+    )
+    assert not (tmp_path / "data").exists()
