@@ -3,7 +3,7 @@
 import pytest
 
 from pipeline_broker.config.properties import ConfigError
-from pipeline_broker.config.reconfiguration import check_change
+from pipeline_broker.config.reconfiguration import POOLS, check_change
 from pipeline_broker.config.settings import BrokerConfig, config_with, parse_settings
 
 TWO = "PLAINTEXT://127.0.0.1:9092,EXTERNAL://127.0.0.1:9093"
@@ -19,9 +19,7 @@ def started(**settings):
 
 
 @pytest.mark.parametrize(("after", "allowed"), [("16", True), ("17", False), ("4", True), ("3", False)])
-@pytest.mark.parametrize(
-    "name", ["num.io.threads", "num.network.threads", "background.threads", "num.replica.fetchers"]
-)
+@pytest.mark.parametrize("name", POOLS)
 def test_a_number_of_threads_at_most_doubles_or_halves(name, after, allowed):
     before, _ = parse_settings([(name, "8")])
     changed = config_with(before, {name: after})
