@@ -33,6 +33,8 @@ __all__ = ["Connection", "ConnectionLimits"]
 CLOSE_FLUSH_SECONDS = 5.0
 """How long responses before a close, or after the end of the client's requests, may take to leave."""
 
+ENDINGS = (BrokenTransportError, trio.ClosedResourceError)
+"""The peer, or whoever closed it, knows; nothing can be answered any more."""
 LARGE_RESPONSE_BYTES = 4096
 """A response of this size counts as unsent at once, a smaller one with the next flush, which a turn's others share."""
 
@@ -99,10 +101,8 @@ class Connection:
                 with suppress(InvalidFrameError):  # nothing behind it can be understood; what came before is answered
                     await self.admission.receive()
             await self._drain()
-        except (BrokenTransportError, trio.ClosedResourceError):
-            pass  # the peer, or whoever closed it, knows; nothing can be answered any more
-        except Exception:
-            logger.exception("connection %s is closed", self.id)  # a bug, which costs this connection and no other
+        except Exception as error:  # noqa: BLE001 - see fail
+            self.fail(error)
         finally:
             self.close()
 
@@ -129,8 +129,11 @@ class Connection:
         return self.muting.mute
 
     def resume(self, reason: MuteReason) -> bool:
-        """See `stages.request_channel.Waiter`."""
-        self.muting.end(reason)
+        """See `stages.request_channel.Waiter`; whoever makes room pays for no error of this connection."""
+        try:
+            self.muting.end(reason)
+        except Exception as error:  # noqa: BLE001 - see fail
+            self.fail(error)
         return not self.mute and not self.closed
 
     def throttle(self, seconds: float) -> None:
@@ -320,6 +323,12 @@ class Connection:
         with trio.move_on_after(CLOSE_FLUSH_SECONDS):
             while (self.unsent_bytes or self.is_blocked or self._closing) and not self.closed:
                 await self.muting.wait()
+
+    def fail(self, error: Exception) -> None:
+        """Close because of an error; what is no way for a connection to end is a bug, and costs no other connection."""
+        if not isinstance(error, ENDINGS):
+            logger.error("connection %s is closed", self.id, exc_info=error)
+        self.close()
 
     def close(self) -> None:
         """Close now; what is completed later is dropped. Idempotent."""

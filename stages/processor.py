@@ -7,6 +7,7 @@ for writing exists only while a client does not take what is sent.
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Callable
 from contextlib import suppress
@@ -19,7 +20,7 @@ from stages.connection import Connection
 from stages.connection_limits import ConnectionLimits
 from stages.network_counters import NetworkCounters
 from stages.response_order import ResponseOrder
-from stages.transport_layer import BrokenTransportError, TransportLayer
+from stages.transport_layer import TransportLayer
 from stages.unsent_responses import ResponseBudget
 
 if TYPE_CHECKING:
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from stages.request_channel import RequestChannel, RequestQueue
     from stages.request_handler import Application, RequestHandlerPool
     from stages.timeline import Timeline
+
+logger = logging.getLogger(__name__)
 
 __all__ = ["NewConnection", "Processor", "ProcessorStatistics", "Shared"]
 
@@ -166,7 +169,10 @@ class Processor:
             self._shared.release(connection.listener, connection.peer)
         self._shared.changed.unpark_all()
         if connection.session is not None:
-            self._shared.application.connection_closed(connection.session)
+            try:
+                self._shared.application.connection_closed(connection.session)
+            except Exception:
+                logger.exception("the end of connection %s was not taken note of", connection.id)
 
     def observe(self, timeline: Timeline | None) -> None:
         """Report to this timeline, or to nobody, from now on."""
@@ -264,8 +270,8 @@ class Processor:
         was_blocked = connection.is_blocked
         try:
             connection.flush()
-        except (BrokenTransportError, TypeError):  # gone, or parts of a response that are no bytes
-            connection.close()
+        except Exception as error:  # noqa: BLE001 - whatever it was, it costs this connection only
+            connection.fail(error)
             return
         if connection.is_blocked and not was_blocked and self._nursery is not None:
             self._nursery.start_soon(self._wait_writable, connection)
@@ -274,15 +280,18 @@ class Processor:
         self._blocked += 1
         try:
             await connection.wait_writable()
-        except (BrokenTransportError, TypeError, trio.ClosedResourceError):  # see _flush
-            connection.close()
+        except Exception as error:  # noqa: BLE001 - see _flush
+            connection.fail(error)
         finally:
             self._blocked -= 1
 
     @staticmethod
     async def _end_throttle(connection: Connection, until: float) -> None:
         await trio.sleep_until(until)
-        connection.muting.end_throttle(until)
+        try:
+            connection.muting.end_throttle(until)
+        except Exception as error:  # noqa: BLE001 - see _flush
+            connection.fail(error)
 
     def set_limits(self, limits: ConnectionLimits) -> None:
         """Change the bounds of its connections; the size of frames counts for new ones."""

@@ -12,6 +12,7 @@ from stages.request import PARKED
 from stages.request_handler import RequestHandlerPool
 from stages.response_order import ResponseOrder
 from stages.testing.scripted_commits import ScriptedCommits
+from stages.unsent_responses import UnsentResponses
 from tests.stages.request_scripts import Ask
 
 
@@ -121,6 +122,26 @@ def lost_unmute():
         return False
 
     with replaced(Mute, "discard", discard):
+        yield
+
+
+@contextmanager
+def eager_start():
+    """Invariant 8: what was read before the client stopped to take its responses is started all the same."""
+
+    def take_deferred(connection):
+        connection.unsent.is_called = False
+        request = connection.unsent.take() if connection.unsent.first_waiting else None
+        if request is not None:
+            connection._begin_deferred()
+        return request
+
+    def defer(unsent, request):
+        original(unsent, request)
+        unsent.is_called = True
+        request.connection.admission.queue.put_callback(request, None)
+
+    with replaced(Connection, "take_deferred", take_deferred), replaced(UnsentResponses, "defer", defer) as original:
         yield
 
 

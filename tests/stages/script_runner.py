@@ -155,6 +155,8 @@ class _Keeping:
         self.outcome.requests[request.connection.index].append(request)
         ask = Ask.decode(request.frame)
         self.outcome.identities[ask.connection, ask.place] = request.connection.session
+        if not request.connection.unsent.has_room(LIMITS.connection.unsent_bytes_max):
+            self.outcome.complaints.append(f"{request!r} was started while its client took nothing")
         return self.outcome.application.handle(request)
 
     def failed(self, request, error):

@@ -143,7 +143,7 @@ def test_100_a_callback_from_elsewhere_runs_on_the_queue_of_its_own_connection()
 
 @both_modes
 def test_101_a_callback_within_handle_of_its_own_request_runs_at_once(mode):
-    """Behaviour 101."""
+    """Behaviour 101: it is not posted."""
 
     async def test(memory, application):
         client = await memory.connect()

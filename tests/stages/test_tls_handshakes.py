@@ -128,8 +128,8 @@ def test_a_certificate_of_another_authority_is_refused(authority):
     trio.run(main)
 
 
-def test_23_57_an_exchange_over_tls_and_handshakes_that_take_long_delay_no_other(authority):
-    """Behaviour 23, and what 57 asks of buffered data here: others are served while OpenSSL works for one."""
+def test_an_exchange_over_tls_and_handshakes_that_take_long_delay_no_other(authority):
+    """Behaviour 23: a TLS listener serves, also while OpenSSL works on the handshake of another connection."""
 
     async def main():
         context, entered, release = server_context(authority), threading.Event(), threading.Event()

@@ -4,18 +4,20 @@ import ssl
 import struct
 from pathlib import Path
 
+import attrs
 import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from stages.listener import open_listener
-from stages.mode import PIPELINED
-from stages.request import Close, Send
+from stages.mode import CLASSIC, PIPELINED
+from stages.request import PARKED, Close, Send
 from stages.socket_server import SocketServer
 from stages.testing.memory_server import open_memory_server
 from stages.testing.memory_storage import MemoryStorage
 from stages.testing.memory_transport import memory_connection
 from stages.tls_transport_layer import TLS_HANDSHAKE_SECONDS, TlsTransportLayer
+from tests.stages.connection_bench import limits
 
 FOLDER = Path(__file__).parent / "tls"
 CERTIFICATE, KEY = FOLDER / "certificate.pem", FOLDER / "key.pem"
@@ -126,6 +128,76 @@ def test_large_responses_to_a_slow_reader_arrive():
         assert first + await receive(stream, len(expected) - len(first)) == expected
 
     run(test)
+
+
+class Parking(Repeat):
+    """Parks what it gets; the test answers."""
+
+    def __init__(self):
+        self.parked = []
+
+    def handle(self, request):
+        self.parked.append(request)
+        return PARKED
+
+
+@pytest.mark.parametrize("mode", [CLASSIC, attrs.evolve(PIPELINED, in_flight_max=2)], ids=lambda mode: mode.name)
+def test_requests_in_the_tls_layer_are_handled_when_the_connection_is_unmuted_without_another_byte(mode):
+    """Behaviours 48 and 57: all came in one record, and the socket has nothing more to say; no time passes."""
+
+    async def main():
+        application = Parking()
+        async with open_memory_server(mode, application) as memory:
+            client, stream = await connect(memory)
+            await ask(stream, *[1] * 20)
+            for number in range(20):
+                await wait_all_tasks_blocked()
+                assert len(application.parked) == min(number + mode.in_flight_max, 20)
+                application.parked[number].complete(Send(b"x"))
+            assert await receive(stream, 5 * 20) == (struct.pack(">i", 1) + b"x") * 20
+            assert trio.current_time() == 0
+            client.reset()
+
+    trio.run(main, clock=MockClock(autojump_threshold=0))
+
+
+def test_records_that_are_left_in_the_tls_layer_are_received_without_waiting():
+    """Behaviour 57: more than one receive takes, handed over at once by the layer below."""
+
+    class Bulk(Repeat):
+        def handle(self, request):
+            return Send(str(len(request.frame)).encode())
+
+    async def main():
+        async with open_memory_server(PIPELINED, Bulk()) as memory:
+            client, stream = await connect(memory)
+            await ask(stream, 1)
+            await receive(stream, 5)
+            request = bytes(60_000)
+            with trio.fail_after(1):
+                await stream.send_all((struct.pack(">i", len(request)) + request) * 30)
+                assert await receive(stream, 9 * 30) == (struct.pack(">i", 5) + b"60000") * 30
+            client.reset()
+
+    trio.run(main, clock=MockClock(autojump_threshold=0))
+
+
+def test_a_muted_connection_with_requests_in_the_tls_layer_expires():
+    """Behaviour 47: what waits there is no activity."""
+
+    async def main():
+        application = Parking()
+        bounds = limits(idle_seconds_max=30.0)
+        async with open_memory_server(CLASSIC, application, limits=bounds) as memory:
+            client, stream = await connect(memory)
+            await ask(stream, 1, 2, 3)
+            await trio.sleep(29)
+            assert not client.is_closed_by_server
+            await trio.sleep(3)
+            assert client.is_closed_by_server
+            assert len(application.parked) == 1
+
+    trio.run(main, clock=MockClock(autojump_threshold=0))
 
 
 def test_a_large_request_in_pieces_is_received():
