@@ -1,9 +1,9 @@
 """Who the client of one connection is: SASL in Kafka's frames, before the first request and again when time is up.
 
 Rules of this file: what a frame means where the conversation stands is a table; a frame that means nothing there ends
-it. Nothing is decoded before its API is known to be of this conversation, except to answer another API with an error of
-its own once a mechanism was agreed upon, as Kafka does. No answer says more than which mechanism failed; the reason is
-for the log. A client that proves itself again must do so by the same mechanism and be the same (KIP-368).
+it. Nothing is decoded that is not of this conversation, and no handler of another API is asked for an answer, because
+those may look at, or change, what belongs to clients who are known. No answer says more than which mechanism failed;
+the reason is for the log. A client that proves itself again must do so by the same mechanism and be the same (KIP-368).
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import enum
 import logging
 import time
 from collections.abc import Callable
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from pipeline_broker.apis import api_versions
@@ -20,9 +19,10 @@ from pipeline_broker.apis.call import Envelope, Session
 from pipeline_broker.apis.registry import SERVED
 from pipeline_broker.security.principal import USER, KafkaPrincipal
 from pipeline_broker.security.sasl import AuthenticationFailedError, SaslServer
-from pipeline_broker.wire.codec import DecodeError, counting_decoder, decode
+from pipeline_broker.wire.codec import DecodeError, decode
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.header import RequestHeader, read_request_header
+from pipeline_broker.wire.messages.api_versions import ApiVersionsResponse
 from pipeline_broker.wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from pipeline_broker.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from pipeline_broker.wire.registry import ApiKey
@@ -59,6 +59,11 @@ class State(enum.Enum):
     FAILED = enum.auto()
 
 
+OUT_OF_TURN = {
+    int(ApiKey.API_VERSIONS): ApiVersionsResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE),
+    int(ApiKey.SASL_HANDSHAKE): SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE),
+}
+"""The answers in place of a token's."""
 CONVERSATION = {State.COMPLETE: Conversation.SUCCEEDED, State.FAILED: Conversation.FAILED}
 """What the connection is told; it goes on in every other state."""
 
@@ -176,7 +181,7 @@ class SaslAuthenticator:
     def _token(self, frame: Buffer) -> tuple[Buffer, ...]:
         header, position = read_request_header(frame)
         if header.api_key != ApiKey.SASL_AUTHENTICATE:
-            return self._refuse(header, frame, position)
+            return self._refuse(header)
         if header.api_version not in SERVED[ApiKey.SASL_AUTHENTICATE].versions:
             raise AuthenticationFailedError(f"a token in version {header.api_version}")
         request, _ = decode(SaslAuthenticateRequest, header.api_version, frame, position)
@@ -192,17 +197,12 @@ class SaslAuthenticator:
             return self._send(header, SaslAuthenticateResponse(error_code=code, error_message=text))
         return self._send(header, SaslAuthenticateResponse(auth_bytes=answer, session_lifetime_ms=lifetime_ms))
 
-    def _refuse(self, header: RequestHeader, frame: Buffer, position: int) -> tuple[Buffer, ...]:
-        """An API that has no place in the conversation is answered with an error of its own, and that is the end."""
-        served = SERVED.get(header.api_key)
-        if served is None or header.api_version not in served.versions:
+    def _refuse(self, header: RequestHeader) -> tuple[Buffer, ...]:
+        """What belongs elsewhere in the conversation is answered with an error; all else ends it without a word."""
+        if header.api_key not in OUT_OF_TURN or header.api_version not in SERVED[header.api_key].versions:
             raise AuthenticationFailedError(f"a request of API {header.api_key} in place of a token")
-        self._log(f"a request of {served.name} in place of a token")
-        module = import_module(f"pipeline_broker.apis.{served.module}")
-        message, _ = counting_decoder(module.REQUEST, header.api_version)(frame, position)
-        call = self._call(header)
-        response = module.error_response(message, call, ErrorCode.ILLEGAL_SASL_STATE)
-        return () if response is None else call.send(response).parts
+        self._log(f"a request of {SERVED[header.api_key].name} in place of a token")
+        return self._send(header, OUT_OF_TURN[header.api_key])
 
     def _other_mechanism(self, frame: Buffer) -> tuple[Buffer, ...]:
         raise AuthenticationFailedError(f"another mechanism than {self._mechanism}, by a frame of {len(frame)} bytes")

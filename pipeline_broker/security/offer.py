@@ -189,10 +189,10 @@ class _ScramServers:
     def _credential_of(self, name: str) -> ScramCredential:
         """The credential of a user; one of the line has the salt that it would have if it were unknown."""
         recorded = self._users.credential(self._mechanism, name)
+        salt, iterations = self._users.parameters(self._mechanism, name)  # of everybody, so that all cost the same
         password = self._passwords.get(name)
         if password is None:
             return recorded
-        salt, iterations = self._users.parameters(self._mechanism, name)
         made = self._made.get(name)
         if made is None or (made.salt, made.iterations) != (salt, iterations):
             salted = salted_password(self._mechanism, password, salt, iterations)

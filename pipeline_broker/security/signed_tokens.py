@@ -112,6 +112,8 @@ class KeyFile:
             if self._keys:
                 logger.warning("%s has no keys any more, so no token is valid: %s", self._path, _reason(error))
             self._keys = {}
+            if isinstance(error, OSError):
+                self._stamp = ()  # the same file may come back; one that is damaged is read again when it has changed
         return self._keys.get(key_id)
 
     def _read(self) -> None:

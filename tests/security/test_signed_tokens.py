@@ -193,6 +193,14 @@ def test_a_changed_file_counts_at_once_and_a_missing_one_leaves_no_keys(path, va
     assert validate(token()) == ALICE
 
 
+def test_a_file_that_comes_back_unchanged_counts_again(path, validate):
+    away = path.with_suffix(".away")
+    path.rename(away)
+    refused(validate, token())
+    away.rename(path)
+    assert validate(token()) == ALICE
+
+
 @pytest.mark.parametrize(
     "content",
     [
