@@ -21,10 +21,11 @@ from pipeline_broker.metrics_endpoint import (
     drain_regularly,
     serve_metrics,
 )
-from pipeline_broker.telemetry.broker_metrics import BrokerMetrics
-from pipeline_broker.telemetry.request_metrics import RequestMetrics
+from pipeline_broker.observers import Observers
+from pipeline_broker.telemetry.request_metrics import DRAIN_SECONDS
 from stages.mode import PIPELINED
 from stages.socket_server import SocketServer
+from tests.apis.desk import Desk
 
 TEXT = "# HELP up Whether it is.\n# TYPE up gauge\nup 1\n"
 
@@ -227,19 +228,36 @@ def test_without_h11_the_message_says_what_to_install(monkeypatch):
         trio.run(serve_metrics, "127.0.0.1", 0, lambda: TEXT)
 
 
-def test_a_servers_metrics_are_served_whole():
-    """The loop is idle but for the scrape, and the instrument sees it."""
-    server = SocketServer(PIPELINED, None, None)  # it is only asked for its statistics
-    idle = LoopIdleTime()
+def test_an_idle_loop_is_seen_as_idle():
+    """The instrument counts waits, and the drain comes at its pace."""
+    idle, drained = LoopIdleTime(), []
 
     async def main():
         trio.lowlevel.add_instrument(idle)
-        metrics = BrokerMetrics(RequestMetrics({}, PIPELINED), server.statistics, lambda: idle.idle_ns)
         async with trio.open_nursery() as nursery:
-            port = await nursery.start(serve_metrics, "127.0.0.1", 0, metrics.render)
-            nursery.start_soon(drain_regularly, metrics.drain)
-            result = await exchange(port, request())
+            nursery.start_soon(drain_regularly, lambda: drained.append(idle.idle_ns))
+            while len(drained) < 2:
+                await trio.sleep(DRAIN_SECONDS)
             nursery.cancel_scope.cancel()
+        trio.lowlevel.remove_instrument(idle)
+
+    trio.run(main)
+    assert 0 < drained[0] < drained[1] <= idle.idle_ns
+
+
+def test_a_servers_metrics_are_served_while_it_is_observed(capsys, tmp_path):
+    """As a broker does it: from the observers, with the statistics of a server that rests."""
+    desk = Desk()
+    server = SocketServer(PIPELINED, None, None)  # it is only asked for its statistics
+    observers = Observers(PIPELINED, None, ("127.0.0.1", 0), tmp_path / "log")
+
+    async def main():
+        async with observers.observing(server, desk.broker):
+            port = int(capsys.readouterr().err.rpartition(":")[2].removesuffix("/metrics\n"))
+            assert desk.broker.topic_metrics is not None
+            result = await exchange(port, request())
+        with pytest.raises(OSError, match="connect"):
+            await trio.open_tcp_stream("127.0.0.1", port)
         return result
 
     status, _, body = trio.run(main)
@@ -247,4 +265,4 @@ def test_a_servers_metrics_are_served_whole():
 
     assert status == 200
     assert {"kafka_network_requestchannel_requestqueuesize", "pipeline_broker_commits"} <= names
-    assert idle.idle_ns > 0
+    assert desk.broker.topic_metrics is None

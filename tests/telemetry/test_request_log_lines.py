@@ -10,10 +10,12 @@ from pipeline_broker.apis.call import Session
 from pipeline_broker.telemetry.request_log_lines import HIDDEN, line_of
 from pipeline_broker.wire.codec import encode
 from pipeline_broker.wire.header import RequestHeader, encode_request_header, response_header
+from pipeline_broker.wire.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest
 from pipeline_broker.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from pipeline_broker.wire.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 from pipeline_broker.wire.messages.metadata import MetadataRequest
 from pipeline_broker.wire.messages.produce import ProduceRequest, ProduceResponse
+from pipeline_broker.wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from stages.request import NO_OP, Close, Request, Send
 
 TOPIC, BROKER, BROKER_LOGGER, UNKNOWN = 2, 4, 8, 16
@@ -166,3 +168,23 @@ def test_other_requests_are_logged_as_they_are():
     """Behaviour 68: only requests that alter settings are changed for the log."""
     message = MetadataRequest([MetadataRequest.MetadataRequestTopic(name="ssl.key.password")])
     assert line(asked(message, 4, answer=message))["request"]["topics"] == [{"name": "ssl.key.password"}]
+
+
+def test_salts_and_passwords_of_scram_users_are_hidden():
+    request = AlterUserScramCredentialsRequest
+    upsertion = request.ScramCredentialUpsertion("alice", 1, 4096, b"the salt", b"the password")
+    message = request([request.ScramCredentialDeletion("bob", 2)], [upsertion])
+    found = line(asked(message, 0, answer=message))["request"]
+
+    assert found["upsertions"] == [
+        {"name": "alice", "mechanism": 1, "iterations": 4096, "salt": HIDDEN, "saltedPassword": HIDDEN}
+    ]
+    assert found["deletions"] == [{"name": "bob", "mechanism": 2}]
+
+
+def test_what_proves_who_a_client_is_is_hidden_in_both_directions():
+    request = SaslAuthenticateRequest(b"the token")
+    found = line(asked(request, 2, answer=SaslAuthenticateResponse(0, None, b"the proof", 1000)))
+
+    assert found["request"] == {"authBytes": HIDDEN}
+    assert found["response"]["authBytes"] == HIDDEN
