@@ -110,7 +110,9 @@ def campaign(first, count, workers):
     began, total = time.monotonic(), Tally()
     starts = range(first, first + count, SEEDS_AT_ONCE)
     with ProcessPoolExecutor(workers) as executor:
-        for tally in executor.map(run_seeds, [range(start, min(start + SEEDS_AT_ONCE, first + count)) for start in starts]):
+        for tally in executor.map(
+            run_seeds, [range(start, min(start + SEEDS_AT_ONCE, first + count)) for start in starts]
+        ):
             total.add(tally)
             for seed, complaints in tally.failures.items():
                 print(describe(seed, complaints), flush=True)

@@ -47,7 +47,9 @@ class _Errors(logging.Handler):
 @contextmanager
 def _logged_errors():
     handler = _Errors()
-    before = [(logger, logger.level, logger.propagate) for logger in map(logging.getLogger, ("stages", "pipeline_broker"))]
+    before = [
+        (logger, logger.level, logger.propagate) for logger in map(logging.getLogger, ("stages", "pipeline_broker"))
+    ]
     for logger, _, _ in before:
         logger.addHandler(handler)
         logger.setLevel(logging.ERROR)
@@ -63,7 +65,11 @@ def _logged_errors():
 
 @contextmanager
 def _deterministic(seed, work_delays):
-    dice, shuffles, run_sync = scheduler._r.getstate(), scheduler._ALLOW_DETERMINISTIC_SCHEDULING, trio.to_thread.run_sync
+    dice, shuffles, run_sync = (
+        scheduler._r.getstate(),
+        scheduler._ALLOW_DETERMINISTIC_SCHEDULING,
+        trio.to_thread.run_sync,
+    )
     scheduler._r.setstate(random.Random(f"schedule {seed}").getstate())
     scheduler._ALLOW_DETERMINISTIC_SCHEDULING = True
     trio.to_thread.run_sync = _inline(work_delays)

@@ -129,7 +129,9 @@ def _quota(bytes_per_second):
     """For each client id."""
     entity = AlterClientQuotasRequest.EntityData("client-id", None)
     change = AlterClientQuotasRequest.OpData("producer_byte_rate", float(bytes_per_second), remove=False)
-    return AlterClientQuotasRequest(entries=[AlterClientQuotasRequest.EntryData([entity], [change])], validate_only=False)
+    return AlterClientQuotasRequest(
+        entries=[AlterClientQuotasRequest.EntryData([entity], [change])], validate_only=False
+    )
 
 
 async def _play(world, nursery):

@@ -24,8 +24,8 @@ from stages.testing.memory_transport import memory_connection
 from stages.testing.scripted_commits import ScriptedCommits
 from tests.simulation.disk import SimulatedDisk
 from tests.simulation.environment import wall_clock_ms
-from tests.simulation.listeners import LISTENERS, SASL, listeners, proof
 from tests.simulation.history import History
+from tests.simulation.listeners import LISTENERS, SASL, listeners, proof
 from tests.simulation.trace import Trace
 from tests.simulation.watch import Watch
 from tests.simulation.wire_client import Gone, WireClient
@@ -120,7 +120,9 @@ class Life:
                     started = self.watch.started(client.index)
                     missing = [one for one in client.requests[:started] if one is not None and one.is_missing]
                     if missing:
-                        self.world.complain(f"{client!r}: of {started} requests started these have no answer: {missing}")
+                        self.world.complain(
+                            f"{client!r}: of {started} requests started these have no answer: {missing}"
+                        )
 
     async def _serve(self, task_status):
         async with trio.open_nursery() as nursery:
