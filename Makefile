@@ -8,13 +8,15 @@ PIP := $(RUN)/python -m pip --disable-pip-version-check --quiet
 WORKERS ?= 2
 EXAMPLES ?= 2000
 CYCLES ?= 200
+SEEDS ?= 10000
+SEED ?=
 SUITES_DIR ?= ../shared/suites
 SUITES_PORT ?= 21092
 comma := ,
 SYSTEM_PACKAGES := chromium chromium-driver eatmydata faketime fuse libfuse2 strace
 
 .DEFAULT_GOAL := help
-.PHONY: help serve compare test lint types contracts check properties kill bench suites wheel system-packages clean
+.PHONY: help serve compare test lint types contracts check properties simulate kill bench suites wheel system-packages clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -42,6 +44,9 @@ check: lint types contracts ## lint, types and contracts
 
 properties: $(VENV)/dev.stamp ## run the ordering properties at length (EXAMPLES=2000)
 	EXAMPLES=$(EXAMPLES) $(RUN)/python -m pytest -m properties --capture=no --timeout=0
+
+simulate: $(VENV)/dev.stamp ## simulate the whole broker (SEEDS=10000 scenarios, or SEED=n shows one)
+	@$(RUN)/python -m tests.simulation.campaign $(if $(SEED),--seed $(SEED),--seeds $(SEEDS))
 
 kill: $(VENV)/dev.stamp ## kill the broker under load again and again (CYCLES=200)
 	CYCLES=$(CYCLES) $(RUN)/python -m pytest -m kill --capture=no --timeout=0

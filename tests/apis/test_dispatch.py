@@ -3,7 +3,9 @@
 import pytest
 
 from pipeline_broker.apis.registry import SERVED
+from pipeline_broker.records.batch import NewRecord, build_batch
 from pipeline_broker.wire.codec import encode
+from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.header import RequestHeader, encode_request_header
 from pipeline_broker.wire.messages.alter_client_quotas import AlterClientQuotasRequest
 from pipeline_broker.wire.messages.create_partitions import CreatePartitionsRequest
@@ -17,6 +19,7 @@ from pipeline_broker.wire.messages.incremental_alter_configs import IncrementalA
 from pipeline_broker.wire.messages.init_producer_id import InitProducerIdRequest
 from pipeline_broker.wire.messages.list_offsets import ListOffsetsRequest
 from pipeline_broker.wire.messages.metadata import MetadataRequest
+from pipeline_broker.wire.messages.produce import ProduceRequest
 from stages.request import Request
 from tests.apis.desk import Desk
 from tests.apis.quota_requests import alteration
@@ -73,3 +76,24 @@ def test_a_handler_that_fails_is_answered_with_an_error(message, version, errors
     desk.dispatcher.handle(request)
     answer = desk.finish(message, version, desk.dispatcher.failed(request, RuntimeError("broken on purpose")))
     assert [each.error_code for each in errors(answer)] == [-1]
+
+
+def test_what_a_producer_sent_behind_a_batch_whose_handler_failed_is_refused():
+    """Nothing is known of the producer, so any sequence would be taken, and the failed batch would be missing."""
+    desk = Desk()
+    desk.ask(CreateTopicsRequest(topics=[CreateTopicsRequest.CreatableTopic("t", 1, 1)]), 4)
+    first, second = produce_of(0), produce_of(1)
+    frame = encode_request_header(RequestHeader(0, 9, 1, "x")) + b"".join(map(bytes, encode(first, 9)))
+    request = Request(desk.connection, 0, frame, 0)
+    request.api, request.version = 0, 9
+    desk.dispatcher.failed(request, RuntimeError("broken on purpose"))
+    answers = [desk.ask(message, 9).responses[0].partition_responses[0] for message in (second, first, second)]
+    assert [answer.error_code for answer in answers] == [ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, 0, 0]
+
+
+def produce_of(sequence):
+    batch = build_batch([NewRecord(b"v", timestamp=0)], producer_id=7, producer_epoch=0, base_sequence=sequence)
+    data = ProduceRequest.PartitionProduceData(0, batch)
+    return ProduceRequest(
+        acks=-1, timeout_ms=1, topic_data=[ProduceRequest.TopicProduceData("t", partition_data=[data])]
+    )

@@ -34,17 +34,16 @@ async def run(world, plan):
             client = await world.connect(plan, nursery)
             if client is None:
                 return
-            with trio.CancelScope() as resetting:
-                if plan.reset_after is not None:
-                    nursery.start_soon(_reset, client, plan.reset_after)
-                    plan = attrs.evolve(plan, reset_after=None)
-                try:
-                    await doing.go_on(client)
-                except Gone:
-                    client.reset()
-                    await trio.sleep(RETRY_SECONDS)
-                    continue
-                client.half_close()
+            if plan.reset_after is not None:
+                nursery.start_soon(_reset, client, plan.reset_after)
+                plan = attrs.evolve(plan, reset_after=None)
+            try:
+                await doing.go_on(client)
+            except Gone:
+                client.reset()
+                await trio.sleep(RETRY_SECONDS)
+                continue
+            client.half_close()
             await client.wait_until_over()
             return
     world.complain(f"{plan.name} lost its connection {CONNECTIONS_MAX} times")

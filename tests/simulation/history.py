@@ -47,10 +47,7 @@ class Read:
 
 
 class Register:
-    """A value that is written again and again by one client at a time: it holds the last one acknowledged or a later one.
-
-    `not_before` gives what a reader that asks now may not miss.
-    """
+    """A value that one client writes again and again: it holds the last one acknowledged, or a later one."""
 
     def __init__(self, initial):
         self.sent = [initial]
@@ -155,7 +152,8 @@ def _aborted_reads(history, final):
         for offset, value in records:
             fate = fates.get((partition, value))
             if fate is None or fate is Fate.REFUSED:
-                yield f"aborted-read: {partition}:{offset} holds {value!r}, which was {(fate and fate.name) or 'never sent'}"
+                told = "never sent" if fate is None else "refused"
+                yield f"aborted-read: {partition}:{offset} holds {value!r}, which was {told}"
 
 
 def _poll_order(history):

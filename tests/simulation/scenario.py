@@ -76,7 +76,8 @@ class Scenario:
     Attributes:
         settings: of the broker.
         queued_bytes_max, unsent_bytes_max: see ServerLimits and ConnectionLimits; less than settings may say.
-        raises, throttles: of a thousand requests, how many have their handler raise, or throttle their connection.
+        raises, throttles, callbacks: of a thousand requests, how many have their handler raise, or throttle their
+            connection, or are answered by a callback (those only that change nothing).
         produce_quota: bytes per second of each client; 0 for any number.
         throttle_max: the longest throttle, in seconds.
         restarts: the final read is of a broker that was started again.
@@ -98,6 +99,7 @@ class Scenario:
     faults: tuple
     raises: int
     throttles: int
+    callbacks: int
     throttle_max: float
     produce_quota: int
     restarts: bool
@@ -128,6 +130,7 @@ def draw(seed):
         faults=_faults(dice, kind),
         raises=dice.choice((0, 0, 30)) if is_troubled else 0,
         throttles=dice.choice((0, 0, 60)) if kind != "pause" else 0,
+        callbacks=dice.choice((0, 300)),
         throttle_max=dice.randint(1, 30) * MILLISECOND,
         produce_quota=dice.choice((0, 0, 0, 300, 2000)) if is_troubled else 0,
         restarts=dice.random() < 0.3,
@@ -162,7 +165,7 @@ def _network(dice):
     return Network(
         capacity_bytes=dice.choice((64 * 1024, 64 * 1024, 150)),
         receive_sizes=tuple(sizes) if dice.random() < 0.25 else (),
-        send_sizes=tuple([0, *sizes]) if dice.random() < 0.25 else (),
+        send_sizes=(0, *sizes) if dice.random() < 0.25 else (),
         read_pause=dice.choice((0, 0, 0, 0, dice.randint(1, 20) * MILLISECOND)),
     )
 
@@ -244,7 +247,7 @@ def _member_acts(dice, partitions, *, is_calm):
 
 
 def _agreeing(dice, partition):
-    """A client whose answers depend on no other: it has a partition of its own, and reads only what it knows is there."""
+    """A client whose answers depend on no other: it has its own partition, and reads only what it knows is there."""
     acts = []
     for _ in range(dice.randint(4, 16)):
         kind = dice.choices(
@@ -278,8 +281,8 @@ def _faults(dice, kind):
             faults.append(Fault(resized, dice.randint(0, 30) * MILLISECOND, dice.randint(1, 5)))
     if kind == "crash":
         fatal = dice.choice(("power cut", "power cut", "kill", "write error", "sync error", "sync error"))
-        faults.append(Fault(fatal, dice.randint(0, 40) * MILLISECOND, dice.randint(1, 12)))
-        if dice.random() < 0.3:
+        faults.append(Fault(fatal, dice.randint(0, 40) * MILLISECOND, dice.randint(1, 6)))
+        if dice.random() < 0.6:
             faults.append(Fault("power cut", dice.randint(41, 80) * MILLISECOND))
     if kind == "shutdown":
         faults.append(Fault("stop", dice.randint(0, 30) * MILLISECOND))

@@ -10,12 +10,15 @@ from collections import defaultdict
 import trio
 
 from pipeline_broker.apis.dispatch import FIXED
+from pipeline_broker.wire.registry import ApiKey
 from stages.mute import MuteReason
-from stages.request import Close, NoOp, Pending, Send
+from stages.request import PARKED, Close, NoOp, Pending, Send
 from stages.response_order import ResponseOrder
+from tests.simulation.environment import MILLISECOND
 from tests.simulation.listeners import SASL, USER
 
 TOPIC = "events"
+HARMLESS = frozenset({ApiKey.METADATA, ApiKey.API_VERSIONS})
 SPARED = ("admin", "reader")
 """The clients that prepare a scenario and read what it left."""
 
@@ -68,22 +71,34 @@ class Watch:
             self._watch_throttles(connection)
         if connection.listener == SASL and connection.session.principal.name != USER:
             self._complain(f"{request!r} is served although its client did not say who it is")
-        if connection.peer not in SPARED:
-            self._trouble(connection, request)
+        if connection.peer in SPARED:
+            return self._decide(request)
+        dice = zlib.crc32(f"{self.scenario.script_seed} {connection.index} {request.sequence}".encode())
+        request.api, request.version, request.correlation_id = FIXED.unpack_from(request.frame)
+        self._trouble(request, dice)
+        if (dice >> 5) % 1000 < self.scenario.callbacks and request.api in HARMLESS:
+            delay = (dice >> 15) % 10 * MILLISECOND
+            trio.lowlevel.spawn_system_task(self._call_back, request, delay)
+            return PARKED
+        return self._decide(request)
+
+    async def _call_back(self, request, delay):
+        await trio.sleep(delay)
+        request.connection.call_back(request, lambda: self._decide(request))
+
+    def _decide(self, request):
         result = self._application.handle(request)
         if type(result) is Pending:
             self._pending[request] = result.entries
         elif type(result) is Close:
-            self.closed_by_us.add(connection.index)
+            self.closed_by_us.add(request.connection.index)
         return result
 
-    def _trouble(self, connection, request):
+    def _trouble(self, request, dice):
         """Throttle or raise where the scenario says so."""
-        dice = zlib.crc32(f"{self.scenario.script_seed} {connection.index} {request.sequence}".encode())
         if dice % 1000 < self.scenario.throttles:
-            connection.throttle((dice >> 10) % 1000 / 1000 * self.scenario.throttle_max)
+            request.connection.throttle((dice >> 10) % 1000 / 1000 * self.scenario.throttle_max)
         if (dice >> 20) % 1000 < self.scenario.raises and self._injected(request):
-            request.api, request.version, request.correlation_id = FIXED.unpack_from(request.frame)
             raise InjectedError
 
     def failed(self, request, error):

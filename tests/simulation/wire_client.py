@@ -158,7 +158,7 @@ class WireClient:
         self.end._wire.changed()
 
     def will_fail(self, number):
-        """The broker will fail the request of this number; its client may as well know. False where it must not fail."""
+        """The broker will fail the request of this number, and its client may know; False where it must not fail."""
         exchange = self.requests[number]
         if exchange is None:
             return False

@@ -1,0 +1,286 @@
+"""Seeded bugs: what the simulation must catch, at least one for each invariant; a simulation that never failed proves
+nothing.
+
+Rules of this file: a bug is a replacement for a part of the broker, in force while its block runs; it exists here and
+nowhere in the product. `finds` is what the complaint says that is about the very invariant: another complaint, or a
+crash of the broker, does not count.
+"""
+
+import struct
+from contextlib import contextmanager, nullcontext, suppress
+
+import attrs
+
+from pipeline_broker.apis.call import Call
+from pipeline_broker.log.journal import Journal
+from pipeline_broker.log.producer_state import ProducerStates
+from pipeline_broker.log.recovery import Recovery
+from stages.admission import Admission
+from stages.connection import Connection
+from stages.request import NoOp, Send
+from stages.request_channel import RequestQueue
+from stages.response_order import ResponseOrder
+from stages.socket_server import SocketServer
+from stages.testing.scripted_commits import ScriptedCommits
+from tests.simulation.world import Parts
+from tests.stages import sabotage
+from tests.stages.broken import BrokenResponseOrder
+from tests.stages.sabotage import replaced
+
+CORRELATION = struct.Struct(">i")
+CORRELATION_AT = 4
+
+
+@attrs.frozen
+class Bug:
+    """One seeded bug.
+
+    Attributes:
+        invariant: the number in docs/invariants.md.
+        finds: a part of the complaint that is due.
+        active: called for what is in force during the simulation.
+        parts: see World.
+        kinds: of scenarios that may show it; others are passed over to save time.
+    """
+
+    invariant: int
+    finds: str
+    active: object = nullcontext
+    parts: Parts = attrs.field(factory=Parts)
+    kinds: frozenset = frozenset({"traffic"})
+
+
+class CorrelationOrder(ResponseOrder):
+    """Finds the place of a response by the id that the client chose."""
+
+    __slots__ = ()
+
+    def complete(self, slot, result):
+        (wanted,) = CORRELATION.unpack_from(slot.frame, CORRELATION_AT)
+        for place, other in enumerate(self._slots):
+            if other.result is None and CORRELATION.unpack_from(other.frame, CORRELATION_AT) == (wanted,):
+                self._slots[place], index = slot, self._slots.index(slot)
+                self._slots[index] = other
+                break
+        return super().complete(slot, result)
+
+
+@contextmanager
+def newest_first():
+    """A handler takes the request that was put last."""
+
+    def get_nowait(queue):
+        return queue._requests.pop() if queue._requests else None
+
+    with replaced(RequestQueue, "get_nowait", get_nowait):
+        yield
+
+
+@contextmanager
+def route_by_request():
+    """Each request goes to the queue whose turn it is."""
+
+    def has_room(admission, frame):
+        queues = admission._channel.queues
+        admission.queue.connections -= 1
+        admission.queue = queues[admission._connection.order.opened % len(queues)]
+        admission.queue.connections += 1
+        return original(admission, frame)
+
+    with replaced(Admission, "has_room", has_room) as original:
+        yield
+
+
+@contextmanager
+def move_in_flight():
+    """A resize moves connections that have requests in flight."""
+
+    def has_room(admission, frame):
+        if admission._generation != admission._channel.generation:
+            admission.change_queue()
+        return original(admission, frame)
+
+    with replaced(Admission, "has_room", has_room) as original:
+        yield
+
+
+@contextmanager
+def forgotten_silence():
+    """The slot of a request without an answer is never completed."""
+
+    def complete(connection, request, result):
+        if type(result) is not NoOp:
+            original(connection, request, result)
+
+    with replaced(Connection, "complete", complete) as original:
+        yield
+
+
+@contextmanager
+def double_answers():
+    """Now and then a response is written twice."""
+
+    def release(connection, released):
+        original(connection, released)
+        for request in released:
+            if type(request.result) is Send and request.sequence % 7 == 3:
+                connection._output.add_frame(request.result)
+
+    with replaced(Connection, "_release", release) as original:
+        yield
+
+
+class EarlyVisible(ScriptedCommits):
+    """Entries are shown when they are written, before they are synced."""
+
+    def start(self, committer):
+        super().start(committer)
+        show, committer._on_commit = committer._on_commit, lambda commit: None
+        begin = committer.begin_commit
+
+        def begin_commit():
+            commit = begin()
+            if commit is not None and commit.error is None:
+                show(commit)
+            return commit
+
+        committer.begin_commit = begin_commit
+
+
+@contextmanager
+def retried_sync():
+    """A sync that failed is tried again, and trusted."""
+
+    def sync(journal, ticket):
+        with suppress(OSError):
+            ticket.file.sync_data()
+        original(journal, ticket)
+
+    with replaced(Journal, "sync", sync) as original:
+        yield
+
+
+@contextmanager
+def no_sync():
+    """A commit is called durable when it is written."""
+
+    def write(journal, entries):
+        ticket = original(journal, entries)
+        if ticket.file is not None:
+            ticket.file = _Unsynced(ticket.file)
+        return ticket
+
+    with replaced(Journal, "write", write) as original:
+        yield
+
+
+class _Unsynced:
+    def __init__(self, file):
+        self._file = file
+
+    def __getattr__(self, name):
+        return getattr(self._file, name)
+
+    def sync_data(self):
+        pass
+
+
+@contextmanager
+def trusted_page_cache():
+    """A start takes what it can read for durable once it is synced, whatever happened before."""
+
+    def make_durable(recovery, numbers):
+        for number in numbers:
+            recovery._files.open(recovery._directory / f"{number:020}.segment").sync_data()
+
+    with replaced(Recovery, "_make_durable", make_durable):
+        yield
+
+
+@contextmanager
+def accepted_gap():
+    """Sequence numbers that come later than expected are taken."""
+
+    def check(states, producer_id, epoch, first_sequence, last_sequence):
+        producer = states._producers.get(producer_id)
+        if producer is not None and epoch == producer.epoch and first_sequence > producer.expected_sequence:
+            return None
+        return original(states, producer_id, epoch, first_sequence, last_sequence)
+
+    with replaced(ProducerStates, "check", check) as original:
+        yield
+
+
+@contextmanager
+def forgotten_refusal():
+    """That the first batch of a producer was refused is not kept in mind."""
+    with replaced(ProducerStates, "refused", lambda *_: None):
+        yield
+
+
+@contextmanager
+def repeated_batches():
+    """A batch that is sent again is appended again."""
+
+    def check(states, producer_id, epoch, first_sequence, last_sequence):
+        return None
+
+    with replaced(ProducerStates, "check", check):
+        yield
+
+
+@contextmanager
+def mode_dependent_answers():
+    """A request that has others in flight before it is answered differently."""
+
+    def send(call, response):
+        if call.request.depth > 1 and hasattr(response, "throttle_time_ms"):
+            response.throttle_time_ms = 1
+        return original(call, response)
+
+    with replaced(Call, "send", send) as original:
+        yield
+
+
+@contextmanager
+def no_drain():
+    """A stop does not wait for what is in flight."""
+
+    async def drain(server):
+        pass
+
+    with replaced(SocketServer, "_drain", drain):
+        yield
+
+
+ANY = frozenset({"traffic", "crash", "shutdown", "agreement"})
+CRASH = frozenset({"crash"})
+BUGS = {
+    "release on completion": Bug(1, "answer", parts=Parts(response_order=BrokenResponseOrder)),
+    "handle the newest first": Bug(2, "started behind", newest_first),
+    "route by request": Bug(2, "changed from queue", route_by_request),
+    "order by correlation id": Bug(3, "answer", parts=Parts(response_order=CorrelationOrder)),
+    "forget the slot of acks=0": Bug(4, "stuck", forgotten_silence),
+    "leave the slot open when a handler raises": Bug(4, "stuck", sabotage.forgotten_slots),
+    "answer twice": Bug(4, "an answer came and none was due", double_answers),
+    "acknowledge before the sync": Bug(
+        5, "is acknowledged", parts=Parts(commits=sabotage.AcknowledgingCommits), kinds=ANY
+    ),
+    "leave the sync out": Bug(5, "lost-write", no_sync, kinds=CRASH),
+    "show before it is durable": Bug(5, "read: events", parts=Parts(commits=EarlyVisible)),
+    "try a failed sync again": Bug(6, "durable and cannot be read", retried_sync, kinds=CRASH),
+    "trust the page cache after a failed sync": Bug(6, "durable and cannot be read", trusted_page_cache, kinds=CRASH),
+    "accept a gap": Bug(7, "in spite of the gap", accepted_gap),
+    "forget a refused first batch": Bug(7, "in spite of the gap", forgotten_refusal),
+    "append a batch again": Bug(7, "duplicate", repeated_batches),
+    "one bit for all mute reasons": Bug(8, "although it must not be", sabotage.single_bit_mute, kinds=ANY),
+    "lose the end of a mute": Bug(8, "stuck", sabotage.lost_unmute, kinds=ANY),
+    "block all connections at a full queue": Bug(
+        9, "a queue that is not its own", sabotage.blocking_put, kinds=frozenset({"pause"})
+    ),
+    "move connections with requests in flight": Bug(10, "changed from queue", move_in_flight, kinds=ANY),
+    "authenticate again without draining": Bug(11, "authenticates with", sabotage.eager_conversation, kinds=ANY),
+    "answer differently by mode": Bug(12, "got other answers", mode_dependent_answers, kinds=frozenset({"agreement"})),
+    "stop without draining": Bug(4, "have no answer", no_drain, kinds=frozenset({"shutdown"})),
+}
+assert {bug.invariant for bug in BUGS.values()} == set(range(1, 13))

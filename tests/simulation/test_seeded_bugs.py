@@ -1,0 +1,44 @@
+"""The simulation finds what it must find: each seeded bug is caught by the check that is about it, by few scenarios."""
+
+import pytest
+
+from tests.simulation.scenario import draw
+from tests.simulation.seeded_bugs import BUGS
+from tests.simulation.simulation import simulate
+
+SCENARIOS_MAX = 400
+"""Of the kinds that may show the bug."""
+MISTAKES = (AttributeError, NameError, TypeError)
+"""Errors of a seeded bug itself, which would be caught for the wrong reason."""
+
+pytestmark = pytest.mark.simulation
+
+
+def causes(error):
+    if isinstance(error, BaseExceptionGroup):
+        return [cause for each in error.exceptions for cause in causes(each)]
+    return [error]
+
+
+def complaints_of(seed, bug):
+    """What is wrong in a scenario; a broker that does not even start says why."""
+    try:
+        return simulate(seed, bug.parts).complaints
+    except ExceptionGroup as error:
+        found = causes(error)
+    mistakes = [cause for cause in found if isinstance(cause, MISTAKES)]
+    assert not mistakes
+    return [str(cause) for cause in found]
+
+
+@pytest.mark.parametrize("name", BUGS)
+def test_a_seeded_bug_is_caught(name):
+    bug = BUGS[name]
+    seeds = (seed for seed in range(20 * SCENARIOS_MAX) if draw(seed).kind in bug.kinds)
+    with bug.active():
+        for scenarios, seed in enumerate(seeds, start=1):
+            assert scenarios <= SCENARIOS_MAX, f"{name} is not caught"
+            found = [text for text in complaints_of(seed, bug) if bug.finds in text]
+            if found:
+                break
+    print(f"\ninvariant {bug.invariant}, {name}: caught by scenario {scenarios} (seed {seed}): {found[0][:120]}")
