@@ -9,6 +9,7 @@ from stages.mute import MuteReason
 from stages.request import PARKED, Send
 from stages.unsent_responses import ResponseBudget, UnsentResponses
 from tests.stages.connection_bench import ONE_QUEUE, ByHand, connection_of, run
+from tests.stages.sabotage import eager_start
 
 BIG = 10_004
 """Bytes of the response to `b...`, with its length."""
@@ -37,6 +38,12 @@ def test_requests_that_were_read_already_are_not_started_while_their_client_take
         assert total(memory) == 0
 
     run(test, unsent_bytes_max=25_000)
+
+
+def test_the_bound_fails_when_requests_are_started_in_spite_of_it():
+    with eager_start(), pytest.raises(ExceptionGroup) as caught:
+        test_requests_that_were_read_already_are_not_started_while_their_client_takes_nothing()
+    assert caught.group_contains(AssertionError)
 
 
 def test_responses_that_wait_for_an_earlier_one_count():
