@@ -7,11 +7,12 @@ applied when it is durable; what is not durable is shown to nobody.
 from __future__ import annotations
 
 import base64
+import functools
 import logging
 import random
 import uuid
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from pipeline_broker.config.properties import ConfigError
 from pipeline_broker.config.reconfiguration import check_change
@@ -24,12 +25,9 @@ from pipeline_broker.records.batch import NewRecord, build_batch, read_header
 from pipeline_broker.records.check import Rules
 from pipeline_broker.records.compression import DECOMPRESSED_SIZE_MAX
 from pipeline_broker.records.record import iterate_records
-from pipeline_broker.security.acls import Acls
-from pipeline_broker.security.authorizer import Authorizer
-from pipeline_broker.security.scram_users import ScramUsers
 from pipeline_broker.state.cluster import ClusterState
 from pipeline_broker.state.fetch_sessions import FetchSessions
-from pipeline_broker.state.metadata_records import Topic, topic_name
+from pipeline_broker.state.metadata_records import Topic, record_type, topic_name
 from pipeline_broker.state.outcome import Write
 from pipeline_broker.state.producer_ids import ProducerIds
 from pipeline_broker.state.topics import NewTopic, TopicCatalogue
@@ -43,6 +41,9 @@ if TYPE_CHECKING:
     from pipeline_broker.log.entry import JournalEntry
     from pipeline_broker.log.partition_log import PartitionLog
     from pipeline_broker.records.batch import BatchHeader
+    from pipeline_broker.security.acls import Acls
+    from pipeline_broker.security.authorizer import Authorizer
+    from pipeline_broker.security.scram_users import ScramUsers
     from pipeline_broker.telemetry.topic_metrics import TopicMetrics
 
 __all__ = ["Broker"]
@@ -52,16 +53,11 @@ logger = logging.getLogger(__name__)
 METADATA_TOPIC = "__cluster_metadata"
 METADATA_TOPIC_ID = bytes(15) + b"\x01"
 """The internal partition that holds topics and settings; it is in no catalogue, so no client sees it."""
+SUBJECTS = {2: "producer_ids", 3: "cluster", 4: "cluster", 5: "scram_users", 6: "quotas", 7: "acls"}
+"""Type of a record in the metadata partition: which attribute of the broker it is about. Topics are type 1."""
 BROKER_RESOURCE = "broker"
 PRODUCERS_CHECK_INTERVAL_MS = 600_000
 """How often silent producers are looked for; Kafka's `producer.id.expiration.check.interval.ms`."""
-
-
-class MetadataSubject(Protocol):
-    """What is kept as records of the metadata partition, other than topics."""
-
-    def replay(self, key: bytes, value: bytes | None) -> None:
-        """Take over one durable record; those of other subjects are read past."""
 
 
 class Broker:
@@ -96,17 +92,8 @@ class Broker:
         self.cluster = ClusterState()
         self.topics = TopicCatalogue(config.num_partitions, config.node_id)
         self.producer_ids = ProducerIds()
-        self.acls = Acls()
-        self.scram_users = ScramUsers()
-        self.authorizer = _authorizer_of(config, self.acls)
         self.quotas = Quotas(config)
-        self._metadata_subjects: tuple[MetadataSubject, ...] = (
-            self.cluster,
-            self.producer_ids,
-            self.acls,
-            self.scram_users,
-            self.quotas,
-        )
+        self.authorizer = self._authorizer()
         self.groups = Groups(config, logs, self._wake_timer)
         self.fetches = WaitingFetches(self._wake_timer)
         self.fetch_sessions: FetchSessions[tuple[str, bytes, int], Any] = FetchSessions(
@@ -155,13 +142,36 @@ class Broker:
         for record in iterate_records(batch, header):
             key = bytes(record.key or b"")
             value = None if record.value is None else bytes(record.value)
-            for subject in self._metadata_subjects:
-                subject.replay(key, value)
+            subject = SUBJECTS.get(record_type(key))
+            if subject is not None:
+                getattr(self, subject).replay(key, value)
             name = topic_name(key)
             if name is not None:
                 before = self.topics.get(name)
                 self.topics.replay(key, value)
                 self._topic_changed(before, self.topics.get(name))
+
+    @functools.cached_property
+    def acls(self) -> Acls:
+        """The rules of access."""
+        from pipeline_broker.security.acls import Acls  # noqa: PLC0415 - for brokers that have rules
+
+        return Acls()
+
+    @functools.cached_property
+    def scram_users(self) -> ScramUsers:
+        """The users that prove who they are by SCRAM."""
+        from pipeline_broker.security.scram_users import ScramUsers  # noqa: PLC0415 - for brokers that have such users
+
+        return ScramUsers()
+
+    def _authorizer(self) -> Authorizer | None:
+        if not self.config.authorizer_class_name:
+            return None
+        from pipeline_broker.security.authorizer import Authorizer  # noqa: PLC0415 - for brokers that ask it
+
+        everyone = self.config.allow_everyone_if_no_acl_found
+        return Authorizer(self.acls, self.config.super_users, allow_everyone=everyone)
 
     # What the handlers ask
 
@@ -371,12 +381,6 @@ class Broker:
         if now_ms >= self._check_producers_ms:
             self._check_producers_ms = now_ms + PRODUCERS_CHECK_INTERVAL_MS
             self.logs.expire_producers(now_ms, self.config.producer_id_expiration_ms)
-
-
-def _authorizer_of(config: BrokerConfig, acls: Acls) -> Authorizer | None:
-    if not config.authorizer_class_name:
-        return None
-    return Authorizer(acls, config.super_users, allow_everyone=config.allow_everyone_if_no_acl_found)
 
 
 def _integer(name: str, own: Mapping[str, str], settings: BrokerSettings) -> int:

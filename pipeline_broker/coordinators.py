@@ -14,9 +14,6 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from pipeline_broker.records.batch import NewRecord, build_batch, read_header
-from pipeline_broker.state.classic_groups.coordinator import GroupCoordinator
-from pipeline_broker.state.classic_groups.messages import GroupSettings
-from pipeline_broker.state.group_records import partition_for
 from pipeline_broker.wire.error import ErrorCode
 from stages.request import PARKED, Close, Parked, Pending, Request, Send
 
@@ -24,6 +21,8 @@ if TYPE_CHECKING:
     from pipeline_broker.config.settings import BrokerConfig
     from pipeline_broker.log.entry import JournalEntry
     from pipeline_broker.log.log_manager import LogManager
+    from pipeline_broker.state.classic_groups.coordinator import GroupCoordinator
+    from pipeline_broker.state.classic_groups.messages import GroupSettings
     from pipeline_broker.state.outcome import Outcome, Write
 
 __all__ = ["OFFSETS_TOPIC", "Groups", "WaitingMember", "group_settings"]
@@ -45,6 +44,8 @@ class WaitingMember:
 
 def group_settings(config: BrokerConfig) -> GroupSettings:
     """The configuration as the coordinator wants it."""
+    from pipeline_broker.state.classic_groups.messages import GroupSettings  # noqa: PLC0415 - see Groups.coordinator
+
     return GroupSettings(
         initial_rebalance_delay_ms=config.group_initial_rebalance_delay_ms,
         session_timeout_ms_min=config.group_min_session_timeout_ms,
@@ -65,18 +66,34 @@ class Groups:
         wake_timer: called when `next_deadline_ms` has become earlier.
 
     Attributes:
-        coordinator: decides; handlers ask it and hand what it returns to `carry_out` or `answer_when_durable`.
         submit: commits entries that no request waits for, then calls back; set by the server.
     """
 
     def __init__(self, config: BrokerConfig, logs: LogManager, wake_timer: Callable[[], None]) -> None:
-        self._settings = group_settings(config)
+        self._config = config
         self._logs = logs
         self._now_ms = 0
         self._announced_ms: int | None = None
-        self.coordinator = GroupCoordinator(self._settings)
+        self._coordinator: GroupCoordinator | None = None
+        self._is_loaded = False
         self.submit: Submit = _not_serving
         self._wake_timer = wake_timer
+
+    @property
+    def coordinator(self) -> GroupCoordinator:
+        """Decides; handlers ask it and hand what it returns to `carry_out` or `answer_when_durable`.
+
+        It is made for the first record or request: a broker without groups starts without it.
+        """
+        if self._coordinator is None:
+            from pipeline_broker.state.classic_groups.coordinator import (  # noqa: PLC0415 - see above
+                GroupCoordinator,
+            )
+
+            self._coordinator = GroupCoordinator(group_settings(self._config))
+            if self._is_loaded:
+                self._begin(self._coordinator)
+        return self._coordinator
 
     @property
     def is_ready(self) -> bool:
@@ -94,27 +111,38 @@ class Groups:
 
     def loaded(self, now_ms: int) -> None:
         """All records are replayed."""
-        outcome = self.coordinator.loaded(self.time(now_ms))
+        self.time(now_ms)
+        self._is_loaded = True
+        if self._coordinator is not None:
+            self._begin(self._coordinator)
+
+    def _begin(self, coordinator: GroupCoordinator) -> None:
+        outcome = coordinator.loaded(self._now_ms)
         assert not outcome.writes, "nobody has joined yet, so nothing has changed"
+        self._announce(coordinator)
 
     def unload(self, now_ms: int) -> None:
         """The records are gone: so are the groups."""
-        self._answer(self.coordinator.unload(self.time(now_ms)))
-        self.coordinator = GroupCoordinator(self._settings)
-        self.loaded(now_ms)
+        self.time(now_ms)
+        if self._coordinator is not None:
+            gone, self._coordinator = self._coordinator, None
+            self._answer(gone.unload(self._now_ms))
 
     def topic_deleted(self, topic: str, now_ms: int) -> None:
         """What was committed for a topic goes with it."""
-        self.carry_out(self.coordinator.forget_topic(topic), now_ms)
+        if self._coordinator is not None:
+            self.carry_out(self._coordinator.forget_topic(topic), now_ms)
 
     def next_deadline_ms(self) -> int | None:
         """When `advance` has something to do."""
-        self._announced_ms = self.coordinator.next_deadline_ms()
+        self._announced_ms = None if self._coordinator is None else self._coordinator.next_deadline_ms()
         return self._announced_ms
 
     def advance(self, now_ms: int) -> None:
         """Do what is due."""
-        self.carry_out(self.coordinator.advance(self.time(now_ms)), now_ms)
+        self.time(now_ms)
+        if self._coordinator is not None:
+            self.carry_out(self._coordinator.advance(self._now_ms), now_ms)
 
     def carry_out(self, outcome: Outcome, now_ms: int, own: WaitingMember | None = None) -> Send | Close | Parked:
         """Give the answers, and commit the records behind them.
@@ -127,7 +155,7 @@ class Groups:
             if entry is not None:
                 self.submit([entry], self._applies(write))
         result = self._answer(outcome, own)
-        self._announce()
+        self._announce(self.coordinator)
         return result
 
     def answer_when_durable(self, outcome: Outcome, now_ms: int, answer: Send) -> Pending | Send:
@@ -139,7 +167,7 @@ class Groups:
             if entry is not None:
                 entries.append(entry)
                 applies.append(self._applies(write))
-        self._announce()
+        self._announce(self.coordinator)
         if not entries:
             return answer
 
@@ -155,7 +183,7 @@ class Groups:
 
         def apply() -> None:
             outcome = coordinator.durable(write, self._now_ms)
-            if coordinator is self.coordinator:
+            if coordinator is self._coordinator:
                 self.carry_out(outcome, self._now_ms)
 
         return apply
@@ -167,6 +195,8 @@ class Groups:
             outcome = self.coordinator.failed(write, ErrorCode.NOT_LEADER_OR_FOLLOWER, self._now_ms)
             self.carry_out(outcome, now_ms)
             return None
+        from pipeline_broker.state.group_records import partition_for  # noqa: PLC0415 - see Groups.coordinator
+
         log = logs[partition_for(write.subject, len(logs))]
         batch = build_batch([NewRecord(record.value, record.key, now_ms) for record in write.records])
         entry = log.append(read_header(batch), batch, now_ms).entry
@@ -185,8 +215,8 @@ class Groups:
                 waiting.request.complete(answer)
         return result
 
-    def _announce(self) -> None:
-        next_ms = self.coordinator.next_deadline_ms()
+    def _announce(self, coordinator: GroupCoordinator) -> None:
+        next_ms = coordinator.next_deadline_ms()
         if next_ms is not None and (self._announced_ms is None or next_ms < self._announced_ms):
             self._announced_ms = next_ms
             self._wake_timer()

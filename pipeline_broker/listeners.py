@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import copy
 import logging
-from collections.abc import Collection, Iterator, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import TYPE_CHECKING, TypeAlias
 
 import attrs
 
@@ -24,15 +24,14 @@ from pipeline_broker.config.listeners import (
     prefix_of,
 )
 from pipeline_broker.config.properties import ConfigError, refusal
-from pipeline_broker.security.scram_users import ScramUsers
 from pipeline_broker.serve_options import StartError
 from stages.listener import Listener, open_listener
-from stages.tls_transport_layer import TlsTransportLayer
 from stages.transport_layer import BrokenTransportError
 
 if TYPE_CHECKING:
     from pipeline_broker.config.settings import BrokerConfig
     from pipeline_broker.security.offer import SaslOffer
+    from pipeline_broker.security.scram_users import ScramUsers
     from pipeline_broker.security.tls import TlsContexts
     from stages.authentication import Authenticator
     from stages.request import ConnectionHandle
@@ -41,6 +40,15 @@ if TYPE_CHECKING:
 __all__ = ["BrokerListeners"]
 
 logger = logging.getLogger(__name__)
+
+Users: TypeAlias = "Callable[[], ScramUsers]"
+"""The users that have records; asked only for listeners with SASL."""
+
+
+def _nobody() -> ScramUsers:
+    from pipeline_broker.security.scram_users import ScramUsers  # noqa: PLC0415 - for SASL only
+
+    return ScramUsers()
 
 
 class _Served:
@@ -51,7 +59,7 @@ class _Served:
         ConfigError: its keys, certificates, mechanisms or users cannot be used.
     """
 
-    def __init__(self, config: ListenerConfig, all_of: BrokerConfig, users: ScramUsers) -> None:
+    def __init__(self, config: ListenerConfig, all_of: BrokerConfig, users: Users) -> None:
         self.config = config
         self._tls = _tls_of(config)
         self.offer = _offer_of(config, users)
@@ -78,20 +86,19 @@ class _Served:
 
             return SaslAuthenticator(session, self.offer)
         if self._tls is not None:
-            assert isinstance(transport, TlsTransportLayer)
             principal = self._tls.principal(transport.peer_certificate)
             if principal is None:
                 raise BrokenTransportError("no mapping rule applies to the client's certificate")
             session.principal = principal
         return None
 
-    def check(self, config: ListenerConfig, users: ScramUsers) -> None:
+    def check(self, config: ListenerConfig, users: Users) -> None:
         """Raise ConfigError where it could not follow."""
         if self._tls is not None:
             copy.copy(self._tls).reload(config.properties)
         _offer_of(config, users)
 
-    def follow(self, config: ListenerConfig, users: ScramUsers) -> None:
+    def follow(self, config: ListenerConfig, users: Users) -> None:
         """Take over other properties, and files that are others now; what it cannot follow is logged and left."""
         try:
             offer = _offer_of(config, users)
@@ -126,7 +133,7 @@ class BrokerListeners:
 
     def __init__(self, config: BrokerConfig) -> None:
         self._served: dict[str, _Served] = {}
-        self._users = ScramUsers()  # nobody, until the broker's records are read
+        self._users: Users = _nobody  # until the broker's records are read
         try:
             for listener in config.listener_configs:
                 self.bind(listener, config)
@@ -203,7 +210,7 @@ class BrokerListeners:
         """The listeners that the configuration has and nobody bound yet."""
         return [listener for listener in config.listener_configs if listener.name not in self._served]
 
-    def follow_at_start(self, config: BrokerConfig, users: ScramUsers) -> None:
+    def follow_at_start(self, config: BrokerConfig, users: Users) -> None:
         """What was changed while the broker ran the last time counts again, and its users are known.
 
         Raises:
@@ -246,12 +253,12 @@ def _tls_of(listener: ListenerConfig) -> TlsContexts | None:
     return TlsContexts(listener.properties)
 
 
-def _offer_of(listener: ListenerConfig, users: ScramUsers) -> SaslOffer | None:
+def _offer_of(listener: ListenerConfig, users: Users) -> SaslOffer | None:
     if not listener.is_sasl:
         return None
     from pipeline_broker.security.offer import read_offer  # noqa: PLC0415 - for SASL only
 
-    return read_offer(listener.properties, users, wall_clock_ms)
+    return read_offer(listener.properties, users(), wall_clock_ms)
 
 
 def _bind(listener: ListenerConfig, config: BrokerConfig) -> Listener:

@@ -31,7 +31,7 @@ from pipeline_broker.log.journal import SEGMENT_BYTES, Flush, Journal
 from pipeline_broker.log.log_manager import LogManager
 from pipeline_broker.observers import Observers, ObserversUnavailableError, first_cause
 from pipeline_broker.serve_options import ServeOptions, StartError, limits_of, mode_of
-from pipeline_broker.state.group_records import CorruptStateRecordError
+from pipeline_broker.state.errors import CorruptStateRecordError
 from pipeline_broker.state.metadata_records import CorruptMetadataRecordError
 from stages.committer import Commit, CommitFailedError, CommitStorage, Submission
 from stages.request_handler import Application
@@ -219,7 +219,7 @@ async def _serve(
     on_ready: Callable[[str], None],
     task_status: trio.TaskStatus[SocketServer],
 ) -> None:
-    listeners.follow_at_start(broker.config, broker.scram_users)
+    listeners.follow_at_start(broker.config, lambda: broker.scram_users)
     server = compose(options, broker, Dispatcher(broker), JournalStorage(journal), timeline=observers.timeline)
     changes = LiveChanges(server, listeners, broker)
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:

@@ -22,7 +22,6 @@ import trio
 from stages.connection_quotas import ConnectionQuotas, Refuse, Throttle
 from stages.listener import BACKLOG, SYSTEM_DEFAULT, Accepted, AcceptSource, Listener
 from stages.processor import NewConnection, Processor
-from stages.tls_transport_layer import TlsTransportLayer
 from stages.transport_layer import PlaintextTransportLayer, TransportLayer
 
 if TYPE_CHECKING:
@@ -237,6 +236,8 @@ class Acceptor:
         try:
             transport, address = accepted.configure(listener.send_buffer_bytes)
             if listener.tls is not None:
+                from stages.tls_transport_layer import TlsTransportLayer  # noqa: PLC0415 - for TLS only
+
                 transport = TlsTransportLayer(transport, listener.tls())
         except OSError:
             return None  # the client is gone

@@ -7,52 +7,24 @@ what is set for addresses is for whoever accepts connections.
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-import attrs
-
-from pipeline_broker.quotas.client_quotas import ClientQuotas
-from pipeline_broker.quotas.entities import (
-    CONNECTION_CREATION_RATE,
-    CONSUMER_BYTE_RATE,
-    CONTROLLER_MUTATION_RATE,
-    IP,
-    PRODUCER_BYTE_RATE,
-    REQUEST_PERCENTAGE,
-    Entity,
-    normal_ip,
-)
-from pipeline_broker.quotas.mutation_quota import ClientMutations, MutationQuota
-from pipeline_broker.quotas.rate import Windows
-from pipeline_broker.quotas.rate_quota import ClientRate, RateQuota
-
 if TYPE_CHECKING:
     from pipeline_broker.config.settings import BrokerConfig
+    from pipeline_broker.quotas.client_quotas import ClientQuotas
+    from pipeline_broker.quotas.kinds import QuotaKinds, QuotasStatistics
+    from pipeline_broker.quotas.mutation_quota import MutationQuota
+    from pipeline_broker.quotas.rate_quota import RateQuota
     from pipeline_broker.state.outcome import Write
 
-__all__ = ["Quotas", "QuotasStatistics", "RequestQuota"]
+__all__ = ["Quotas", "RequestQuota"]
 
 NS_PER_MS = 1_000_000
 PERCENT_PER_NS = 100 / 1_000_000_000
 """One thread, busy for a second, is 100 percent."""
-
-
-@attrs.frozen
-class QuotasStatistics:
-    """Every client that is measured, by kind of quota.
-
-    Attributes:
-        produce, fetch: rates in bytes per second.
-        request: percent of one thread.
-        mutation: partitions created and deleted per second.
-    """
-
-    produce: tuple[ClientRate, ...]
-    fetch: tuple[ClientRate, ...]
-    request: tuple[ClientRate, ...]
-    mutation: tuple[ClientMutations, ...]
 
 
 class Quotas:
@@ -64,27 +36,51 @@ class Quotas:
 
     Attributes:
         is_active: whether any quota is set for users or client ids.
-        catalogue: what is set.
-        produce, fetch, request, mutation: the kinds.
         ip_rates: connections per second of single addresses.
         ip_rate_default: the same of each other address; None for any number.
         ip_rates_changed: called when one of these two has changed; set by the server.
     """
 
     def __init__(self, config: BrokerConfig, clock_ns: Callable[[], int] = time.monotonic_ns) -> None:
-        windows = Windows(config.quota_window_num, config.quota_window_size_seconds * 1000)
+        self._config = config
         self.clock_ns = clock_ns
-        self.catalogue = ClientQuotas()
         self.is_active = False
-        self.produce = RateQuota(windows)
-        self.fetch = RateQuota(windows)
-        self.request = RateQuota(windows, throttle_ms_max=windows.size_ms)
-        self.mutation = MutationQuota(
-            Windows(config.controller_quota_window_num, config.controller_quota_window_size_seconds * 1000)
-        )
         self.ip_rates: Mapping[str, float] = {}
         self.ip_rate_default: float | None = None
         self.ip_rates_changed: Callable[[], None] = lambda: None
+
+    @functools.cached_property
+    def catalogue(self) -> ClientQuotas:
+        """What is set."""
+        from pipeline_broker.quotas.client_quotas import ClientQuotas  # noqa: PLC0415 - for brokers that have quotas
+
+        return ClientQuotas()
+
+    @functools.cached_property
+    def _kinds(self) -> QuotaKinds:
+        from pipeline_broker.quotas.kinds import QuotaKinds  # noqa: PLC0415 - for brokers that have quotas
+
+        return QuotaKinds(self._config)
+
+    @functools.cached_property
+    def produce(self) -> RateQuota:
+        """Bytes that are produced."""
+        return self._kinds.produce
+
+    @functools.cached_property
+    def fetch(self) -> RateQuota:
+        """Bytes that are fetched."""
+        return self._kinds.fetch
+
+    @functools.cached_property
+    def request(self) -> RateQuota:
+        """Time of the handlers."""
+        return self._kinds.request
+
+    @functools.cached_property
+    def mutation(self) -> MutationQuota:
+        """Changes of metadata."""
+        return self._kinds.mutation
 
     def now_ms(self) -> int:
         """The time of the meters."""
@@ -103,20 +99,11 @@ class Quotas:
         self._apply()
 
     def _apply(self) -> None:
-        self.produce.set_limits(self._set_for(PRODUCER_BYTE_RATE))
-        self.fetch.set_limits(self._set_for(CONSUMER_BYTE_RATE))
-        self.request.set_limits(self._set_for(REQUEST_PERCENTAGE))
-        self.mutation.set_limits(self._set_for(CONTROLLER_MUTATION_RATE))
-        self.is_active = any(kind.limits for kind in (self.produce, self.fetch, self.request, self.mutation))
-        by_name = {dict(entity)[IP]: rate for entity, rate in self._set_for(CONNECTION_CREATION_RATE).items()}
-        default = by_name.pop(None, None)
-        rates = {normal_ip(name) or name: rate for name, rate in by_name.items() if name is not None}
+        self.is_active = self._kinds.set_limits(self.catalogue)
+        rates, default = self._kinds.ip_rates(self.catalogue)
         if (rates, default) != (self.ip_rates, self.ip_rate_default):
             self.ip_rates, self.ip_rate_default = rates, default
             self.ip_rates_changed()
-
-    def _set_for(self, key: str) -> dict[Entity, float]:
-        return {entity: quotas[key] for entity, quotas in self.catalogue.all().items() if key in quotas}
 
     # What is measured
 
@@ -126,13 +113,7 @@ class Quotas:
 
     def statistics(self) -> QuotasStatistics:
         """See QuotasStatistics."""
-        now_ms = self.now_ms()
-        return QuotasStatistics(
-            produce=tuple(self.produce.statistics(now_ms)),
-            fetch=tuple(self.fetch.statistics(now_ms)),
-            request=tuple(self.request.statistics(now_ms)),
-            mutation=tuple(self.mutation.statistics(now_ms)),
-        )
+        return self._kinds.statistics(self.now_ms())
 
 
 class RequestQuota:

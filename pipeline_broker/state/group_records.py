@@ -16,6 +16,7 @@ import attrs
 
 from pipeline_broker.state.classic_groups.classic_group import ClassicGroup, GroupState, Member
 from pipeline_broker.state.classic_groups.messages import MemberProtocol
+from pipeline_broker.state.errors import CorruptStateRecordError
 from pipeline_broker.state.outcome import StateRecord
 from pipeline_broker.wire.codec import DecodeError, decode, encode, versions_of
 from pipeline_broker.wire.messages.group_metadata_record import GroupMetadataKey, GroupMetadataValue
@@ -24,7 +25,6 @@ from pipeline_broker.wire.messages.offset_commit_record import OffsetCommitKey, 
 __all__ = [
     "NO_TOPIC_ID",
     "CommittedOffset",
-    "CorruptStateRecordError",
     "GroupKey",
     "OffsetKey",
     "group_from_value",
@@ -49,10 +49,6 @@ _OFFSET_VALUE_VERSION_TOPIC_ID = 4
 
 
 Value = TypeVar("Value", GroupMetadataValue, OffsetCommitValue)
-
-
-class CorruptStateRecordError(Exception):
-    """A record of an internal partition that cannot be read."""
 
 
 @attrs.frozen

@@ -24,6 +24,7 @@ __all__ = [
     "producer_ids_record",
     "read_producer_ids",
     "read_topic",
+    "record_type",
     "topic_name",
     "topic_record",
     "topic_tombstone",
@@ -64,7 +65,7 @@ def topic_tombstone(name: str) -> StateRecord:
 
 def topic_name(key: bytes) -> str | None:
     """Which topic a record is about; None when it is about something else."""
-    return str(key[_TYPE.size :], "utf-8") if _type(key) == _TOPIC_TYPE else None
+    return str(key[_TYPE.size :], "utf-8") if record_type(key) == _TOPIC_TYPE else None
 
 
 def read_topic(name: str, value: bytes) -> Topic:
@@ -95,7 +96,8 @@ def read_producer_ids(key: bytes, value: bytes | None) -> int | None:
     return next_id
 
 
-def _type(key: bytes) -> int:
+def record_type(key: bytes) -> int:
+    """What a record is about."""
     if len(key) < _TYPE.size:
         raise CorruptMetadataRecordError("the key is too short for its type")
     return int(_TYPE.unpack_from(key)[0])

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pipeline_broker.state.errors import CorruptStateRecordError
 from pipeline_broker.state.group_records import (
     CommittedOffset,
-    CorruptStateRecordError,
     GroupKey,
     OffsetKey,
     group_from_value,
