@@ -158,7 +158,7 @@ def iterate_records_of(data):
 
 
 SETTINGS = settings(max_examples=120, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck))
-BLIND = settings(SETTINGS, max_examples=400, phases=[Phase.generate], derandomize=True)
+BLIND = settings(SETTINGS, max_examples=1500, phases=[Phase.generate], derandomize=True)
 
 
 def test_nothing_acknowledged_is_lost_and_nothing_else_appears():

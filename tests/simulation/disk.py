@@ -1,7 +1,7 @@
 """The disk of a simulated broker, and the errors that it makes.
 
-Rules of this file: an error is set before it happens, as the n-th write or sync of journal data from then on; after it,
-the calls are only counted. What a power cut leaves is decided by the seed.
+Rules of this file: an error is set before it happens, as the n-th write or sync from then on, and happens once. What a
+power cut leaves is decided by the seed.
 """
 
 import errno
@@ -9,23 +9,18 @@ import random
 
 from pipeline_broker.log.testing import MemoryFileSystem
 
-SEGMENT_PREFIX_IGNORED = (".lock",)
-
 
 class SimulatedDisk:
     """Memory that loses power, with an error to come.
 
     Attributes:
         files: the MemoryFileSystem.
-        failed: the name of the operation that failed; None so far.
-        retried: operations that wrote or synced journal data after a failure, in the life in which it failed.
     """
 
     def __init__(self, seed, *, is_cold):
         self.files = MemoryFileSystem()
         self.files.is_cold = is_cold
         self.files.before = self._before
-        self.failed = None
         self._dice = random.Random(f"disk {seed}")
         self._operation = None
         self._countdown = 0
@@ -35,16 +30,16 @@ class SimulatedDisk:
         self._operation, self._countdown = operation, count
 
     def new_life(self):
-        """Another process: the error, if it came, is over."""
-        self.failed = self._operation = None
+        """Another process: an error that did not come yet was another's."""
+        self._operation = None
 
     def power_cut(self):
         self.files.power_cut(lambda count: self._dice.randint(0, count))
 
-    def _before(self, operation, path):
-        if operation != self._operation or path.name in SEGMENT_PREFIX_IGNORED:
+    def _before(self, operation, _path):
+        if operation != self._operation:
             return
         self._countdown -= 1
-        if self._countdown <= 0 and self.failed is None:
-            self.failed = operation
+        if self._countdown <= 0:
+            self._operation = None
             raise OSError(errno.EIO, f"simulated {operation} error")

@@ -68,8 +68,8 @@ async def _pause(world, life, fault):
 
     pool._turn = turn
     connections = itertools.chain(*(processor.connections for processor in life.server.processors))
-    delayed = {one.index for one in connections if one.admission.queue is paused}
-    world.paused = (life, trio.current_time(), until, delayed)
+    others = {one.index for one in connections if one.admission.queue is not paused}
+    world.paused = (life, trio.current_time(), until, others)
     world.trace.note("pause", paused.index)
 
 

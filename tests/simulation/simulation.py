@@ -190,9 +190,9 @@ def _pause_spread(world):
     """Requests that waited although the queue that stood still was not theirs."""
     if world.paused is None:
         return
-    life, began, until, delayed = world.paused
+    life, began, until, others = world.paused
     for connection in world.connections:
-        if connection.index in delayed or connection.life is not life:
+        if connection.index not in others or connection.life is not life:
             continue
         for exchange in connection.exchanges:
             if began <= exchange.sent_at < until and exchange.request and getattr(exchange.request, "acks", 1):

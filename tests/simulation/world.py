@@ -170,7 +170,7 @@ class World:
 
     Attributes:
         complaints: what was not as it must be.
-        paused: (life, from, until, indexes of the connections on it) of a queue that stood still.
+        paused: (life, from, until, indexes of the connections on others) of a queue that stood still.
         is_over: no broker will serve again.
     """
 
