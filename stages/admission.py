@@ -71,13 +71,13 @@ class Admission:
             InvalidFrameError: see FrameReader.
         """
         connection, reader, counters = self._connection, self.reader, self._owner.counters
-        transport, order, mute = connection.transport, connection.order, connection.mute
+        transport, order, mute_reasons = connection.transport, connection.order, connection.mute.reasons
         is_full, admitted = False, 0
         while not connection.closed:
             self.admit()
             counters.requests_in += order.opened - admitted
             admitted = order.opened
-            if mute:
+            if mute_reasons:
                 await self._wait_to_read()
                 continue
             if not is_full:
@@ -118,10 +118,10 @@ class Admission:
             InvalidFrameError: see FrameReader.
         """
         connection, reader, channel = self._connection, self.reader, self._channel
-        order, mute, gate = connection.order, connection.mute, self.gate
+        order, mute_reasons, gate = connection.order, connection.mute.reasons, self.gate
         in_flight_max = self._owner.limits.in_flight_max
-        received_ns = 0
-        while not mute:
+        received_ns, depth = 0, len(order)  # nothing is completed meanwhile
+        while not mute_reasons:
             frame = self._held_frame
             if frame is None:
                 frame = reader.next_frame()
@@ -129,36 +129,35 @@ class Admission:
                     return
             else:
                 self._held_frame = None
-            if self._generation != channel.generation and not order:
+            if self._generation != channel.generation and not depth:
                 self.change_queue()
-            if not self.has_room(frame):
+            queue = self.queue
+            if len(queue.requests) >= queue.capacity or channel.bytes_held >= channel.bytes_max:
+                self.hold(frame)
                 return
             if not received_ns:
                 received_ns = now_ns()
             request = Request(connection, order.opened, frame, received_ns)
             order.open(request)
-            request.depth = len(order)
+            depth += 1
+            request.depth = depth
             channel.hold_bytes(request.size_bytes)
             if self.is_timed:
                 request.enqueued_ns = now_ns()
-            self.queue.put_nowait(request)
-            if request.depth >= in_flight_max:
+            queue.put_nowait(request)
+            if depth >= in_flight_max:
                 connection.muting.begin(MuteReason.IN_FLIGHT)
 
-    def has_room(self, frame: Buffer) -> bool:
-        """Whether queue and byte budget take the frame; otherwise hold it and stand in line."""
-        channel, connection = self._channel, self._connection
+    def hold(self, frame: Buffer) -> None:
+        """The queue or the byte budget has no room for the frame: hold it and stand in line."""
+        connection = self._connection
+        self._held_frame = frame
         if not self.queue.has_room:
-            self._held_frame = frame
             connection.muting.begin(MuteReason.QUEUE_FULL)
             self.queue.wait_for_room(connection)
-            return False
-        if not channel.has_bytes:
-            self._held_frame = frame
+        else:
             connection.muting.begin(MuteReason.QUEUED_BYTES)
-            channel.wait_for_bytes(connection)
-            return False
-        return True
+            self._channel.wait_for_bytes(connection)
 
     def change_queue(self) -> None:
         """Follow a change of the number of queues; those that wait at the old one must not wait for this one."""

@@ -20,7 +20,7 @@ from stages.connection_limits import ConnectionLimits
 from stages.connection_owner import ConnectionOwner, ConnectionStatistics
 from stages.frames import LENGTH_BYTES, InvalidFrameError
 from stages.listener import OpenSession
-from stages.mute import Mute, MuteReason
+from stages.mute import MuteReason
 from stages.muting import Muting
 from stages.request import Buffer, Close, NoOp, Parked, Pending, Request, Result, Send
 from stages.response_output import ResponseOutput
@@ -72,6 +72,7 @@ class Connection:
         self.transport = transport
         self.order = owner.new_response_order()
         self.muting = Muting(index, owner.timeline)
+        self.mute = self.muting.mute  # why it is not read
         self.closed = False
         self.released = self._released_before = 0
         self.last_active = trio.current_time()
@@ -83,6 +84,7 @@ class Connection:
         self.unsent = UnsentResponses(owner.response_budget)
         self._waiting_bytes = 0  # of responses that wait for an earlier one
         self._closing = False
+        self._is_marked = False  # for the next flush
         self._reading = trio.CancelScope()
 
     @property
@@ -122,11 +124,6 @@ class Connection:
         self.admission.is_timed = timeline is not None
 
     # Muting
-
-    @property
-    def mute(self) -> Mute:
-        """Why it is not read."""
-        return self.muting.mute
 
     def resume(self, reason: MuteReason) -> bool:
         """See `stages.request_channel.Waiter`; whoever makes room pays for no error of this connection."""
@@ -194,27 +191,33 @@ class Connection:
     def _release(self, released: list[Request]) -> None:
         """Move responses to the output, in order; nothing follows a close."""
         released_ns = now_ns() if self._timeline is not None else 0
-        channel = self._owner.channel
-        is_large = False
+        output, size_bytes, is_large = self._output, 0, False
         if self._waiting_bytes:
             self._waiting_bytes -= sum([request.response_bytes for request in released])  # 0 where it did not wait
         for request in released:
-            channel.release_bytes(request.size_bytes)
-            self.released += 1
+            size_bytes += request.size_bytes
             if self._closing:
                 if self._timeline is not None:
                     self._timeline.request_dropped(request)
                 continue
             request.released_ns = released_ns
             try:
-                if self._output.add(request) >= LARGE_RESPONSE_BYTES:
+                if output.add(request) >= LARGE_RESPONSE_BYTES:
                     is_large = True
             except TypeError:  # parts that are no bytes
                 self._begin_closing()
             if type(request.result) is Close:
                 self._begin_closing()
+        self.released += len(released)
+        self._owner.channel.release_bytes(size_bytes)
         if is_large:
             self._count_unsent()
+        if not self._is_marked:
+            self._mark()
+
+    def _mark(self) -> None:
+        """Have what was released leave with the next flush."""
+        self._is_marked = True
         self._owner.mark(self)
 
     def _begin_closing(self) -> None:
@@ -245,6 +248,7 @@ class Connection:
         Raises:
             BrokenTransportError: the client is gone.
         """
+        self._is_marked = False
         if self.closed:
             return
         output, limits = self._output, self._owner.limits
@@ -253,17 +257,19 @@ class Connection:
             counters.bytes_out += output.send()
             counters.responses_out += self.released - self._released_before
             self._released_before = self.released
-        self._count_unsent()
-        if self.mute:
+        if output.unsent_bytes + self._waiting_bytes != self.unsent.size_bytes:
+            self._count_unsent()
+        reasons = self.mute.reasons
+        if reasons:
             # What the client does not take counts as one in flight: with one allowed, its response must have left.
             in_flight = len(self.order) + output.is_blocked
-            if MuteReason.IN_FLIGHT in self.mute and in_flight < limits.in_flight_max:
+            if MuteReason.IN_FLIGHT in reasons and in_flight < limits.in_flight_max:
                 self.muting.end(MuteReason.IN_FLIGHT)
             if self.unsent.is_full and not self.unsent.is_called and self.unsent.has_room(limits.unsent_bytes_max):
                 self._begin_deferred()
         if self._closing and not output.is_blocked:
             self.close()
-        elif self.mute and (self._closing or not self.order):  # what `_drain` and `wait_quiet` wait for
+        elif reasons and (self._closing or not self.order):  # what `_drain` and `wait_quiet` wait for
             self.muting.wake()
 
     def _begin_deferred(self) -> None:
@@ -299,7 +305,7 @@ class Connection:
             self._output.add_frame(Send(*parts))
         if is_last:
             self._begin_closing()
-        self._owner.mark(self)
+        self._mark()
 
     async def wait_writable(self) -> None:
         """Wait until the transport takes bytes again and send them; returns when none are left or it is closed."""

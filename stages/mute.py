@@ -29,39 +29,38 @@ class MuteReason(enum.IntEnum):
 
 
 class Mute:
-    """The set of reasons why one connection is not read."""
+    """The set of reasons why one connection is not read.
 
-    __slots__ = ("_reasons", "_throttled_until")
+    Attributes:
+        reasons: the reasons as they stand: always the same set, which only this room changes.
+    """
+
+    __slots__ = ("_throttled_until", "reasons")
 
     def __init__(self) -> None:
-        self._reasons: set[MuteReason] = set()
+        self.reasons: set[MuteReason] = set()
         self._throttled_until = float("-inf")
 
     def __bool__(self) -> bool:
         """Whether the connection is not read."""
-        return bool(self._reasons)
+        return bool(self.reasons)
 
     def __contains__(self, reason: MuteReason) -> bool:
-        return reason in self._reasons
-
-    @property
-    def reasons(self) -> frozenset[MuteReason]:
-        """The reasons as they stand."""
-        return frozenset(self._reasons)
+        return reason in self.reasons
 
     def add(self, reason: MuteReason) -> bool:
         """Add a reason; True when it was not there before."""
-        if reason in self._reasons:
+        if reason in self.reasons:
             return False
-        self._reasons.add(reason)
+        self.reasons.add(reason)
         return True
 
     def discard(self, reason: MuteReason) -> bool:
         """Take a reason away; True when that was the last one, so that reading resumes now."""
-        if reason not in self._reasons:
+        if reason not in self.reasons:
             return False
-        self._reasons.remove(reason)
-        return not self._reasons
+        self.reasons.remove(reason)
+        return not self.reasons
 
     def throttle(self, until: float) -> bool:
         """Throttle until a time in seconds; True when this throttle ends later than any before it.
@@ -71,7 +70,7 @@ class Mute:
         if until <= self._throttled_until:
             return False
         self._throttled_until = until
-        self._reasons.add(MuteReason.THROTTLED)
+        self.reasons.add(MuteReason.THROTTLED)
         return True
 
     def throttle_ended(self, now: float) -> bool:

@@ -127,6 +127,7 @@ class Processor:
         self._send_new, self._receive_new = trio.open_memory_channel[NewConnection](NEW_CONNECTIONS_MAX)
         self._marked: list[Connection] = []
         self._sender = trio.lowlevel.ParkingLot()
+        self._is_sender_idle = False
         self._nursery: trio.Nursery | None = None
         self._is_draining = False
         self._blocked = 0
@@ -139,7 +140,8 @@ class Processor:
     def mark(self, connection: Connection) -> None:
         """See ConnectionOwner."""
         self._marked.append(connection)
-        if self._sender:
+        if self._is_sender_idle:
+            self._is_sender_idle = False
             self._sender.unpark()
 
     def settle(self, request: Request, result: Pending | Parked) -> None:
@@ -256,6 +258,7 @@ class Processor:
         """Flush what was marked, once per turn of the loop."""
         while True:
             if not self._marked:
+                self._is_sender_idle = True
                 await self._sender.park()
             self._flush_marked()
             await trio.lowlevel.cancel_shielded_checkpoint()

@@ -75,11 +75,12 @@ class RequestQueue:
     Attributes:
         callbacks: what the handlers do before they take a request; bounded by the requests in flight, which have at
             most one waiting each.
+        requests: what waits, oldest first; only handlers take from it.
     """
 
     __slots__ = (
+        "_has_idle",
         "_idle",
-        "_requests",
         "_waiters",
         "callbacks",
         "capacity",
@@ -87,6 +88,7 @@ class RequestQueue:
         "depth_max",
         "index",
         "put",
+        "requests",
         "retired",
     )
 
@@ -98,17 +100,18 @@ class RequestQueue:
         self.put = 0
         self.depth_max = 0
         self.callbacks: deque[tuple[Request, Callable[[], Result] | None]] = deque()
-        self._requests: deque[Request] = deque()
+        self.requests: deque[Request] = deque()
         self._idle = trio.lowlevel.ParkingLot()
+        self._has_idle = False  # whether it is worth a look: a handler parked since the last one
         self._waiters: deque[Waiter] = deque()
 
     def __len__(self) -> int:
-        return len(self._requests)
+        return len(self.requests)
 
     @property
     def has_room(self) -> bool:
         """Whether `put_nowait` is allowed."""
-        return len(self._requests) < self.capacity
+        return len(self.requests) < self.capacity
 
     def put_nowait(self, request: Request) -> None:
         """Append a request and wake an idle handler.
@@ -116,7 +119,7 @@ class RequestQueue:
         Raises:
             trio.WouldBlock: the queue is full; the caller should have asked.
         """
-        requests = self._requests
+        requests = self.requests
         if len(requests) >= self.capacity:
             raise trio.WouldBlock
         requests.append(request)
@@ -125,26 +128,27 @@ class RequestQueue:
         depth = len(requests)
         if depth > self.depth_max:
             self.depth_max = depth
-        if self._idle:
-            self._idle.unpark()
+        if self._has_idle:
+            self._wake_handler()
 
     def put_callback(self, request: Request, callback: Callable[[], Result] | None) -> None:
         """Append a callback, or None to have the connection's next deferred request handled; wake an idle handler."""
         self.callbacks.append((request, callback))
-        if self._idle:
-            self._idle.unpark()
+        if self._has_idle:
+            self._wake_handler()
+
+    def _wake_handler(self) -> None:
+        self._idle.unpark()
+        self._has_idle = bool(self._idle)
 
     @property
     def has_work(self) -> bool:
         """Whether a callback or a request waits."""
-        return bool(self._requests or self.callbacks)
-
-    def get_nowait(self) -> Request | None:
-        """Take the oldest request, if there is one."""
-        return self._requests.popleft() if self._requests else None
+        return bool(self.requests or self.callbacks)
 
     async def wait_not_empty_once(self) -> None:
         """Wait until a request was put or the handlers were woken; one handler wakes for each request."""
+        self._has_idle = True
         await self._idle.park()
 
     def wait_for_room(self, waiter: Waiter) -> None:
@@ -153,7 +157,7 @@ class RequestQueue:
 
     def room_was_made(self) -> None:
         """Resume as many waiting connections as there is room for, oldest first."""
-        room = self.capacity - len(self._requests)
+        room = self.capacity - len(self.requests)
         waiters = self._waiters
         while waiters and room > 0:
             if waiters.popleft().resume(MuteReason.QUEUE_FULL):
@@ -189,7 +193,7 @@ class RequestQueue:
         """See RequestQueueStatistics."""
         return RequestQueueStatistics(
             index=self.index,
-            depth=len(self._requests),
+            depth=len(self.requests),
             capacity=self.capacity,
             connections=self.connections,
             put=self.put,
@@ -275,11 +279,6 @@ class RequestChannel:
         """Change the byte budget; what it holds already stays."""
         self.bytes_max = bytes_max
         self._resume_for_bytes()
-
-    @property
-    def has_bytes(self) -> bool:
-        """Whether the byte budget allows another request."""
-        return self.bytes_held < self.bytes_max
 
     def hold_bytes(self, count: int) -> None:
         """A request of so many bytes was admitted."""

@@ -24,22 +24,21 @@ class SlotCompletedTwiceError(RuntimeError):
 
 
 class ResponseOrder(Generic[SlotT]):
-    """The response order of one connection."""
+    """The response order of one connection.
 
-    __slots__ = ("_opened", "_slots")
+    Attributes:
+        opened: how many slots were opened so far, which is the sequence number of the next one.
+    """
+
+    __slots__ = ("_slots", "opened")
 
     def __init__(self) -> None:
         self._slots: deque[SlotT] = deque()
-        self._opened = 0
+        self.opened = 0
 
     def __len__(self) -> int:
         """The number of slots that are not released: the requests in flight."""
         return len(self._slots)
-
-    @property
-    def opened(self) -> int:
-        """How many slots were opened so far, which is the sequence number of the next one."""
-        return self._opened
 
     @property
     def head(self) -> SlotT | None:
@@ -49,7 +48,7 @@ class ResponseOrder(Generic[SlotT]):
     def open(self, slot: SlotT) -> None:
         """Add `slot` behind all others."""
         self._slots.append(slot)
-        self._opened += 1
+        self.opened += 1
 
     def complete(self, slot: SlotT, result: object) -> list[SlotT]:
         """Give `slot` its result and take out all slots that are released by it, in order.

@@ -26,9 +26,10 @@ class ResponseOutput:
 
     Attributes:
         is_blocked: the transport takes no more bytes now.
+        unsent_bytes: bytes that did not leave yet.
     """
 
-    __slots__ = ("_ends", "_output", "_queued_bytes", "_sent_bytes", "_timeline", "_transport", "is_blocked")
+    __slots__ = ("_ends", "_output", "_sent_bytes", "_timeline", "_transport", "is_blocked", "unsent_bytes")
 
     def __init__(self, transport: TransportLayer, timeline: Timeline | None) -> None:
         self.is_blocked = False
@@ -36,7 +37,7 @@ class ResponseOutput:
         self._timeline = timeline
         self._output: deque[Buffer] = deque()
         self._ends: deque[tuple[Request, int]] = deque()  # with a timeline: where each response ends in the stream
-        self._queued_bytes = 0
+        self.unsent_bytes = 0
         self._sent_bytes = 0
 
     @property
@@ -48,28 +49,23 @@ class ResponseOutput:
         """Report to this timeline, or to nobody, from now on."""
         self._timeline = timeline
 
-    @property
-    def unsent_bytes(self) -> int:
-        """Bytes that did not leave yet."""
-        return self._queued_bytes - self._sent_bytes
-
     def add(self, request: Request) -> int:
         """Append the response of a request that was released, and return its bytes; one without only passes."""
         result, count = request.result, 0
         if type(result) is Send:
             parts, count = frame_of(result)
             self._output.extend(parts)
-            self._queued_bytes += count
+            self.unsent_bytes += count
             request.response_bytes = count
         if self._timeline is not None:
-            self._ends.append((request, self._queued_bytes))
+            self._ends.append((request, self._sent_bytes + self.unsent_bytes))
         return count
 
     def add_frame(self, send: Send) -> None:
         """Append a frame that answers no request."""
         parts, count = frame_of(send)
         self._output.extend(parts)
-        self._queued_bytes += count
+        self.unsent_bytes += count
 
     def send(self) -> int:
         """Hand over as many bytes as the transport takes, and return how many; never waits.
@@ -87,6 +83,7 @@ class ResponseOutput:
                 self.is_blocked = True
                 break
             self._sent_bytes += count
+            self.unsent_bytes -= count
             self._forget(parts, count)
         if not output and self._transport.has_unsent:
             self.is_blocked = True

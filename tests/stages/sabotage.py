@@ -99,8 +99,8 @@ class SingleBitMute(Mute):
     __slots__ = ()
 
     def discard(self, reason):
-        had_any = bool(self._reasons)
-        self._reasons.clear()
+        had_any = bool(self.reasons)
+        self.reasons.clear()
         return had_any
 
     def throttle_ended(self, now):
@@ -118,7 +118,7 @@ def lost_unmute():
     """Invariant 8, the other way round: a reason that is gone is not noticed."""
 
     def discard(mute, reason):
-        mute._reasons.discard(reason)
+        mute.reasons.discard(reason)
         return False
 
     with replaced(Mute, "discard", discard):
@@ -149,17 +149,15 @@ def eager_start():
 def blocking_put():
     """Invariant 9: a full queue stops every connection of the processor, as a blocking put on its thread does."""
 
-    def has_room(admission, frame):
-        if original(admission, frame):
-            return True
+    def hold(admission, frame):
+        original(admission, frame)
         connection = admission._connection
         if MuteReason.QUEUE_FULL in connection.mute:
             for other in connection._owner.connections - {connection}:
                 other.muting.begin(MuteReason.QUEUE_FULL)
                 admission.queue.wait_for_room(other)
-        return False
 
-    with replaced(Admission, "has_room", has_room) as original:
+    with replaced(Admission, "hold", hold) as original:
         yield
 
 
