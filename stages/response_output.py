@@ -109,7 +109,7 @@ class ResponseOutput:
         """Stamp the responses that left, or that have begun to."""
         sent_ns = now_ns()
         ends, timeline = self._ends, self._timeline
-        if self._sent_bytes == self._queued_bytes and timeline is not None:  # nearly always: all of them
+        if not self.unsent_bytes and timeline is not None:  # nearly always: all of them
             ended = timeline.request_ended
             for request, _ in ends:
                 if not request.send_started_ns:
