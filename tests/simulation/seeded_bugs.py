@@ -69,10 +69,11 @@ class CorrelationOrder(ResponseOrder):
 def newest_first():
     """A handler takes the request that was put last."""
 
-    def get_nowait(queue):
-        return queue._requests.pop() if queue._requests else None
+    def put_nowait(queue, request):
+        original(queue, request)
+        queue.requests.rotate()
 
-    with replaced(RequestQueue, "get_nowait", get_nowait):
+    with replaced(RequestQueue, "put_nowait", put_nowait) as original:
         yield
 
 
@@ -80,14 +81,11 @@ def newest_first():
 def route_by_request():
     """Each request goes to the queue whose turn it is."""
 
-    def has_room(admission, frame):
-        queues = admission._channel.queues
-        admission.queue.connections -= 1
-        admission.queue = queues[admission._connection.order.opened % len(queues)]
-        admission.queue.connections += 1
-        return original(admission, frame)
+    def put_nowait(queue, request):
+        queues = request.connection.admission._channel.queues
+        original(queues[request.sequence % len(queues)], request)
 
-    with replaced(Admission, "has_room", has_room) as original:
+    with replaced(RequestQueue, "put_nowait", put_nowait) as original:
         yield
 
 
@@ -95,12 +93,12 @@ def route_by_request():
 def move_in_flight():
     """A resize moves connections that have requests in flight."""
 
-    def has_room(admission, frame):
+    def admit(admission):
         if admission._generation != admission._channel.generation:
             admission.change_queue()
-        return original(admission, frame)
+        return original(admission)
 
-    with replaced(Admission, "has_room", has_room) as original:
+    with replaced(Admission, "admit", admit) as original:
         yield
 
 
