@@ -15,7 +15,6 @@ from pipeline_broker.apis.call import Call
 from pipeline_broker.log.journal import Journal
 from pipeline_broker.log.producer_state import ProducerStates
 from pipeline_broker.log.recovery import Recovery
-from stages.admission import Admission
 from stages.connection import Connection
 from stages.request import NoOp, Send
 from stages.request_channel import RequestQueue
@@ -67,12 +66,13 @@ class CorrelationOrder(ResponseOrder):
 
 @contextmanager
 def newest_first():
-    """A handler takes the request that was put last."""
+    """A request is put in front of those that wait."""
 
-    def get_nowait(queue):
-        return queue._requests.pop() if queue._requests else None
+    def put_nowait(queue, request):
+        original(queue, request)
+        queue.requests.rotate(1)
 
-    with replaced(RequestQueue, "get_nowait", get_nowait):
+    with replaced(RequestQueue, "put_nowait", put_nowait) as original:
         yield
 
 
@@ -80,14 +80,12 @@ def newest_first():
 def route_by_request():
     """Each request goes to the queue whose turn it is."""
 
-    def has_room(admission, frame):
-        queues = admission._channel.queues
-        admission.queue.connections -= 1
-        admission.queue = queues[admission._connection.order.opened % len(queues)]
-        admission.queue.connections += 1
-        return original(admission, frame)
+    def put_nowait(queue, request):
+        queues = request.connection.admission._channel.queues
+        other = queues[request.sequence % len(queues)]
+        original(other if other.has_room else queue, request)
 
-    with replaced(Admission, "has_room", has_room) as original:
+    with replaced(RequestQueue, "put_nowait", put_nowait) as original:
         yield
 
 
@@ -95,12 +93,13 @@ def route_by_request():
 def move_in_flight():
     """A resize moves connections that have requests in flight."""
 
-    def has_room(admission, frame):
+    def put_nowait(queue, request):
+        admission = request.connection.admission
         if admission._generation != admission._channel.generation:
             admission.change_queue()
-        return original(admission, frame)
+        original(admission.queue if admission.queue.has_room else queue, request)
 
-    with replaced(Admission, "has_room", has_room) as original:
+    with replaced(RequestQueue, "put_nowait", put_nowait) as original:
         yield
 
 
@@ -257,7 +256,7 @@ ANY = frozenset({"traffic", "crash", "shutdown", "agreement"})
 CRASH = frozenset({"crash"})
 BUGS = {
     "release on completion": Bug(1, "answer", parts=Parts(response_order=BrokenResponseOrder)),
-    "handle the newest first": Bug(2, "started behind", newest_first),
+    "put the newest first": Bug(2, "started behind", newest_first),
     "route by request": Bug(2, "changed from queue", route_by_request),
     "order by correlation id": Bug(3, "answer", parts=Parts(response_order=CorrelationOrder)),
     "forget the slot of acks=0": Bug(4, "stuck", forgotten_silence),

@@ -248,7 +248,7 @@ class Watch:
         for plane in (self.server._data_plane, self.server._control_plane):
             channel = plane.channel
             queues = (*channel.queues, *channel.retired)
-            waiting = [one for queue in queues for one in queue._requests if not one.connection.closed]
+            waiting = [one for queue in queues for one in queue.requests if not one.connection.closed]
             held = channel.bytes_held, len(waiting), sum(queue.connections for queue in queues)
             if any(held):
                 self._complain(f"at the end bytes, requests and connections are held: {held}")
