@@ -15,7 +15,6 @@ from pipeline_broker.apis.call import Call
 from pipeline_broker.log.journal import Journal
 from pipeline_broker.log.producer_state import ProducerStates
 from pipeline_broker.log.recovery import Recovery
-from stages.admission import Admission
 from stages.connection import Connection
 from stages.request import NoOp, Send
 from stages.request_channel import RequestQueue
@@ -67,11 +66,11 @@ class CorrelationOrder(ResponseOrder):
 
 @contextmanager
 def newest_first():
-    """A handler takes the request that was put last."""
+    """A request is put in front of those that wait."""
 
     def put_nowait(queue, request):
         original(queue, request)
-        queue.requests.rotate()
+        queue.requests.rotate(1)
 
     with replaced(RequestQueue, "put_nowait", put_nowait) as original:
         yield
@@ -83,7 +82,8 @@ def route_by_request():
 
     def put_nowait(queue, request):
         queues = request.connection.admission._channel.queues
-        original(queues[request.sequence % len(queues)], request)
+        other = queues[request.sequence % len(queues)]
+        original(other if other.has_room else queue, request)
 
     with replaced(RequestQueue, "put_nowait", put_nowait) as original:
         yield
@@ -93,12 +93,13 @@ def route_by_request():
 def move_in_flight():
     """A resize moves connections that have requests in flight."""
 
-    def admit(admission):
+    def put_nowait(queue, request):
+        admission = request.connection.admission
         if admission._generation != admission._channel.generation:
             admission.change_queue()
-        return original(admission)
+        original(admission.queue if admission.queue.has_room else queue, request)
 
-    with replaced(Admission, "admit", admit) as original:
+    with replaced(RequestQueue, "put_nowait", put_nowait) as original:
         yield
 
 
@@ -255,7 +256,7 @@ ANY = frozenset({"traffic", "crash", "shutdown", "agreement"})
 CRASH = frozenset({"crash"})
 BUGS = {
     "release on completion": Bug(1, "answer", parts=Parts(response_order=BrokenResponseOrder)),
-    "handle the newest first": Bug(2, "started behind", newest_first),
+    "put the newest first": Bug(2, "started behind", newest_first),
     "route by request": Bug(2, "changed from queue", route_by_request),
     "order by correlation id": Bug(3, "answer", parts=Parts(response_order=CorrelationOrder)),
     "forget the slot of acks=0": Bug(4, "stuck", forgotten_silence),
