@@ -90,6 +90,8 @@ class AuthenticationGate:
         connection, frame = self._connection, self.frame
         assert frame is not None
         await connection.wait_quiet()
+        if connection.closed:
+            return
         reply = self._authenticator.receive(frame)
         self.frame = None
         self._count(reply)
