@@ -27,7 +27,7 @@ from pipeline_broker.records.compression import DECOMPRESSED_SIZE_MAX
 from pipeline_broker.records.record import iterate_records
 from pipeline_broker.state.cluster import ClusterState
 from pipeline_broker.state.fetch_sessions import FetchSessions
-from pipeline_broker.state.metadata_records import Topic, record_type, topic_name
+from pipeline_broker.state.metadata_records import METADATA_TOPIC_ID, Topic, record_type, topic_name
 from pipeline_broker.state.outcome import Write
 from pipeline_broker.state.producer_ids import ProducerIds
 from pipeline_broker.state.topics import NewTopic, TopicCatalogue
@@ -51,8 +51,6 @@ __all__ = ["Broker"]
 logger = logging.getLogger(__name__)
 
 METADATA_TOPIC = "__cluster_metadata"
-METADATA_TOPIC_ID = bytes(15) + b"\x01"
-"""The internal partition that holds topics and settings; it is in no catalogue, so no client sees it."""
 SUBJECTS = {2: "producer_ids", 3: "cluster", 4: "cluster", 5: "scram_users", 6: "quotas", 7: "acls"}
 """Type of a record in the metadata partition: which attribute of the broker it is about. Topics are type 1."""
 BROKER_RESOURCE = "broker"

@@ -29,6 +29,7 @@ class GuardedConnection(Protocol):
     """What the gate asks of its connection."""
 
     muting: Muting
+    closed: bool
 
     @property
     def limits(self) -> ConnectionLimits:

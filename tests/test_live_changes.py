@@ -107,6 +107,15 @@ def test_threads_for_blocking_work_follow():
     run(test)
 
 
+def test_the_bound_of_responses_that_nobody_takes_follows():
+    async def test(scene):
+        assert scene.server._response_budget.bytes_max == 1000
+        await scene.change(pipeline_unsent_response_bytes="2000")
+        assert scene.server._response_budget.bytes_max == 2000
+
+    run(test, "pipeline.unsent.response.bytes=1000")
+
+
 def test_limits_follow_and_what_client_quotas_set_is_kept():
     async def test(scene):
         quotas = scene.server.quotas

@@ -105,6 +105,7 @@ class BrokerConfig:
     producer_id_expiration_ms: int = 86400000
 
     pipeline_queues: int | None = None
+    pipeline_unsent_response_bytes: int = 268435456
     pipeline_in_flight: int | None = None
     pipeline_commit: str | None = None
 

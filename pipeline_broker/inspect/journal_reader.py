@@ -21,6 +21,7 @@ from pipeline_broker.inspect.findings import (
     SegmentFound,
     TornTail,
 )
+from pipeline_broker.inspect.secrets import without_secrets
 from pipeline_broker.log.frame import (
     FRAME_HEADER_SIZE,
     MAGIC_BYTES,
@@ -222,12 +223,12 @@ class JournalReader:
             batch = entry.batch
             header, problem = _check(batch)
             records: tuple[Record, ...] = ()
+            topic_id, partition = split_key(entry.key)
             if header is not None and not problem and self._with_records:
                 try:
-                    records = tuple(iterate_records(batch, header))
+                    records = tuple(without_secrets(topic_id, record) for record in iterate_records(batch, header))
                 except RecordError as error:
                     problem = str(error)
-            topic_id, partition = split_key(entry.key)
             yield BatchFound(segment.number, entry.place, lsn, topic_id, partition, len(batch), header, records)
             if header is not None and not problem:
                 expected = self._next_offsets.get(entry.key, header.base_offset)

@@ -19,6 +19,7 @@ import attrs
 from pipeline_broker.state.outcome import StateRecord
 
 __all__ = [
+    "METADATA_TOPIC_ID",
     "CorruptMetadataRecordError",
     "Topic",
     "producer_ids_record",
@@ -30,6 +31,8 @@ __all__ = [
     "topic_tombstone",
 ]
 
+METADATA_TOPIC_ID = bytes(15) + b"\x01"
+"""The internal partition that holds these records; it is in no catalogue, so no client sees it."""
 _TYPE = struct.Struct(">h")
 _TOPIC_TYPE = 1
 _PRODUCER_IDS_TYPE = 2
