@@ -44,6 +44,7 @@ class Connection:
     peer: str = "127.0.0.1"
     listener: str = "PLAINTEXT"
     session: object = None
+    response_room_bytes: int = 1 << 30
 
 
 class Bench:

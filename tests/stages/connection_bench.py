@@ -1,5 +1,7 @@
 """A server in memory whose requests the test answers by hand."""
 
+import math
+
 import attrs
 import trio
 from trio.testing import MockClock
@@ -55,8 +57,11 @@ class ByHand:
         self.closed.append(session)
 
 
-def run(test, *, mode=PIPELINED, application=None, **fields):
-    """Run `test(memory, application)` against a server on a mock clock; nothing may be left in it at the end."""
+def run(test, *, mode=PIPELINED, application=None, jumps=True, **fields):
+    """Run `test(memory, application)` against a server on a mock clock; nothing may be left in it at the end.
+
+    Without `jumps` the clock stands still: for tests with work in threads, which a mock clock does not see.
+    """
     application = application or ByHand()
 
     async def main():
@@ -68,7 +73,7 @@ def run(test, *, mode=PIPELINED, application=None, **fields):
         assert sum(queue.connections for queue in (*channel.queues, *channel.retired)) == 0
         assert sum(queue.statistics().waiting_for_room for queue in channel.queues) == 0
 
-    trio.run(main, clock=MockClock(autojump_threshold=0))
+    trio.run(main, clock=MockClock(autojump_threshold=0 if jumps else math.inf))
 
 
 def connection_of(memory, index=0):

@@ -78,7 +78,7 @@ def test_a_callback_may_park_its_request_again_and_call_back_once_more():
         application.post(b"1", Parked(lambda: Send(b"from a thread")))
         assert await client.receive() == b"from a thread"
 
-    run(test, application=Calling())
+    run(test, application=Calling(), jumps=False)
 
 
 def paused_turns(memory, queue=None):
