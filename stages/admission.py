@@ -1,8 +1,9 @@
 """Bytes of one connection become frames, and frames become requests on its queue, while nothing forbids it.
 
-Rules of this room: one task reads, and only here. A frame that finds no room is held, the connection is muted and
-stands in line; the line calls it, and a connection that cannot use its turn then passes it on. A connection changes its
-queue only with nothing in flight.
+Rules of this room: one task reads, and only here. A frame that finds no room, or others in line for it, is held, the
+connection is muted and stands in line; the line calls it, and a connection that cannot use its turn then passes it on.
+So connections are served in turn, however fast some of them ask. A connection changes its queue only with nothing in
+flight.
 """
 
 from __future__ import annotations
@@ -123,6 +124,7 @@ class Admission:
         received_ns, depth = 0, len(order)  # nothing is completed meanwhile
         while not mute_reasons:
             frame = self._held_frame
+            is_called = frame is not None
             if frame is None:
                 frame = reader.next_frame()
                 if frame is None or (gate is not None and gate.takes(frame)):
@@ -132,8 +134,12 @@ class Admission:
             if self._generation != channel.generation and not depth:
                 self.change_queue()
             queue = self.queue
-            if len(queue.requests) >= queue.capacity or channel.bytes_held >= channel.bytes_max:
-                self.hold(frame)
+            if (
+                len(queue.requests) >= queue.capacity
+                or (queue.waiters and not is_called)
+                or channel.bytes_held >= channel.bytes_max
+            ):
+                self.hold(frame, is_called=is_called)
                 return
             if not received_ns:
                 received_ns = now_ns()
@@ -148,13 +154,13 @@ class Admission:
             if depth >= in_flight_max:
                 connection.muting.begin(MuteReason.IN_FLIGHT)
 
-    def hold(self, frame: Buffer) -> None:
-        """The queue or the byte budget has no room for the frame: hold it and stand in line."""
-        connection = self._connection
+    def hold(self, frame: Buffer, *, is_called: bool) -> None:
+        """The queue or the byte budget has no room for the frame, or others have it first: hold it, stand in line."""
+        connection, queue = self._connection, self.queue
         self._held_frame = frame
-        if not self.queue.has_room:
+        if not queue.has_room or (queue.waiters and not is_called):
             connection.muting.begin(MuteReason.QUEUE_FULL)
-            self.queue.wait_for_room(connection)
+            queue.wait_for_room(connection, is_next=is_called)
         else:
             connection.muting.begin(MuteReason.QUEUED_BYTES)
             self._channel.wait_for_bytes(connection)

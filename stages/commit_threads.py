@@ -1,21 +1,39 @@
 """The threads that run commits.
 
 Rules of this room: a thread takes the next commit itself as soon as it is done with one, so that the disk never waits
-for the event loop; it hands each ended commit to the loop by `run_sync_soon`; it owns nothing else.
+for the event loop; it hands ended commits to the loop by `run_sync_soon`; it owns nothing else. To hand something over
+between threads costs more than to commit it, so a thread is woken only for what none will find that is awake, and the
+loop is called once for all commits that ended since it last looked.
+
+Each thread says what it does, and each place has one writer. One that finds nothing says that it is idle and looks once
+more before it waits: whoever submits meanwhile either sees an idle thread, and wakes it, or is seen by that last look.
 """
 
 from __future__ import annotations
 
+import enum
 import queue
 import threading
+from collections import deque
 from typing import TYPE_CHECKING
 
 import trio
 
 if TYPE_CHECKING:
-    from stages.committer import Committer
+    from stages.committer import Commit, Committer
 
 __all__ = ["CommitThreads"]
+
+
+class _State(enum.Enum):
+    """What a thread does."""
+
+    IDLE = enum.auto()
+    """It waits to be woken, or is about to."""
+    LOOKING = enum.auto()
+    """It has not yet begun to look, and will find what waits."""
+    COMMITTING = enum.auto()
+    """It looks, or commits and looks again after that."""
 
 
 class CommitThreads:
@@ -26,33 +44,62 @@ class CommitThreads:
 
     def __init__(self) -> None:
         self._threads: list[threading.Thread] = []
+        self._states: list[_State] = []  # each written by its thread
         self._wakeups: queue.SimpleQueue[None] = queue.SimpleQueue()
+        self._ended: deque[Commit] = deque()
+        self._is_loop_called = False
         self._is_stopping = False
 
     def start(self, committer: Committer) -> None:
         """Have one thread for each commit that may be in flight, again after that number grew; inside `trio.run`."""
         token = trio.lowlevel.current_trio_token()
         for index in range(len(self._threads), committer.commits_in_flight):
-            thread = threading.Thread(target=self._run, args=(committer, token), name=f"committer-{index}", daemon=True)
+            thread = threading.Thread(
+                target=self._run, args=(index, committer, token), name=f"committer-{index}", daemon=True
+            )
+            self._states.append(_State.LOOKING)
             self._threads.append(thread)
             thread.start()
 
-    def _run(self, committer: Committer, token: trio.lowlevel.TrioToken) -> None:
+    def _run(self, index: int, committer: Committer, token: trio.lowlevel.TrioToken) -> None:
+        states = self._states
         while True:
-            commit = committer.run_one()
+            states[index] = _State.COMMITTING
+            commit = committer.begin_commit()
+            if commit is None:
+                states[index] = _State.IDLE
+                commit = committer.begin_commit()
             if commit is not None:
+                states[index] = _State.COMMITTING
+                committer.end_commit(commit)
+                states[index] = _State.LOOKING
                 try:
-                    token.run_sync_soon(committer.complete, commit)
+                    self._hand_over(commit, committer, token)
                 except trio.RunFinishedError:
                     return  # the loop is gone, nobody waits for an answer
             elif self._is_stopping:
                 return
             else:
                 self._wakeups.get()
+                states[index] = _State.LOOKING
 
-    def wake(self) -> None:
+    def _hand_over(self, commit: Commit, committer: Committer, token: trio.lowlevel.TrioToken) -> None:
+        self._ended.append(commit)
+        if not self._is_loop_called:
+            self._is_loop_called = True
+            token.run_sync_soon(self._complete, committer)
+
+    def _complete(self, committer: Committer) -> None:
+        """On the loop: what ends from here on calls it again."""
+        self._is_loop_called = False
+        while self._ended:
+            committer.complete(self._ended.popleft())
+
+    def wake(self, count: int = 1) -> None:
         """See CommitExecutor; a token too many costs a thread one look, one too few would lose a commit."""
-        if self._wakeups.qsize() < len(self._threads):
+        called = self._wakeups.qsize()
+        missing = count - called - self._states.count(_State.LOOKING)
+        for _ in range(min(missing, self._states.count(_State.IDLE) - called)):
             self._wakeups.put(None)
 
     def stop(self) -> None:

@@ -139,8 +139,8 @@ class CommitExecutor(Protocol):
     def start(self, committer: Committer) -> None:
         """Begin to run commits, or follow `commits_in_flight` where it grew."""
 
-    def wake(self) -> None:
-        """There may be something to take; called on the event loop.
+    def wake(self, count: int = 1) -> None:
+        """So many commits could begin; called on the event loop.
 
         Whoever ended a commit looks again by itself: what waited for a key of that commit is its to take.
         """
@@ -179,8 +179,7 @@ class Committer:
         self.commits_in_flight = commits_in_flight
         self.delay_ns = int(delay_seconds * 1e9)
         self.error: BaseException | None = None
-        self._on_commit = on_commit
-        self._on_failure = on_failure
+        self._on_commit, self._on_failure = on_commit, on_failure
         self.on_completed = on_completed
         self._executor: CommitExecutor | None = None
         self._waiting: deque[Submission] = deque()
@@ -188,8 +187,7 @@ class Committer:
         self._is_poisoned = False  # a thread saw a failure that the loop may not know of yet
         self._is_taking = False  # a commit is between the submissions that wait and those in flight
         self._busy_keys: set[Hashable] = set()
-        self._next_number = 0
-        self._next_completed = 0
+        self._next_number = self._next_completed = 0
         self._ended: dict[int, Commit] = {}
         self._commits = self._entries = self._bytes = self._entries_max = 0
 
@@ -209,15 +207,18 @@ class Committer:
 
     def start_commit(self) -> None:
         """Let a commit begin, if there is something to commit."""
-        if self._waiting and self._executor is not None and self._may_take():
-            self._executor.wake()
+        if self._waiting and self._executor is not None and (count := self._takeable()):
+            self._executor.wake(count)
 
-    def _may_take(self) -> bool:
-        """Whether a commit could begin now; what waits for a key is taken by the thread that frees it."""
+    def _takeable(self) -> int:
+        """How many commits could begin now; what waits for a key is taken by the thread that frees it."""
         if self.batching is Batching.GROUP:
-            return True
-        busy, key_of = self._busy_keys, self.storage.key_of
-        return any(busy.isdisjoint(map(key_of, submission.entries)) for submission in tuple(self._waiting))
+            return 1
+        wanted, key_of, count = set(self._busy_keys), self.storage.key_of, 0
+        for submission in tuple(self._waiting):
+            count += wanted.isdisjoint(map(key_of, submission.entries))
+            wanted.update(map(key_of, submission.entries))
+        return count
 
     @property
     def is_idle(self) -> bool:
@@ -315,11 +316,11 @@ class Committer:
         if self.delay_ns and commit.error is None:
             self._wait_for_delay(commit, sleep)
         commit.durable_ns = now_ns()
-        with self._turn:
-            if commit.error is not None:
+        if commit.error is not None:
+            with self._turn:
                 self._is_poisoned = True  # nothing is taken any more, so that no key has to become free
-            elif self.batching is Batching.REQUEST:
-                self._busy_keys.difference_update(map(self.storage.key_of, commit.entries))
+        elif self.batching is Batching.REQUEST:  # without the lock, which is held while others write
+            self._busy_keys.difference_update(map(self.storage.key_of, commit.entries))
 
     def _write(self, commit: Commit) -> None:
         commit.started_ns = now_ns()

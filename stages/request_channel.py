@@ -76,12 +76,12 @@ class RequestQueue:
         callbacks: what the handlers do before they take a request; bounded by the requests in flight, which have at
             most one waiting each.
         requests: what waits, oldest first; only handlers take from it.
+        waiters: connections in line for room, in their order; while there are some, others stand behind them.
     """
 
     __slots__ = (
         "_has_idle",
         "_idle",
-        "_waiters",
         "callbacks",
         "capacity",
         "connections",
@@ -90,6 +90,7 @@ class RequestQueue:
         "put",
         "requests",
         "retired",
+        "waiters",
     )
 
     def __init__(self, index: int, capacity: int) -> None:
@@ -103,7 +104,7 @@ class RequestQueue:
         self.requests: deque[Request] = deque()
         self._idle = trio.lowlevel.ParkingLot()
         self._has_idle = False  # whether it is worth a look: a handler parked since the last one
-        self._waiters: deque[Waiter] = deque()
+        self.waiters: deque[Waiter] = deque()
 
     def __len__(self) -> int:
         return len(self.requests)
@@ -151,14 +152,17 @@ class RequestQueue:
         self._has_idle = True
         await self._idle.park()
 
-    def wait_for_room(self, waiter: Waiter) -> None:
-        """Have `waiter.resume` called when there is room."""
-        self._waiters.append(waiter)
+    def wait_for_room(self, waiter: Waiter, *, is_next: bool = False) -> None:
+        """Have `waiter.resume` called when there is room; one that was called in vain goes before all others."""
+        if is_next:
+            self.waiters.appendleft(waiter)
+        else:
+            self.waiters.append(waiter)
 
     def room_was_made(self) -> None:
         """Resume as many waiting connections as there is room for, oldest first."""
         room = self.capacity - len(self.requests)
-        waiters = self._waiters
+        waiters = self.waiters
         while waiters and room > 0:
             if waiters.popleft().resume(MuteReason.QUEUE_FULL):
                 room -= 1
@@ -166,13 +170,13 @@ class RequestQueue:
     def stop_waiting(self, waiter: Waiter) -> None:
         """A connection closes: forget it, or pass on the turn that it was given."""
         try:
-            self._waiters.remove(waiter)
+            self.waiters.remove(waiter)
         except ValueError:
             self.room_was_made()
 
     def pass_turn(self, waiter: Waiter) -> None:
         """A connection cannot put its frame now: unless it waits for room, others have its turn."""
-        if waiter not in self._waiters:
+        if waiter not in self.waiters:
             self.room_was_made()
 
     def wake_handlers(self) -> None:
@@ -198,7 +202,7 @@ class RequestQueue:
             connections=self.connections,
             put=self.put,
             depth_max=self.depth_max,
-            waiting_for_room=len(self._waiters),
+            waiting_for_room=len(self.waiters),
             callbacks=len(self.callbacks),
         )
 

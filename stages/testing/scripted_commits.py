@@ -38,7 +38,7 @@ class ScriptedCommits:
         """See CommitExecutor."""
         self._committer = committer
 
-    def wake(self) -> None:
+    def wake(self, count: int = 1) -> None:  # noqa: ARG002 - it looks until there is nothing to take
         """See CommitExecutor."""
         committer = self._committer
         assert committer is not None

@@ -149,8 +149,8 @@ def eager_start():
 def blocking_put():
     """Invariant 9: a full queue stops every connection of the processor, as a blocking put on its thread does."""
 
-    def hold(admission, frame):
-        original(admission, frame)
+    def hold(admission, frame, *, is_called):
+        original(admission, frame, is_called=is_called)
         connection = admission._connection
         if MuteReason.QUEUE_FULL in connection.mute:
             for other in connection._owner.connections - {connection}:

@@ -21,7 +21,7 @@ class ByHand:
     def start(self, committer):
         pass
 
-    def wake(self):
+    def wake(self, count=1):
         self.wakes += 1
 
     def stop(self):

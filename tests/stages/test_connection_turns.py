@@ -6,6 +6,7 @@ from trio.testing import wait_all_tasks_blocked
 
 from stages.mode import PIPELINED
 from stages.mute import MuteReason
+from stages.request import Send
 from tests.stages.connection_bench import ONE_QUEUE, run
 
 
@@ -32,6 +33,46 @@ def test_a_full_queue_stops_reading_and_every_waiting_connection_gets_its_turn()
             assert await client.receive_count(3) == [b"s1", b"s2", b"s3"]
 
     run(test, mode=ONE_QUEUE, requests_max=2)
+
+
+def test_neither_a_newcomer_nor_a_turn_in_vain_changes_the_order_of_the_line():
+    """Two requests are taken before any connection runs, so three are called for two places; and another one asks."""
+
+    async def once(memory, queue, number):
+        in_line = [await memory.connect() for _ in range(6)]
+        for place, client in enumerate(in_line):
+            client.send(b"%d" % place)
+            await wait_all_tasks_blocked()
+        newcomer = await memory.connect()
+        await wait_all_tasks_blocked()
+        taken = []
+
+        def take():
+            request = queue.requests.popleft()
+            taken.append(bytes(request.frame))
+            request.complete(Send(b""))
+            queue.room_was_made()
+
+        take()
+        take()
+        newcomer.send(b"new")
+        for _ in range(5):
+            await wait_all_tasks_blocked()
+            take()
+        assert set(taken[:2]) == {b"0", b"1"}
+        assert set(taken[2:5]) == {b"2", b"3", b"4"}
+        assert taken[5:] == [b"5", b"new"], number
+
+    async def test(memory, application):
+        async def idle(queue):
+            await trio.sleep_forever()
+
+        memory.server.handlers._turn = idle  # the test takes from the queue itself
+        queue = memory.server.channel.queues[0]
+        for number in range(10):  # Trio draws which of those that were called runs first
+            await once(memory, queue, number)
+
+    run(test, mode=ONE_QUEUE, requests_max=2, drain_seconds=1.0)
 
 
 def test_connections_that_wait_at_a_queue_that_is_retired_are_not_forgotten():

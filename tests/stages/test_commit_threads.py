@@ -1,0 +1,139 @@
+"""The threads that run commits: nothing that was submitted is left, and as many run at once as can."""
+
+import random
+import threading
+
+import pytest
+import trio
+
+from stages.commit_threads import CommitThreads
+from stages.committer import Committer, Submission
+from stages.mode import Batching
+
+SECONDS_MAX = 10.0
+BARRIER_SECONDS = 10.0
+
+
+class Storage:
+    """Syncs as the test says; an entry is its key."""
+
+    def __init__(self, sync=lambda: None):
+        self.sync_one, self.written = sync, []
+
+    def write(self, entries):
+        self.written += entries
+
+    def sync(self, ticket):
+        self.sync_one()
+
+    @staticmethod
+    def key_of(entry):
+        return entry
+
+    @staticmethod
+    def size_of(entry):
+        return 1
+
+
+async def committed(storage, batching, commits_in_flight, entries, *, at_once):
+    """Submit each entry by itself, at most `at_once` that are not durable; returns when all are."""
+    errors, ended = [], []
+    room = trio.Semaphore(at_once)
+    committer = Committer(
+        storage,
+        batching=batching,
+        commits_in_flight=commits_in_flight,
+        on_commit=lambda commit: ended.append(commit.number),
+        on_failure=errors.append,
+    )
+    threads = CommitThreads()
+    committer.start(threads)
+    try:
+        with trio.fail_after(SECONDS_MAX):
+            for entry in entries:
+                await room.acquire()
+                committer.submit(Submission([entry], on_durable=room.release))
+                committer.start_commit()
+            for _ in range(at_once):
+                await room.acquire()
+    finally:
+        threads.stop()
+    assert not errors
+    assert ended == list(range(len(ended)))
+
+
+@pytest.mark.parametrize("batching", Batching)
+@pytest.mark.parametrize("keys", [1, 3, 8])
+def test_every_submission_is_committed(batching, keys):
+    """A thread that goes to rest while the loop submits would leave one behind, and the end would never come."""
+    randomness = random.Random(keys)
+    entries = [randomness.randrange(keys) for _ in range(1500)]
+    storage = Storage()
+    trio.run(lambda: committed(storage, batching, 4, entries, at_once=6))
+    assert sorted(storage.written) == sorted(entries)
+
+
+def test_commits_of_different_keys_run_at_once():
+    """Each round has three keys, and no sync ends before all three have begun."""
+    barrier = threading.Barrier(3, timeout=BARRIER_SECONDS)
+    storage = Storage(barrier.wait)
+    trio.run(lambda: committed(storage, Batching.REQUEST, 3, [1, 2, 3] * 50, at_once=3))
+    assert len(storage.written) == 150
+
+
+def test_threads_that_are_added_later_take_their_part():
+    """With one thread the barrier would break, and the commit with it."""
+    barrier = threading.Barrier(2, timeout=BARRIER_SECONDS)
+
+    async def main():
+        durable = []
+        storage = Storage(barrier.wait)
+        committer = Committer(storage, batching=Batching.REQUEST, on_commit=durable.append, on_failure=durable.append)
+        threads = CommitThreads()
+        committer.start(threads)
+        committer.commits_in_flight = 2
+        threads.start(committer)
+        for entry in (1, 2):
+            committer.submit(Submission([entry]))
+            committer.start_commit()
+        with trio.fail_after(SECONDS_MAX):
+            while len(durable) < 2:
+                await trio.lowlevel.checkpoint()
+        threads.stop()
+        assert [commit.entries for commit in durable] == [[1], [2]]
+
+    trio.run(main)
+
+
+class SubmittingCommitter(Committer):
+    """Is given something at the worst moment: a thread has found nothing, and has not yet said so."""
+
+    has_submitted = False
+
+    def begin_commit(self):
+        commit = super().begin_commit()
+        if commit is None and not self.has_submitted:
+            self.has_submitted = True
+            self.submit(Submission([1]))
+            self.start_commit()
+        return commit
+
+
+def test_what_is_submitted_while_a_thread_goes_to_rest_is_committed():
+    async def main():
+        durable = trio.Event()
+        committer = SubmittingCommitter(
+            Storage(),
+            batching=Batching.GROUP,
+            on_commit=lambda commit: durable.set(),
+            on_failure=lambda error: None,
+        )
+        threads = CommitThreads()
+        committer.start(threads)
+        try:
+            with trio.fail_after(SECONDS_MAX):
+                await durable.wait()
+        finally:
+            threads.stop()
+
+    trio.run(main)
