@@ -25,6 +25,8 @@ __all__ = ["Quotas", "RequestQuota"]
 NS_PER_MS = 1_000_000
 PERCENT_PER_NS = 100 / 1_000_000_000
 """One thread, busy for a second, is 100 percent."""
+THROTTLE_MS_MAX = 2**31 - 1
+"""What the int32 of an answer can tell: 25 days; limits far below what clients send come to more."""
 
 
 class Quotas:
@@ -189,4 +191,4 @@ class RequestQuota:
         return self.throttle_ms
 
     def _throttle(self, throttle_ms: int) -> None:
-        self.throttle_ms = max(self.throttle_ms, throttle_ms)
+        self.throttle_ms = min(max(self.throttle_ms, throttle_ms), THROTTLE_MS_MAX)
