@@ -93,9 +93,7 @@ class ScramUsers:
         self._coming: dict[_Name, ScramCredential | None] = {}  # as decided, while not durable
         self._decoy_key = secrets.token_bytes(_DECOY_KEY_BYTES)
         self._decoy_written = False
-        self._shapes: dict[
-            str, Counter[tuple[int, int]]
-        ] = {}  # of the users of each mechanism
+        self._shapes: dict[str, Counter[tuple[int, int]]] = {}  # of the users of each mechanism
 
     # What mechanisms and handlers ask
 
