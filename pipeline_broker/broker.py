@@ -121,6 +121,7 @@ class Broker:
         self._check_producers_ms = now_ms + PRODUCERS_CHECK_INTERVAL_MS
         if self._changed_settings():
             self._apply_settings()
+        self.quotas.replayed()
         self.groups.loaded(now_ms)
 
     def first_entries(self, now_ms: int) -> list[JournalEntry]:

@@ -52,7 +52,7 @@ def _nobody() -> ScramUsers:
 
 
 class _Served:
-    """One listener; what changes for it counts from the next connection on.
+    """One listener; what changes for it counts from the next connection on, or when a client proves itself again.
 
     Raises:
         StartError: its address cannot be had.
@@ -61,6 +61,7 @@ class _Served:
 
     def __init__(self, config: ListenerConfig, all_of: BrokerConfig, users: Users) -> None:
         self.config = config
+        self._users = users
         self._tls = _tls_of(config)
         self.offer = _offer_of(config, users)
         self.listener = attrs.evolve(
@@ -84,13 +85,21 @@ class _Served:
         if self.offer is not None:
             from pipeline_broker.apis.authentication import SaslAuthenticator  # noqa: PLC0415 - for SASL only
 
-            return SaslAuthenticator(session, self.offer)
+            return SaslAuthenticator(session, self._current_offer)
         if self._tls is not None:
             principal = self._tls.principal(transport.peer_certificate)
             if principal is None:
                 raise BrokenTransportError("no mapping rule applies to the client's certificate")
             session.principal = principal
         return None
+
+    def _current_offer(self) -> SaslOffer:
+        assert self.offer is not None, "a listener keeps its protocol"
+        return self.offer
+
+    def is_bound_as(self, config: ListenerConfig) -> bool:
+        """Whether nothing else is asked for that only a listener that is made anew can follow."""
+        return _made_of(self.config) == _made_of(config)
 
     def check(self, config: ListenerConfig, users: Users) -> None:
         """Raise ConfigError where it could not follow."""
@@ -101,13 +110,15 @@ class _Served:
     def follow(self, config: ListenerConfig, users: Users) -> None:
         """Take over other properties, and files that are others now; what it cannot follow is logged and left."""
         try:
-            offer = _offer_of(config, users)
+            offer = self.offer
+            if (config.properties, users) != (self.config.properties, self._users):  # an offer costs 2 ms a user
+                offer = _offer_of(config, users)
             if self._tls is not None:
                 self._tls.reload(config.properties)
         except ConfigError as error:
             logger.error("the listener %s goes on as it was: %s", config.name, error)  # noqa: TRY400 - one line says it
             return
-        self.offer = offer
+        self.offer, self._users = offer, users
         self.config = attrs.evolve(config, host=self.config.host, port=self.config.port)
 
     def close(self) -> None:
@@ -219,6 +230,10 @@ class BrokerListeners:
         self._users = users
         for name in self.surplus(config):
             self.forget(name)
+        for listener in config.listener_configs:
+            bound = self._served.get(listener.name)
+            if bound is not None and not bound.is_bound_as(listener):
+                self.forget(listener.name)
         self.update(config)
         for listener in self.missing(config):
             try:
@@ -243,6 +258,15 @@ class BrokerListeners:
     def forget(self, name: str) -> None:
         """A listener is served no longer; its socket is closed."""
         self._served.pop(name).close()
+
+
+def _made_of(config: ListenerConfig) -> tuple[object, ...]:
+    return (
+        config.security_protocol,
+        config.is_control_plane,
+        config.is_privileged,
+        config.limit("num.network.threads"),
+    )
 
 
 def _tls_of(listener: ListenerConfig) -> TlsContexts | None:

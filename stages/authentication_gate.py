@@ -101,8 +101,10 @@ class AuthenticationGate:
         elif reply.conversation is Conversation.SUCCEEDED:
             self._is_open = True
             self._reader.frame_bytes_max = connection.limits.frame_bytes_max
-        connection.send_reply(reply.parts, is_last=reply.conversation is Conversation.FAILED)
-        connection.muting.end(MuteReason.REAUTHENTICATION)
+        is_last = reply.conversation is Conversation.FAILED
+        connection.send_reply(reply.parts, is_last=is_last)
+        if not is_last:  # otherwise the mute stays: what is behind a failure is never looked at
+            connection.muting.end(MuteReason.REAUTHENTICATION)
 
     def _count(self, reply: Reply) -> None:
         counters = self._counters

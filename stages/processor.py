@@ -290,7 +290,10 @@ class Processor:
 
     @staticmethod
     async def _end_throttle(connection: Connection, until: float) -> None:
-        await trio.sleep_until(until)
+        with trio.move_on_at(until):
+            while not connection.closed:  # the end of one that is closed must not wait for that of its throttle
+                await connection.muting.wait()
+            return
         try:
             connection.muting.end_throttle(until)
         except Exception as error:  # noqa: BLE001 - see _flush

@@ -7,7 +7,6 @@ changed again, a quota that is named twice is a mistake of its entity; both is a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from pipeline_broker.apis.authorization import may_of_cluster
@@ -18,8 +17,9 @@ from pipeline_broker.wire.messages.alter_client_quotas import AlterClientQuotasR
 from stages.request import Result
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pipeline_broker.apis.call import Call
-    from pipeline_broker.state.outcome import Write
 
 __all__ = ["REQUEST", "error_response", "handle"]
 
@@ -34,7 +34,7 @@ def handle(call: Call, request: AlterClientQuotasRequest) -> Result:
         return call.send(error_response(request, call, ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
     quotas = call.broker.quotas
     errors: dict[Entity, QuotaError | None] = {}
-    changes: list[tuple[Write, Callable[[Write], None]]] = []
+    changes: dict[Entity, Mapping[str, float]] = {}
     for entry in request.entries:
         entity = _entity(entry)
         before = quotas.catalogue.latest(entity)
@@ -45,11 +45,13 @@ def handle(call: Call, request: AlterClientQuotasRequest) -> Result:
             continue
         errors[entity] = None
         if after != before and not request.validate_only:
-            changes.append((quotas.catalogue.alter(entity, after), quotas.durable))
+            changes[entity] = after
     answer = call.send(
         AlterClientQuotasResponse(entries=[_response(entity, error) for entity, error in errors.items()])
     )
-    return call.broker.commit_metadata(changes, call.now_ms, answer)
+    if not changes:
+        return answer
+    return call.broker.commit_metadata([(quotas.catalogue.alter(changes), quotas.durable)], call.now_ms, answer)
 
 
 def _entity(entry: Entry) -> Entity:

@@ -73,7 +73,8 @@ class SaslAuthenticator:
 
     Args:
         session: told who the client is.
-        offer: what the listener offers.
+        current_offer: what the listener offers; asked again when the client proves itself again, so that a user who
+            was taken away, or a password that was changed, counts until then at most.
         clock_ms: wall clock, milliseconds since the epoch, in which tokens expire.
         clock_ns: a clock that only goes forward, in nanoseconds.
 
@@ -84,13 +85,14 @@ class SaslAuthenticator:
     def __init__(
         self,
         session: Session,
-        offer: SaslOffer,
+        current_offer: Callable[[], SaslOffer],
         clock_ms: Callable[[], int] = lambda: time.time_ns() // NS_PER_MS,
         clock_ns: Callable[[], int] = time.monotonic_ns,
     ) -> None:
-        self.frame_bytes_max = offer.frame_bytes_max
         self._session = session
-        self._offer = offer
+        self._current_offer = current_offer
+        self._offer = current_offer()
+        self.frame_bytes_max = self._offer.frame_bytes_max
         self._clock_ms = clock_ms
         self._clock_ns = clock_ns
         self._state = State.VERSIONS_OR_HANDSHAKE
@@ -130,6 +132,7 @@ class SaslAuthenticator:
     def _begin_again(self) -> None:
         self._before = self._mechanism, self._session.principal
         self._began_again_ns = self._clock_ns()
+        self._offer = self._current_offer()
         self._state = State.HANDSHAKE
 
     # The steps: each answers and says by the state what comes next; the state is FAILED unless it does

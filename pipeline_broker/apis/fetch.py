@@ -111,7 +111,8 @@ class _Fetch:
         return self._answer(reads)
 
     def _again(self) -> Result:
-        """The last attempt: whatever there is now."""
+        """The last attempt: whatever there is now, and is still allowed."""
+        self._is_allowed = topics_allowed(self._call, AclOperation.READ)
         return self._answer(self._read())
 
     def _read(self) -> list[Read]:

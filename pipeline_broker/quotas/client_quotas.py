@@ -40,16 +40,20 @@ class ClientQuotas:
         coming = self._coming.get(entity)
         return self._quotas.get(entity, {}) if coming is None else coming[1]
 
-    def alter(self, entity: Entity, quotas: Mapping[str, float]) -> Write:
-        """Decide the quotas of an entity, all of them."""
-        key = _TYPE.pack(_CLIENT_QUOTA_TYPE) + json.dumps(entity).encode()
-        value = _VERSION + json.dumps(dict(quotas), sort_keys=True).encode() if quotas else None
-        write = Write("", (StateRecord(key, value),))
-        self._coming[entity] = write, dict(quotas)
+    def alter(self, changes: Mapping[Entity, Mapping[str, float]]) -> Write:
+        """Decide the quotas of entities, all of them of each."""
+        records = []
+        for entity, quotas in changes.items():
+            key = _TYPE.pack(_CLIENT_QUOTA_TYPE) + json.dumps(entity).encode()
+            value = _VERSION + json.dumps(dict(quotas), sort_keys=True).encode() if quotas else None
+            records.append(StateRecord(key, value))
+        write = Write("", tuple(records))
+        for entity, quotas in changes.items():
+            self._coming[entity] = write, dict(quotas)
         return write
 
     def durable(self, write: Write) -> None:
-        """The record of a change is durable."""
+        """The records of a change are durable."""
         for record in write.records:
             self.replay(record.key, record.value)
         for entity in [entity for entity, (coming, _) in self._coming.items() if coming is write]:

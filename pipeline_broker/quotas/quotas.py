@@ -25,6 +25,8 @@ __all__ = ["Quotas", "RequestQuota"]
 NS_PER_MS = 1_000_000
 PERCENT_PER_NS = 100 / 1_000_000_000
 """One thread, busy for a second, is 100 percent."""
+THROTTLE_MS_MAX = 2**31 - 1
+"""What the int32 of an answer can tell: 25 days; limits far below what clients send come to more."""
 
 
 class Quotas:
@@ -48,6 +50,7 @@ class Quotas:
         self.ip_rates: Mapping[str, float] = {}
         self.ip_rate_default: float | None = None
         self.ip_rates_changed: Callable[[], None] = lambda: None
+        self._has_replayed = False
 
     @functools.cached_property
     def catalogue(self) -> ClientQuotas:
@@ -89,12 +92,18 @@ class Quotas:
     # What is set
 
     def replay(self, key: bytes, value: bytes | None) -> None:
-        """Take over one durable record; those of other subjects are read past."""
+        """Take over one durable record, which counts once all are `replayed`; those of other subjects are read past."""
         if self.catalogue.replay(key, value):
+            self._has_replayed = True
+
+    def replayed(self) -> None:
+        """All records were replayed: what they set counts from now on."""
+        if self._has_replayed:
+            self._has_replayed = False
             self._apply()
 
     def durable(self, write: Write) -> None:
-        """The record of a change is durable: it counts from now on."""
+        """The records of a change are durable: they count from now on."""
         self.catalogue.durable(write)
         self._apply()
 
@@ -189,4 +198,4 @@ class RequestQuota:
         return self.throttle_ms
 
     def _throttle(self, throttle_ms: int) -> None:
-        self.throttle_ms = max(self.throttle_ms, throttle_ms)
+        self.throttle_ms = min(max(self.throttle_ms, throttle_ms), THROTTLE_MS_MAX)

@@ -81,6 +81,11 @@ class ScramCredential:
     server_key: bytes
     iterations: int
 
+    @property
+    def shape(self) -> tuple[int, int]:
+        """What everybody is shown of it besides the salt itself: the salt's bytes and the iterations."""
+        return len(self.salt), self.iterations
+
     @classmethod
     def of(cls, mechanism: ScramMechanism, salt: bytes, iterations: int, salted: bytes) -> ScramCredential:
         """The credential of a salted password."""

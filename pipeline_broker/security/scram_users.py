@@ -93,7 +93,7 @@ class ScramUsers:
         self._coming: dict[_Name, ScramCredential | None] = {}  # as decided, while not durable
         self._decoy_key = secrets.token_bytes(_DECOY_KEY_BYTES)
         self._decoy_written = False
-        self._shapes: dict[str, tuple[int, int]] = {}
+        self._shapes: dict[str, Counter[tuple[int, int]]] = {}  # of the users of each mechanism
 
     # What mechanisms and handlers ask
 
@@ -109,7 +109,8 @@ class ScramUsers:
 
     def parameters(self, mechanism: ScramMechanism, user: str) -> tuple[bytes, int]:
         """The salt and the iterations of a user who has no record."""
-        salt_bytes, iterations = self._shapes.get(mechanism.name, (_SALT_BYTES, ITERATIONS_MIN))
+        shapes = self._shapes.get(mechanism.name)
+        salt_bytes, iterations = shapes.most_common(1)[0][0] if shapes else (_SALT_BYTES, ITERATIONS_MIN)
         return self._derived("salt", mechanism, user, salt_bytes), iterations
 
     def users(self) -> list[str]:
@@ -197,17 +198,17 @@ class ScramUsers:
             self._decoy_written = True
             return
         credential = None if value is None else _read(_body(value))
-        if credential is None:
-            self._credentials.pop(name, None)
-        else:
+        before = self._credentials.pop(name, None)
+        shapes = self._shapes.setdefault(name[1], Counter())
+        if before is not None:
+            shapes[before.shape] -= 1
+            if not shapes[before.shape]:
+                del shapes[before.shape]
+        if credential is not None:
             self._credentials[name] = credential
+            shapes[credential.shape] += 1
         if self._coming.get(name) == credential:
             self._coming.pop(name, None)
-        same = [each for (_, mechanism), each in self._credentials.items() if mechanism == name[1]]
-        self._shapes.pop(name[1], None)
-        if same:
-            shapes = Counter((len(each.salt), each.iterations) for each in same)
-            self._shapes[name[1]] = shapes.most_common(1)[0][0]
 
     def _derived(self, label: str, mechanism: ScramMechanism, user: str, size_bytes: int) -> bytes:
         text = json.dumps([label, mechanism.name, user]).encode()

@@ -58,9 +58,10 @@ class Talk:
         self.session = Session(host="127.0.0.1", listener="SASL")
         self.now_ns = 10**15
         self.begun_ns = self.now_ns
+        self.offer = read_offer({**SETTINGS, **settings}, ScramUsers(), self.now_ms)
         self.authenticator = SaslAuthenticator(
             self.session,
-            read_offer({**SETTINGS, **settings}, ScramUsers(), self.now_ms),
+            lambda: self.offer,
             self.now_ms,
             lambda: self.now_ns,
         )
@@ -322,6 +323,20 @@ def test_a_wrong_password_the_second_time_ends_it():
     talk.login("PLAIN")
     talk.handshake()
     assert talk.token(b"\0alice\0no")[0] is FAILED
+
+
+@pytest.mark.parametrize(("data", "expected"), [(GOOD, FAILED), (b"\0alice\0new", SUCCEEDED)])
+def test_the_second_time_counts_what_the_listener_offers_by_then(data, expected):
+    """A password that was changed, or a user who was taken away, must not last for as long as a connection."""
+    talk = Talk(**{"connections.max.reauth.ms": "10000"})
+    talk.login()
+    talk.offer = read_offer(
+        {**SETTINGS, "plain.sasl.jaas.config": LINE.replace("alice-secret", "new")}, ScramUsers(), talk.now_ms
+    )
+    talk.wait(5)
+    assert talk.begins()
+    talk.handshake()
+    assert talk.token(data)[0] is expected
 
 
 def test_the_second_time_begins_with_the_handshake():

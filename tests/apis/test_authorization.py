@@ -11,7 +11,20 @@ from pipeline_broker.security.acl import (
 )
 from pipeline_broker.security.authorizer import Authorizer
 from pipeline_broker.wire.registry import ApiKey, message_classes
-from tests.apis.authorized_requests import CASES, REFUSALS, TOPIC_REFUSED, Op, cluster, group, inner, make, rule, topic
+from stages.request import PARKED
+from tests.apis.authorized_requests import (
+    BATCH,
+    CASES,
+    REFUSALS,
+    TOPIC_REFUSED,
+    Op,
+    cluster,
+    group,
+    inner,
+    make,
+    rule,
+    topic,
+)
 from tests.apis.desk import Desk
 
 OPEN_TO_ALL = {
@@ -116,6 +129,22 @@ def test_a_right_that_ends_ends_the_short_way_of_produce_too(desk):
     write = desk.broker.acls.remove(rules)
     desk.broker.acls_durable(write)
     assert codes(desk.ask(message, version)) == {TOPIC_REFUSED}
+
+
+def test_a_right_that_ends_while_a_fetch_waits_ends_what_it_is_given(desk):
+    """It was allowed when it came; what is appended after the right has ended is not for it."""
+    allow(desk, topic(Op.READ), topic(Op.WRITE))
+    wanted = inner("fetch", "FetchPartition", partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
+    topics = [inner("fetch", "FetchTopic", topic="t", partitions=[wanted])]
+    request = make("fetch", topics=topics, max_bytes=1 << 20, min_bytes=1, max_wait_ms=1000, session_epoch=-1)
+    assert desk.decide(request, 12) is PARKED
+    desk.broker.acls_durable(desk.broker.acls.remove([topic(Op.READ)]))
+    version, *_, message = CASES[0].values
+    assert codes(desk.ask(message, version)) == {0}
+    ((_, result),) = desk.connection.completed
+    data = b"".join(map(bytes, result.parts))
+    assert BATCH[-20:] not in data
+    assert int(TOPIC_REFUSED).to_bytes(2) in data
 
 
 def test_authorized_operations_are_those_of_the_rules(desk):

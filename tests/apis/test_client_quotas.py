@@ -81,3 +81,13 @@ def test_rates_of_addresses_are_told_to_whoever_accepts_connections():
     assert told == [({"2001:db8::1": 5.0}, None), ({"2001:db8::1": 5.0}, 50.0), ({"2001:db8::1": 5.0}, None)]
     assert not quotas.is_active
     assert desk.restart().broker.quotas.ip_rates == {"2001:db8::1": 5.0}
+
+
+def test_a_request_with_many_entities_is_taken_over_once():
+    """What is set is indexed anew with each change: as often as entities would hold up everybody else."""
+    desk, told = Desk(), []
+    desk.broker.quotas.ip_rates_changed = lambda: told.append(len(desk.broker.quotas.ip_rates))
+    entries = [alteration([("ip", f"192.0.2.{number}")], ("connection_creation_rate", 5.0)) for number in range(100)]
+    assert len(desk.ask(AlterClientQuotasRequest(entries=entries), 1).entries) == 100
+    assert told == [100]
+    assert len(desk.restart().broker.quotas.ip_rates) == 100

@@ -76,6 +76,15 @@ class TestProduce:
         assert isinstance(result, Pending)
         assert desk.connection.throttles
 
+    @pytest.mark.parametrize("requests", [1, 2], ids=["general way", "short way"])
+    def test_a_throttle_that_no_answer_can_tell_is_told_as_the_longest_that_one_can(self, desk, requests):
+        """A limit far below what clients send comes to years; the answer has 31 bits of milliseconds."""
+        assert desk.ask(produce_request(desk, 6_000), 9).throttle_time_ms == 0
+        alter(desk, EVERYBODY, ("producer_byte_rate", 1e-9))  # whole enough for Kafka's check
+        for _ in range(requests):
+            told, code = produce(desk, 6_000)
+            assert (told, code) == (2**31 - 1, 0)
+
     def test_without_an_answer_the_connection_is_throttled_all_the_same(self, desk):
         alter(desk, EVERYBODY, ("producer_byte_rate", 1.0))
         result = desk.decide(produce_request(desk, 1_000, acks=0), 9)

@@ -23,7 +23,7 @@ QUOTAS = st.dictionaries(st.sampled_from(["producer_byte_rate", "request_percent
 def test_a_restart_brings_back_what_was_durable(changes):
     catalogue, restarted, model = ClientQuotas(), ClientQuotas(), {}
     for entity, quotas in changes:
-        write = catalogue.alter(entity, quotas)
+        write = catalogue.alter({entity: quotas})
         catalogue.durable(write)
         model[entity] = quotas
         for record in write.records:
@@ -34,7 +34,7 @@ def test_a_restart_brings_back_what_was_durable(changes):
 
 def test_what_is_on_its_way_counts_for_the_next_change_only():
     catalogue, entity = ClientQuotas(), entity_of([("user", "a")])
-    writes = [catalogue.alter(entity, {"producer_byte_rate": rate}) for rate in (1.0, 2.0, 1.0)]
+    writes = [catalogue.alter({entity: {"producer_byte_rate": rate}}) for rate in (1.0, 2.0, 1.0)]
     assert catalogue.all() == {}
     for write, durable in zip(writes, (1.0, 2.0, 1.0), strict=True):
         assert catalogue.latest(entity) == {"producer_byte_rate": 1.0}

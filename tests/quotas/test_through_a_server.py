@@ -76,7 +76,7 @@ async def throttling_server(mode):
         client = await server.connect()
         client.send(frame(CreateTopicsRequest([CreateTopicsRequest.CreatableTopic("t", 1, 1)]), 7))
         await client.receive()
-        write = broker.quotas.catalogue.alter(entity_of([("client-id", "client")]), {"producer_byte_rate": LIMIT})
+        write = broker.quotas.catalogue.alter({entity_of([("client-id", "client")]): {"producer_byte_rate": LIMIT}})
         broker.quotas.durable(write)
         yield server, client
     journal.close()

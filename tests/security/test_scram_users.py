@@ -4,7 +4,11 @@ What is expected of changes was asked of Apache Kafka 4.3.1; where it answers an
 UNKNOWN_SERVER_ERROR, this broker says what is wrong.
 """
 
+from collections import Counter
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pipeline_broker.security.scram import SCRAM_MECHANISMS, ScramCredential
 from pipeline_broker.security.scram_users import Deletion, Refusal, ScramUsers, Upsertion
@@ -128,6 +132,21 @@ def test_an_unknown_user_looks_like_the_others_each_time_and_after_a_restart():
     assert decoy == users.credential(SHA_256, "nobody") == replayed(write).credential(SHA_256, "nobody")
     assert decoy.salt != users.credential(SHA_256, "nobody else").salt
     assert len(users.credential(SHA_512, "nobody").stored_key) == SHA_512.hash_size
+
+
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from([None, 4096, 8192]), st.integers(0, 2))))
+def test_an_unknown_user_looks_like_most_users_whatever_was_changed_before(changes):
+    users, shapes = ScramUsers(), {}
+    for name, iterations, salt_bytes in changes:
+        if iterations is None:
+            change(users, Deletion(name, 1))
+            shapes.pop(name, None)
+        else:
+            change(users, upsert(name, 1, iterations, b"s" * salt_bytes))
+            shapes[name] = salt_bytes, iterations
+    salt, iterations = users.parameters(SHA_256, "nobody")
+    counts = Counter(shapes.values()) or Counter([(26, 4096)])
+    assert counts[len(salt), iterations] == max(counts.values())
 
 
 def test_two_brokers_make_different_decoys():

@@ -33,7 +33,7 @@ def listeners(complain):
 
     def open_session(connection, transport):
         session = connection.session = Session(connection.peer, SASL, security_protocol="SASL_PLAINTEXT")
-        real = SaslAuthenticator(session, offer, wall_clock_ms, lambda: next(seconds) * SECOND_NS)
+        real = SaslAuthenticator(session, lambda: offer, wall_clock_ms, lambda: next(seconds) * SECOND_NS)
         return WatchedAuthenticator(real, connection, complain)
 
     return [Listener(PLAINTEXT), Listener(SASL, open_session=open_session), Listener(CONTROL, is_control_plane=True)]

@@ -152,6 +152,20 @@ def test_a_failure_without_a_word_only_closes():
     run(test, failed_authentication_delay_seconds=DELAY)
 
 
+def test_what_is_behind_a_failure_without_a_word_is_never_looked_at():
+    """The reply that has to leave first is what holds other failures back: this one has none."""
+
+    async def test(memory, application):
+        guard = Guard()
+        client = await memory.connect(open_session=guard.open_session)
+        client.send(b"silent", b"in alice", b"s")
+        assert await client.receive_all() == []
+        assert [frame for frame, *_ in guard.seen] == [b"silent"]
+        assert application.handled == []
+
+    run(test)
+
+
 @pytest.mark.parametrize("where", ["open_session", "receive"])
 def test_an_authenticator_that_raises_costs_its_own_connection_only(where, caplog):
     async def test(memory, application):

@@ -7,6 +7,7 @@ from trio.testing import wait_all_tasks_blocked
 from stages.mode import CLASSIC, PIPELINED
 from stages.mute import MuteReason
 from stages.request import NO_OP, Send
+from stages.transport_layer import BrokenTransportError
 from tests.stages.connection_bench import connection_of, run
 
 both_modes = pytest.mark.parametrize("mode", [CLASSIC, PIPELINED], ids=lambda mode: mode.name)
@@ -117,3 +118,32 @@ def test_a_throttle_of_a_connection_that_ends_is_forgotten(end):
         assert not memory.server.processors or not memory.server.processors[0].connections
 
     run(test)
+
+
+@pytest.mark.parametrize("end", ["close", "reset"])
+def test_a_long_throttle_keeps_nothing_of_a_connection_that_ended(end):
+    """A client that comes again and again, instead of waiting, must not pile up in the broker."""
+
+    async def test(memory, application):
+        for _ in range(10):
+            client = await memory.connect()
+            client.send(b"s")
+            await client.receive()
+            connection_of(memory).throttle(1_000_000)
+            if end == "close":
+                connection_of(memory).close()
+            else:
+                client.reset()
+                connection_of(memory).fail(BrokenTransportError("the client is gone"))
+        await wait_all_tasks_blocked()
+        names = [task.name for nursery in _nurseries(trio.lowlevel.current_root_task()) for task in nursery.child_tasks]
+        assert not [name for name in names if "throttle" in name]
+
+    run(test)
+
+
+def _nurseries(task):
+    for nursery in task.child_nurseries:
+        yield nursery
+        for child in nursery.child_tasks:
+            yield from _nurseries(child)
