@@ -6,6 +6,8 @@ response that could carry it. acks=1 is answered like acks=all, when durable.
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from pipeline_broker.apis.authorization import topics_allowed
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
     from pipeline_broker.log.partition_log import PartitionLog
 
 __all__ = ["REQUEST", "error_response", "handle", "refuse_batches"]
+
+logger = logging.getLogger(__name__)
 
 REQUEST = ProduceRequest
 ACKS = frozenset({-1, 0, 1})
@@ -51,6 +55,22 @@ def handle(call: Call, request: ProduceRequest) -> Result:
             return call.send(error_response(request, call, refused))
         return _close(call, _all_refused(request, refused), refused)
     entries: list[JournalEntry] = []
+    try:
+        result, is_waiting = _append_all(call, request, entries)
+    except Exception:
+        if not entries:
+            raise
+        # What is in a log must reach the journal, whatever happened since: only the answer may be lost.
+        logger.exception("a produce request failed after batches of it were appended")
+        appended_to = {entry.log for entry in entries}
+        refuse_batches(request, call, appended_to)
+        return Pending(entries, Close("produce failed after it was appended"))
+    # A duplicate whose original is still on the way waits behind it: commits complete in the order of submission.
+    return Pending(entries, result) if entries or is_waiting else result
+
+
+def _append_all(call: Call, request: ProduceRequest, entries: list[JournalEntry]) -> tuple[Final, bool]:
+    """Append batch by batch, noting each in `entries` at once; the answer, and whether it waits for an original."""
     is_waiting = False
     failure: ErrorCode | None = None
     responses = []
@@ -78,8 +98,7 @@ def handle(call: Call, request: ProduceRequest) -> Result:
         result = NO_OP if failure is None else _close(call, ProduceResponse(responses), failure)
     if len(entries) == 1 == len(responses) == len(partition_responses) and request.acks:
         _remember(call, request, entries[0].log)
-    # A duplicate whose original is still on the way waits behind it: commits complete in the order of submission.
-    return Pending(entries, result) if entries or is_waiting else result
+    return result, is_waiting
 
 
 def _count(call: Call, request: ProduceRequest) -> None:
@@ -184,12 +203,18 @@ def _refusal(
     )
 
 
-def refuse_batches(request: ProduceRequest, call: Call) -> None:
-    """Nothing of a request is appended: what idempotent producers sent behind it must not slip in front of it."""
+def refuse_batches(request: ProduceRequest, call: Call, appended_to: Collection[PartitionLog] = ()) -> None:
+    """A request is not appended: what idempotent producers sent behind it must not slip in front of it.
+
+    Args:
+        request: what was asked for.
+        call: its call.
+        appended_to: the logs to which it was appended all the same.
+    """
     for topic in request.topic_data:
         for data in topic.partition_data:
             log = call.broker.find_log(topic.name, topic.topic_id, data.index, by_id=call.version >= TOPIC_ID_FROM)
-            if not isinstance(log, ErrorCode):
+            if not isinstance(log, ErrorCode) and log not in appended_to:
                 log.refuse(data.records or b"")
 
 

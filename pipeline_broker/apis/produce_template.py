@@ -9,6 +9,7 @@ takes the general way, which is the only place that knows what is right. A topic
 
 from __future__ import annotations
 
+import logging
 import struct
 from typing import TYPE_CHECKING
 
@@ -19,15 +20,18 @@ from pipeline_broker.wire.codec import encoder
 from pipeline_broker.wire.header import response_header
 from pipeline_broker.wire.messages.produce import ProduceRequest, ProduceResponse
 from pipeline_broker.wire.registry import API_KEYS, ApiKey
-from stages.request import Pending, Request, Send
+from stages.request import Close, Pending, Request, Send
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from pipeline_broker.log.entry import Appended
     from pipeline_broker.log.partition_log import PartitionLog
     from pipeline_broker.quotas.quotas import RequestQuota
 
 __all__ = ["ProduceTemplates"]
+
+logger = logging.getLogger(__name__)
 
 FIXED_BYTES = 8
 """API key, version and correlation id, in front of what repeats."""
@@ -115,20 +119,13 @@ class ProduceTemplates:
             appended = log.produce(records, now_ms, zstd_allowed=version >= ZSTD_FROM)
         except (RecordError, LogError):
             return None
-        request.acks = template.acks
-        entry, base_offset, _, append_time_ms, _, in_flight = appended
-        behind = template.behind if quota is None else _behind_of(template, quota, request)
-        if template.with_start:
-            send = Send(
-                template.pack(
-                    correlation_id, template.before, base_offset, append_time_ms, log.log_start_offset, behind
-                )
-            )
-        else:
-            send = Send(template.pack(correlation_id, template.before, base_offset, append_time_ms, behind))
-        if entry is not None:
-            return Pending((entry,), send)
-        return Pending((), send) if in_flight else send
+        try:
+            return _answer(template, request, correlation_id, appended, quota)
+        except Exception:
+            if appended.entry is None:
+                raise
+            logger.exception("a produce request failed after it was appended")  # see `produce.handle`
+            return Pending((appended.entry,), Close("produce failed after it was appended"))
 
     def remember(
         self,
@@ -160,6 +157,26 @@ class ProduceTemplates:
         response = ProduceResponse([ProduceResponse.TopicProduceResponse(topic.name, topic.topic_id, [partition])])
         template = _Template(log, request.acks, version, response, client_id)
         self._by_prefix[frame[FIXED_BYTES:prefix_end]] = template
+
+
+def _answer(
+    template: _Template, request: Request, correlation_id: int, appended: Appended, quota: RequestQuota | None
+) -> Pending | Send:
+    """The result of a request whose batch was appended, or is a duplicate."""
+    request.acks = template.acks
+    entry, base_offset, _, append_time_ms, _, in_flight = appended
+    behind = template.behind if quota is None else _behind_of(template, quota, request)
+    if template.with_start:
+        send = Send(
+            template.pack(
+                correlation_id, template.before, base_offset, append_time_ms, template.log.log_start_offset, behind
+            )
+        )
+    else:
+        send = Send(template.pack(correlation_id, template.before, base_offset, append_time_ms, behind))
+    if entry is not None:
+        return Pending((entry,), send)
+    return Pending((), send) if in_flight else send
 
 
 def _behind_of(template: _Template, quota: RequestQuota, request: Request) -> bytes:
