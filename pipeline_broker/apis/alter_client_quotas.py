@@ -75,11 +75,12 @@ def _response(entity: Entity, error: QuotaError | None) -> EntryResponse:
 
 
 def error_response(request: AlterClientQuotasRequest, call: Call, code: ErrorCode) -> AlterClientQuotasResponse:
-    """Every entity with the same error."""
-    entities = dict.fromkeys(map(_entity, request.entries))
+    """Every entity with the same error, as the request names it."""
+    message = "Cluster authorization failed." if code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED else None
+    parts = AlterClientQuotasResponse.EntityData
     return AlterClientQuotasResponse(
         entries=[
-            EntryResponse(code, None, [AlterClientQuotasResponse.EntityData(kind, name) for kind, name in entity])
-            for entity in entities
+            EntryResponse(code, message, [parts(part.entity_type, part.entity_name) for part in entry.entity])
+            for entry in request.entries
         ]
     )

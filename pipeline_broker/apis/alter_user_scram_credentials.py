@@ -56,4 +56,6 @@ def error_response(
 ) -> AlterUserScramCredentialsResponse:
     """Every user with the same error."""
     names = dict.fromkeys([each.name for each in request.deletions] + [each.name for each in request.upsertions])
-    return AlterUserScramCredentialsResponse(results=[UserResult(user=name, error_code=code) for name in names])
+    message = "Cluster authorization failed." if code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED else code.name
+    results = [UserResult(user=name, error_code=code, error_message=message) for name in names]
+    return AlterUserScramCredentialsResponse(results=results)

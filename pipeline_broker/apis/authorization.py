@@ -26,28 +26,28 @@ __all__ = [
 ]
 
 
-def may(call: Call, operation: AclOperation, resource_type: ResourceType, name: str) -> bool:
-    """Whether the client may do something to one resource."""
+def may(call: Call, operation: AclOperation, resource_type: ResourceType, name: str, *, is_logged: bool = True) -> bool:
+    """Whether the client may do something to one resource; `is_logged` is whether a denial is a refusal."""
     authorizer = call.broker.authorizer
     if authorizer is None:
         return True
     session = call.session
-    return authorizer.is_allowed(session.principal, session.host, operation, resource_type, name)
+    return authorizer.is_allowed(session.principal, session.host, operation, resource_type, name, is_logged=is_logged)
 
 
-def may_of_cluster(call: Call, operation: AclOperation) -> bool:
+def may_of_cluster(call: Call, operation: AclOperation, *, is_logged: bool = True) -> bool:
     """The same of the cluster."""
-    return may(call, operation, ResourceType.CLUSTER, CLUSTER_NAME)
+    return may(call, operation, ResourceType.CLUSTER, CLUSTER_NAME, is_logged=is_logged)
 
 
-def may_of_topic(call: Call, operation: AclOperation, name: str) -> bool:
+def may_of_topic(call: Call, operation: AclOperation, name: str, *, is_logged: bool = True) -> bool:
     """The same of a topic."""
-    return may(call, operation, ResourceType.TOPIC, name)
+    return may(call, operation, ResourceType.TOPIC, name, is_logged=is_logged)
 
 
-def may_of_group(call: Call, operation: AclOperation, name: str) -> bool:
+def may_of_group(call: Call, operation: AclOperation, name: str, *, is_logged: bool = True) -> bool:
     """The same of a group."""
-    return may(call, operation, ResourceType.GROUP, name)
+    return may(call, operation, ResourceType.GROUP, name, is_logged=is_logged)
 
 
 def may_somewhere(call: Call, operation: AclOperation, resource_type: ResourceType) -> bool:
@@ -80,7 +80,11 @@ def _anything(name: str) -> bool:
 
 def authorized_operations(call: Call, resource_type: ResourceType, name: str) -> int:
     """What the client may do to a resource, one bit per operation (KIP-430)."""
-    return _bits(operation for operation in SUPPORTED[resource_type] if may(call, operation, resource_type, name))
+    return _bits(
+        operation
+        for operation in SUPPORTED[resource_type]
+        if may(call, operation, resource_type, name, is_logged=False)
+    )
 
 
 def operations_of_cluster(call: Call) -> int:

@@ -27,13 +27,14 @@ REQUEST = CreateAclsRequest
 Creation = CreateAclsRequest.AclCreation
 CreationResult = CreateAclsResponse.AclCreationResult
 
-KINDS_OF_RULES = {
-    "resource_type": frozenset(ResourceType) - {ResourceType.UNKNOWN, ResourceType.ANY},
-    "resource_pattern_type": frozenset({PatternType.LITERAL, PatternType.PREFIXED}),
-    "operation": frozenset(AclOperation) - {AclOperation.UNKNOWN, AclOperation.ANY},
-    "permission_type": frozenset({PermissionType.ALLOW, PermissionType.DENY}),
+FOR_FILTERS: dict[str, frozenset[int]] = {
+    "resource_type": frozenset({ResourceType.ANY}),
+    "resource_pattern_type": frozenset({PatternType.ANY, PatternType.MATCH}),
+    "operation": frozenset({AclOperation.ANY}),
+    "permission_type": frozenset({PermissionType.ANY}),
 }
-"""What a rule may have in each field; ANY and MATCH are for filters."""
+"""What a rule may not have in each field."""
+MESSAGES = {ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "Cluster authorization failed."}
 NAMES = {
     "resource_type": ("resourceType", ResourceType),
     "resource_pattern_type": ("patternType", PatternType),
@@ -44,11 +45,6 @@ NAMES = {
 
 class _RefusedError(Exception):
     """A rule that cannot be."""
-
-    def __init__(self, code: ErrorCode, message: str | None) -> None:
-        super().__init__(message)
-        self.code = code
-        self.message = message
 
 
 def handle(call: Call, request: CreateAclsRequest) -> Result:
@@ -61,13 +57,15 @@ def handle(call: Call, request: CreateAclsRequest) -> Result:
     if call.broker.authorizer is None:
         disabled = CreationResult(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
         return call.send(CreateAclsResponse(results=[disabled] * len(request.creations)))
+    if any(_is_for_filters(creation) for creation in request.creations):
+        return call.send(error_response(request, call, ErrorCode.UNKNOWN_SERVER_ERROR))
     bindings = []
     results = []
     for creation in request.creations:
         try:
             bindings.append(_binding(creation))
         except _RefusedError as refused:
-            results.append(CreationResult(refused.code, refused.message))
+            results.append(CreationResult(ErrorCode.INVALID_REQUEST, str(refused)))
         else:
             results.append(CreationResult(0, ""))
     answer = call.send(CreateAclsResponse(results=results))
@@ -77,25 +75,28 @@ def handle(call: Call, request: CreateAclsRequest) -> Result:
     return call.broker.commit_metadata([(acls.add(bindings), call.broker.acls_durable)], call.now_ms, answer)
 
 
+def _is_for_filters(creation: Creation) -> bool:
+    """Whether it has an ANY or a MATCH in it, over which Apache Kafka stumbles with the whole request."""
+    return any(getattr(creation, field) in numbers for field, numbers in FOR_FILTERS.items())
+
+
 def _binding(creation: Creation) -> AclBinding:
     """The rule, if it is one."""
     if creation.resource_type == ResourceType.CLUSTER and creation.resource_name != CLUSTER_NAME:
         message = f"The only valid name for the CLUSTER resource is {CLUSTER_NAME}"
-        raise _RefusedError(ErrorCode.INVALID_REQUEST, message)
+        raise _RefusedError(message)
     if not creation.resource_name:
-        raise _RefusedError(ErrorCode.INVALID_REQUEST, "Invalid empty resource name")
+        raise _RefusedError("Invalid empty resource name")
     for field, (name, kinds) in NAMES.items():
         kind = kind_of(kinds, getattr(creation, field))
         if not kind:
-            raise _RefusedError(ErrorCode.INVALID_REQUEST, f"Invalid {name} UNKNOWN")
-        if kind not in KINDS_OF_RULES[field]:
-            raise _RefusedError(ErrorCode.UNKNOWN_SERVER_ERROR, None)
+            raise _RefusedError(f"Invalid {name} UNKNOWN")
     if ":" not in creation.principal:
         message = (
             f"Could not parse principal from `{creation.principal}` (no colon is present separating the principal type"
             " from the principal name)"
         )
-        raise _RefusedError(ErrorCode.INVALID_REQUEST, message)
+        raise _RefusedError(message)
     return AclBinding(
         ResourceType(creation.resource_type),
         creation.resource_name,
@@ -109,5 +110,5 @@ def _binding(creation: Creation) -> AclBinding:
 
 def error_response(request: CreateAclsRequest, call: Call, code: ErrorCode) -> CreateAclsResponse:
     """Every rule with the same error."""
-    message = "Cluster authorization failed." if code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED else code.name
+    message = MESSAGES.get(code)
     return CreateAclsResponse(results=[CreationResult(code, message) for _ in request.creations])

@@ -50,7 +50,11 @@ def handle(call: Call, request: CreateTopicsRequest) -> Result:
     repeated = duplicates(topic.name for topic in request.topics)
     changes: Changes = []
     forbidden = _forbidden(call, request)
-    results = [_refusal(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED) for name in forbidden if name not in repeated]
+    results = [
+        _refusal(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Authorization failed.")
+        for name in forbidden
+        if name not in repeated
+    ]
     results += [
         _create(call, topic, request, changes)
         for topic in request.topics
@@ -62,7 +66,7 @@ def handle(call: Call, request: CreateTopicsRequest) -> Result:
 
 def _forbidden(call: Call, request: CreateTopicsRequest) -> dict[str, None]:
     """The topics that the client may not create, in the order of the request."""
-    if may_of_cluster(call, AclOperation.CREATE):
+    if may_of_cluster(call, AclOperation.CREATE, is_logged=False):
         return {}
     return dict.fromkeys(
         topic.name for topic in request.topics if not may_of_topic(call, AclOperation.CREATE, topic.name)
@@ -100,7 +104,7 @@ def _create(
         return _refusal(wanted.name, error.code, error.message)
     except ConfigError as error:
         return _refusal(wanted.name, ErrorCode.INVALID_CONFIG, error.client_message)
-    if not may_of_topic(call, AclOperation.DESCRIBE_CONFIGS, topic.name):
+    if not may_of_topic(call, AclOperation.DESCRIBE_CONFIGS, topic.name, is_logged=False):
         code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         return TopicResult(name=topic.name, topic_id=topic.topic_id, error_message=None, topic_config_error_code=code)
     return _created(broker, topic, given)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pipeline_broker.apis.acl_messages import filter_of, has_unknown
 from pipeline_broker.apis.authorization import may_of_cluster
-from pipeline_broker.security.acl import AclBinding, AclOperation
+from pipeline_broker.security.acl import AclBinding, AclFilter, AclOperation
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.delete_acls import DeleteAclsRequest, DeleteAclsResponse
 from stages.request import Close, Result
@@ -31,13 +31,27 @@ def handle(call: Call, request: DeleteAclsRequest) -> Result:
         disabled = FilterResult(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
         return call.send(DeleteAclsResponse(filter_results=[disabled] * len(request.filters)))
     acls = call.broker.acls
-    found = [acls.matching(filter_of(each)) for each in request.filters]
-    results = [FilterResult(0, None, [_matching(binding) for binding in bindings]) for bindings in found]
-    gone = sorted({binding for bindings in found for binding in bindings})
+    gone: set[AclBinding] = set()
+    results = []
+    for wanted in map(filter_of, request.filters):
+        found = acls.matching(wanted)
+        gone.update(found)
+        unknown = _unknown_part(wanted)
+        if unknown is not None:
+            results.append(FilterResult(ErrorCode.INVALID_REQUEST, f"Unknown {unknown}."))
+        else:
+            results.append(FilterResult(0, None, [_matching(binding) for binding in found]))
     answer = call.send(DeleteAclsResponse(filter_results=results))
     if not gone:
         return answer
-    return call.broker.commit_metadata([(acls.remove(gone), call.broker.acls_durable)], call.now_ms, answer)
+    return call.broker.commit_metadata([(acls.remove(sorted(gone)), call.broker.acls_durable)], call.now_ms, answer)
+
+
+def _unknown_part(wanted: AclFilter) -> str | None:
+    """The part of a filter with a number that stands for nothing, by its name in Apache Kafka."""
+    if not wanted.resource_type or not wanted.pattern_type:
+        return "patternFilter"
+    return "entryFilter" if not wanted.operation or not wanted.permission else None
 
 
 def _matching(binding: AclBinding) -> DeleteAclsResponse.DeleteAclsMatchingAcl:

@@ -72,7 +72,7 @@ def _sort_out(call: Call, wanted: list[Wanted], found: list[Topic]) -> list[Topi
     """Collect the topics that may be deleted in `found`; the results of the others."""
     results, named, ids = _refuse_unclear(wanted)
     by_id = {topic_id: call.broker.topics.by_id(topic_id) for topic_id in ids}
-    may_all = may_of_cluster(call, AclOperation.DELETE)
+    may_all = may_of_cluster(call, AclOperation.DELETE, is_logged=False)
     for name in named:
         topic = call.broker.topics.get(name)
         if not may_all and not _may_delete(call, name):
@@ -89,7 +89,7 @@ def _sort_out(call: Call, wanted: list[Wanted], found: list[Topic]) -> list[Topi
         if topic is None or call.broker.topics.latest(topic.name) is None:
             results.append(_refusal(None, topic_id, ErrorCode.UNKNOWN_TOPIC_ID))
         elif not may_all and not _may_delete(call, topic.name):
-            name_shown = topic.name if may_of_topic(call, AclOperation.DESCRIBE, topic.name) else None
+            name_shown = topic.name if may_of_topic(call, AclOperation.DESCRIBE, topic.name, is_logged=False) else None
             results.append(_refusal(name_shown, topic_id, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
         else:
             found.append(topic)
@@ -97,7 +97,7 @@ def _sort_out(call: Call, wanted: list[Wanted], found: list[Topic]) -> list[Topi
 
 
 def _may_delete(call: Call, name: str) -> bool:
-    return may_of_topic(call, AclOperation.DESCRIBE, name) and may_of_topic(call, AclOperation.DELETE, name)
+    return may_of_topic(call, AclOperation.DELETE, name)
 
 
 def _refuse_unclear(wanted: list[Wanted]) -> tuple[list[TopicResult], list[str], list[bytes]]:

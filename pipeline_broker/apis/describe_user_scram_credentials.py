@@ -33,11 +33,18 @@ NOBODY = "Attempt to describe a user credential that does not exist: "
 def handle(call: Call, request: DescribeUserScramCredentialsRequest) -> Send:
     """Describe those who are asked for."""
     if not may_of_cluster(call, AclOperation.DESCRIBE):
-        return call.send(error_response(request, call, ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
+        return call.send(_forbidden(request))
     users = call.broker.scram_users
     counts = Counter(user.name for user in request.users or ()) or Counter(users.users())
     results = [_result(users, name, count) for name, count in counts.items()]
     return call.send(DescribeUserScramCredentialsResponse(results=results))
+
+
+def _forbidden(request: DescribeUserScramCredentialsRequest) -> DescribeUserScramCredentialsResponse:
+    """Kafka's refusal: one per user that was asked for, none of them named."""
+    code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    results = [UserResult(user="", error_code=code, error_message=None) for _ in request.users or ()]
+    return DescribeUserScramCredentialsResponse(error_code=code, error_message=None, results=results)
 
 
 def _result(users: ScramUsers, name: str, count: int) -> UserResult:

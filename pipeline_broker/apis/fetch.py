@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import attrs
 
-from pipeline_broker.apis.authorization import topics_allowed
+from pipeline_broker.apis.authorization import may_of_cluster, topics_allowed
 from pipeline_broker.apis.leader_epoch import leader_epoch_error
 from pipeline_broker.apis.throttling import throttle
 from pipeline_broker.log.errors import OffsetOutOfRange
@@ -45,6 +45,9 @@ logger = logging.getLogger(__name__)
 TOPIC_ID_FROM = 13
 READ_COMMITTED = 1
 NO_OFFSET = -1
+REPLICA_STATE_FROM = 15
+FIRST_REPLICA_ID = 0
+"""Consumers are -1, and -2 is for debugging: who claims to be a broker must be allowed to act as one, CVE-2018-1288."""
 
 
 @attrs.define
@@ -91,7 +94,10 @@ class _Fetch:
         self._call = call
         self._request = request
         self._context = context
+        self._replica_id = request.replica_id if call.version < REPLICA_STATE_FROM else request.replica_state.replica_id
         self._is_allowed = topics_allowed(call, AclOperation.READ)
+        if self._replica_id >= FIRST_REPLICA_ID:
+            self._is_allowed = _every_topic
         self._bytes_max = min(request.max_bytes, call.broker.config.fetch_max_bytes)
         quota_bytes_max = None if call.quota is None else call.quota.fetch_bytes_max()
         if quota_bytes_max is not None:
@@ -135,16 +141,18 @@ class _Fetch:
 
     def _read_partition(self, key: Key, wanted: FetchRequest.FetchPartition, left: int, *, at_least_one: bool) -> Read:
         name, topic_id, partition = key
+        if self._replica_id >= FIRST_REPLICA_ID and not may_of_cluster(self._call, AclOperation.CLUSTER_ACTION):
+            return Read(key, _without_log(partition, ErrorCode.TOPIC_AUTHORIZATION_FAILED), None)
         log = self._call.broker.find_allowed_log(
             name, topic_id, partition, self._is_allowed, by_id=self._context.uses_topic_ids
         )
         if isinstance(log, ErrorCode):
-            unknown = _refusal(partition, log)
-            unknown.aborted_transactions = []
-            return Read(key, unknown, None)
+            return Read(key, _without_log(partition, log), None)
         refused = leader_epoch_error(wanted.current_leader_epoch)
         if refused is not None:
             return Read(key, _refusal(partition, refused), log)
+        if self._replica_id >= FIRST_REPLICA_ID:  # there is one broker: nobody follows it
+            return Read(key, _refusal(partition, ErrorCode.NOT_LEADER_OR_FOLLOWER), log)
         limit = min(wanted.partition_max_bytes, max(left, 0))
         try:
             result = log.read(wanted.fetch_offset, limit, at_least_one=at_least_one)
@@ -251,6 +259,18 @@ def _by_topic(listed: Mapping[Key, PartitionData]) -> list[FetchResponse.Fetchab
             topics.append(FetchResponse.FetchableTopicResponse(topic=name, topic_id=topic_id, partitions=[]))
         topics[-1].partitions.append(data)
     return topics
+
+
+def _every_topic(name: str) -> bool:
+    """What a broker may read."""
+    del name
+    return True
+
+
+def _without_log(partition: int, code: ErrorCode) -> PartitionData:
+    refusal = _refusal(partition, code)
+    refusal.aborted_transactions = []
+    return refusal
 
 
 def _refusal(partition: int, code: ErrorCode) -> PartitionData:

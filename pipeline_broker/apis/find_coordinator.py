@@ -24,6 +24,11 @@ FORBIDDEN = {
     GROUP: ErrorCode.GROUP_AUTHORIZATION_FAILED,
     TRANSACTION: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
 }
+MESSAGES = {
+    ErrorCode.GROUP_AUTHORIZATION_FAILED: "Group authorization failed.",
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "Transactional Id authorization failed.",
+}
+"""Refusals have a text where a request is about one key only."""
 MANY_FROM = 4
 NO_NODE = -1
 
@@ -60,7 +65,7 @@ def _response(request: FindCoordinatorRequest, call: Call, code: ErrorCode) -> F
     (only,) = coordinators
     return FindCoordinatorResponse(
         error_code=only.error_code,
-        error_message=ErrorCode(only.error_code).name,
+        error_message=MESSAGES.get(ErrorCode(only.error_code), ErrorCode(only.error_code).name),
         node_id=only.node_id,
         host=only.host,
         port=only.port,
@@ -89,5 +94,5 @@ def _coordinator(
         host=host,
         port=port,
         error_code=code,
-        error_message="" if code is ErrorCode.NONE else code.name,
+        error_message="" if code is ErrorCode.NONE or code in MESSAGES else code.name,
     )

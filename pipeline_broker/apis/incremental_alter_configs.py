@@ -52,9 +52,9 @@ def handle(call: Call, request: IncrementalAlterConfigsRequest) -> Result:
     for resource in request.resources:
         code, message = ErrorCode.NONE, None
         try:
+            _check_names(resource, counts[resource.resource_type, resource.resource_name])
             if resource.resource_type in {TOPIC, BROKER, BROKER_LOGGER}:
                 check_allowed(call, AclOperation.ALTER_CONFIGS, resource.resource_type, resource.resource_name)
-            _check_names(resource, counts[resource.resource_type, resource.resource_name])
             change = _alter(call, resource, validate_only=request.validate_only)
             if change is not None:
                 changes.append(change)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pipeline_broker.apis.authorization import may_of_cluster, may_somewhere
+from pipeline_broker.apis.authorization import may, may_of_cluster, may_somewhere
 from pipeline_broker.security.acl import AclOperation, ResourceType
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
@@ -26,10 +26,10 @@ NO_PRODUCER_EPOCH = -1
 
 def handle(call: Call, request: InitProducerIdRequest) -> Result:
     """Allocate an id; answered when the block that it is from is durable."""
-    if request.transactional_id is not None:
-        code = (
-            ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED if request.transactional_id else ErrorCode.INVALID_REQUEST
-        )
+    transactional_id = request.transactional_id
+    if transactional_id is not None:
+        is_empty = not transactional_id and may(call, AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, "")
+        code = ErrorCode.INVALID_REQUEST if is_empty else ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
         return call.send(error_response(request, call, code))
     if not may_of_cluster(call, AclOperation.IDEMPOTENT_WRITE) and not may_somewhere(
         call, AclOperation.WRITE, ResourceType.TOPIC

@@ -27,7 +27,9 @@ SKIP_ASSIGNMENT_FROM = 9
 def handle(call: Call, request: JoinGroupRequest) -> Result:
     """Ask the coordinator."""
     if not may_of_group(call, AclOperation.READ, request.group_id):
-        return call.send(error_response(request, call, ErrorCode.GROUP_AUTHORIZATION_FAILED))
+        forbidden = error_response(request, call, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+        forbidden.member_id = ""
+        return call.send(forbidden)
     groups = call.broker.groups
     if request.group_id and not groups.is_ready:
         return call.send(error_response(request, call, ErrorCode.NOT_COORDINATOR))

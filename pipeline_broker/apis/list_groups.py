@@ -21,8 +21,10 @@ REQUEST = ListGroupsRequest
 def handle(call: Call, request: ListGroupsRequest) -> Result:
     """Ask the coordinator."""
     listed = call.broker.groups.coordinator.list_groups(request.states_filter, request.types_filter)
-    if not may_of_cluster(call, AclOperation.DESCRIBE):
-        listed = [group for group in listed if may_of_group(call, AclOperation.DESCRIBE, group.group_id)]
+    if not may_of_cluster(call, AclOperation.DESCRIBE, is_logged=False):
+        listed = [
+            group for group in listed if may_of_group(call, AclOperation.DESCRIBE, group.group_id, is_logged=False)
+        ]
     response = ListGroupsResponse(
         groups=[
             ListGroupsResponse.ListedGroup(group.group_id, group.protocol_type, group.state, group.group_type)

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias
 
-from pipeline_broker.apis.authorization import may_of_topic
+from pipeline_broker.apis.authorization import topics_allowed
 from pipeline_broker.apis.leader_epoch import LEADER_EPOCH, leader_epoch_error
 from pipeline_broker.log.reading import ColdRead
 from pipeline_broker.security.acl import AclOperation
@@ -32,6 +32,8 @@ PartitionResponse = ListOffsetsResponse.ListOffsetsPartitionResponse
 logger = logging.getLogger(__name__)
 
 Search: TypeAlias = "Callable[[], TimestampedOffset | ColdRead[TimestampedOffset | None] | None]"
+
+Partition: TypeAlias = tuple[str, int]
 
 LATEST = -1
 EARLIEST = -2
@@ -60,14 +62,12 @@ def handle(call: Call, request: ListOffsetsRequest) -> Result:
     counts = Counter((topic.name, data.partition_index) for topic in request.topics for data in topic.partitions)
     cold: list[Callable[[], None]] = []
     topics = []
+    is_allowed = topics_allowed(call, AclOperation.DESCRIBE)
     for topic in request.topics:
-        partitions = []
-        for data in topic.partitions:
-            count = counts.pop((topic.name, data.partition_index), 0)
-            if count == 1:
-                partitions.append(_look_up(call, topic.name, data, cold))
-            elif count:  # a partition that is named more than once is refused once
-                partitions.append(_refusal(data.partition_index, ErrorCode.INVALID_REQUEST))
+        if not is_allowed(topic.name):
+            topics.append(_refuse_topic(topic, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+            continue
+        partitions = _look_up_topic(call, topic, counts, cold)
         if partitions or not topic.partitions:
             topics.append(ListOffsetsResponse.ListOffsetsTopicResponse(name=topic.name, partitions=partitions))
     response = ListOffsetsResponse(topics=topics)
@@ -90,11 +90,23 @@ def _send(call: Call, response: ListOffsetsResponse) -> Send:
     return call.send(response)
 
 
+def _look_up_topic(
+    call: Call, topic: ListOffsetsRequest.ListOffsetsTopic, counts: Counter[Partition], cold: list[Callable[[], None]]
+) -> list[PartitionResponse]:
+    """What the request asks of one topic; `counts` says how often it names what is not answered yet."""
+    partitions = []
+    for data in topic.partitions:
+        count = counts.pop((topic.name, data.partition_index), 0)
+        if count == 1:
+            partitions.append(_look_up(call, topic.name, data, cold))
+        elif count:  # a partition that is named more than once is refused once
+            partitions.append(_refusal(data.partition_index, ErrorCode.INVALID_REQUEST))
+    return partitions
+
+
 def _look_up(
     call: Call, name: str, data: ListOffsetsRequest.ListOffsetsPartition, cold: list[Callable[[], None]]
 ) -> PartitionResponse:
-    if not may_of_topic(call, AclOperation.DESCRIBE, name):
-        return _refusal(data.partition_index, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     if data.timestamp < 0 and SPECIAL_FROM.get(data.timestamp, call.version + 1) > call.version:
         return _refusal(data.partition_index, ErrorCode.UNSUPPORTED_VERSION)
     log = call.broker.find_log(name, b"", data.partition_index, by_id=False)
@@ -144,13 +156,13 @@ def _refusal(index: int, code: ErrorCode) -> PartitionResponse:
     return PartitionResponse(partition_index=index, error_code=code)
 
 
+def _refuse_topic(
+    topic: ListOffsetsRequest.ListOffsetsTopic, code: ErrorCode
+) -> ListOffsetsResponse.ListOffsetsTopicResponse:
+    partitions = [_refusal(data.partition_index, code) for data in topic.partitions]
+    return ListOffsetsResponse.ListOffsetsTopicResponse(name=topic.name, partitions=partitions)
+
+
 def error_response(request: ListOffsetsRequest, call: Call, code: ErrorCode) -> ListOffsetsResponse:
     """Every partition with the same error."""
-    return ListOffsetsResponse(
-        topics=[
-            ListOffsetsResponse.ListOffsetsTopicResponse(
-                name=topic.name, partitions=[_refusal(data.partition_index, code) for data in topic.partitions]
-            )
-            for topic in request.topics
-        ]
-    )
+    return ListOffsetsResponse(topics=[_refuse_topic(topic, code) for topic in request.topics])

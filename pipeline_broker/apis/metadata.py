@@ -48,7 +48,7 @@ def handle(call: Call, request: MetadataRequest) -> Result:
         topics = [
             _describe(call, topic, request)
             for topic in call.broker.topics.all()
-            if may_of_topic(call, AclOperation.DESCRIBE, topic.name)
+            if may_of_topic(call, AclOperation.DESCRIBE, topic.name, is_logged=False)
         ]
         return call.send(_response(call, request, topics))
     wrong = _check_ids(call, request.topics)
@@ -133,7 +133,7 @@ def _auto_create(call: Call, name: str, request: MetadataRequest, changes: Chang
 
 
 def _may_create(call: Call, name: str) -> bool:
-    return may_of_cluster(call, AclOperation.CREATE) or may_of_topic(call, AclOperation.CREATE, name)
+    return may_of_cluster(call, AclOperation.CREATE, is_logged=False) or may_of_topic(call, AclOperation.CREATE, name)
 
 
 def _describe(call: Call, topic: Topic, request: MetadataRequest) -> TopicResponse:

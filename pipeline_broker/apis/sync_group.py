@@ -23,11 +23,11 @@ PROTOCOL_REQUIRED_FROM = 5
 
 def handle(call: Call, request: SyncGroupRequest) -> Result:
     """Ask the coordinator."""
+    if call.version >= PROTOCOL_REQUIRED_FROM and None in {request.protocol_type, request.protocol_name}:
+        return call.send(error_response(request, call, ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
     if not may_of_group(call, AclOperation.READ, request.group_id):
         return call.send(error_response(request, call, ErrorCode.GROUP_AUTHORIZATION_FAILED))
     groups = call.broker.groups
-    if call.version >= PROTOCOL_REQUIRED_FROM and None in {request.protocol_type, request.protocol_name}:
-        return call.send(error_response(request, call, ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
     sync = SyncRequest(
         group_id=request.group_id,
         generation_id=request.generation_id,

@@ -4,11 +4,13 @@ Rules of this file: super users may do everything. Otherwise a rule that denies 
 nobody mentions is decided by `allow.everyone.if.no.acl.found` when no rule at all is about the resource, and denied
 when there are rules that do not fit. To be allowed to read, write, delete or alter implies to describe, and to alter
 configs implies to describe them; to be denied implies nothing more. Principals and hosts are compared as they are.
+Every denial is told to a logger of its own, in Kafka's words; what is allowed costs nothing there.
 """
 
 from __future__ import annotations
 
 import enum
+import logging
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -28,8 +30,21 @@ if TYPE_CHECKING:
     from pipeline_broker.security.acls import Acls
     from pipeline_broker.security.principal import KafkaPrincipal
 
-__all__ = ["Authorizer"]
+__all__ = ["LOGGER", "Authorizer"]
 
+LOGGER = "pipeline_broker.authorizer"
+"""The name of the logger of denials."""
+logger = logging.getLogger(LOGGER)
+
+DENIED = "Principal = %s is Denied operation = %s from host = %s on resource = %s"
+RESOURCES = {
+    ResourceType.TOPIC: "Topic",
+    ResourceType.GROUP: "Group",
+    ResourceType.CLUSTER: "Cluster",
+    ResourceType.TRANSACTIONAL_ID: "TransactionalId",
+    ResourceType.DELEGATION_TOKEN: "DelegationToken",
+    ResourceType.USER: "User",
+}
 ANYBODY = f"{USER}:{WILDCARD}"
 IMPLYING: dict[AclOperation, frozenset[AclOperation]] = {
     AclOperation.DESCRIBE: frozenset(
@@ -79,16 +94,26 @@ class Authorizer:
         self._allow_everyone = allow_everyone
 
     def is_allowed(
-        self, principal: KafkaPrincipal, host: str, operation: AclOperation, resource_type: ResourceType, name: str
+        self,
+        principal: KafkaPrincipal,
+        host: str,
+        operation: AclOperation,
+        resource_type: ResourceType,
+        name: str,
+        *,
+        is_logged: bool = True,
     ) -> bool:
-        """Whether somebody may do something to one resource."""
+        """Whether somebody may do something to one resource; `is_logged` is whether a denial is a refusal."""
         asker = _Asker(str(principal), host)
         if asker.principal in self._super_users:
             return True
         finding = self._find(asker, operation, self.acls.of_resource(resource_type, name))
-        if finding is _Finding.NO_RULES:
-            return self._allow_everyone
-        return finding is _Finding.ALLOWED
+        if finding is _Finding.ALLOWED or (finding is _Finding.NO_RULES and self._allow_everyone):
+            return True
+        if is_logged:
+            resource = f"{RESOURCES[resource_type]}:LITERAL:{name}"
+            logger.info(DENIED, asker.principal, operation.name, asker.host, resource)
+        return False
 
     @staticmethod
     def _find(asker: _Asker, operation: AclOperation, rules: list[AclBinding]) -> _Finding:

@@ -14,7 +14,7 @@ __all__ = ["ALL", "DEPRECATED_ONLY", "LEVELS", "OFF", "REQUEST_LOGGER", "ROOT", 
 
 REQUEST_LOGGER = "kafka.request.logger"
 ROOT = "root"
-OF_PYTHON = (ROOT, "pipeline_broker", "stages")
+OF_PYTHON = (ROOT, "pipeline_broker", "pipeline_broker.authorizer", "stages")
 LEVELS = {"TRACE": 5, "DEBUG": 10, "INFO": 20, "WARN": 30, "ERROR": 40, "FATAL": 50}
 """Kafka's levels, with Python's numbers."""
 DEFAULT_LEVEL = "WARN"

@@ -10,6 +10,8 @@ from pipeline_broker.security.acl import (
     ResourceType,
 )
 from pipeline_broker.security.authorizer import Authorizer
+from pipeline_broker.wire.error import ErrorCode
+from pipeline_broker.wire.messages.fetch import FetchReplicaState
 from pipeline_broker.wire.registry import ApiKey, message_classes
 from stages.request import PARKED
 from tests.apis.authorized_requests import (
@@ -173,3 +175,61 @@ def test_topics_by_id_say_what_is_forbidden_without_their_name(desk):
     allow(desk, topic(Op.DESCRIBE))
     (refused,) = desk.ask(deletion, 6).responses
     assert (refused.error_code, refused.name) == (TOPIC_REFUSED, "t")
+
+
+@pytest.mark.parametrize("version", [12, 17])
+def test_who_fetches_as_a_broker_must_be_allowed_to_act_as_one(desk, version):
+    """CVE-2018-1288: such a fetch would tell how far a follower is. There are no followers here."""
+    t = desk.broker.topics.get("t")
+    wanted = [inner("fetch", "FetchTopic", "t", t.topic_id, partitions=[inner("fetch", "FetchPartition", 0)])]
+    fetch = make("fetch", topics=wanted, max_wait_ms=0)
+    if version < 15:
+        fetch.replica_id = 1
+    else:
+        fetch.replica_state = FetchReplicaState(1)
+    allow(desk, topic(Op.READ))
+    assert codes(desk.ask(fetch, version)) >= {TOPIC_REFUSED}
+    allow(desk, cluster(Op.CLUSTER_ACTION))
+    assert codes(desk.ask(fetch, version)) >= {ErrorCode.NOT_LEADER_OR_FOLLOWER}
+    desk.broker.authorizer = None
+    assert codes(desk.ask(fetch, version)) >= {ErrorCode.NOT_LEADER_OR_FOLLOWER}
+
+
+@pytest.mark.parametrize("key", [ApiKey.DESCRIBE_ACLS, ApiKey.CREATE_ACLS, ApiKey.DELETE_ACLS])
+def test_without_an_authorizer_there_are_no_rules(desk, key):
+    """Error 54, and Kafka's two texts for it."""
+    desk.broker.authorizer = None
+    (version, message), *_ = [case.values[::3] for case in CASES if type(case.values[3]).SCHEMA.key == key]
+    response = desk.ask(message, version)
+    if key is ApiKey.DESCRIBE_ACLS:
+        found = (response.error_code, response.error_message)
+        assert found == (ErrorCode.SECURITY_DISABLED, "No Authorizer is configured on the broker")
+    else:
+        (result,) = response.results if key is ApiKey.CREATE_ACLS else response.filter_results
+        assert (result.error_code, result.error_message) == (
+            ErrorCode.SECURITY_DISABLED,
+            "No Authorizer is configured.",
+        )
+
+
+def test_one_rule_that_is_a_filter_refuses_all_of_a_creation(desk):
+    """Apache Kafka stumbles over the whole request."""
+    allow(desk, cluster(Op.ALTER))
+    creations = [inner("create_acls", "AclCreation", 2, "x", pattern, "User:x", "*", 3, 3) for pattern in (3, 2)]
+    results = desk.ask(make("create_acls", creations=creations), 3).results
+    assert [result.error_code for result in results] == [ErrorCode.UNKNOWN_SERVER_ERROR] * 2
+    assert len(list(desk.broker.acls)) == 1
+
+
+def test_a_filter_with_a_number_that_stands_for_nothing_deletes_nothing(desk):
+    allow(desk, cluster(Op.ALTER))
+    filters = [
+        inner("delete_acls", "DeleteAclsFilter", 99, None, 1, None, None, 1, 1),
+        inner("delete_acls", "DeleteAclsFilter", 1, None, 1, None, None, 99, 1),
+    ]
+    results = desk.ask(make("delete_acls", filters=filters), 3).filter_results
+    assert [(each.error_code, each.error_message) for each in results] == [
+        (ErrorCode.INVALID_REQUEST, "Unknown patternFilter."),
+        (ErrorCode.INVALID_REQUEST, "Unknown entryFilter."),
+    ]
+    assert len(list(desk.broker.acls)) == 1

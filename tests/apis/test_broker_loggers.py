@@ -102,4 +102,10 @@ def test_a_change_that_is_only_validated_changes_nothing(desk):
 
 
 def test_a_broker_shows_its_own_loggers():
-    assert set(BrokerLoggers().levels()) == {REQUEST_LOGGER, ROOT, "pipeline_broker", "stages"}
+    assert set(BrokerLoggers().levels()) == {
+        REQUEST_LOGGER,
+        ROOT,
+        "pipeline_broker",
+        "pipeline_broker.authorizer",
+        "stages",
+    }

@@ -29,7 +29,13 @@ def drawn(factor: int = 1) -> settings:
     )
 
 
-def compare(sides: Sides, api: int, ask: Ask, remember: Callable[[Side, Any], None] | None = None) -> list[str]:
+def compare(
+    sides: Sides,
+    api: int,
+    ask: Ask,
+    remember: Callable[[Side, Any], None] | None = None,
+    settling: Sides | None = None,
+) -> list[str]:
     """Ask all; returns what differs.
 
     Args:
@@ -37,6 +43,7 @@ def compare(sides: Sides, api: int, ask: Ask, remember: Callable[[Side, Any], No
         api: of the request.
         ask: the request.
         remember: keeps what a side has told, for requests that follow.
+        settling: who sees all that the request changes, if not those who ask.
     """
     name = SERVED[api].name
     answers = [side.ask(ask.build(side), ask.version) for side in sides.all]
@@ -45,10 +52,16 @@ def compare(sides: Sides, api: int, ask: Ask, remember: Callable[[Side, Any], No
             remember(side, answer)
     sides.asked += 1
     sides.seen.add((api, ask.version))
+    seeing = settling or sides
     if ask.changes_topics:
-        sides.settle()
-    if ask.changes_quotas:
-        sides.settle_quotas()
+        seeing.settle()
+    for changes, read in (
+        (ask.changes_quotas, Side.quotas),
+        (ask.changes_acls, Side.acls),
+        (ask.changes_users, Side.users),
+    ):
+        if changes:
+            seeing.settle_what(read)
     kafka, *ours = (masked(side, name, answer) for side, answer in zip(sides.all, answers, strict=True))
     found = []
     for side, answer in zip(sides.ours, ours, strict=True):

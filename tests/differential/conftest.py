@@ -4,6 +4,8 @@ import time
 
 import pytest
 
+from pipeline_broker.security.acl import CLUSTER_NAME, AclOperation, PatternType, PermissionType, ResourceType
+from pipeline_broker.wire.messages.create_acls import CreateAclsRequest
 from pipeline_broker.wire.messages.create_topics import CreateTopicsRequest
 from pipeline_broker.wire.messages.find_coordinator import FindCoordinatorRequest
 from pipeline_broker.wire.messages.heartbeat import HeartbeatRequest
@@ -11,14 +13,17 @@ from pipeline_broker.wire.messages.init_producer_id import InitProducerIdRequest
 from tests.conftest import start_broker
 from tests.differential.admin_requests import GROUPS
 from tests.differential.data_requests import TOPICS
-from tests.differential.oracle import Side, Sides, start_kafka, what_is_missing
+from tests.differential.oracle import CONTROL_HOST, GUEST_HOST, Side, Sides, start_kafka, what_is_missing
 
 SETTINGS = {
     "num.partitions": "2",
     "offsets.topic.num.partitions": "2",
     "group.initial.rebalance.delay.ms": "0",
     "log.retention.ms": "-1",
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "allow.everyone.if.no.acl.found": "true",
 }
+"""Access is controlled, and everybody may do everything until a test says otherwise."""
 UNKNOWN_MEMBER = 25
 PREPARE_SECONDS_MAX = 60.0
 
@@ -49,8 +54,18 @@ def sides(tmp_path_factory):
             broker.process.stdout.close()
 
 
+@pytest.fixture(scope="session")
+def guests(sides):
+    """The same, asked from another address."""
+    asked = Sides(Side("kafka", sides.kafka.port, GUEST_HOST), [Side(s.name, s.port, GUEST_HOST) for s in sides.ours])
+    yield asked
+    for side in asked.all:
+        side.close()
+
+
 def prepare(sides):
     """The topics that requests are about, a group coordinator that has loaded, and producer ids to give out."""
+    allow_control(sides)
     wanted = [CreateTopicsRequest.CreatableTopic(name, count, 1) for name, count in TOPICS.items()]
     for side in sides.all:
         answer = side.ask(CreateTopicsRequest(wanted, 20_000), 5)
@@ -60,6 +75,22 @@ def prepare(sides):
             becomes(side, HeartbeatRequest(group, 0, "nobody"), UNKNOWN_MEMBER)
         becomes(side, InitProducerIdRequest(transactional_id=None), 0)
     sides.settle()
+
+
+def allow_control(sides):
+    """Once there is a rule about the cluster nobody may do anything else to it, Kafka's own broker included."""
+    rule = CreateAclsRequest.AclCreation(
+        ResourceType.CLUSTER,
+        CLUSTER_NAME,
+        PatternType.LITERAL,
+        "User:*",
+        CONTROL_HOST,
+        AclOperation.ALL,
+        PermissionType.ALLOW,
+    )
+    for side in sides.all:
+        assert side.ask(CreateAclsRequest([rule]), 3)["results"][0]["error_code"] == 0
+    sides.settle_what(Side.acls)
 
 
 def becomes(side, request, code):

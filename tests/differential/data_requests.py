@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pipeline_broker.records.batch import NewRecord, build_batch
 from pipeline_broker.wire.messages.api_versions import ApiVersionsRequest
-from pipeline_broker.wire.messages.fetch import FetchRequest
+from pipeline_broker.wire.messages.fetch import FetchReplicaState, FetchRequest
 from pipeline_broker.wire.messages.init_producer_id import InitProducerIdRequest
 from pipeline_broker.wire.messages.list_offsets import ListOffsetsRequest
 from pipeline_broker.wire.messages.metadata import MetadataRequest
@@ -47,7 +47,7 @@ class Ask:
 
     Attributes:
         changes_topics: whether topics may be others after it.
-        changes_quotas: whether quotas may.
+        changes_quotas, changes_acls, changes_users: whether quotas, rules of access or SCRAM users may.
     """
 
     version: int
@@ -55,6 +55,8 @@ class Ask:
     changes_topics: bool = False
     text: str = ""
     changes_quotas: bool = False
+    changes_acls: bool = False
+    changes_users: bool = False
 
     def __repr__(self) -> str:
         return f"v{self.version} {self.text}"
@@ -148,9 +150,13 @@ def fetch(draw: st.DrawFn, version: int) -> Ask:
     bytes_max, bytes_min = draw(bytes_limits), draw(st.sampled_from([0, 1]))
     isolation, epoch = draw(isolation_levels), draw(st.sampled_from([-1, -1, -1, 0, 1]))
     session_id = draw(st.sampled_from([0, 0, 0, 77]))
+    replica_id = draw(st.sampled_from([-1] * 8 + [-2, 0, 1]))
 
     def build(side: Side) -> FetchRequest:
+        state = FetchReplicaState(replica_id) if version >= 15 else FetchRequest.ReplicaState()
         return FetchRequest(
+            replica_id=replica_id if version < 15 else -1,
+            replica_state=state,
             max_wait_ms=0,
             min_bytes=bytes_min,
             max_bytes=bytes_max,
@@ -172,7 +178,7 @@ def fetch(draw: st.DrawFn, version: int) -> Ask:
             ],
         )
 
-    return Ask(version, build, text=f"fetch session={session_id}/{epoch} max={bytes_max} {wanted}")
+    return Ask(version, build, text=f"fetch replica={replica_id} session={session_id}/{epoch} max={bytes_max} {wanted}")
 
 
 @st.composite
@@ -181,7 +187,7 @@ def list_offsets(draw: st.DrawFn, version: int) -> Ask:
     per_partition = st.tuples(times, st.sampled_from([-1, -1, 0, 1]))
     wanted = draw(st.dictionaries(topics, st.lists(st.tuples(partitions, per_partition), max_size=3), max_size=2))
     request = ListOffsetsRequest(
-        replica_id=-1,
+        replica_id=draw(st.sampled_from([-1, -1, -1, -2, 0, 1])),
         isolation_level=draw(isolation_levels) if version >= 2 else 0,
         timeout_ms=1000,
         topics=[

@@ -6,6 +6,7 @@ Everything that is not named here must be equal. docs/compatibility.md explains 
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from pipeline_broker.apis.registry import SERVED
@@ -78,6 +79,14 @@ ONLY_IN = {
     ("ApiVersions", "zk_migration_ready"): hidden,
 }
 """By the API and the field's name."""
+TEXTS = {"error_message"}
+SAME_TEXTS = {*range(29, 32), 33, 34, 53, 54}
+"""Codes of refusals whose texts are Kafka's."""
+OF_CLUSTER = "Cluster authorization failed."
+JAVA_TEXT = re.compile(r"Request Request\(.* needs [A-Z_]+ permission\.$")
+"""Kafka's text for the same: it prints objects of its program."""
+BROKER = 4
+SAME_TEXTS_IN = {"CreateAcls", "DescribeAcls", "DeleteAcls"}
 
 CLUSTER_DEFAULT = "min.insync.replicas"
 """A formatted KRaft cluster has one dynamic default, this one; ours has none, but the value is the same."""
@@ -95,6 +104,12 @@ SORTED_BY = (
     "resource_name",
     "entity_type",
     "entity",
+    "user",
+    "resource_type",
+    "pattern_type",
+    "principal",
+    "operation",
+    "permission_type",
 )
 """Lists of such things are compared in the order of these fields."""
 
@@ -111,7 +126,14 @@ def _masked(side: Side, api: str, value: Any) -> Any:
         found = {}
         if value.get("name") == CLUSTER_DEFAULT:
             value = value | dict.fromkeys(value.keys() & {"config_source", "source", "synonyms"}, HIDDEN)
+        same_texts = api in SAME_TEXTS_IN or value.get("error_code") in SAME_TEXTS
         for name, inner in value.items():
+            if name in TEXTS and same_texts:
+                found[name] = OF_CLUSTER if inner is not None and JAVA_TEXT.match(inner) else inner
+                continue
+            if name == "configs" and value.get("resource_type") == BROKER:  # which settings there are depends on both
+                found[name] = bool(inner)
+                continue
             mask = ONLY_IN.get((api, name)) or EVERYWHERE.get(name)
             plain = inner if mask is None else mask(side, inner)
             found[name] = plain if mask is records else _masked(side, api, plain)

@@ -29,7 +29,9 @@ from kio.serial import entity_reader
 
 from pipeline_broker.wire.codec import encode
 from pipeline_broker.wire.header import RequestHeader, encode_request_header, read_response_header
+from pipeline_broker.wire.messages.describe_acls import DescribeAclsRequest
 from pipeline_broker.wire.messages.describe_client_quotas import DescribeClientQuotasRequest
+from pipeline_broker.wire.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest
 from pipeline_broker.wire.messages.list_offsets import ListOffsetsRequest
 from pipeline_broker.wire.messages.metadata import MetadataRequest
 from pipeline_broker.wire.registry import message_classes
@@ -41,8 +43,11 @@ SCRIPT = "kafka_oracle.sh"
 START_SECONDS_MAX = 120.0
 ANSWER_SECONDS_MAX = 30.0
 SETTLE_SECONDS_MAX = 30.0
+SETTLED_AFTER = 2
 CONTROLLER_PORT_OFFSET = 500
 CLIENT_ID = "differential"
+CONTROL_HOST, GUEST_HOST = "127.0.0.1", "127.0.0.2"
+"""All that is set up, and all that Kafka says to itself, comes from the first; rules may be about the second."""
 CORRELATION_ID = 11
 CLOSED = "closed"
 METADATA_VERSION = 12
@@ -127,11 +132,13 @@ class Side:
         topic_ids: name -> id, as of the last metadata.
         names: id -> name, also of topics that are gone or were made up.
         told: other ids that it gave out, by names that the tests choose.
+        host: where it is asked from.
     """
 
-    def __init__(self, name: str, port: int) -> None:
+    def __init__(self, name: str, port: int, host: str = CONTROL_HOST) -> None:
         self.name = name
         self.port = port
+        self.host = host
         self.topic_ids: dict[str, bytes] = {}
         self.names: dict[bytes, str] = {}
         self.told: dict[str, Any] = {}
@@ -159,7 +166,9 @@ class Side:
 
     def _exchange(self, data: bytes) -> bytes | None:
         if self._socket is None:
-            self._socket = socket.create_connection(("127.0.0.1", self.port), timeout=ANSWER_SECONDS_MAX)
+            self._socket = socket.create_connection(
+                ("127.0.0.1", self.port), timeout=ANSWER_SECONDS_MAX, source_address=(self.host, 0)
+            )
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._socket.sendall(data)
         head = self._receive(4)
@@ -206,6 +215,20 @@ class Side:
             )
             for entry in entries
         )
+
+    def acls(self) -> list[Any]:
+        """All rules of access."""
+        resources = self.ask(DescribeAclsRequest(1, None, 1, None, None, 1, 1), 3)["resources"]
+        names = ("resource_type", "resource_name", "pattern_type")
+        return sorted(
+            ([resource[name] for name in names], sorted(list(rule.values()) for rule in resource["acls"]))
+            for resource in resources
+        )
+
+    def users(self) -> list[Any]:
+        """All SCRAM users."""
+        results = self.ask(DescribeUserScramCredentialsRequest(None), 0)["results"]
+        return sorted((result["user"], repr(result["credential_infos"])) for result in results)
 
 
 def checked_body(message: Any, version: int) -> bytes:
@@ -265,15 +288,17 @@ class Sides:
                 time.sleep(0.005)
         self.settled = set(expected)
 
-    def settle_quotas(self) -> None:
-        """Wait until Kafka shows the quotas that ours show; see `settle`."""
-        expected = self.ours[0].quotas()
+    def settle_what(self, read: Callable[[Side], Any]) -> None:
+        """Wait until Kafka shows what ours show, twice: its controller takes over what its broker has taken over."""
+        expected = read(self.ours[0])
         for side in self.ours[1:]:
-            assert side.quotas() == expected, side.name
+            assert read(side) == expected, side.name
         deadline = time.monotonic() + SETTLE_SECONDS_MAX
-        while (shown := self.kafka.quotas()) != expected:
+        equal = 0
+        while equal < SETTLED_AFTER:
+            equal = equal + 1 if (shown := read(self.kafka)) == expected else 0
             assert time.monotonic() < deadline, f"kafka has {shown}, ours {expected}"
-            time.sleep(0.005)
+            time.sleep(0.001)
 
 
 def name_of_topic(side: Side, topic_id: bytes | None) -> str | None:

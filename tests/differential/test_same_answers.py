@@ -5,13 +5,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.bad_input.raw_client import SERVED_IDS, SERVED_VERSIONS
+from tests.differential.access_requests import ACCESS_REQUESTS
 from tests.differential.admin_requests import ADMIN_REQUESTS
 from tests.differential.comparison import compare, drawn
 from tests.differential.data_requests import DATA_REQUESTS
 from tests.differential.quota_requests import QUOTA_REQUESTS
 
 pytestmark = pytest.mark.xdist_group("kafka")
-REQUESTS = DATA_REQUESTS | ADMIN_REQUESTS | QUOTA_REQUESTS
+REQUESTS = DATA_REQUESTS | ADMIN_REQUESTS | QUOTA_REQUESTS | ACCESS_REQUESTS
 ASKED_MIN = 300
 
 

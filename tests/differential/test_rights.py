@@ -1,0 +1,186 @@
+"""Rules of access allow and deny the same as in Apache Kafka, API by API, and refusals look the same.
+
+The guest asks from an address of its own, which the rules are about; everything else is asked by the control, which a
+rule of its own allows everything. See oracle for their addresses.
+"""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline_broker.apis.registry import SERVED
+from pipeline_broker.security.acl import (
+    CLUSTER_NAME,
+    SUPPORTED,
+    AclOperation,
+    PatternType,
+    PermissionType,
+    ResourceType,
+)
+from pipeline_broker.wire.messages.create_acls import CreateAclsRequest
+from pipeline_broker.wire.messages.create_topics import CreateTopicsRequest
+from pipeline_broker.wire.messages.delete_acls import DeleteAclsRequest
+from pipeline_broker.wire.registry import ApiKey
+from tests.apis.authorized_requests import CASES
+from tests.differential.access_requests import ACCESS_REQUESTS
+from tests.differential.admin_requests import ADMIN_REQUESTS
+from tests.differential.comparison import compare, drawn
+from tests.differential.data_requests import DATA_REQUESTS, ask
+from tests.differential.oracle import CONTROL_HOST, GUEST_HOST, Side
+from tests.differential.quota_requests import QUOTA_REQUESTS
+
+pytestmark = pytest.mark.xdist_group("kafka")
+REQUESTS = DATA_REQUESTS | ADMIN_REQUESTS | QUOTA_REQUESTS | ACCESS_REQUESTS
+OF_STORIES = [ResourceType.TOPIC, ResourceType.GROUP, ResourceType.TRANSACTIONAL_ID]
+NAMES = {
+    ResourceType.TOPIC: ["one", "three", "missing", "made0", "auto0", "one"],
+    ResourceType.GROUP: ["simple", "other", "nobody"],
+    ResourceType.TRANSACTIONAL_ID: ["transaction", "simple"],
+    ResourceType.CLUSTER: [CLUSTER_NAME],
+}
+PREFIXES = {
+    ResourceType.TOPIC: ["o", "th", "m", "one"],
+    ResourceType.GROUP: ["s", "other"],
+    ResourceType.TRANSACTIONAL_ID: ["t"],
+}
+Rule = CreateAclsRequest.AclCreation
+
+
+def rule(kind, name, pattern, host, operation, permission, principal="User:ANONYMOUS"):
+    return Rule(kind, name, pattern, principal, host, operation, permission)
+
+
+ALL_TO_CONTROL = [
+    rule(kind, "*", PatternType.LITERAL, CONTROL_HOST, AclOperation.ALL, PermissionType.ALLOW, "User:*")
+    for kind in OF_STORIES
+]
+
+
+@st.composite
+def rules(draw):
+    kind = draw(st.sampled_from([ResourceType.TOPIC, ResourceType.TOPIC, ResourceType.GROUP, *SUPPORTED]))
+    kind = kind if kind in NAMES else ResourceType.TOPIC
+    pattern = draw(st.sampled_from([PatternType.LITERAL, PatternType.LITERAL, PatternType.PREFIXED]))
+    if kind not in PREFIXES:
+        pattern = PatternType.LITERAL
+    names = PREFIXES[kind] if pattern is PatternType.PREFIXED else [*NAMES[kind], NAMES[kind][0]]
+    name = draw(st.sampled_from([*names, "*"] if kind is not ResourceType.CLUSTER else names))
+    permission = draw(st.sampled_from([PermissionType.ALLOW, PermissionType.ALLOW, PermissionType.DENY]))
+    return rule(
+        kind,
+        name,
+        pattern,
+        draw(st.sampled_from([GUEST_HOST, GUEST_HOST, GUEST_HOST, "10.9.8.5"])),
+        draw(st.sampled_from([AclOperation.ALL, *SUPPORTED[kind]])),
+        permission,
+        draw(st.sampled_from(["User:ANONYMOUS", "User:ANONYMOUS", "User:*", "User:ann"])),
+    )
+
+
+def add(sides, wanted):
+    for side in sides.all:
+        results = side.ask(CreateAclsRequest(wanted), 3)["results"]
+        assert not any(result["error_code"] for result in results), results
+    sides.settle_what(Side.acls)
+
+
+def remove(sides, wanted):
+    filters = [
+        DeleteAclsRequest.DeleteAclsFilter(
+            each.resource_type,
+            each.resource_name,
+            each.resource_pattern_type,
+            each.principal,
+            each.host,
+            each.operation,
+            each.permission_type,
+        )
+        for each in wanted
+    ]
+    for side in sides.all:
+        side.ask(DeleteAclsRequest(filters), 3)
+    sides.settle_what(Side.acls)
+
+
+def ask_as_guest(sides, guests, key, step):
+    for guest, side in zip(guests.all, sides.all, strict=True):
+        guest.topic_ids, guest.names = side.topic_ids, side.names
+    return compare(guests, key, step, settling=sides)
+
+
+def drawn_steps(data, keys):
+    """One request of each API, in a drawn version."""
+    versions = {key: data.draw(st.sampled_from(list(SERVED[key].versions))) for key in keys}
+    return [(key, data.draw(REQUESTS[key](version))) for key, version in versions.items()]
+
+
+def tell(sides, guests, wanted, steps):
+    """Ask while there are rules; nothing may differ."""
+    add(sides, wanted)
+    found = []
+    try:
+        for key, step in steps:
+            found += ask_as_guest(sides, guests, key, step)
+    finally:
+        remove(sides, wanted)
+    assert not found, "\n".join([repr(wanted), *found])
+
+
+@drawn(4)
+@given(
+    data=st.data(),
+    wanted=st.lists(rules(), min_size=3, max_size=12, unique_by=repr),
+    order=st.permutations(sorted(set(REQUESTS) - set(ACCESS_REQUESTS)) + sorted(ACCESS_REQUESTS)),
+)
+def test_every_api_allows_and_denies_what_kafka_does(sides, guests, data, wanted, order):
+    tell(sides, guests, [*ALL_TO_CONTROL, *wanted], drawn_steps(data, order))
+
+
+READING = [ApiKey.FETCH, ApiKey.LIST_OFFSETS, ApiKey.PRODUCE, ApiKey.OFFSET_FETCH, ApiKey.DESCRIBE_GROUPS]
+READING += [ApiKey.FIND_COORDINATOR, ApiKey.DESCRIBE_CONFIGS, ApiKey.DESCRIBE_TOPIC_PARTITIONS, ApiKey.LIST_GROUPS]
+
+
+@drawn(2)
+@given(data=st.data(), wanted=st.lists(rules().filter(lambda each: each.resource_name != "*"), min_size=2, max_size=6))
+def test_what_no_rule_is_about_is_allowed_to_everybody_as_in_kafka(sides, guests, data, wanted):
+    """`allow.everyone.if.no.acl.found`; the control may not use what the rules are about."""
+    wanted = [each for each in wanted if each.resource_type != ResourceType.CLUSTER]
+    tell(sides, guests, wanted, drawn_steps(data, READING))
+
+
+@pytest.mark.parametrize(
+    ("version", "code", "needed", "message"), [case.values for case in CASES], ids=[c.id for c in CASES]
+)
+def test_each_right_is_asked_for_as_in_kafka(sides, guests, version, code, needed, message):
+    """Without any, with each alone, and with all of the rules of the table that the tests of the APIs use."""
+    del code
+    created = CreateTopicsRequest([CreateTopicsRequest.CreatableTopic("t", 1, 1)], 20_000)
+    found = []
+    subsets = {frozenset(): [], **{frozenset([each]): [each] for each in needed}, frozenset(needed): needed}
+    add(sides, ALL_TO_CONTROL)
+    try:
+        for subset in subsets.values():
+            for side in sides.all:
+                side.ask(created, 5)
+            sides.settle()
+            given_rules = [
+                rule(
+                    each.resource_type,
+                    each.resource_name,
+                    each.pattern_type,
+                    GUEST_HOST,
+                    each.operation,
+                    each.permission,
+                )
+                for each in subset
+            ]
+            add(sides, given_rules)
+            step = ask(version, message)
+            found += ask_as_guest(sides, guests, message.SCHEMA.key, step)
+            remove(sides, given_rules)
+    finally:
+        remove(sides, ALL_TO_CONTROL)
+        sides.settle()
+    assert not found, "\n".join(found)
