@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from pipeline_broker.config.properties import ConfigError
 from pipeline_broker.config.reconfiguration import check_change
 from pipeline_broker.config.resolution import BrokerSettings, topic_value
-from pipeline_broker.config.settings import TOPIC_ACTED_ON, config_with, is_acted_on, warning_of
+from pipeline_broker.config.settings import TOPIC_ACTED_ON, config_with, warning_of, warning_of_change
 from pipeline_broker.coordinators import OFFSETS_TOPIC, Groups
 from pipeline_broker.log.log_manager import LogManager, LogTotals
 from pipeline_broker.quotas.quotas import Quotas
@@ -322,7 +322,8 @@ class Broker:
 
     def tell_settings(self, names: Iterable[str]) -> None:
         """Say once of each property that was set while the broker runs when that has no effect."""
-        self._tell({name: warning_of(name) for name in names if not is_acted_on(name)})
+        lines = {name: warning_of_change(name) for name in names}
+        self._tell({name: line for name, line in lines.items() if line is not None})
 
     def tell_topic_settings(self, names: Iterable[str]) -> None:
         """Say once of each setting of a topic when it has no effect."""

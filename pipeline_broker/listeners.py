@@ -168,8 +168,15 @@ class BrokerListeners:
     @property
     def first_address(self) -> str:
         """Where the first listens, as the ready line tells."""
-        host, port = next(iter(self.addresses.values()))
-        return f"{format_host(host or '0.0.0.0')}:{port}"  # noqa: S104 - what an empty host means
+        return _shown(next(iter(self.addresses.values())))
+
+    @property
+    def further_lines(self) -> list[str]:
+        """A line for each of the others: the ready line has one address, and who asked for port 0 must learn it."""
+        return [
+            f"also listening on {_shown(served.address)} for {name} ({served.config.security_protocol})"
+            for name, served in list(self._served.items())[1:]
+        ]
 
     def advertised(self, config: BrokerConfig) -> dict[str, tuple[str, int] | None]:
         """What the clients of each listener are told; None where it is not advertised."""
@@ -269,6 +276,11 @@ def _made_of(config: ListenerConfig) -> tuple[object, ...]:
     )
 
 
+def _shown(address: tuple[str, int]) -> str:
+    host, port = address
+    return f"{format_host(host or '0.0.0.0')}:{port}"  # noqa: S104 - what an empty host means
+
+
 def _tls_of(listener: ListenerConfig) -> TlsContexts | None:
     if not listener.is_tls:
         return None
@@ -282,7 +294,7 @@ def _offer_of(listener: ListenerConfig, users: Users) -> SaslOffer | None:
         return None
     from pipeline_broker.security.offer import read_offer  # noqa: PLC0415 - for SASL only
 
-    return read_offer(listener.properties, users(), wall_clock_ms)
+    return read_offer(listener.properties, users(), wall_clock_ms, prefix_of(listener.name))
 
 
 def _bind(listener: ListenerConfig, config: BrokerConfig) -> Listener:
@@ -297,4 +309,5 @@ def _bind(listener: ListenerConfig, config: BrokerConfig) -> Listener:
         )
     except OSError as error:
         address = f"{format_host(listener.host)}:{listener.port}"
-        raise StartError(f"cannot listen on {address}: {error.strerror or error}; choose another --port") from None
+        remedy = "--port" if len(config.listener_configs) == 1 else f"address for {listener.name} in listeners"
+        raise StartError(f"cannot listen on {address}: {error.strerror or error}; choose another {remedy}") from None

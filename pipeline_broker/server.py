@@ -229,6 +229,8 @@ async def _serve(
             nursery.start_soon(_run_server, server, listeners, nursery.cancel_scope)
             nursery.start_soon(changes.run)
             await nursery.start(prepare_ahead, journal)
+            for line in listeners.further_lines:
+                print(line, file=sys.stderr, flush=True)  # noqa: T201 - stdout has the ready line alone
             on_ready(ready_line(options, listeners))
             task_status.started(server)
 

@@ -27,7 +27,7 @@ def refusal_of(tmp_path, *settings, arguments=()):
     return line
 
 
-def test_each_listener_tells_its_own_address_and_the_ready_line_names_the_first(broker_process):
+def test_each_listener_tells_its_own_address_and_the_ready_line_names_the_first_and_stderr_the_others(broker_process):
     advertised = "advertised.listeners=IN://127.0.0.1:0,OUT://broker.example:7"
     broker = broker_process(settings=[THREE, MAP, advertised])
     with WireClient(broker.host, broker.port) as client:
@@ -37,6 +37,10 @@ def test_each_listener_tells_its_own_address_and_the_ready_line_names_the_first(
     assert told_to("127.0.0.1", ports["IN"]) == [("127.0.0.1", ports["IN"])]
     assert told_to("127.0.0.1", ports["OUT"]) == [("broker.example", 7)]
     assert told_to("127.0.0.1", ports["HIDDEN"]) == []
+    assert broker.stderr.splitlines() == [
+        f"also listening on 127.0.0.1:{ports['OUT']} for OUT (PLAINTEXT)",
+        f"also listening on 127.0.0.1:{ports['HIDDEN']} for HIDDEN (PLAINTEXT)",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -85,6 +89,7 @@ def test_a_port_in_use_is_one_line_whichever_listener_it_is_of(tmp_path):
         port = server.getsockname()[1]
         line = refusal_of(tmp_path, f"listeners=IN://127.0.0.1:0,OUT://127.0.0.1:{port}", MAP)
     assert f"cannot listen on 127.0.0.1:{port}" in line
+    assert line.endswith("choose another address for OUT in listeners")
 
 
 @pytest.mark.parametrize(
@@ -93,12 +98,12 @@ def test_a_port_in_use_is_one_line_whichever_listener_it_is_of(tmp_path):
         ("SSL", (), "set ssl.keystore.type=PEM"),
         ("SSL", ("ssl.keystore.type=PEM",), "ssl.keystore"),
         ("SSL", ("ssl.keystore.type=PEM", "listener.name.safe.ssl.keystore.location=/nowhere/k.pem"), "/nowhere/k.pem"),
-        ("SASL_PLAINTEXT", (), "'GSSAPI' is not one of PLAIN"),
-        ("SASL_PLAINTEXT", ("sasl.enabled.mechanisms=PLAIN",), "PLAIN needs users"),
+        ("SASL_PLAINTEXT", (), "Kafka's default, GSSAPI, is not offered"),
+        ("SASL_PLAINTEXT", ("sasl.enabled.mechanisms=PLAIN",), "PLAIN needs users: set listener.name.safe.plain."),
         (
             "SASL_PLAINTEXT",
             ("sasl.enabled.mechanisms=PLAIN", "listener.name.safe.plain.sasl.jaas.config=nonsense"),
-            "plain.sasl.jaas.config",
+            "listener.name.safe.plain.sasl.jaas.config: ",
         ),
     ],
 )

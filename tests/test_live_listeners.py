@@ -78,7 +78,7 @@ def test_what_a_listener_cannot_become_is_refused_and_nothing_changes(broker_pro
         refused = alter(client, listeners=f"{first},OTHER://127.0.0.1:0")
         assert refused.endswith("No security protocol defined for listener OTHER")
         refused = alter(client, listeners=f"{first},SAFE://127.0.0.1:0")
-        assert "JKS cannot be read here" in refused
+        assert "set ssl.keystore.type=PEM" in refused
         refused = alter_names(client, {"advertised.listeners": first})
         assert refused == "Cannot update these configs dynamically: [advertised.listeners]"
         refused = alter_names(client, {"listener.name.plaintext.num.network.threads": "7"})

@@ -175,13 +175,19 @@ def topic_properties() -> Mapping[str, Property]:
     return _read_table("topic_properties.txt", lambda column: {"broker_property": None if column == "-" else column})
 
 
-def unknown_property(name: str, known: Iterable[str], client_message: str | None = None) -> UnknownPropertyError:
-    """The refusal of a name, with the nearest valid one where there is any."""
+def nearest_hint(name: str, known: Iterable[str]) -> str:
+    """What to say behind a name that is unknown: the nearest valid one, where there is any."""
     import difflib  # noqa: PLC0415 - a start that goes well does not pay for it
 
-    near = difflib.get_close_matches(name.lower().replace("_", "."), list(known), n=1, cutoff=0.5)
-    hint = f"; did you mean {near[0]}?" if near else ""
-    return UnknownPropertyError(f"unknown property {name!r}{hint}", client_message)
+    prefixed = PREFIXED.fullmatch(name)
+    rest = name if prefixed is None else prefixed[1]
+    near = difflib.get_close_matches(rest.lower().replace("_", "."), list(known), n=1, cutoff=0.5)
+    return f"; did you mean {name.removesuffix(rest)}{near[0]}?" if near else ""
+
+
+def unknown_property(name: str, known: Iterable[str], client_message: str | None = None) -> UnknownPropertyError:
+    """The refusal of a name, with the nearest valid one where there is any."""
+    return UnknownPropertyError(f"unknown property {name!r}{nearest_hint(name, known)}", client_message)
 
 
 def _read_table(file_name: str, fifth: Callable[[str], dict[str, str | None]]) -> dict[str, Property]:

@@ -26,6 +26,7 @@ from pipeline_broker.config.properties import (
     ConfigError,
     broker_properties,
     format_value,
+    nearest_hint,
     unknown_property,
 )
 from pipeline_broker.config.sources import read_argument, read_settings_file
@@ -36,9 +37,21 @@ PLUGIN_PREFIXES = ("rsm.config.", "rlmm.config.", "config.providers.")
 """Properties that Kafka hands to plug-ins unread."""
 AUTHORIZERS = ("", "org.apache.kafka.metadata.authorizer.StandardAuthorizer", "kafka.security.authorizer.AclAuthorizer")
 """What `authorizer.class.name` may be: nobody is asked, Kafka's, and its former name."""
+
+
+def _super_users(text: str) -> tuple[str, ...]:
+    """Principals between semicolons: the names in certificates have commas."""
+    users = tuple(filter(None, map(str.strip, text.split(";"))))
+    for user in users:
+        kind, colon, name = user.partition(":")
+        if not (kind and colon and name):
+            raise ConfigError(f"super.users: {user!r} is not of the form User:name")
+    return users
+
+
 AUTHORIZER_PROPERTIES: Mapping[str, Callable[[str], Any]] = {
     "allow.everyone.if.no.acl.found": lambda text: text.strip().lower() == "true",
-    "super.users": lambda text: tuple(filter(None, map(str.strip, text.split(";")))),
+    "super.users": _super_users,
 }
 """What Kafka's own authorizer reads, a plug-in too: in no list of broker properties, yet in every guide to ACLs."""
 
@@ -206,7 +219,7 @@ def parse_settings(pairs: Iterable[tuple[str, str]]) -> tuple[BrokerConfig, list
     _apply_aliases(fields, properties)
     config = BrokerConfig(**fields, properties=properties)
     _check_relations(config)
-    return config, warnings + _listener_warnings(config)
+    return config, warnings + _idle_warnings(config)
 
 
 def config_with(started: BrokerConfig, changed: Mapping[str, str]) -> BrokerConfig:
@@ -243,6 +256,19 @@ def warning_of(name: str) -> str:
     return f"{name} is accepted, but this broker does not act on it yet"
 
 
+def warning_of_change(name: str) -> str | None:
+    """The line about a property that was set while the broker runs, where that has no effect."""
+    if name in AUTHORIZER_PROPERTIES:
+        return f"{name} is kept, but counts only where it is set at the start of the broker"
+    if is_acted_on(name):
+        return None
+    known = broker_properties()
+    prefixed = PREFIXED.fullmatch(name)
+    if (name if prefixed is None else prefixed[1]) in known or name.startswith(PLUGIN_PREFIXES):
+        return warning_of(name)
+    return f"{name} is kept, but is no property of Kafka's{nearest_hint(name, known)}"
+
+
 def _foreign_text(name: str, text: str) -> str:
     """The text of a property that is in no table: with the prefix of a listener, or for a plug-in."""
     known = broker_properties()
@@ -259,10 +285,15 @@ def _foreign_text(name: str, text: str) -> str:
     return text
 
 
-def _listener_warnings(config: BrokerConfig) -> list[str]:
-    """What is set for listeners and cannot count: some are the controller's, some do not exist."""
+def _idle_warnings(config: BrokerConfig) -> list[str]:
+    """What is set for listeners or access and cannot count: some are the controller's, some do not exist."""
     names = {listener.name for listener in config.listener_configs}
     warnings = [
+        f"warning: {name} does not count: no authorizer.class.name is set, so everybody may do everything"
+        for name in AUTHORIZER_PROPERTIES
+        if name in config.properties and not config.authorizer_class_name
+    ]
+    warnings += [
         f"warning: the listener {endpoint.name} is the controller's; this broker has no quorum and does not serve it"
         for endpoint in read_endpoints("listeners", config.listeners)
         if endpoint.name not in names

@@ -35,6 +35,8 @@ MODULES = {
     OAUTHBEARER: "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule",
     **dict.fromkeys(SCRAM_MECHANISMS, "org.apache.kafka.common.security.scram.ScramLoginModule"),
 }
+KERBEROS = "GSSAPI"
+"""What Kafka offers where nothing is set, and this broker does not."""
 CALLBACK_HANDLERS = {
     PLAIN: ("org.apache.kafka.common.security.plain.internals.PlainServerCallbackHandler",),
     OAUTHBEARER: (
@@ -64,26 +66,29 @@ class SaslOffer:
         return tuple(self.servers)
 
 
-def read_offer(settings: Mapping[str, str], scram_users: ScramUsers, clock_ms: Callable[[], int]) -> SaslOffer:
+def read_offer(
+    settings: Mapping[str, str], scram_users: ScramUsers, clock_ms: Callable[[], int], prefix: str = ""
+) -> SaslOffer:
     """What a listener with these properties offers.
 
     Args:
         settings: what counts for the listener, without prefix; a mechanism's own begin with its name in lower case.
         scram_users: the users with records.
         clock_ms: wall clock, milliseconds since the epoch.
+        prefix: what stands before a mechanism's own properties in a settings file, for the refusals.
 
     Raises:
         ConfigError: they cannot be used.
     """
-    mechanisms = [item for item in map(str.strip, settings.get("sasl.enabled.mechanisms", "GSSAPI").split(",")) if item]
+    mechanisms = [item for item in map(str.strip, settings.get("sasl.enabled.mechanisms", KERBEROS).split(",")) if item]
     servers: dict[str, Callable[[], SaslServer]] = {}
     for mechanism in mechanisms:
         if mechanism not in MODULES:
-            raise ConfigError(f"sasl.enabled.mechanisms: {mechanism!r} is not one of {', '.join(MODULES)}")
-        _check_callback_handler(mechanism, settings)
-        entry = _jaas_entry(mechanism, settings)
+            raise _not_offered(mechanism)
+        _check_callback_handler(mechanism, settings, prefix)
+        entry = _jaas_entry(mechanism, settings, prefix)
         if mechanism == PLAIN:
-            servers[mechanism] = _plain(entry)
+            servers[mechanism] = _plain(entry, prefix)
         elif mechanism == OAUTHBEARER:
             servers[mechanism] = _oauthbearer(settings, clock_ms)
         else:
@@ -98,19 +103,28 @@ def read_offer(settings: Mapping[str, str], scram_users: ScramUsers, clock_ms: C
     return SaslOffer(servers=servers, lifetimes_ms_max=lifetimes, frame_bytes_max=size_bytes)
 
 
+def _not_offered(mechanism: str) -> ConfigError:
+    """Whoever set nothing has Kerberos, Kafka's default, and never wrote its name."""
+    if mechanism == KERBEROS:
+        text = f"set it to one or more of {', '.join(MODULES)}: Kafka's default, {KERBEROS}, is not offered"
+    else:
+        text = f"{mechanism!r} is not one of {', '.join(MODULES)}"
+    return ConfigError(f"sasl.enabled.mechanisms: {text}")
+
+
 def _own(mechanism: str, name: str) -> str:
     return f"{mechanism.lower()}.{name}"
 
 
-def _check_callback_handler(mechanism: str, settings: Mapping[str, str]) -> None:
+def _check_callback_handler(mechanism: str, settings: Mapping[str, str], prefix: str) -> None:
     name = _own(mechanism, "sasl.server.callback.handler.class")
     handler = settings.get(name)
     known = CALLBACK_HANDLERS.get(mechanism, ())
     if handler and handler not in known:
-        raise ConfigError(f"{name}: {handler} is not offered" + (f"; only {known[0]} is" if known else ""))
+        raise ConfigError(f"{prefix}{name}: {handler} is not offered" + (f"; only {known[0]} is" if known else ""))
 
 
-def _jaas_entry(mechanism: str, settings: Mapping[str, str]) -> JaasEntry | None:
+def _jaas_entry(mechanism: str, settings: Mapping[str, str], prefix: str) -> JaasEntry | None:
     name = _own(mechanism, "sasl.jaas.config")
     text = settings.get(name)
     if not text:
@@ -118,16 +132,16 @@ def _jaas_entry(mechanism: str, settings: Mapping[str, str]) -> JaasEntry | None
     try:
         return parse_jaas(text, MODULES[mechanism])
     except ConfigError as error:
-        raise ConfigError(f"{name}: {error}") from None
+        raise ConfigError(f"{prefix}{name}: {error}") from None
 
 
-def _plain(entry: JaasEntry | None) -> Callable[[], SaslServer]:
+def _plain(entry: JaasEntry | None, prefix: str) -> Callable[[], SaslServer]:
     passwords = {} if entry is None else users_of(entry)
-    if not passwords or not all(passwords.values()):
-        raise ConfigError(
-            f"PLAIN needs users: set {_own(PLAIN, 'sasl.jaas.config')} to"
-            f' {MODULES[PLAIN]} required user_NAME="PASSWORD"; and no password may be empty'
-        )
+    name = f"{prefix}{_own(PLAIN, 'sasl.jaas.config')}"
+    if not passwords:
+        raise ConfigError(f'PLAIN needs users: set {name}={MODULES[PLAIN]} required user_NAME="PASSWORD";')
+    if not all(passwords.values()):
+        raise ConfigError(f"{name}: no password may be empty")
     users = PlainUsers(passwords)
     return lambda: PlainServer(users)
 

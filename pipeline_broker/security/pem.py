@@ -23,6 +23,7 @@ __all__ = ["KeyStore", "read_key_store", "read_trust_store"]
 BLOCK = re.compile(r"-+BEGIN (?P<label>[A-Z0-9 ]+?)-+(?P<body>[A-Za-z0-9+/=\s]+)-+END (?P=label)-+")
 CERTIFICATES = frozenset({"CERTIFICATE", "X509 CERTIFICATE"})
 KEYS = frozenset({"PRIVATE KEY", "ENCRYPTED PRIVATE KEY", "RSA PRIVATE KEY", "EC PRIVATE KEY"})
+PEM_NAMES = (".pem", ".crt", ".cer", ".key")
 FILE_BYTES_MAX = 16 << 20
 """Far above any key store; a bundle of all public authorities has a quarter of a megabyte."""
 
@@ -96,6 +97,11 @@ def _check_store(settings: Mapping[str, str], prefix: str, *, has_inline: bool) 
     kind = settings.get(f"{prefix}.type", "JKS")
     location = settings.get(f"{prefix}.location")
     if kind.upper() != "PEM":
+        if f"{prefix}.type" not in settings and (not location or location.endswith(PEM_NAMES)):
+            raise ConfigError(
+                f"set {prefix}.type=PEM and {prefix}.location={location or '/path/store.pem'}:"
+                " without a type it is JKS, which cannot be read here"
+            )
         path = location or "store.jks"
         raise ConfigError(
             f"{prefix}.type: {kind} cannot be read here, convert it: keytool -importkeystore -srckeystore {path}"

@@ -225,9 +225,7 @@ def test_threads_at_most_double_or_halve_at_once(desk, threads, refused):
 def test_names_that_nobody_knows_are_kept_for_plug_ins_and_shown_as_secrets(desk, caplog):
     assert alter(desk, (B, ("no.such", SET, "1"))) == [(0, None)]
     assert shown(desk, B, "no.such") == (None, 2, [("no.such", None, 2)])
-    assert [record.getMessage() for record in caplog.records] == [
-        "no.such is accepted, but this broker does not act on it yet"
-    ]
+    assert [record.getMessage() for record in caplog.records] == ["no.such is kept, but is no property of Kafka's"]
 
 
 def test_what_no_longer_goes_together_at_a_start_is_left_aside(desk, caplog):

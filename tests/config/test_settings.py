@@ -13,6 +13,7 @@ from pipeline_broker.config.settings import (
     config_with,
     load_settings,
     parse_settings,
+    warning_of_change,
 )
 
 SOURCE = Path(__file__).parents[2] / "pipeline_broker"
@@ -78,6 +79,9 @@ def test_a_property_not_acted_on_yet_gives_one_warning_line(name):
     [
         ("num.io.threds", "8", "did you mean num.io.threads?"),
         ("listener.name.external.nonsense", "8", "unknown property"),
+        ("listener.name.external.max.connection", "8", "did you mean listener.name.external.max.connections?"),
+        ("super.users", "User:CN=duke,OU=x;admin", "'admin' is not of the form User:name"),
+        ("super.users", "User:", "'User:' is not of the form User:name"),
         ("num.io.threads", "0", "at least 1"),
         ("ssl.client.auth", "maybe", "one of required, requested, none"),
         ("pipeline.commit", "later", "one of request, group"),
@@ -97,6 +101,32 @@ def test_a_wrong_setting_is_refused_in_one_line(name, text, message):
         parse_settings([(name, text)])
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["super.users", "allow.everyone.if.no.acl.found"])
+def test_rules_of_access_that_nobody_asks_give_a_warning(name):
+    text = "User:a" if name == "super.users" else "true"
+    _, warnings = parse_settings([(name, text)])
+    assert warnings == [
+        f"warning: {name} does not count: no authorizer.class.name is set, so everybody may do everything"
+    ]
+    authorizer = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+    assert parse_settings([(name, text), ("authorizer.class.name", authorizer)])[1] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("num.io.threads", None),
+        ("listener.name.external.max.connections", None),
+        ("num.io.thread", "num.io.thread is kept, but is no property of Kafka's; did you mean num.io.threads?"),
+        ("log.retention.ms", "log.retention.ms is accepted, but this broker does not act on it yet"),
+        ("rsm.config.x", "rsm.config.x is accepted, but this broker does not act on it yet"),
+        ("super.users", "super.users is kept, but counts only where it is set at the start of the broker"),
+    ],
+)
+def test_a_change_without_effect_is_told_with_its_reason(name, line):
+    assert warning_of_change(name) == line
 
 
 def test_kafkas_own_properties_for_one_node_are_accepted():

@@ -221,6 +221,7 @@ def test_suites_can_be_chosen_by_javas_names(settings):
         ({"ssl.client.auth": "perhaps"}, "ssl.client.auth"),
         ({"ssl.client.auth": "required"}, "needs ssl.truststore"),
         ({"ssl.truststore.location": "/dev/null"}, "ssl.truststore.type: JKS"),
+        ({"ssl.truststore.location": "/a.pem"}, "set ssl.truststore.type=PEM and ssl.truststore.location=/a.pem"),
         ({"ssl.truststore.location": "/dev/null", "ssl.truststore.type": "PEM"}, "no certificate"),
         ({"ssl.enabled.protocols": "TLSv1.1,TLSv1.2"}, "TLSv1.1"),
         ({"ssl.protocol": "SSLv3"}, "SSLv3"),
