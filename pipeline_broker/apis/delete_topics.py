@@ -75,10 +75,12 @@ def _sort_out(call: Call, wanted: list[Wanted], found: list[Topic]) -> list[Topi
     may_all = may_of_cluster(call, AclOperation.DELETE, is_logged=False)
     for name in named:
         topic = call.broker.topics.get(name)
-        if not may_all and not _may_delete(call, name):
+        if not may_all and not may_of_topic(call, AclOperation.DESCRIBE, name):
             results.append(_refusal(name, NO_TOPIC_ID, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
         elif topic is None or call.broker.topics.latest(name) is None:
             results.append(_refusal(name, NO_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+        elif not may_all and not may_of_topic(call, AclOperation.DELETE, name):
+            results.append(_refusal(name, NO_TOPIC_ID, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
         elif topic.topic_id in by_id:
             message = "The provided topic name maps to an ID that was already supplied."
             results.append(_refusal(name, topic.topic_id, ErrorCode.INVALID_REQUEST, message))
@@ -88,16 +90,12 @@ def _sort_out(call: Call, wanted: list[Wanted], found: list[Topic]) -> list[Topi
     for topic_id, topic in by_id.items():
         if topic is None or call.broker.topics.latest(topic.name) is None:
             results.append(_refusal(None, topic_id, ErrorCode.UNKNOWN_TOPIC_ID))
-        elif not may_all and not _may_delete(call, topic.name):
+        elif not may_all and not may_of_topic(call, AclOperation.DELETE, topic.name):
             name_shown = topic.name if may_of_topic(call, AclOperation.DESCRIBE, topic.name, is_logged=False) else None
             results.append(_refusal(name_shown, topic_id, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
         else:
             found.append(topic)
     return results
-
-
-def _may_delete(call: Call, name: str) -> bool:
-    return may_of_topic(call, AclOperation.DELETE, name)
 
 
 def _refuse_unclear(wanted: list[Wanted]) -> tuple[list[TopicResult], list[str], list[bytes]]:

@@ -110,7 +110,7 @@ class Authorizer:
         finding = self._find(asker, operation, self.acls.of_resource(resource_type, name))
         if finding is _Finding.ALLOWED or (finding is _Finding.NO_RULES and self._allow_everyone):
             return True
-        if is_logged:
+        if is_logged and logger.isEnabledFor(logging.INFO):
             resource = f"{RESOURCES[resource_type]}:LITERAL:{name}"
             logger.info(DENIED, asker.principal, operation.name, asker.host, resource)
         return False

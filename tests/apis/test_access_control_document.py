@@ -1,0 +1,8 @@
+"""What the document says of each API is what is tested of it."""
+
+from tests.apis.access_table import table
+from tests.conftest import ROOT
+
+
+def test_the_table_of_rights_is_that_of_the_tests():
+    assert table() in (ROOT / "docs" / "access-control.md").read_text(encoding="utf-8")
