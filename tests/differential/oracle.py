@@ -164,13 +164,25 @@ class Side:
         assert position + size == len(answer)
         return plain(entity)
 
-    def _exchange(self, data: bytes) -> bytes | None:
+    def send(self, message: Any, version: int) -> None:
+        """A request that is not answered, on the connection of the others."""
+        header = RequestHeader(message.SCHEMA.key, version, CORRELATION_ID, CLIENT_ID)
+        frame = encode_request_header(header) + checked_body(message, version)
+        self._connected().sendall(struct.pack(">i", len(frame)) + frame)
+
+    def _connected(self) -> socket.socket:
         if self._socket is None:
             self._socket = socket.create_connection(
                 ("127.0.0.1", self.port), timeout=ANSWER_SECONDS_MAX, source_address=(self.host, 0)
             )
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._socket.sendall(data)
+        return self._socket
+
+    def _exchange(self, data: bytes) -> bytes | None:
+        try:
+            self._connected().sendall(data)
+        except (BrokenPipeError, ConnectionResetError):
+            return None
         head = self._receive(4)
         return None if head is None else self._receive(struct.unpack(">i", head)[0])
 

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline_broker.apis.registry import SERVED
+from pipeline_broker.records.batch import NewRecord, build_batch
 from pipeline_broker.security.acl import (
     CLUSTER_NAME,
     SUPPORTED,
@@ -19,17 +20,20 @@ from pipeline_broker.security.acl import (
     PermissionType,
     ResourceType,
 )
+from pipeline_broker.wire.messages.api_versions import ApiVersionsRequest
 from pipeline_broker.wire.messages.create_acls import CreateAclsRequest
 from pipeline_broker.wire.messages.create_topics import CreateTopicsRequest
 from pipeline_broker.wire.messages.delete_acls import DeleteAclsRequest
+from pipeline_broker.wire.messages.produce import ProduceRequest
 from pipeline_broker.wire.registry import ApiKey
 from tests.apis.authorized_requests import CASES
 from tests.differential.access_requests import ACCESS_REQUESTS
 from tests.differential.admin_requests import ADMIN_REQUESTS
 from tests.differential.comparison import compare, drawn
-from tests.differential.data_requests import DATA_REQUESTS, ask
-from tests.differential.oracle import CONTROL_HOST, GUEST_HOST, Side
+from tests.differential.data_requests import DATA_REQUESTS, NOW_MS, ask
+from tests.differential.oracle import CLOSED, CONTROL_HOST, GUEST_HOST, Side
 from tests.differential.quota_requests import QUOTA_REQUESTS
+from tests.differential.test_sequences import fetched, remember_session
 
 pytestmark = pytest.mark.xdist_group("kafka")
 REQUESTS = DATA_REQUESTS | ADMIN_REQUESTS | QUOTA_REQUESTS | ACCESS_REQUESTS
@@ -104,10 +108,10 @@ def remove(sides, wanted):
     sides.settle_what(Side.acls)
 
 
-def ask_as_guest(sides, guests, key, step):
+def ask_as_guest(sides, guests, key, step, remember=None):
     for guest, side in zip(guests.all, sides.all, strict=True):
         guest.topic_ids, guest.names = side.topic_ids, side.names
-    return compare(guests, key, step, settling=sides)
+    return compare(guests, key, step, remember, settling=sides)
 
 
 def drawn_steps(data, keys):
@@ -184,3 +188,42 @@ def test_each_right_is_asked_for_as_in_kafka(sides, guests, version, code, neede
         remove(sides, ALL_TO_CONTROL)
         sides.settle()
     assert not found, "\n".join(found)
+
+
+ONE_RIGHT = {"kind": ResourceType.TOPIC, "pattern": PatternType.LITERAL, "host": GUEST_HOST}
+
+
+@pytest.mark.parametrize("version", [7, 12, 13, 18])
+def test_a_right_that_ends_and_returns_is_seen_by_a_fetch_session_as_in_kafka(sides, guests, version):
+    """Full fetch, incremental fetches while reading is denied, and after that."""
+    denied = rule(name="three", operation=AclOperation.READ, permission=PermissionType.DENY, **ONE_RIGHT)
+    allowed = rule(name="three", operation=AclOperation.ALL, permission=PermissionType.ALLOW, **ONE_RIGHT)
+    wanted = [*ALL_TO_CONTROL, allowed]
+    add(sides, wanted)
+    found = []
+    try:
+        for epoch, change in enumerate((None, None, add, None, remove, None)):
+            if change is not None:
+                change(sides, [denied])
+            step = fetched("three", version, epoch, 0, [] if epoch else [0, 1])
+            found += ask_as_guest(sides, guests, ApiKey.FETCH, step, remember_session)
+    finally:
+        remove(sides, [*wanted, denied])
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize("is_allowed", [True, False])
+def test_a_produce_request_without_answer_that_is_denied_closes_the_connection_as_in_kafka(sides, guests, is_allowed):
+    batch = build_batch([NewRecord(b"v", None, NOW_MS)])
+    partition = ProduceRequest.PartitionProduceData(0, batch)
+    request = ProduceRequest(topic_data=[ProduceRequest.TopicProduceData("three", partition_data=[partition])])
+    request.acks, request.timeout_ms = 0, 10_000
+    permission = PermissionType.ALLOW if is_allowed else PermissionType.DENY
+    wanted = [*ALL_TO_CONTROL, rule(name="three", operation=AclOperation.WRITE, permission=permission, **ONE_RIGHT)]
+    add(sides, wanted)
+    try:
+        for guest in guests.all:
+            guest.send(request, 9)
+            assert (guest.ask(ApiVersionsRequest(), 0) != CLOSED) == is_allowed, guest.name
+    finally:
+        remove(sides, wanted)
