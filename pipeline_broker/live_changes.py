@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import contextlib
 import logging
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 import attrs
 import trio
 
-from pipeline_broker.serve_options import StartError, limits_of, mode_of
+from pipeline_broker.config.properties import ConfigError
+from pipeline_broker.serve_options import QUEUES, StartError, limits_of, mode_of
 from stages.connection_quotas import UNLIMITED
 from stages.socket_server import ServerNotRunningError
 
@@ -76,8 +78,15 @@ class LiveChanges:
         self._changed = trio.lowlevel.ParkingLot()
         server.handlers.resize_blocking_works(broker.config.background_threads)
         broker.advertised = listeners.advertised(broker.config)
-        broker.check_config = listeners.check
+        broker.check_config = self._check
         broker.config_changed = self.follow
+
+    def _check(self, config: BrokerConfig, named: Collection[str]) -> None:
+        """Refuse what the server cannot become: handlers keep the one queue that they share, or those of their own."""
+        queues = config.changed.get(QUEUES)
+        if QUEUES in named and queues is not None and (int(queues) == 0) != self._server.mode.is_shared_queue:
+            raise ConfigError(f"{QUEUES}: 0 can neither be set nor left while the broker runs")
+        self._listeners.check(config, named)
 
     def follow(self, config: BrokerConfig) -> None:
         """The configuration has become another one."""

@@ -23,12 +23,13 @@ from stages.socket_server import ServerLimits
 if TYPE_CHECKING:
     from pipeline_broker.config.settings import BrokerConfig
 
-__all__ = ["ServeOptions", "StartError", "limits_of", "mode_of", "quota_limits_of"]
+__all__ = ["QUEUES", "ServeOptions", "StartError", "limits_of", "mode_of", "quota_limits_of"]
 
 logger = logging.getLogger(__name__)
 
 DEFAULT_DATA = Path("data")
 NO_LIMIT_MS = 0
+QUEUES = "pipeline.queues"
 
 
 class StartError(Exception):
@@ -91,16 +92,26 @@ def mode_of(name: str, config: BrokerConfig) -> Mode:
     """A preset with the axes that the configuration overrides."""
     preset = MODES[name]
     handlers = config.num_io_threads
-    queues = config.pipeline_queues
-    if queues is None:
-        queues = SHARED_QUEUE if preset.is_shared_queue else handlers
     return attrs.evolve(
         preset,
-        queues=queues,
+        queues=_queues(preset, config),
         handlers=handlers,
         in_flight_max=preset.in_flight_max if config.pipeline_in_flight is None else config.pipeline_in_flight,
         batching=preset.batching if config.pipeline_commit is None else Batching(config.pipeline_commit),
     )
+
+
+def _queues(preset: Mode, config: BrokerConfig) -> int:
+    """How many, 0 for one that is shared: which of both is decided at the start, also where a change outlived it.
+
+    A number of queues that was set while the broker ran pipelined is back after the next start, which may be classic.
+    """
+    changed = QUEUES in config.changed
+    text = config.properties.get(QUEUES)
+    at_start = (None if text is None else int(text)) if changed else config.pipeline_queues
+    if at_start == SHARED_QUEUE or (at_start is None and preset.is_shared_queue):
+        return SHARED_QUEUE
+    return config.pipeline_queues or at_start or config.num_io_threads
 
 
 def limits_of(config: BrokerConfig) -> ServerLimits:

@@ -6,6 +6,7 @@ import trio
 import trio.testing
 
 from pipeline_broker.apis.dispatch import Dispatcher
+from pipeline_broker.config.properties import ConfigError
 from pipeline_broker.config.settings import config_with, parse_settings
 from pipeline_broker.listeners import BrokerListeners
 from pipeline_broker.live_changes import LiveChanges
@@ -95,6 +96,57 @@ def test_queues_follow_their_own_number_rather_than_that_of_handlers():
         assert len(scene.server.statistics().queues) == 5
 
     run(test, "pipeline.queues=2")
+
+
+@pytest.mark.parametrize(
+    ("mode", "settings", "asked", "is_refused"),
+    [
+        ("pipelined", (), "3", False),
+        ("pipelined", (), "0", True),
+        ("pipelined", ("pipeline.queues=4",), "0", True),
+        ("pipelined", ("pipeline.queues=0",), "4", True),
+        ("classic", (), "4", True),
+        ("classic", (), "0", False),
+        ("classic", ("pipeline.queues=4",), "6", False),
+    ],
+)
+def test_queues_are_resized_but_not_rearranged(mode, settings, asked, is_refused):
+    async def test(scene):
+        after = config_with(scene.broker.config, {"pipeline.queues": asked})
+        if not is_refused:
+            scene.broker.check_config(after, ["pipeline.queues"])
+            return
+        with pytest.raises(ConfigError, match="while the broker runs"):
+            scene.broker.check_config(after, ["pipeline.queues"])
+
+    run(test, *settings, mode=mode)
+
+
+@pytest.mark.parametrize(
+    ("mode", "setting", "changed", "queues"),
+    [
+        ("classic", None, "4", 0),
+        ("pipelined", None, "4", 4),
+        ("pipelined", "0", "4", 0),
+        ("classic", "2", "4", 4),
+        ("pipelined", None, "0", 8),
+        ("classic", "2", "0", 2),
+    ],
+)
+def test_a_number_of_queues_that_outlived_a_start_does_not_rearrange_the_mode(mode, setting, changed, queues):
+    config, _ = parse_settings([] if setting is None else [("pipeline.queues", setting)])
+    assert mode_of(mode, config_with(config, {"pipeline.queues": changed})).queues == queues
+
+
+def test_a_number_of_queues_that_outlived_a_start_can_be_taken_back():
+    async def test(scene):
+        await scene.change(pipeline_queues="4")
+        taken_back = config_with(scene.broker.config, {})
+        scene.broker.check_config(taken_back, ["pipeline.queues"])
+        await scene.change()
+        assert len(scene.server.statistics().queues) == 1
+
+    run(test, mode="classic")
 
 
 def test_threads_for_blocking_work_follow():

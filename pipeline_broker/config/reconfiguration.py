@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pipeline_broker.config.listeners import prefix_of, zero_refusal
-from pipeline_broker.config.properties import ConfigError, broker_properties, refusal
+from pipeline_broker.config.properties import broker_properties, refusal
 
 if TYPE_CHECKING:
     from pipeline_broker.config.settings import BrokerConfig
@@ -37,7 +37,6 @@ def check_change(before: BrokerConfig, after: BrokerConfig) -> None:
         _check_thread_count(name, name, old, new)
     if after.max_connections == 0 < before.max_connections:
         raise zero_refusal("max.connections", "max.connections")
-    _check_queues(before, after)
     _check_listeners(before, after)
 
 
@@ -53,13 +52,6 @@ def _check_thread_count(shown: str, name: str, old: int, new: int) -> None:
         f"{shown}: {new} is not allowed: {reason}",
         f"Dynamic thread count update validation failed for {name}={new}, {reason}",
     )
-
-
-def _check_queues(before: BrokerConfig, after: BrokerConfig) -> None:
-    """One shared queue and queues of their own are two arrangements of the handlers, made at the start."""
-    old, new = before.pipeline_queues, after.pipeline_queues
-    if old != new and 0 in {old, new}:
-        raise ConfigError("pipeline.queues: 0 can neither be set nor left while the broker runs")
 
 
 def _check_listeners(before: BrokerConfig, after: BrokerConfig) -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from pipeline_broker.config.properties import ConfigError
 from pipeline_broker.config.reconfiguration import POOLS, check_change
-from pipeline_broker.config.settings import BrokerConfig, config_with, parse_settings
+from pipeline_broker.config.settings import config_with, parse_settings
 
 TWO = "PLAINTEXT://127.0.0.1:9092,EXTERNAL://127.0.0.1:9093"
 MAP = "PLAINTEXT:PLAINTEXT,EXTERNAL:PLAINTEXT"
@@ -74,12 +74,3 @@ def test_the_protocol_of_a_listener_stays_and_another_listener_may_have_any():
     }
     check_change(before, config_with(before, more))
     check_change(config_with(before, more), before)
-
-
-def test_queues_are_resized_but_not_rearranged():
-    own = BrokerConfig(pipeline_queues=4)
-    check_change(own, config_with(own, {"pipeline.queues": "64"}))
-    for before, after in ((own, "0"), (BrokerConfig(pipeline_queues=0), "4")):
-        with pytest.raises(ConfigError, match="while the broker runs"):
-            check_change(before, config_with(before, {"pipeline.queues": after}))
-    check_change(BrokerConfig(), config_with(BrokerConfig(), {"pipeline.queues": "3"}))
