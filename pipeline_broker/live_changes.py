@@ -85,7 +85,10 @@ class LiveChanges:
         """Refuse what the server cannot become: handlers keep the one queue that they share, or those of their own."""
         queues = config.changed.get(QUEUES)
         if QUEUES in named and queues is not None and (int(queues) == 0) != self._server.mode.is_shared_queue:
-            raise ConfigError(f"{QUEUES}: 0 can neither be set nor left while the broker runs")
+            raise ConfigError(
+                f"{QUEUES}: one queue that all handlers share (0) and queues of their own cannot replace each other"
+                " while the broker runs"
+            )
         self._listeners.check(config, named)
 
     def follow(self, config: BrokerConfig) -> None:
