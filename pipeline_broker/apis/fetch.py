@@ -10,13 +10,13 @@ it, and of no other.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
 import attrs
 
 from pipeline_broker.apis.authorization import may_of_cluster, topics_allowed
-from pipeline_broker.apis.leader_epoch import leader_epoch_error
+from pipeline_broker.apis.leader_epoch import LEADER_EPOCH, NO_EPOCH, leader_epoch_error
 from pipeline_broker.apis.throttling import throttle
 from pipeline_broker.log.errors import OffsetOutOfRange
 from pipeline_broker.security.acl import AclOperation
@@ -24,7 +24,7 @@ from pipeline_broker.state.fetch_sessions import FetchContext, PartitionAnswer
 from pipeline_broker.state.parked_fetches import Readable
 from pipeline_broker.waiting_fetches import Waiting
 from pipeline_broker.wire.error import ErrorCode
-from pipeline_broker.wire.messages.fetch import FetchRequest, FetchResponse
+from pipeline_broker.wire.messages.fetch import FetchLeaderIdAndEpoch, FetchRequest, FetchResponse
 from stages.request import PARKED, Parked, Result, Send
 
 if TYPE_CHECKING:
@@ -45,6 +45,9 @@ logger = logging.getLogger(__name__)
 TOPIC_ID_FROM = 13
 READ_COMMITTED = 1
 NO_OFFSET = -1
+LEADER_FROM = 16
+MISLED = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
+"""Errors with which a client is told the leader."""
 REPLICA_STATE_FROM = 15
 FIRST_REPLICA_ID = 0
 """Consumers are -1, and -2 is for debugging: who claims to be a broker must be allowed to act as one, CVE-2018-1288."""
@@ -152,7 +155,9 @@ class _Fetch:
         if refused is not None:
             return Read(key, _refusal(partition, refused), log)
         if self._replica_id >= FIRST_REPLICA_ID:  # there is one broker: nobody follows it
-            return Read(key, _refusal(partition, ErrorCode.NOT_LEADER_OR_FOLLOWER), log)
+            knows_epoch = wanted.current_leader_epoch != NO_EPOCH
+            code = ErrorCode.UNKNOWN_LEADER_EPOCH if knows_epoch else ErrorCode.NOT_LEADER_OR_FOLLOWER
+            return Read(key, _refusal(partition, code), log)
         limit = min(wanted.partition_max_bytes, max(left, 0))
         try:
             result = log.read(wanted.fetch_offset, limit, at_least_one=at_least_one)
@@ -231,7 +236,20 @@ class _Fetch:
         if answer.error is not ErrorCode.NONE:
             return FetchResponse(error_code=answer.error, session_id=answer.session_id)
         listed = {read.key: read.data for read in reads if read.key in answer.listed}
-        return FetchResponse(session_id=answer.session_id, responses=_by_topic(listed))
+        response = FetchResponse(session_id=answer.session_id, responses=_by_topic(listed))
+        if self._call.version >= LEADER_FROM:
+            self._tell_leader(response, listed.values())
+        return response
+
+    def _tell_leader(self, response: FetchResponse, found: Iterable[PartitionData]) -> None:
+        """Tell a client that looks for another leader who it is (KIP-951)."""
+        call = self._call
+        misled = [data for data in found if data.error_code in MISLED]
+        for data in misled:
+            data.current_leader = FetchLeaderIdAndEpoch(call.broker.config.node_id, LEADER_EPOCH)
+        if misled and call.address is not None:
+            host, port = call.address
+            response.node_endpoints = [FetchResponse.NodeEndpoint(call.broker.config.node_id, host, port)]
 
 
 def _read_cold(read: Read) -> None:

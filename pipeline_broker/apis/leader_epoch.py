@@ -9,7 +9,7 @@ from pipeline_broker.wire.error import ErrorCode
 if TYPE_CHECKING:
     from pipeline_broker.apis.call import Call
 
-__all__ = ["LEADER_EPOCH", "leader_epoch_error", "leader_of"]
+__all__ = ["LEADER_EPOCH", "NO_EPOCH", "leader_epoch_error", "leader_of"]
 
 LEADER_EPOCH = 0
 NO_EPOCH = -1

@@ -116,11 +116,11 @@ def _find(call: Call, name: str, request: MetadataRequest, changes: Changes) -> 
 def _auto_create(call: Call, name: str, request: MetadataRequest, changes: Changes) -> ErrorCode:
     """Decide the creation of a topic that is asked for, if it may be; what the client is told meanwhile."""
     broker = call.broker
+    is_allowed = broker.config.auto_create_topics_enable and request.allow_auto_topic_creation
+    if is_allowed and not _may_create(call, name):
+        return ErrorCode.TOPIC_AUTHORIZATION_FAILED
     try:
         check_name(name)
-        is_allowed = broker.config.auto_create_topics_enable and request.allow_auto_topic_creation
-        if is_allowed and not _may_create(call, name):
-            return ErrorCode.TOPIC_AUTHORIZATION_FAILED
         if is_allowed and len(changes) * broker.config.num_partitions < PARTITIONS_MAX:
             new = broker.new_topic(name)
             check_changes(call, broker.topics.check_create(new).partitions, strict=True, throttles=False)
