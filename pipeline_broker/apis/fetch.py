@@ -247,7 +247,7 @@ class _Fetch:
         misled = [data for data in found if data.error_code in MISLED]
         for data in misled:
             data.current_leader = FetchLeaderIdAndEpoch(call.broker.config.node_id, LEADER_EPOCH)
-        if misled and call.address is not None:
+        if misled and call.address is not None and self._replica_id < FIRST_REPLICA_ID:  # brokers know each other
             host, port = call.address
             response.node_endpoints = [FetchResponse.NodeEndpoint(call.broker.config.node_id, host, port)]
 
