@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Application", "RequestHandlerPool", "RequestHandlerStatistics"]
 
-TURN_MAX = 64
+TURN_MAX = 32
 """Requests that one handler takes before others get their turn: the bound of what is done synchronously."""
 TURN_MIN = 8
 """The same where many commits may be in flight: a turn ends with a commit, and shorter ones overlap."""
