@@ -27,7 +27,7 @@ class Scene:
     """A broker in memory behind real sockets."""
 
     def __init__(self, nursery, mode, settings, application):
-        self.broker = Desk(*settings).broker
+        self.broker = Desk("listeners=PLAINTEXT://127.0.0.1:0", *settings).broker  # of two with one name the later wins
         config = self.broker.config
         self.listeners = BrokerListeners(config)
         application = Dispatcher(self.broker) if application is None else application
