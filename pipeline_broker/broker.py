@@ -27,7 +27,7 @@ from pipeline_broker.records.compression import DECOMPRESSED_SIZE_MAX
 from pipeline_broker.records.record import iterate_records
 from pipeline_broker.state.cluster import ClusterState
 from pipeline_broker.state.fetch_sessions import FetchSessions
-from pipeline_broker.state.metadata_records import METADATA_TOPIC_ID, Topic, record_type, topic_name
+from pipeline_broker.state.metadata_records import METADATA_TOPIC_ID, RecordType, Topic, record_type, topic_name
 from pipeline_broker.state.outcome import Write
 from pipeline_broker.state.producer_ids import ProducerIds
 from pipeline_broker.state.topics import NewTopic, TopicCatalogue
@@ -51,8 +51,15 @@ __all__ = ["Broker"]
 logger = logging.getLogger(__name__)
 
 METADATA_TOPIC = "__cluster_metadata"
-SUBJECTS = {2: "producer_ids", 3: "cluster", 4: "cluster", 5: "scram_users", 6: "quotas", 7: "acls"}
-"""Type of a record in the metadata partition: which attribute of the broker it is about. Topics are type 1."""
+SUBJECTS: Mapping[int, str] = {
+    RecordType.PRODUCER_IDS: "producer_ids",
+    RecordType.CLUSTER: "cluster",
+    RecordType.SETTINGS: "cluster",
+    RecordType.SCRAM_USER: "scram_users",
+    RecordType.CLIENT_QUOTA: "quotas",
+    RecordType.ACL: "acls",
+}
+"""Type of a record in the metadata partition: which attribute of the broker it is about. Topics are treated apart."""
 BROKER_RESOURCE = "broker"
 PRODUCERS_CHECK_INTERVAL_MS = 600_000
 """How often silent producers are looked for; Kafka's `producer.id.expiration.check.interval.ms`."""

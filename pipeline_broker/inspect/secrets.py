@@ -6,40 +6,45 @@ Rules of this file: whoever can read the journal's files can read this too, but 
 from __future__ import annotations
 
 import json
-import struct
 
 from pipeline_broker.config.properties import PREFIXED, broker_properties
 from pipeline_broker.records.record import Record
-from pipeline_broker.state.metadata_records import METADATA_TOPIC_ID
+from pipeline_broker.state.metadata_records import (
+    METADATA_TOPIC_ID,
+    CorruptMetadataRecordError,
+    RecordType,
+    record_type,
+)
 
 __all__ = ["without_secrets"]
 
 HIDDEN = b"[hidden]"
-_TYPE = struct.Struct(">h")
-_SETTINGS_TYPE = 4
-_SCRAM_TYPE = 5
+_VERSION_BYTES = 2
 
 
 def without_secrets(topic_id: bytes, record: Record) -> Record:
     """The record as it may be shown."""
     key, value = record.key, record.value
-    if bytes(topic_id) != METADATA_TOPIC_ID or key is None or value is None or len(key) < _TYPE.size:
+    if bytes(topic_id) != METADATA_TOPIC_ID or key is None or value is None:
         return record
-    (kind,) = _TYPE.unpack_from(key)
-    if kind == _SCRAM_TYPE:
+    try:
+        kind = record_type(key)
+    except CorruptMetadataRecordError:
+        return record
+    if kind == RecordType.SCRAM_USER:
         return record._replace(value=HIDDEN)
-    if kind == _SETTINGS_TYPE:
+    if kind == RecordType.SETTINGS:
         return record._replace(value=_without_secret_settings(bytes(value)))
     return record
 
 
 def _without_secret_settings(value: bytes) -> bytes:
     try:
-        settings = json.loads(value[_TYPE.size :])
+        settings = json.loads(value[_VERSION_BYTES:])
         shown = {name: HIDDEN.decode() if _is_secret(name) else text for name, text in settings.items()}
     except (AttributeError, ValueError):
         return HIDDEN  # not what it should be: then nobody knows what it is
-    return value[: _TYPE.size] + json.dumps(shown, sort_keys=True).encode()
+    return value[:_VERSION_BYTES] + json.dumps(shown, sort_keys=True).encode()
 
 
 def _is_secret(name: str) -> bool:

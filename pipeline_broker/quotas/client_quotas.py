@@ -10,18 +10,21 @@ a name of null is the default, and a value of null means that the entity has no 
 from __future__ import annotations
 
 import json
-import struct
 from collections.abc import Mapping
 
 from pipeline_broker.quotas.entities import Entity, entity_of
-from pipeline_broker.state.metadata_records import CorruptMetadataRecordError
+from pipeline_broker.state.metadata_records import (
+    CorruptMetadataRecordError,
+    RecordType,
+    body_of,
+    record_key,
+    record_type,
+    record_value,
+    subject_of,
+)
 from pipeline_broker.state.outcome import StateRecord, Write
 
 __all__ = ["ClientQuotas"]
-
-_TYPE = struct.Struct(">h")
-_CLIENT_QUOTA_TYPE = 6
-_VERSION = _TYPE.pack(0)
 
 
 class ClientQuotas:
@@ -44,8 +47,8 @@ class ClientQuotas:
         """Decide the quotas of entities, all of them of each."""
         records = []
         for entity, quotas in changes.items():
-            key = _TYPE.pack(_CLIENT_QUOTA_TYPE) + json.dumps(entity).encode()
-            value = _VERSION + json.dumps(dict(quotas), sort_keys=True).encode() if quotas else None
+            key = record_key(RecordType.CLIENT_QUOTA, json.dumps(entity))
+            value = record_value(json.dumps(dict(quotas), sort_keys=True)) if quotas else None
             records.append(StateRecord(key, value))
         write = Write("", tuple(records))
         for entity, quotas in changes.items():
@@ -65,12 +68,12 @@ class ClientQuotas:
         Raises:
             CorruptMetadataRecordError: it cannot be read.
         """
+        if record_type(key) != RecordType.CLIENT_QUOTA:
+            return False
         try:
-            if _TYPE.unpack_from(key)[0] != _CLIENT_QUOTA_TYPE:
-                return False
-            entity = entity_of(json.loads(key[_TYPE.size :]))
-            quotas = {} if value is None else _body(value)
-        except (AttributeError, TypeError, ValueError, struct.error) as error:
+            entity = entity_of(json.loads(subject_of(key)))
+            quotas = {} if value is None else _limits(value)
+        except (AttributeError, TypeError, ValueError) as error:
             raise CorruptMetadataRecordError(f"client quota {key!r}: {error!r}") from error
         if quotas:
             self._quotas[entity] = quotas
@@ -79,7 +82,5 @@ class ClientQuotas:
         return True
 
 
-def _body(value: bytes) -> dict[str, float]:
-    if value[: _TYPE.size] != _VERSION:
-        raise ValueError("a value of a version that is not known")
-    return {str(name): float(limit) for name, limit in json.loads(value[_TYPE.size :]).items()}
+def _limits(value: bytes) -> dict[str, float]:
+    return {str(name): float(limit) for name, limit in json.loads(body_of(value)).items()}

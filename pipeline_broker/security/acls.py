@@ -10,7 +10,6 @@ Rules of this file: a rule counts when its record is durable; a value of null ta
 from __future__ import annotations
 
 import json
-import struct
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -23,14 +22,18 @@ from pipeline_broker.security.acl import (
     PermissionType,
     ResourceType,
 )
-from pipeline_broker.state.metadata_records import CorruptMetadataRecordError
+from pipeline_broker.state.metadata_records import (
+    CorruptMetadataRecordError,
+    RecordType,
+    body_of,
+    record_key,
+    record_type,
+    record_value,
+    subject_of,
+)
 from pipeline_broker.state.outcome import StateRecord, Write
 
 __all__ = ["Acls"]
-
-_TYPE = struct.Struct(">h")
-_ACL_TYPE = 7
-_VERSION = _TYPE.pack(0)
 
 
 class Acls:
@@ -71,7 +74,7 @@ class Acls:
 
     def add(self, bindings: Iterable[AclBinding]) -> Write:
         """Decide new rules; one that is there already stays as it is."""
-        return Write("", tuple(StateRecord(_key(binding), _VERSION) for binding in bindings))
+        return Write("", tuple(StateRecord(_key(binding), record_value()) for binding in bindings))
 
     def remove(self, bindings: Sequence[AclBinding]) -> Write:
         """Decide that rules end."""
@@ -88,10 +91,10 @@ class Acls:
         Raises:
             CorruptMetadataRecordError: it cannot be read.
         """
-        if len(key) < _TYPE.size or _TYPE.unpack_from(key)[0] != _ACL_TYPE:
+        if record_type(key) != RecordType.ACL:
             return
         try:
-            binding = _binding(json.loads(key[_TYPE.size :]), value)
+            binding = _binding(json.loads(subject_of(key)), value)
         except (TypeError, ValueError) as error:
             raise CorruptMetadataRecordError(f"access rule {key!r}: {error!r}") from error
         self.generation += 1
@@ -126,12 +129,12 @@ def _key(binding: AclBinding) -> bytes:
         int(binding.operation),
         int(binding.permission),
     ]
-    return _TYPE.pack(_ACL_TYPE) + json.dumps(columns, separators=(",", ":")).encode()
+    return record_key(RecordType.ACL, json.dumps(columns, separators=(",", ":")))
 
 
 def _binding(columns: list[Any], value: bytes | None) -> AclBinding:
-    if value is not None and value[: _TYPE.size] != _VERSION:
-        raise ValueError("a value of a version that is not known")
+    if value is not None:
+        body_of(value)  # of a version that is known
     resource_type, name, pattern, principal, host, operation, permission = columns
     if not isinstance(name, str) or not isinstance(principal, str) or not isinstance(host, str):
         raise TypeError("a name, a principal or a host that is no text")

@@ -17,7 +17,6 @@ import base64
 import hashlib
 import json
 import secrets
-import struct
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
@@ -30,15 +29,20 @@ from pipeline_broker.security.scram import (
     ScramCredential,
     ScramMechanism,
 )
-from pipeline_broker.state.metadata_records import CorruptMetadataRecordError
+from pipeline_broker.state.metadata_records import (
+    CorruptMetadataRecordError,
+    RecordType,
+    object_of,
+    record_key,
+    record_type,
+    record_value,
+    subject_of,
+)
 from pipeline_broker.state.outcome import StateRecord, Write
 from pipeline_broker.wire.error import ErrorCode
 
 __all__ = ["Deletion", "Refusal", "ScramUsers", "Upsertion"]
 
-_TYPE = struct.Struct(">h")
-_SCRAM_TYPE = 5
-_VERSION = _TYPE.pack(0)
 _DECOY_KEY_BYTES = 32
 _SALT_BYTES = 26
 """Bytes of the salt that Kafka's own tools choose."""
@@ -161,7 +165,7 @@ class ScramUsers:
     def _records(self, changes: Sequence[Deletion | Upsertion]) -> Iterable[StateRecord]:
         if not self._decoy_written and any(isinstance(change, Upsertion) for change in changes):
             self._decoy_written = True
-            yield StateRecord(_key(_DECOY), _VERSION + json.dumps({"key": _to_text(self._decoy_key)}).encode())
+            yield StateRecord(_key(_DECOY), record_value(json.dumps({"key": _to_text(self._decoy_key)})))
         for change in changes:
             mechanism = _BY_NUMBER[change.mechanism]
             name = (change.user, mechanism.name)
@@ -184,20 +188,20 @@ class ScramUsers:
         Raises:
             CorruptMetadataRecordError: it cannot be read; the error shows nothing of its value.
         """
+        if record_type(key) != RecordType.SCRAM_USER:
+            return
         try:
-            if _TYPE.unpack_from(key)[0] != _SCRAM_TYPE:
-                return
-            user, mechanism = json.loads(key[_TYPE.size :])
+            user, mechanism = json.loads(subject_of(key))
             self._show((user, mechanism), value)
-        except (KeyError, TypeError, ValueError, struct.error) as error:
+        except (KeyError, TypeError, ValueError) as error:
             raise CorruptMetadataRecordError(f"SCRAM record {key!r}: {type(error).__name__}") from None
 
     def _show(self, name: _Name, value: bytes | None) -> None:
         if name == _DECOY:
-            self._decoy_key = base64.b64decode(_body(value)["key"])
+            self._decoy_key = base64.b64decode(object_of(value)["key"])
             self._decoy_written = True
             return
-        credential = None if value is None else _read(_body(value))
+        credential = None if value is None else _read(object_of(value))
         before = self._credentials.pop(name, None)
         shapes = self._shapes.setdefault(name[1], Counter())
         if before is not None:
@@ -216,7 +220,7 @@ class ScramUsers:
 
 
 def _key(name: _Name) -> bytes:
-    return _TYPE.pack(_SCRAM_TYPE) + json.dumps(list(name)).encode()
+    return record_key(RecordType.SCRAM_USER, json.dumps(list(name)))
 
 
 def _value(credential: ScramCredential) -> bytes:
@@ -226,16 +230,7 @@ def _value(credential: ScramCredential) -> bytes:
         "server_key": _to_text(credential.server_key),
         "iterations": credential.iterations,
     }
-    return _VERSION + json.dumps(body, sort_keys=True).encode()
-
-
-def _body(value: bytes | None) -> dict[str, str]:
-    if value is None or value[: _TYPE.size] != _VERSION:
-        raise ValueError("a value of a version that is not known")
-    body = json.loads(value[_TYPE.size :])
-    if not isinstance(body, dict):
-        raise TypeError("a value that is not an object")
-    return body
+    return record_value(json.dumps(body, sort_keys=True))
 
 
 def _read(body: dict[str, str]) -> ScramCredential:

@@ -11,18 +11,22 @@ is altered any more.
 from __future__ import annotations
 
 import json
-import struct
 from collections.abc import Mapping
 
-from pipeline_broker.state.metadata_records import CorruptMetadataRecordError
+from pipeline_broker.state.metadata_records import (
+    CorruptMetadataRecordError,
+    RecordType,
+    object_of,
+    record_key,
+    record_type,
+    record_value,
+    subject_of,
+)
 from pipeline_broker.state.outcome import StateRecord, Write
 
 __all__ = ["ClusterState"]
 
-_TYPE = struct.Struct(">h")
-_CLUSTER_KEY = _TYPE.pack(3)
-_SETTINGS_TYPE = 4
-_VERSION = _TYPE.pack(0)
+_CLUSTER_KEY = record_key(RecordType.CLUSTER)
 
 Resource = tuple[str, str]
 
@@ -45,13 +49,13 @@ class ClusterState:
 
     def create(self, cluster_id: str) -> Write:
         """Decide the id of a new cluster."""
-        return Write("", (StateRecord(_CLUSTER_KEY, _VERSION + json.dumps({"id": cluster_id}).encode()),))
+        return Write("", (StateRecord(_CLUSTER_KEY, record_value(json.dumps({"id": cluster_id}))),))
 
     def alter(self, resource: Resource, settings: Mapping[str, str]) -> Write:
         """Decide the settings of a resource, all of them."""
         self._coming[resource] = dict(settings)
-        key = _TYPE.pack(_SETTINGS_TYPE) + json.dumps(list(resource)).encode()
-        value = _VERSION + json.dumps(dict(settings), sort_keys=True).encode() if settings else None
+        key = record_key(RecordType.SETTINGS, json.dumps(list(resource)))
+        value = record_value(json.dumps(dict(settings), sort_keys=True)) if settings else None
         return Write("", (StateRecord(key, value),))
 
     def durable(self, write: Write) -> None:
@@ -67,11 +71,11 @@ class ClusterState:
         """
         try:
             if key == _CLUSTER_KEY:
-                self.cluster_id = _body(value)["id"]
-            elif _TYPE.unpack_from(key)[0] == _SETTINGS_TYPE:
-                resource_type, name = json.loads(key[_TYPE.size :])
-                self._show((resource_type, name), {} if value is None else _body(value))
-        except (KeyError, TypeError, ValueError, struct.error) as error:
+                self.cluster_id = object_of(value)["id"]
+            elif record_type(key) == RecordType.SETTINGS:
+                resource_type, name = json.loads(subject_of(key))
+                self._show((resource_type, name), {} if value is None else object_of(value))
+        except (KeyError, TypeError, ValueError) as error:
             raise CorruptMetadataRecordError(f"cluster record {key!r}: {error!r}") from error
 
     def _show(self, resource: Resource, settings: dict[str, str]) -> None:
@@ -81,12 +85,3 @@ class ClusterState:
             self._settings.pop(resource, None)
         if self._coming.get(resource) == settings:
             del self._coming[resource]
-
-
-def _body(value: bytes | None) -> dict[str, str]:
-    if value is None or value[: _TYPE.size] != _VERSION:
-        raise ValueError("a value of a version that is not known")
-    body = json.loads(value[_TYPE.size :])
-    if not isinstance(body, dict):
-        raise TypeError("a value that is not an object")
-    return body

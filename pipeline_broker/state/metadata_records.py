@@ -6,10 +6,14 @@
 
 A value of null means that the topic is gone. A record holds the whole of its subject, so the last one of a key is all
 that counts. A type that is not known here was written by a later version and is left alone.
+
+The records of all other types are written and read where their subjects are; their numbers and what every record has in
+common are here.
 """
 
 from __future__ import annotations
 
+import enum
 import json
 import struct
 from typing import Any
@@ -21,11 +25,17 @@ from pipeline_broker.state.outcome import StateRecord
 __all__ = [
     "METADATA_TOPIC_ID",
     "CorruptMetadataRecordError",
+    "RecordType",
     "Topic",
+    "body_of",
+    "object_of",
     "producer_ids_record",
     "read_producer_ids",
     "read_topic",
+    "record_key",
     "record_type",
+    "record_value",
+    "subject_of",
     "topic_name",
     "topic_record",
     "topic_tombstone",
@@ -34,11 +44,20 @@ __all__ = [
 METADATA_TOPIC_ID = bytes(15) + b"\x01"
 """The internal partition that holds these records; it is in no catalogue, so no client sees it."""
 _TYPE = struct.Struct(">h")
-_TOPIC_TYPE = 1
-_PRODUCER_IDS_TYPE = 2
-_VERSION = 0
-_PRODUCER_IDS_KEY = _TYPE.pack(_PRODUCER_IDS_TYPE)
+_VERSION = _TYPE.pack(0)
 TOPIC_ID_SIZE = 16
+
+
+class RecordType(enum.IntEnum):
+    """What records are about; the number at the start of their keys."""
+
+    TOPIC = 1
+    PRODUCER_IDS = 2
+    CLUSTER = 3
+    SETTINGS = 4
+    SCRAM_USER = 5
+    CLIENT_QUOTA = 6
+    ACL = 7
 
 
 class CorruptMetadataRecordError(Exception):
@@ -68,7 +87,7 @@ def topic_tombstone(name: str) -> StateRecord:
 
 def topic_name(key: bytes) -> str | None:
     """Which topic a record is about; None when it is about something else."""
-    return str(key[_TYPE.size :], "utf-8") if record_type(key) == _TOPIC_TYPE else None
+    return str(subject_of(key), "utf-8") if record_type(key) == RecordType.TOPIC else None
 
 
 def read_topic(name: str, value: bytes) -> Topic:
@@ -99,26 +118,76 @@ def read_producer_ids(key: bytes, value: bytes | None) -> int | None:
     return next_id
 
 
+# What every record has in common
+
+
+def record_key(kind: RecordType, subject: str = "") -> bytes:
+    """The key of a record."""
+    return _TYPE.pack(kind) + subject.encode()
+
+
 def record_type(key: bytes) -> int:
-    """What a record is about."""
+    """What a record is about: a RecordType, or what only a later version knows.
+
+    Raises:
+        CorruptMetadataRecordError: the key is too short to say.
+    """
     if len(key) < _TYPE.size:
         raise CorruptMetadataRecordError("the key is too short for its type")
     return int(_TYPE.unpack_from(key)[0])
 
 
+def subject_of(key: bytes) -> bytes:
+    """The rest of the key."""
+    return key[_TYPE.size :]
+
+
+def record_value(body: str = "") -> bytes:
+    """The value of a record."""
+    return _VERSION + body.encode()
+
+
+def body_of(value: bytes | None) -> bytes:
+    """What stands behind the version of a value.
+
+    Raises:
+        ValueError: there is none, or one of a version that is not known; the caller says of what.
+    """
+    if value is None or value[: len(_VERSION)] != _VERSION:
+        raise ValueError("a value of a version that is not known")
+    return value[len(_VERSION) :]
+
+
+def object_of(value: bytes | None) -> dict[str, Any]:
+    """The same, read as one JSON object.
+
+    Raises:
+        TypeError, ValueError: it is none; the caller says of what.
+    """
+    body = json.loads(body_of(value))
+    if not isinstance(body, dict):
+        raise TypeError("a value that is not an object")
+    return body
+
+
+_PRODUCER_IDS_KEY = record_key(RecordType.PRODUCER_IDS)
+
+
 def _topic_key(name: str) -> bytes:
-    return _TYPE.pack(_TOPIC_TYPE) + name.encode()
+    return record_key(RecordType.TOPIC, name)
 
 
 def _write(body: dict[str, Any]) -> bytes:
-    return _TYPE.pack(_VERSION) + json.dumps(body, sort_keys=True, separators=(",", ":")).encode()
+    return record_value(json.dumps(body, sort_keys=True, separators=(",", ":")))
 
 
 def _read(value: bytes) -> dict[str, Any]:
-    if len(value) < _TYPE.size or _TYPE.unpack_from(value)[0] != _VERSION:
-        raise CorruptMetadataRecordError("a value of a version that is not known")
     try:
-        body = json.loads(value[_TYPE.size :])
+        text = body_of(value)
+    except ValueError as error:
+        raise CorruptMetadataRecordError(str(error)) from None
+    try:
+        body = json.loads(text)
     except ValueError as error:
         raise CorruptMetadataRecordError(f"a value that is not JSON: {error}") from error
     if not isinstance(body, dict):
