@@ -1,9 +1,9 @@
 """Connections that come and go leave nothing behind: no count, no object, no descriptor, no memory."""
 
 import gc
-import os
 import socket
 import tracemalloc
+from contextlib import suppress
 from pathlib import Path
 
 import trio
@@ -22,7 +22,12 @@ GROWTH_BYTES_MAX = 100 * ROUND
 
 
 def open_descriptors():
-    return len(list(Path(f"/proc/{os.getpid()}/fd").iterdir()))
+    """What each descriptor leads to: those of other tests may be closed at any time, so only new ones say something."""
+    names = set()
+    for descriptor in Path("/proc/self/fd").iterdir():
+        with suppress(FileNotFoundError):  # the one that lists the folder
+            names.add(str(descriptor.readlink()))
+    return names
 
 
 def test_many_connections_that_are_gone_cost_as_much_memory_as_few():
@@ -80,7 +85,7 @@ def test_connections_over_sockets_leave_no_descriptor():
                     client.close()
                 while server.statistics().listeners[0].counters.closed < 200:
                     await trio.sleep(0.001)
-                assert open_descriptors() == before
+                assert open_descriptors() <= before
                 server.stop()
 
     trio.run(main)
