@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pipeline_broker.apis.authorization import may_of_cluster
+from pipeline_broker.apis.authorization import REFUSAL_TEXTS, may_of_cluster
 from pipeline_broker.quotas.entities import Entity, QuotaError, altered, entity_of
 from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.wire.error import ErrorCode
@@ -76,7 +76,7 @@ def _response(entity: Entity, error: QuotaError | None) -> EntryResponse:
 
 def error_response(request: AlterClientQuotasRequest, call: Call, code: ErrorCode) -> AlterClientQuotasResponse:
     """Every entity with the same error, as the request names it."""
-    message = "Cluster authorization failed." if code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED else None
+    message = REFUSAL_TEXTS.get(code)
     parts = AlterClientQuotasResponse.EntityData
     return AlterClientQuotasResponse(
         entries=[

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pipeline_broker.apis.authorization import may_of_cluster
+from pipeline_broker.apis.authorization import REFUSAL_TEXTS, may_of_cluster
 from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.security.scram_users import Deletion, Refusal, Upsertion
 from pipeline_broker.wire.error import ErrorCode
@@ -56,6 +56,6 @@ def error_response(
 ) -> AlterUserScramCredentialsResponse:
     """Every user with the same error."""
     names = dict.fromkeys([each.name for each in request.deletions] + [each.name for each in request.upsertions])
-    message = "Cluster authorization failed." if code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED else code.name
+    message = REFUSAL_TEXTS.get(code, code.name)
     results = [UserResult(user=name, error_code=code, error_message=message) for name in names]
     return AlterUserScramCredentialsResponse(results=results)

@@ -6,15 +6,17 @@ what somebody may not see is left out of lists, and said to be forbidden, not mi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from pipeline_broker.security.acl import CLUSTER_NAME, SUPPORTED, AclOperation, ResourceType
+from pipeline_broker.wire.error import ErrorCode
 
 if TYPE_CHECKING:
     from pipeline_broker.apis.call import Call
 
 __all__ = [
+    "REFUSAL_TEXTS",
     "authorized_operations",
     "may",
     "may_of_cluster",
@@ -24,6 +26,14 @@ __all__ = [
     "operations_of_cluster",
     "topics_allowed",
 ]
+
+REFUSAL_TEXTS: Mapping[ErrorCode, str] = {
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "Cluster authorization failed.",
+    ErrorCode.GROUP_AUTHORIZATION_FAILED: "Group authorization failed.",
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: "Topic authorization failed.",
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "Transactional Id authorization failed.",
+}
+"""What Kafka says with a refusal, in the responses that have room for a text."""
 
 
 def may(call: Call, operation: AclOperation, resource_type: ResourceType, name: str, *, is_logged: bool = True) -> bool:
@@ -80,11 +90,11 @@ def _anything(name: str) -> bool:
 
 def authorized_operations(call: Call, resource_type: ResourceType, name: str) -> int:
     """What the client may do to a resource, one bit per operation (KIP-430)."""
-    return _bits(
-        operation
-        for operation in SUPPORTED[resource_type]
-        if may(call, operation, resource_type, name, is_logged=False)
-    )
+    bits = 0
+    for operation in SUPPORTED[resource_type]:
+        if may(call, operation, resource_type, name, is_logged=False):
+            bits |= 1 << operation
+    return bits
 
 
 def operations_of_cluster(call: Call) -> int:
@@ -92,10 +102,3 @@ def operations_of_cluster(call: Call) -> int:
     if not may_of_cluster(call, AclOperation.DESCRIBE):
         return 0
     return authorized_operations(call, ResourceType.CLUSTER, CLUSTER_NAME)
-
-
-def _bits(operations: Iterable[AclOperation]) -> int:
-    bits = 0
-    for operation in operations:
-        bits |= 1 << operation
-    return bits

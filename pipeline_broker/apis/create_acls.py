@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pipeline_broker.apis.acl_messages import has_unknown, kind_of
-from pipeline_broker.apis.authorization import may_of_cluster
+from pipeline_broker.apis.authorization import REFUSAL_TEXTS, may_of_cluster
 from pipeline_broker.security.acl import (
     CLUSTER_NAME,
     AclBinding,
@@ -34,7 +34,6 @@ FOR_FILTERS: dict[str, frozenset[int]] = {
     "permission_type": frozenset({PermissionType.ANY}),
 }
 """What a rule may not have in each field."""
-MESSAGES = {ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "Cluster authorization failed."}
 NAMES = {
     "resource_type": ("resourceType", ResourceType),
     "resource_pattern_type": ("patternType", PatternType),
@@ -110,5 +109,5 @@ def _binding(creation: Creation) -> AclBinding:
 
 def error_response(request: CreateAclsRequest, call: Call, code: ErrorCode) -> CreateAclsResponse:
     """Every rule with the same error."""
-    message = MESSAGES.get(code)
+    message = REFUSAL_TEXTS.get(code)
     return CreateAclsResponse(results=[CreationResult(code, message) for _ in request.creations])

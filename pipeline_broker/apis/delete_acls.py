@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pipeline_broker.apis.acl_messages import filter_of, has_unknown
-from pipeline_broker.apis.authorization import may_of_cluster
+from pipeline_broker.apis.authorization import REFUSAL_TEXTS, may_of_cluster
 from pipeline_broker.security.acl import AclBinding, AclFilter, AclOperation
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.delete_acls import DeleteAclsRequest, DeleteAclsResponse
@@ -70,5 +70,5 @@ def _matching(binding: AclBinding) -> DeleteAclsResponse.DeleteAclsMatchingAcl:
 
 def error_response(request: DeleteAclsRequest, call: Call, code: ErrorCode) -> DeleteAclsResponse:
     """Every filter with the same error."""
-    message = "Cluster authorization failed." if code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED else code.name
+    message = REFUSAL_TEXTS.get(code, code.name)
     return DeleteAclsResponse(filter_results=[FilterResult(code, message) for _ in request.filters])

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from pipeline_broker.apis.authorization import may_of_cluster, may_of_topic
+from pipeline_broker.apis.authorization import REFUSAL_TEXTS, may_of_cluster, may_of_topic
 from pipeline_broker.apis.throttling import check_changes
 from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.state.metadata_records import Topic
@@ -37,7 +37,7 @@ STRICT_FROM = 5
 DISABLED_FROM = 3
 """The first version that knows the error for a broker that deletes no topics."""
 MESSAGES = {
-    ErrorCode.TOPIC_AUTHORIZATION_FAILED: "Topic authorization failed.",
+    **REFUSAL_TEXTS,
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "This server does not host this topic-partition.",
     ErrorCode.UNKNOWN_TOPIC_ID: "This server does not host this topic ID.",
 }

@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from pipeline_broker.apis.acl_messages import filter_of, has_unknown
-from pipeline_broker.apis.authorization import may_of_cluster
+from pipeline_broker.apis.authorization import REFUSAL_TEXTS, may_of_cluster
 from pipeline_broker.security.acl import AclBinding, AclOperation
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
@@ -56,5 +56,5 @@ def _by_resource(bindings: Iterable[AclBinding]) -> list[DescribeAclsResponse.De
 
 def error_response(request: DescribeAclsRequest, call: Call, code: ErrorCode) -> DescribeAclsResponse:
     """The response that carries only an error."""
-    message = "Cluster authorization failed." if code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED else code.name
+    message = REFUSAL_TEXTS.get(code, code.name)
     return DescribeAclsResponse(error_code=code, error_message=message)

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from pipeline_broker.apis.authorization import may_of_cluster, may_of_topic
+from pipeline_broker.apis.authorization import REFUSAL_TEXTS, may_of_cluster, may_of_topic
 from pipeline_broker.apis.broker_loggers import describe_loggers
 from pipeline_broker.config.resolution import (
     Entry,
@@ -107,9 +107,13 @@ def check_allowed(call: Call, operation: AclOperation, resource_type: int, name:
     """
     if resource_type == TOPIC:
         if not may_of_topic(call, operation, name):
-            raise TopicError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Topic authorization failed.")
+            raise _refused(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     elif not may_of_cluster(call, operation):
-        raise TopicError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "Cluster authorization failed.")
+        raise _refused(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+
+
+def _refused(code: ErrorCode) -> TopicError:
+    return TopicError(code, REFUSAL_TEXTS[code])
 
 
 def _check_node_id(name: str, node_id: int, *, is_logger: bool) -> None:

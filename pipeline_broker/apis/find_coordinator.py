@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pipeline_broker.apis.authorization import may
+from pipeline_broker.apis.authorization import REFUSAL_TEXTS, may
 from pipeline_broker.coordinators import OFFSETS_TOPIC
 from pipeline_broker.security.acl import AclOperation, ResourceType
 from pipeline_broker.wire.error import ErrorCode
@@ -24,11 +24,6 @@ FORBIDDEN = {
     GROUP: ErrorCode.GROUP_AUTHORIZATION_FAILED,
     TRANSACTION: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
 }
-MESSAGES = {
-    ErrorCode.GROUP_AUTHORIZATION_FAILED: "Group authorization failed.",
-    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "Transactional Id authorization failed.",
-}
-"""Refusals have a text where a request is about one key only."""
 MANY_FROM = 4
 NO_NODE = -1
 
@@ -65,11 +60,16 @@ def _response(request: FindCoordinatorRequest, call: Call, code: ErrorCode) -> F
     (only,) = coordinators
     return FindCoordinatorResponse(
         error_code=only.error_code,
-        error_message=MESSAGES.get(ErrorCode(only.error_code), ErrorCode(only.error_code).name),
+        error_message=_text_of_one(ErrorCode(only.error_code)),
         node_id=only.node_id,
         host=only.host,
         port=only.port,
     )
+
+
+def _text_of_one(code: ErrorCode) -> str:
+    """Refusals have a text where a request is about one key only."""
+    return REFUSAL_TEXTS.get(code, code.name)
 
 
 def _keys(request: FindCoordinatorRequest, call: Call) -> list[str]:
@@ -94,5 +94,5 @@ def _coordinator(
         host=host,
         port=port,
         error_code=code,
-        error_message="" if code is ErrorCode.NONE or code in MESSAGES else code.name,
+        error_message="" if code is ErrorCode.NONE or code in REFUSAL_TEXTS else code.name,
     )
