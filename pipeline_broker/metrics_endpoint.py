@@ -7,10 +7,12 @@ whatever rendering does, ends at its connection. h11 comes with the extra `dashb
 
 from __future__ import annotations
 
+import contextlib
 import http
 import importlib
 import logging
-from collections.abc import Callable
+import random
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -37,6 +39,9 @@ LINGER_SECONDS = 1.0
 LINGER_BYTES_MAX = 64 * 1024
 """What a client that was refused half-way may still send: closing earlier would reset the answer on its way."""
 
+INTERVALS_FOR_ONE_OBSERVED = 8
+"""Of so many intervals between drains, one is looked at by the instrument of the event loop, on average."""
+
 logger = logging.getLogger(__name__)
 
 
@@ -59,14 +64,18 @@ def require_extra() -> Any:
 
 
 class LoopIdleTime(trio.abc.Instrument):
-    """Measures how long the event loop has had nothing to do; `trio.lowlevel.add_instrument` it.
+    """Measures how long the event loop has nothing to do, while it is looked at.
+
+    An instrument costs each turn of the loop some microseconds, and a small request is a few turns: so only some
+    intervals are looked at.
 
     Attributes:
-        idle_ns: so far.
+        idle_ns: of the time that was looked at.
+        observed_ns: that time.
     """
 
     def __init__(self) -> None:
-        self.idle_ns = 0
+        self.idle_ns = self.observed_ns = 0
         self._began_ns = 0
 
     def before_io_wait(self, timeout: float) -> None:
@@ -78,12 +87,31 @@ class LoopIdleTime(trio.abc.Instrument):
         if self._began_ns:
             self.idle_ns += now_ns() - self._began_ns
 
+    @contextlib.contextmanager
+    def observing(self) -> Iterator[None]:
+        """Look at the loop while the body runs."""
+        self._began_ns = 0
+        began_ns = now_ns()
+        trio.lowlevel.add_instrument(self)
+        try:
+            yield
+        finally:
+            trio.lowlevel.remove_instrument(self)
+            self.observed_ns += now_ns() - began_ns
 
-async def drain_regularly(drain: Callable[[], None]) -> None:
-    """Call `drain` at the pace of the request metrics until cancelled."""
+
+async def drain_regularly(drain: Callable[[], None], idle: LoopIdleTime) -> None:
+    """Call `drain` at the pace of the request metrics until cancelled, and look at the loop now and then.
+
+    The intervals that are looked at are drawn, so that work which comes at a pace of its own is neither always seen
+    nor never; the first is one of them.
+    """
+    is_observed = True
     while True:
-        await trio.sleep(DRAIN_SECONDS)
+        with idle.observing() if is_observed else contextlib.nullcontext():
+            await trio.sleep(DRAIN_SECONDS)
         drain()
+        is_observed = not random.randrange(INTERVALS_FOR_ONE_OBSERVED)  # noqa: S311 - no secret
 
 
 async def serve_metrics(

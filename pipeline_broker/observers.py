@@ -131,20 +131,18 @@ class Observers:
         measurements.requests.fetch_sent = topics.fetch_sent
         observed = _ObservedServer(server, idle)
         metrics = BrokerMetrics(measurements, topics, broker, observed, lambda: self._request_log)
-        trio.lowlevel.add_instrument(idle)
         try:
             async with trio.open_nursery() as nursery:
                 try:
                     port = await nursery.start(serve_metrics, host, port, metrics.render)
                 except MetricsUnavailableError as error:
                     raise ObserversUnavailableError(str(error)) from None
-                nursery.start_soon(drain_regularly, metrics.drain)
+                nursery.start_soon(drain_regularly, metrics.drain, idle)
                 _say(f"metrics on http://{host}:{port}/metrics")  # the only way to learn what port 0 became
                 yield
                 nursery.cancel_scope.cancel()
         finally:
             broker.topic_metrics = None
-            trio.lowlevel.remove_instrument(idle)
 
     def close(self) -> None:
         """Write out what is left."""
@@ -175,8 +173,8 @@ class _ObservedServer:
     def accept_rate(self) -> float:
         return self._server.quotas.statistics(trio.current_time()).creation_rate
 
-    def loop_idle_ns(self) -> int:
-        return self._idle.idle_ns
+    def loop_idle_ns(self) -> tuple[int, int]:
+        return self._idle.idle_ns, self._idle.observed_ns
 
 
 def _say(line: str) -> None:

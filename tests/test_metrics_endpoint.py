@@ -228,21 +228,46 @@ def test_without_h11_the_message_says_what_to_install(monkeypatch):
         trio.run(serve_metrics, "127.0.0.1", 0, lambda: TEXT)
 
 
-def test_an_idle_loop_is_seen_as_idle():
-    """The instrument counts waits, and the drain comes at its pace."""
-    idle, drained = LoopIdleTime(), []
+def test_an_idle_loop_is_seen_as_idle_and_a_busy_one_as_busy(monkeypatch):
+    """Every interval is looked at here, and the drain comes at its pace."""
+    monkeypatch.setattr("pipeline_broker.metrics_endpoint.INTERVALS_FOR_ONE_OBSERVED", 1)
+
+    async def rest():
+        await trio.sleep(DRAIN_SECONDS)
+
+    def shares(turn):
+        idle, drained = LoopIdleTime(), []
+
+        async def main():
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(drain_regularly, lambda: drained.append((idle.idle_ns, idle.observed_ns)), idle)
+                while len(drained) < 3:
+                    await turn()
+                nursery.cancel_scope.cancel()
+
+        trio.run(main)
+        assert drained[0][1] < drained[1][1] < drained[2][1]
+        return [idle_ns / observed_ns for idle_ns, observed_ns in drained]
+
+    assert min(shares(rest)) > 0.9
+    assert max(shares(trio.lowlevel.checkpoint)) < 0.1
+
+
+def test_the_loop_is_looked_at_in_some_intervals_only(monkeypatch):
+    """The first, and those that are drawn."""
+    draws = iter([3, 0, 1, 2])
+    monkeypatch.setattr("pipeline_broker.metrics_endpoint.random.randrange", lambda _: next(draws))
+    idle, observed = LoopIdleTime(), []
 
     async def main():
-        trio.lowlevel.add_instrument(idle)
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(drain_regularly, lambda: drained.append(idle.idle_ns))
-            while len(drained) < 2:
+            nursery.start_soon(drain_regularly, lambda: observed.append(idle.observed_ns), idle)
+            while len(observed) < 4:
                 await trio.sleep(DRAIN_SECONDS)
             nursery.cancel_scope.cancel()
-        trio.lowlevel.remove_instrument(idle)
 
-    trio.run(main)
-    assert 0 < drained[0] < drained[1] <= idle.idle_ns
+    trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))
+    assert 0 < observed[0] == observed[1] < observed[2] == observed[3]
 
 
 def test_a_servers_metrics_are_served_while_it_is_observed(capsys, tmp_path):

@@ -1,12 +1,11 @@
 """The commits: how large, how long their syncs take.
 
-Rules of this file: on the event loop a commit costs one packed row; histograms are filled in batches, by `drain`. A
-full ring drops rows; how many commits there were is the committer's own number, which is exact.
+Rules of this file: on the event loop a commit costs a count and, if it is its turn, one row (see `sampled_rows`);
+histograms are filled in batches, by `drain`. The committer's own sums are exact.
 """
 
 from __future__ import annotations
 
-import struct
 from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -14,37 +13,37 @@ from typing import Any
 from pipeline_broker.telemetry.exposition import Family, Sample, summary_samples
 from pipeline_broker.telemetry.histogram import DecayingHistogram
 from pipeline_broker.telemetry.request_metrics import NANOSECONDS_IN_MS, record_spans
-from stages.timeline import TraceRing
+from pipeline_broker.telemetry.sampled_rows import SampledRows
 
 __all__ = ["CommitMetrics"]
-
-ROWS_MAX = 1024
-_ROW = "<iqqq"
 
 
 class CommitMetrics:
     """See the rules of the file."""
 
     def __init__(self) -> None:
-        self._ring = TraceRing(_ROW, ROWS_MAX)
+        self._commits = SampledRows()
         self._entries = DecayingHistogram()
         self._bytes = DecayingHistogram()
         self._syncs = DecayingHistogram()
 
     def commit_ended(self, commit: Any) -> None:
         """See `stages.timeline.Timeline`."""
-        self._ring.append(len(commit.entries), commit.size_bytes, commit.written_ns, commit.durable_ns)
+        commits = self._commits
+        commits.until_row -= 1
+        if not commits.until_row:
+            commits.add((len(commit.entries), commit.size_bytes, commit.written_ns, commit.durable_ns))
 
     def drain(self, at_ns: int) -> None:
-        """Fill the histograms with what the ring holds."""
-        rows = list(zip(*struct.iter_unpack(_ROW, self._ring.take()), strict=True))
+        """Fill the histograms with the rows that wait."""
+        rows, stands_for = self._commits.take()
         if not rows:
             return
         at_seconds = at_ns / 1e9
-        entries, sizes, written, durable = rows
-        self._entries.add(Counter(entries), sum(entries), at_seconds)
-        self._bytes.add(Counter(sizes), sum(sizes), at_seconds)
-        record_spans(self._syncs, written, durable, at_seconds)
+        entries, sizes, written, durable = zip(*rows, strict=True)
+        self._entries.add(Counter(entries), sum(entries), at_seconds, stands_for)
+        self._bytes.add(Counter(sizes), sum(sizes), at_seconds, stands_for)
+        record_spans(self._syncs, written, durable, at_seconds, stands_for)
 
     def families(self) -> Iterator[Family]:
         """What was drained so far."""

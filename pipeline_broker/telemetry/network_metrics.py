@@ -98,19 +98,20 @@ class NetworkMetrics:
     def __init__(self, server: ObservedServer, at_ns: int) -> None:
         self._server = server
         self._began_ns = self._drained_at_ns = at_ns
-        self._idle_seen_ns = server.loop_idle_ns()
+        self._idle_seen_ns, self._observed_seen_ns = server.loop_idle_ns()
         self._idle_share = MovingAverage(1.0)
         self._blocked_seen: dict[str, float] = {}
         self._blocked_shares: dict[str, MovingAverage] = {}
 
     def drain(self, at_ns: int) -> None:
-        """Take in how idle the loop was, and how long acceptors waited, since the last call."""
-        elapsed_ns, self._drained_at_ns = at_ns - self._drained_at_ns, at_ns
-        if elapsed_ns <= 0:
+        """Take in how idle the loop was while it was looked at; that stands for all of the time since the last look."""
+        idle_ns, observed_ns = self._server.loop_idle_ns()
+        looked_ns, elapsed_ns = observed_ns - self._observed_seen_ns, at_ns - self._drained_at_ns
+        if looked_ns <= 0 or elapsed_ns <= 0:
             return
-        idle_ns = self._server.loop_idle_ns()
-        self._idle_share.add(min(1.0, (idle_ns - self._idle_seen_ns) / elapsed_ns), elapsed_ns)
-        self._idle_seen_ns = idle_ns
+        self._drained_at_ns = at_ns
+        self._idle_share.add(min(1.0, (idle_ns - self._idle_seen_ns) / looked_ns), elapsed_ns)
+        self._idle_seen_ns, self._observed_seen_ns = idle_ns, observed_ns
 
     def _drain_acceptors(self, statistics: ServerStatistics, at_ns: int) -> None:
         """How much of the time since the last scrape each acceptor waited."""

@@ -52,8 +52,8 @@ from pipeline_broker.telemetry.request_series import (
     SUBMITTED,
     THROTTLE,
     RequestSeries,
-    Row,
 )
+from pipeline_broker.telemetry.sampled_rows import Row
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.registry import API_KEYS, ApiKey, is_deprecated
 from stages.mode import Batching, Mode
@@ -65,7 +65,7 @@ if TYPE_CHECKING:
 
 __all__ = ["DRAIN_SECONDS", "NANOSECONDS_IN_MS", "RequestMetrics", "record_spans"]
 
-DRAIN_SECONDS = 0.05
+DRAIN_SECONDS = 0.1
 """How often `drain` should be called."""
 SOFTWARE_MAX = 200
 """Kinds of client software that are told apart among the users of deprecated versions; what comes later is `other`."""
@@ -172,7 +172,7 @@ class RequestMetrics:
                 self.fetch_sent(request.answer)
         until_row = series.until_row = series.until_row - 1
         if not until_row:
-            series.add_row(request)
+            series.add_request(request)
 
     def request_dropped(self, request: Any) -> None:
         """See Timeline: its response never left, and it counts as a request."""
@@ -184,7 +184,7 @@ class RequestMetrics:
             series.unlike += 1
             self._note_answer(request)
         series.until_row -= 1
-        series.add_unfinished_row(request, now_ns())
+        series.add_unfinished(request, now_ns())
 
     def _open(self, request: Request) -> RequestSeries | None:
         """The series of a version that was not asked for yet; None where its requests are not counted.

@@ -185,5 +185,5 @@ class ObservedServer(Protocol):
     def accept_rate(self) -> float:
         """Connections per second that were accepted, over the windows of the quotas."""
 
-    def loop_idle_ns(self) -> int:
-        """How long the event loop had nothing to do since it began."""
+    def loop_idle_ns(self) -> tuple[int, int]:
+        """How long the event loop had nothing to do while it was looked at, and how long that was."""

@@ -58,13 +58,13 @@ class Server:
         return 3.5
 
     def loop_idle_ns(self):
-        return self._time.idle_ns
+        return self._time.idle_ns, self._time.observed_ns
 
 
 class Time:
-    """A clock, and how long the loop was idle."""
+    """A clock, how long the loop was idle while it was looked at, and how long that was."""
 
-    now_ns = idle_ns = 0
+    now_ns = idle_ns = observed_ns = 0
 
 
 def broker_metrics(time=None, statistics=None, sessions=(), request_log=lambda: None):
@@ -215,10 +215,25 @@ def test_the_loops_idle_share_follows_what_it_was_in_the_last_minutes():
 
     for _ in range(600):
         time.now_ns += SECOND_NS
-        time.idle_ns += SECOND_NS // 4
+        time.observed_ns += SECOND_NS // 8
+        time.idle_ns += SECOND_NS // 32
         metrics.drain()
 
     assert abs(samples_of(metrics.render())[name] - 0.25) < 0.001
+
+
+def test_a_look_at_the_loop_stands_for_the_time_since_the_look_before():
+    """Idle in the look after nine seconds, busy in the one a second later; between the two nothing is known."""
+    time = Time()
+    metrics = broker_metrics(time)
+    for seconds, looked_ns, idle_ns in ((8, 0, 0), (1, 100, 100), (1, 100, 0)):
+        time.now_ns += seconds * SECOND_NS
+        time.observed_ns += looked_ns
+        time.idle_ns += idle_ns
+        metrics.drain()
+
+    name = ("kafka_network_socketserver_networkprocessoravgidle_percent",)
+    assert samples_of(metrics.render())[name] == pytest.approx(0.9)
 
 
 def test_an_acceptors_blocked_share_is_of_the_time_between_scrapes():

@@ -10,7 +10,7 @@ from pipeline_broker.telemetry.exposition import render
 from pipeline_broker.telemetry.fan_out import FanOut
 from pipeline_broker.telemetry.measurements import Measurements
 from pipeline_broker.telemetry.request_metrics import SOFTWARE_MAX, RequestMetrics
-from pipeline_broker.telemetry.request_series import ROWS_MAX, ROWS_WANTED
+from pipeline_broker.telemetry.sampled_rows import ROWS_MAX, ROWS_WANTED
 from pipeline_broker.wire.messages.fetch import FetchResponse
 from pipeline_broker.wire.messages.produce import ProduceResponse
 from stages.mode import CLASSIC, PIPELINED
