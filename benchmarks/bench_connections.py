@@ -1,14 +1,16 @@
-"""What connections cost: idle ones, what they do to an active one, and a storm of short ones.
+"""What connections cost: idle ones, what they do to an active one, a storm of short ones, and slow readers.
 
     python benchmarks/bench_connections.py [--mode pipelined] [--idle 10000] [--storm-rate 1000] [--storm-seconds 10]
+                                           [--readers 100]
 
 Idle connections said hello (ApiVersions) and then nothing. The active one asks one thing after the other, before they
 came and while they are there, with a bare socket. Each connection of the storm connects, asks once and closes; memory
 and descriptors of the broker are compared from one tenth of it on, when everything that is made once has been made. A
 burst of more newcomers than the listen backlog holds (50) waits for the client's system to try again, a second later.
+The clients that read nothing ask three times each for 50 MB that are there; then each reads what it asked for first.
 
 Bounds: 25 KB for each idle connection, no effect on the 99th percentile of the active one beyond noise, memory and
-descriptors flat.
+descriptors flat; what waits for clients that read nothing stays within `pipeline.unsent.response.bytes` (256 MB).
 """
 
 import argparse
@@ -25,13 +27,25 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import attrs
+import trio
 
 from pipeline_broker.experiment.broker_process import BrokerSettings, running
+from pipeline_broker.load.client import prepared
+from pipeline_broker.load.control import CLIENT_ID
+from pipeline_broker.load.template import produce_frame
+from pipeline_broker.records.batch import NewRecord, build_batch
+from pipeline_broker.wire.codec import encode
+from pipeline_broker.wire.header import RequestHeader, encode_request_header
+from pipeline_broker.wire.messages.fetch import FetchRequest
 
 HELLO = struct.pack(">ihhih", 10, 18, 0, 1, -1)
 STORM_THREADS = 4
 SETTLE_SECONDS = 1.0
 SPARE_DESCRIPTORS = 200
+RECORD_BYTES = 900_000
+FETCH_BYTES = 50_000_000
+FETCHES = 3
+FETCH_VERSION = 12
 SOURCES = 200
 """Addresses of the loopback network that the storm comes from: one alone would run out of ports."""
 
@@ -46,8 +60,20 @@ class Process:
     @property
     def kilobytes(self) -> int:
         """Resident memory."""
+        return self._kilobytes("VmRSS")
+
+    @property
+    def peak_kilobytes(self) -> int:
+        """The most it was since `reset_peak`."""
+        return self._kilobytes("VmHWM")
+
+    def reset_peak(self) -> None:
+        """Measure it from here on."""
+        Path(f"/proc/{self.pid}/clear_refs").write_text("5", encoding="ascii")
+
+    def _kilobytes(self, name: str) -> int:
         status = Path(f"/proc/{self.pid}/status").read_text(encoding="ascii")
-        return int(next(line.split()[1] for line in status.splitlines() if line.startswith("VmRSS")))
+        return int(next(line.split()[1] for line in status.splitlines() if line.startswith(name)))
 
     @property
     def descriptors(self) -> int:
@@ -63,9 +89,16 @@ def connect(port: int, source: str = "127.0.0.1") -> socket.socket:
 
 def ask(client: socket.socket) -> None:
     client.sendall(HELLO)
+    receive(client)
+
+
+def receive(client: socket.socket) -> int:
+    """Read one response; its size."""
     data = client.recv(65536)
-    while len(data) < 4 + int.from_bytes(data[:4], "big"):
-        data += client.recv(65536)
+    received, wanted = len(data), 4 + int.from_bytes(data[:4], "big")
+    while received < wanted:
+        received += len(client.recv(1 << 20))
+    return wanted
 
 
 def latencies(port: int, seconds: float) -> list[float]:
@@ -149,6 +182,47 @@ def measure_storm(broker: Process, rate: float, seconds: float) -> None:
     print(f"descriptors, storm      {descriptors:8d}   before, {broker.descriptors} after")
 
 
+def fill_topic(port: int) -> bytes:
+    """Write as much as one fetch may ask for; the request that fetches it."""
+    target = trio.run(prepared, "127.0.0.1", port, "large", 1, 30.0)
+    batch = build_batch([NewRecord(bytes(RECORD_BYTES), timestamp=time.time_ns() // 1_000_000)])
+    with connect(port) as writer:
+        for _ in range(FETCH_BYTES // RECORD_BYTES + 1):
+            writer.sendall(produce_frame(target, 0, batch))
+            receive(writer)
+    partition = FetchRequest.FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=FETCH_BYTES)
+    topic = FetchRequest.FetchTopic(topic=target.topic, partitions=[partition])
+    request = FetchRequest(max_wait_ms=0, min_bytes=1, max_bytes=FETCH_BYTES, topics=[topic])
+    body = encode_request_header(RequestHeader(FetchRequest.SCHEMA.key, FETCH_VERSION, 0, CLIENT_ID))
+    body += b"".join(encode(request, FETCH_VERSION))
+    return len(body).to_bytes(4, "big") + body
+
+
+def measure_slow_readers(broker: Process, count: int, seconds: float) -> None:
+    fetch = fill_topic(broker.port)
+    alone_ms = latencies(broker.port, seconds)
+    before = broker.kilobytes
+    broker.reset_peak()
+    with contextlib.ExitStack() as stack:
+        readers = [stack.enter_context(connect(broker.port)) for _ in range(count)]
+        for reader in readers:
+            reader.sendall(fetch * FETCHES)
+        time.sleep(SETTLE_SECONDS)
+        beside_ms = latencies(broker.port, seconds)
+        peak = broker.peak_kilobytes
+        began = time.perf_counter()
+        sizes = [receive(reader) for reader in readers]
+        took = time.perf_counter() - began
+    time.sleep(SETTLE_SECONDS)
+    asked = f"{FETCHES} times for {FETCH_BYTES / 1e6:.0f} MB"
+    print(f"slow readers            {count:8,d}   that ask {asked} and read nothing")
+    print(f"memory, slow readers    {before / 1024:8.1f} MB before, {peak / 1024:.1f} MB at most, bound 256 MB more")
+    for name, found in (("alone", alone_ms), ("beside them", beside_ms)):
+        print(f"active one, {name:12s}{p99(found):8.3f} ms at the 99th percentile, median {mid(found):.3f} ms")
+    print(f"their first responses   {min(sizes) / 1e6:8.1f} MB each and more, {sum(sizes) / took / 1e6:,.0f} MB/s")
+    print(f"memory, after them      {broker.kilobytes / 1024:8.1f} MB")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--mode", choices=("classic", "pipelined"), default="pipelined")
@@ -156,6 +230,7 @@ def main() -> None:
     parser.add_argument("--active-seconds", type=float, default=3.0)
     parser.add_argument("--storm-rate", type=float, default=1000.0)
     parser.add_argument("--storm-seconds", type=float, default=10.0)
+    parser.add_argument("--readers", type=int, default=100)
     options = parser.parse_args()
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
@@ -169,6 +244,7 @@ def main() -> None:
         broker = Process(started.pid, started.port)
         measure_idle(broker, count, options.active_seconds)
         measure_storm(broker, options.storm_rate, options.storm_seconds)
+        measure_slow_readers(broker, options.readers, options.active_seconds)
 
 
 if __name__ == "__main__":
