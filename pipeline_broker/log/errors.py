@@ -37,5 +37,13 @@ class JournalCorrupt(Exception):
     """The journal is damaged where it was durable: starting would lose acknowledged records."""
 
 
+class RecycledError(Exception):
+    """A place in the journal is gone: the archive holds what was there."""
+
+
+class ManifestDamaged(Exception):
+    """What the archive holds cannot be read: starting would lose acknowledged records."""
+
+
 class DirectoryLocked(Exception):
     """Another process uses the data directory."""

@@ -63,7 +63,7 @@ class FileSystem(Protocol):
         """Open for reading and writing; `create` makes a new, empty file and fails when there is one."""
 
     def rename(self, source: Path, target: Path) -> None:
-        """Give a file another name, which must be free."""
+        """Give a file another name; another file that has it loses it, at the same moment."""
 
     def unlink(self, path: Path) -> None:
         """Remove a name."""

@@ -2,8 +2,9 @@
 
 Rules of this file: a segment knows its number, its identity and its file; what its frames mean is not known here. Its
 identity is drawn anew whenever disk space becomes a segment. Names: `<20 digits>.segment` holds frames, the digits
-are its number; `spare` is all zeros behind its header, guaranteed, because it is renamed, and the directory synced,
-before the first frame is written to it; `preparing` is a spare not yet finished and worth nothing.
+are its number; `spare` has no frame of its identity behind its header, guaranteed, because it is renamed, and the
+directory synced, before the first one is written to it: zeros at first, frames of earlier identities when its space is
+used again; `preparing` is a spare not yet finished and worth nothing.
 
 Layout of the first 4096 bytes (little-endian): magic 8, version 4, CRC-32C 4 (of what follows it), identity 8, zeros.
 """
@@ -172,3 +173,31 @@ def activate_spare(files: FileSystem, directory: Path, number: int, identity: in
     files.rename(directory / SPARE_NAME, path)
     files.sync_directory(directory)
     return Segment(files, path, number, identity, zero_filled=True)
+
+
+def recycle_segment(files: FileSystem, directory: Path, path: Path, size_bytes: int) -> int | None:
+    """Make a spare of a segment that nobody needs any more; its identity, or None when its file is too short.
+
+    Its frames stay where they are: they belong to an identity that is gone. It has no valid name while its header is
+    written, and whatever cuts that short leaves a `preparing` behind, which is worth nothing.
+    """
+    if files.open(path).size_bytes() != size_bytes:
+        return None
+    if PREPARING_NAME in files.list_directory(directory):
+        files.unlink(directory / PREPARING_NAME)
+    preparing = directory / PREPARING_NAME
+    files.rename(path, preparing)
+    files.sync_directory(directory)
+    identity = secrets.randbits(64)
+    file = files.open(preparing)
+    write_all(file, [encode_header(identity)], 0)
+    file.sync_data()
+    files.rename(preparing, directory / SPARE_NAME)
+    files.sync_directory(directory)
+    return identity
+
+
+def discard_segment(files: FileSystem, path: Path) -> None:
+    """Give the space of a segment back."""
+    files.unlink(path)
+    files.sync_directory(path.parent)
