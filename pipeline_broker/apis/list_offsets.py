@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from pipeline_broker.apis.authorization import topics_allowed
 from pipeline_broker.apis.leader_epoch import LEADER_EPOCH, leader_epoch_error
-from pipeline_broker.log.reading import ColdRead
+from pipeline_broker.log.reading import ColdRead, TimestampedOffset
 from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
@@ -22,7 +22,7 @@ from stages.request import Parked, Result, Send
 
 if TYPE_CHECKING:
     from pipeline_broker.apis.call import Call
-    from pipeline_broker.log.partition_log import PartitionLog, TimestampedOffset
+    from pipeline_broker.log.partition_log import PartitionLog
 
 __all__ = ["REQUEST", "error_response", "handle"]
 
@@ -31,7 +31,7 @@ PartitionResponse = ListOffsetsResponse.ListOffsetsPartitionResponse
 
 logger = logging.getLogger(__name__)
 
-Search: TypeAlias = "Callable[[], TimestampedOffset | ColdRead[TimestampedOffset | None] | None]"
+Search: TypeAlias = Callable[[], TimestampedOffset | ColdRead[TimestampedOffset | None] | None]
 
 Partition: TypeAlias = tuple[str, int]
 

@@ -1,4 +1,4 @@
-"""The operating system calls that the journal needs, behind a small interface.
+"""The operating system calls that journal and archive need, behind a small interface.
 
 Rules of this file: one call of the system per method, nothing retried and nothing hidden; a write may be short, a
 read may be short at the end of the file; errors are OSError. `testing.MemoryFileSystem` is the other implementation:
@@ -33,6 +33,9 @@ class File(Protocol):
     def read_cached(self, size_bytes: int, position: int) -> Buffer | None:
         """The same without waiting for the disk; None when that is not possible."""
 
+    def read_ahead(self, size_bytes: int, position: int) -> None:
+        """Say that these bytes will be read soon: a hint, whatever comes of it."""
+
     def sync_data(self) -> None:
         """Return when everything written to the file so far survives a power cut, its length included."""
 
@@ -57,19 +60,25 @@ class FileSystem(Protocol):
         """Create the directory and its parents unless they exist."""
 
     def list_directory(self, path: Path) -> list[str]:
-        """The names in it, in no order."""
+        """The names in it, in no order; FileNotFoundError when there is no such directory."""
+
+    def list_directories(self, path: Path) -> list[str]:
+        """Those of the names in it that are directories."""
 
     def open(self, path: Path, *, create: bool = False) -> File:
         """Open for reading and writing; `create` makes a new, empty file and fails when there is one."""
 
     def rename(self, source: Path, target: Path) -> None:
-        """Give a file another name; another file that has it loses it, at the same moment."""
+        """Give a file another name, in one step; a file that had that name has none any more."""
 
     def unlink(self, path: Path) -> None:
-        """Remove a name."""
+        """Remove the name of a file."""
+
+    def remove_directory(self, path: Path) -> None:
+        """Remove an empty directory."""
 
     def sync_directory(self, path: Path) -> None:
-        """Return when the names in the directory survive a power cut."""
+        """Return when the names in the directory survive a power cut, of files and of directories."""
 
     def free_bytes(self, path: Path) -> int:
         """How many more bytes the files of a directory can take."""
@@ -102,6 +111,9 @@ class _SystemFile:
                 return None
             raise
         return target if count == size_bytes else None
+
+    def read_ahead(self, size_bytes: int, position: int) -> None:
+        os.posix_fadvise(self._descriptor, position, size_bytes, os.POSIX_FADV_WILLNEED)
 
     def sync_data(self) -> None:
         os.fdatasync(self._descriptor)
@@ -136,17 +148,26 @@ class SystemFileSystem:
         """See FileSystem."""
         return [entry.name for entry in path.iterdir()]
 
+    def list_directories(self, path: Path) -> list[str]:
+        """See FileSystem."""
+        with os.scandir(path) as entries:
+            return [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
+
     def open(self, path: Path, *, create: bool = False) -> File:
         """See FileSystem."""
         return _SystemFile(os.open(path, os.O_RDWR | (os.O_CREAT | os.O_EXCL if create else 0), 0o644))
 
     def rename(self, source: Path, target: Path) -> None:
         """See FileSystem."""
-        source.rename(target)
+        source.replace(target)
 
     def unlink(self, path: Path) -> None:
         """See FileSystem."""
         path.unlink()
+
+    def remove_directory(self, path: Path) -> None:
+        """See FileSystem."""
+        path.rmdir()
 
     def sync_directory(self, path: Path) -> None:
         """See FileSystem."""

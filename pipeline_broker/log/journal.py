@@ -105,6 +105,7 @@ class Journal:
         files = SystemFileSystem() if files is None else files
         directory = data_directory / JOURNAL_NAME
         files.make_directory(directory)
+        files.sync_directory(data_directory)  # a journal whose directory is lost with the power is lost with it
         return cls(directory, flush, segment_bytes, files, files.lock(data_directory / LOCK_NAME))
 
     def recover(self, archived_lsn: int = 0) -> Iterator[StoredEntry]:

@@ -5,14 +5,12 @@ which only `on_durable` moves, in order. Offsets are given out at append and nev
 nothing more is acknowledged anyway (see journal).
 """
 
-from typing import NamedTuple
-
-from pipeline_broker.log.entry import Appended, Buffer, JournalEntry
+from pipeline_broker.log.entry import LEADER_EPOCH, Appended, Buffer, JournalEntry
 from pipeline_broker.log.errors import JournalCorrupt, OffsetOutOfRange
 from pipeline_broker.log.frame import JOIN_BELOW_BYTES, entry_key
 from pipeline_broker.log.offset_index import OffsetIndex
 from pipeline_broker.log.producer_state import SEQUENCE_MASK, ProducedBatch, ProducerStates
-from pipeline_broker.log.reading import BatchSource, ColdRead, ReadResult
+from pipeline_broker.log.reading import BatchSource, ColdRead, ReadResult, TimestampedOffset
 from pipeline_broker.log.tail_cache import TailCache
 from pipeline_broker.records.batch import (
     APPEND_TIME_BIT,
@@ -28,17 +26,7 @@ from pipeline_broker.records.check import DEFAULT_RULES, Rules, check_batch
 from pipeline_broker.records.errors import RecordError
 from pipeline_broker.records.record import iterate_records
 
-LEADER_EPOCH = 0  # one broker: leadership never changes
-
 _NEW = tuple.__new__  # straight to the tuple's constructor: half the time of a named tuple's own, for every batch
-
-
-class TimestampedOffset(NamedTuple):
-    """The answer to a search by time."""
-
-    timestamp: int
-    offset: int
-    leader_epoch: int
 
 
 class PartitionLog:
