@@ -5,7 +5,10 @@ records, during recovery too. Batches of a topic that is not known when they are
 are skipped and counted.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 import attrs
 
@@ -17,6 +20,9 @@ from pipeline_broker.log.reading import BatchSource, JournalSource
 from pipeline_broker.log.tail_cache import CACHE_BYTES_MAX, TailCache
 from pipeline_broker.records.batch import BatchHeader, read_header
 from pipeline_broker.records.check import DEFAULT_RULES, Rules
+
+if TYPE_CHECKING:
+    from pipeline_broker.log.archive.archive import Archive
 
 
 @attrs.define
@@ -36,8 +42,8 @@ class LogTotals:
     def add(self, log: PartitionLog) -> None:
         """Add what a log holds."""
         self.messages += log.high_watermark
-        self.size_bytes += log.size_bytes
-        self.batches += len(log.index)
+        self.size_bytes += log.appended_bytes
+        self.batches += log.appended_batches
         self.duplicates += log.duplicates
 
 
@@ -48,8 +54,11 @@ OnReplayed = Callable[[PartitionLog, BatchHeader, memoryview], None]
 class LogManager:
     """Topics and partitions -> logs."""
 
-    def __init__(self, journal: Journal, cache_bytes_max: int = CACHE_BYTES_MAX) -> None:
+    def __init__(
+        self, journal: Journal, cache_bytes_max: int = CACHE_BYTES_MAX, archive: Archive | None = None
+    ) -> None:
         self.journal = journal
+        self.archive = archive
         self.cache = TailCache(cache_bytes_max)
         self.batches_replayed = 0
         self.batches_skipped = 0
@@ -81,6 +90,8 @@ class LogManager:
         assert all(log.topic_id == topic_id for log in logs), "a topic keeps its id until it is deleted"
         for partition in range(len(logs), partition_count):
             log = PartitionLog(topic, topic_id, partition, self.cache, self._sources, rules)
+            if self.archive is not None:
+                self.archive.attach(log)
             logs.append(log)
             self._logs[topic, partition] = log
             self._by_key[log.entry_key] = log
@@ -107,11 +118,23 @@ class LogManager:
         for log in self._topics.get(topic, ()):
             log.rules = rules
 
-    def recover(self, on_replayed: OnReplayed, now_ms: int) -> None:
-        """Replay the journal; `on_replayed` may create and delete topics as it finds their records."""
+    def recover(
+        self, on_replayed: OnReplayed, now_ms: int, is_state: Callable[[PartitionLog], bool] = lambda _: False
+    ) -> None:
+        """Replay what the archive holds of state, then the journal.
+
+        Args:
+            on_replayed: may create and delete topics as it finds their records.
+            now_ms: wall clock.
+            is_state: whether a log's records must be replayed from its beginning.
+        """
         logs = self._by_key
         replayed = skipped = 0
-        for key, place, batch in self.journal.recover():
+        archived_lsn = 0
+        if self.archive is not None:
+            archived_lsn = self.archive.lsn
+            self._replay_archived(self.archive, on_replayed, is_state)
+        for key, place, batch in self.journal.recover(archived_lsn):
             log = logs.get(key)
             if log is None:
                 skipped += 1
@@ -121,6 +144,17 @@ class LogManager:
             replayed += 1
             on_replayed(log, header, batch)
         self.batches_replayed, self.batches_skipped = replayed, skipped
+
+    def _replay_archived(
+        self, archive: Archive, on_replayed: OnReplayed, is_state: Callable[[PartitionLog], bool]
+    ) -> None:
+        """Topics come up while their records are replayed, so some logs are there only after others."""
+        done: set[PartitionLog] = set()
+        while waiting := [log for log in self if log.archived is not None and log not in done and is_state(log)]:
+            for log in waiting:
+                done.add(log)
+                for header, batch in archive.batches(log):
+                    on_replayed(log, header, batch)
 
     def expire_producers(self, now_ms: int, expiration_ms: int) -> int:
         """Forget producers that have been silent for so long; returns how many."""

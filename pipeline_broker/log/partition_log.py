@@ -5,8 +5,10 @@ which only `on_durable` moves, in order. Offsets are given out at append and nev
 nothing more is acknowledged anyway (see journal).
 """
 
+from typing import TYPE_CHECKING
+
 from pipeline_broker.log.entry import LEADER_EPOCH, Appended, Buffer, JournalEntry
-from pipeline_broker.log.errors import JournalCorrupt, OffsetOutOfRange
+from pipeline_broker.log.errors import JournalCorrupt, OffsetOutOfRange, RecycledError
 from pipeline_broker.log.frame import JOIN_BELOW_BYTES, entry_key
 from pipeline_broker.log.offset_index import OffsetIndex
 from pipeline_broker.log.producer_state import SEQUENCE_MASK, ProducedBatch, ProducerStates
@@ -26,6 +28,9 @@ from pipeline_broker.records.check import DEFAULT_RULES, Rules, check_batch
 from pipeline_broker.records.errors import RecordError
 from pipeline_broker.records.record import iterate_records
 
+if TYPE_CHECKING:
+    from pipeline_broker.log.archive.archived_log import ArchivedLog
+
 _NEW = tuple.__new__  # straight to the tuple's constructor: half the time of a named tuple's own, for every batch
 
 
@@ -34,7 +39,9 @@ class PartitionLog:
 
     __slots__ = (
         "_cache",
+        "_dropped_batches",
         "_sources",
+        "archived",
         "duplicates",
         "entry_key",
         "high_watermark",
@@ -70,6 +77,8 @@ class PartitionLog:
         self.producers = ProducerStates()
         self.duplicates = 0  # batches that came again and were not appended
         self.tail: dict[int, JournalEntry] = {}  # the cache's entries of this log
+        self.archived: "ArchivedLog | None" = None  # what the archive holds: all in front of the index
+        self._dropped_batches = 0  # from the index, since the start
         self._cache = cache
         self._sources = sources
 
@@ -155,17 +164,47 @@ class PartitionLog:
             produced = ProducedBatch(sequence, last_sequence, base_offset, last_offset, max_timestamp)
             self.producers.record(producer_id, epoch, produced, now_ms)
 
+    def attach(self, archived: "ArchivedLog", producers: ProducerStates) -> None:
+        """Begin with what the archive holds, before anything is replayed."""
+        assert not self.log_end_offset, "a log is attached once"
+        self.archived = archived
+        self.log_start_offset = archived.manifest.log_start_offset
+        self.log_end_offset = self.high_watermark = archived.end_offset
+        self.producers = producers
+
+    def on_archived(self, archived: "ArchivedLog") -> None:
+        """The archive holds more, or less, than before."""
+        self.archived = archived
+        self._dropped_batches += self.index.drop_before(archived.end_offset)
+        self.raise_log_start(archived.manifest.log_start_offset)
+
+    def raise_log_start(self, offset: int) -> None:
+        """Show nothing before the offset any more; the start never falls."""
+        self.log_start_offset = max(self.log_start_offset, min(offset, self.high_watermark))
+
     @property
     def size_bytes(self) -> int:
         """All visible batches."""
-        return self.index.size_bytes
+        return self.index.size_bytes + (self.archived.size_bytes if self.archived is not None else 0)
+
+    @property
+    def appended_bytes(self) -> int:
+        """All batches that became durable since the start, and those that were replayed."""
+        return self.index.totals[-1]
+
+    @property
+    def appended_batches(self) -> int:
+        """How many they are."""
+        return self._dropped_batches + len(self.index)
 
     def bytes_available(self, offset: int) -> int:
-        """What a reader at the offset could get if nothing limited it."""
+        """What a reader at the offset could get if nothing limited it; of what is archived, about so many."""
         index = self.index
         if not self.log_start_offset <= offset < self.high_watermark:
             return 0
-        return index.size_bytes - index.totals[index.find(offset)]
+        if self.archived is not None and offset < self.archived.end_offset:
+            return self.archived.bytes_from(offset) + index.size_bytes
+        return index.totals[-1] - index.totals[max(0, index.find(offset))]
 
     def read(self, offset: int, bytes_max: int, *, at_least_one: bool) -> ReadResult:
         """Whole batches from the one that holds `offset` on, at most `bytes_max` bytes, below the high watermark.
@@ -179,9 +218,39 @@ class PartitionLog:
             )
         if offset >= self.high_watermark:
             return ReadResult()
-        first = self.index.find(offset)
-        end = self.index.run_end(first, bytes_max, at_least_one=at_least_one)
-        return self._read_batches(first, end) if end > first else ReadResult()
+        if self.archived is not None and offset < self.archived.end_offset:
+            result = self.archived.read(offset, bytes_max, at_least_one=at_least_one)
+            if result is not None:
+                return result
+        index = self.index
+        if not index.bases:
+            return ReadResult()
+        first = max(0, index.find(offset))
+        end = index.run_end(first, bytes_max, at_least_one=at_least_one)
+        if end == first:
+            return ReadResult()
+        result = self._read_batches(first, end)
+        if result.cold is not None:
+            return ReadResult(cold=self._or_from_archive(result.cold, index.bases[first], bytes_max))
+        return result
+
+    def _or_from_archive(self, cold: ColdRead[list[Buffer]], offset: int, bytes_max: int) -> ColdRead[list[Buffer]]:
+        """A read of the journal that goes on in the archive when that has taken over meanwhile."""
+
+        def work() -> list[Buffer]:
+            try:
+                return cold()
+            except RecycledError:
+                result = None
+                if (
+                    self.archived is not None
+                ):  # one look: the event loop may replace it by a newer one, not take it away
+                    result = self.archived.read(offset, bytes_max, at_least_one=True)
+                if result is None:
+                    return []  # below the start by now
+                return result.parts if result.cold is None else result.cold()
+
+        return ColdRead(work, cold.size_bytes)
 
     def _read_batches(self, first: int, end: int) -> ReadResult:
         for source in self._sources:
@@ -192,13 +261,21 @@ class PartitionLog:
 
     def offset_for_timestamp(self, timestamp: int) -> TimestampedOffset | ColdRead[TimestampedOffset | None] | None:
         """The first record at or after the time; None when there is none."""
+        if self.archived is not None:
+            segment = self.archived.segment_since(timestamp)
+            if segment is not None:
+                return self.archived.offset_for_timestamp(segment, timestamp)
         return self._search(self.index.first_since(timestamp), timestamp)
 
     def max_timestamp(self) -> TimestampedOffset | ColdRead[TimestampedOffset | None] | None:
         """The first record with the largest timestamp; None in an empty log."""
-        if not self.index.timestamps:
+        latest = self.index.timestamps[-1] if self.index.timestamps else None
+        if self.archived is not None and self.archived.manifest.segments:
+            if latest is None or self.archived.max_timestamp >= latest:
+                return self.offset_for_timestamp(self.archived.max_timestamp)
+        if latest is None:
             return None
-        return self._search(self.index.latest(), self.index.timestamps[-1])
+        return self._search(self.index.latest(), latest)
 
     def _search(
         self, number: int | None, timestamp: int
@@ -206,9 +283,9 @@ class PartitionLog:
         if number is None:
             return None
         result = self._read_batches(number, number + 1)
-        cold = result.cold
-        if cold is None:
+        if result.cold is None:
             return _first_record_since(result.parts, timestamp)
+        cold = self._or_from_archive(result.cold, self.index.bases[number], 0)
         return ColdRead(lambda: _first_record_since(cold(), timestamp), cold.size_bytes)
 
 

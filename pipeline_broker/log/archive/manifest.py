@@ -6,7 +6,7 @@ state of each partition that it changes, so that the last one of a partition say
 
 Layout of a frame (little-endian): magic 4, CRC-32C 4 (of all that follows it), body length 4, then the body: LSN 8,
 count 4, per partition: topic id 16, partition 4, length 4 (-1: gone), and so many bytes: length of the folder's name 2,
-the name, log start offset 8, first dirty offset 8, count of segments 4, the segments, length of the producers 4, they.
+the name, log start offset 8, end offset 8, first dirty offset 8, count of segments 4, the segments, length of the producers 4, they.
 """
 
 import struct
@@ -29,7 +29,7 @@ _CRC = struct.Struct("<I")
 _BODY = struct.Struct("<qI")
 _KEY = struct.Struct(f"<{KEY_SIZE}si")
 _FOLDER = struct.Struct("<H")
-_PARTITION = struct.Struct("<qqI")
+_PARTITION = struct.Struct("<qqqI")
 _SEGMENT = struct.Struct("<qqqqqq?")
 _PRODUCERS = struct.Struct("<I")
 
@@ -44,6 +44,7 @@ class PartitionManifest:
     Attributes:
         folder: where its files are.
         log_start_offset: nothing before it is shown to anybody.
+        end_offset: behind the last record that was archived, whether it is still there or not.
         segments: in offset order; only the last one may still grow.
         producers: its idempotent producers as of the end of the last segment; see `producer_snapshot`.
         first_dirty_offset: where the next cleaning of a compacted log begins.
@@ -51,14 +52,10 @@ class PartitionManifest:
 
     folder: str
     log_start_offset: int = 0
+    end_offset: int = 0
     segments: tuple[LogSegment, ...] = ()
     producers: bytes = b""
     first_dirty_offset: int = 0
-
-    @property
-    def end_offset(self) -> int:
-        """Behind the last record that was archived; 0 when none ever was."""
-        return self.segments[-1].last_offset + 1 if self.segments else 0
 
     @property
     def size_bytes(self) -> int:
@@ -117,7 +114,9 @@ def encode_frame(edit: Edit) -> bytes:
 def _encode_partition(partition: PartitionManifest) -> bytes:
     name = partition.folder.encode()
     head = _FOLDER.pack(len(name)) + name
-    head += _PARTITION.pack(partition.log_start_offset, partition.first_dirty_offset, len(partition.segments))
+    head += _PARTITION.pack(
+        partition.log_start_offset, partition.end_offset, partition.first_dirty_offset, len(partition.segments)
+    )
     segments = b"".join(_SEGMENT.pack(*attrs.astuple(segment)) for segment in partition.segments)
     return head + segments + _PRODUCERS.pack(len(partition.producers)) + partition.producers
 
@@ -151,11 +150,11 @@ def _decode_partition(body: memoryview, position: int) -> PartitionManifest:
     position += _FOLDER.size
     folder = str(body[position : position + name_length], "utf-8")
     position += name_length
-    log_start_offset, first_dirty_offset, count = _PARTITION.unpack_from(body, position)
+    log_start_offset, end_offset, first_dirty_offset, count = _PARTITION.unpack_from(body, position)
     position += _PARTITION.size
     end = position + count * _SEGMENT.size
     segments = tuple(LogSegment(*values) for values in _SEGMENT.iter_unpack(body[position:end]))
     (producers_length,) = _PRODUCERS.unpack_from(body, end)
     end += _PRODUCERS.size
     producers = bytes(body[end : end + producers_length])
-    return PartitionManifest(folder, log_start_offset, segments, producers, first_dirty_offset)
+    return PartitionManifest(folder, log_start_offset, end_offset, segments, producers, first_dirty_offset)

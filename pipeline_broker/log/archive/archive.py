@@ -1,0 +1,115 @@
+"""The archive of one data directory: its files, and the manifest that says what of them counts.
+
+Rules of this file: opened before the journal is read and before any log is made. The event loop asks what a log has
+here; everything that writes runs in one thread at a time and ends with an edit of the manifest, which the event loop
+then shows to the logs. What is not in the manifest does not count, so a writer may be killed anywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pipeline_broker.log.archive.archived_log import ArchivedLog
+from pipeline_broker.log.archive.local_store import LocalStore
+from pipeline_broker.log.archive.manifest import Edit, PartitionManifest
+from pipeline_broker.log.archive.manifest_file import ManifestFile
+from pipeline_broker.log.archive.segment_file import SegmentReader, segment_names
+from pipeline_broker.log.producer_state import ProducerStates
+
+if TYPE_CHECKING:
+    from pipeline_broker.log.archive.store import SegmentStore
+    from pipeline_broker.log.file_system import FileSystem
+    from pipeline_broker.log.partition_log import PartitionLog
+    from pipeline_broker.records.batch import BatchHeader
+
+__all__ = ["ARCHIVE_NAME", "Archive"]
+
+ARCHIVE_NAME = "archive"
+
+
+class Archive:
+    """See the rules of the file.
+
+    Args:
+        store: where the files are.
+        manifest_file: what of them counts.
+    """
+
+    def __init__(self, store: SegmentStore, manifest_file: ManifestFile) -> None:
+        self.store = store
+        self.reader = SegmentReader(store)
+        self._manifest_file = manifest_file
+
+    @classmethod
+    def open(cls, data_directory: Path, files: FileSystem) -> Archive:
+        """The archive of a data directory, made when there is none.
+
+        Raises:
+            ManifestDamaged: what it holds cannot be read.
+            OSError: the directory cannot be used.
+        """
+        directory = data_directory / ARCHIVE_NAME
+        store = LocalStore(files, directory)
+        return cls(store, ManifestFile(files, directory))
+
+    @property
+    def lsn(self) -> int:
+        """Everything in front of it is here."""
+        return self._manifest_file.manifest.lsn
+
+    def find(self, key: bytes) -> PartitionManifest | None:
+        """What there is of a partition."""
+        return self._manifest_file.manifest.partitions.get(key)
+
+    def attach(self, log: PartitionLog) -> None:
+        """Give a new log what there is of it."""
+        manifest = self.find(log.entry_key)
+        if manifest is not None:
+            log.attach(ArchivedLog(self.reader, manifest), ProducerStates.restored(manifest.producers))
+
+    def batches(self, log: PartitionLog) -> Iterator[tuple[BatchHeader, memoryview]]:
+        """All batches of a log that are here, each valid until the next is asked for; may block."""
+        if log.archived is None:
+            return
+        manifest = log.archived.manifest
+        for segment in manifest.segments:
+            for header, batch in self.reader.batches(manifest.folder, segment):
+                if header.base_offset + header.last_offset_delta >= manifest.log_start_offset:
+                    yield header, batch
+
+    # In the one thread that writes
+
+    def commit(self, edit: Edit) -> None:
+        """Make an edit durable.
+
+        Raises:
+            OSError: the disk cannot.
+        """
+        self._manifest_file.commit(edit)
+
+    def remove_unknown(self, known: Collection[bytes]) -> Edit:
+        """Forget partitions that are no more, and delete files that do not count: what killed writers left."""
+        partitions = self._manifest_file.manifest.partitions
+        edit = Edit(self.lsn, {key: None for key in partitions if key not in known})
+        if edit.partitions:
+            self.commit(edit)
+        counting = {manifest.folder: manifest for manifest in partitions.values()}
+        for folder in self.store.folders():
+            if folder not in counting:
+                self.store.delete_folder(folder)
+                continue
+            names = {name for segment in counting[folder].segments for name in segment_names(segment.base_offset)}
+            self.store.delete(f"{folder}/{name}" for name in self.store.names(folder) if name not in names)
+        return edit
+
+    def make_folder_free(self, key: bytes, folder: str) -> None:
+        """A new topic has the name of a deleted one: that one's files go before the first of the new is written."""
+        if self.find(key) is not None:
+            return
+        partitions = self._manifest_file.manifest.partitions
+        former = [other for other, manifest in partitions.items() if manifest.folder == folder]
+        if former:
+            self.commit(Edit(self.lsn, dict.fromkeys(former)))
+        self.store.delete_folder(folder)
