@@ -161,11 +161,12 @@ class Connection:
                 result = Close(f"{result!r} is no result")
         if self.closed:
             return
+        completed_ns = 0
         if self._timeline is not None:
-            request.completed_ns = now_ns()
+            completed_ns = request.completed_ns = now_ns()
         released = self.order.complete(request, result)
         if released:
-            self._release(released)
+            self._release(released, completed_ns)
         elif kind is Send:
             self._count_waiting(request, result)  # type: ignore[arg-type]  # told by `kind`
 
@@ -188,9 +189,8 @@ class Connection:
         """See `stages.request.ConnectionHandle`."""
         return self.unsent.room_bytes(self._owner.limits.unsent_bytes_max)
 
-    def _release(self, released: list[Request]) -> None:
+    def _release(self, released: list[Request], released_ns: int) -> None:
         """Move responses to the output, in order; nothing follows a close."""
-        released_ns = now_ns() if self._timeline is not None else 0
         output, size_bytes, is_large = self._output, 0, False
         if self._waiting_bytes:
             self._waiting_bytes -= sum([request.response_bytes for request in released])  # 0 where it did not wait

@@ -181,7 +181,7 @@ class RequestHandlerPool:
     async def _turn(self, queue: RequestQueue) -> None:
         """Handle what waits, at most TURN_MAX callbacks and requests, and let a commit begin."""
         timeline = self._timeline
-        if timeline is not None:
+        if timeline is not None and timeline.samples_queues:
             timeline.queue_sampled(queue.index, now_ns(), len(queue))
         self._is_in_turn = True
         callbacks, requests = queue.callbacks, queue.requests

@@ -48,7 +48,13 @@ class Stamped(Protocol):
 
 
 class Timeline(Protocol):
-    """Where the server reports what happened, when it is observed at all; called on the event loop, must not block."""
+    """Where the server reports what happened, when it is observed at all; called on the event loop, must not block.
+
+    Attributes:
+        samples_queues: whether `queue_sampled` is to be called.
+    """
+
+    samples_queues: bool
 
     def request_ended(self, request: object) -> None:
         """The last byte of the response was sent, or the slot was released without bytes."""

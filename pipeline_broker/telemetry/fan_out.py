@@ -15,6 +15,7 @@ class FanOut:
 
     def __init__(self, timelines: Sequence[Timeline]) -> None:
         self._timelines = tuple(timelines)
+        self.samples_queues = any(timeline.samples_queues for timeline in self._timelines)
 
     def request_ended(self, request: object) -> None:
         """See Timeline."""

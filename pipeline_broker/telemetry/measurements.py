@@ -26,6 +26,8 @@ class Measurements:
         mode: of the broker.
     """
 
+    samples_queues = False  # their sizes are read when they are asked for
+
     def __init__(self, api_names: Mapping[int, str], mode: Mode) -> None:
         self.requests = RequestMetrics(api_names, mode)
         self.commits = CommitMetrics()
@@ -37,7 +39,7 @@ class Measurements:
         """See Timeline; Kafka has no metric of it."""
 
     def queue_sampled(self, queue: int, at_ns: int, depth: int) -> None:
-        """See Timeline; the size of the queues is read when it is asked for."""
+        """See Timeline; it is not called."""
 
     def drain(self, at_ns: int) -> None:
         """Fill the histograms; call it regularly."""

@@ -52,6 +52,8 @@ class RequestLog:
         dropped: requests without one.
     """
 
+    samples_queues = False
+
     def __init__(self, path: Path, deprecates: Callable[[int, int], bool] = is_deprecated) -> None:
         self.path = path
         self.detail = OFF

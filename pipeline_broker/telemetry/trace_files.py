@@ -138,6 +138,8 @@ class TraceFiles:
         OSError: the directory cannot be written to.
     """
 
+    samples_queues = True
+
     def __init__(
         self,
         directory: Path,

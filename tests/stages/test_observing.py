@@ -34,6 +34,8 @@ class Application:
 class Observer:
     """Remembers what it was told."""
 
+    samples_queues = True
+
     def __init__(self):
         self.ended, self.dropped = [], []
 
