@@ -8,7 +8,7 @@ which is also what makes a sync after a failed one worth something.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import attrs
@@ -16,7 +16,7 @@ import attrs
 from pipeline_broker.log.archive.index_files import IndexBuilder
 from pipeline_broker.log.archive.manifest import Edit, PartitionManifest
 from pipeline_broker.log.archive.segment_file import segment_names
-from pipeline_broker.log.log_segment import LogSegment
+from pipeline_broker.log.log_segment import RELATIVE_OFFSET_MAX, LogSegment
 from pipeline_broker.log.producer_state import SEQUENCE_MASK, ProducedBatch, ProducerStates
 from pipeline_broker.log.retention import RollRules, should_roll
 from pipeline_broker.records.batch import LENGTH_OVERHEAD, BatchHeader, read_header
@@ -107,6 +107,34 @@ def _flush(writers: Mapping[bytes, _PartitionWriter]) -> None:
         writer.flush()
 
 
+class _ActiveSegment:
+    """The segment that is being appended to; plain fields, because every batch changes them."""
+
+    __slots__ = ("base_offset", "first_timestamp", "generation", "index", "last_offset", "max_timestamp", "size_bytes")
+
+    def __init__(self, segment: LogSegment, index: IndexBuilder) -> None:
+        self.base_offset = segment.base_offset
+        self.generation = segment.generation
+        self.first_timestamp = segment.first_timestamp
+        self.last_offset = segment.last_offset
+        self.max_timestamp = segment.max_timestamp
+        self.size_bytes = segment.size_bytes
+        self.index = index
+
+    def segment(self, now_ms: int, *, is_sealed: bool) -> LogSegment:
+        """What the manifest says of it."""
+        return LogSegment(
+            base_offset=self.base_offset,
+            generation=self.generation,
+            last_offset=self.last_offset,
+            size_bytes=self.size_bytes,
+            first_timestamp=self.first_timestamp,
+            max_timestamp=self.max_timestamp,
+            modified_ms=now_ms,
+            is_sealed=is_sealed,
+        )
+
+
 class _PartitionWriter:
     """Appends to the segments of one partition."""
 
@@ -117,82 +145,92 @@ class _PartitionWriter:
         self._target = target
         self._now_ms = now_ms
         self._sealed = list(self._before.segments)
-        self._active: LogSegment | None = None
-        self._index: IndexBuilder | None = None
+        self._active: _ActiveSegment | None = None
+        self._created_ms = now_ms
+        self._start_offset = max(target.log_start_offset, self._before.log_start_offset)
         self._end_offset = self._before.end_offset
         self._producers: ProducerStates | None = None
         self._parts: list[bytes] = []
+        self._buffered_bytes = 0
         self.written: dict[str, None] = {}
         if self._sealed and not self._sealed[-1].is_sealed:
-            self._active = self._sealed.pop()
-            self._index = archive.reader.index_builder(self._before.folder, self._active)
+            active = self._sealed.pop()
+            self._created_ms = active.modified_ms
+            self._active = _ActiveSegment(active, archive.reader.index_builder(self._before.folder, active))
 
     def add(self, header: BatchHeader, batch: memoryview) -> None:
         """Take over one batch; it is copied."""
-        last_offset = header.base_offset + header.last_offset_delta
-        self._note_producer(header, last_offset)
+        base_offset, length, _, _, _, _, last_delta, _, max_timestamp, producer_id, _, sequence, _ = header
+        last_offset = base_offset + last_delta
+        if producer_id >= 0 and sequence >= 0:
+            self._note_producer(header, last_offset)
         self._end_offset = last_offset + 1
-        if last_offset < max(self._target.log_start_offset, self._before.log_start_offset):
+        if last_offset < self._start_offset:
             return
-        size_bytes = LENGTH_OVERHEAD + header.length
+        size_bytes = LENGTH_OVERHEAD + length
         active = self._active
-        if active is None or should_roll(
-            active,
-            self._target.rules,
+        if active is None or self._should_roll(active, size_bytes, last_offset, max_timestamp):
+            active = self._roll(header)
+        active.index.add(last_offset, size_bytes, max_timestamp)
+        active.last_offset = last_offset
+        active.size_bytes += size_bytes
+        if max_timestamp > active.max_timestamp:
+            active.max_timestamp = max_timestamp
+        self._parts.append(bytes(batch))
+        self._buffered_bytes += size_bytes
+
+    def _should_roll(self, active: _ActiveSegment, size_bytes: int, last_offset: int, max_timestamp: int) -> bool:
+        rules = self._target.rules
+        if (
+            active.size_bytes + size_bytes <= rules.segment_bytes
+            and last_offset - active.base_offset <= RELATIVE_OFFSET_MAX
+            and 0 <= active.first_timestamp
+            and max_timestamp - active.first_timestamp <= rules.roll_ms
+        ):
+            return False  # nearly always
+        return should_roll(
+            active.segment(self._now_ms, is_sealed=False),
+            rules,
             self._now_ms,
             batch_size_bytes=size_bytes,
             batch_last_offset=last_offset,
-            batch_max_timestamp=header.max_timestamp,
-            created_ms=active.modified_ms,
-        ):
-            active = self._roll(header)
-        assert self._index is not None
-        self._index.add(last_offset, size_bytes, header.max_timestamp)
-        self._parts.append(bytes(batch))
-        self._active = attrs.evolve(
-            active,
-            last_offset=last_offset,
-            size_bytes=active.size_bytes + size_bytes,
-            max_timestamp=max(active.max_timestamp, header.max_timestamp),
-            modified_ms=self._now_ms,
+            batch_max_timestamp=max_timestamp,
+            created_ms=self._created_ms,
         )
 
-    def _roll(self, header: BatchHeader) -> LogSegment:
+    def _roll(self, header: BatchHeader) -> _ActiveSegment:
         self.flush()
         if self._active is not None:
-            self._sealed.append(attrs.evolve(self._active, is_sealed=True))
-        self._index = IndexBuilder(header.base_offset)
-        self._active = LogSegment(
+            self._sealed.append(self._active.segment(self._now_ms, is_sealed=True))
+        first = LogSegment(
             base_offset=header.base_offset,
             last_offset=header.base_offset - 1,
             size_bytes=0,
             first_timestamp=header.max_timestamp,
-            modified_ms=self._now_ms,
             is_sealed=False,
         )
+        self._created_ms = self._now_ms
+        self._active = _ActiveSegment(first, IndexBuilder(header.base_offset))
         return self._active
 
     def flush(self) -> None:
         """Write what is held in memory."""
-        if not self._parts or self._active is None or self._index is None:
+        active = self._active
+        if not self._parts or active is None:
             return
-        log_name, *index_names = (f"{self._before.folder}/{name}" for name in segment_names(self._active))
-        size_bytes = sum(map(len, self._parts))
-        self._store.write(log_name, self._parts, self._active.size_bytes - size_bytes)
+        log_name, *index_names = segment_names(self._before.folder, active.base_offset, active.generation)
+        self._store.write(log_name, self._parts, active.size_bytes - self._buffered_bytes)
         self.written[log_name] = None
-        for name, (position, data) in zip(index_names, self._index.take(), strict=True):
+        for name, (position, data) in zip(index_names, active.index.take(), strict=True):
             self._store.write(name, [data], position)
-        self._parts = []
+        self._parts, self._buffered_bytes = [], 0
 
     def _note_producer(self, header: BatchHeader, last_offset: int) -> None:
-        if header.producer_id < 0 or header.base_sequence < 0:
-            return
         if self._producers is None:
             self._producers = ProducerStates.restored(self._before.producers)
-        last_sequence = (header.base_sequence + header.last_offset_delta) & SEQUENCE_MASK
-        batch = ProducedBatch(
-            header.base_sequence, last_sequence, header.base_offset, last_offset, header.max_timestamp
-        )
+        sequence = header.base_sequence
+        last_sequence = (sequence + header.last_offset_delta) & SEQUENCE_MASK
+        batch = ProducedBatch(sequence, last_sequence, header.base_offset, last_offset, header.max_timestamp)
         self._producers.record(header.producer_id, header.producer_epoch, batch, self._now_ms)
 
     def manifest(self) -> PartitionManifest:
@@ -201,15 +239,11 @@ class _PartitionWriter:
         if self._producers is not None:
             self._producers.expire(self._now_ms, self._target.producer_expiration_ms)
             producers = self._producers.snapshot()
+        active = () if self._active is None else (self._active.segment(self._now_ms, is_sealed=False),)
         return attrs.evolve(
             self._before,
-            log_start_offset=max(self._before.log_start_offset, self._target.log_start_offset),
+            log_start_offset=self._start_offset,
             end_offset=self._end_offset,
-            segments=tuple(self._segments()),
+            segments=(*self._sealed, *active),
             producers=producers,
         )
-
-    def _segments(self) -> Iterator[LogSegment]:
-        yield from self._sealed
-        if self._active is not None:
-            yield self._active

@@ -11,6 +11,7 @@ the name, log start offset 8, end offset 8, first dirty offset 8, count of segme
 
 import struct
 from collections.abc import Iterator, Mapping
+from operator import attrgetter
 
 import attrs
 
@@ -30,8 +31,11 @@ _BODY = struct.Struct("<qI")
 _KEY = struct.Struct(f"<{KEY_SIZE}si")
 _FOLDER = struct.Struct("<H")
 _PARTITION = struct.Struct("<qqqI")
-_SEGMENT = struct.Struct("<qqqqqq?")
+_SEGMENT = struct.Struct("<qqqqqq?I")
 _PRODUCERS = struct.Struct("<I")
+
+_SEGMENT_FIELDS = tuple(field.name for field in attrs.fields(LogSegment))
+_values_of = attrgetter(*_SEGMENT_FIELDS)
 
 FRAME_HEADER_SIZE = _FRAME.size
 _CRC_END = len(MAGIC_BYTES) + _CRC.size
@@ -117,7 +121,7 @@ def _encode_partition(partition: PartitionManifest) -> bytes:
     head += _PARTITION.pack(
         partition.log_start_offset, partition.end_offset, partition.first_dirty_offset, len(partition.segments)
     )
-    segments = b"".join(_SEGMENT.pack(*attrs.astuple(segment)) for segment in partition.segments)
+    segments = b"".join(_SEGMENT.pack(*_values_of(segment)) for segment in partition.segments)
     return head + segments + _PRODUCERS.pack(len(partition.producers)) + partition.producers
 
 
@@ -145,6 +149,10 @@ def _partitions(body: memoryview, position: int, count: int) -> Iterator[tuple[b
         position += length
 
 
+def _segment(values: tuple[int, ...]) -> LogSegment:
+    return LogSegment(**dict(zip(_SEGMENT_FIELDS, values, strict=True)))
+
+
 def _decode_partition(body: memoryview, position: int) -> PartitionManifest:
     (name_length,) = _FOLDER.unpack_from(body, position)
     position += _FOLDER.size
@@ -153,7 +161,7 @@ def _decode_partition(body: memoryview, position: int) -> PartitionManifest:
     log_start_offset, end_offset, first_dirty_offset, count = _PARTITION.unpack_from(body, position)
     position += _PARTITION.size
     end = position + count * _SEGMENT.size
-    segments = tuple(LogSegment(*values) for values in _SEGMENT.iter_unpack(body[position:end]))
+    segments = tuple(_segment(values) for values in _SEGMENT.iter_unpack(body[position:end]))
     (producers_length,) = _PRODUCERS.unpack_from(body, end)
     end += _PRODUCERS.size
     producers = bytes(body[end : end + producers_length])
