@@ -29,6 +29,40 @@ class OutOfOrderSequence(LogError):
     error_name = "OUT_OF_ORDER_SEQUENCE_NUMBER"
 
 
+class DamagedSegment(LogError):
+    """What a segment file holds is not what was written to it; nothing from there on is served.
+
+    Attributes:
+        name: of the file in its store.
+        position: where in the file the first bad byte may be.
+        offset: of the first record that cannot be read any more, -1 when that is not known.
+    """
+
+    error_name = "CORRUPT_MESSAGE"
+
+    def __init__(self, name: str, position: int, offset: int, reason: str) -> None:
+        where = f"at byte {position}" + (f", offset {offset}" if offset >= 0 else "")
+        super().__init__(f"{name} is damaged {where}: {reason}")
+        self.name = name
+        self.position = position
+        self.offset = offset
+        self.reason = reason
+
+
+class SegmentGone(LogError):
+    """The segment was deleted or replaced while it was read: what is there now must be asked for anew."""
+
+    error_name = "KAFKA_STORAGE_ERROR"  # clients try again
+
+
+class DamagedIndexError(Exception):
+    """An index file that cannot be the one that was written; it is made anew from its segment."""
+
+
+class ShortFile(Exception):
+    """A file ends before the place where it is to be continued."""
+
+
 class JournalFailed(Exception):
     """A write or sync failed: nothing after it may be acknowledged, in this life of the broker."""
 

@@ -1,8 +1,8 @@
 """The operating system calls that journal and archive need, behind a small interface.
 
-Rules of this file: one call of the system per method, nothing retried and nothing hidden; a write may be short, a
-read may be short at the end of the file; errors are OSError. `testing.MemoryFileSystem` is the other implementation:
-the same contract test runs on both.
+Rules of this file: one call of the system per method, nothing retried and nothing hidden; a write may be short (only
+`write_all` goes on), a read may be short at the end of the file; errors are OSError. `testing.MemoryFileSystem` is the
+other implementation: the same contract test runs on both.
 """
 
 import contextlib
@@ -85,6 +85,21 @@ class FileSystem(Protocol):
 
     def lock(self, path: Path) -> Lock:
         """Take the lock file at `path`; raises DirectoryLocked when another process holds it."""
+
+
+def write_all(file: File, parts: Sequence[Buffer], position: int) -> None:
+    """Write every byte: short writes are continued, long lists of parts are split."""
+    pending = list(parts)
+    while pending:
+        written = file.write(pending[:PARTS_MAX], position)
+        position += written
+        done = 0
+        while done < len(pending) and written >= len(pending[done]):
+            written -= len(pending[done])
+            done += 1
+        del pending[:done]
+        if pending and written:
+            pending[0] = memoryview(pending[0])[written:]
 
 
 class _SystemFile:

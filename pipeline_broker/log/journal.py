@@ -16,7 +16,7 @@ from typing import Literal, NoReturn
 
 from pipeline_broker.log.entry import Buffer, JournalEntry
 from pipeline_broker.log.errors import JournalFailed, RecycledError
-from pipeline_broker.log.file_system import File, FileSystem, Lock, SystemFileSystem
+from pipeline_broker.log.file_system import File, FileSystem, Lock, SystemFileSystem, write_all
 from pipeline_broker.log.frame import FRAME_HEADER_SIZE, StoredEntry, encode_frame
 from pipeline_broker.log.recovery import JournalEnd, Recovery, sealed_entries
 from pipeline_broker.log.segment import (
@@ -30,7 +30,6 @@ from pipeline_broker.log.segment import (
     recycle_segment,
     segment_path,
     split_position,
-    write_all,
 )
 
 LOCK_NAME = ".lock"

@@ -25,8 +25,6 @@ class LogSegment:
     modified_ms: int = NO_TIMESTAMP
     """When it was last written to; stands in where records have no timestamps."""
     is_sealed: bool = True
-    generation: int = 0
-    """Which writing of this stretch of the log it is: each compaction makes files of their own."""
 
     @property
     def is_empty(self) -> bool:

@@ -16,7 +16,7 @@ import attrs
 
 from pipeline_broker.log.entry import Buffer
 from pipeline_broker.log.errors import JournalCorrupt
-from pipeline_broker.log.file_system import File, FileSystem
+from pipeline_broker.log.file_system import File, FileSystem, write_all
 from pipeline_broker.log.frame import (
     FRAME_HEADER_SIZE,
     MAGIC_BYTES,
@@ -35,7 +35,6 @@ from pipeline_broker.log.segment import (
     decode_header,
     global_position,
     segment_path,
-    write_all,
 )
 
 WINDOW_BYTES = 4 << 20  # read at once; a larger frame is read whole

@@ -12,11 +12,11 @@ Layout of the first 4096 bytes (little-endian): magic 8, version 4, CRC-32C 4 (o
 import errno
 import secrets
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 from pipeline_broker.log.entry import Buffer
-from pipeline_broker.log.file_system import PARTS_MAX, File, FileSystem
+from pipeline_broker.log.file_system import File, FileSystem, write_all
 from pipeline_broker.records.checksum import crc32c
 
 MAGIC = b"PBJOURNL"
@@ -67,21 +67,6 @@ def decode_header(block: Buffer) -> int | None:
         return None
     (identity,) = _REST.unpack(rest)
     return int(identity)
-
-
-def write_all(file: File, parts: Sequence[Buffer], position: int) -> None:
-    """Write every byte: short writes are continued, long lists of parts are split."""
-    pending = list(parts)
-    while pending:
-        written = file.write(pending[:PARTS_MAX], position)
-        position += written
-        done = 0
-        while done < len(pending) and written >= len(pending[done]):
-            written -= len(pending[done])
-            done += 1
-        del pending[:done]
-        if pending and written:
-            pending[0] = memoryview(pending[0])[written:]
 
 
 class Segment:

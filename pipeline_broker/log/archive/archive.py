@@ -15,7 +15,8 @@ from pipeline_broker.log.archive.archived_log import ArchivedLog
 from pipeline_broker.log.archive.local_store import LocalStore
 from pipeline_broker.log.archive.manifest import Edit, PartitionManifest
 from pipeline_broker.log.archive.manifest_file import ManifestFile
-from pipeline_broker.log.archive.segment_file import SegmentReader, segment_names
+from pipeline_broker.log.archive.segment_file import file_names
+from pipeline_broker.log.archive.segment_reader import SegmentReader
 from pipeline_broker.log.producer_state import ProducerStates
 
 if TYPE_CHECKING:
@@ -41,6 +42,8 @@ class Archive:
         self.store = store
         self.reader = SegmentReader(store)
         self._manifest_file = manifest_file
+        partitions = manifest_file.manifest.partitions.values()
+        self._generation = max((one.generation for each in partitions for one in each.segments), default=0)
 
     @classmethod
     def open(cls, data_directory: Path, files: FileSystem) -> Archive:
@@ -81,6 +84,11 @@ class Archive:
 
     # In the one thread that writes
 
+    def new_generation(self) -> int:
+        """A number that no segment had while this process runs, and that none has that was there before."""
+        self._generation += 1
+        return self._generation
+
     def commit(self, edit: Edit) -> None:
         """Make an edit durable.
 
@@ -100,8 +108,9 @@ class Archive:
             if folder not in counting:
                 self.store.delete_folder(folder)
                 continue
-            names = {name for segment in counting[folder].segments for name in segment_names(segment.base_offset)}
-            self.store.delete(f"{folder}/{name}" for name in self.store.names(folder) if name not in names)
+            counted = {name for one in counting[folder].segments for name in file_names(folder, one.base_offset)}
+            names = (f"{folder}/{name}" for name in self.store.names(folder))
+            self.store.delete([name for name in names if name not in counted])
         return edit
 
     def make_folder_free(self, key: bytes, folder: str) -> None:

@@ -14,8 +14,8 @@ from pipeline_broker.log.reading import ReadResult
 
 if TYPE_CHECKING:
     from pipeline_broker.log.archive.manifest import PartitionManifest
-    from pipeline_broker.log.archive.segment_file import SegmentReader
-    from pipeline_broker.log.log_segment import LogSegment
+    from pipeline_broker.log.archive.segment_file import SegmentInfo
+    from pipeline_broker.log.archive.segment_reader import SegmentReader
     from pipeline_broker.log.reading import ColdRead, TimestampedOffset
 
 __all__ = ["ArchivedLog"]
@@ -71,13 +71,13 @@ class ArchivedLog:
         segment = self.manifest.segments[place]
         return self._reader.read(self.manifest.folder, segment, offset, bytes_max, at_least_one=at_least_one)
 
-    def segment_since(self, timestamp: int) -> LogSegment | None:
+    def segment_since(self, timestamp: int) -> SegmentInfo | None:
         """The first segment with a record at or after the time."""
         place = bisect_left(self._timestamps, timestamp)
         return self.manifest.segments[place] if place < len(self._timestamps) else None
 
     def offset_for_timestamp(
-        self, segment: LogSegment, timestamp: int
+        self, segment: SegmentInfo, timestamp: int
     ) -> TimestampedOffset | ColdRead[TimestampedOffset | None] | None:
         """The first record of a segment at or after the time."""
         return self._reader.offset_for_timestamp(self.manifest.folder, segment, timestamp)

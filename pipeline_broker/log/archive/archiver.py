@@ -15,15 +15,13 @@ import attrs
 
 from pipeline_broker.log.archive.index_files import IndexBuilder
 from pipeline_broker.log.archive.manifest import Edit, PartitionManifest
-from pipeline_broker.log.archive.segment_file import segment_names
-from pipeline_broker.log.log_segment import RELATIVE_OFFSET_MAX, LogSegment
+from pipeline_broker.log.archive.segment_file import SegmentInfo, file_names, resumed_builder
 from pipeline_broker.log.producer_state import SEQUENCE_MASK, ProducedBatch, ProducerStates
 from pipeline_broker.log.retention import RollRules, should_roll
 from pipeline_broker.records.batch import LENGTH_OVERHEAD, BatchHeader, read_header
 
 if TYPE_CHECKING:
     from pipeline_broker.log.archive.archive import Archive
-    from pipeline_broker.log.archive.store import SegmentStore
     from pipeline_broker.log.journal import Journal
 
 __all__ = ["ArchiveTarget", "Archiver"]
@@ -107,56 +105,30 @@ def _flush(writers: Mapping[bytes, _PartitionWriter]) -> None:
         writer.flush()
 
 
-class _ActiveSegment:
-    """The segment that is being appended to; plain fields, because every batch changes them."""
-
-    __slots__ = ("base_offset", "first_timestamp", "generation", "index", "last_offset", "max_timestamp", "size_bytes")
-
-    def __init__(self, segment: LogSegment, index: IndexBuilder) -> None:
-        self.base_offset = segment.base_offset
-        self.generation = segment.generation
-        self.first_timestamp = segment.first_timestamp
-        self.last_offset = segment.last_offset
-        self.max_timestamp = segment.max_timestamp
-        self.size_bytes = segment.size_bytes
-        self.index = index
-
-    def segment(self, now_ms: int, *, is_sealed: bool) -> LogSegment:
-        """What the manifest says of it."""
-        return LogSegment(
-            base_offset=self.base_offset,
-            generation=self.generation,
-            last_offset=self.last_offset,
-            size_bytes=self.size_bytes,
-            first_timestamp=self.first_timestamp,
-            max_timestamp=self.max_timestamp,
-            modified_ms=now_ms,
-            is_sealed=is_sealed,
-        )
-
-
 class _PartitionWriter:
     """Appends to the segments of one partition."""
 
     def __init__(self, archive: Archive, key: bytes, target: ArchiveTarget, now_ms: int) -> None:
         before = archive.find(key)
         self._before = PartitionManifest(target.folder) if before is None else before
-        self._store: SegmentStore = archive.store
+        self._archive = archive
         self._target = target
         self._now_ms = now_ms
         self._sealed = list(self._before.segments)
-        self._active: _ActiveSegment | None = None
+        self._active_before: SegmentInfo | None = None
         self._created_ms = now_ms
+        self._active: IndexBuilder | None = None
         self._start_offset = max(target.log_start_offset, self._before.log_start_offset)
         self._end_offset = self._before.end_offset
         self._producers: ProducerStates | None = None
         self._parts: list[bytes] = []
         self._buffered_bytes = 0
+        self._generation = 0
         self.written: dict[str, None] = {}
         if self._sealed and not self._sealed[-1].is_sealed:
-            active = self._sealed.pop()
-            self._created_ms = active.modified_ms
-            self._active = _ActiveSegment(active, archive.reader.index_builder(self._before.folder, active))
+            self._active_before = self._sealed.pop()
+            self._created_ms = self._active_before.modified_ms
+            self._active = resumed_builder(archive.store, self._before.folder, self._active_before)
 
     def add(self, header: BatchHeader, batch: memoryview) -> None:
         """Take over one batch; it is copied."""
@@ -170,26 +142,25 @@ class _PartitionWriter:
         size_bytes = LENGTH_OVERHEAD + length
         active = self._active
         if active is None or self._should_roll(active, size_bytes, last_offset, max_timestamp):
-            active = self._roll(header)
-        active.index.add(last_offset, size_bytes, max_timestamp)
-        active.last_offset = last_offset
-        active.size_bytes += size_bytes
-        if max_timestamp > active.max_timestamp:
-            active.max_timestamp = max_timestamp
+            active = self._roll(base_offset)
+        active.add(base_offset, last_offset, size_bytes, max_timestamp)
         self._parts.append(bytes(batch))
         self._buffered_bytes += size_bytes
 
-    def _should_roll(self, active: _ActiveSegment, size_bytes: int, last_offset: int, max_timestamp: int) -> bool:
+    def _should_roll(self, active: IndexBuilder, size_bytes: int, last_offset: int, max_timestamp: int) -> bool:
         rules = self._target.rules
+        if not active.can_add(last_offset, size_bytes):
+            return True
+        before = self._active_before
+        first_timestamp = active.first_timestamp if before is None else before.first_timestamp
         if (
             active.size_bytes + size_bytes <= rules.segment_bytes
-            and last_offset - active.base_offset <= RELATIVE_OFFSET_MAX
-            and 0 <= active.first_timestamp
-            and max_timestamp - active.first_timestamp <= rules.roll_ms
+            and 0 <= first_timestamp
+            and max_timestamp - first_timestamp <= rules.roll_ms
         ):
             return False  # nearly always
         return should_roll(
-            active.segment(self._now_ms, is_sealed=False),
+            SegmentInfo.written(active, before).facts,
             rules,
             self._now_ms,
             batch_size_bytes=size_bytes,
@@ -198,32 +169,41 @@ class _PartitionWriter:
             created_ms=self._created_ms,
         )
 
-    def _roll(self, header: BatchHeader) -> _ActiveSegment:
-        self.flush()
+    def _roll(self, base_offset: int) -> IndexBuilder:
         if self._active is not None:
-            self._sealed.append(self._active.segment(self._now_ms, is_sealed=True))
-        first = LogSegment(
-            base_offset=header.base_offset,
-            last_offset=header.base_offset - 1,
-            size_bytes=0,
-            first_timestamp=header.max_timestamp,
-            is_sealed=False,
-        )
-        self._created_ms = self._now_ms
-        self._active = _ActiveSegment(first, IndexBuilder(header.base_offset))
+            self._active.seal()
+            self.flush()
+            self._sealed.append(self._written(self._active, is_sealed=True))
+        self._active_before, self._created_ms = None, self._now_ms
+        self._generation = self._archive.new_generation()
+        self._active = IndexBuilder(base_offset)
         return self._active
+
+    def _written(self, active: IndexBuilder, *, is_sealed: bool) -> SegmentInfo:
+        return SegmentInfo.written(
+            active,
+            self._active_before,
+            is_sealed=is_sealed,
+            generation=self._generation,
+            modified_ms=self._now_ms,
+        )
 
     def flush(self) -> None:
         """Write what is held in memory."""
         active = self._active
-        if not self._parts or active is None:
+        if active is None:
             return
-        log_name, *index_names = segment_names(self._before.folder, active.base_offset, active.generation)
-        self._store.write(log_name, self._parts, active.size_bytes - self._buffered_bytes)
-        self.written[log_name] = None
-        for name, (position, data) in zip(index_names, active.index.take(), strict=True):
-            self._store.write(name, [data], position)
-        self._parts, self._buffered_bytes = [], 0
+        store = self._archive.store
+        names = file_names(self._before.folder, active.base_offset)
+        entries = active.take()
+        if self._parts:
+            store.write(names[0], self._parts, active.size_bytes - self._buffered_bytes)
+            self._parts, self._buffered_bytes = [], 0
+            self.written[names[0]] = None
+        if entries.offset_entries:
+            store.write(names[1], [entries.offset_entries], entries.offset_position)
+        if entries.time_entries:
+            store.write(names[2], [entries.time_entries], entries.time_position)
 
     def _note_producer(self, header: BatchHeader, last_offset: int) -> None:
         if self._producers is None:
@@ -239,7 +219,7 @@ class _PartitionWriter:
         if self._producers is not None:
             self._producers.expire(self._now_ms, self._target.producer_expiration_ms)
             producers = self._producers.snapshot()
-        active = () if self._active is None else (self._active.segment(self._now_ms, is_sealed=False),)
+        active = () if self._active is None else (self._written(self._active, is_sealed=False),)
         return attrs.evolve(
             self._before,
             log_start_offset=self._start_offset,

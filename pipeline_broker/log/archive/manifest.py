@@ -11,12 +11,12 @@ the name, log start offset 8, end offset 8, first dirty offset 8, count of segme
 
 import struct
 from collections.abc import Iterator, Mapping
-from operator import attrgetter
 
 import attrs
 
+from pipeline_broker.log.archive.index_files import IndexState
+from pipeline_broker.log.archive.segment_file import SegmentInfo
 from pipeline_broker.log.entry import Buffer
-from pipeline_broker.log.log_segment import LogSegment
 from pipeline_broker.records.checksum import crc32c
 
 __all__ = ["FRAME_HEADER_SIZE", "MAGIC_BYTES", "Edit", "Manifest", "PartitionManifest", "decode_frame", "encode_frame"]
@@ -31,11 +31,9 @@ _BODY = struct.Struct("<qI")
 _KEY = struct.Struct(f"<{KEY_SIZE}si")
 _FOLDER = struct.Struct("<H")
 _PARTITION = struct.Struct("<qqqI")
-_SEGMENT = struct.Struct("<qqqqqq?I")
+_SEGMENT = struct.Struct("<qqqqqqBIIIII")
+_SEALED, _INDEXED = 1, 2
 _PRODUCERS = struct.Struct("<I")
-
-_SEGMENT_FIELDS = tuple(field.name for field in attrs.fields(LogSegment))
-_values_of = attrgetter(*_SEGMENT_FIELDS)
 
 FRAME_HEADER_SIZE = _FRAME.size
 _CRC_END = len(MAGIC_BYTES) + _CRC.size
@@ -57,7 +55,7 @@ class PartitionManifest:
     folder: str
     log_start_offset: int = 0
     end_offset: int = 0
-    segments: tuple[LogSegment, ...] = ()
+    segments: tuple[SegmentInfo, ...] = ()
     producers: bytes = b""
     first_dirty_offset: int = 0
 
@@ -121,8 +119,25 @@ def _encode_partition(partition: PartitionManifest) -> bytes:
     head += _PARTITION.pack(
         partition.log_start_offset, partition.end_offset, partition.first_dirty_offset, len(partition.segments)
     )
-    segments = b"".join(_SEGMENT.pack(*_values_of(segment)) for segment in partition.segments)
+    segments = b"".join(_encode_segment(segment) for segment in partition.segments)
     return head + segments + _PRODUCERS.pack(len(partition.producers)) + partition.producers
+
+
+def _encode_segment(segment: SegmentInfo) -> bytes:
+    indexes = segment.indexes
+    flags = _SEALED * segment.is_sealed + _INDEXED * (indexes is not None)
+    state = attrs.astuple(IndexState() if indexes is None else indexes)
+    return _SEGMENT.pack(
+        segment.base_offset,
+        segment.last_offset,
+        segment.size_bytes,
+        segment.max_timestamp,
+        segment.first_timestamp,
+        segment.modified_ms,
+        flags,
+        segment.generation,
+        *state,
+    )
 
 
 def decode_frame(buffer: Buffer, position: int) -> tuple[Edit, int] | None:
@@ -149,8 +164,19 @@ def _partitions(body: memoryview, position: int, count: int) -> Iterator[tuple[b
         position += length
 
 
-def _segment(values: tuple[int, ...]) -> LogSegment:
-    return LogSegment(**dict(zip(_SEGMENT_FIELDS, values, strict=True)))
+def _decode_segment(values: tuple[int, ...]) -> SegmentInfo:
+    base_offset, last_offset, size_bytes, max_timestamp, first_timestamp, modified_ms, flags, generation, *state = values
+    return SegmentInfo(
+        base_offset,
+        last_offset,
+        size_bytes,
+        max_timestamp,
+        first_timestamp,
+        is_sealed=bool(flags & _SEALED),
+        indexes=IndexState(*state) if flags & _INDEXED else None,
+        generation=generation,
+        modified_ms=modified_ms,
+    )
 
 
 def _decode_partition(body: memoryview, position: int) -> PartitionManifest:
@@ -161,7 +187,7 @@ def _decode_partition(body: memoryview, position: int) -> PartitionManifest:
     log_start_offset, end_offset, first_dirty_offset, count = _PARTITION.unpack_from(body, position)
     position += _PARTITION.size
     end = position + count * _SEGMENT.size
-    segments = tuple(_segment(values) for values in _SEGMENT.iter_unpack(body[position:end]))
+    segments = tuple(_decode_segment(values) for values in _SEGMENT.iter_unpack(body[position:end]))
     (producers_length,) = _PRODUCERS.unpack_from(body, end)
     end += _PRODUCERS.size
     producers = bytes(body[end : end + producers_length])

@@ -10,10 +10,11 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
+from pipeline_broker.log.archive.index_files import IndexState
 from pipeline_broker.log.archive.manifest import Edit, Manifest, PartitionManifest, decode_frame, encode_frame
 from pipeline_broker.log.archive.manifest_file import MANIFEST_NAME, ManifestFile
+from pipeline_broker.log.archive.segment_file import SegmentInfo
 from pipeline_broker.log.errors import ManifestDamaged
-from pipeline_broker.log.log_segment import LogSegment
 from pipeline_broker.log.testing import MemoryFileSystem
 
 DIRECTORY = Path("/archive")
@@ -22,7 +23,7 @@ keys = st.binary(min_size=20, max_size=20)
 offsets = st.integers(0, 2**63 - 1)
 timestamps = st.integers(-1, 2**63 - 1)
 segments = st.builds(
-    LogSegment,
+    SegmentInfo,
     base_offset=offsets,
     last_offset=offsets,
     size_bytes=offsets,
@@ -30,6 +31,7 @@ segments = st.builds(
     max_timestamp=timestamps,
     modified_ms=timestamps,
     is_sealed=st.booleans(),
+    indexes=st.one_of(st.none(), st.builds(IndexState, *[st.integers(0, 2**32 - 1)] * 4)),
     generation=st.integers(0, 2**32 - 1),
 )
 partitions = st.builds(

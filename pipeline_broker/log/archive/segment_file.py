@@ -1,0 +1,285 @@
+"""One segment of the archive: what is known of it, what its files are called, and its batches read one by one.
+
+Rules of this file: what is durable, and counts, is what a SegmentInfo says; bytes of a file behind `size_bytes` are
+never looked at. No batch leaves here unverified: its length, its checksum, that its offsets follow or stand in the
+index, and the leader epoch, which no checksum covers, are held against what was written.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+
+import attrs
+
+from pipeline_broker.log.archive.index_files import IndexBuilder, IndexState
+from pipeline_broker.log.archive.store import SegmentStore
+from pipeline_broker.log.entry import LEADER_EPOCH
+from pipeline_broker.log.errors import DamagedIndexError, DamagedSegment
+from pipeline_broker.log.log_segment import NO_TIMESTAMP, LogSegment
+from pipeline_broker.records.batch import CHECKED_FROM, HEADER, HEADER_SIZE, LENGTH_OVERHEAD, MAGIC, BatchHeader
+from pipeline_broker.records.checksum import crc32c
+
+LOG_SUFFIX = ".log"
+OFFSET_INDEX_SUFFIX = ".index"
+TIME_INDEX_SUFFIX = ".timeindex"
+WINDOW_BYTES = 1 << 20  # of a segment are in memory while its batches are read one by one, or a single larger batch
+
+_NAME = re.compile(r"(\d{20})(\.log|\.index|\.timeindex)")
+_BATCH_LENGTH_MIN = HEADER_SIZE - LENGTH_OVERHEAD
+_NEW = tuple.__new__  # straight to the tuple's constructor, for every batch
+
+#: The last offset of the batch at a position, for batches that an index names.
+Named = Callable[[int], int | None]
+
+
+@attrs.frozen
+class SegmentInfo:
+    """What a manifest keeps of a segment; there is none without a batch.
+
+    Attributes:
+        base_offset: names the files; no record has a lower offset, after compaction perhaps none has this one.
+        last_offset: of the last batch.
+        size_bytes: of the batches, that is, of the log file as far as it counts.
+        max_timestamp: the largest of all batches.
+        first_timestamp: the largest of the first batch: from it Kafka counts how old a segment is.
+        is_sealed: nothing is added any more.
+        indexes: tells the two index files from damaged ones; None when nobody knows: they are then made anew.
+        generation: tells contents apart that have the same name one after the other (a compacted segment, a topic
+            made again): a number that its name has never had before.
+        modified_ms: when it was last written to; stands in where records have no timestamps.
+    """
+
+    base_offset: int
+    last_offset: int
+    size_bytes: int
+    max_timestamp: int
+    first_timestamp: int
+    is_sealed: bool = False
+    indexes: IndexState | None = None
+    generation: int = 0
+    modified_ms: int = NO_TIMESTAMP
+
+    @classmethod
+    def written(
+        cls,
+        builder: IndexBuilder,
+        before: "SegmentInfo | None" = None,
+        *,
+        is_sealed: bool = False,
+        generation: int = 0,
+        modified_ms: int = NO_TIMESTAMP,
+    ) -> "SegmentInfo":
+        """As it is when all that the builder was told and gave is written; `before` is the same segment earlier."""
+        assert builder.size_bytes, "a segment has a batch"
+        return cls(
+            base_offset=builder.base_offset,
+            last_offset=builder.last_offset,
+            size_bytes=builder.size_bytes,
+            max_timestamp=builder.max_timestamp,
+            first_timestamp=builder.first_timestamp if before is None else before.first_timestamp,
+            is_sealed=is_sealed,
+            indexes=builder.state,
+            generation=generation if before is None else before.generation,
+            modified_ms=modified_ms,
+        )
+
+    @property
+    def facts(self) -> LogSegment:
+        """What decisions about it need."""
+        return LogSegment(
+            base_offset=self.base_offset,
+            last_offset=self.last_offset,
+            size_bytes=self.size_bytes,
+            first_timestamp=self.first_timestamp,
+            max_timestamp=self.max_timestamp,
+            modified_ms=self.modified_ms,
+            is_sealed=self.is_sealed,
+        )
+
+
+def log_name(folder: str, base_offset: int) -> str:
+    """The file of the batches."""
+    return f"{folder}/{base_offset:020d}{LOG_SUFFIX}"
+
+
+def offset_index_name(folder: str, base_offset: int) -> str:
+    """The file of the offset index."""
+    return f"{folder}/{base_offset:020d}{OFFSET_INDEX_SUFFIX}"
+
+
+def time_index_name(folder: str, base_offset: int) -> str:
+    """The file of the time index."""
+    return f"{folder}/{base_offset:020d}{TIME_INDEX_SUFFIX}"
+
+
+def file_names(folder: str, base_offset: int) -> tuple[str, str, str]:
+    """All files of a segment, the batches first."""
+    return log_name(folder, base_offset), offset_index_name(folder, base_offset), time_index_name(folder, base_offset)
+
+
+def parse_file_name(file: str) -> tuple[int, str] | None:
+    """Base offset and suffix; None when it is no file of a segment."""
+    match = _NAME.fullmatch(file)
+    return (int(match[1]), match[2]) if match else None
+
+
+def verified_batches(
+    view: memoryview, position: int, name: str, segment: SegmentInfo, expected: int | None, named: Named | None
+) -> Iterator[tuple[BatchHeader, int, int]]:
+    """The batches in a piece of the file that begins at `position`: header, start and end in the piece.
+
+    A batch that the piece cuts off is left out. `expected` is the first batch's base offset, None when it is not
+    known; without `named` offsets may skip what they like.
+    """
+    start, size = 0, len(view)
+    while size - start >= HEADER_SIZE:
+        header = _NEW(BatchHeader, HEADER.unpack_from(view, start))
+        base_offset, length, leader_epoch, magic, crc, _, last_delta, _, _, _, _, _, _ = header
+        end = start + LENGTH_OVERHEAD + length
+        reason = ""
+        if magic != MAGIC or length < _BATCH_LENGTH_MIN or position + end > segment.size_bytes:
+            reason = "there is no batch"
+        elif end > size:
+            return
+        elif crc32c(view[start + CHECKED_FROM : end]) != crc:
+            reason = "the checksum of the batch is wrong"
+        elif leader_epoch != LEADER_EPOCH or last_delta < 0 or base_offset + last_delta > segment.last_offset:
+            reason = "the batch cannot be of this segment"
+        elif base_offset != expected and not _may_skip(header, position + start, segment, expected, named):
+            reason = f"the batch has offset {base_offset}"
+        if reason:
+            raise DamagedSegment(name, position + start, -1 if expected is None else expected, reason)
+        yield header, start, end
+        expected = base_offset + last_delta + 1
+        start = end
+
+
+def _may_skip(
+    header: BatchHeader, position: int, segment: SegmentInfo, expected: int | None, named: Named | None
+) -> bool:
+    """Whether a batch may be there although it does not follow its predecessor, or that is not known."""
+    if header.base_offset < (segment.base_offset if expected is None else expected):
+        return False
+    last_offset = None if named is None else named(position)
+    if last_offset is None:
+        return named is None or expected is None
+    return last_offset == header.last_offset
+
+
+def read_batches(
+    store: SegmentStore, folder: str, segment: SegmentInfo, position: int = 0, named: Named | None = None
+) -> Iterator[tuple[BatchHeader, memoryview]]:
+    """All batches from the one at `position` on; raises DamagedSegment in place of the first that is not as written."""
+    name = log_name(folder, segment.base_offset)
+    expected = None if position else segment.base_offset
+    while position < segment.size_bytes:
+        view = _read_exactly(store, name, min(WINDOW_BYTES, segment.size_bytes - position), position, expected)
+        done = 0
+        for header, start, end in verified_batches(view, position, name, segment, expected, named):
+            yield header, view[start:end]
+            done, expected = end, header.last_offset + 1
+        if not done:
+            header, batch = _read_large_batch(store, name, segment, view, position, expected, named)
+            yield header, batch
+            done, expected = len(batch), header.last_offset + 1
+        position += done
+    if expected is not None and expected != segment.last_offset + 1:
+        raise DamagedSegment(name, position, expected, "the last batches are missing")
+
+
+def _read_exactly(store: SegmentStore, name: str, size_bytes: int, position: int, expected: int | None) -> memoryview:
+    view = memoryview(store.read(name, size_bytes, position))
+    if len(view) < size_bytes:
+        offset = -1 if expected is None else expected
+        raise DamagedSegment(name, position, offset, f"the file ends at byte {position + len(view)}")
+    return view
+
+
+def _read_large_batch(
+    store: SegmentStore,
+    name: str,
+    segment: SegmentInfo,
+    view: memoryview,
+    position: int,
+    expected: int | None,
+    named: Named | None,
+) -> tuple[BatchHeader, memoryview]:
+    """A batch that is larger than a window. Its length is believed, and memory spent on it, when its checksum is right.
+
+    `view` is the first window of it.
+    """
+    offset = -1 if expected is None else expected
+    if len(view) < HEADER_SIZE or position + len(view) == segment.size_bytes:
+        raise DamagedSegment(name, position, offset, "there is no whole batch")
+    header = _NEW(BatchHeader, HEADER.unpack_from(view))
+    crc, end = crc32c(view[CHECKED_FROM:]), position + header.size_bytes
+    for start in range(position + len(view), end, WINDOW_BYTES):
+        crc = crc32c(_read_exactly(store, name, min(WINDOW_BYTES, end - start), start, expected), crc)
+    if crc != header.crc:
+        raise DamagedSegment(name, position, offset, "the checksum of the batch is wrong")
+    batch = _read_exactly(store, name, header.size_bytes, position, expected)
+    for header, _, _ in verified_batches(batch, position, name, segment, expected, named):
+        return header, batch
+    raise DamagedSegment(name, position, offset, "the batch changes while it is read")
+
+
+def read_index_files(
+    store: SegmentStore, folder: str, segment: SegmentInfo, start: IndexState, end: IndexState
+) -> tuple[bytes, bytes]:
+    """What the files hold from one state to the other; a file of which that is nothing need not be there."""
+    _, offset_name, time_name = file_names(folder, segment.base_offset)
+    offset_size = end.offset_index_bytes - start.offset_index_bytes
+    time_size = end.time_index_bytes - start.time_index_bytes
+    return (
+        bytes(store.read(offset_name, offset_size, start.offset_index_bytes)) if offset_size else b"",
+        bytes(store.read(time_name, time_size, start.time_index_bytes)) if time_size else b"",
+    )
+
+
+def resumed_builder(store: SegmentStore, folder: str, segment: SegmentInfo) -> IndexBuilder:
+    """A builder that goes on where an unsealed segment ends; what `take` then gives continues the index files.
+
+    When these are not as they were written it gives both whole, made from the batches. Raises DamagedSegment.
+    """
+    assert not segment.is_sealed, "nothing is added to a sealed segment"
+    try:
+        return _resumed_from_files(store, folder, segment)
+    except (DamagedIndexError, FileNotFoundError):
+        builder, damage = rebuilt_index(store, folder, segment)
+    if damage is not None:
+        raise damage
+    return builder
+
+
+def _resumed_from_files(store: SegmentStore, folder: str, segment: SegmentInfo) -> IndexBuilder:
+    if segment.indexes is None:
+        raise DamagedIndexError("nobody knows what the index files were")
+    files = read_index_files(store, folder, segment, IndexState(), segment.indexes)
+    builder = IndexBuilder.resume(segment.base_offset, segment.indexes, *files)
+    for header, batch in read_batches(store, folder, segment, builder.size_bytes):
+        builder.add(header.base_offset, header.last_offset, len(batch), header.max_timestamp)
+    if builder.next_state() != segment.indexes:
+        raise DamagedIndexError("batches behind the last entry are not named as they should be")
+    return builder
+
+
+def rebuilt_index(store: SegmentStore, folder: str, segment: SegmentInfo) -> tuple[IndexBuilder, DamagedSegment | None]:
+    """The indexes made anew from the batches, as far as these are readable, and what is wrong with the others.
+
+    Only the recorded state can confirm that an offset was skipped, not damaged: when it does not, or damage follows,
+    nothing from the first skip on is believed.
+    """
+    builder, damage, first_skip = IndexBuilder(segment.base_offset), None, None
+    try:
+        for header, batch in read_batches(store, folder, segment):
+            if first_skip is None and header.base_offset != builder.last_offset + 1:
+                first_skip = builder.size_bytes, builder.last_offset + 1
+            builder.add(header.base_offset, header.last_offset, len(batch), header.max_timestamp)
+        if segment.is_sealed:
+            builder.seal()
+    except DamagedSegment as found:
+        damage = found
+    is_confirmed = damage is None and segment.indexes in {None, builder.next_state()}
+    if first_skip is not None and not is_confirmed:
+        position, offset = first_skip
+        damage = DamagedSegment(log_name(folder, segment.base_offset), position, offset, "offsets are missing")
+    return builder, damage
