@@ -12,10 +12,13 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from pipeline_broker.log.archive.archived_log import ArchivedLog
+from pipeline_broker.log.archive.archiver import ArchiveTarget
 from pipeline_broker.log.entry import JournalEntry
 from pipeline_broker.log.frame import entry_key
 from pipeline_broker.log.journal import Journal
 from pipeline_broker.log.partition_log import PartitionLog
+from pipeline_broker.log.policies import DEFAULT_POLICIES, LogPolicies
 from pipeline_broker.log.reading import BatchSource, JournalSource
 from pipeline_broker.log.tail_cache import CACHE_BYTES_MAX, TailCache
 from pipeline_broker.records.batch import BatchHeader, read_header
@@ -23,6 +26,7 @@ from pipeline_broker.records.check import DEFAULT_RULES, Rules
 
 if TYPE_CHECKING:
     from pipeline_broker.log.archive.archive import Archive
+    from pipeline_broker.log.archive.manifest import Edit
 
 
 @attrs.define
@@ -83,13 +87,18 @@ class LogManager:
         return tuple(self._topics.get(topic, ()))
 
     def create(
-        self, topic: str, topic_id: bytes, partition_count: int, rules: Rules = DEFAULT_RULES
+        self,
+        topic: str,
+        topic_id: bytes,
+        partition_count: int,
+        rules: Rules = DEFAULT_RULES,
+        policies: LogPolicies = DEFAULT_POLICIES,
     ) -> tuple[PartitionLog, ...]:
         """Create a topic's logs, or more of them when it has fewer than `partition_count`."""
         logs = self._topics.setdefault(topic, [])
         assert all(log.topic_id == topic_id for log in logs), "a topic keeps its id until it is deleted"
         for partition in range(len(logs), partition_count):
-            log = PartitionLog(topic, topic_id, partition, self.cache, self._sources, rules)
+            log = PartitionLog(topic, topic_id, partition, self.cache, self._sources, rules, policies)
             if self.archive is not None:
                 self.archive.attach(log)
             logs.append(log)
@@ -113,10 +122,29 @@ class LogManager:
                 of_topic.add(log)
         return totals
 
-    def set_rules(self, topic: str, rules: Rules) -> None:
-        """Change what the topic accepts from now on."""
+    def set_rules(self, topic: str, rules: Rules, policies: LogPolicies = DEFAULT_POLICIES) -> None:
+        """Change what the topic accepts, and what becomes of its files, from now on."""
         for log in self._topics.get(topic, ()):
-            log.rules = rules
+            log.rules, log.policies = rules, policies
+
+    # What the archive asks and tells
+
+    def archive_targets(self) -> dict[bytes, ArchiveTarget]:
+        """What the archive must know of each log that there is."""
+        return {
+            log.entry_key: ArchiveTarget(
+                log.folder, log.policies.roll, log.log_start_offset, log.policies.producer_expiration_ms
+            )
+            for log in self
+        }
+
+    def show(self, edit: Edit) -> None:
+        """An edit of the archive is durable: readers see what it holds now."""
+        assert self.archive is not None, "who has no archive has no edits of it"
+        for key, manifest in edit.partitions.items():
+            log = self._by_key.get(key)
+            if log is not None and manifest is not None:
+                log.on_archived(ArchivedLog(self.archive.reader, manifest))
 
     def recover(
         self, on_replayed: OnReplayed, now_ms: int, is_state: Callable[[PartitionLog], bool] = lambda _: False

@@ -1,9 +1,9 @@
 """Where the batches of a partition lie in the journal.
 
-Rules of this file: what the archive took over is dropped from its beginning. Five columns of plain
-integers, 40 bytes a batch, no object per batch; every question is a bisection. Sizes are kept as running totals and timestamps as running maxima: both only grow, so that "how far do so
-many bytes reach" and "the first batch at or after this time" are bisections too. (The first batch whose running
-maximum reaches a time is also the first whose own maximum does.)
+Rules of this file: what the archive took over is dropped from its beginning. Five columns of plain integers, 40 bytes a
+batch, no object per batch; every question is a bisection. Sizes are kept as running totals and timestamps as running
+maxima: both only grow, so that "how far do so many bytes reach" and "the first batch at or after this time" are
+bisections too. (The first batch whose running maximum reaches a time is also the first whose own maximum does.)
 """
 
 from array import array

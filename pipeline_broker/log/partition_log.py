@@ -5,12 +5,15 @@ which only `on_durable` moves, in order. Offsets are given out at append and nev
 nothing more is acknowledged anyway (see journal).
 """
 
+from __future__ import annotations
+
 from typing import TYPE_CHECKING
 
 from pipeline_broker.log.entry import LEADER_EPOCH, Appended, Buffer, JournalEntry
 from pipeline_broker.log.errors import JournalCorrupt, OffsetOutOfRange, RecycledError
 from pipeline_broker.log.frame import JOIN_BELOW_BYTES, entry_key
 from pipeline_broker.log.offset_index import OffsetIndex
+from pipeline_broker.log.policies import DEFAULT_POLICIES, LogPolicies
 from pipeline_broker.log.producer_state import SEQUENCE_MASK, ProducedBatch, ProducerStates
 from pipeline_broker.log.reading import BatchSource, ColdRead, ReadResult, TimestampedOffset
 from pipeline_broker.log.tail_cache import TailCache
@@ -49,6 +52,7 @@ class PartitionLog:
         "log_end_offset",
         "log_start_offset",
         "partition",
+        "policies",
         "producers",
         "rules",
         "tail",
@@ -64,11 +68,13 @@ class PartitionLog:
         cache: TailCache,
         sources: tuple[BatchSource, ...],
         rules: Rules = DEFAULT_RULES,
+        policies: LogPolicies = DEFAULT_POLICIES,
     ) -> None:
         self.topic = topic
         self.topic_id = topic_id
         self.partition = partition
         self.rules = rules
+        self.policies = policies
         self.entry_key = entry_key(topic_id, partition)
         self.log_start_offset = 0
         self.log_end_offset = 0  # assigned
@@ -77,10 +83,15 @@ class PartitionLog:
         self.producers = ProducerStates()
         self.duplicates = 0  # batches that came again and were not appended
         self.tail: dict[int, JournalEntry] = {}  # the cache's entries of this log
-        self.archived: "ArchivedLog | None" = None  # what the archive holds: all in front of the index
+        self.archived: ArchivedLog | None = None  # what the archive holds: all in front of the index
         self._dropped_batches = 0  # from the index, since the start
         self._cache = cache
         self._sources = sources
+
+    @property
+    def folder(self) -> str:
+        """The name of its folder in the archive, as Kafka calls the directory of a partition."""
+        return f"{self.topic}-{self.partition}"
 
     def __repr__(self) -> str:
         return f"<PartitionLog {self.topic}-{self.partition} {self.log_start_offset}..{self.log_end_offset}>"
@@ -164,7 +175,7 @@ class PartitionLog:
             produced = ProducedBatch(sequence, last_sequence, base_offset, last_offset, max_timestamp)
             self.producers.record(producer_id, epoch, produced, now_ms)
 
-    def attach(self, archived: "ArchivedLog", producers: ProducerStates) -> None:
+    def attach(self, archived: ArchivedLog, producers: ProducerStates) -> None:
         """Begin with what the archive holds, before anything is replayed."""
         assert not self.log_end_offset, "a log is attached once"
         self.archived = archived
@@ -172,7 +183,7 @@ class PartitionLog:
         self.log_end_offset = self.high_watermark = archived.end_offset
         self.producers = producers
 
-    def on_archived(self, archived: "ArchivedLog") -> None:
+    def on_archived(self, archived: ArchivedLog) -> None:
         """The archive holds more, or less, than before."""
         self.archived = archived
         self._dropped_batches += self.index.drop_before(archived.end_offset)
@@ -270,9 +281,9 @@ class PartitionLog:
     def max_timestamp(self) -> TimestampedOffset | ColdRead[TimestampedOffset | None] | None:
         """The first record with the largest timestamp; None in an empty log."""
         latest = self.index.timestamps[-1] if self.index.timestamps else None
-        if self.archived is not None and self.archived.manifest.segments:
-            if latest is None or self.archived.max_timestamp >= latest:
-                return self.offset_for_timestamp(self.archived.max_timestamp)
+        archived = self.archived if self.archived is not None and self.archived.manifest.segments else None
+        if archived is not None and (latest is None or archived.max_timestamp >= latest):
+            return self.offset_for_timestamp(archived.max_timestamp)
         if latest is None:
             return None
         return self._search(self.index.latest(), latest)

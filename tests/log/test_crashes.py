@@ -273,7 +273,11 @@ def test_a_recovery_that_trusts_the_page_cache_is_noticed(monkeypatch):
 
     original = recovery.Recovery.__init__
     monkeypatch.setattr(
-        recovery.Recovery, "__init__", lambda self, files, directory, sync: original(self, files, directory, sync=False)
+        recovery.Recovery,
+        "__init__",
+        lambda self, files, directory, *, sync, archived_lsn: original(
+            self, files, directory, sync=False, archived_lsn=archived_lsn
+        ),
     )
     assert_noticed(CrashMachine)
 

@@ -79,7 +79,7 @@ def test_with_flush_os_what_is_written_is_handed_out():
 
 
 def test_an_empty_segment_is_not_sealed():
-    journal, log, _ = start(MemoryFileSystem())
+    journal, *_ = start(MemoryFileSystem())
     journal.seal()
     journal.seal()
 

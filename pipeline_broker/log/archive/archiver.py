@@ -155,7 +155,7 @@ class _PartitionWriter:
         first_timestamp = active.first_timestamp if before is None else before.first_timestamp
         if (
             active.size_bytes + size_bytes <= rules.segment_bytes
-            and 0 <= first_timestamp
+            and first_timestamp >= 0
             and max_timestamp - first_timestamp <= rules.roll_ms
         ):
             return False  # nearly always

@@ -6,7 +6,8 @@ state of each partition that it changes, so that the last one of a partition say
 
 Layout of a frame (little-endian): magic 4, CRC-32C 4 (of all that follows it), body length 4, then the body: LSN 8,
 count 4, per partition: topic id 16, partition 4, length 4 (-1: gone), and so many bytes: length of the folder's name 2,
-the name, log start offset 8, end offset 8, first dirty offset 8, count of segments 4, the segments, length of the producers 4, they.
+the name, log start offset 8, end offset 8, first dirty offset 8, count of segments 4, the segments (see _SEGMENT),
+length of the producers 4, they.
 """
 
 import struct
@@ -165,7 +166,9 @@ def _partitions(body: memoryview, position: int, count: int) -> Iterator[tuple[b
 
 
 def _decode_segment(values: tuple[int, ...]) -> SegmentInfo:
-    base_offset, last_offset, size_bytes, max_timestamp, first_timestamp, modified_ms, flags, generation, *state = values
+    base_offset, last_offset, size_bytes, max_timestamp, first_timestamp, modified_ms, flags, generation, *state = (
+        values
+    )
     return SegmentInfo(
         base_offset,
         last_offset,

@@ -10,8 +10,7 @@ from pathlib import Path
 
 from pipeline_broker.log.archive.manifest import MAGIC_BYTES, Edit, Manifest, decode_frame, encode_frame
 from pipeline_broker.log.errors import ManifestDamaged
-from pipeline_broker.log.file_system import File, FileSystem
-from pipeline_broker.log.segment import write_all
+from pipeline_broker.log.file_system import File, FileSystem, write_all
 
 __all__ = ["MANIFEST_NAME", "ManifestFile"]
 

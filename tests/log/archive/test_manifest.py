@@ -43,9 +43,7 @@ partitions = st.builds(
     producers=st.binary(max_size=50),
     first_dirty_offset=offsets,
 )
-edits = st.builds(
-    Edit, lsn=offsets, partitions=st.dictionaries(keys, st.one_of(st.none(), partitions), max_size=4)
-)
+edits = st.builds(Edit, lsn=offsets, partitions=st.dictionaries(keys, st.one_of(st.none(), partitions), max_size=4))
 
 
 def opened(files):

@@ -1,0 +1,33 @@
+"""What a topic's configuration says of the files of its logs.
+
+Rules of this file: values only, made once per topic; what is accepted into a log is said by `records.check.Rules`.
+"""
+
+import attrs
+
+from pipeline_broker.log.compaction.schedule import CompactionRules
+from pipeline_broker.log.retention import RetentionRules, RollRules
+
+__all__ = ["DEFAULT_POLICIES", "LogPolicies"]
+
+PRODUCER_EXPIRATION_MS = 86_400_000
+
+
+@attrs.frozen(kw_only=True)
+class LogPolicies:
+    """When segments end, what is deleted, what is compacted.
+
+    Attributes:
+        roll: when a segment ends.
+        retention: what is deleted.
+        compaction: how records are compacted by key; None where they are not.
+        producer_expiration_ms: how long a silent producer is remembered.
+    """
+
+    roll: RollRules = RollRules()
+    retention: RetentionRules = RetentionRules()
+    compaction: CompactionRules | None = None
+    producer_expiration_ms: int = PRODUCER_EXPIRATION_MS
+
+
+DEFAULT_POLICIES = LogPolicies()
