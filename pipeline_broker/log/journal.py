@@ -198,10 +198,17 @@ class Journal:
         return parts, sum(map(len, parts))
 
     def _roll(self) -> Segment:
-        """Go on in a new segment. Commits still unsynced in the old one keep its file and sync it themselves."""
+        """Go on in a new segment. Commits still unsynced in the old one keep its file and sync it themselves.
+
+        A spare takes the place of a segment without frames: recovery takes each one for the continuation of the last.
+        """
         assert self._active is not None
-        number = self._active.number + 1
-        self._sealed_ends[self._active.number] = self._next_lsn
+        number = self._active.number
+        if self._position > HEADER_SPACE:
+            self._sealed_ends[number] = self._next_lsn
+            number += 1
+        else:
+            assert self._spare_identity is not None, "an empty segment is as good as a new one"
         if self._spare_identity is not None:
             segment = activate_spare(self._files, self.directory, number, self._spare_identity)
             self._spare_identity = None
@@ -210,7 +217,7 @@ class Journal:
         self._active = segment
         self._position = HEADER_SPACE
         self._prepare_asked = False
-        if self.on_sealed is not None:
+        if self._sealed_ends and self.on_sealed is not None:
             self.on_sealed()
         return segment
 

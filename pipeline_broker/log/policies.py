@@ -24,8 +24,8 @@ class LogPolicies:
         producer_expiration_ms: how long a silent producer is remembered.
     """
 
-    roll: RollRules = RollRules()
-    retention: RetentionRules = RetentionRules()
+    roll: RollRules = attrs.field(factory=RollRules)
+    retention: RetentionRules = attrs.field(factory=RetentionRules)
     compaction: CompactionRules | None = None
     producer_expiration_ms: int = PRODUCER_EXPIRATION_MS
 

@@ -128,7 +128,7 @@ class Recovery:
     def _segment_numbers(self) -> list[int]:
         names = self._files.list_directory(self._directory)
         numbers = sorted(int(name.removesuffix(SEGMENT_SUFFIX)) for name in names if name.endswith(SEGMENT_SUFFIX))
-        first = numbers[0] if numbers and self._archived_lsn else 1  # those before the first may be archived
+        first = numbers[0] if numbers else 1  # those before it are archived, or `_begin` finds that they are missing
         if numbers != list(range(first, first + len(numbers))):
             raise JournalCorrupt(f"segments are missing in {self._directory}: found the numbers {numbers}")
         return numbers

@@ -153,7 +153,10 @@ def _zero_fill(file: File, identity: int, size_bytes: int, is_stopped: Callable[
 
 
 def activate_spare(files: FileSystem, directory: Path, number: int, identity: int) -> Segment:
-    """Make the spare a segment. Durable when this returns, before the first frame is written: see the rules."""
+    """Make the spare a segment, in place of an empty one of that number if there is one.
+
+    Durable when this returns, before the first frame is written: see the rules.
+    """
     path = segment_path(directory, number)
     files.rename(directory / SPARE_NAME, path)
     files.sync_directory(directory)

@@ -114,17 +114,18 @@ def test_complete_segments_are_known_after_a_restart():
 def test_the_space_of_a_segment_is_used_again_without_being_zeroed():
     files = MemoryFileSystem()
     journal, log, _ = start(files)
-    journal.prepare_ahead()
-    for number in range(4):  # the first segment grew, the second was prepared
+    for number in range(5):
         commit(journal, log, bytes([number]) * 3000)
+        if number == 1:
+            journal.prepare_ahead()  # the first segment grew, the second is prepared
     journal.recycle(1)
     assert not journal.has_spare, "it was never as long as a prepared one"
     journal.recycle(2)
     assert journal.has_spare
 
     before = bytes(files.open(DIRECTORY / "journal" / SPARE_NAME).read(SEGMENT_BYTES, 0))
-    assert bytes([1]) * 3000 in before
-    for number in range(4, 8):
+    assert bytes([2]) * 3000 in before
+    for number in range(5, 9):
         commit(journal, log, bytes([number]) * 3000)
     assert journal.sealed()
 
