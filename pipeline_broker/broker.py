@@ -19,7 +19,10 @@ from pipeline_broker.config.reconfiguration import check_change
 from pipeline_broker.config.resolution import BrokerSettings, topic_value
 from pipeline_broker.config.settings import TOPIC_ACTED_ON, config_with, warning_of, warning_of_change
 from pipeline_broker.coordinators import OFFSETS_TOPIC, Groups
+from pipeline_broker.log.compaction.schedule import CompactionRules
 from pipeline_broker.log.log_manager import LogManager, LogTotals
+from pipeline_broker.log.policies import LogPolicies
+from pipeline_broker.log.retention import RetentionRules, RollRules
 from pipeline_broker.quotas.quotas import Quotas
 from pipeline_broker.records.batch import NewRecord, build_batch, read_header
 from pipeline_broker.records.check import Rules
@@ -51,6 +54,7 @@ __all__ = ["Broker"]
 logger = logging.getLogger(__name__)
 
 METADATA_TOPIC = "__cluster_metadata"
+METADATA_POLICIES = LogPolicies(retention=RetentionRules(delete=False), compaction=CompactionRules())
 SUBJECTS: Mapping[int, str] = {
     RecordType.PRODUCER_IDS: "producer_ids",
     RecordType.CLUSTER: "cluster",
@@ -113,7 +117,9 @@ class Broker:
         self.topic_metrics: TopicMetrics | None = None
         self.topics_generation = 0
         self._check_producers_ms = 0
-        (self._metadata_log,) = logs.create(METADATA_TOPIC, METADATA_TOPIC_ID, 1, Rules(size_max=2**31 - 1))
+        (self._metadata_log,) = logs.create(
+            METADATA_TOPIC, METADATA_TOPIC_ID, 1, Rules(size_max=2**31 - 1), METADATA_POLICIES
+        )
 
     # Start
 
@@ -124,7 +130,7 @@ class Broker:
             JournalCorrupt: records that were durable cannot be read.
             CorruptMetadataRecordError, CorruptStateRecordError: a record that was durable does not make sense.
         """
-        self.logs.recover(self._replay, now_ms)
+        self.logs.recover(self._replay, now_ms, self._is_state)
         self._check_producers_ms = now_ms + PRODUCERS_CHECK_INTERVAL_MS
         if self._changed_settings():
             self._apply_settings()
@@ -138,6 +144,10 @@ class Broker:
         write = self.cluster.create(base64.urlsafe_b64encode(self.new_id().bytes).decode().rstrip("="))
         self.cluster.durable(write)
         return [self.append_write(self._metadata_log, write, now_ms)]
+
+    def _is_state(self, log: PartitionLog) -> bool:
+        """Whether what a log says is kept in memory."""
+        return log is self._metadata_log or log.topic == OFFSETS_TOPIC
 
     def _replay(self, log: PartitionLog, header: BatchHeader, batch: memoryview) -> None:
         if log.topic == OFFSETS_TOPIC:
@@ -289,8 +299,9 @@ class Broker:
                 self.groups.unload(self.groups.time(0))
         if after is not None:
             rules = self.rules_of(after)
-            self.logs.create(after.name, after.topic_id, after.partitions, rules)
-            self.logs.set_rules(after.name, rules)
+            policies = self.policies_of(after)
+            self.logs.create(after.name, after.topic_id, after.partitions, rules, policies)
+            self.logs.set_rules(after.name, rules, policies)
 
     def settings_durable(self, write: Write) -> None:
         """The record of altered settings is durable; what topics inherit may have changed."""
@@ -309,7 +320,7 @@ class Broker:
         except ConfigError as error:  # it did go together with the settings of an earlier start
             logger.warning("what was set while the broker ran is left aside: %s", error)
         for topic in self.topics.all():
-            self.logs.set_rules(topic.name, self.rules_of(topic))
+            self.logs.set_rules(topic.name, self.rules_of(topic), self.policies_of(topic))
 
     def check_settings(self, key: tuple[str, str], settings: Mapping[str, str], named: Collection[str]) -> None:
         """Refuse settings that do not go together with the others; `named` are those that a client sets or resets.
@@ -356,6 +367,40 @@ class Broker:
             timestamp_after_max_ms=_integer("message.timestamp.after.max.ms", own, settings),
             keys_required="compact" in policies,
             append_time=topic_value("message.timestamp.type", own, settings) == "LogAppendTime",
+        )
+
+    def policies_of(self, topic: Topic) -> LogPolicies:
+        """What a topic's settings mean for the files of its logs."""
+        own, settings = topic.configs, self.settings
+        policies = topic_value("cleanup.policy", own, settings)
+        assert isinstance(policies, tuple)
+        segment_bytes = _integer("segment.bytes", own, settings)
+        max_compaction_lag_ms = _integer("max.compaction.lag.ms", own, settings)
+        compaction = None
+        if "compact" in policies:
+            ratio = topic_value("min.cleanable.dirty.ratio", own, settings)
+            assert isinstance(ratio, float)
+            compaction = CompactionRules(
+                min_cleanable_dirty_ratio=ratio,
+                min_compaction_lag_ms=_integer("min.compaction.lag.ms", own, settings),
+                max_compaction_lag_ms=max_compaction_lag_ms,
+                delete_retention_ms=_integer("delete.retention.ms", own, settings),
+                segment_bytes=segment_bytes,
+            )
+        return LogPolicies(
+            roll=RollRules(
+                segment_bytes=segment_bytes,
+                segment_ms=_integer("segment.ms", own, settings),
+                compact=compaction is not None,
+                max_compaction_lag_ms=max_compaction_lag_ms,
+            ),
+            retention=RetentionRules(
+                delete="delete" in policies,
+                retention_ms=_integer("retention.ms", own, settings),
+                retention_bytes=_integer("retention.bytes", own, settings),
+            ),
+            compaction=compaction,
+            producer_expiration_ms=self.config.producer_id_expiration_ms,
         )
 
     def new_topic(self, name: str) -> NewTopic:

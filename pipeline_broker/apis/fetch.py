@@ -9,7 +9,6 @@ it, and of no other.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -17,8 +16,9 @@ import attrs
 
 from pipeline_broker.apis.authorization import may_of_cluster, topics_allowed
 from pipeline_broker.apis.leader_epoch import LEADER_EPOCH, NO_EPOCH, leader_epoch_error
+from pipeline_broker.apis.storage_error import storage_error
 from pipeline_broker.apis.throttling import throttle
-from pipeline_broker.log.errors import OffsetOutOfRange
+from pipeline_broker.log.errors import LogError, OffsetOutOfRange
 from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.state.fetch_sessions import FetchContext, PartitionAnswer
 from pipeline_broker.state.parked_fetches import Readable
@@ -39,8 +39,6 @@ REQUEST = FetchRequest
 PartitionData = FetchResponse.PartitionData
 Key: TypeAlias = tuple[str, bytes, int]
 """Topic name, topic id, partition; one of the first two is empty, depending on the version."""
-
-logger = logging.getLogger(__name__)
 
 TOPIC_ID_FROM = 13
 READ_COMMITTED = 1
@@ -163,7 +161,7 @@ class _Fetch:
             result = log.read(wanted.fetch_offset, limit, at_least_one=at_least_one)
         except OffsetOutOfRange:
             return Read(key, _refusal(partition, ErrorCode.OFFSET_OUT_OF_RANGE), log)
-        except OSError as error:
+        except (OSError, LogError) as error:
             if self._call.broker.topic_metrics is not None:
                 self._call.broker.topic_metrics.fetch_failed(log.topic)
             return Read(key, _unreadable(log, error), log)
@@ -258,15 +256,14 @@ def _read_cold(read: Read) -> None:
     assert read.log is not None
     try:
         read.data.records = read.cold()
-    except OSError as error:
+    except (OSError, LogError) as error:
         failed = _unreadable(read.log, error)
         for field in attrs.fields(PartitionData):
             setattr(read.data, field.name, getattr(failed, field.name))
 
 
-def _unreadable(log: PartitionLog, error: OSError) -> PartitionData:
-    logger.warning("%s-%d cannot be read: %s", log.topic, log.partition, error)
-    return _refusal(log.partition, ErrorCode.KAFKA_STORAGE_ERROR)
+def _unreadable(log: PartitionLog, error: OSError | LogError) -> PartitionData:
+    return _refusal(log.partition, storage_error(log, error))
 
 
 def _by_topic(listed: Mapping[Key, PartitionData]) -> list[FetchResponse.FetchableTopicResponse]:

@@ -272,11 +272,21 @@ class PartitionLog:
 
     def offset_for_timestamp(self, timestamp: int) -> TimestampedOffset | ColdRead[TimestampedOffset | None] | None:
         """The first record at or after the time; None when there is none."""
-        if self.archived is not None:
-            segment = self.archived.segment_since(timestamp)
-            if segment is not None:
-                return self.archived.offset_for_timestamp(segment, timestamp)
-        return self._search(self.index.first_since(timestamp), timestamp)
+        in_journal = self._search(self.index.first_since(timestamp), timestamp)
+        if self.archived is None:
+            return in_journal
+        archived = self.archived.offset_for_timestamp(timestamp, self.log_start_offset)
+        if not isinstance(archived, ColdRead):
+            return in_journal if archived is None else archived
+        cold = archived
+
+        def work() -> TimestampedOffset | None:
+            found = cold()
+            if found is None:  # all that late lies in front of the start
+                return in_journal() if isinstance(in_journal, ColdRead) else in_journal
+            return found
+
+        return ColdRead(work, cold.size_bytes)
 
     def max_timestamp(self) -> TimestampedOffset | ColdRead[TimestampedOffset | None] | None:
         """The first record with the largest timestamp; None in an empty log."""

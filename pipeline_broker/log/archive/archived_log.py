@@ -10,13 +10,13 @@ from bisect import bisect_left, bisect_right
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from pipeline_broker.log.reading import ReadResult
+from pipeline_broker.log.entry import LEADER_EPOCH
+from pipeline_broker.log.reading import ColdRead, ReadResult, TimestampedOffset
+from pipeline_broker.records.record import iterate_records
 
 if TYPE_CHECKING:
     from pipeline_broker.log.archive.manifest import PartitionManifest
-    from pipeline_broker.log.archive.segment_file import SegmentInfo
     from pipeline_broker.log.archive.segment_reader import SegmentReader
-    from pipeline_broker.log.reading import ColdRead, TimestampedOffset
 
 __all__ = ["ArchivedLog"]
 
@@ -71,13 +71,27 @@ class ArchivedLog:
         segment = self.manifest.segments[place]
         return self._reader.read(self.manifest.folder, segment, offset, bytes_max, at_least_one=at_least_one)
 
-    def segment_since(self, timestamp: int) -> SegmentInfo | None:
-        """The first segment with a record at or after the time."""
-        place = bisect_left(self._timestamps, timestamp)
-        return self.manifest.segments[place] if place < len(self._timestamps) else None
-
     def offset_for_timestamp(
-        self, segment: SegmentInfo, timestamp: int
+        self, timestamp: int, start_offset: int
     ) -> TimestampedOffset | ColdRead[TimestampedOffset | None] | None:
-        """The first record of a segment at or after the time."""
-        return self._reader.offset_for_timestamp(self.manifest.folder, segment, timestamp)
+        """The first record at or after the time that is not in front of the start offset; None when there is none."""
+        place = bisect_left(self._timestamps, timestamp)
+        if place == len(self._timestamps):
+            return None
+        segment = self.manifest.segments[place]
+        if segment.base_offset >= start_offset:
+            return self._reader.offset_for_timestamp(self.manifest.folder, segment, timestamp)
+        return ColdRead(lambda: self._scan(timestamp, start_offset), segment.size_bytes)
+
+    def _scan(self, timestamp: int, start_offset: int) -> TimestampedOffset | None:
+        """The same where the segment that has such a record begins in front of the start."""
+        for segment in self.manifest.segments[self._place(start_offset) :]:
+            if segment.max_timestamp < timestamp:
+                continue
+            for header, batch in self._reader.batches(self.manifest.folder, segment):
+                if header.max_timestamp < timestamp or header.last_offset < start_offset:
+                    continue
+                for record in iterate_records(batch, header):
+                    if record.timestamp >= timestamp and record.offset >= start_offset:
+                        return TimestampedOffset(record.timestamp, record.offset, LEADER_EPOCH)
+        return None

@@ -1,0 +1,114 @@
+"""What becomes of the logs while a broker serves: complete journal segments go to the archive.
+
+Rules of this room: it decides nothing; what is to be done comes from the synchronous rooms, blocks, and is done in a
+thread, one writer of the archive at a time. The event loop shows each edit to the logs before anything that it makes
+superfluous is given up. A disk that is full is waited for; every other failure of it ends the broker, because what a
+failed sync left behind can never be trusted again by this process.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import trio
+
+from pipeline_broker.log.archive.archiver import Archiver
+from pipeline_broker.log.errors import DamagedSegment, JournalCorrupt
+
+if TYPE_CHECKING:
+    from pipeline_broker.log.archive.archive import Archive
+    from pipeline_broker.log.log_manager import LogManager
+
+__all__ = ["SEALED_SEGMENTS_MAX", "Upkeep", "UpkeepFailedError"]
+
+logger = logging.getLogger(__name__)
+
+SEALED_SEGMENTS_MAX = 3
+"""Complete journal segments that may wait for the archive before writers wait: what a start has to replay at most."""
+RETRY_SECONDS = 1.0
+"""After which a full disk is tried again."""
+FULL_DISK = frozenset({errno.ENOSPC, errno.EDQUOT})
+
+
+class UpkeepFailedError(Exception):
+    """The archive cannot be written: the broker must end; the text is one line."""
+
+
+class Upkeep:
+    """See the rules of the room.
+
+    Args:
+        logs: whose journal and archive are kept.
+        archive: theirs.
+        clock_ms: wall clock.
+    """
+
+    def __init__(self, logs: LogManager, archive: Archive, clock_ms: Callable[[], int]) -> None:
+        self._logs = logs
+        self._archive = archive
+        self._journal = logs.journal
+        self._archiver = Archiver(archive, logs.journal)
+        self._clock_ms = clock_ms
+        self._writing = trio.Lock()
+        self._is_full = False
+        self._wanted = trio.Event()
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Archive what is complete, until cancelled.
+
+        Raises:
+            UpkeepFailedError: the disk failed.
+        """
+        token = trio.lowlevel.current_trio_token()
+        self._journal.on_sealed = lambda: token.run_sync_soon(self._wanted_now)
+        self._journal.sealed_max = SEALED_SEGMENTS_MAX
+        task_status.started()
+        await self._retried(self._remove_unknown)
+        while True:
+            self._wanted = trio.Event()  # before looking, so that nothing is missed
+            if not await self._retried(self.archive_one):
+                await self._wanted.wait()
+
+    def _wanted_now(self) -> None:
+        self._wanted.set()
+
+    async def _remove_unknown(self) -> bool:
+        async with self._writing:
+            known = frozenset(log.entry_key for log in self._logs)
+            await trio.to_thread.run_sync(self._archive.remove_unknown, known)
+        return True
+
+    async def archive_one(self) -> bool:
+        """Take the oldest complete segment over; whether there was one."""
+        async with self._writing:
+            targets = self._logs.archive_targets()
+            found = await trio.to_thread.run_sync(self._archiver.run_one, targets, self._clock_ms())
+            if found is None:
+                return False
+            number, edit = found
+            self._logs.show(edit)
+            await trio.to_thread.run_sync(self._journal.recycle, number)
+            return True
+
+    async def _retried(self, work: Callable[[], object]) -> bool:
+        """Do work that returns whether there was any, again as long as the disk is full."""
+        while True:
+            try:
+                done = await work()  # type: ignore[misc]  # told by who calls
+            except OSError as error:
+                if error.errno not in FULL_DISK:
+                    raise UpkeepFailedError(f"the archive cannot be written: {error}") from error
+                if not self._is_full:
+                    logger.warning("the archive waits for space: %s", error)
+                self._is_full = True
+                await trio.sleep(RETRY_SECONDS)
+            except (JournalCorrupt, DamagedSegment) as error:
+                raise UpkeepFailedError(str(error)) from error
+            else:
+                if self._is_full:
+                    logger.warning("the archive has space again")
+                self._is_full = False
+                return bool(done)
