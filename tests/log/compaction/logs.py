@@ -4,7 +4,7 @@ import attrs
 from hypothesis import strategies as st
 
 from pipeline_broker.log.compaction.transactions import ABORT, COMMIT, AbortedTransaction
-from pipeline_broker.records.batch import NewRecord, build_batch, iterate_batches, read_header, restamped
+from pipeline_broker.records.batch import NewRecord, build_batch, iterate_batches, read_header, restamped, with_times
 from pipeline_broker.records.checksum import crc32c
 from pipeline_broker.records.record import iterate_records
 
@@ -26,6 +26,12 @@ def marker(producer_id, kind, timestamp, epoch=0):
 
 def placed(batch, base_offset, leader_epoch=0):
     return restamped(read_header(batch), batch, base_offset, leader_epoch)
+
+
+def stamped(batch, append_ms):
+    """The batch as a topic with append time stores it."""
+    header = with_times(read_header(batch), batch, append_ms, append_time=True)
+    return restamped(header, batch, header.base_offset)
 
 
 @attrs.define
@@ -95,7 +101,8 @@ def logs(draw, transactions=True):
         sequences[producer] = sequence + len(records)
         codec = draw(st.sampled_from([0, 0, 1, 2, 3, 4]))
         identity = {} if producer < 0 else {"producer_id": producer, "producer_epoch": 0, "base_sequence": sequence}
-        append(build_batch(records, compression=codec, transactional=transactional, **identity))
+        batch = build_batch(records, compression=codec, transactional=transactional, **identity)
+        append(stamped(batch, draw(st.integers(0, 200))) if draw(st.sampled_from([False, False, True])) else batch)
         if producer > 0:
             last_data[producer] = offset - 1
     for producer in list(open_since):

@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 
 from pipeline_broker.log.compaction.rebuild import empty_batch, rebuilt_batch
 from pipeline_broker.log.compaction.record_places import record_places
-from pipeline_broker.records.batch import NewRecord, build_batch, read_header, with_times
+from pipeline_broker.records.batch import NewRecord, build_batch, read_header
 from pipeline_broker.records.checksum import crc32c
 from pipeline_broker.records.record import iterate_records, record_bytes
+from tests.log.compaction.logs import stamped
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # kafka-python reads its schemas through a deprecated function
@@ -65,10 +66,7 @@ def batches_and_choices(draw):
         transactional=draw(st.booleans()),
     )
     if draw(st.booleans()):
-        stamped = with_times(read_header(batch), batch, draw(st.integers(0, 2**42)), append_time=True)
-        head = batch[:17] + stamped.crc.to_bytes(4, "big") + stamped.attributes.to_bytes(2, "big") + batch[23:35]
-        batch = head + stamped.max_timestamp.to_bytes(8, "big") + batch[43:]
-        assert crc32c(batch[21:]) == stamped.crc
+        batch = stamped(batch, draw(st.integers(0, 2**42)))
     numbers = draw(st.sets(st.integers(0, len(records) - 1), min_size=1).map(sorted))
     return batch, numbers
 
