@@ -9,6 +9,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -63,13 +64,13 @@ def facts(base, segment):
 
 
 def our_rounds(log, rounds, segment_bytes):
-    """What each round leaves, as base offset -> batches, and the checkpoints."""
+    """What each round leaves (base offset -> batches), the checkpoint, and the aborted transactions still indexed."""
     segments = dict(zip(log.bases, log.segments, strict=True))
     aborted, first_dirty = log.aborted, 0
     last_records = {producer: LastRecord(0, offset) for producer, offset in log.last_data.items()}
     for bound, now_ms, keys_max in rounds:
         if first_dirty >= bound:
-            yield segments, first_dirty
+            yield segments, first_dirty, aborted
             continue
         offset_map = OffsetMap(keys_max * ENTRY_BYTES)
         dirty = DirtyPart(offset_map, first_dirty, aborted)
@@ -91,7 +92,7 @@ def our_rounds(log, rounds, segment_bytes):
         rewritten_end = next((base for base in segments if base >= first_dirty), first_dirty)
         aborted = index + [it for it in aborted if it.last_offset >= rewritten_end]
         segments = result | {base: batches for base, batches in segments.items() if base >= first_dirty}
-        yield segments, first_dirty
+        yield segments, first_dirty, aborted
 
 
 def comparable(batches):
@@ -127,16 +128,29 @@ def cases(draw):
     return log, rounds, draw(st.sampled_from([1, 300, 1 << 20]))
 
 
-@given(case=cases())
-def test_kafkas_cleaner_leaves_the_same(kafka, case):
-    log, rounds, segment_bytes = case
+def assert_same(kafka, log, rounds, segment_bytes):
     with tempfile.TemporaryDirectory() as name:
         directory = Path(name)
         write_case(directory, log, rounds, segment_bytes)
         checkpoints = kafka(directory)
-        for number, (segments, checkpoint) in enumerate(our_rounds(log, rounds, segment_bytes), 1):
+        for number, (segments, checkpoint, _) in enumerate(our_rounds(log, rounds, segment_bytes), 1):
             assert checkpoint == checkpoints[number - 1]
             files = sorted((directory / f"round-{number}").iterdir())
             theirs = {int(file.name[:20]): comparable([file.read_bytes()]) for file in files}
             ours = {base: comparable(batches) for base, batches in segments.items()}
             assert ours == {base: batches for base, batches in theirs.items() if base < log.end}
+
+
+@given(case=cases())
+def test_kafkas_cleaner_leaves_the_same(kafka, case):
+    assert_same(kafka, *case)
+
+
+@given(case=cases())
+def test_kafka_opens_what_we_left_and_goes_on_as_we_do(kafka, case):
+    log, rounds, segment_bytes = case
+    *_, (segments, _, aborted) = our_rounds(log, rounds, segment_bytes)
+    left = attrs.evolve(log, segments=list(segments.values()), bases=list(segments), aborted=aborted)
+    bounds = {*left.bases, log.end}  # others are within a segment now
+    later = [(bound, now_ms + RETENTION_MS, keys_max) for bound, now_ms, keys_max in rounds if bound in bounds]
+    assert_same(kafka, left, later, segment_bytes)
