@@ -19,7 +19,7 @@ from hashlib import blake2b
 import attrs
 
 from pipeline_broker.log.compaction.offset_map import DIGEST_BYTES, OffsetMap
-from pipeline_broker.log.compaction.rebuild import empty_batch, rebuilt_batch
+from pipeline_broker.log.compaction.rebuild import KeptRecords, empty_batch, rebuilt_batch
 from pipeline_broker.log.compaction.record_places import RecordPlace, record_places
 from pipeline_broker.log.compaction.transactions import AbortedTransaction, TransactionsRead
 from pipeline_broker.records.batch import CHECKED_FROM, BatchHeader, Buffer
@@ -97,8 +97,8 @@ class DirtyPart:
 
     def _add(self, header: BatchHeader, batch: Buffer) -> bool:
         offset_map, offsets, capacity = self._map, self._map.offsets, self._map.capacity
-        base_offset = header.base_offset
-        for place in record_places(record_bytes(batch, header), header.record_count):
+        base_offset, data = header.base_offset, record_bytes(batch, header)
+        for place in record_places(data, 0, len(data)):
             key, offset = place[5], base_offset + place[4]
             if key is None or offset < self._first_offset:
                 continue
@@ -147,28 +147,28 @@ class CleaningRound:
             return self._emptied(header, batch)
         if is_spent and header.delete_horizon_ms is None:
             data = record_bytes(batch, header)
-            return rebuilt_batch(header, data, list(record_places(data, header.record_count)), self._new_horizon_ms)
+            kept = KeptRecords.of(record_places(data, 0, len(data)))
+            return rebuilt_batch(header, data, kept, self._new_horizon_ms)
         return header, batch
 
     def _clean_data(self, header: BatchHeader, batch: Buffer) -> Batch | None:
         if self._transactions.is_aborted(header):
             return self._emptied(header, batch)
         data = record_bytes(batch, header)
-        kept, has_tombstone = self._kept_records(header, data)
-        if not kept:
+        kept = KeptRecords.of(self._staying(header, data))
+        if not kept.count:
             return self._emptied(header, batch)
-        sets_horizon = has_tombstone and header.delete_horizon_ms is None
-        if len(kept) == header.record_count and not sets_horizon:
+        sets_horizon = kept.has_tombstone and header.delete_horizon_ms is None
+        if kept.count == header.record_count and not sets_horizon:
             return header, batch
         return rebuilt_batch(header, data, kept, self._new_horizon_ms if sets_horizon else None)
 
-    def _kept_records(self, header: BatchHeader, data: bytes) -> tuple[list[RecordPlace], bool]:
-        """The records that stay, and whether one of them is a tombstone."""
+    def _staying(self, header: BatchHeader, data: bytes) -> Iterator[RecordPlace]:
+        """The records that stay."""
         latest_offset, offsets = self._map.latest_offset, self._map.offsets
         base_offset = header.base_offset
         drops_tombstones = self._horizon_has_passed(header)
-        kept, has_tombstone = [], False
-        for place in record_places(data, header.record_count):
+        for place in record_places(data, 0, len(data)):
             _, _, _, _, offset_delta, key, is_tombstone = place
             offset = base_offset + offset_delta
             if offset <= latest_offset:
@@ -178,10 +178,7 @@ class CleaningRound:
                 slot = key if len(key) < DIGEST_BYTES else blake2b(key, digest_size=DIGEST_BYTES).digest()
                 if offsets.get(slot, -1) > offset or (is_tombstone and drops_tombstones):
                     continue
-            if is_tombstone:
-                has_tombstone = True
-            kept.append(place)
-        return kept, has_tombstone
+            yield place
 
     def _horizon_has_passed(self, header: BatchHeader) -> bool:
         horizon_ms = header.delete_horizon_ms

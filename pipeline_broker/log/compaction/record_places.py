@@ -13,18 +13,17 @@ RecordPlace = tuple[int, int, int, int, int, bytes | None, bool]
 """start, where the rest behind the timestamp delta begins, end, timestamp delta, offset delta, key, has no value"""
 
 
-def record_places(data: bytes, count: int) -> Iterator[RecordPlace]:  # noqa: C901 - one inlined loop
-    """The places of `count` records in a batch's decompressed bytes."""
-    position, size = 0, len(data)
+def record_places(data: bytes, position: int, stop: int) -> Iterator[RecordPlace]:
+    """The places of the records that fill a batch's decompressed bytes from `position` to `stop`."""
     try:
-        for _ in range(count):
+        while position < stop:
             start = position
             raw = data[position]
             position += 1
             if raw > 0x7F:
                 raw, position = read_unsigned(data, start)
             end = position + (raw >> 1)
-            if raw & 1 or end > size:
+            if raw & 1 or end > stop:
                 raise InvalidRecord("a record is longer than its batch")
             position += 1  # one byte of attributes, none defined
             raw = data[position]
@@ -54,5 +53,3 @@ def record_places(data: bytes, count: int) -> Iterator[RecordPlace]:  # noqa: C9
             position = end
     except IndexError:
         raise InvalidRecord("the records are cut off") from None
-    if position != size:
-        raise InvalidRecord("bytes are left after the last record")

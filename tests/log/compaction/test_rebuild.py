@@ -6,7 +6,7 @@ from aiokafka.record.default_records import DefaultRecordBatch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline_broker.log.compaction.rebuild import empty_batch, rebuilt_batch
+from pipeline_broker.log.compaction.rebuild import KeptRecords, empty_batch, rebuilt_batch
 from pipeline_broker.log.compaction.record_places import record_places
 from pipeline_broker.records.batch import NewRecord, build_batch, read_header
 from pipeline_broker.records.checksum import crc32c
@@ -48,8 +48,8 @@ horizons = st.none() | st.integers(0, 2**63 - 1)
 def filtered(batch, numbers, horizon_ms=None):
     header = read_header(batch)
     data = record_bytes(batch, header)
-    places = list(record_places(data, header.record_count))
-    return rebuilt_batch(header, data, [places[number] for number in numbers], horizon_ms)
+    places = list(record_places(data, 0, len(data)))
+    return rebuilt_batch(header, data, KeptRecords.of(places[number] for number in numbers), horizon_ms)
 
 
 @st.composite
@@ -126,6 +126,16 @@ def test_an_empty_header_keeps_offsets_sequence_and_max_timestamp(choice):
         assert getattr(header, field) == getattr(old, field), field
     assert (header.compression, header.record_count, header.base_timestamp) == (0, 0, -1)
     assert empty_batch(header) == (header, result)
+
+
+def test_neighbours_that_stay_are_one_run():
+    batch = build_batch([NewRecord(b"v", b"k", timestamp=number) for number in (4, 9, 5, 1)])
+    data = batch[61:]
+    places = list(record_places(data, 0, len(data)))
+    kept = KeptRecords.of(places[number] for number in (0, 1, 3))
+    assert list(kept.runs) == [0, places[1][2], places[3][0], len(data)]
+    assert (kept.count, kept.first_delta, kept.highest_delta, kept.has_tombstone) == (3, 0, 5, False)
+    assert KeptRecords.of([]).count == len(KeptRecords.of([]).runs) == 0
 
 
 def decoded(record):
