@@ -400,6 +400,7 @@ class Broker:
                 retention_bytes=_integer("retention.bytes", own, settings),
             ),
             compaction=compaction,
+            file_delete_delay_ms=_integer("file.delete.delay.ms", own, settings),
             producer_expiration_ms=self.config.producer_id_expiration_ms,
         )
 

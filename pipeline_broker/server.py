@@ -242,7 +242,7 @@ async def _serve(
             nursery.start_soon(changes.run)
             await nursery.start(prepare_ahead, journal)
             if broker.logs.archive is not None:
-                await nursery.start(Upkeep(broker.logs, broker.logs.archive, wall_clock_ms).run)
+                await nursery.start(Upkeep(broker.logs, broker.logs.archive, lambda: broker.config, wall_clock_ms).run)
             for line in listeners.further_lines:
                 print(line, file=sys.stderr, flush=True)  # noqa: T201 - stdout has the ready line alone
             on_ready(ready_line(options, listeners))

@@ -1,4 +1,4 @@
-"""What becomes of the logs while a broker serves: complete journal segments go to the archive.
+"""What becomes of the logs while a broker serves: they go to the archive, and what is old goes.
 
 Rules of this room: it decides nothing; what is to be done comes from the synchronous rooms, blocks, and is done in a
 thread, one writer of the archive at a time. The event loop shows each edit to the logs before anything that it makes
@@ -17,9 +17,11 @@ import trio
 
 from pipeline_broker.log.archive.archiver import Archiver
 from pipeline_broker.log.errors import DamagedSegment, JournalCorrupt
+from pipeline_broker.log.retention_of_logs import expiries, waits_for_archive
 
 if TYPE_CHECKING:
-    from pipeline_broker.log.archive.archive import Archive
+    from pipeline_broker.config.settings import BrokerConfig
+    from pipeline_broker.log.archive.archive import Archive, DeletedSegment
     from pipeline_broker.log.log_manager import LogManager
 
 __all__ = ["SEALED_SEGMENTS_MAX", "Upkeep", "UpkeepFailedError"]
@@ -43,18 +45,23 @@ class Upkeep:
     Args:
         logs: whose journal and archive are kept.
         archive: theirs.
+        config: of the broker, as it is now.
         clock_ms: wall clock.
     """
 
-    def __init__(self, logs: LogManager, archive: Archive, clock_ms: Callable[[], int]) -> None:
+    def __init__(
+        self, logs: LogManager, archive: Archive, config: Callable[[], BrokerConfig], clock_ms: Callable[[], int]
+    ) -> None:
         self._logs = logs
         self._archive = archive
         self._journal = logs.journal
         self._archiver = Archiver(archive, logs.journal)
+        self._config = config
         self._clock_ms = clock_ms
         self._writing = trio.Lock()
         self._is_full = False
         self._wanted = trio.Event()
+        self._nursery: trio.Nursery | None = None
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Archive what is complete, until cancelled.
@@ -65,12 +72,25 @@ class Upkeep:
         token = trio.lowlevel.current_trio_token()
         self._journal.on_sealed = lambda: token.run_sync_soon(self._wanted_now)
         self._journal.sealed_max = SEALED_SEGMENTS_MAX
-        task_status.started()
+        async with trio.open_nursery() as nursery:
+            self._nursery = nursery
+            nursery.start_soon(self._archive_what_is_complete)
+            nursery.start_soon(self._retain_regularly)
+            task_status.started()
+
+    async def _archive_what_is_complete(self) -> None:
         await self._retried(self._remove_unknown)
         while True:
             self._wanted = trio.Event()  # before looking, so that nothing is missed
             if not await self._retried(self.archive_one):
                 await self._wanted.wait()
+
+    async def _retain_regularly(self) -> None:
+        config = self._config()
+        await trio.sleep(config.log_initial_task_delay_ms / 1000)
+        while True:
+            await self._retried(self.retain)
+            await trio.sleep(config.log_retention_check_interval_ms / 1000)
 
     def _wanted_now(self) -> None:
         self._wanted.set()
@@ -92,6 +112,41 @@ class Upkeep:
             self._logs.show(edit)
             await trio.to_thread.run_sync(self._journal.recycle, number)
             return True
+
+    async def archive_all(self) -> None:
+        """Take over everything that is durable by now."""
+        await trio.to_thread.run_sync(self._journal.seal)
+        while await self.archive_one():
+            pass
+
+    async def retain(self, topic: str | None = None) -> bool:
+        """Delete what the rules of the topics, or of one topic, let go; whether there was anything."""
+        now_ms = self._clock_ms()
+        logs = [log for log in self._logs if topic in (None, log.topic)]
+        if any(waits_for_archive(log, now_ms) for log in logs):
+            await self.archive_all()
+        async with self._writing:
+            found = expiries(logs, now_ms)
+            if not found:
+                return False
+            edit, deleted = await trio.to_thread.run_sync(self._archive.expire, found)
+            self._logs.show(edit)
+        if self._nursery is not None:
+            delays_ms = {log.folder: log.policies.file_delete_delay_ms for log in logs}
+            for one in deleted:
+                self._nursery.start_soon(self._delete_files, [one], delays_ms[one.folder])
+        return True
+
+    async def _delete_files(self, deleted: list[DeletedSegment], delay_ms: int) -> None:
+        """A while later, as Kafka does: whoever reads them now is not disturbed."""
+        await trio.sleep(delay_ms / 1000)
+
+        async def delete() -> bool:
+            async with self._writing:
+                await trio.to_thread.run_sync(self._archive.delete_files, deleted)
+            return True
+
+        await self._retried(delete)
 
     async def _retried(self, work: Callable[[], object]) -> bool:
         """Do work that returns whether there was any, again as long as the disk is full."""

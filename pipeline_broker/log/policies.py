@@ -10,6 +10,7 @@ from pipeline_broker.log.retention import RetentionRules, RollRules
 
 __all__ = ["DEFAULT_POLICIES", "LogPolicies"]
 
+FILE_DELETE_DELAY_MS = 60_000
 PRODUCER_EXPIRATION_MS = 86_400_000
 
 
@@ -21,12 +22,14 @@ class LogPolicies:
         roll: when a segment ends.
         retention: what is deleted.
         compaction: how records are compacted by key; None where they are not.
+        file_delete_delay_ms: how long the files of a deleted segment stay.
         producer_expiration_ms: how long a silent producer is remembered.
     """
 
     roll: RollRules = attrs.field(factory=RollRules)
     retention: RetentionRules = attrs.field(factory=RetentionRules)
     compaction: CompactionRules | None = None
+    file_delete_delay_ms: int = FILE_DELETE_DELAY_MS
     producer_expiration_ms: int = PRODUCER_EXPIRATION_MS
 
 

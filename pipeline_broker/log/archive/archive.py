@@ -7,9 +7,11 @@ then shows to the logs. What is not in the manifest does not count, so a writer 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import attrs
 
 from pipeline_broker.log.archive.archived_log import ArchivedLog
 from pipeline_broker.log.archive.local_store import LocalStore
@@ -20,14 +22,24 @@ from pipeline_broker.log.archive.segment_reader import SegmentReader
 from pipeline_broker.log.producer_state import ProducerStates
 
 if TYPE_CHECKING:
+    from pipeline_broker.log.archive.segment_file import SegmentInfo
     from pipeline_broker.log.archive.store import SegmentStore
     from pipeline_broker.log.file_system import FileSystem
     from pipeline_broker.log.partition_log import PartitionLog
+    from pipeline_broker.log.retention_of_logs import Expiry
     from pipeline_broker.records.batch import BatchHeader
 
-__all__ = ["ARCHIVE_NAME", "Archive"]
+__all__ = ["ARCHIVE_NAME", "Archive", "DeletedSegment"]
 
 ARCHIVE_NAME = "archive"
+
+
+@attrs.frozen
+class DeletedSegment:
+    """A segment that does not count any more, whose files are still there."""
+
+    folder: str
+    segment: SegmentInfo
 
 
 class Archive:
@@ -96,6 +108,33 @@ class Archive:
             OSError: the disk cannot.
         """
         self._manifest_file.commit(edit)
+
+    def expire(self, expiries: Mapping[bytes, Expiry]) -> tuple[Edit, list[DeletedSegment]]:
+        """Take segments out of the manifest and raise log starts; the files are to be deleted later.
+
+        Raises:
+            OSError: the disk cannot; nothing has changed.
+        """
+        partitions: dict[bytes, PartitionManifest | None] = {}
+        deleted = []
+        for key, expiry in expiries.items():
+            before = self.find(key) or PartitionManifest(expiry.folder)
+            kept = tuple(one for one in before.segments if one.base_offset not in expiry.base_offsets)
+            deleted += [DeletedSegment(before.folder, one) for one in before.segments if one not in kept]
+            start = max(before.log_start_offset, expiry.log_start_offset)
+            partitions[key] = attrs.evolve(before, log_start_offset=start, segments=kept)
+        edit = Edit(self.lsn, partitions)
+        if partitions:
+            self.commit(edit)
+        return edit, deleted
+
+    def delete_files(self, deleted: Iterable[DeletedSegment]) -> None:
+        """Delete files of segments that the manifest does not name any more."""
+        names: list[str] = []
+        for one in deleted:
+            self.reader.forget(one.folder, one.segment)
+            names += file_names(one.folder, one.segment.base_offset)
+        self.store.delete(names)
 
     def remove_unknown(self, known: Collection[bytes]) -> Edit:
         """Forget partitions that are no more, and delete files that do not count: what killed writers left."""
