@@ -72,11 +72,16 @@ class Upkeep:
         token = trio.lowlevel.current_trio_token()
         self._journal.on_sealed = lambda: token.run_sync_soon(self._wanted_now)
         self._journal.sealed_max = SEALED_SEGMENTS_MAX
-        async with trio.open_nursery() as nursery:
-            self._nursery = nursery
-            nursery.start_soon(self._archive_what_is_complete)
-            nursery.start_soon(self._retain_regularly)
-            task_status.started()
+        try:
+            async with trio.open_nursery() as nursery:
+                self._nursery = nursery
+                nursery.start_soon(self._archive_what_is_complete)
+                nursery.start_soon(self._retain_regularly)
+                task_status.started()
+        finally:
+            self._nursery = None
+            self._journal.on_sealed = None
+            self._journal.wait_for_nobody()
 
     async def _archive_what_is_complete(self) -> None:
         await self._retried(self._remove_unknown)

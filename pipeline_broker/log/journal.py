@@ -267,6 +267,12 @@ class Journal:
             durable_lsn = self._durable_lsn if self.flush == "always" else self._next_lsn
             return [(number, end) for number, end in self._sealed_ends.items() if end <= durable_lsn]
 
+    def wait_for_nobody(self) -> None:
+        """Nothing is recycled any more: whoever waits for that goes on in further segments."""
+        with self._write_lock:
+            self.sealed_max = None
+            self._room.notify_all()
+
     def sealed_entries(self, number: int, end_lsn: int) -> Iterator[StoredEntry]:
         """What a complete segment holds; see `recovery.sealed_entries`."""
         return sealed_entries(self._files, self.directory, number, end_lsn)

@@ -161,3 +161,7 @@ class Archive:
         if former:
             self.commit(Edit(self.lsn, dict.fromkeys(former)))
         self.store.delete_folder(folder)
+
+    def known(self) -> Collection[bytes]:
+        """The entry keys of all partitions that there is something of."""
+        return self._manifest_file.manifest.partitions.keys()
