@@ -39,9 +39,10 @@ def test_a_batch_lies_between_what_the_index_says(segment):
         assert named == at
         inside = [size for _, _, position, size, _ in rows if index.floor(offset) <= position < at]
         assert sum(inside[1:-1]) <= 4096, "what is skipped is one interval at most"
-    for _, last, position, _, _ in rows:
-        assert index.last_offset_at(position) in (None, last)
-        assert index.last_offset_at(position + 1) is None
+    named = list(index.names(0))
+    assert set(named) <= {(position, last) for _, last, position, _, _ in rows}
+    for _, _, position, _, _ in rows:
+        assert list(index.names(position)) == [row for row in named if row[0] >= position]
 
 
 @given(segments(), st.integers(0, 20_000))
