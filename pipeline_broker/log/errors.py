@@ -35,7 +35,7 @@ class DamagedSegment(LogError):
     Attributes:
         name: of the file in its store.
         position: where in the file the first bad byte may be.
-        offset: of the first record that cannot be read any more, -1 when that is not known.
+        offset: of a record that was wanted and cannot be read, of the first one if that is known; -1 for none.
     """
 
     error_name = "CORRUPT_MESSAGE"

@@ -41,12 +41,16 @@ assert array(_INT32).itemsize == 4
 
 @attrs.frozen
 class IndexState:
-    """How long the two files of a segment are, as far as they count, and the CRC-32C of so much of them."""
+    """How long the two files of a segment are, as far as they count, and the CRC-32C of so much of them.
+
+    `skips` counts the batches that do not begin where their predecessor ended: without any, every batch must follow.
+    """
 
     offset_index_bytes: int = 0
     offset_index_crc: int = 0
     time_index_bytes: int = 0
     time_index_crc: int = 0
+    skips: int = 0
 
 
 class IndexEntries(NamedTuple):
@@ -72,6 +76,7 @@ class IndexBuilder:
         self._max_timestamp_offset = base_offset
         self._entry_position = 0
         self._entry_timestamp = NO_TIMESTAMP
+        self._skips = 0
         self._named_offset: int | None = None  # after `resume`: the last offset of the batch that is added first
         self._offset_entries = bytearray()
         self._time_entries = bytearray()
@@ -84,7 +89,7 @@ class IndexBuilder:
         """
         check_state(state, offset_index, time_index)
         builder = cls(base_offset)
-        builder.state = state
+        builder.state, builder._skips = state, state.skips
         offsets = list(OFFSET_ENTRY.iter_unpack(offset_index))
         times = list(TIME_ENTRY.iter_unpack(time_index))
         if offsets:
@@ -117,6 +122,7 @@ class IndexBuilder:
                 raise DamagedIndexError(f"offset {self._named_offset} is not at byte {self.size_bytes}")
             self._named_offset = None
         elif self.size_bytes - self._entry_position > INDEX_INTERVAL_BYTES or base_offset != self.last_offset + 1:
+            self._skips += base_offset != self.last_offset + 1
             assert self.can_add(last_offset, size_bytes), "the segment was to end before this batch"
             self._offset_entries += OFFSET_ENTRY.pack(last_offset - self.base_offset, self.size_bytes)
             self._add_time()
@@ -135,7 +141,7 @@ class IndexBuilder:
 
     def next_state(self) -> IndexState:
         """What `state` will be after `take`."""
-        return _state_after(self.state, self._offset_entries, self._time_entries)
+        return _state_after(self.state, self._offset_entries, self._time_entries, self._skips)
 
     def take(self) -> IndexEntries:
         """What is to be written since the last time; with it the files are as `state` then says."""
@@ -148,18 +154,19 @@ class IndexBuilder:
         return taken
 
 
-def _state_after(state: IndexState, offset_entries: Buffer, time_entries: Buffer) -> IndexState:
+def _state_after(state: IndexState, offset_entries: Buffer, time_entries: Buffer, skips: int) -> IndexState:
     return IndexState(
         state.offset_index_bytes + len(offset_entries),
         crc32c(offset_entries, state.offset_index_crc),
         state.time_index_bytes + len(time_entries),
         crc32c(time_entries, state.time_index_crc),
+        skips,
     )
 
 
 def check_state(state: IndexState, offset_index: Buffer, time_index: Buffer, before: IndexState | None = None) -> None:
     """Raise DamagedIndexError unless these are the bytes of the files, from where `before` ended."""
-    found = _state_after(IndexState() if before is None else before, offset_index, time_index)
+    found = _state_after(IndexState() if before is None else before, offset_index, time_index, state.skips)
     if found != state:
         raise DamagedIndexError(f"the index files are not those that were written: {found} instead of {state}")
 

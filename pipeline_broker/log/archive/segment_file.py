@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterator
 
 import attrs
 
-from pipeline_broker.log.archive.index_files import IndexBuilder, IndexState
+from pipeline_broker.log.archive.index_files import POSITION_MAX, IndexBuilder, IndexState
+from pipeline_broker.log.archive.segment_index import SegmentIndex
 from pipeline_broker.log.archive.store import SegmentStore
-from pipeline_broker.log.entry import LEADER_EPOCH
+from pipeline_broker.log.entry import LEADER_EPOCH, Buffer
 from pipeline_broker.log.errors import DamagedIndexError, DamagedSegment
 from pipeline_broker.log.log_segment import NO_TIMESTAMP, LogSegment
 from pipeline_broker.records.batch import CHECKED_FROM, HEADER, HEADER_SIZE, LENGTH_OVERHEAD, MAGIC, BatchHeader
@@ -25,10 +26,16 @@ WINDOW_BYTES = 1 << 20  # of a segment are in memory while its batches are read 
 
 _NAME = re.compile(r"(\d{20})(\.log|\.index|\.timeindex)")
 _BATCH_LENGTH_MIN = HEADER_SIZE - LENGTH_OVERHEAD
+_NO_NAME = (POSITION_MAX + 1, -1)
 _NEW = tuple.__new__  # straight to the tuple's constructor, for every batch
 
-#: The last offset of the batch at a position, for batches that an index names.
-Named = Callable[[int], int | None]
+
+#: name, size in bytes, position -> the bytes, or None when they are not in memory.
+Fetch = Callable[[str, int, int], Buffer | None]
+
+
+class NotInMemory(Exception):
+    """A thread that may wait must do it."""
 
 
 @attrs.frozen
@@ -123,103 +130,93 @@ def parse_file_name(file: str) -> tuple[int, str] | None:
 
 
 def verified_batches(
-    view: memoryview, position: int, name: str, segment: SegmentInfo, expected: int | None, named: Named | None
+    view: memoryview, position: int, segment: SegmentInfo, folder: str, expected: int | None, index: SegmentIndex | None
 ) -> Iterator[tuple[BatchHeader, int, int]]:
     """The batches in a piece of the file that begins at `position`: header, start and end in the piece.
 
     A batch that the piece cuts off is left out. `expected` is the first batch's base offset, None when it is not
-    known; without `named` offsets may skip what they like.
+    known. Without an index skipped offsets are believed, unless it is recorded that there are none.
     """
-    start, size = 0, len(view)
+    start, size, end_max = 0, len(view), segment.size_bytes - position
+    may_skip = index is None and (segment.indexes is None or segment.indexes.skips > 0)
+    names = iter(()) if index is None else index.names(position)
+    named_position, named_offset = next(names, _NO_NAME)
     while size - start >= HEADER_SIZE:
         header = _NEW(BatchHeader, HEADER.unpack_from(view, start))
         base_offset, length, leader_epoch, magic, crc, _, last_delta, _, _, _, _, _, _ = header
-        end = start + LENGTH_OVERHEAD + length
+        end, last_offset, follows = start + LENGTH_OVERHEAD + length, base_offset + last_delta, base_offset == expected
+        if position + start >= named_position:
+            is_in_place = position + start == named_position and last_offset == named_offset
+            named_position, named_offset = next(names, _NO_NAME)
+        else:
+            is_in_place = follows or expected is None or may_skip
         reason = ""
-        if magic != MAGIC or length < _BATCH_LENGTH_MIN or position + end > segment.size_bytes:
+        if magic != MAGIC or length < _BATCH_LENGTH_MIN or end > end_max or position + end > named_position:
             reason = "there is no batch"
         elif end > size:
             return
         elif crc32c(view[start + CHECKED_FROM : end]) != crc:
             reason = "the checksum of the batch is wrong"
-        elif leader_epoch != LEADER_EPOCH or last_delta < 0 or base_offset + last_delta > segment.last_offset:
+        elif leader_epoch != LEADER_EPOCH or last_delta < 0 or last_offset > segment.last_offset:
             reason = "the batch cannot be of this segment"
-        elif base_offset != expected and not _may_skip(header, position + start, segment, expected, named):
+        elif not is_in_place or not (follows or base_offset >= (segment.base_offset if expected is None else expected)):
             reason = f"the batch has offset {base_offset}"
         if reason:
+            name = log_name(folder, segment.base_offset)
             raise DamagedSegment(name, position + start, -1 if expected is None else expected, reason)
         yield header, start, end
-        expected = base_offset + last_delta + 1
+        expected = last_offset + 1
         start = end
 
 
-def _may_skip(
-    header: BatchHeader, position: int, segment: SegmentInfo, expected: int | None, named: Named | None
-) -> bool:
-    """Whether a batch may be there although it does not follow its predecessor, or that is not known."""
-    if header.base_offset < (segment.base_offset if expected is None else expected):
-        return False
-    last_offset = None if named is None else named(position)
-    if last_offset is None:
-        return named is None or expected is None
-    return last_offset == header.last_offset
-
-
 def read_batches(
-    store: SegmentStore, folder: str, segment: SegmentInfo, position: int = 0, named: Named | None = None
+    store: SegmentStore, folder: str, segment: SegmentInfo, position: int = 0, index: SegmentIndex | None = None
 ) -> Iterator[tuple[BatchHeader, memoryview]]:
     """All batches from the one at `position` on; raises DamagedSegment in place of the first that is not as written."""
     name = log_name(folder, segment.base_offset)
     expected = None if position else segment.base_offset
     while position < segment.size_bytes:
-        view = _read_exactly(store, name, min(WINDOW_BYTES, segment.size_bytes - position), position, expected)
+        size = min(WINDOW_BYTES, segment.size_bytes - position)
+        view = fetched(store.read, name, size, position)
+        if len(view) == WINDOW_BYTES and _is_large(view, segment.size_bytes - position):
+            view = _read_large_batch(store, name, view, position)
         done = 0
-        for header, start, end in verified_batches(view, position, name, segment, expected, named):
+        for header, start, end in verified_batches(view, position, segment, folder, expected, index):
             yield header, view[start:end]
             done, expected = end, header.last_offset + 1
         if not done:
-            header, batch = _read_large_batch(store, name, segment, view, position, expected, named)
-            yield header, batch
-            done, expected = len(batch), header.last_offset + 1
+            raise not_whole(name, position, expected, is_short=len(view) < size)
         position += done
     if expected is not None and expected != segment.last_offset + 1:
         raise DamagedSegment(name, position, expected, "the last batches are missing")
 
 
-def _read_exactly(store: SegmentStore, name: str, size_bytes: int, position: int, expected: int | None) -> memoryview:
-    view = memoryview(store.read(name, size_bytes, position))
-    if len(view) < size_bytes:
-        offset = -1 if expected is None else expected
-        raise DamagedSegment(name, position, offset, f"the file ends at byte {position + len(view)}")
-    return view
+def fetched(fetch: Fetch, name: str, size_bytes: int, position: int) -> memoryview:
+    """The bytes, fewer where the file ends too early; raises NotInMemory when they cannot be had without waiting."""
+    data = fetch(name, size_bytes, position)
+    if data is None:
+        raise NotInMemory
+    return memoryview(data)
 
 
-def _read_large_batch(
-    store: SegmentStore,
-    name: str,
-    segment: SegmentInfo,
-    view: memoryview,
-    position: int,
-    expected: int | None,
-    named: Named | None,
-) -> tuple[BatchHeader, memoryview]:
-    """A batch that is larger than a window. Its length is believed, and memory spent on it, when its checksum is right.
+def not_whole(name: str, position: int, expected: int | None, *, is_short: bool) -> DamagedSegment:
+    """What is wrong where a batch should be and is not."""
+    reason = "the file ends here" if is_short else "there is no whole batch"
+    return DamagedSegment(name, position, -1 if expected is None else expected, reason)
 
-    `view` is the first window of it.
-    """
-    offset = -1 if expected is None else expected
-    if len(view) < HEADER_SIZE or position + len(view) == segment.size_bytes:
-        raise DamagedSegment(name, position, offset, "there is no whole batch")
+
+def _is_large(view: memoryview, size_max: int) -> bool:
+    """Whether a window holds but the beginning of one batch, that is, if its length is right."""
+    return len(view) >= HEADER_SIZE and len(view) < _NEW(BatchHeader, HEADER.unpack_from(view)).size_bytes <= size_max
+
+
+def _read_large_batch(store: SegmentStore, name: str, view: memoryview, position: int) -> memoryview:
+    """The whole batch of which `view` is the beginning; memory is spent on it only when its checksum is right."""
     header = _NEW(BatchHeader, HEADER.unpack_from(view))
     crc, end = crc32c(view[CHECKED_FROM:]), position + header.size_bytes
     for start in range(position + len(view), end, WINDOW_BYTES):
-        crc = crc32c(_read_exactly(store, name, min(WINDOW_BYTES, end - start), start, expected), crc)
-    if crc != header.crc:
-        raise DamagedSegment(name, position, offset, "the checksum of the batch is wrong")
-    batch = _read_exactly(store, name, header.size_bytes, position, expected)
-    for header, _, _ in verified_batches(batch, position, name, segment, expected, named):
-        return header, batch
-    raise DamagedSegment(name, position, offset, "the batch changes while it is read")
+        crc = crc32c(fetched(store.read, name, min(WINDOW_BYTES, end - start), start), crc)
+    return fetched(store.read, name, header.size_bytes, position) if crc == header.crc else view
 
 
 def read_index_files(
@@ -265,8 +262,8 @@ def _resumed_from_files(store: SegmentStore, folder: str, segment: SegmentInfo) 
 def rebuilt_index(store: SegmentStore, folder: str, segment: SegmentInfo) -> tuple[IndexBuilder, DamagedSegment | None]:
     """The indexes made anew from the batches, as far as these are readable, and what is wrong with the others.
 
-    Only the recorded state can confirm that an offset was skipped, not damaged: when it does not, or damage follows,
-    nothing from the first skip on is believed.
+    Offsets that were skipped when the segment was written can only be told from damaged ones by the recorded state.
+    When that is another one nothing is believed; when there is none, and there is damage, what precedes the first skip.
     """
     builder, damage, first_skip = IndexBuilder(segment.base_offset), None, None
     try:
@@ -278,8 +275,12 @@ def rebuilt_index(store: SegmentStore, folder: str, segment: SegmentInfo) -> tup
             builder.seal()
     except DamagedSegment as found:
         damage = found
-    is_confirmed = damage is None and segment.indexes in {None, builder.next_state()}
-    if first_skip is not None and not is_confirmed:
-        position, offset = first_skip
-        damage = DamagedSegment(log_name(folder, segment.base_offset), position, offset, "offsets are missing")
+    recorded = segment.indexes
+    if recorded is not None:
+        first_skip = (0, segment.base_offset) if recorded.skips and recorded != builder.next_state() else None
+    elif damage is None:
+        first_skip = None
+    if first_skip is not None:
+        reason = "offsets are missing that were there" if damage is None else damage.reason
+        damage = DamagedSegment(log_name(folder, segment.base_offset), *first_skip, reason)
     return builder, damage

@@ -7,6 +7,7 @@ segment than who asks knows of: the segment grew since.
 
 from array import array
 from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
 
 import attrs
 
@@ -105,12 +106,10 @@ class SegmentIndex:
         number = bisect_left(self.offsets, offset - self.base_offset)
         return self.positions[number] if number < len(self.positions) else self.size_bytes
 
-    def last_offset_at(self, position: int) -> int | None:
-        """The last offset of the batch that begins there; None when the index does not name it."""
-        number = bisect_left(self.positions, position)
-        if number == len(self.positions) or self.positions[number] != position:
-            return None
-        return self.base_offset + self.offsets[number]
+    def names(self, position: int) -> Iterator[tuple[int, int]]:
+        """Position and last offset of each batch that the index names, from that place in the file on."""
+        for number in range(bisect_left(self.positions, position), len(self.positions)):
+            yield self.positions[number], self.base_offset + self.offsets[number]
 
     def boundary(self, position: int, bytes_max: int) -> int:
         """The end of a run of whole batches: of at most so many bytes, or else up to the next place that is known."""

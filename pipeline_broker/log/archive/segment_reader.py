@@ -8,13 +8,22 @@ never judged twice. What one read does is bounded as in `reading`.
 import contextlib
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import attrs
 
 from pipeline_broker.log.archive.damage import DamageRecord, SegmentKey, segment_key
 from pipeline_broker.log.archive.index_cache import INDEX_CACHE_BYTES_MAX, IndexCache
-from pipeline_broker.log.archive.segment_file import SegmentInfo, log_name, read_batches, verified_batches
+from pipeline_broker.log.archive.segment_file import (
+    Fetch,
+    NotInMemory,
+    SegmentInfo,
+    fetched,
+    log_name,
+    not_whole,
+    read_batches,
+    verified_batches,
+)
 from pipeline_broker.log.archive.segment_index import SegmentIndex
 from pipeline_broker.log.archive.store import SegmentStore
 from pipeline_broker.log.entry import LEADER_EPOCH, Buffer
@@ -34,13 +43,6 @@ READ_AHEAD_BYTES = 2 * BYTES_PER_READ  # of a sequential read: this one and the 
 SEQUENCES_MAX = 1024  # places where readers stopped, and may go on
 SEARCH_WINDOW_BYTES = 16 << 10  # the batch that a search by time ends at is seldom further away
 SEARCH_BYTES_MAX = 1 << 20  # without waiting; a search that goes further is continued by a thread
-
-#: name, size in bytes, position -> the bytes, or None when they are not in memory.
-Fetch = Callable[[str, int, int], Buffer | None]
-
-
-class _NotInMemory(Exception):
-    """A thread that may wait must do it."""
 
 
 @attrs.frozen
@@ -115,41 +117,32 @@ class _Run:
 
 def _collect(wanted: _Wanted, index: SegmentIndex, end: int, fetch: Fetch) -> _Run:
     """Read up to the limits of `wanted`, or to what cannot be had; raises when that is the first batch."""
-    segment, name = wanted.segment, wanted.name
+    segment, folder, name = wanted.segment, wanted.folder, wanted.name
     run = _Run(wanted)
     position, stop = index.floor(wanted.offset), wanted.stop(index, end)
     expected = None if position else segment.base_offset
     try:
-        while position < stop and not run.is_full:
+        while position < stop:
             boundary = min(index.boundary(position, SPAN_BYTES_MAX), end)
             size = min(boundary, stop) - position
-            view = _fetched(fetch, name, size, position, expected)
-            done = run.take(view, verified_batches(view, position, name, segment, expected, index.last_offset_at))
-            if position + size == boundary and not run.is_full:
-                _check_whole(name, position, done, size, run.next_offset)
+            view = fetched(fetch, name, size, position)
+            done = run.take(view, verified_batches(view, position, segment, folder, expected, index))
+            if run.is_full:
+                break
+            if position + size == boundary or len(view) < size:
+                _check_whole(view, done, size, name, position, run.next_offset)
             position += size
             expected = run.next_offset
-    except (DamagedSegment, _NotInMemory):
+    except (DamagedSegment, NotInMemory):
         if not run.parts:
             raise
     return run
 
 
-def _check_whole(name: str, position: int, done: int, size_bytes: int, expected: int | None) -> None:
-    """A piece that ends where a batch ends leaves nothing over."""
+def _check_whole(view: memoryview, done: int, size_bytes: int, name: str, position: int, expected: int | None) -> None:
+    """A piece that ends where a batch ends is read to its end."""
     if done < size_bytes:
-        offset = -1 if expected is None else expected
-        raise DamagedSegment(name, position + done, offset, "there is no whole batch")
-
-
-def _fetched(fetch: Fetch, name: str, size_bytes: int, position: int, expected: int | None) -> memoryview:
-    data = fetch(name, size_bytes, position)
-    if data is None:
-        raise _NotInMemory
-    if len(data) < size_bytes:
-        offset = -1 if expected is None else expected
-        raise DamagedSegment(name, position, offset, f"the file ends at byte {position + len(data)}")
-    return memoryview(data)
+        raise not_whole(name, position + done, expected, is_short=len(view) < size_bytes)
 
 
 class _Sequences:
@@ -200,11 +193,9 @@ class SegmentReader:
 
     def _read_now(self, wanted: _Wanted, index: SegmentIndex) -> list[Buffer] | None:
         """None when a thread must do it: bytes are not in memory, or not as they should be."""
-        damage = self._damage.find(wanted.key)
-        end = wanted.segment.size_bytes if damage is None else damage.position
         try:
-            return self._finished(wanted, index, _collect(wanted, index, end, self._store.read_cached), damage)
-        except (DamagedSegment, _NotInMemory):
+            return self._read_batches(wanted, index, self._store.read_cached)
+        except (DamagedSegment, NotInMemory):
             return None
 
     def _read_cold(self, wanted: _Wanted) -> list[Buffer]:
@@ -214,20 +205,29 @@ class SegmentReader:
             start = index.floor(wanted.offset)
             if start == 0 or self._sequences.is_continued(wanted.key, wanted.offset):
                 self._store.read_ahead(wanted.name, min(READ_AHEAD_BYTES, segment.size_bytes - start), start)
-            damage = self._damage.find(wanted.key)
-            end = segment.size_bytes if damage is None else damage.position
-            return self._finished(wanted, index, _collect(wanted, index, end, self._store.read), damage)
+            try:
+                return self._read_batches(wanted, index, self._store.read)
+            except DamagedSegment as damage:
+                offset = max(damage.offset, wanted.offset)
+                raise DamagedSegment(damage.name, damage.position, offset, damage.reason) from None
 
-    def _finished(self, wanted: _Wanted, index: SegmentIndex, run: _Run, damage: DamagedSegment | None) -> list[Buffer]:
-        segment = wanted.segment
-        if not run.found:
-            if damage is not None and damage.position <= index.ceiling(wanted.offset):
-                raise damage
-            if wanted.stop(index, segment.size_bytes) == segment.size_bytes:
-                raise DamagedSegment(wanted.name, segment.size_bytes, wanted.offset, "the last batches are missing")
+    def _read_batches(self, wanted: _Wanted, index: SegmentIndex, fetch: Fetch) -> list[Buffer]:
+        end, damage = self._readable(wanted.folder, wanted.segment, index)
+        run = _collect(wanted, index, end, fetch)
+        if not run.found and wanted.stop(index, end) == end:  # all there is was looked at
+            raise damage
         if run.parts and run.next_offset is not None:
             self._sequences.ended(wanted.key, run.next_offset)
         return run.parts
+
+    def _readable(self, folder: str, segment: SegmentInfo, index: SegmentIndex) -> tuple[int, DamagedSegment]:
+        """Up to which place the segment can be read, and what to say to who wants more."""
+        damage = self._damage.find(segment_key(folder, segment))
+        if damage is None:
+            end = min(segment.size_bytes, index.size_bytes)
+            name = log_name(folder, segment.base_offset)
+            return end, DamagedSegment(name, end, index.last_offset + 1, "the last batches are missing")
+        return min(damage.position, segment.size_bytes), damage
 
     def offset_for_timestamp(
         self, folder: str, segment: SegmentInfo, timestamp: int
@@ -237,7 +237,7 @@ class SegmentReader:
             return None
         index = self._indexes.find(folder, segment)
         if index is not None:
-            with contextlib.suppress(DamagedSegment, _NotInMemory):
+            with contextlib.suppress(DamagedSegment, NotInMemory):
                 return self._search(folder, segment, timestamp, index, self._store.read_cached, SEARCH_BYTES_MAX)
 
         def search() -> TimestampedOffset | None:
@@ -250,27 +250,26 @@ class SegmentReader:
     def _search(
         self, folder: str, segment: SegmentInfo, timestamp: int, index: SegmentIndex, fetch: Fetch, bytes_max: int
     ) -> TimestampedOffset | None:
-        damage = self._damage.find(segment_key(folder, segment))
-        end = segment.size_bytes if damage is None else damage.position
+        end, damage = self._readable(folder, segment, index)
         name = log_name(folder, segment.base_offset)
         position = index.search_start(timestamp)
         expected = None if position else segment.base_offset
         bytes_end = position + bytes_max
         while position < end:
             if position >= bytes_end:
-                raise _NotInMemory
+                raise NotInMemory
             boundary = min(index.boundary(position, SEARCH_WINDOW_BYTES), end)
-            view = _fetched(fetch, name, boundary - position, position, expected)
+            view = fetched(fetch, name, boundary - position, position)
             done = 0
-            for header, start, done in verified_batches(view, position, name, segment, expected, index.last_offset_at):
+            for header, start, done in verified_batches(view, position, segment, folder, expected, index):
                 expected = header.last_offset + 1
                 if header.max_timestamp >= timestamp:
                     found = _first_record_since(header, view[start:done], timestamp)
                     if found is not None:  # else compaction took away the record that had that time
                         return found
-            _check_whole(name, position, done, len(view), expected)
+            _check_whole(view, done, boundary - position, name, position, expected)
             position = boundary
-        if damage is not None:
+        if end < segment.size_bytes:
             raise damage
         return None
 
@@ -282,7 +281,7 @@ class SegmentReader:
         with self._judged(folder, segment):
             index = self._indexes.load(folder, segment)
             damage = self._damage.find(segment_key(folder, segment))
-            for header, batch in read_batches(self._store, folder, segment, position, index.last_offset_at):
+            for header, batch in read_batches(self._store, folder, segment, position, index):
                 if damage is not None and position >= damage.position:
                     raise damage
                 yield header, batch
