@@ -133,7 +133,7 @@ class Archive:
         names: list[str] = []
         for one in deleted:
             self.reader.forget(one.folder, one.segment)
-            names += file_names(one.folder, one.segment.base_offset)
+            names += file_names(one.folder, one.segment.base_offset, one.segment.cleanings)
         self.store.delete(names)
 
     def remove_unknown(self, known: Collection[bytes]) -> Edit:
@@ -147,7 +147,8 @@ class Archive:
             if folder not in counting:
                 self.store.delete_folder(folder)
                 continue
-            counted = {name for one in counting[folder].segments for name in file_names(folder, one.base_offset)}
+            segments = counting[folder].segments
+            counted = {name for one in segments for name in file_names(folder, one.base_offset, one.cleanings)}
             names = (f"{folder}/{name}" for name in self.store.names(folder))
             self.store.delete([name for name in names if name not in counted])
         return edit

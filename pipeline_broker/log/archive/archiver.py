@@ -123,11 +123,11 @@ class _PartitionWriter:
         self._producers: ProducerStates | None = None
         self._parts: list[bytes] = []
         self._buffered_bytes = 0
-        self._generation = 0
+        self._generation = self._cleanings = 0
         self.written: dict[str, None] = {}
         if self._sealed and not self._sealed[-1].is_sealed:
             self._active_before = self._sealed.pop()
-            self._created_ms = self._active_before.modified_ms
+            self._created_ms, self._cleanings = self._active_before.modified_ms, self._active_before.cleanings
             self._active = resumed_builder(archive.store, self._before.folder, self._active_before)
 
     def add(self, header: BatchHeader, batch: memoryview) -> None:
@@ -175,7 +175,7 @@ class _PartitionWriter:
             self.flush()
             self._sealed.append(self._written(self._active, is_sealed=True))
         self._active_before, self._created_ms = None, self._now_ms
-        self._generation = self._archive.new_generation()
+        self._generation, self._cleanings = self._archive.new_generation(), 0
         self._active = IndexBuilder(base_offset)
         return self._active
 
@@ -194,7 +194,7 @@ class _PartitionWriter:
         if active is None:
             return
         store = self._archive.store
-        names = file_names(self._before.folder, active.base_offset)
+        names = file_names(self._before.folder, active.base_offset, self._cleanings)
         entries = active.take()
         if self._parts:
             store.write(names[0], self._parts, active.size_bytes - self._buffered_bytes)

@@ -80,7 +80,7 @@ class IndexCache:
         return known.grown(segment.last_offset, segment.size_bytes, segment.max_timestamp, state, *entries)
 
     def _rebuilt(self, folder: str, segment: SegmentInfo, why: Exception) -> SegmentIndex:
-        name = log_name(folder, segment.base_offset)
+        name = log_name(folder, segment.base_offset, segment.cleanings)
         logger.warning("the index of %s is made anew: %s", name, why)
         builder, damage = rebuilt_index(self._store, folder, segment)
         index = SegmentIndex.of_builder(builder)
@@ -122,7 +122,7 @@ class IndexCache:
             repairs, self._repairs = self._repairs, {}
         written: list[str] = []
         for folder, segment, index in repairs.values():
-            _, *names = file_names(folder, segment.base_offset)
+            _, *names = file_names(folder, segment.base_offset, segment.cleanings)
             for name, content in zip(names, index.encoded(), strict=True):
                 if content != self._content(name, len(content) + 1):
                     self._store.write(name, [content], 0)

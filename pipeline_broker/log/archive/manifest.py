@@ -32,7 +32,7 @@ _BODY = struct.Struct("<qI")
 _KEY = struct.Struct(f"<{KEY_SIZE}si")
 _FOLDER = struct.Struct("<H")
 _PARTITION = struct.Struct("<qqqI")
-_SEGMENT = struct.Struct("<qqqqqqBIIIII")
+_SEGMENT = struct.Struct("<qqqqqqBII" + "I" * len(attrs.fields(IndexState)))
 _SEALED, _INDEXED = 1, 2
 _PRODUCERS = struct.Struct("<I")
 
@@ -137,6 +137,7 @@ def _encode_segment(segment: SegmentInfo) -> bytes:
         segment.modified_ms,
         flags,
         segment.generation,
+        segment.cleanings,
         *state,
     )
 
@@ -166,9 +167,8 @@ def _partitions(body: memoryview, position: int, count: int) -> Iterator[tuple[b
 
 
 def _decode_segment(values: tuple[int, ...]) -> SegmentInfo:
-    base_offset, last_offset, size_bytes, max_timestamp, first_timestamp, modified_ms, flags, generation, *state = (
-        values
-    )
+    base_offset, last_offset, size_bytes, max_timestamp, first_timestamp, modified_ms, *rest = values
+    flags, generation, cleanings, *state = rest
     return SegmentInfo(
         base_offset,
         last_offset,
@@ -179,6 +179,7 @@ def _decode_segment(values: tuple[int, ...]) -> SegmentInfo:
         indexes=IndexState(*state) if flags & _INDEXED else None,
         generation=generation,
         modified_ms=modified_ms,
+        cleanings=cleanings,
     )
 
 

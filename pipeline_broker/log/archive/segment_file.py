@@ -24,7 +24,7 @@ OFFSET_INDEX_SUFFIX = ".index"
 TIME_INDEX_SUFFIX = ".timeindex"
 WINDOW_BYTES = 1 << 20  # of a segment are in memory while its batches are read one by one, or a single larger batch
 
-_NAME = re.compile(r"(\d{20})(\.log|\.index|\.timeindex)")
+_NAME = re.compile(r"(\d{20})(\.[1-9]\d*)?(\.log|\.index|\.timeindex)")
 _BATCH_LENGTH_MIN = HEADER_SIZE - LENGTH_OVERHEAD
 _NO_NAME = (POSITION_MAX + 1, -1)
 _NEW = tuple.__new__  # straight to the tuple's constructor, for every batch
@@ -53,6 +53,8 @@ class SegmentInfo:
         generation: tells contents apart that have the same name one after the other (a compacted segment, a topic
             made again): a number that its name has never had before.
         modified_ms: when it was last written to; stands in where records have no timestamps.
+        cleanings: how often this stretch of the log was compacted: each writes files of its own, so that the manifest
+            alone decides which of them count. They have the number in their names behind the base offset.
     """
 
     base_offset: int
@@ -64,6 +66,7 @@ class SegmentInfo:
     indexes: IndexState | None = None
     generation: int = 0
     modified_ms: int = NO_TIMESTAMP
+    cleanings: int = 0
 
     @classmethod
     def written(
@@ -74,6 +77,7 @@ class SegmentInfo:
         is_sealed: bool = False,
         generation: int = 0,
         modified_ms: int = NO_TIMESTAMP,
+        cleanings: int = 0,
     ) -> "SegmentInfo":
         """As it is when all that the builder was told and gave is written; `before` is the same segment earlier."""
         assert builder.size_bytes, "a segment has a batch"
@@ -87,6 +91,7 @@ class SegmentInfo:
             indexes=builder.state,
             generation=generation if before is None else before.generation,
             modified_ms=modified_ms,
+            cleanings=cleanings if before is None else before.cleanings,
         )
 
     @property
@@ -103,30 +108,38 @@ class SegmentInfo:
         )
 
 
-def log_name(folder: str, base_offset: int) -> str:
+def log_name(folder: str, base_offset: int, cleanings: int = 0) -> str:
     """The file of the batches."""
-    return f"{folder}/{base_offset:020d}{LOG_SUFFIX}"
+    return _name(folder, base_offset, cleanings, LOG_SUFFIX)
 
 
-def offset_index_name(folder: str, base_offset: int) -> str:
+def offset_index_name(folder: str, base_offset: int, cleanings: int = 0) -> str:
     """The file of the offset index."""
-    return f"{folder}/{base_offset:020d}{OFFSET_INDEX_SUFFIX}"
+    return _name(folder, base_offset, cleanings, OFFSET_INDEX_SUFFIX)
 
 
-def time_index_name(folder: str, base_offset: int) -> str:
+def time_index_name(folder: str, base_offset: int, cleanings: int = 0) -> str:
     """The file of the time index."""
-    return f"{folder}/{base_offset:020d}{TIME_INDEX_SUFFIX}"
+    return _name(folder, base_offset, cleanings, TIME_INDEX_SUFFIX)
 
 
-def file_names(folder: str, base_offset: int) -> tuple[str, str, str]:
+def _name(folder: str, base_offset: int, cleanings: int, suffix: str) -> str:
+    return f"{folder}/{base_offset:020d}{f'.{cleanings}' if cleanings else ''}{suffix}"
+
+
+def file_names(folder: str, base_offset: int, cleanings: int = 0) -> tuple[str, str, str]:
     """All files of a segment, the batches first."""
-    return log_name(folder, base_offset), offset_index_name(folder, base_offset), time_index_name(folder, base_offset)
+    return (
+        log_name(folder, base_offset, cleanings),
+        offset_index_name(folder, base_offset, cleanings),
+        time_index_name(folder, base_offset, cleanings),
+    )
 
 
 def parse_file_name(file: str) -> tuple[int, str] | None:
     """Base offset and suffix; None when it is no file of a segment."""
     match = _NAME.fullmatch(file)
-    return (int(match[1]), match[2]) if match else None
+    return (int(match[1]), match[3]) if match else None
 
 
 def verified_batches(
@@ -162,7 +175,7 @@ def verified_batches(
         elif not is_in_place or not (follows or base_offset >= (segment.base_offset if expected is None else expected)):
             reason = f"the batch has offset {base_offset}"
         if reason:
-            name = log_name(folder, segment.base_offset)
+            name = log_name(folder, segment.base_offset, segment.cleanings)
             raise DamagedSegment(name, position + start, -1 if expected is None else expected, reason)
         yield header, start, end
         expected = last_offset + 1
@@ -173,7 +186,7 @@ def read_batches(
     store: SegmentStore, folder: str, segment: SegmentInfo, position: int = 0, index: SegmentIndex | None = None
 ) -> Iterator[tuple[BatchHeader, memoryview]]:
     """All batches from the one at `position` on; raises DamagedSegment in place of the first that is not as written."""
-    name = log_name(folder, segment.base_offset)
+    name = log_name(folder, segment.base_offset, segment.cleanings)
     expected = None if position else segment.base_offset
     while position < segment.size_bytes:
         size = min(WINDOW_BYTES, segment.size_bytes - position)
@@ -223,7 +236,7 @@ def read_index_files(
     store: SegmentStore, folder: str, segment: SegmentInfo, start: IndexState, end: IndexState
 ) -> tuple[bytes, bytes]:
     """What the files hold from one state to the other; a file of which that is nothing need not be there."""
-    _, offset_name, time_name = file_names(folder, segment.base_offset)
+    _, offset_name, time_name = file_names(folder, segment.base_offset, segment.cleanings)
     offset_size = end.offset_index_bytes - start.offset_index_bytes
     time_size = end.time_index_bytes - start.time_index_bytes
     return (
@@ -282,5 +295,5 @@ def rebuilt_index(store: SegmentStore, folder: str, segment: SegmentInfo) -> tup
         first_skip = None
     if first_skip is not None:
         reason = "offsets are missing that were there" if damage is None else damage.reason
-        damage = DamagedSegment(log_name(folder, segment.base_offset), *first_skip, reason)
+        damage = DamagedSegment(log_name(folder, segment.base_offset, segment.cleanings), *first_skip, reason)
     return builder, damage

@@ -57,7 +57,7 @@ class _Wanted:
 
     @property
     def name(self) -> str:
-        return log_name(self.folder, self.segment.base_offset)
+        return log_name(self.folder, self.segment.base_offset, self.segment.cleanings)
 
     @property
     def key(self) -> SegmentKey:
@@ -225,7 +225,7 @@ class SegmentReader:
         damage = self._damage.find(segment_key(folder, segment))
         if damage is None:
             end = min(segment.size_bytes, index.size_bytes)
-            name = log_name(folder, segment.base_offset)
+            name = log_name(folder, segment.base_offset, segment.cleanings)
             return end, DamagedSegment(name, end, index.last_offset + 1, "the last batches are missing")
         return min(damage.position, segment.size_bytes), damage
 
@@ -251,7 +251,7 @@ class SegmentReader:
         self, folder: str, segment: SegmentInfo, timestamp: int, index: SegmentIndex, fetch: Fetch, bytes_max: int
     ) -> TimestampedOffset | None:
         end, damage = self._readable(folder, segment, index)
-        name = log_name(folder, segment.base_offset)
+        name = log_name(folder, segment.base_offset, segment.cleanings)
         position = index.search_start(timestamp)
         expected = None if position else segment.base_offset
         bytes_end = position + bytes_max
@@ -293,7 +293,7 @@ class SegmentReader:
         try:
             yield
         except FileNotFoundError:
-            name = log_name(folder, segment.base_offset)
+            name = log_name(folder, segment.base_offset, segment.cleanings)
             damage = DamagedSegment(name, 0, segment.base_offset, "the file is missing")
         except DamagedSegment as found:
             damage = found

@@ -31,8 +31,9 @@ segments = st.builds(
     max_timestamp=timestamps,
     modified_ms=timestamps,
     is_sealed=st.booleans(),
-    indexes=st.one_of(st.none(), st.builds(IndexState, *[st.integers(0, 2**32 - 1)] * 4)),
+    indexes=st.one_of(st.none(), st.builds(IndexState, *[st.integers(0, 2**32 - 1)] * 5)),
     generation=st.integers(0, 2**32 - 1),
+    cleanings=st.integers(0, 2**32 - 1),
 )
 partitions = st.builds(
     PartitionManifest,
