@@ -142,8 +142,10 @@ class CleaningRound:
         return taken
 
     def _clean_control(self, header: BatchHeader, batch: Buffer) -> Batch | None:
+        if header.record_count == 0:
+            return self._emptied(header, batch)
         is_spent = self._transactions.is_spent(header, batch)
-        if header.record_count == 0 or (is_spent and self._horizon_has_passed(header)):
+        if is_spent and self._horizon_has_passed(header):
             return self._emptied(header, batch)
         if is_spent and header.delete_horizon_ms is None:
             data = record_bytes(batch, header)

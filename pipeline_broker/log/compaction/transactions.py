@@ -53,9 +53,7 @@ class TransactionsRead:
         return self._aborted_at(header.producer_id, header.last_offset) is not None
 
     def is_spent(self, header: BatchHeader, batch: Buffer) -> bool:
-        """A control batch was read: whether nothing in the log needs it any longer."""
-        if header.record_count == 0:
-            return True  # its record was removed before
+        """A control batch that has its record was read: whether nothing in the log needs it any longer."""
         if _control_type(header, batch) not in {ABORT, COMMIT}:
             return False
         producer_id = header.producer_id

@@ -128,6 +128,14 @@ def test_an_empty_header_keeps_offsets_sequence_and_max_timestamp(choice):
     assert empty_batch(header) == (header, result)
 
 
+def test_timestamps_count_from_the_first_record_that_stays():
+    batch = build_batch([NewRecord(b"v", b"k", timestamp=number) for number in (4, 9, 5)])
+    header, _ = filtered(batch, [1, 2])
+    assert (header.base_timestamp, header.max_timestamp) == (9, 9)
+    header, _ = filtered(stamped(batch, 7), [1, 2])
+    assert (header.base_timestamp, header.max_timestamp) == (7, 7)
+
+
 def test_neighbours_that_stay_are_one_run():
     batch = build_batch([NewRecord(b"v", b"k", timestamp=number) for number in (4, 9, 5, 1)])
     data = batch[61:]

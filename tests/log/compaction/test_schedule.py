@@ -101,6 +101,13 @@ def test_a_dirty_record_older_than_the_largest_lag_makes_a_log_due():
     assert not clean.is_due
 
 
+def test_a_dirty_segment_without_timestamps_is_never_overdue():
+    rules = CompactionRules(max_compaction_lag_ms=0, min_cleanable_dirty_ratio=1.0)
+    for first_timestamp in (-1, 0):
+        unknown = segment(0, first_timestamp=first_timestamp)
+        assert cleaning_plan(log_of(unknown, segment(10, is_sealed=False), rules=rules), NOW_MS).overdue_ms == 0
+
+
 def test_a_checkpoint_outside_the_log_is_reset_to_its_start():
     for checkpoint, first_dirty, reset in (
         (None, 5, False),
