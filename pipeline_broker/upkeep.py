@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING
 import trio
 
 from pipeline_broker.log.archive.archiver import Archiver
+from pipeline_broker.log.archive.cleaning import clean
+from pipeline_broker.log.compaction_of_logs import Round, next_round
 from pipeline_broker.log.errors import DamagedSegment, JournalCorrupt
 from pipeline_broker.log.retention_of_logs import expiries, waits_for_archive
 
@@ -59,6 +61,7 @@ class Upkeep:
         self._config = config
         self._clock_ms = clock_ms
         self._writing = trio.Lock()
+        self._cleaning = trio.Lock()
         self._is_full = False
         self._wanted = trio.Event()
         self._nursery: trio.Nursery | None = None
@@ -77,11 +80,19 @@ class Upkeep:
                 self._nursery = nursery
                 nursery.start_soon(self._archive_what_is_complete)
                 nursery.start_soon(self._retain_regularly)
+                nursery.start_soon(self._compact_regularly)
                 task_status.started()
         finally:
             self._nursery = None
             self._journal.on_sealed = None
             self._journal.wait_for_nobody()
+
+    async def _compact_regularly(self) -> None:
+        await trio.sleep(self._config().log_initial_task_delay_ms / 1000)
+        while True:
+            await self._retried(self.compact)
+            config = self._config()
+            await trio.sleep(config.log_cleaner_backoff_ms / 1000)
 
     async def _archive_what_is_complete(self) -> None:
         await self._retried(self._remove_unknown)
@@ -136,11 +147,54 @@ class Upkeep:
                 return False
             edit, deleted = await trio.to_thread.run_sync(self._archive.expire, found)
             self._logs.show(edit)
-        if self._nursery is not None:
-            delays_ms = {log.folder: log.policies.file_delete_delay_ms for log in logs}
-            for one in deleted:
-                self._nursery.start_soon(self._delete_files, [one], delays_ms[one.folder])
+        self._delete_later(deleted)
         return True
+
+    async def compact(self, topic: str | None = None, *, is_forced: bool = False) -> bool:
+        """Clean the logs that are due, of one topic or of all; whether there was anything.
+
+        Args:
+            topic: whose logs.
+            is_forced: clean whatever is dirty, however little it is.
+        """
+        if not self._config().log_cleaner_enable:
+            return False
+        async with self._cleaning:
+            now_ms = self._clock_ms()
+            logs = [log for log in self._logs if topic in (None, log.topic)]
+            compacted = [log for log in logs if log.policies.compaction is not None]
+            if any(log.index.bases and (is_forced or waits_for_archive(log, now_ms)) for log in compacted):
+                await self.archive_all()
+            done = False
+            while (cleaning := next_round(compacted, now_ms, is_forced=is_forced)) is not None:
+                if not await self._clean(cleaning, now_ms):
+                    break
+                done = True
+            return done
+
+    async def _clean(self, cleaning: Round, now_ms: int) -> bool:
+        cleaned = await trio.to_thread.run_sync(
+            clean,
+            self._archive,
+            cleaning.manifest,
+            cleaning.plan,
+            cleaning.last_records,
+            now_ms,
+            self._config().log_cleaner_dedupe_buffer_size,
+        )
+        if cleaned is None:
+            return False
+        async with self._writing:
+            edit, deleted = await trio.to_thread.run_sync(self._archive.replace, cleaning.key, cleaned)
+            self._logs.show(edit)
+        self._delete_later(deleted)
+        return True
+
+    def _delete_later(self, deleted: list[DeletedSegment]) -> None:
+        if self._nursery is not None:
+            delays_ms = {log.folder: log.policies.file_delete_delay_ms for log in self._logs}
+            for one in deleted:
+                self._nursery.start_soon(self._delete_files, [one], delays_ms.get(one.folder, 0))
 
     async def _delete_files(self, deleted: list[DeletedSegment], delay_ms: int) -> None:
         """A while later, as Kafka does: whoever reads them now is not disturbed."""

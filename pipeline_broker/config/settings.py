@@ -112,6 +112,13 @@ class BrokerConfig:
     log_roll_hours: int = 168
     log_segment_delete_delay_ms: int = 60000
     log_initial_task_delay_ms: int = 30000
+    log_cleaner_enable: bool = True
+    log_cleaner_backoff_ms: int = 15000
+    log_cleaner_dedupe_buffer_size: int = 134217728
+    log_cleaner_delete_retention_ms: int = 86400000
+    log_cleaner_max_compaction_lag_ms: int = 2**63 - 1
+    log_cleaner_min_compaction_lag_ms: int = 0
+    log_cleaner_min_cleanable_ratio: float = 0.5
     min_insync_replicas: int = 1
     fetch_max_bytes: int = 57671680
     max_incremental_fetch_session_cache_slots: int = 1000
@@ -189,6 +196,10 @@ TOPIC_ACTED_ON = frozenset(
         "message.timestamp.before.max.ms",
         "message.timestamp.type",
         "cleanup.policy",
+        "delete.retention.ms",
+        "max.compaction.lag.ms",
+        "min.cleanable.dirty.ratio",
+        "min.compaction.lag.ms",
         "file.delete.delay.ms",
         "min.insync.replicas",
         "retention.bytes",

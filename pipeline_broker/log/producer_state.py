@@ -83,6 +83,13 @@ class ProducerStates:
             position = end
         return states
 
+    def last_offsets(self) -> dict[int, tuple[int, int | None]]:
+        """By producer id: its epoch, and the last offset of its last batch."""
+        return {
+            producer_id: (it.epoch, it.batches[-1].last_offset if it.batches else None)
+            for producer_id, it in self._producers.items()
+        }
+
     def check(self, producer_id: int, epoch: int, first_sequence: int, last_sequence: int) -> ProducedBatch | None:
         """The original when this is a duplicate, None when it may be appended; raises when it may not."""
         producer = self._producers.get(producer_id)

@@ -8,6 +8,7 @@ then shows to the logs. What is not in the manifest does not count, so a writer 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,7 @@ from pipeline_broker.log.archive.segment_reader import SegmentReader
 from pipeline_broker.log.producer_state import ProducerStates
 
 if TYPE_CHECKING:
+    from pipeline_broker.log.archive.cleaning import Cleaned
     from pipeline_broker.log.archive.segment_file import SegmentInfo
     from pipeline_broker.log.archive.store import SegmentStore
     from pipeline_broker.log.file_system import FileSystem
@@ -47,15 +49,18 @@ class Archive:
 
     Args:
         store: where the files are.
+        cleaning_store: the same for compaction, which writes in a thread of its own.
         manifest_file: what of them counts.
     """
 
-    def __init__(self, store: SegmentStore, manifest_file: ManifestFile) -> None:
+    def __init__(self, store: SegmentStore, cleaning_store: SegmentStore, manifest_file: ManifestFile) -> None:
         self.store = store
+        self.cleaning_store = cleaning_store
         self.reader = SegmentReader(store)
         self._manifest_file = manifest_file
         partitions = manifest_file.manifest.partitions.values()
-        self._generation = max((one.generation for each in partitions for one in each.segments), default=0)
+        latest = max((one.generation for each in partitions for one in each.segments), default=0)
+        self._generations = count(latest + 1)
 
     @classmethod
     def open(cls, data_directory: Path, files: FileSystem) -> Archive:
@@ -66,8 +71,8 @@ class Archive:
             OSError: the directory cannot be used.
         """
         directory = data_directory / ARCHIVE_NAME
-        store = LocalStore(files, directory)
-        return cls(store, ManifestFile(files, directory))
+        stores = (LocalStore(files, directory), LocalStore(files, directory))
+        return cls(*stores, ManifestFile(files, directory))
 
     @property
     def lsn(self) -> int:
@@ -98,8 +103,7 @@ class Archive:
 
     def new_generation(self) -> int:
         """A number that no segment had while this process runs, and that none has that was there before."""
-        self._generation += 1
-        return self._generation
+        return next(self._generations)
 
     def commit(self, edit: Edit) -> None:
         """Make an edit durable.
@@ -127,6 +131,24 @@ class Archive:
         if partitions:
             self.commit(edit)
         return edit, deleted
+
+    def replace(self, key: bytes, cleaned: Cleaned) -> tuple[Edit, list[DeletedSegment]]:
+        """Let what a round of compaction wrote count, unless something that it read is gone by now.
+
+        Returns:
+            the edit, empty when the round was in vain, and the segments whose files are to be deleted.
+
+        Raises:
+            OSError: the disk cannot; nothing has changed.
+        """
+        before = self.find(key)
+        if before is None or not set(cleaned.replaced) <= set(before.segments):
+            return Edit(self.lsn, {}), [DeletedSegment(cleaned.folder, one) for one in cleaned.written]
+        kept = tuple(one for one in before.segments if one not in cleaned.replaced)
+        after = attrs.evolve(before, segments=(*cleaned.written, *kept), first_dirty_offset=cleaned.first_dirty_offset)
+        edit = Edit(self.lsn, {key: after})
+        self.commit(edit)
+        return edit, [DeletedSegment(cleaned.folder, one) for one in cleaned.replaced]
 
     def delete_files(self, deleted: Iterable[DeletedSegment]) -> None:
         """Delete files of segments that the manifest does not name any more."""

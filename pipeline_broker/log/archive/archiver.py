@@ -15,6 +15,7 @@ import attrs
 
 from pipeline_broker.log.archive.index_files import IndexBuilder
 from pipeline_broker.log.archive.manifest import Edit, PartitionManifest
+from pipeline_broker.log.archive.pace import Pace
 from pipeline_broker.log.archive.segment_file import SegmentInfo, file_names, resumed_builder
 from pipeline_broker.log.producer_state import SEQUENCE_MASK, ProducedBatch, ProducerStates
 from pipeline_broker.log.retention import RollRules, should_roll
@@ -79,7 +80,7 @@ class Archiver:
         if end_lsn <= self._archive.lsn:  # a start found it here already
             return number, Edit(self._archive.lsn, {})
         writers: dict[bytes, _PartitionWriter] = {}
-        buffered = 0
+        buffered, pace = 0, Pace()
         for key, _, batch in self._journal.sealed_entries(number, end_lsn):
             writer = writers.get(key)
             if writer is None:
@@ -90,6 +91,7 @@ class Archiver:
                 writer = writers[key] = _PartitionWriter(self._archive, key, target, now_ms)
             writer.add(read_header(batch), batch)
             buffered += len(batch)
+            pace()
             if buffered >= BUFFERED_BYTES_MAX:
                 _flush(writers)
                 buffered = 0
