@@ -130,7 +130,9 @@ class Upkeep:
             return True
 
     async def archive_all(self) -> None:
-        """Take over everything that is durable by now."""
+        """Take over everything that is durable by now; first what is complete, because so much may not wait."""
+        while await self.archive_one():
+            pass
         await trio.to_thread.run_sync(self._journal.seal)
         while await self.archive_one():
             pass
@@ -157,7 +159,8 @@ class Upkeep:
             topic: whose logs.
             is_forced: clean whatever is dirty, however little it is.
         """
-        if not self._config().log_cleaner_enable:
+        config = self._config()
+        if not config.log_cleaner_enable:
             return False
         async with self._cleaning:
             now_ms = self._clock_ms()
@@ -167,12 +170,12 @@ class Upkeep:
                 await self.archive_all()
             done = False
             while (cleaning := next_round(compacted, now_ms, is_forced=is_forced)) is not None:
-                if not await self._clean(cleaning, now_ms):
+                if not await self._clean(cleaning, now_ms, config.log_cleaner_dedupe_buffer_size):
                     break
                 done = True
             return done
 
-    async def _clean(self, cleaning: Round, now_ms: int) -> bool:
+    async def _clean(self, cleaning: Round, now_ms: int, dedupe_buffer_bytes: int) -> bool:
         cleaned = await trio.to_thread.run_sync(
             clean,
             self._archive,
@@ -180,7 +183,7 @@ class Upkeep:
             cleaning.plan,
             cleaning.last_records,
             now_ms,
-            self._config().log_cleaner_dedupe_buffer_size,
+            dedupe_buffer_bytes,
         )
         if cleaned is None:
             return False

@@ -38,12 +38,11 @@ class Expiry:
 
 
 def segments_of(log: PartitionLog) -> tuple[LogSegment, ...]:
-    """All segments, as decisions see them; what lies in the journal is the last one, and active."""
+    """All segments, as decisions see them: what lies in the journal belongs to the active one."""
     archived = () if log.archived is None else tuple(segment.facts for segment in log.archived.manifest.segments)
     index = log.index
     if not index.bases:
         return archived
-    sealed = tuple(attrs.evolve(segment, is_sealed=True) for segment in archived)
     active = LogSegment(
         base_offset=index.bases[0],
         last_offset=log.high_watermark - 1,
@@ -52,27 +51,31 @@ def segments_of(log: PartitionLog) -> tuple[LogSegment, ...]:
         max_timestamp=index.timestamps[-1],
         is_sealed=False,
     )
-    return (*sealed, active)
+    if archived and not archived[-1].is_sealed:
+        *archived_only, begun = archived
+        active = attrs.evolve(
+            begun,
+            last_offset=active.last_offset,
+            size_bytes=begun.size_bytes + active.size_bytes,
+            max_timestamp=max(begun.max_timestamp, active.max_timestamp),
+        )
+        return (*archived_only, active)
+    return (*archived, active)
 
 
 def waits_for_archive(log: PartitionLog, now_ms: int) -> bool:
-    """Whether a part of the log in the journal could be a segment that something is done with."""
-    index = log.index
-    if not index.bases:
+    """Whether a segment should have ended within what lies in the journal, so that something is done with it."""
+    if not log.index.bases:
         return False
     roll, retention = log.policies.roll, log.policies.retention
-    if index.size_bytes >= roll.segment_bytes:
+    active = segments_of(log)[-1]
+    if active.size_bytes >= roll.segment_bytes:
         return True
-    age_ms = now_ms - index.own_timestamps[0]
-    if index.own_timestamps[0] < 0 or not (retention.delete or roll.compact):
+    if active.first_timestamp < 0 or not (retention.delete or roll.compact):
         return False
-    if (
-        retention.delete
-        and 0 <= retention.retention_ms < age_ms
-        and index.timestamps[-1] + retention.retention_ms < now_ms
-    ):
+    if retention.delete and 0 <= retention.retention_ms < now_ms - active.max_timestamp:
         return False  # all of it has expired: nothing of it need be kept
-    return age_ms > roll.roll_ms
+    return now_ms - active.first_timestamp > roll.roll_ms
 
 
 def expiries(logs: Iterable[PartitionLog], now_ms: int) -> dict[bytes, Expiry]:
