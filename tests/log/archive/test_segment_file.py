@@ -213,11 +213,11 @@ def test_what_a_manifest_was_told_after_a_sync_survives_every_power_cut(segment,
     """Cuts come before, during and after the writes that follow; the archiver goes on from what the manifest knows."""
     base_offset, batches = segment
     files, directory = MemoryFileSystem(), Path("/archive")
-    info, number = None, 0
+    info, number, cuts_left = None, 0, iter(cuts)
     while number < len(batches):
         store = LocalStore(files, directory)
         builder = IndexBuilder(base_offset) if info is None else resumed_builder(store, FOLDER, info)
-        operations = cuts.pop() if cuts else -1
+        operations = next(cuts_left, -1)
 
         def cut(_operation, _path):
             nonlocal operations
