@@ -25,6 +25,11 @@ def segment_key(folder: str, segment: SegmentInfo) -> SegmentKey:
     return folder, segment.base_offset, segment.generation
 
 
+def _copy(damage: DamagedSegment) -> DamagedSegment:
+    """The same without a traceback, which would keep what was read in memory."""
+    return DamagedSegment(damage.name, damage.position, damage.offset, damage.reason)
+
+
 class DamageRecord:
     """See the rules."""
 
@@ -36,7 +41,7 @@ class DamageRecord:
     def find(self, key: SegmentKey) -> DamagedSegment | None:
         """What is wrong with the segment, if that is known; made for this caller, to be raised."""
         found = self._damaged.get(key)
-        return None if found is None else DamagedSegment(found.name, found.position, found.offset, found.reason)
+        return None if found is None else _copy(found)
 
     def mark(self, key: SegmentKey, damage: DamagedSegment) -> None:
         """From its position on the segment is not believed any more."""
@@ -44,7 +49,7 @@ class DamageRecord:
             known = self._damaged.get(key)
             if key in self._gone or (known is not None and known.position <= damage.position):
                 return
-            self._damaged[key] = damage.with_traceback(None)
+            self._damaged[key] = _copy(damage)
         if known is None:
             logger.error("%s; nothing from there on is served", damage)
 

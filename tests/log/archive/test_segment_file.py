@@ -1,5 +1,7 @@
 """What a segment's files are called, and its batches read one by one: nothing but what was written comes out."""
 
+from pathlib import Path
+
 import attrs
 import pytest
 from hypothesis import given
@@ -7,6 +9,7 @@ from hypothesis import strategies as st
 
 from pipeline_broker.log.archive import segment_file
 from pipeline_broker.log.archive.index_files import IndexBuilder
+from pipeline_broker.log.archive.local_store import LocalStore
 from pipeline_broker.log.archive.segment_file import (
     SegmentInfo,
     file_names,
@@ -17,8 +20,10 @@ from pipeline_broker.log.archive.segment_file import (
     resumed_builder,
 )
 from pipeline_broker.log.archive.segment_index import SegmentIndex
+from pipeline_broker.log.archive.segment_reader import SegmentReader
 from pipeline_broker.log.archive.testing import ChunkStore
 from pipeline_broker.log.errors import DamagedSegment
+from pipeline_broker.log.testing import MemoryFileSystem
 from tests.log.archive.segments import (
     FOLDER,
     add,
@@ -29,6 +34,10 @@ from tests.log.archive.segments import (
     segments,
     write_segment,
 )
+
+
+class PowerCut(Exception):
+    pass
 
 
 def read_all(store, segment, position=0, index=None):
@@ -197,6 +206,39 @@ def test_a_builder_resumed_from_the_files_goes_on_as_if_it_had_never_stopped(seg
     assert info == whole
     for name in names:
         assert bytes(store.read(name, 1 << 30, 0)) == bytes(expected.read(name, 1 << 30, 0))
+
+
+@given(segments(count_max=12), st.lists(st.integers(0, 60), max_size=4), st.randoms(use_true_random=False))
+def test_what_a_manifest_was_told_after_a_sync_survives_every_power_cut(segment, cuts, dice):
+    """Cuts come before, during and after the writes that follow; the archiver goes on from what the manifest knows."""
+    base_offset, batches = segment
+    files, directory = MemoryFileSystem(), Path("/archive")
+    info, number, cuts_left = None, 0, iter(cuts)
+    while number < len(batches):
+        store = LocalStore(files, directory)
+        builder = IndexBuilder(base_offset) if info is None else resumed_builder(store, FOLDER, info)
+        operations = next(cuts_left, -1)
+
+        def cut(_operation, _path):
+            nonlocal operations
+            if operations == 0:
+                raise PowerCut
+            operations -= 1
+
+        files.before = cut
+        try:
+            while number < len(batches):
+                count = dice.randint(1, 3)
+                info = append_batches(store, FOLDER, builder, batches[number : number + count], info)
+                number += count
+        except PowerCut:
+            files.before = lambda operation, path: None
+            files.power_cut(lambda n: dice.randint(0, n))
+        files.before = lambda operation, path: None
+    assert read_all(LocalStore(files, directory), info) == batches
+    reader = SegmentReader(LocalStore(files, directory))
+    assert [bytes(batch) for _, batch in reader.batches(FOLDER, info)] == batches
+    assert reader.write_repairs() == 0
 
 
 def test_no_builder_is_resumed_from_a_damaged_segment():

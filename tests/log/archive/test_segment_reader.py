@@ -1,5 +1,7 @@
 """Reads of segments by offset and by time, hot and cold: always what a scan over the batches would give."""
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import attrs
@@ -14,10 +16,11 @@ from pipeline_broker.log.archive.segment_file import file_names, log_name
 from pipeline_broker.log.archive.segment_index import OBJECT_BYTES
 from pipeline_broker.log.archive.segment_reader import SegmentReader
 from pipeline_broker.log.archive.testing import ChunkStore
+from pipeline_broker.log.errors import SegmentGone
 from pipeline_broker.log.file_system import SystemFileSystem
 from pipeline_broker.log.reading import ColdRead
 from pipeline_broker.log.testing import MemoryFileSystem
-from pipeline_broker.records.batch import read_header
+from pipeline_broker.records.batch import iterate_batches, read_header
 from tests.log.archive.segments import FOLDER, Naive, append_batches, make_batch, overwrite, segments, write_segment
 
 
@@ -274,3 +277,44 @@ def test_readers_of_a_data_directory_wait_for_no_disk_on_the_callers_thread(tmp_
     files.before, files.is_cold = refuse, True
     assert reader.read(FOLDER, info, 0, 1 << 20, at_least_one=True).cold is not None
     assert isinstance(reader.offset_for_timestamp(FOLDER, info, 3), ColdRead)
+
+
+def test_threads_read_on_while_the_segment_grows_and_is_replaced(tmp_path, caplog):
+    """Every read gives whole batches of what its reader knew of, or says that the segment is gone."""
+    store = LocalStore(SystemFileSystem(), tmp_path / "archive")
+    reader, builder = SegmentReader(store), IndexBuilder(0)
+    batches = [make_batch(n, (n,), 700) for n in range(200)]
+    known = [append_batches(store, FOLDER, builder, batches[:10])]
+    stopped = threading.Event()
+
+    def keep_reading():
+        offset = reads = 0
+        while not stopped.is_set() or offset:
+            info = known[-1]
+            try:
+                data = read(reader, info, offset, 30_000)
+            except SegmentGone:
+                continue
+            reads += 1
+            found = [(header.base_offset, bytes(batch)) for header, batch in iterate_batches(data)]
+            assert found
+            assert all(batch == batches[base_offset] for base_offset, batch in found)
+            offset = 0 if found[-1][0] == info.last_offset else found[-1][0] + 1
+        return reads
+
+    with ThreadPoolExecutor(2) as threads:
+        readers = [threads.submit(keep_reading) for _ in range(2)]
+        for start in range(10, 190, 10):
+            known.append(append_batches(store, FOLDER, builder, batches[start : start + 10], known[-1]))
+        for generation in range(1, 6):
+            other = f"other-{generation}"
+            compacted = [*batches[:5], *batches[5 * generation : 190]]
+            info = write_segment(store, compacted, folder=other, generation=generation)
+            reader.forget(FOLDER, known[-1])
+            for name, source in zip(file_names(FOLDER, 0), file_names(other, 0), strict=True):
+                store.write(f"{name}.cleaned", [store.read(source, 1 << 30, 0)], 0)
+                store.replace(f"{name}.cleaned", name)
+            known.append(info)
+        stopped.set()
+        assert min(thread.result() for thread in readers) > 1
+    assert [record.getMessage() for record in caplog.records if "is damaged" in record.getMessage()] == []
