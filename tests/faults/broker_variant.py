@@ -134,6 +134,13 @@ class ShortRecovery(Recovery):
         return super()._frame(window, identity, position, lsn)
 
 
+class TrustingRecovery(Recovery):
+    """Takes what it reads for durable, although a sync that failed may have left it in the page cache only."""
+
+    def _make_durable(self, numbers):
+        pass
+
+
 class ForgetfulProducerStates(ProducerStates):
     """Remembers no batch, so that a batch which is sent again is appended again."""
 
@@ -155,6 +162,7 @@ VARIANTS = {
     "syncs-no-data": (server, "Journal", journal_on(files_as(UnsyncedFile))),
     "syncs-no-names": (server, "Journal", journal_on(NamesUnsynced)),
     "loses-the-last-frame": (journal, "Recovery", ShortRecovery),
+    "trusts-the-page-cache": (journal, "Recovery", TrustingRecovery),
     "forgets-producers": (partition_log, "ProducerStates", ForgetfulProducerStates),
     "gives-ids-again": (broker, "ProducerIds", ForgetfulProducerIds),
 }

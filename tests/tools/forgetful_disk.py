@@ -13,6 +13,7 @@ import threading
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 from tests.tools.disk_faults import DiskFaults, Verdict
@@ -213,12 +214,11 @@ class ForgetfulDisk:
             for file in self._tree.files():
                 file.settle()
 
-    @property
-    def at_risk(self) -> tuple[int, int]:
-        """Bytes and names that a power cut could take now."""
+    def at_risk(self, pattern: str = "*") -> tuple[int, int]:
+        """Bytes, of the files with such paths, and names, of all, that a power cut could take now."""
         with self._lock:
-            changes = (change for file in self._tree.all_files() for change in file.pending)
-            return sum(change.size_bytes for change in changes), len(self._tree.pending)
+            files = (file for file in self._tree.all_files() if fnmatchcase(file.path, pattern))
+            return sum(change.size_bytes for file in files for change in file.pending), len(self._tree.pending)
 
     @property
     def used_bytes(self) -> int:

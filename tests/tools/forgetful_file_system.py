@@ -208,8 +208,8 @@ class Commands:
     def settle_all(self) -> None:
         self._disk.settle_all()
 
-    def at_risk(self) -> tuple[int, int]:
-        return self._disk.at_risk
+    def at_risk(self, pattern: str = "*") -> tuple[int, int]:
+        return self._disk.at_risk(pattern)
 
     def operations(self) -> dict[str, int]:
         return dict(self._disk.operations)
