@@ -33,6 +33,8 @@ HEARTBEAT_SECONDS = 0.1
 HANG_SECONDS = 0.5
 DISK_BYTES = 2 << 20
 DESCRIPTORS = 60
+SECTOR_BYTES = 512
+READS_MISDIRECTED = (0, 1, 3, 6)  # the nth of a start
 MISDIRECTED_BY_BYTES = 1 << 20
 GROUP = "group"
 REFUSAL = "is damaged: records \\d+ to \\d+ were durable and cannot be read; nothing was changed"
@@ -267,6 +269,25 @@ def test_a_misdirected_write_refuses_the_start_and_nothing_is_changed(scene, dis
         made.start()
     assert re.search(REFUSAL, str(refused.value)) or "header" in str(refused.value)
     assert contents_of(disk.path) == before
+
+
+def test_a_read_of_another_place_during_the_start_refuses_it_or_does_no_harm(scene, disk):
+    made = scene()
+    load_for_a_while(made)
+    assert made.broker.stop() == 0
+    refused = 0
+    for number in READS_MISDIRECTED:
+        disk.add_fault("read", SEGMENTS, shift_bytes=SECTOR_BYTES, skip_count=number, hit_count_max=1)
+        try:
+            made.start()
+        except StartFailed:
+            refused += 1
+            disk.ask("clear_faults")
+            made.start()
+        disk.ask("clear_faults")
+        made.verify()
+        made.broker.kill()
+    assert refused > 0
 
 
 def test_descriptors_that_run_out_lose_nothing(scene, disk):
