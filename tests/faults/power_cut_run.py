@@ -6,6 +6,7 @@ certain call. What a client hears between the disk's end and the broker's may be
 counts like any other. A violation leaves a copy of the data directory behind.
 """
 
+import contextlib
 import os
 import shutil
 import signal
@@ -14,6 +15,7 @@ import time
 import attrs
 
 from tests.faults.kill_run import Counts, KillRun
+from tests.tools.forgetful_mount import MountFailed
 
 FLUSHES = ("always",)
 WAYS = ("at once", "at once", "disk first", "with a call")
@@ -60,8 +62,9 @@ class PowerCutRun(KillRun):
         try:
             super().run(cuts)
         except Exception:
-            self._mount.power_on()
-            shutil.copytree(self.broker.data, self.broker.directory / "data", dirs_exist_ok=True)
+            with contextlib.suppress(OSError, shutil.Error, MountFailed):  # the failure itself is told, not this one
+                self._mount.power_on()
+                shutil.copytree(self.broker.data, self.broker.directory / "data", dirs_exist_ok=True)
             raise
 
     def end_under_load(self, seconds):
