@@ -57,7 +57,7 @@ class FileSystem(Protocol):
     """Names and files."""
 
     def make_directory(self, path: Path) -> None:
-        """Create the directory and its parents unless they exist."""
+        """Create the directory and its parents unless they exist; durable when this returns."""
 
     def list_directory(self, path: Path) -> list[str]:
         """The names in it, in no order; FileNotFoundError when there is no such directory."""
@@ -152,12 +152,28 @@ class _SystemLock:
             self._descriptor = None
 
 
+def _sync_directory(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 class SystemFileSystem:
     """The real one."""
 
     def make_directory(self, path: Path) -> None:
         """See FileSystem."""
-        path.mkdir(parents=True, exist_ok=True)
+        missing = 0
+        lineage = (path, *path.parents)
+        while not lineage[missing].exists():
+            missing += 1
+        # The last one that exists may have been made by a start that was killed before it made the next and synced it.
+        for directory in reversed(lineage[: missing + 1]):
+            directory.mkdir(exist_ok=True)
+            with contextlib.suppress(PermissionError):  # a parent that we may not read is not one that we made
+                _sync_directory(directory.parent)
 
     def list_directory(self, path: Path) -> list[str]:
         """See FileSystem."""
@@ -186,11 +202,7 @@ class SystemFileSystem:
 
     def sync_directory(self, path: Path) -> None:
         """See FileSystem."""
-        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        _sync_directory(path)
 
     def free_bytes(self, path: Path) -> int:
         """See FileSystem."""

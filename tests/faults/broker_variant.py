@@ -4,6 +4,7 @@ Rules of this file: a variant subclasses one class of the broker and puts it in 
 a broker that must pass every test; the others are sabotaged, each in one way that the tests must notice.
 """
 
+import contextlib
 import sys
 import threading
 import time
@@ -68,12 +69,56 @@ class HoldingFileSystem(SystemFileSystem):
                 file.write([data], position)
 
 
-class HoldingJournal(journal.Journal):
-    """Acknowledges before the write."""
+class UnsyncedFile:
+    """Leaves the sync out."""
 
-    @classmethod
-    def open(cls, data_directory, **options):
-        return super().open(data_directory, **{**options, "files": HoldingFileSystem()})
+    def __init__(self, file):
+        self._file = file
+
+    def __getattr__(self, name):
+        return getattr(self._file, name)
+
+    def sync_data(self):
+        pass
+
+
+class LateSyncedFile(UnsyncedFile):
+    """Syncs, but a while after it said that it had."""
+
+    def sync_data(self):
+        threading.Timer(HOLD_SECONDS, self._sync_late).start()
+
+    def _sync_late(self):
+        with contextlib.suppress(OSError):  # nobody is left to be told
+            self._file.sync_data()
+
+
+class NamesUnsynced(SystemFileSystem):
+    """Leaves the sync of the journal's directory out."""
+
+    def sync_directory(self, path):
+        pass
+
+
+def journal_on(file_system):
+    """A journal on another file system."""
+
+    class Changed(journal.Journal):
+        @classmethod
+        def open(cls, data_directory, **options):
+            return super().open(data_directory, **{**options, "files": file_system()})
+
+    return Changed
+
+
+def files_as(file_type):
+    """A file system whose files are wrapped."""
+
+    class Changed(SystemFileSystem):
+        def open(self, path, *, create=False):
+            return file_type(super().open(path, create=create))
+
+    return Changed
 
 
 class ShortRecovery(Recovery):
@@ -87,6 +132,13 @@ class ShortRecovery(Recovery):
         if super()._frame(window, identity, end, None) is None:
             return None
         return super()._frame(window, identity, position, lsn)
+
+
+class TrustingRecovery(Recovery):
+    """Takes what it reads for durable, although a sync that failed may have left it in the page cache only."""
+
+    def _make_durable(self, numbers):
+        pass
 
 
 class ForgetfulProducerStates(ProducerStates):
@@ -105,8 +157,12 @@ class ForgetfulProducerIds(ProducerIds):
 
 VARIANTS = {
     "rolling": (server, "Journal", RollingJournal),
-    "acknowledges-before-the-write": (server, "Journal", HoldingJournal),
+    "acknowledges-before-the-write": (server, "Journal", journal_on(HoldingFileSystem)),
+    "acknowledges-before-the-sync": (server, "Journal", journal_on(files_as(LateSyncedFile))),
+    "syncs-no-data": (server, "Journal", journal_on(files_as(UnsyncedFile))),
+    "syncs-no-names": (server, "Journal", journal_on(NamesUnsynced)),
     "loses-the-last-frame": (journal, "Recovery", ShortRecovery),
+    "trusts-the-page-cache": (journal, "Recovery", TrustingRecovery),
     "forgets-producers": (partition_log, "ProducerStates", ForgetfulProducerStates),
     "gives-ids-again": (broker, "ProducerIds", ForgetfulProducerIds),
 }

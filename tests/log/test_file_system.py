@@ -148,6 +148,20 @@ def test_a_lock_of_another_process_is_seen_and_ends_with_its_death(tmp_path):
         SystemFileSystem().lock(path).release()
 
 
+@pytest.mark.faults
+@pytest.mark.parametrize("made_before", ["", "a", "a/b", "a/b/c"])
+def test_a_directory_that_was_made_survives_a_power_cut(mount_forgetful, tmp_path, made_before):
+    """Also where an earlier process was killed between making one and syncing its name."""
+    with mount_forgetful(tmp_path) as mount:
+        directory = mount.path / "a" / "b" / "c"
+        for name in made_before.split("/"):
+            mount.ask("settle_all")
+            (mount.path / made_before[: made_before.index(name)] / name).mkdir(exist_ok=True)
+        SystemFileSystem().make_directory(directory)
+        mount.cut_and_power_on(style="nothing")
+        assert directory.is_dir()
+
+
 class TestPowerCut:
     """Of the file system in memory alone."""
 
