@@ -119,8 +119,8 @@ def forgotten_silence():
 def double_answers():
     """Now and then a response is written twice."""
 
-    def release(connection, released):
-        original(connection, released)
+    def release(connection, released, released_ns):
+        original(connection, released, released_ns)
         for request in released:
             if type(request.result) is Send and request.sequence % 7 == 3:
                 connection._output.add_frame(request.result)
