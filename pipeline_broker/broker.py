@@ -16,17 +16,16 @@ from typing import TYPE_CHECKING, Any
 
 from pipeline_broker.config.properties import ConfigError
 from pipeline_broker.config.reconfiguration import check_change
-from pipeline_broker.config.resolution import BrokerSettings, topic_value
+from pipeline_broker.config.resolution import BrokerSettings
 from pipeline_broker.config.settings import TOPIC_ACTED_ON, config_with, warning_of, warning_of_change
 from pipeline_broker.coordinators import OFFSETS_TOPIC, Groups
 from pipeline_broker.log.compaction.schedule import CompactionRules
 from pipeline_broker.log.log_manager import LogManager, LogTotals
 from pipeline_broker.log.policies import LogPolicies
-from pipeline_broker.log.retention import RetentionRules, RollRules
+from pipeline_broker.log.retention import RetentionRules
 from pipeline_broker.quotas.quotas import Quotas
 from pipeline_broker.records.batch import NewRecord, build_batch, read_header
 from pipeline_broker.records.check import Rules
-from pipeline_broker.records.compression import DECOMPRESSED_SIZE_MAX
 from pipeline_broker.records.record import iterate_records
 from pipeline_broker.state.cluster import ClusterState
 from pipeline_broker.state.fetch_sessions import FetchSessions
@@ -35,6 +34,7 @@ from pipeline_broker.state.outcome import Write
 from pipeline_broker.state.producer_ids import ProducerIds
 from pipeline_broker.state.topics import NewTopic, TopicCatalogue
 from pipeline_broker.telemetry.broker_loggers import BrokerLoggers
+from pipeline_broker.topic_policies import policies_of, rules_of
 from pipeline_broker.waiting_fetches import WaitingFetches
 from pipeline_broker.wire.error import ErrorCode
 from stages.request import Pending, Send
@@ -298,8 +298,7 @@ class Broker:
             if before.name == OFFSETS_TOPIC:
                 self.groups.unload(self.groups.time(0))
         if after is not None:
-            rules = self.rules_of(after)
-            policies = self.policies_of(after)
+            rules, policies = self._rules_and_policies(after)
             self.logs.create(after.name, after.topic_id, after.partitions, rules, policies)
             self.logs.set_rules(after.name, rules, policies)
 
@@ -320,7 +319,7 @@ class Broker:
         except ConfigError as error:  # it did go together with the settings of an earlier start
             logger.warning("what was set while the broker ran is left aside: %s", error)
         for topic in self.topics.all():
-            self.logs.set_rules(topic.name, self.rules_of(topic), self.policies_of(topic))
+            self.logs.set_rules(topic.name, *self._rules_and_policies(topic))
 
     def check_settings(self, key: tuple[str, str], settings: Mapping[str, str], named: Collection[str]) -> None:
         """Refuse settings that do not go together with the others; `named` are those that a client sets or resets.
@@ -353,55 +352,10 @@ class Broker:
                 self._told.add(line)
                 logger.warning(line)
 
-    def rules_of(self, topic: Topic) -> Rules:
-        """What a topic's settings mean for the batches that it accepts."""
-        own, settings = topic.configs, self.settings
-        policies = topic_value("cleanup.policy", own, settings)
-        assert isinstance(policies, tuple)
-        size_max = _integer("max.message.bytes", own, settings)
-        return Rules(
-            size_max=size_max,
-            decompressed_size_max=max(DECOMPRESSED_SIZE_MAX, size_max),
-            segment_size_max=_integer("segment.bytes", own, settings),
-            timestamp_before_max_ms=_integer("message.timestamp.before.max.ms", own, settings),
-            timestamp_after_max_ms=_integer("message.timestamp.after.max.ms", own, settings),
-            keys_required="compact" in policies,
-            append_time=topic_value("message.timestamp.type", own, settings) == "LogAppendTime",
-        )
-
-    def policies_of(self, topic: Topic) -> LogPolicies:
-        """What a topic's settings mean for the files of its logs."""
-        own, settings = topic.configs, self.settings
-        policies = topic_value("cleanup.policy", own, settings)
-        assert isinstance(policies, tuple)
-        segment_bytes = _integer("segment.bytes", own, settings)
-        max_compaction_lag_ms = _integer("max.compaction.lag.ms", own, settings)
-        compaction = None
-        if "compact" in policies:
-            ratio = topic_value("min.cleanable.dirty.ratio", own, settings)
-            assert isinstance(ratio, float)
-            compaction = CompactionRules(
-                min_cleanable_dirty_ratio=ratio,
-                min_compaction_lag_ms=_integer("min.compaction.lag.ms", own, settings),
-                max_compaction_lag_ms=max_compaction_lag_ms,
-                delete_retention_ms=_integer("delete.retention.ms", own, settings),
-                segment_bytes=segment_bytes,
-            )
-        return LogPolicies(
-            roll=RollRules(
-                segment_bytes=segment_bytes,
-                segment_ms=_integer("segment.ms", own, settings),
-                compact=compaction is not None,
-                max_compaction_lag_ms=max_compaction_lag_ms,
-            ),
-            retention=RetentionRules(
-                delete="delete" in policies,
-                retention_ms=_integer("retention.ms", own, settings),
-                retention_bytes=_integer("retention.bytes", own, settings),
-            ),
-            compaction=compaction,
-            producer_expiration_ms=self.config.producer_id_expiration_ms,
-        )
+    def _rules_and_policies(self, topic: Topic) -> tuple[Rules, LogPolicies]:
+        settings = self.settings
+        expiration_ms = self.config.producer_id_expiration_ms
+        return rules_of(topic, settings), policies_of(topic, settings, expiration_ms)
 
     def new_topic(self, name: str) -> NewTopic:
         """A topic as it is created when a client merely asks for it."""
@@ -433,9 +387,3 @@ class Broker:
         if now_ms >= self._check_producers_ms:
             self._check_producers_ms = now_ms + PRODUCERS_CHECK_INTERVAL_MS
             self.logs.expire_producers(now_ms, self.config.producer_id_expiration_ms)
-
-
-def _integer(name: str, own: Mapping[str, str], settings: BrokerSettings) -> int:
-    value = topic_value(name, own, settings)
-    assert isinstance(value, int)
-    return value
