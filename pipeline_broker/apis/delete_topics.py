@@ -7,7 +7,6 @@ answer is given when the deletion is durable: the logs are gone then, and fetche
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from pipeline_broker.apis.authorization import REFUSAL_TEXTS, may_of_cluster, may_of_topic
@@ -22,7 +21,7 @@ from stages.request import Result
 
 if TYPE_CHECKING:
     from pipeline_broker.apis.call import Call
-    from pipeline_broker.state.outcome import Write
+    from pipeline_broker.broker import Change
 
 __all__ = ["REQUEST", "error_response", "handle"]
 
@@ -52,16 +51,25 @@ def handle(call: Call, request: DeleteTopicsRequest) -> Result:
         return call.send(error_response(request, call, ErrorCode.REQUEST_TIMED_OUT))
     found: list[Topic] = []
     results = _sort_out(call, _wanted(call, request), found)
-    changes: list[tuple[Write, Callable[[Write], None]]] = []
+    changes: list[Change] = []
     for topic in found:
         try:
             check_changes(call, topic.partitions, strict=call.version >= STRICT_FROM)
         except TopicError as error:
             results.append(_refusal(topic.name, topic.topic_id, error.code, error.message))
             continue
-        changes.append((call.broker.topics.delete(topic.name), call.broker.topic_durable))
+        changes += _delete(call, topic)
         results.append(TopicResult(name=topic.name, topic_id=topic.topic_id))
     return call.broker.commit_metadata(changes, call.now_ms, call.send(DeleteTopicsResponse(responses=results)))
+
+
+def _delete(call: Call, topic: Topic) -> list[Change]:
+    broker = call.broker
+    changes: list[Change] = [(broker.topics.delete(topic.name), broker.topic_durable)]
+    forgotten = broker.log_starts.forget(topic.topic_id)
+    if forgotten is not None:  # behind the topic's own record: a topic that is left must still know where it starts
+        changes.append((forgotten, broker.log_start_durable))
+    return changes
 
 
 def _wanted(call: Call, request: DeleteTopicsRequest) -> list[Wanted]:
