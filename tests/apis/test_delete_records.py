@@ -1,7 +1,9 @@
 """What is expected here was asked of Apache Kafka 4.3.1."""
 
+import attrs
 import pytest
 
+from pipeline_broker.log.archive.manifest import Edit
 from pipeline_broker.records.batch import NewRecord, build_batch
 from pipeline_broker.wire.codec import versions_of
 from pipeline_broker.wire.error import ErrorCode
@@ -14,7 +16,9 @@ from pipeline_broker.wire.messages.produce import ProduceRequest
 from stages.request import PARKED
 from tests.apis.desk import Desk
 
-EARLIEST = -2
+LATEST, EARLIEST, MAX_TIMESTAMP = -1, -2, -3
+WHEN = ["never", "before", "after", "before and after"]
+"""When the archive takes over what is in the journal, seen from the deletion."""
 RECORDS = 4
 OUT_OF_RANGE = (-1, ErrorCode.OFFSET_OUT_OF_RANGE)
 
@@ -87,13 +91,40 @@ def test_records_in_front_of_an_offset_are_gone_when_it_is_answered(desk, versio
         assert fetch(broker, start).error_code == 0
 
 
-def test_the_start_only_rises(desk):
+@pytest.mark.parametrize("archives", WHEN)
+def test_the_start_only_rises(desk, archives):
+    """Wherever the records, and the record of the start, lie by then."""
+    if "before" in archives:
+        desk.archive_all()
     assert delete(desk, (0, 3)) == [(3, 0)]
     assert delete(desk, (0, 1)) == [(3, 0)]
     assert delete(desk, (0, 0)) == [(3, 0)]
+    if "after" in archives:
+        desk.archive_all()
     again = desk.restart()
     assert delete(again, (0, 2)) == [(3, 0)]
     assert offset_at(again, EARLIEST) == 3
+    assert fetch(again, 2).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+    assert offset_at(again, LATEST) == RECORDS
+    assert delete(again, (0, -1)) == [(RECORDS, 0)]
+    again.archive_all()
+    assert offset_at(again.restart(), EARLIEST) == RECORDS
+
+
+def test_where_the_archive_starts_later_it_stays_so(desk):
+    """What retention takes away has no record among the starts."""
+    delete(desk, (0, 1))
+    desk.archive_all()
+    (log,) = (log for log in desk.broker.logs if log.topic == "t" and log.partition == 0)
+    manifest = attrs.evolve(log.archived.manifest, log_start_offset=3)
+    edit = Edit(desk.archive.lsn, {log.entry_key: manifest})
+    desk.archive.commit(edit)
+    desk.broker.logs.show(edit)
+    assert delete(desk, (0, 2)) == [(3, 0)]
+    again = desk.restart()
+    assert offset_at(again, EARLIEST) == 3
+    assert delete(again, (0, 2)) == [(3, 0)]
+    assert delete(again, (0, RECORDS)) == [(RECORDS, 0)]
 
 
 @pytest.mark.parametrize("offset", [-2, RECORDS + 1, 2**63 - 1, -(2**63)])
@@ -170,17 +201,31 @@ def test_producers_are_told_where_the_log_starts(desk):
     assert produce(desk).log_start_offset == RECORDS
 
 
+@pytest.mark.parametrize("archives", WHEN)
 @pytest.mark.parametrize("is_cold", [False, True])
-def test_a_search_by_time_finds_only_what_is_left(desk, is_cold):
+def test_a_search_by_time_finds_only_what_is_left(desk, archives, is_cold):
+    if "before" in archives:
+        desk.archive_all()
     delete(desk, (0, 3))
     produce(desk, timestamps=(35, 5))
-    assert fetch(desk, 3).error_code == 0
+    if "after" in archives:
+        desk.archive_all()
     if is_cold:
         desk = desk.restart()
         desk.files.is_cold = True
     assert [offset_at(desk, at) for at in (0, 10, 30, 35, 40, 41)] == [3, 3, 3, 3, 3, -1]
     delete(desk, (0, RECORDS))
     assert [offset_at(desk, at) for at in (0, 35, 40)] == [4, 4, -1]
+
+
+@pytest.mark.parametrize("archives", ["never", "before"])
+def test_the_largest_timestamp_is_that_of_all_that_is_stored(desk, archives):
+    """As in Apache Kafka, which looks into whole segments; they are deleted later."""
+    produce(desk, timestamps=(5,))
+    if archives == "before":
+        desk.archive_all()
+    delete(desk, (0, RECORDS))
+    assert offset_at(desk, MAX_TIMESTAMP) == 3
 
 
 def test_nothing_of_a_topic_follows_its_deletion(desk):
