@@ -79,13 +79,13 @@ def _wanted(call: Call, request: DeleteTopicsRequest) -> list[Wanted]:
 def _sort_out(call: Call, wanted: list[Wanted], found: list[Topic]) -> list[TopicResult]:
     """Collect the topics that may be deleted in `found`; the results of the others."""
     results, named, ids = _refuse_unclear(wanted)
-    by_id = {topic_id: call.broker.topics.by_id(topic_id) for topic_id in ids}
+    by_id = {topic_id: _existing(call, call.broker.topics.by_id(topic_id)) for topic_id in ids}
     may_all = may_of_cluster(call, AclOperation.DELETE, is_logged=False)
     for name in named:
-        topic = call.broker.topics.get(name)
+        topic = _existing(call, call.broker.topics.get(name))
         if not may_all and not may_of_topic(call, AclOperation.DESCRIBE, name):
             results.append(_refusal(name, NO_TOPIC_ID, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
-        elif topic is None or call.broker.topics.latest(name) is None:
+        elif topic is None:
             results.append(_refusal(name, NO_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
         elif not may_all and not may_of_topic(call, AclOperation.DELETE, name):
             results.append(_refusal(name, NO_TOPIC_ID, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
@@ -96,7 +96,7 @@ def _sort_out(call: Call, wanted: list[Wanted], found: list[Topic]) -> list[Topi
         else:
             found.append(topic)
     for topic_id, topic in by_id.items():
-        if topic is None or call.broker.topics.latest(topic.name) is None:
+        if topic is None:
             results.append(_refusal(None, topic_id, ErrorCode.UNKNOWN_TOPIC_ID))
         elif not may_all and not may_of_topic(call, AclOperation.DELETE, topic.name):
             name_shown = topic.name if may_of_topic(call, AclOperation.DESCRIBE, topic.name, is_logged=False) else None
@@ -104,6 +104,12 @@ def _sort_out(call: Call, wanted: list[Wanted], found: list[Topic]) -> list[Topi
         else:
             found.append(topic)
     return results
+
+
+def _existing(call: Call, topic: Topic | None) -> Topic | None:
+    """A topic that everybody can see, unless its deletion is on its way; perhaps another one of its name is, too."""
+    latest = None if topic is None else call.broker.topics.latest(topic.name)
+    return topic if latest is not None and topic is not None and latest.topic_id == topic.topic_id else None
 
 
 def _refuse_unclear(wanted: list[Wanted]) -> tuple[list[TopicResult], list[str], list[bytes]]:
