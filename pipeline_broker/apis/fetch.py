@@ -83,6 +83,9 @@ def handle(call: Call, request: FetchRequest) -> Result:
     )
     if context.error is not ErrorCode.NONE:
         return call.send(FetchResponse(error_code=context.error))
+    if forgotten:
+        for topic_id in context.names.keys() - {topic_id for _, topic_id, _ in context.partitions}:
+            del context.names[topic_id]
     return _Fetch(call, request, context).first()
 
 
@@ -148,7 +151,9 @@ class _Fetch:
             name, topic_id, partition, self._is_allowed, by_id=self._context.uses_topic_ids
         )
         if isinstance(log, ErrorCode):
-            return Read(key, _without_log(partition, log), None)
+            return Read(key, _without_log(partition, self._former_topic_error(topic_id, log)), None)
+        if self._context.uses_topic_ids:
+            self._context.names[topic_id] = log.topic
         refused = leader_epoch_error(wanted.current_leader_epoch)
         if refused is not None:
             return Read(key, _refusal(partition, refused), log)
@@ -181,6 +186,16 @@ class _Fetch:
             cold=result.cold,
             size_bytes=result.size_bytes,
         )
+
+    def _former_topic_error(self, topic_id: bytes, code: ErrorCode) -> ErrorCode:
+        """What a session is told of a topic that it knew: that it is gone, or that another one has its name."""
+        name = self._context.names.get(topic_id)
+        if code is not ErrorCode.UNKNOWN_TOPIC_ID or name is None:
+            return code
+        if not self._is_allowed(name):
+            return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        is_gone = self._call.broker.topics.get(name) is None
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_gone else ErrorCode.INCONSISTENT_TOPIC_ID
 
     def _answer(self, reads: list[Read]) -> Send | Parked:
         quota = self._call.quota

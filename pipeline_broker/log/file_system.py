@@ -83,6 +83,9 @@ class FileSystem(Protocol):
     def free_bytes(self, path: Path) -> int:
         """How many more bytes the files of a directory can take."""
 
+    def total_bytes(self, path: Path) -> int:
+        """The size of the disk that a directory is on."""
+
     def lock(self, path: Path) -> Lock:
         """Take the lock file at `path`; raises DirectoryLocked when another process holds it."""
 
@@ -208,6 +211,11 @@ class SystemFileSystem:
         """See FileSystem."""
         found = os.statvfs(path)
         return found.f_bavail * found.f_frsize
+
+    def total_bytes(self, path: Path) -> int:
+        """See FileSystem."""
+        found = os.statvfs(path)
+        return found.f_blocks * found.f_frsize
 
     def lock(self, path: Path) -> Lock:
         """See FileSystem. The kernel drops the lock of a killed process; the number in the file is for people."""

@@ -107,6 +107,15 @@ class Journal:
         files.sync_directory(data_directory)  # a journal whose directory is lost with the power is lost with it
         return cls(directory, flush, segment_bytes, files, files.lock(data_directory / LOCK_NAME))
 
+    @property
+    def data_directory(self) -> Path:
+        """The absolute path of the directory that it was opened in."""
+        return self.directory.parent.absolute()
+
+    def disk_space(self) -> tuple[int, int]:
+        """The size of the disk, and how many more bytes can be written to it; raises OSError when it cannot tell."""
+        return self._files.total_bytes(self.directory), self._files.free_bytes(self.directory)
+
     def recover(self, archived_lsn: int = 0) -> Iterator[StoredEntry]:
         """What the journal holds from this LSN on, in LSN order; writing is possible when this is exhausted.
 

@@ -65,9 +65,12 @@ class OffsetIndex:
         """The bytes of one batch."""
         return self.totals[number + 1] - self.totals[number]
 
-    def first_since(self, timestamp: int) -> int | None:
-        """The first batch with a record at or after the time."""
+    def first_since(self, timestamp: int, first: int = 0) -> int | None:
+        """The first batch, of those from number `first` on, with a record at or after the time."""
         number = bisect_left(self.timestamps, timestamp)
+        if number < first:  # the running maxima tell nothing of what lies behind; mostly the very next is the one
+            own = self.own_timestamps
+            return next((number for number in range(first, len(own)) if own[number] >= timestamp), None)
         return number if number < len(self.timestamps) else None
 
     def latest(self) -> int | None:

@@ -7,7 +7,7 @@ nothing more is acknowledged anyway (see journal).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from pipeline_broker.log.entry import LEADER_EPOCH, Appended, Buffer, JournalEntry
 from pipeline_broker.log.errors import JournalCorrupt, OffsetOutOfRange, RecycledError
@@ -34,6 +34,8 @@ from pipeline_broker.records.record import iterate_records
 if TYPE_CHECKING:
     from pipeline_broker.log.archive.archived_log import ArchivedLog
 
+Found: TypeAlias = TimestampedOffset | ColdRead[TimestampedOffset | None] | None
+"""What a search by time has found, or the work that finds it, or nothing."""
 _NEW = tuple.__new__  # straight to the tuple's constructor: half the time of a named tuple's own, for every batch
 
 
@@ -270,49 +272,64 @@ class PartitionLog:
                 return result
         raise AssertionError(f"no source has batch {first} of {self!r}")
 
-    def offset_for_timestamp(self, timestamp: int) -> TimestampedOffset | ColdRead[TimestampedOffset | None] | None:
-        """The first record at or after the time; None when there is none."""
-        in_journal = self._search(self.index.first_since(timestamp), timestamp)
+    def offset_for_timestamp(self, timestamp: int) -> Found:
+        """The first record at or after the time that is not in front of the start; None when there is none."""
+        in_journal = self._search_from_start(timestamp)
         if self.archived is None:
             return in_journal
-        archived = self.archived.offset_for_timestamp(timestamp, self.log_start_offset)
-        if not isinstance(archived, ColdRead):
-            return in_journal if archived is None else archived
-        cold = archived
+        return _or_else(self.archived.offset_for_timestamp(timestamp, self.log_start_offset), in_journal)
 
-        def work() -> TimestampedOffset | None:
-            found = cold()
-            if found is None:  # all that late lies in front of the start
-                return in_journal() if isinstance(in_journal, ColdRead) else in_journal
+    def _search_from_start(self, timestamp: int) -> Found:
+        """The same in what only the journal holds."""
+        start = self.log_start_offset
+        first = max(0, self.index.find(start))
+        number = self.index.first_since(timestamp, first)
+        found = self._search(number, timestamp, start)
+        if number is None or number > first or self.index.bases[first] >= start:
             return found
+        # The start lies within the batch: perhaps only what is in front of it is that late.
+        return _or_else(found, self._search(self.index.first_since(timestamp, first + 1), timestamp, start))
 
-        return ColdRead(work, cold.size_bytes)
+    def max_timestamp(self) -> Found:
+        """The first record with the largest timestamp; None in an empty log.
 
-    def max_timestamp(self) -> TimestampedOffset | ColdRead[TimestampedOffset | None] | None:
-        """The first record with the largest timestamp; None in an empty log."""
+        As in Apache Kafka it is looked for in all that is stored: it may lie in front of the start.
+        """
         latest = self.index.timestamps[-1] if self.index.timestamps else None
         archived = self.archived if self.archived is not None and self.archived.manifest.segments else None
         if archived is not None and (latest is None or archived.max_timestamp >= latest):
-            return self.offset_for_timestamp(archived.max_timestamp)
+            return archived.offset_for_timestamp(archived.max_timestamp, 0)
         if latest is None:
             return None
         return self._search(self.index.latest(), latest)
 
-    def _search(
-        self, number: int | None, timestamp: int
-    ) -> TimestampedOffset | ColdRead[TimestampedOffset | None] | None:
+    def _search(self, number: int | None, timestamp: int, start_offset: int = 0) -> Found:
         if number is None:
             return None
         result = self._read_batches(number, number + 1)
         if result.cold is None:
-            return _first_record_since(result.parts, timestamp)
+            return _first_record_since(result.parts, timestamp, start_offset)
         cold = self._or_from_archive(result.cold, self.index.bases[number], 0)
-        return ColdRead(lambda: _first_record_since(cold(), timestamp), cold.size_bytes)
+        return ColdRead(lambda: _first_record_since(cold(), timestamp, start_offset), cold.size_bytes)
 
 
-def _first_record_since(parts: list[Buffer], timestamp: int) -> TimestampedOffset | None:
+def _or_else(found: Found, other: Found) -> Found:
+    """What was found, or else what the other search has found."""
+    if not isinstance(found, ColdRead):
+        return other if found is None else found
+
+    def work() -> TimestampedOffset | None:
+        first = found()
+        if first is not None:
+            return first
+        return other() if isinstance(other, ColdRead) else other
+
+    return ColdRead(work, found.size_bytes)
+
+
+def _first_record_since(parts: list[Buffer], timestamp: int, start_offset: int) -> TimestampedOffset | None:
     for header, batch in iterate_batches(b"".join(parts)):
         for record in iterate_records(batch, header):
-            if record.timestamp >= timestamp:
+            if record.timestamp >= timestamp and record.offset >= start_offset:
                 return TimestampedOffset(record.timestamp, record.offset, LEADER_EPOCH)
     return None

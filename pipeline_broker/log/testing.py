@@ -181,6 +181,11 @@ class MemoryFileSystem:
         """See FileSystem."""
         return self.free
 
+    def total_bytes(self, path: Path) -> int:
+        """See FileSystem."""
+        self.before("total bytes", path)
+        return 2 * self.free
+
     def lock(self, path: Path) -> Lock:
         """See FileSystem."""
         if path in self._locks:

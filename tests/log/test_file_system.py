@@ -112,6 +112,11 @@ def test_reading_ahead_changes_nothing_wherever_it_points(files, tmp_path):
     assert file.read(100, 0) == b"content"
 
 
+def test_a_disk_has_room_for_less_than_its_size(files, tmp_path):
+    files.make_directory(tmp_path)
+    assert 0 < files.free_bytes(tmp_path) <= files.total_bytes(tmp_path)
+
+
 def test_a_lock_is_exclusive_until_released(files, tmp_path):
     lock = files.lock(tmp_path / ".lock")
     with pytest.raises(DirectoryLocked, match="in use"):

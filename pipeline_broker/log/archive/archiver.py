@@ -99,6 +99,7 @@ class Archiver:
         self._archive.store.sync([name for writer in writers.values() for name in writer.written])
         edit = Edit(end_lsn, {key: writer.manifest() for key, writer in writers.items()})
         self._archive.commit(edit)
+        self._archive.reader.write_repairs()
         return number, edit
 
 

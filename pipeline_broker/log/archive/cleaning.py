@@ -8,7 +8,7 @@ committed by the writer of the archive, and only if all that was read is still t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import attrs
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pipeline_broker.log.archive.manifest import PartitionManifest
     from pipeline_broker.log.compaction.schedule import CleaningPlan
     from pipeline_broker.log.entry import Buffer
+    from pipeline_broker.log.log_segment import LogSegment
 
 __all__ = ["Cleaned", "clean"]
 
@@ -72,17 +73,16 @@ def clean(
         RecordError: records of it do not make sense.
         OSError: the disk cannot.
     """
-    offset_map = OffsetMap(dedupe_buffer_bytes)
+    offset_map, pace = OffsetMap(dedupe_buffer_bytes), Pace()
     by_base = {segment.base_offset: segment for segment in manifest.segments}
-    dirty = DirtyPart(offset_map, plan.first_dirty_offset)
-    pace = Pace()
-    segments = plan.dirty_segments
-    for segment, following in zip(segments, (*segments[1:], None), strict=True):
-        next_base = plan.first_uncleanable_offset if following is None else following.base_offset
-        batches = _batches(archive, manifest.folder, [by_base[segment.base_offset]], pace)
-        if not dirty.add_segment(batches, next_base):
-            break
-    end_offset = min(dirty.end_offset, plan.first_uncleanable_offset)
+
+    def batches_of(segments: Sequence[LogSegment]) -> Iterator[tuple[BatchHeader, Buffer]]:
+        for segment in segments:
+            for header, batch in archive.reader.batches(manifest.folder, by_base[segment.base_offset]):
+                yield header, batch
+                pace()
+
+    end_offset = _map_keys(offset_map, plan, batches_of)
     if end_offset <= plan.first_dirty_offset:
         return None
     parameters = RoundParameters(
@@ -97,29 +97,34 @@ def clean(
     for group in plan.groups(end_offset):
         sources = [by_base[segment.base_offset] for segment in group]
         replaced += sources
-        kept = cleaning.clean(_batches(archive, manifest.folder, sources, pace))
-        written += _GroupWriter(archive, manifest.folder, sources, now_ms).write(kept)
+        written += _GroupWriter(archive, manifest.folder, sources).write(cleaning.clean(batches_of(group)))
     return Cleaned(manifest.folder, tuple(replaced), tuple(written), end_offset)
 
 
-def _batches(
-    archive: Archive, folder: str, segments: Sequence[SegmentInfo], pace: Pace
-) -> Iterator[tuple[BatchHeader, Buffer]]:
-    for segment in segments:
-        for header, batch in archive.reader.batches(folder, segment):
-            yield header, batch
-            pace()
+def _map_keys(
+    offset_map: OffsetMap,
+    plan: CleaningPlan,
+    batches_of: Callable[[Sequence[LogSegment]], Iterator[tuple[BatchHeader, Buffer]]],
+) -> int:
+    """Note the latest offset of each key in the dirty part; where the part ends that was looked at."""
+    dirty = DirtyPart(offset_map, plan.first_dirty_offset)
+    segments = plan.dirty_segments
+    for segment, following in zip(segments, (*segments[1:], None), strict=True):
+        next_base = plan.first_uncleanable_offset if following is None else following.base_offset
+        if not dirty.add_segment(batches_of([segment]), next_base):
+            break
+    return min(dirty.end_offset, plan.first_uncleanable_offset)
 
 
 class _GroupWriter:
     """Writes the segments, nearly always one, that take the place of a group."""
 
-    def __init__(self, archive: Archive, folder: str, sources: Sequence[SegmentInfo], now_ms: int) -> None:
+    def __init__(self, archive: Archive, folder: str, sources: Sequence[SegmentInfo]) -> None:
         self._archive = archive
         self._folder = folder
         self._cleanings = 1 + max(source.cleanings for source in sources)
         self._base_offset = sources[0].base_offset
-        self._modified_ms = max(source.modified_ms for source in sources) if sources else now_ms
+        self._modified_ms = max(source.modified_ms for source in sources)
         self._builder: IndexBuilder | None = None
         self._parts: list[Buffer] = []
         self._buffered_bytes = 0
