@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import trio
 
+from pipeline_broker.admin import serve_admin
 from pipeline_broker.apis.dispatch import Dispatcher, wall_clock_ms
 from pipeline_broker.background import prepare_ahead, run_timer
 from pipeline_broker.broker import Broker
@@ -136,6 +137,12 @@ def open_broker(
     return journal, broker
 
 
+def upkeep_of(broker: Broker) -> Upkeep:
+    """Who looks after the logs of a broker that has an archive."""
+    assert broker.logs.archive is not None, "open_broker gives it one"
+    return Upkeep(broker.logs, broker.logs.archive, lambda: broker.config, wall_clock_ms)
+
+
 def open_observers(options: ServeOptions) -> Observers:
     """The observers that were asked for.
 
@@ -241,8 +248,9 @@ async def _serve(
             nursery.start_soon(_run_server, server, listeners, nursery.cancel_scope)
             nursery.start_soon(changes.run)
             await nursery.start(prepare_ahead, journal)
-            if broker.logs.archive is not None:
-                await nursery.start(Upkeep(broker.logs, broker.logs.archive, lambda: broker.config, wall_clock_ms).run)
+            upkeep = upkeep_of(broker)
+            await nursery.start(upkeep.run)
+            await nursery.start(serve_admin, options.data, upkeep.commands())
             for line in listeners.further_lines:
                 print(line, file=sys.stderr, flush=True)  # noqa: T201 - stdout has the ready line alone
             on_ready(ready_line(options, listeners))

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import errno
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 import trio
 
+from pipeline_broker.admin import CommandFailedError
 from pipeline_broker.log.archive.archiver import Archiver
 from pipeline_broker.log.archive.cleaning import clean
 from pipeline_broker.log.compaction_of_logs import Round, next_round
@@ -22,6 +23,7 @@ from pipeline_broker.log.errors import DamagedSegment, JournalCorrupt
 from pipeline_broker.log.retention_of_logs import expiries, waits_for_archive
 
 if TYPE_CHECKING:
+    from pipeline_broker.admin import Command
     from pipeline_broker.config.settings import BrokerConfig
     from pipeline_broker.log.archive.archive import Archive, DeletedSegment
     from pipeline_broker.log.log_manager import LogManager
@@ -149,7 +151,7 @@ class Upkeep:
                 return False
             edit, deleted = await trio.to_thread.run_sync(self._archive.expire, found)
             self._logs.show(edit)
-        self._delete_later(deleted)
+        await self._discard(deleted)
         return True
 
     async def compact(self, topic: str | None = None, *, is_forced: bool = False) -> bool:
@@ -190,17 +192,36 @@ class Upkeep:
         async with self._writing:
             edit, deleted = await trio.to_thread.run_sync(self._archive.replace, cleaning.key, cleaned)
             self._logs.show(edit)
-        self._delete_later(deleted)
+        await self._discard(deleted)
         return True
 
-    def _delete_later(self, deleted: list[DeletedSegment]) -> None:
-        if self._nursery is not None:
-            delays_ms = {log.folder: log.policies.file_delete_delay_ms for log in self._logs}
-            for one in deleted:
-                self._nursery.start_soon(self._delete_files, [one], delays_ms.get(one.folder, 0))
+    def commands(self) -> dict[str, Command]:
+        """What can be asked for from outside, by name."""
+
+        async def compact(topic: str | None = None) -> Mapping[str, bool]:
+            self._check_topic(topic)
+            return {"changed": await self.compact(topic, is_forced=True)}
+
+        async def retain(topic: str | None = None) -> Mapping[str, bool]:
+            self._check_topic(topic)
+            return {"changed": await self.retain(topic)}
+
+        return {"compact": compact, "retain": retain}
+
+    def _check_topic(self, topic: str | None) -> None:
+        if topic is not None and not self._logs.partitions(topic):
+            raise CommandFailedError(f"there is no topic {topic!r}")
+
+    async def _discard(self, deleted: list[DeletedSegment]) -> None:
+        """Delete files, while the broker serves a moment later, as Kafka does: whoever reads them is not disturbed."""
+        if self._nursery is None:
+            await self._delete_files(deleted, 0)
+            return
+        delays_ms = {log.folder: log.policies.file_delete_delay_ms for log in self._logs}
+        for one in deleted:
+            self._nursery.start_soon(self._delete_files, [one], delays_ms.get(one.folder, 0))
 
     async def _delete_files(self, deleted: list[DeletedSegment], delay_ms: int) -> None:
-        """A while later, as Kafka does: whoever reads them now is not disturbed."""
         await trio.sleep(delay_ms / 1000)
 
         async def delete() -> bool:
