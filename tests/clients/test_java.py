@@ -1,5 +1,7 @@
 """Kafka's own Java programs write and read; needs Java and the jars that the client suites fetch."""
 
+import json
+
 import pytest
 
 from tests.clients.conftest import SETTINGS
@@ -34,6 +36,28 @@ def test_console_tools_write_and_read_in_a_group(broker_process, mode, java_tool
         return java_tool("consumer.ConsoleConsumer", *server, *reader, *limits)
 
     assert read(60) + read(40) == lines
+
+
+def test_kafka_delete_records_and_kafka_log_dirs_change_and_show_what_is_there(
+    broker_process, mode, java_tool, tmp_path, new_name
+):
+    """The earliest offset is the new start; the directory is told with the sizes of the partitions."""
+    topic = new_name()
+    broker = broker_process(mode=mode, settings=SETTINGS)
+    server = ("--bootstrap-server", broker.bootstrap)
+    java_tool("ConsoleProducer", *server, "--topic", topic, text="one\ntwo\nthree")
+    wanted = tmp_path / "offsets.json"
+    wanted.write_text(json.dumps({"version": 1, "partitions": [{"topic": topic, "partition": 0, "offset": 2}]}))
+    deleted = java_tool("DeleteRecordsCommand", *server, "--offset-json-file", str(wanted))
+    assert f"partition: {topic}-0\tlow_watermark: 2" in deleted
+    earliest = java_tool("GetOffsetShell", *server, "--topic", topic, "--time", "earliest")
+    assert earliest == [f"{topic}:0:2"]
+    shown = java_tool("LogDirsCommand", *server, "--describe", "--topic-list", topic)
+    (described,) = json.loads(shown[-1])["brokers"][0]["logDirs"]
+    assert (described["logDir"], described["error"]) == (str(broker.data.absolute()), None)
+    (partition,) = described["partitions"]
+    assert (partition["partition"], partition["offsetLag"], partition["isFuture"]) == (f"{topic}-0", 0, False)
+    assert partition["size"] > 0
 
 
 def test_kafka_configs_sets_shows_and_removes_quotas(broker_process, mode, java_tool):
