@@ -3,12 +3,13 @@
 Rules of this room: it decides nothing; what is to be done comes from the synchronous rooms, blocks, and is done in a
 thread, one writer of the archive at a time. The event loop shows each edit to the logs before anything that it makes
 superfluous is given up. A disk that is full is waited for; every other failure of it ends the broker, because what a
-failed sync left behind can never be trusted again by this process.
+failed sync left behind can never be trusted again by this process. A log with damage in it is not compacted any more.
 """
 
 from __future__ import annotations
 
 import errno
+import functools
 import logging
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
@@ -19,8 +20,9 @@ from pipeline_broker.admin import CommandFailedError
 from pipeline_broker.log.archive.archiver import Archiver
 from pipeline_broker.log.archive.cleaning import clean
 from pipeline_broker.log.compaction_of_logs import Round, next_round
-from pipeline_broker.log.errors import DamagedSegment, JournalCorrupt
+from pipeline_broker.log.errors import JournalCorrupt, LogError
 from pipeline_broker.log.retention_of_logs import expiries, waits_for_archive
+from pipeline_broker.records.errors import RecordError
 
 if TYPE_CHECKING:
     from pipeline_broker.admin import Command
@@ -65,6 +67,7 @@ class Upkeep:
         self._writing = trio.Lock()
         self._cleaning = trio.Lock()
         self._is_full = False
+        self._uncleanable: set[bytes] = set()  # logs with damage in them, until the next start
         self._wanted = trio.Event()
         self._nursery: trio.Nursery | None = None
 
@@ -167,14 +170,23 @@ class Upkeep:
         async with self._cleaning:
             now_ms = self._clock_ms()
             logs = [log for log in self._logs if topic in (None, log.topic)]
-            compacted = [log for log in logs if log.policies.compaction is not None]
+            compacted = [
+                log for log in logs if log.policies.compaction is not None and log.entry_key not in self._uncleanable
+            ]
             if any(log.index.bases and (is_forced or waits_for_archive(log, now_ms)) for log in compacted):
                 await self.archive_all()
             done = False
             while (cleaning := next_round(compacted, now_ms, is_forced=is_forced)) is not None:
-                if not await self._clean(cleaning, now_ms, config.log_cleaner_dedupe_buffer_size):
-                    break
-                done = True
+                try:
+                    if not await self._clean(cleaning, now_ms, config.log_cleaner_dedupe_buffer_size):
+                        break
+                except (LogError, RecordError) as error:
+                    topic, partition = cleaning.plan.log.topic, cleaning.plan.log.partition
+                    logger.warning("%s-%d is not compacted any more: %s", topic, partition, error)
+                    self._uncleanable.add(cleaning.key)
+                    compacted = [log for log in compacted if log.entry_key != cleaning.key]
+                else:
+                    done = True
             return done
 
     async def _clean(self, cleaning: Round, now_ms: int, dedupe_buffer_bytes: int) -> bool:
@@ -193,18 +205,18 @@ class Upkeep:
             edit, deleted = await trio.to_thread.run_sync(self._archive.replace, cleaning.key, cleaned)
             self._logs.show(edit)
         await self._discard(deleted)
-        return True
+        return bool(edit.partitions)
 
     def commands(self) -> dict[str, Command]:
         """What can be asked for from outside, by name."""
 
         async def compact(topic: str | None = None) -> Mapping[str, bool]:
             self._check_topic(topic)
-            return {"changed": await self.compact(topic, is_forced=True)}
+            return {"changed": await self._retried(functools.partial(self.compact, topic, is_forced=True))}
 
         async def retain(topic: str | None = None) -> Mapping[str, bool]:
             self._check_topic(topic)
-            return {"changed": await self.retain(topic)}
+            return {"changed": await self._retried(functools.partial(self.retain, topic))}
 
         return {"compact": compact, "retain": retain}
 
@@ -243,7 +255,7 @@ class Upkeep:
                     logger.warning("the archive waits for space: %s", error)
                 self._is_full = True
                 await trio.sleep(RETRY_SECONDS)
-            except (JournalCorrupt, DamagedSegment) as error:
+            except JournalCorrupt as error:
                 raise UpkeepFailedError(str(error)) from error
             else:
                 if self._is_full:

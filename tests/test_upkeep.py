@@ -7,11 +7,12 @@ import attrs
 import pytest
 import trio
 
-from pipeline_broker.log.errors import OffsetOutOfRange
+from pipeline_broker.log.archive.segment_file import file_names
+from pipeline_broker.log.errors import DamagedSegment, OffsetOutOfRange
 from pipeline_broker.log.policies import LogPolicies
 from pipeline_broker.log.retention import RetentionRules, RollRules
 from pipeline_broker.upkeep import UpkeepFailedError
-from tests.upkeep_bench import HOUR_MS, NOW_MS, VALUE_BYTES, Bench, archived, kept, retained, wait_until
+from tests.upkeep_bench import DIRECTORY, HOUR_MS, NOW_MS, VALUE_BYTES, Bench, archived, kept, retained, wait_until
 
 
 def retention(**rules):
@@ -206,3 +207,33 @@ def test_files_of_a_deleted_topic_go_before_another_one_of_its_name_is_archived(
 
     assert bench.values() == [0, 1]
     assert list(bench.archive.known()) == [bench.log.entry_key]
+
+
+def damage(bench, base_offset):
+    """Change a byte of a record in the segment that begins with this offset."""
+    segment = next(one for one in bench.log.archived.manifest.segments if one.base_offset == base_offset)
+    file = bench.files.open(DIRECTORY / "archive" / file_names("topic-0", base_offset, segment.cleanings)[0])
+    file.write([b"\0"], segment.size_bytes - 100)
+
+
+def test_a_log_goes_on_in_a_new_segment_when_the_last_one_is_damaged():
+    """Its index is gone, too, so that the damage is met when the archiver goes on there."""
+    bench = Bench()
+    bench.produce(3)
+    trio.run(archived, bench)
+    damage(bench, 0)
+    bench.files.before = no_index
+    bench.start()
+    bench.produce(2)
+    trio.run(archived, bench)
+
+    bases = [segment.base_offset for segment in bench.log.archived.manifest.segments]
+    assert bases == [0, 3]
+    assert bench.values(3) == [3, 4]
+    with pytest.raises(DamagedSegment):
+        bench.values(2)
+
+
+def no_index(operation, path):
+    if operation == "open" and path.suffix in (".index", ".timeindex"):
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))

@@ -10,7 +10,7 @@ from pipeline_broker.log.policies import LogPolicies
 from pipeline_broker.log.retention import RetentionRules, RollRules
 from pipeline_broker.records.batch import NewRecord, build_batch, iterate_batches, read_header
 from pipeline_broker.records.record import iterate_records
-from tests.upkeep_bench import HOUR_MS, NOW_MS, Bench, archived, kept, retained, wait_until
+from tests.upkeep_bench import DIRECTORY, HOUR_MS, NOW_MS, Bench, archived, kept, retained, wait_until
 
 
 def compacted(**rules):
@@ -175,3 +175,20 @@ def test_a_round_whose_segments_are_gone_meanwhile_changes_nothing():
     bench.start()
     bench.archive.remove_unknown({bench.log.entry_key})
     assert keyed_records(bench) == before
+
+
+def test_a_damaged_log_is_not_compacted_any_more_and_others_are(caplog):
+    bench = Bench(policies=compacted(min_cleanable_dirty_ratio=0.0))
+    (other,) = bench.logs.create("other", bytes(16), 1, policies=bench.policies)
+    damaged = bench.log
+    for bench.log in (other, damaged):
+        produce_keyed(bench, [(f"key {number % 5}", number) for number in range(60)])
+        trio.run(archived, bench)
+    segment = damaged.archived.manifest.segments[0]
+    bench.files.open(DIRECTORY / "archive" / "topic-0" / f"{0:020d}.log").write([b"\0"], segment.size_bytes - 20)
+
+    assert trio.run(cleaned, bench) is True
+    bench.log = other
+    assert len(keyed_records(bench)) < 20
+    assert sum("topic-0 is not compacted any more" in record.getMessage() for record in caplog.records) == 1
+    assert trio.run(cleaned, bench) is False

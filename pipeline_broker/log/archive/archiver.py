@@ -8,6 +8,7 @@ which is also what makes a sync after a failed one worth something.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ from pipeline_broker.log.archive.index_files import IndexBuilder
 from pipeline_broker.log.archive.manifest import Edit, PartitionManifest
 from pipeline_broker.log.archive.pace import Pace
 from pipeline_broker.log.archive.segment_file import SegmentInfo, file_names, resumed_builder
+from pipeline_broker.log.errors import DamagedSegment
 from pipeline_broker.log.producer_state import SEQUENCE_MASK, ProducedBatch, ProducerStates
 from pipeline_broker.log.retention import RollRules, should_roll
 from pipeline_broker.records.batch import LENGTH_OVERHEAD, BatchHeader, read_header
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
     from pipeline_broker.log.journal import Journal
 
 __all__ = ["ArchiveTarget", "Archiver"]
+
+logger = logging.getLogger(__name__)
 
 BUFFERED_BYTES_MAX = 8 << 20
 """Batches that are held in memory before they are written: it takes many small ones to make a write worth while."""
@@ -131,7 +135,12 @@ class _PartitionWriter:
         if self._sealed and not self._sealed[-1].is_sealed:
             self._active_before = self._sealed.pop()
             self._created_ms, self._cleanings = self._active_before.modified_ms, self._active_before.cleanings
-            self._active = resumed_builder(archive.store, self._before.folder, self._active_before)
+            try:
+                self._active = resumed_builder(archive.store, self._before.folder, self._active_before)
+            except DamagedSegment as damage:  # nothing is added to it; what comes is not lost for that
+                logger.warning("%s; the log goes on in a new segment", damage)
+                self._sealed.append(attrs.evolve(self._active_before, is_sealed=True))
+                self._active_before, self._cleanings = None, 0
 
     def add(self, header: BatchHeader, batch: memoryview) -> None:
         """Take over one batch; it is copied."""
