@@ -1,7 +1,7 @@
 """A broker with something changed, run as `broker_variant.py VARIANT serve ...`: for tests, as a child process.
 
-Rules of this file: a variant subclasses one class of the broker and puts it in the place of the original. `rolling` is
-a broker that must pass every test; the others are sabotaged, each in one way that the tests must notice.
+Rules of this file: a variant subclasses one class of the broker and puts it in the place of the original. `rolling` and
+`hoarding` are brokers that must pass every test; the others are sabotaged, each in one way that the tests must notice.
 """
 
 import contextlib
@@ -9,8 +9,9 @@ import sys
 import threading
 import time
 
-from pipeline_broker import broker, cli, server
+from pipeline_broker import broker, cli, server, upkeep
 from pipeline_broker.log import journal, partition_log
+from pipeline_broker.log.archive import archive
 from pipeline_broker.log.file_system import SystemFileSystem
 from pipeline_broker.log.producer_state import ProducerStates
 from pipeline_broker.log.recovery import Recovery
@@ -26,6 +27,13 @@ class RollingJournal(journal.Journal):
     @classmethod
     def open(cls, data_directory, **options):
         return super().open(data_directory, **{**options, "segment_bytes": ROLLING_SEGMENT_BYTES})
+
+
+class NoUpkeep(upkeep.Upkeep):
+    """Archives nothing, so that everything stays in the journal."""
+
+    async def run(self, *, task_status):
+        task_status.started()
 
 
 class _HeldFile:
@@ -156,20 +164,24 @@ class ForgetfulProducerIds(ProducerIds):
 
 
 VARIANTS = {
-    "rolling": (server, "Journal", RollingJournal),
-    "acknowledges-before-the-write": (server, "Journal", journal_on(HoldingFileSystem)),
-    "acknowledges-before-the-sync": (server, "Journal", journal_on(files_as(LateSyncedFile))),
-    "syncs-no-data": (server, "Journal", journal_on(files_as(UnsyncedFile))),
-    "syncs-no-names": (server, "Journal", journal_on(NamesUnsynced)),
-    "loses-the-last-frame": (journal, "Recovery", ShortRecovery),
-    "trusts-the-page-cache": (journal, "Recovery", TrustingRecovery),
-    "forgets-producers": (partition_log, "ProducerStates", ForgetfulProducerStates),
-    "gives-ids-again": (broker, "ProducerIds", ForgetfulProducerIds),
+    "rolling": {(server, "Journal"): RollingJournal},
+    "hoarding": {(server, "Journal"): RollingJournal, (server, "Upkeep"): NoUpkeep},
+    "acknowledges-before-the-write": {(server, "Journal"): journal_on(HoldingFileSystem)},
+    "acknowledges-before-the-sync": {(server, "Journal"): journal_on(files_as(LateSyncedFile))},
+    "syncs-no-data": {(server, "Journal"): journal_on(files_as(UnsyncedFile))},
+    "syncs-no-names": {(server, "Journal"): journal_on(NamesUnsynced)},
+    "loses-the-last-frame": {(journal, "Recovery"): ShortRecovery},
+    "trusts-the-page-cache": {(journal, "Recovery"): TrustingRecovery},
+    "forgets-producers": {
+        (partition_log, "ProducerStates"): ForgetfulProducerStates,
+        (archive, "ProducerStates"): ForgetfulProducerStates,
+    },
+    "gives-ids-again": {(broker, "ProducerIds"): ForgetfulProducerIds},
 }
 
 
 if __name__ == "__main__":
-    module, name, changed = VARIANTS[sys.argv.pop(1)]
-    assert issubclass(changed, getattr(module, name))
-    setattr(module, name, changed)
+    for (module, name), changed in VARIANTS[sys.argv.pop(1)].items():
+        assert issubclass(changed, getattr(module, name))
+        setattr(module, name, changed)
     cli.main()

@@ -14,6 +14,7 @@ import time
 
 import attrs
 
+from pipeline_broker.admin import ADMIN_NAME
 from tests.faults.kill_run import Counts, KillRun
 from tests.tools.forgetful_mount import MountFailed
 
@@ -64,7 +65,12 @@ class PowerCutRun(KillRun):
         except Exception:
             with contextlib.suppress(OSError, shutil.Error, MountFailed):  # the failure itself is told, not this one
                 self._mount.power_on()
-                shutil.copytree(self.broker.data, self.broker.directory / "data", dirs_exist_ok=True)
+                shutil.copytree(
+                    self.broker.data,
+                    self.broker.directory / "data",
+                    ignore=shutil.ignore_patterns(ADMIN_NAME),
+                    dirs_exist_ok=True,
+                )
             raise
 
     def end_under_load(self, seconds):

@@ -135,7 +135,10 @@ def mount(mount_forgetful, tmp_path_factory):
 @settings(max_examples=60)
 @given(steps=st.lists(STEPS, max_size=40))
 def test_a_script_does_the_same_on_both(mount, steps):
-    real, model = MountRun(SystemFileSystem(), mount), MemoryRun(MemoryFileSystem(), Path("/d"))
+    files, directory = MemoryFileSystem(), Path("/d")
+    files.make_directory(directory)
+    files.sync_directory(directory.parent)
+    real, model = MountRun(SystemFileSystem(), mount), MemoryRun(files, directory)
     with contextlib.closing(contextlib.ExitStack()) as ending:
         ending.callback(real.clear)
         for step in [*steps, ("cut", False)]:
