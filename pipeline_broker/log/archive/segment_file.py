@@ -262,24 +262,44 @@ def _resumed_from_files(store: SegmentStore, folder: str, segment: SegmentInfo) 
     return builder
 
 
-def rebuilt_index(store: SegmentStore, folder: str, segment: SegmentInfo) -> tuple[IndexBuilder, DamagedSegment | None]:
-    """The indexes made anew from the batches, as far as these are readable, and what is wrong with the others.
+class IndexRebuild:
+    """Makes the indexes of a segment anew while its batches come by, the first one first.
 
     Only the recorded state can confirm that an offset was skipped, not damaged: when it does not, or damage follows,
     nothing from the first skip on is believed.
     """
-    builder, damage, first_skip = IndexBuilder(segment.base_offset), None, None
+
+    def __init__(self, folder: str, segment: SegmentInfo) -> None:
+        self.builder = IndexBuilder(segment.base_offset)
+        self._folder = folder
+        self._segment = segment
+        self._first_skip: tuple[int, int] | None = None
+
+    def add(self, header: BatchHeader, size_bytes: int) -> None:
+        """A batch follows."""
+        builder = self.builder
+        if self._first_skip is None and header.base_offset != builder.last_offset + 1:
+            self._first_skip = builder.size_bytes, builder.last_offset + 1
+        builder.add(header.base_offset, header.last_offset, size_bytes, header.max_timestamp)
+
+    def finish(self, damage: DamagedSegment | None) -> DamagedSegment | None:
+        """There are no more batches, or damage where the next one should be; what is wrong with the segment."""
+        segment = self._segment
+        if damage is None and segment.is_sealed:
+            self.builder.seal()
+        is_confirmed = damage is None and segment.indexes in {None, self.builder.next_state()}
+        if self._first_skip is None or is_confirmed:
+            return damage
+        position, offset = self._first_skip
+        return DamagedSegment(log_name(self._folder, segment.base_offset), position, offset, "offsets are missing")
+
+
+def rebuilt_index(store: SegmentStore, folder: str, segment: SegmentInfo) -> tuple[IndexBuilder, DamagedSegment | None]:
+    """The indexes made anew from the batches, as far as these are readable, and what is wrong with the others."""
+    rebuild, damage = IndexRebuild(folder, segment), None
     try:
         for header, batch in read_batches(store, folder, segment):
-            if first_skip is None and header.base_offset != builder.last_offset + 1:
-                first_skip = builder.size_bytes, builder.last_offset + 1
-            builder.add(header.base_offset, header.last_offset, len(batch), header.max_timestamp)
-        if segment.is_sealed:
-            builder.seal()
+            rebuild.add(header, len(batch))
     except DamagedSegment as found:
         damage = found
-    is_confirmed = damage is None and segment.indexes in {None, builder.next_state()}
-    if first_skip is not None and not is_confirmed:
-        position, offset = first_skip
-        damage = DamagedSegment(log_name(folder, segment.base_offset), position, offset, "offsets are missing")
-    return builder, damage
+    return rebuild.builder, rebuild.finish(damage)
