@@ -222,6 +222,8 @@ class JournalReader:
             else:
                 yield found
         if is_damaged:
-            yield Damage(
-                JOURNAL_NAME, 0, f"LSN {next_lsn} to {self._declared_durable - 1} were durable and are missing"
-            )
+            reason = f"LSN {next_lsn} to {self._declared_durable - 1} were durable and are missing"
+            yield Damage(JOURNAL_NAME, 0, reason)
+        elif self._archived_lsn is not None and next_lsn < self._archived_lsn:
+            reason = f"it ends in front of LSN {next_lsn}, and the archive holds what is missing"
+            yield TornTail(JOURNAL_NAME, 0, 0, reason)

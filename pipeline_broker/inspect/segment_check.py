@@ -7,6 +7,8 @@ batches give.
 
 from collections.abc import Iterator
 
+import attrs
+
 from pipeline_broker.inspect.findings import (
     ArchivedBatchFound,
     ArchiveSegmentEnd,
@@ -72,10 +74,11 @@ class SegmentCheck:
     def findings(self) -> Iterator[Finding]:
         """Everything in the order in which it lies there; raises PermissionError when it may not be read."""
         contents = self._index_contents()
+        index = self._index(contents)
         rebuild = IndexRebuild(self._folder, self._segment)
         damage: DamagedSegment | None = None
         try:
-            yield from self._read_batches(rebuild, self._index(contents))
+            yield from self._read_batches(rebuild, index)
         except DamagedSegment as found:
             damage = found
         except PermissionError:
@@ -85,20 +88,23 @@ class SegmentCheck:
         except OSError as error:
             position, offset = rebuild.builder.size_bytes, rebuild.builder.last_offset + 1
             damage = DamagedSegment(self._files[0], position, offset, f"it cannot be read: {error.strerror}")
-        damage = rebuild.finish(damage)
+        unconfirmed = rebuild.finish(damage)
+        if index is None:  # else it names what is skipped
+            damage = unconfirmed
         if damage is not None:
             offset_or_none = None if damage.offset < 0 else damage.offset
             yield Damage(file_of(damage.name), damage.position, damage.reason, offset_or_none)
         else:
             yield from self._check_timestamps(rebuild)
-        yield from self._check_indexes(contents, None if damage is not None else rebuild)
         yield ArchiveSegmentEnd(file_of(self._files[0]), self._batches, self._records)
+        yield from self._check_indexes(contents, None if damage is not None else rebuild)
         yield from self._uncounted_bytes()
 
     def _read_batches(self, rebuild: IndexRebuild, index: SegmentIndex | None) -> Iterator[Finding]:
         position = 0
         named = None if index is None else index.last_offset_at
-        for header, batch in read_batches(self._store, self._folder, self._segment, 0, named):
+        segment = self._as_far_as_there_is()
+        for header, batch in read_batches(self._store, self._folder, segment, 0, named):
             rebuild.add(header, len(batch))
             self._batches += 1
             self._records += header.record_count
@@ -107,6 +113,11 @@ class SegmentCheck:
             if selection is not None and selection.takes_offsets(header.base_offset, header.last_offset):
                 yield from self._show(header, batch, position, selection)
             position += len(batch)
+
+    def _as_far_as_there_is(self) -> SegmentInfo:
+        """The segment; one whose file is too short ends there, and damage begins where the first batch lacks."""
+        size_bytes = min(self._segment.size_bytes, self._store.size_bytes(self._files[0]))
+        return attrs.evolve(self._segment, size_bytes=size_bytes)
 
     def _show(self, header: BatchHeader, batch: memoryview, position: int, selection: Selection) -> Iterator[Finding]:
         records: tuple[Record, ...] = ()

@@ -105,12 +105,12 @@ def _spare_line(found: SpareFound) -> str:
 def _edit_line(found: EditFound) -> str:
     changed = f": changes {', '.join(map(_plain, found.changed))}" if found.changed else ""
     removed = f", removes {', '.join(found.removed)}" if found.removed else ""
-    return f"  edit @{found.position}: archived up to LSN {found.lsn - 1}, {found.size_bytes:,} bytes{changed}{removed}"
+    return f"  edit @{found.position}: archived below LSN {found.lsn}, {found.size_bytes:,} bytes{changed}{removed}"
 
 
 def _manifest_line(found: ManifestFound) -> str:
     return (
-        f"{found.file}: archived up to LSN {found.lsn - 1}, {found.partitions:,} partitions, {found.edits:,} edits, "
+        f"{found.file}: archived below LSN {found.lsn}, {found.partitions:,} partitions, {found.edits:,} edits, "
         f"{found.size_bytes:,} bytes"
     )
 
@@ -211,7 +211,7 @@ def _totals_line(totals: Totals) -> str:
     archive = ""
     if totals.archived_lsn or totals.archived_partitions:
         archive = (
-            f"; archive up to LSN {totals.archived_lsn - 1}: {totals.archived_partitions:,} partitions, "
+            f"; archive below LSN {totals.archived_lsn}: {totals.archived_partitions:,} partitions, "
             f"{totals.archived_segments:,} segments, {totals.archived_batches:,} batches, "
             f"{totals.archived_records:,} records, {totals.archived_bytes:,} bytes"
         )
