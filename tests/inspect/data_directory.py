@@ -114,6 +114,10 @@ def of_type(lines, *names):
     return [line for line in lines if line["type"] in names]
 
 
+def damages(directory, *arguments):
+    return of_type(json_of(directory, *arguments), "damage")
+
+
 def contents(directory):
     """All files, by name."""
     return {
