@@ -235,3 +235,41 @@ class SystemFileSystem:
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
         return _SystemLock(descriptor)
+
+
+class ReadOnlyFileSystem(SystemFileSystem):
+    """The real one for who may change nothing: files of others, or of a broker that is running."""
+
+    def make_directory(self, path: Path) -> None:
+        """Refused."""
+        raise _refusal(path)
+
+    def open(self, path: Path, *, create: bool = False) -> File:
+        """Open for reading only; the system refuses to write to the file."""
+        if create:
+            raise _refusal(path)
+        return _SystemFile(os.open(path, os.O_RDONLY))
+
+    def rename(self, source: Path, target: Path) -> None:  # noqa: ARG002 - it does not come to that
+        """Refused."""
+        raise _refusal(source)
+
+    def unlink(self, path: Path) -> None:
+        """Refused."""
+        raise _refusal(path)
+
+    def remove_directory(self, path: Path) -> None:
+        """Refused."""
+        raise _refusal(path)
+
+    def sync_directory(self, path: Path) -> None:
+        """Refused: there is nothing of ours to sync."""
+        raise _refusal(path)
+
+    def lock(self, path: Path) -> Lock:
+        """Refused: it would be written to the lock file."""
+        raise _refusal(path)
+
+
+def _refusal(path: Path) -> OSError:
+    return OSError(errno.EROFS, os.strerror(errno.EROFS), str(path))

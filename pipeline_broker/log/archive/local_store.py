@@ -66,9 +66,18 @@ class _OpenFiles:
 
 
 class LocalStore:
-    """See SegmentStore."""
+    """See SegmentStore.
 
-    def __init__(self, files: FileSystem, directory: Path, files_open_max: int = FILES_OPEN_MAX) -> None:
+    Args:
+        files: the file system.
+        directory: where the folders are.
+        files_open_max: how many files are kept open for reading.
+        read_only: nothing will be written, so that the directory is not made either.
+    """
+
+    def __init__(
+        self, files: FileSystem, directory: Path, files_open_max: int = FILES_OPEN_MAX, *, read_only: bool = False
+    ) -> None:
         self._file_system = files
         self._directory = directory
         self._open = _OpenFiles(lambda name: files.open(self._path(name)), files_open_max)
@@ -76,8 +85,9 @@ class LocalStore:
         # What this process knows to be durable: an earlier one may have been killed before it synced a name.
         self._durable_folders: set[str] = set()
         self._folders_with_durable_names: set[str] = set()
-        files.make_directory(directory)
-        files.sync_directory(directory.parent)
+        if not read_only:
+            files.make_directory(directory)
+            files.sync_directory(directory.parent)
 
     def folders(self) -> list[str]:
         """See SegmentStore."""

@@ -6,19 +6,50 @@ cut off; an edit that cannot be read in front of one that can is damage, and the
 Killed at any point, it does the same again.
 """
 
+from collections.abc import Iterator
 from pathlib import Path
+
+import attrs
 
 from pipeline_broker.log.archive.manifest import MAGIC_BYTES, Edit, Manifest, decode_frame, encode_frame
 from pipeline_broker.log.errors import ManifestDamaged
 from pipeline_broker.log.file_system import File, FileSystem, write_all
 
-__all__ = ["MANIFEST_NAME", "ManifestFile"]
+__all__ = ["MANIFEST_NAME", "WRITING_NAME", "ManifestFile", "StoredEdit", "is_edit_behind", "stored_edits"]
 
 MANIFEST_NAME = "manifest"
 WRITING_NAME = "manifest.writing"
 REWRITE_BYTES_MIN = 1 << 20
 REWRITE_FACTOR = 4
 """The file is written anew when it is so many times as long as the sum of its edits was, and not short."""
+
+
+@attrs.frozen
+class StoredEdit:
+    """An edit, and where it lies in the file."""
+
+    position: int
+    end: int
+    edit: Edit
+
+
+def stored_edits(data: bytes) -> Iterator[StoredEdit]:
+    """The edits that count: from the beginning of the file up to the first bytes that are none."""
+    position = 0
+    while (found := decode_frame(data, position)) is not None:
+        edit, end = found
+        yield StoredEdit(position, end, edit)
+        position = end
+
+
+def is_edit_behind(data: bytes, position: int) -> bool:
+    """Whether an edit can be read behind bytes that are none: then these were one, and no torn end."""
+    behind = data.find(MAGIC_BYTES, position + 1)
+    while behind >= 0:
+        if decode_frame(data, behind) is not None:
+            return True
+        behind = data.find(MAGIC_BYTES, behind + 1)
+    return False
 
 
 class ManifestFile:
@@ -45,16 +76,13 @@ class ManifestFile:
     def _load(self, file: File) -> None:
         data = bytes(file.read(file.size_bytes(), 0))
         position = 0
-        while (found := decode_frame(data, position)) is not None:
-            edit, position = found
-            self.manifest.apply(edit)
-        behind = data.find(MAGIC_BYTES, position + 1)
-        while behind >= 0:
-            if decode_frame(data, behind) is not None:
-                raise ManifestDamaged(
-                    f"{self._directory / MANIFEST_NAME} is damaged at {position}: what the archive holds cannot be read"
-                )
-            behind = data.find(MAGIC_BYTES, behind + 1)
+        for stored in stored_edits(data):
+            self.manifest.apply(stored.edit)
+            position = stored.end
+        if is_edit_behind(data, position):
+            raise ManifestDamaged(
+                f"{self._directory / MANIFEST_NAME} is damaged at {position}: what the archive holds cannot be read"
+            )
         if not position:
             raise ManifestDamaged(f"{self._directory / MANIFEST_NAME} is damaged at its beginning")
 

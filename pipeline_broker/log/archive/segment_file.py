@@ -272,28 +272,49 @@ def _resumed_from_files(store: SegmentStore, folder: str, segment: SegmentInfo) 
     return builder
 
 
-def rebuilt_index(store: SegmentStore, folder: str, segment: SegmentInfo) -> tuple[IndexBuilder, DamagedSegment | None]:
-    """The indexes made anew from the batches, as far as these are readable, and what is wrong with the others.
+class IndexRebuild:
+    """Makes the indexes of a segment anew while its batches come by, the first one first.
 
     Offsets that were skipped when the segment was written can only be told from damaged ones by the recorded state.
     When that is another one nothing is believed; when there is none, and there is damage, what precedes the first skip.
     """
-    builder, damage, first_skip = IndexBuilder(segment.base_offset), None, None
+
+    def __init__(self, folder: str, segment: SegmentInfo) -> None:
+        self.builder = IndexBuilder(segment.base_offset)
+        self._folder = folder
+        self._segment = segment
+        self._first_skip: tuple[int, int] | None = None
+
+    def add(self, header: BatchHeader, size_bytes: int) -> None:
+        """A batch follows."""
+        builder = self.builder
+        if self._first_skip is None and header.base_offset != builder.last_offset + 1:
+            self._first_skip = builder.size_bytes, builder.last_offset + 1
+        builder.add(header.base_offset, header.last_offset, size_bytes, header.max_timestamp)
+
+    def finish(self, damage: DamagedSegment | None) -> DamagedSegment | None:
+        """There are no more batches, or damage where the next one should be; what is wrong with the segment."""
+        segment = self._segment
+        if damage is None and segment.is_sealed:
+            self.builder.seal()
+        recorded, first_skip = segment.indexes, self._first_skip
+        if recorded is not None:
+            is_other = recorded.skips and recorded != self.builder.next_state()
+            first_skip = (0, segment.base_offset) if is_other else None
+        elif damage is None:
+            first_skip = None
+        if first_skip is None:
+            return damage
+        reason = "offsets are missing that were there" if damage is None else damage.reason
+        return DamagedSegment(log_name(self._folder, segment.base_offset, segment.cleanings), *first_skip, reason)
+
+
+def rebuilt_index(store: SegmentStore, folder: str, segment: SegmentInfo) -> tuple[IndexBuilder, DamagedSegment | None]:
+    """The indexes made anew from the batches, as far as these are readable, and what is wrong with the others."""
+    rebuild, damage = IndexRebuild(folder, segment), None
     try:
         for header, batch in read_batches(store, folder, segment):
-            if first_skip is None and header.base_offset != builder.last_offset + 1:
-                first_skip = builder.size_bytes, builder.last_offset + 1
-            builder.add(header.base_offset, header.last_offset, len(batch), header.max_timestamp)
-        if segment.is_sealed:
-            builder.seal()
+            rebuild.add(header, len(batch))
     except DamagedSegment as found:
         damage = found
-    recorded = segment.indexes
-    if recorded is not None:
-        first_skip = (0, segment.base_offset) if recorded.skips and recorded != builder.next_state() else None
-    elif damage is None:
-        first_skip = None
-    if first_skip is not None:
-        reason = "offsets are missing that were there" if damage is None else damage.reason
-        damage = DamagedSegment(log_name(folder, segment.base_offset, segment.cleanings), *first_skip, reason)
-    return builder, damage
+    return rebuild.builder, rebuild.finish(damage)
