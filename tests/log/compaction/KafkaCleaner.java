@@ -46,12 +46,10 @@ public class KafkaCleaner {
     };
 
     public static void main(String[] arguments) throws Exception {
-        KafkaScheduler scheduler = new KafkaScheduler(1);
-        scheduler.startup();
         BufferedReader input = new BufferedReader(new InputStreamReader(System.in));
         for (String line = input.readLine(); line != null; line = input.readLine()) {
             try {
-                System.out.println(clean(Path.of(line), scheduler));
+                System.out.println(clean(Path.of(line)));
             } catch (Throwable problem) {
                 problem.printStackTrace();
                 System.out.println(problem);
@@ -60,7 +58,9 @@ public class KafkaCleaner {
         System.exit(0);
     }
 
-    static String clean(Path directory, KafkaScheduler scheduler) throws Exception {
+    static String clean(Path directory) throws Exception {
+        KafkaScheduler scheduler = new KafkaScheduler(1);
+        scheduler.startup();
         List<String> lines = Files.readAllLines(directory.resolve("rounds"));
         String[] settings = lines.get(0).split(" ");
         LogConfig config = new LogConfig(Map.of(
@@ -82,6 +82,7 @@ public class KafkaCleaner {
             ends.append(end).append(' ');
             copySegments(log, directory.resolve("round-" + round));
         }
+        scheduler.shutdown(); // nothing may write to the directory once the answer is given
         log.closeHandlers();
         return ends.toString().trim();
     }
