@@ -148,7 +148,7 @@ class ArchiveReader:
 
     def _uncounted_in(self, folder: str, manifest: PartitionManifest | None) -> Iterator[Leftover]:
         segments = () if manifest is None else manifest.segments
-        counted = {name for segment in segments for name in file_names(folder, segment.base_offset)}
+        counted = {name for segment in segments for name in file_names(folder, segment.base_offset, segment.cleanings)}
         for name in self._store.names(folder):
             whole = f"{folder}/{name}"
             if whole in counted:
@@ -187,7 +187,7 @@ def _partition_found(key: bytes, topic: str | None, manifest: PartitionManifest)
 def _segment_found(key: bytes, folder: str, segment: SegmentInfo) -> ArchiveSegmentFound:
     topic_id, number = split_key(key)
     return ArchiveSegmentFound(
-        file_of(file_names(folder, segment.base_offset)[0]),
+        file_of(file_names(folder, segment.base_offset, segment.cleanings)[0]),
         topic_id,
         number,
         segment.base_offset,

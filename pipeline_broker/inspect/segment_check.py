@@ -67,7 +67,7 @@ class SegmentCheck:
         self._segment = segment
         self._names = names
         self._selection = selection
-        self._files = file_names(folder, segment.base_offset)
+        self._files = file_names(folder, segment.base_offset, segment.cleanings)
         self._batches = 0
         self._records = 0
 
@@ -102,9 +102,8 @@ class SegmentCheck:
 
     def _read_batches(self, rebuild: IndexRebuild, index: SegmentIndex | None) -> Iterator[Finding]:
         position = 0
-        named = None if index is None else index.last_offset_at
         segment = self._as_far_as_there_is()
-        for header, batch in read_batches(self._store, self._folder, segment, 0, named):
+        for header, batch in read_batches(self._store, self._folder, segment, 0, index):
             rebuild.add(header, len(batch))
             self._batches += 1
             self._records += header.record_count

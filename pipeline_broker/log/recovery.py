@@ -101,6 +101,7 @@ class Recovery:
         self._archived_lsn = archived_lsn
         self._next_lsn = archived_lsn
         self._ends: dict[int, int] = {}
+        self._lags = False  # what is in the journal ends in front of the archive's end
         self._unproven: list[_Piece] = []  # frames that no later one declares durable, oldest first
         self.end: JournalEnd | None = None
 
@@ -108,18 +109,19 @@ class Recovery:
         """All batches in LSN order, each valid until the next is asked for; then the torn tail is cut."""
         numbers = self._segment_numbers()
         last: tuple[int, int, int] | None = None  # number, identity and end of the last segment with a valid header
-        kept = 0
-        for number in numbers:
+        archived = kept = self._note_archived(numbers)
+        for number in numbers[archived:]:
             window = _Window(self._files.open(segment_path(self._directory, number)))
             identity = self._identity(window, number)
-            if not kept and identity is not None:
+            if kept == archived and identity is not None:
                 self._begin(window, identity, number)
-            if identity is None or (kept and not self._continues(window, identity)):
+            if identity is None or (kept > archived and not self._continues(window, identity)):
                 break
             end = yield from self._segment_batches(window, number, identity)
             last = (number, identity, end)
             self._ends[number] = self._next_lsn
             kept += 1
+        self._go_on_behind_the_archive(last)
         self._refuse_damage(numbers[max(0, kept - 1) :], last)
         if self._sync and kept:
             self._make_durable(numbers[:kept])
@@ -155,6 +157,35 @@ class Recovery:
 
     def _continues(self, window: _Window, identity: int) -> bool:
         return self._frame(window, identity, HEADER_SPACE, self._next_lsn) is not None
+
+    def _note_archived(self, numbers: list[int]) -> int:
+        """How many segments, from the oldest on, need not be read, because the archive has all that is in them.
+
+        Those are the ones in front of the last one that begins at or before the end of the archive. What is damaged in
+        them costs nothing.
+        """
+        if not self._archived_lsn:
+            return 0
+        firsts = [self._first_lsn(number) for number in numbers]
+        found = [place for place, lsn in enumerate(firsts) if lsn is not None and lsn <= self._archived_lsn]
+        count = found[-1] if found else 0
+        for place in range(count):
+            self._ends[numbers[place]] = next(lsn for lsn in firsts[place + 1 :] if lsn is not None)
+        return count
+
+    def _first_lsn(self, number: int) -> int | None:
+        """Of the segment's first frame; None when there is none that can be read."""
+        window = _Window(self._files.open(segment_path(self._directory, number)))
+        window.ensure(0, HEADER_SPACE)
+        identity = decode_header(memoryview(window.data)[:HEADER_SPACE])
+        header = None if identity is None else self._frame(window, identity, HEADER_SPACE, None)
+        return None if header is None else header.first_lsn
+
+    def _go_on_behind_the_archive(self, last: tuple[int, int, int] | None) -> None:
+        """A journal that ends in front of the archive's end, because it lost what is archived, goes on at that end."""
+        self._lags = last is not None and self._next_lsn < self._archived_lsn
+        if last is not None and self._lags:
+            self._next_lsn = self._ends[last[0]] = self._archived_lsn
 
     def _frame(self, window: _Window, identity: int, position: int, lsn: int | None) -> FrameHeader | None:
         """The intact frame at `position`, with this LSN unless any will do; it lies in the window."""
@@ -260,6 +291,9 @@ class Recovery:
             segment = create_segment(self._files, self._directory, rejected[0] if rejected else 1)
             return JournalEnd(segment, HEADER_SPACE, self._next_lsn, spare_identity, {})
         number, identity, position = last
+        if self._lags:  # a frame behind the gap would not be found in the segment that has it
+            segment = create_segment(self._files, self._directory, number + 1)
+            return JournalEnd(segment, HEADER_SPACE, self._next_lsn, spare_identity, self._ends)
         path = segment_path(self._directory, number)
         file = self._files.open(path)
         zero_filled = _is_zero(file, position)

@@ -253,7 +253,7 @@ def _image(content: _Content, choose: Choose) -> bytes:
         fate = choose(2)
         if fate == 1 or (fate == 2 and data is None):
             _apply(image, position, data)
-        elif fate == 2 and data is not None:
+        elif fate == 2 and data:
             _tear(image, position, data, choose)
     return bytes(image)
 

@@ -167,7 +167,7 @@ def test_offsets_that_nobody_names_are_damage(tmp_path):
 
     found = {(damage["file"], damage["position"], damage["offset"]) for damage in damages(tmp_path)}
 
-    assert (LOG, 2 * size, 2) in found
+    assert (LOG, 0, 0) in found, "which of them it was nobody can tell"
 
 
 def test_an_index_that_is_not_what_the_batches_give_is_damage(tmp_path):

@@ -123,7 +123,10 @@ def test_any_bytes_lost_or_changed_never_lead_to_a_traceback(sample, data, tmp_p
 @given(data=st.data())
 @SETTINGS
 def test_it_judges_journal_and_manifest_as_a_start_does(sample, data, tmp_path_factory):
-    """What a start refuses is damage, what it accepts is none, and its entries are those that it replays."""
+    """What a start refuses is damage, what it accepts is none, and its entries are those that it replays.
+
+    But damage to a journal segment that the archive has is told, too, although a start does without it.
+    """
     victims = [name for name in sample if name.startswith("journal") or name == MANIFEST]
     name = data.draw(st.sampled_from(victims))
     changed = bytearray(sample[name])
@@ -146,6 +149,8 @@ def test_it_judges_journal_and_manifest_as_a_start_does(sample, data, tmp_path_f
     except (JournalCorrupt, ManifestDamaged):
         assert totals.damages
     else:
+        if name == min(victims, key=lambda victim: (victim == MANIFEST, victim)):
+            return
         entries = [finding for finding in found if isinstance(finding, BatchFound)]
         assert not totals.damages
         assert totals.archived_lsn == archive.lsn

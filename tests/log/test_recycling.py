@@ -268,3 +268,53 @@ def test_a_writer_that_waits_for_room_is_told_of_the_end():
     journal.close()
     thread.join(WAIT_SECONDS)
     assert failures == ["the journal is closed"]
+
+
+def cut_segment(files, number, value):
+    """The frame that holds the value cannot be read any more."""
+    file = files.open(segment_path(DIRECTORY / "journal", number))
+    file.write([b"\0"], bytes(file.read(file.size_bytes(), 0)).index(value))
+
+
+def test_a_journal_that_lost_what_is_archived_goes_on_where_the_archive_ends():
+    """With flush=os a power cut is enough. What is acknowledged later has LSNs that are not taken for archived ones."""
+    files = MemoryFileSystem()
+    journal, log, _ = start(files, flush="os")
+    for value in (b"one", b"two", b"three"):
+        journal.write([entry_of(log, value)])
+    journal.seal()
+    files.kill()
+    files.unlink(segment_path(DIRECTORY / "journal", 2))
+    cut_segment(files, 1, b"two")
+
+    journal, log, found = start(files, flush="os", archived_lsn=3)
+    assert (found, journal.next_lsn) == ([], 3)
+    assert journal.sealed() == [(1, 3)]
+    journal.write([entry_of(log, b"four")])
+    files.kill()
+    journal, log, found = start(files, flush="os", archived_lsn=3)
+    assert found == [b"four"]
+    journal.recycle(1)
+    files.kill()
+    assert start(files, flush="os", archived_lsn=3)[2] == [b"four"]
+
+
+def test_damage_to_what_is_archived_does_not_cost_what_comes_behind_it():
+    files = MemoryFileSystem()
+    journal, log, _ = start(files)
+    for values in ((b"one", b"two"), (b"three", b"four"), (b"five",)):
+        for value in values:
+            commit(journal, log, value)
+        journal.seal()
+    files.kill()
+    cut_segment(files, 1, b"two")
+    cut_segment(files, 2, b"three")
+
+    with pytest.raises(JournalCorrupt, match="were durable"):
+        start(files, archived_lsn=2)
+    files.kill()
+    journal, log, found = start(files, archived_lsn=4)
+    assert found == [b"five"]
+    commit(journal, log, b"six")
+    files.kill()
+    assert start(files, archived_lsn=4)[2] == [b"five", b"six"]
