@@ -140,7 +140,7 @@ def open_broker(
 def upkeep_of(broker: Broker) -> Upkeep:
     """Who looks after the logs of a broker that has an archive."""
     assert broker.logs.archive is not None, "open_broker gives it one"
-    return Upkeep(broker.logs, broker.logs.archive, lambda: broker.config, wall_clock_ms)
+    return Upkeep(broker.logs, broker.logs.archive, lambda: broker.config, wall_clock_ms, broker.fetches.wake)
 
 
 def open_observers(options: ServeOptions) -> Observers:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from pipeline_broker.config.settings import BrokerConfig
     from pipeline_broker.log.archive.archive import Archive, DeletedSegment
     from pipeline_broker.log.log_manager import LogManager
+    from pipeline_broker.log.partition_log import PartitionLog
 
 __all__ = ["SEALED_SEGMENTS_MAX", "Upkeep", "UpkeepFailedError"]
 
@@ -53,10 +54,16 @@ class Upkeep:
         archive: theirs.
         config: of the broker, as it is now.
         clock_ms: wall clock.
+        start_raised: called with a log whose start has risen.
     """
 
     def __init__(
-        self, logs: LogManager, archive: Archive, config: Callable[[], BrokerConfig], clock_ms: Callable[[], int]
+        self,
+        logs: LogManager,
+        archive: Archive,
+        config: Callable[[], BrokerConfig],
+        clock_ms: Callable[[], int],
+        start_raised: Callable[[PartitionLog], None] = lambda _: None,
     ) -> None:
         self._logs = logs
         self._archive = archive
@@ -64,6 +71,7 @@ class Upkeep:
         self._archiver = Archiver(archive, logs.journal)
         self._config = config
         self._clock_ms = clock_ms
+        self._start_raised = start_raised
         self._writing = trio.Lock()
         self._cleaning = trio.Lock()
         self._is_full = False
@@ -153,7 +161,8 @@ class Upkeep:
             if not found:
                 return False
             edit, deleted = await trio.to_thread.run_sync(self._archive.expire, found)
-            self._logs.show(edit)
+            for log in self._logs.show(edit):
+                self._start_raised(log)
         await self._discard(deleted)
         return True
 

@@ -113,6 +113,7 @@ def test_old_segments_go_with_their_files_and_the_start_rises():
 
     trio.run(main)
     assert bench.log.log_start_offset == 4
+    assert bench.raised == [bench.log], "whoever waits for it is told"
     assert bench.values() == [4, 5, 6, 7, 8]
     assert not any(name.startswith(("0" * 20, "0" * 19 + "2")) for name in bench.names())
     with pytest.raises(OffsetOutOfRange):

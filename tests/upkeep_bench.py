@@ -38,6 +38,7 @@ class Bench:
         self.files = MemoryFileSystem() if files is None else files
         self.policies = policies or LogPolicies()
         self.clock = Clock()
+        self.raised = []
         self.start()
 
     def start(self):
@@ -47,7 +48,13 @@ class Bench:
         self.logs = LogManager(self.journal, 0, self.archive)
         (self.log,) = self.logs.create("topic", TOPIC_ID, 1, policies=self.policies)
         self.logs.recover(lambda *_: None, 0)
-        self.upkeep = Upkeep(self.logs, self.archive, lambda: BrokerConfig(log_initial_task_delay_ms=10**9), self.clock)
+        self.upkeep = Upkeep(
+            self.logs,
+            self.archive,
+            lambda: BrokerConfig(log_initial_task_delay_ms=10**9),
+            self.clock,
+            self.raised.append,
+        )
 
     def produce(self, count, *, timestamp=None, size=VALUE_BYTES):
         for _ in range(count):

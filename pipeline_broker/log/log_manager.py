@@ -138,13 +138,18 @@ class LogManager:
             for log in self
         }
 
-    def show(self, edit: Edit) -> None:
-        """An edit of the archive is durable: readers see what it holds now."""
+    def show(self, edit: Edit) -> list[PartitionLog]:
+        """An edit of the archive is durable: readers see what it holds now. Returns the logs whose start has risen."""
         assert self.archive is not None, "who has no archive has no edits of it"
+        raised = []
         for key, manifest in edit.partitions.items():
             log = self._by_key.get(key)
             if log is not None and manifest is not None:
+                start = log.log_start_offset
                 log.on_archived(ArchivedLog(self.archive.reader, manifest))
+                if log.log_start_offset > start:
+                    raised.append(log)
+        return raised
 
     def recover(
         self, on_replayed: OnReplayed, now_ms: int, is_state: Callable[[PartitionLog], bool] = lambda _: False
