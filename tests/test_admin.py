@@ -4,7 +4,6 @@ import contextlib
 import json
 import socket
 import stat
-import threading
 
 import pytest
 import trio
@@ -88,23 +87,21 @@ def test_a_silent_client_is_not_waited_for(tmp_path, monkeypatch):
 
 
 def test_so_many_clients_at_a_time_are_served(tmp_path):
+    """The clients are accepted in the order in which they came."""
+
     def work():
-        waiting = [threading.Thread(target=raw_until_closed, args=(tmp_path,)) for _ in range(admin.CONNECTIONS_MAX)]
-        for thread in waiting:
-            thread.start()
-        is_refused = False
-        while not is_refused:
+        with contextlib.ExitStack() as stack:
+            path = stack.enter_context(admin._short_path(tmp_path))
+            for _ in range(admin.CONNECTIONS_MAX):
+                client = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
+                client.connect(path)
+                client.sendall(b'{"command": "wait"}\n')
             try:
-                is_refused = not raw(tmp_path, b'{"command": "echo"}\n')
+                return raw(tmp_path, b'{"command": "echo"}\n')
             except (ConnectionResetError, BrokenPipeError):
-                is_refused = True
+                return b""
 
-    with_admin(tmp_path, work)
-
-
-def raw_until_closed(directory):
-    with contextlib.suppress(ConnectionResetError, BrokenPipeError):
-        raw(directory, b'{"command": "wait"}\n')
+    assert with_admin(tmp_path, work) == b""
 
 
 def test_only_the_owner_may_command_and_nothing_is_left_at_the_end(tmp_path):

@@ -168,8 +168,8 @@ VARIANTS = {
     "hoarding": {(server, "Journal"): RollingJournal, (server, "Upkeep"): NoUpkeep},
     "acknowledges-before-the-write": {(server, "Journal"): journal_on(HoldingFileSystem)},
     "acknowledges-before-the-sync": {(server, "Journal"): journal_on(files_as(LateSyncedFile))},
-    "syncs-no-data": {(server, "Journal"): journal_on(files_as(UnsyncedFile))},
-    "syncs-no-names": {(server, "Journal"): journal_on(NamesUnsynced)},
+    "syncs-no-data": {(server, "SystemFileSystem"): files_as(UnsyncedFile)},
+    "syncs-no-names": {(server, "SystemFileSystem"): NamesUnsynced},
     "loses-the-last-frame": {(journal, "Recovery"): ShortRecovery},
     "trusts-the-page-cache": {(journal, "Recovery"): TrustingRecovery},
     "forgets-producers": {

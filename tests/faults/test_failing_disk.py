@@ -170,7 +170,7 @@ def test_a_file_that_may_not_grow_ends_the_broker(scene, disk, mode):
 
 
 def test_a_read_that_fails_is_an_error_of_its_partition_and_passes(scene, disk):
-    made = scene()
+    made = scene(variant="hoarding")
     load_for_a_while(made)
     assert made.broker.stop() == 0
     made.start()  # nothing is in memory now
@@ -272,7 +272,7 @@ def test_a_misdirected_write_refuses_the_start_and_nothing_is_changed(scene, dis
 
 
 def test_a_read_of_another_place_during_the_start_refuses_it_or_does_no_harm(scene, disk):
-    made = scene()
+    made = scene(variant="hoarding")
     load_for_a_while(made)
     assert made.broker.stop() == 0
     refused = 0

@@ -15,7 +15,7 @@ from tests.faults.scene import Violated
 
 CUTS = "power cuts"
 CUTS_BEFORE_NOTICED_MAX = 10
-NOTICED = r"acknowledged at offset|was created, and it is gone|cannot be read"
+NOTICED = r"acknowledged at offset|was created, and it is gone|cannot be read|the file is missing"
 SUMMARY = (
     "{kills} power cuts under load and {kills_in_recovery} during recovery: {acknowledged} acknowledged records, "
     "{read_back} records read back; at risk {bytes_at_risk} bytes and {names_at_risk} names, of which "
