@@ -16,7 +16,7 @@ comma := ,
 SYSTEM_PACKAGES := chromium chromium-driver eatmydata faketime fuse libfuse2 strace
 
 .DEFAULT_GOAL := help
-.PHONY: help serve compare test lint types contracts check properties simulate kill bench suites wheel system-packages clean
+.PHONY: help serve compare test lint types contracts check properties simulate kill power-cuts bench suites wheel system-packages clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -50,6 +50,9 @@ simulate: $(VENV)/dev.stamp ## simulate the whole broker (SEEDS=10000 scenarios,
 
 kill: $(VENV)/dev.stamp ## kill the broker under load again and again (CYCLES=200)
 	CYCLES=$(CYCLES) $(RUN)/python -m pytest -m kill --capture=no --timeout=0
+
+power-cuts: $(VENV)/dev.stamp ## cut the broker's power under load again and again (CYCLES=200)
+	CYCLES=$(CYCLES) $(RUN)/python -m pytest -m power_cuts --capture=no --timeout=0
 
 bench: $(VENV)/dev.stamp ## measure the figures of docs/performance.md
 	@for script in benchmarks/*.py; do $(RUN)/python $$script || exit 1; done

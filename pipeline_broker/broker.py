@@ -11,27 +11,32 @@ import functools
 import logging
 import random
 import uuid
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pipeline_broker.config.properties import ConfigError
 from pipeline_broker.config.reconfiguration import check_change
-from pipeline_broker.config.resolution import BrokerSettings, topic_value
-from pipeline_broker.config.settings import TOPIC_ACTED_ON, config_with, warning_of, warning_of_change
+from pipeline_broker.config.resolution import BrokerSettings
+from pipeline_broker.config.settings import config_with
+from pipeline_broker.config.settings_warnings import SettingsWarnings
 from pipeline_broker.coordinators import OFFSETS_TOPIC, Groups
+from pipeline_broker.log.compaction.schedule import CompactionRules
 from pipeline_broker.log.log_manager import LogManager, LogTotals
+from pipeline_broker.log.policies import LogPolicies
+from pipeline_broker.log.retention import RetentionRules
 from pipeline_broker.quotas.quotas import Quotas
 from pipeline_broker.records.batch import NewRecord, build_batch, read_header
 from pipeline_broker.records.check import Rules
-from pipeline_broker.records.compression import DECOMPRESSED_SIZE_MAX
 from pipeline_broker.records.record import iterate_records
 from pipeline_broker.state.cluster import ClusterState
 from pipeline_broker.state.fetch_sessions import FetchSessions
+from pipeline_broker.state.log_starts import LogStarts
 from pipeline_broker.state.metadata_records import METADATA_TOPIC_ID, RecordType, Topic, record_type, topic_name
 from pipeline_broker.state.outcome import Write
 from pipeline_broker.state.producer_ids import ProducerIds
 from pipeline_broker.state.topics import NewTopic, TopicCatalogue
 from pipeline_broker.telemetry.broker_loggers import BrokerLoggers
+from pipeline_broker.topic_policies import policies_of, rules_of
 from pipeline_broker.waiting_fetches import WaitingFetches
 from pipeline_broker.wire.error import ErrorCode
 from stages.request import Pending, Send
@@ -46,11 +51,14 @@ if TYPE_CHECKING:
     from pipeline_broker.security.scram_users import ScramUsers
     from pipeline_broker.telemetry.topic_metrics import TopicMetrics
 
-__all__ = ["Broker"]
+__all__ = ["Broker", "Change"]
 
 logger = logging.getLogger(__name__)
 
+Change: TypeAlias = tuple[Write, Callable[[Write], None]]
+"""What was decided, and what applies it when it is durable."""
 METADATA_TOPIC = "__cluster_metadata"
+METADATA_POLICIES = LogPolicies(retention=RetentionRules(delete=False), compaction=CompactionRules())
 SUBJECTS: Mapping[int, str] = {
     RecordType.PRODUCER_IDS: "producer_ids",
     RecordType.CLUSTER: "cluster",
@@ -58,6 +66,7 @@ SUBJECTS: Mapping[int, str] = {
     RecordType.SCRAM_USER: "scram_users",
     RecordType.CLIENT_QUOTA: "quotas",
     RecordType.ACL: "acls",
+    RecordType.LOG_START: "log_starts",
 }
 """Type of a record in the metadata partition: which attribute of the broker it is about. Topics are treated apart."""
 BROKER_RESOURCE = "broker"
@@ -82,6 +91,7 @@ class Broker:
         topics_generation: changes with every change of a topic, for those who remember partitions.
         wake_timer: called when `next_deadline_ms` may have become earlier; set by the server.
         loggers: whose levels clients may see and change.
+        settings_warnings: of settings that have no effect.
         topic_metrics: told of what leaves no trace in a log, when somebody observes the broker.
         config_changed: called when `config` has become another while the broker runs; set by the server.
     """
@@ -92,11 +102,12 @@ class Broker:
         self._randomness = random.SystemRandom() if randomness is None else randomness
         self.config = config
         self._started_with = config
-        self._told: set[str] = set()
+        self.settings_warnings = SettingsWarnings()
         self.logs = logs
         self.cluster = ClusterState()
         self.topics = TopicCatalogue(config.num_partitions, config.node_id)
         self.producer_ids = ProducerIds()
+        self.log_starts = LogStarts()
         self.quotas = Quotas(config)
         self.authorizer = self._authorizer()
         self.groups = Groups(config, logs, self._wake_timer)
@@ -113,7 +124,9 @@ class Broker:
         self.topic_metrics: TopicMetrics | None = None
         self.topics_generation = 0
         self._check_producers_ms = 0
-        (self._metadata_log,) = logs.create(METADATA_TOPIC, METADATA_TOPIC_ID, 1, Rules(size_max=2**31 - 1))
+        (self._metadata_log,) = logs.create(
+            METADATA_TOPIC, METADATA_TOPIC_ID, 1, Rules(size_max=2**31 - 1), METADATA_POLICIES
+        )
 
     # Start
 
@@ -124,11 +137,14 @@ class Broker:
             JournalCorrupt: records that were durable cannot be read.
             CorruptMetadataRecordError, CorruptStateRecordError: a record that was durable does not make sense.
         """
-        self.logs.recover(self._replay, now_ms)
+        self.logs.recover(self._replay, now_ms, self._is_state)
         self._check_producers_ms = now_ms + PRODUCERS_CHECK_INTERVAL_MS
         if self._changed_settings():
             self._apply_settings()
         self.quotas.replayed()
+        self.log_starts.replayed({topic.topic_id for topic in self.topics.all()})
+        for log in self.logs:
+            log.raise_log_start(self.log_starts.get(log.topic_id, log.partition))
         self.groups.loaded(now_ms)
 
     def first_entries(self, now_ms: int) -> list[JournalEntry]:
@@ -138,6 +154,10 @@ class Broker:
         write = self.cluster.create(base64.urlsafe_b64encode(self.new_id().bytes).decode().rstrip("="))
         self.cluster.durable(write)
         return [self.append_write(self._metadata_log, write, now_ms)]
+
+    def _is_state(self, log: PartitionLog) -> bool:
+        """Whether what a log says is kept in memory."""
+        return log is self._metadata_log or log.topic == OFFSETS_TOPIC
 
     def _replay(self, log: PartitionLog, header: BatchHeader, batch: memoryview) -> None:
         if log.topic == OFFSETS_TOPIC:
@@ -252,13 +272,11 @@ class Broker:
         assert entry is not None, "no producer, so no duplicate"
         return entry
 
-    def commit_metadata(
-        self, changes: Sequence[tuple[Write, Callable[[Write], None]]], now_ms: int, answer: Send
-    ) -> Pending | Send:
+    def commit_metadata(self, changes: Sequence[Change], now_ms: int, answer: Send) -> Pending | Send:
         """Make changes durable, apply them, then answer.
 
         Args:
-            changes: what was decided, each with what applies it when it is durable.
+            changes: what was decided.
             now_ms: the records' timestamp.
             answer: the response.
         """
@@ -270,6 +288,15 @@ class Broker:
                 durable(write)
 
         return Pending([self.append_write(self._metadata_log, write, now_ms) for write, _ in changes], answer, apply)
+
+    def log_start_durable(self, write: Write) -> None:
+        """The record of a log's start is durable: who waits for what was in front of it looks again."""
+        start = self.log_starts.durable(write)
+        topic = None if start is None else self.topics.by_id(start.topic_id)
+        log = None if start is None or topic is None else self.logs.find(topic.name, start.partition)
+        if start is not None and log is not None:
+            log.raise_log_start(start.offset)
+            self.fetches.wake(log)
 
     def topic_durable(self, write: Write) -> None:
         """The record of a topic's change is durable."""
@@ -288,9 +315,9 @@ class Broker:
             if before.name == OFFSETS_TOPIC:
                 self.groups.unload(self.groups.time(0))
         if after is not None:
-            rules = self.rules_of(after)
-            self.logs.create(after.name, after.topic_id, after.partitions, rules)
-            self.logs.set_rules(after.name, rules)
+            rules, policies = self._rules_and_policies(after)
+            self.logs.create(after.name, after.topic_id, after.partitions, rules, policies)
+            self.logs.set_rules(after.name, rules, policies)
 
     def settings_durable(self, write: Write) -> None:
         """The record of altered settings is durable; what topics inherit may have changed."""
@@ -309,7 +336,7 @@ class Broker:
         except ConfigError as error:  # it did go together with the settings of an earlier start
             logger.warning("what was set while the broker ran is left aside: %s", error)
         for topic in self.topics.all():
-            self.logs.set_rules(topic.name, self.rules_of(topic))
+            self.logs.set_rules(topic.name, *self._rules_and_policies(topic))
 
     def check_settings(self, key: tuple[str, str], settings: Mapping[str, str], named: Collection[str]) -> None:
         """Refuse settings that do not go together with the others; `named` are those that a client sets or resets.
@@ -327,36 +354,10 @@ class Broker:
         check_change(self.config, after)
         self.check_config(after, named)
 
-    def tell_settings(self, names: Iterable[str]) -> None:
-        """Say once of each property that was set while the broker runs when that has no effect."""
-        lines = {name: warning_of_change(name) for name in names}
-        self._tell({name: line for name, line in lines.items() if line is not None})
-
-    def tell_topic_settings(self, names: Iterable[str]) -> None:
-        """Say once of each setting of a topic when it has no effect."""
-        self._tell({name: warning_of(f"the topic setting {name}") for name in names if name not in TOPIC_ACTED_ON})
-
-    def _tell(self, lines: Mapping[str, str]) -> None:
-        for line in lines.values():
-            if line not in self._told:
-                self._told.add(line)
-                logger.warning(line)
-
-    def rules_of(self, topic: Topic) -> Rules:
-        """What a topic's settings mean for the batches that it accepts."""
-        own, settings = topic.configs, self.settings
-        policies = topic_value("cleanup.policy", own, settings)
-        assert isinstance(policies, tuple)
-        size_max = _integer("max.message.bytes", own, settings)
-        return Rules(
-            size_max=size_max,
-            decompressed_size_max=max(DECOMPRESSED_SIZE_MAX, size_max),
-            segment_size_max=_integer("segment.bytes", own, settings),
-            timestamp_before_max_ms=_integer("message.timestamp.before.max.ms", own, settings),
-            timestamp_after_max_ms=_integer("message.timestamp.after.max.ms", own, settings),
-            keys_required="compact" in policies,
-            append_time=topic_value("message.timestamp.type", own, settings) == "LogAppendTime",
-        )
+    def _rules_and_policies(self, topic: Topic) -> tuple[Rules, LogPolicies]:
+        settings = self.settings
+        expiration_ms = self.config.producer_id_expiration_ms
+        return rules_of(topic, settings), policies_of(topic, settings, expiration_ms)
 
     def new_topic(self, name: str) -> NewTopic:
         """A topic as it is created when a client merely asks for it."""
@@ -388,9 +389,3 @@ class Broker:
         if now_ms >= self._check_producers_ms:
             self._check_producers_ms = now_ms + PRODUCERS_CHECK_INTERVAL_MS
             self.logs.expire_producers(now_ms, self.config.producer_id_expiration_ms)
-
-
-def _integer(name: str, own: Mapping[str, str], settings: BrokerSettings) -> int:
-    value = topic_value(name, own, settings)
-    assert isinstance(value, int)
-    return value

@@ -23,6 +23,8 @@ COMMANDS = {
     "load": ("pipeline_broker.load.command", "Drive any Kafka broker and print what it reached."),
     "report": ("pipeline_broker.experiment.command", "Make the report again from traces."),
     "inspect": ("pipeline_broker.inspect.command", "Show and verify the journal of a data directory."),
+    "compact": ("pipeline_broker.upkeep_command", "Compact logs now."),
+    "retain": ("pipeline_broker.upkeep_command", "Delete what retention lets go, now."),
     "apis": ("pipeline_broker.apis.command", "List the APIs and versions that are served."),
 }
 """Command name: the module that defines it under that name, and its line in the help."""

@@ -20,12 +20,14 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import trio
 
+from pipeline_broker.admin import serve_admin
 from pipeline_broker.apis.dispatch import Dispatcher, wall_clock_ms
 from pipeline_broker.background import prepare_ahead, run_timer
 from pipeline_broker.broker import Broker
 from pipeline_broker.listeners import BrokerListeners
 from pipeline_broker.live_changes import LiveChanges, follow_ip_rates, reconfigure
-from pipeline_broker.log.errors import DirectoryLocked, JournalCorrupt, JournalFailed
+from pipeline_broker.log.archive.archive import Archive
+from pipeline_broker.log.errors import DamagedSegment, DirectoryLocked, JournalCorrupt, JournalFailed, ManifestDamaged
 from pipeline_broker.log.file_system import FileSystem, SystemFileSystem
 from pipeline_broker.log.journal import SEGMENT_BYTES, Flush, Journal
 from pipeline_broker.log.log_manager import LogManager
@@ -33,6 +35,7 @@ from pipeline_broker.observers import Observers, ObserversUnavailableError, firs
 from pipeline_broker.serve_options import ServeOptions, StartError, limits_of, mode_of
 from pipeline_broker.state.errors import CorruptStateRecordError
 from pipeline_broker.state.metadata_records import CorruptMetadataRecordError
+from pipeline_broker.upkeep import Upkeep, UpkeepFailedError
 from stages.committer import Commit, CommitFailedError, CommitStorage, Submission
 from stages.request_handler import Application
 from stages.server_limits import ServerLimits
@@ -48,6 +51,15 @@ logger = logging.getLogger(__name__)
 
 REQUEST_LOG_NAME = "kafka-request.log"
 """In the data directory: where requests are logged when a client asks for it and the start named no file."""
+DAMAGES = (
+    JournalCorrupt,
+    JournalFailed,
+    ManifestDamaged,
+    DamagedSegment,
+    CorruptMetadataRecordError,
+    CorruptStateRecordError,
+)
+"""Of a data directory: why a start is refused."""
 GARBAGE_THRESHOLD = 20_000
 """New objects before the garbage collector looks: requests form no cycles, and some thousands are in flight."""
 
@@ -108,20 +120,27 @@ def open_broker(
         reason = "not a directory" if isinstance(error, FileExistsError) else error.strerror or error
         raise StartError(f"cannot use the data directory {options.data}: {reason}") from None
     try:
-        broker = Broker(options.config, LogManager(journal), randomness)
+        archive = Archive.open(options.data, files)
+        broker = Broker(options.config, LogManager(journal, archive=archive), randomness)
         now_ms = clock_ms()
         broker.recover(now_ms)
         entries = broker.first_entries(now_ms)
         if entries:
             journal.sync(journal.write(entries))
             broker.entries_durable(entries)
-    except (JournalCorrupt, JournalFailed, CorruptMetadataRecordError, CorruptStateRecordError) as error:
+    except DAMAGES as error:
         journal.close()
         raise StartError(f"{options.data}: {error}") from None
     except OSError as error:
         journal.close()
         raise StartError(f"cannot read the data directory {options.data}: {error.strerror or error}") from None
     return journal, broker
+
+
+def upkeep_of(broker: Broker) -> Upkeep:
+    """Who looks after the logs of a broker that has an archive."""
+    assert broker.logs.archive is not None, "open_broker gives it one"
+    return Upkeep(broker.logs, broker.logs.archive, lambda: broker.config, wall_clock_ms, broker.fetches.wake)
 
 
 def open_observers(options: ServeOptions) -> Observers:
@@ -229,6 +248,9 @@ async def _serve(
             nursery.start_soon(_run_server, server, listeners, nursery.cancel_scope)
             nursery.start_soon(changes.run)
             await nursery.start(prepare_ahead, journal)
+            upkeep = upkeep_of(broker)
+            await nursery.start(upkeep.run)
+            await nursery.start(serve_admin, options.data, upkeep.commands())
             for line in listeners.further_lines:
                 print(line, file=sys.stderr, flush=True)  # noqa: T201 - stdout has the ready line alone
             on_ready(ready_line(options, listeners))
@@ -269,5 +291,8 @@ def run(options: ServeOptions, on_ready: Callable[[str], None]) -> None:
             raise StartError(str(cause)) from None
         if isinstance(cause, CommitFailedError):
             logger.critical("%s; nothing after it was acknowledged", cause)
+            sys.exit(1)
+        if isinstance(cause, UpkeepFailedError):
+            logger.critical("%s; nothing that was acknowledged is lost", cause)
             sys.exit(1)
         raise

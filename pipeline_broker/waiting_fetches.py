@@ -85,7 +85,7 @@ class WaitingFetches:
                 self._answer(self._parked.notify(entry.log, entry.size_bytes))
 
     def wake(self, log: PartitionLog) -> None:
-        """A partition is gone: answer whoever waited for it."""
+        """A partition is gone, or what was at its start is: answer whoever waited for it."""
         self._answer(self._parked.wake(log))
 
     def advance(self, now_ms: int) -> None:

@@ -81,6 +81,23 @@ def require_tool():
     return require
 
 
+@pytest.fixture(scope="session")
+def mount_forgetful(require_tool, tmp_path_factory):
+    """Gives mounts that lose power (`with mount_forgetful(directory) as mount:`), or skips the test."""
+    from tests.tools.forgetful_mount import ForgetfulMount, MountFailed, reason_without_fuse
+
+    require_tool("fusermount")
+    require_tool("libfuse")
+    if reason := reason_without_fuse():
+        pytest.skip(reason)
+    try:
+        with ForgetfulMount(tmp_path_factory.mktemp("probe")):
+            pass
+    except MountFailed as failure:
+        pytest.skip(f"FUSE cannot mount here: {failure}")
+    return ForgetfulMount
+
+
 @attrs.define
 class BrokerProcess:
     """A broker of its own process; `bootstrap` is what clients take."""

@@ -1,5 +1,6 @@
 """The metrics endpoint answers one kind of request, and bounds every other."""
 
+import itertools
 import socket
 import sys
 
@@ -255,7 +256,7 @@ def test_an_idle_loop_is_seen_as_idle_and_a_busy_one_as_busy(monkeypatch):
 
 def test_the_loop_is_looked_at_in_some_intervals_only(monkeypatch):
     """The first, and those that are drawn."""
-    draws = iter([3, 0, 1, 2])
+    draws = itertools.chain([3, 0, 1, 2], itertools.repeat(1))
     monkeypatch.setattr("pipeline_broker.metrics_endpoint.random.randrange", lambda _: next(draws))
     idle, observed = LoopIdleTime(), []
 

@@ -99,7 +99,7 @@ def _create(
         check_changes(call, topic.partitions, strict=call.version >= STRICT_FROM)
         if not request.validate_only:
             changes.append((broker.topics.create(new), broker.topic_durable))
-            broker.tell_topic_settings(given)
+            broker.settings_warnings.tell_of_topic(given)
     except TopicError as error:
         return _refusal(wanted.name, error.code, error.message)
     except ConfigError as error:

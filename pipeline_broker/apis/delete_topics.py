@@ -7,7 +7,6 @@ answer is given when the deletion is durable: the logs are gone then, and fetche
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from pipeline_broker.apis.authorization import REFUSAL_TEXTS, may_of_cluster, may_of_topic
@@ -22,7 +21,7 @@ from stages.request import Result
 
 if TYPE_CHECKING:
     from pipeline_broker.apis.call import Call
-    from pipeline_broker.state.outcome import Write
+    from pipeline_broker.broker import Change
 
 __all__ = ["REQUEST", "error_response", "handle"]
 
@@ -52,16 +51,25 @@ def handle(call: Call, request: DeleteTopicsRequest) -> Result:
         return call.send(error_response(request, call, ErrorCode.REQUEST_TIMED_OUT))
     found: list[Topic] = []
     results = _sort_out(call, _wanted(call, request), found)
-    changes: list[tuple[Write, Callable[[Write], None]]] = []
+    changes: list[Change] = []
     for topic in found:
         try:
             check_changes(call, topic.partitions, strict=call.version >= STRICT_FROM)
         except TopicError as error:
             results.append(_refusal(topic.name, topic.topic_id, error.code, error.message))
             continue
-        changes.append((call.broker.topics.delete(topic.name), call.broker.topic_durable))
+        changes += _delete(call, topic)
         results.append(TopicResult(name=topic.name, topic_id=topic.topic_id))
     return call.broker.commit_metadata(changes, call.now_ms, call.send(DeleteTopicsResponse(responses=results)))
+
+
+def _delete(call: Call, topic: Topic) -> list[Change]:
+    broker = call.broker
+    changes: list[Change] = [(broker.topics.delete(topic.name), broker.topic_durable)]
+    forgotten = broker.log_starts.forget(topic.topic_id)
+    if forgotten is not None:  # behind the topic's own record: a topic that is left must still know where it starts
+        changes.append((forgotten, broker.log_start_durable))
+    return changes
 
 
 def _wanted(call: Call, request: DeleteTopicsRequest) -> list[Wanted]:
@@ -71,13 +79,13 @@ def _wanted(call: Call, request: DeleteTopicsRequest) -> list[Wanted]:
 def _sort_out(call: Call, wanted: list[Wanted], found: list[Topic]) -> list[TopicResult]:
     """Collect the topics that may be deleted in `found`; the results of the others."""
     results, named, ids = _refuse_unclear(wanted)
-    by_id = {topic_id: call.broker.topics.by_id(topic_id) for topic_id in ids}
+    by_id = {topic_id: _existing(call, call.broker.topics.by_id(topic_id)) for topic_id in ids}
     may_all = may_of_cluster(call, AclOperation.DELETE, is_logged=False)
     for name in named:
-        topic = call.broker.topics.get(name)
+        topic = _existing(call, call.broker.topics.get(name))
         if not may_all and not may_of_topic(call, AclOperation.DESCRIBE, name):
             results.append(_refusal(name, NO_TOPIC_ID, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
-        elif topic is None or call.broker.topics.latest(name) is None:
+        elif topic is None:
             results.append(_refusal(name, NO_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
         elif not may_all and not may_of_topic(call, AclOperation.DELETE, name):
             results.append(_refusal(name, NO_TOPIC_ID, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
@@ -88,7 +96,7 @@ def _sort_out(call: Call, wanted: list[Wanted], found: list[Topic]) -> list[Topi
         else:
             found.append(topic)
     for topic_id, topic in by_id.items():
-        if topic is None or call.broker.topics.latest(topic.name) is None:
+        if topic is None:
             results.append(_refusal(None, topic_id, ErrorCode.UNKNOWN_TOPIC_ID))
         elif not may_all and not may_of_topic(call, AclOperation.DELETE, topic.name):
             name_shown = topic.name if may_of_topic(call, AclOperation.DESCRIBE, topic.name, is_logged=False) else None
@@ -96,6 +104,12 @@ def _sort_out(call: Call, wanted: list[Wanted], found: list[Topic]) -> list[Topi
         else:
             found.append(topic)
     return results
+
+
+def _existing(call: Call, topic: Topic | None) -> Topic | None:
+    """A topic that everybody can see, unless its deletion is on its way; perhaps another one of its name is, too."""
+    latest = None if topic is None else call.broker.topics.latest(topic.name)
+    return topic if latest is not None and topic is not None and latest.topic_id == topic.topic_id else None
 
 
 def _refuse_unclear(wanted: list[Wanted]) -> tuple[list[TopicResult], list[str], list[bytes]]:

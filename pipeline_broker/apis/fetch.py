@@ -9,7 +9,6 @@ it, and of no other.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -17,8 +16,9 @@ import attrs
 
 from pipeline_broker.apis.authorization import may_of_cluster, topics_allowed
 from pipeline_broker.apis.leader_epoch import LEADER_EPOCH, NO_EPOCH, leader_epoch_error
+from pipeline_broker.apis.storage_error import storage_error
 from pipeline_broker.apis.throttling import throttle
-from pipeline_broker.log.errors import OffsetOutOfRange
+from pipeline_broker.log.errors import LogError, OffsetOutOfRange
 from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.state.fetch_sessions import FetchContext, PartitionAnswer
 from pipeline_broker.state.parked_fetches import Readable
@@ -39,8 +39,6 @@ REQUEST = FetchRequest
 PartitionData = FetchResponse.PartitionData
 Key: TypeAlias = tuple[str, bytes, int]
 """Topic name, topic id, partition; one of the first two is empty, depending on the version."""
-
-logger = logging.getLogger(__name__)
 
 TOPIC_ID_FROM = 13
 READ_COMMITTED = 1
@@ -85,6 +83,9 @@ def handle(call: Call, request: FetchRequest) -> Result:
     )
     if context.error is not ErrorCode.NONE:
         return call.send(FetchResponse(error_code=context.error))
+    if forgotten:
+        for topic_id in context.names.keys() - {topic_id for _, topic_id, _ in context.partitions}:
+            del context.names[topic_id]
     return _Fetch(call, request, context).first()
 
 
@@ -150,7 +151,9 @@ class _Fetch:
             name, topic_id, partition, self._is_allowed, by_id=self._context.uses_topic_ids
         )
         if isinstance(log, ErrorCode):
-            return Read(key, _without_log(partition, log), None)
+            return Read(key, _without_log(partition, self._former_topic_error(topic_id, log)), None)
+        if self._context.uses_topic_ids:
+            self._context.names[topic_id] = log.topic
         refused = leader_epoch_error(wanted.current_leader_epoch)
         if refused is not None:
             return Read(key, _refusal(partition, refused), log)
@@ -163,7 +166,7 @@ class _Fetch:
             result = log.read(wanted.fetch_offset, limit, at_least_one=at_least_one)
         except OffsetOutOfRange:
             return Read(key, _refusal(partition, ErrorCode.OFFSET_OUT_OF_RANGE), log)
-        except OSError as error:
+        except (OSError, LogError) as error:
             if self._call.broker.topic_metrics is not None:
                 self._call.broker.topic_metrics.fetch_failed(log.topic)
             return Read(key, _unreadable(log, error), log)
@@ -183,6 +186,16 @@ class _Fetch:
             cold=result.cold,
             size_bytes=result.size_bytes,
         )
+
+    def _former_topic_error(self, topic_id: bytes, code: ErrorCode) -> ErrorCode:
+        """What a session is told of a topic that it knew: that it is gone, or that another one has its name."""
+        name = self._context.names.get(topic_id)
+        if code is not ErrorCode.UNKNOWN_TOPIC_ID or name is None:
+            return code
+        if not self._is_allowed(name):
+            return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        is_gone = self._call.broker.topics.get(name) is None
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_gone else ErrorCode.INCONSISTENT_TOPIC_ID
 
     def _answer(self, reads: list[Read]) -> Send | Parked:
         quota = self._call.quota
@@ -258,15 +271,14 @@ def _read_cold(read: Read) -> None:
     assert read.log is not None
     try:
         read.data.records = read.cold()
-    except OSError as error:
+    except (OSError, LogError) as error:
         failed = _unreadable(read.log, error)
         for field in attrs.fields(PartitionData):
             setattr(read.data, field.name, getattr(failed, field.name))
 
 
-def _unreadable(log: PartitionLog, error: OSError) -> PartitionData:
-    logger.warning("%s-%d cannot be read: %s", log.topic, log.partition, error)
-    return _refusal(log.partition, ErrorCode.KAFKA_STORAGE_ERROR)
+def _unreadable(log: PartitionLog, error: OSError | LogError) -> PartitionData:
+    return _refusal(log.partition, storage_error(log, error))
 
 
 def _by_topic(listed: Mapping[Key, PartitionData]) -> list[FetchResponse.FetchableTopicResponse]:

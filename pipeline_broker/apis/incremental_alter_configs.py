@@ -112,7 +112,7 @@ def _alter_topic(call: Call, resource: Resource, *, validate_only: bool) -> Chan
         raise TopicError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
     if validate_only or not resource.configs:
         return None
-    call.broker.tell_topic_settings(_set_by(resource))
+    call.broker.settings_warnings.tell_of_topic(_set_by(resource))
     gone = dict.fromkeys(topic.configs.keys() - altered.keys())
     return catalogue.alter_configs(name, {**altered, **gone}), call.broker.topic_durable
 
@@ -128,7 +128,7 @@ def _alter_broker(call: Call, resource: Resource, *, validate_only: bool) -> Cha
     broker.check_settings(key, altered, [config.name for config in resource.configs])
     if validate_only or not resource.configs:
         return None
-    broker.tell_settings(_set_by(resource))
+    broker.settings_warnings.tell(_set_by(resource))
     return broker.cluster.alter(key, altered), broker.settings_durable
 
 

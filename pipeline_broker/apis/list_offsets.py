@@ -7,14 +7,15 @@ error of the partition that is on it, and of no other.
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias
 
 from pipeline_broker.apis.authorization import topics_allowed
 from pipeline_broker.apis.leader_epoch import LEADER_EPOCH, leader_epoch_error
-from pipeline_broker.log.reading import ColdRead
+from pipeline_broker.apis.storage_error import storage_error
+from pipeline_broker.log.errors import LogError
+from pipeline_broker.log.reading import ColdRead, TimestampedOffset
 from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
@@ -22,16 +23,14 @@ from stages.request import Parked, Result, Send
 
 if TYPE_CHECKING:
     from pipeline_broker.apis.call import Call
-    from pipeline_broker.log.partition_log import PartitionLog, TimestampedOffset
+    from pipeline_broker.log.partition_log import PartitionLog
 
 __all__ = ["REQUEST", "error_response", "handle"]
 
 REQUEST = ListOffsetsRequest
 PartitionResponse = ListOffsetsResponse.ListOffsetsPartitionResponse
 
-logger = logging.getLogger(__name__)
-
-Search: TypeAlias = "Callable[[], TimestampedOffset | ColdRead[TimestampedOffset | None] | None]"
+Search: TypeAlias = Callable[[], TimestampedOffset | ColdRead[TimestampedOffset | None] | None]
 
 Partition: TypeAlias = tuple[str, int]
 
@@ -139,9 +138,8 @@ def _by_time(log: PartitionLog, search: Search, cold: list[Callable[[], None]]) 
     def fill(search: Search) -> None:
         try:
             found = search()
-        except OSError as error:
-            logger.warning("%s-%d cannot be read: %s", log.topic, log.partition, error)
-            response.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+        except (OSError, LogError) as error:
+            response.error_code = storage_error(log, error)
             return
         if isinstance(found, ColdRead):
             cold.append(lambda: fill(found))

@@ -102,6 +102,23 @@ class BrokerConfig:
     log_message_timestamp_before_max_ms: int = 2**63 - 1
     log_message_timestamp_after_max_ms: int = 3600000
     log_segment_bytes: int = 1073741824
+    log_cleanup_policy: tuple[str, ...] = ("delete",)
+    log_retention_ms: int | None = None
+    log_retention_minutes: int | None = None
+    log_retention_hours: int = 168
+    log_retention_bytes: int = -1
+    log_retention_check_interval_ms: int = 300000
+    log_roll_ms: int | None = None
+    log_roll_hours: int = 168
+    log_segment_delete_delay_ms: int = 60000
+    log_initial_task_delay_ms: int = 30000
+    log_cleaner_enable: bool = True
+    log_cleaner_backoff_ms: int = 15000
+    log_cleaner_dedupe_buffer_size: int = 134217728
+    log_cleaner_delete_retention_ms: int = 86400000
+    log_cleaner_max_compaction_lag_ms: int = 2**63 - 1
+    log_cleaner_min_compaction_lag_ms: int = 0
+    log_cleaner_min_cleanable_ratio: float = 0.5
     min_insync_replicas: int = 1
     fetch_max_bytes: int = 57671680
     max_incremental_fetch_session_cache_slots: int = 1000
@@ -178,8 +195,17 @@ TOPIC_ACTED_ON = frozenset(
         "message.timestamp.after.max.ms",
         "message.timestamp.before.max.ms",
         "message.timestamp.type",
+        "cleanup.policy",
+        "delete.retention.ms",
+        "max.compaction.lag.ms",
+        "min.cleanable.dirty.ratio",
+        "min.compaction.lag.ms",
+        "file.delete.delay.ms",
         "min.insync.replicas",
+        "retention.bytes",
+        "retention.ms",
         "segment.bytes",
+        "segment.ms",
     }
 )
 """The settings of topics that this broker acts on; one replica is all that it could wait for."""

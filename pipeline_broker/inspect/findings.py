@@ -1,14 +1,40 @@
-"""What is found in a journal.
+"""What is found in a data directory.
 
-Rules of this file: data only, one class per kind of finding; each is one line of the report.
+Rules of this file: data only, one class per kind of finding; each is one line of the report. Files are named from the
+data directory on. A topic has a name where one is known: the journal keeps ids only.
 """
+
+import enum
 
 import attrs
 
 from pipeline_broker.records.batch import BatchHeader
 from pipeline_broker.records.record import Record
 
-__all__ = ["BatchFound", "Damage", "Finding", "FrameFound", "JournalTotals", "SegmentEnd", "SegmentFound", "TornTail"]
+__all__ = [
+    "ArchiveSegmentEnd",
+    "ArchiveSegmentFound",
+    "ArchivedBatchFound",
+    "BatchFound",
+    "Damage",
+    "EditFound",
+    "Finding",
+    "FrameFound",
+    "IndexFound",
+    "IndexStatus",
+    "Leftover",
+    "ManifestFound",
+    "PartitionFound",
+    "SegmentEnd",
+    "SegmentFound",
+    "SpareFound",
+    "Superseded",
+    "TornTail",
+    "Totals",
+]
+
+
+# The journal
 
 
 @attrs.frozen
@@ -51,7 +77,7 @@ class BatchFound:
     Attributes:
         segment, position: where the batch is.
         lsn: the entry's.
-        topic_id, partition: whose it is.
+        topic, topic_id, partition: whose it is.
         size_bytes: of the batch.
         header: the batch's own; None when it is not readable.
         records: filled when they were asked for.
@@ -60,6 +86,7 @@ class BatchFound:
     segment: int
     position: int
     lsn: int
+    topic: str | None
     topic_id: bytes
     partition: int
     size_bytes: int
@@ -76,7 +103,9 @@ class SegmentEnd:
         frames, entries: what was found in it.
         next_lsn: the LSN behind its last entry.
         used_bytes: up to the end of its last frame, the header included.
+        earlier_bytes: behind that, of frames that an earlier use of the space left.
         unused_bytes: zero-filled space behind that.
+        is_archived: the archive holds all of it: its space is about to be used again.
     """
 
     number: int
@@ -84,37 +113,198 @@ class SegmentEnd:
     entries: int
     next_lsn: int
     used_bytes: int
+    earlier_bytes: int
     unused_bytes: int
+    is_archived: bool
+
+
+@attrs.frozen
+class SpareFound:
+    """Space that is ready to become the next segment; what is in it belongs to nobody."""
+
+    file: str
+    size_bytes: int
+
+
+# The archive
+
+
+@attrs.frozen
+class EditFound:
+    """An edit of the manifest.
+
+    Attributes:
+        file, position, size_bytes: where it is.
+        lsn: everything in front of it is archived from here on.
+        changed: the folders of the partitions that it changes.
+        removed: the partitions that are gone, by topic id and number.
+    """
+
+    file: str
+    position: int
+    size_bytes: int
+    lsn: int
+    changed: tuple[str, ...]
+    removed: tuple[str, ...]
+
+
+@attrs.frozen
+class ManifestFound:
+    """The manifest was read: what counts of the archive.
+
+    Attributes:
+        file, size_bytes, edits: the file, and how many edits count in it.
+        lsn: everything in front of it is archived.
+        partitions: how many the archive has something of.
+    """
+
+    file: str
+    size_bytes: int
+    edits: int
+    lsn: int
+    partitions: int
+
+
+@attrs.frozen
+class PartitionFound:
+    """What the manifest says of a partition; see `log.archive.manifest.PartitionManifest`.
+
+    Attributes:
+        topic, topic_id, partition: whose it is.
+        folder: where its files are.
+        log_start_offset, end_offset, first_dirty_offset: as in the manifest.
+        segments, size_bytes: how many there are, and of how many bytes of batches.
+        producers: how many idempotent producers are remembered.
+    """
+
+    topic: str | None
+    topic_id: bytes
+    partition: int
+    folder: str
+    log_start_offset: int
+    end_offset: int
+    first_dirty_offset: int
+    segments: int
+    size_bytes: int
+    producers: int
+
+
+@attrs.frozen
+class ArchiveSegmentFound:
+    """What the manifest says of a segment; see `log.archive.segment_file.SegmentInfo`."""
+
+    file: str
+    topic_id: bytes
+    partition: int
+    base_offset: int
+    last_offset: int
+    size_bytes: int
+    first_timestamp: int
+    max_timestamp: int
+    modified_ms: int
+    is_sealed: bool
+    generation: int
+
+
+@attrs.frozen
+class ArchivedBatchFound:
+    """A record batch in a segment of the archive; see BatchFound."""
+
+    file: str
+    position: int
+    topic: str | None
+    topic_id: bytes
+    partition: int
+    size_bytes: int
+    header: BatchHeader
+    records: tuple[Record, ...] = ()
+
+
+class IndexStatus(enum.Enum):
+    """How an index file compares with the batches of its segment."""
+
+    VALID = "valid"
+    MISSING = "missing"
+    DAMAGED = "damaged"
+
+
+@attrs.frozen
+class IndexFound:
+    """An index file was held against the batches: how many entries it should have, and whether it has just these."""
+
+    file: str
+    entries: int
+    size_bytes: int
+    status: IndexStatus
+
+
+@attrs.frozen
+class ArchiveSegmentEnd:
+    """A segment of the archive was read: what was found in it up to its end, or to its damage."""
+
+    file: str
+    batches: int
+    records: int
+
+
+# Of both
 
 
 @attrs.frozen
 class TornTail:
-    """Bytes behind the last frame that are no frame: a commit that was cut short, and that nobody was promised."""
+    """Bytes behind what counts, where a write was cut short that nobody was promised; the next start cuts them off."""
 
-    segment: int
+    file: str
     position: int
     size_bytes: int
     reason: str
 
 
 @attrs.frozen
-class Damage:
-    """Something that was durable cannot be read, or contradicts itself; no segment stands for the journal."""
+class Leftover:
+    """A file, or bytes from a position on, that do not count: a writer is at work, or was interrupted."""
 
-    segment: int | None
+    file: str
     position: int
+    size_bytes: int
     reason: str
 
 
 @attrs.frozen
-class JournalTotals:
+class Superseded:
+    """A file that a running broker deleted or replaced while it was read: no judgement of it is possible, or needed."""
+
+    file: str
+
+
+@attrs.frozen
+class Damage:
+    """Something that was durable cannot be read, or contradicts itself.
+
+    Attributes:
+        file, position: where.
+        offset: of the first record that may be lost by it, if that is known.
+        reason: what is wrong.
+    """
+
+    file: str
+    position: int
+    reason: str
+    offset: int | None = None
+
+
+@attrs.frozen
+class Totals:
     """The end of the report.
 
     Attributes:
-        segments, frames, entries, records: what was found.
-        batch_bytes: of all batches.
+        segments, frames, entries, records: what was found in the journal.
+        batch_bytes: of all batches there.
         next_lsn: where a broker would go on.
-        torn_tails, damages: how many of each.
+        archived_lsn: everything in front of it is in the archive.
+        archived_partitions, archived_segments, archived_batches, archived_records, archived_bytes: what was found in
+            the archive.
+        torn_tails, leftovers, damages: how many of each.
     """
 
     segments: int = 0
@@ -123,8 +313,33 @@ class JournalTotals:
     records: int = 0
     batch_bytes: int = 0
     next_lsn: int = 0
+    archived_lsn: int = 0
+    archived_partitions: int = 0
+    archived_segments: int = 0
+    archived_batches: int = 0
+    archived_records: int = 0
+    archived_bytes: int = 0
     torn_tails: int = 0
+    leftovers: int = 0
     damages: int = 0
 
 
-Finding = SegmentFound | FrameFound | BatchFound | SegmentEnd | TornTail | Damage | JournalTotals
+Finding = (
+    SegmentFound
+    | FrameFound
+    | BatchFound
+    | SegmentEnd
+    | SpareFound
+    | EditFound
+    | ManifestFound
+    | PartitionFound
+    | ArchiveSegmentFound
+    | ArchivedBatchFound
+    | IndexFound
+    | ArchiveSegmentEnd
+    | TornTail
+    | Leftover
+    | Superseded
+    | Damage
+    | Totals
+)

@@ -1,9 +1,10 @@
 """Reads and verifies the journal of a data directory.
 
 Rules of this file: read only, no lock, so that a running broker's journal can be looked at as well; one segment at a
-time in memory. It judges as recovery does: what counts is the contiguous prefix of frames in LSN order; what follows
-it is a torn tail, unless an intact frame further on declares that the missing one had been durable: then it is damage.
-Beyond recovery it checks every batch: its checksum, its length, and that the offsets of a partition have no gap.
+time in memory. It judges as recovery does: the journal begins where the archive ends, or in front of it; what counts is
+the contiguous prefix of frames in LSN order; what follows it is a torn tail, unless an intact frame further on declares
+that the missing one had been durable: then it is damage. Beyond recovery it checks every batch (see entry_check).
+A running broker takes the oldest segments away: whatever is read then goes on as if it began with the next one.
 """
 
 from collections.abc import Generator, Iterator
@@ -11,85 +12,35 @@ from pathlib import Path
 
 import attrs
 
+from pipeline_broker.inspect.entry_check import EntryCheck
 from pipeline_broker.inspect.findings import (
-    BatchFound,
     Damage,
     Finding,
     FrameFound,
-    JournalTotals,
     SegmentEnd,
     SegmentFound,
+    Superseded,
     TornTail,
 )
-from pipeline_broker.inspect.secrets import without_secrets
-from pipeline_broker.log.frame import (
-    FRAME_HEADER_SIZE,
-    MAGIC_BYTES,
-    FrameHeader,
-    is_intact,
-    iterate_entries,
-    read_frame_header,
-    split_key,
-)
+from pipeline_broker.inspect.journal_files import extra_files, segment_numbers
+from pipeline_broker.inspect.journal_segment import JournalSegment, Rest, journal_file, open_segment
+from pipeline_broker.inspect.manifest_reader import ManifestReader
+from pipeline_broker.inspect.selection import EVERYTHING, Selection
+from pipeline_broker.inspect.topic_names import TopicNames
+from pipeline_broker.log.frame import FRAME_HEADER_SIZE, iterate_entries
 from pipeline_broker.log.journal import JOURNAL_NAME
-from pipeline_broker.log.segment import HEADER_SPACE, SEGMENT_SUFFIX, decode_header, segment_path
-from pipeline_broker.records.batch import CHECKED_FROM, BatchHeader, read_header
-from pipeline_broker.records.checksum import crc32c
-from pipeline_broker.records.errors import RecordError
-from pipeline_broker.records.record import Record, iterate_records
+from pipeline_broker.log.segment import HEADER_SPACE, segment_path
 
-__all__ = ["JournalReader", "NoDataDirectoryError"]
-
-
-class NoDataDirectoryError(Exception):
-    """There is no journal to inspect; the text is one line that says why."""
+__all__ = ["JournalReader"]
 
 
 @attrs.frozen
-class _Segment:
-    """One segment's file, read."""
+class _Suspect:
+    """Bytes behind frames that count, which may have been one."""
 
-    number: int
-    data: memoryview
-    identity: int | None
-
-    def header_at(self, position: int) -> FrameHeader | None:
-        """The frame header there, if the frame could fit; its contents are not looked at."""
-        return read_frame_header(self.data, position, len(self.data) - position)
-
-    def frame_at(self, position: int) -> FrameHeader | None:
-        """The intact frame there that was written for this segment."""
-        header = self.header_at(position)
-        if header is None or header.identity != self.identity or not is_intact(header, self.data, position):
-            return None
-        return header
-
-    def frames_anywhere(self, position: int) -> Iterator[FrameHeader]:
-        """Intact frames wherever their magic is found behind `position`."""
-        data = self.data.obj
-        assert isinstance(data, bytes)
-        while (position := data.find(MAGIC_BYTES, position)) >= 0:
-            header = self.frame_at(position)
-            if header is not None:
-                yield header
-                position += FRAME_HEADER_SIZE + header.body_size - len(MAGIC_BYTES)
-            position += len(MAGIC_BYTES)
-
-    def used_until(self, position: int) -> int:
-        """The end of what is not zero behind `position`."""
-        rest = bytes(self.data[position:])
-        return position + len(rest.rstrip(b"\0"))
-
-    def why_not(self, position: int, next_lsn: int) -> str:
-        """Why the prefix does not go on at `position`."""
-        header = self.header_at(position)
-        if header is None:
-            return "no frame header, or a frame longer than the file"
-        if header.identity != self.identity:
-            return "a frame of an earlier life of this space"
-        if not is_intact(header, self.data, position):
-            return "the frame does not match its checksum"
-        return f"the frame begins with LSN {header.first_lsn}, not {next_lsn}"
+    segment: int
+    rest: Rest
+    found: TornTail
 
 
 class JournalReader:
@@ -97,167 +48,182 @@ class JournalReader:
 
     Args:
         data_directory: a broker's.
-        with_records: read the records of each batch too.
-
-    Raises:
-        NoDataDirectoryError: there is no journal in it.
+        manifests: what is archived.
+        names: of topics; more are known afterwards.
+        selection: what is shown.
     """
 
-    def __init__(self, data_directory: Path, *, with_records: bool = False) -> None:
-        self.directory = data_directory / JOURNAL_NAME
-        self._with_records = with_records
-        self._totals = JournalTotals()
-        self._next_offsets: dict[bytes, int] = {}
-        self._next_lsn = 0
+    def __init__(
+        self,
+        data_directory: Path,
+        manifests: ManifestReader,
+        names: TopicNames,
+        selection: Selection = EVERYTHING,
+    ) -> None:
+        self._directory = data_directory / JOURNAL_NAME
+        self._manifests = manifests
+        self._check = EntryCheck(names, selection)
+        #: Behind the last entry that counts.
+        self.next_lsn = 0
+        self._archived_lsn: int | None = None
+        self._first_kept: int | None = None
         self._last_kept = 0
         self._declared_durable = 0
-        self._suspects: list[TornTail] = []
+        self._suspects: list[_Suspect] = []
         self._prefix_ended = False
-        try:
-            names = [entry.name for entry in self.directory.iterdir()]
-        except FileNotFoundError:
-            what = "is no data directory: it has no journal" if data_directory.is_dir() else "does not exist"
-            raise NoDataDirectoryError(f"{data_directory} {what}") from None
-        except OSError as error:
-            raise NoDataDirectoryError(f"{self.directory} cannot be read: {error.strerror}") from None
-        stems = [name.removesuffix(SEGMENT_SUFFIX) for name in names if name.endswith(SEGMENT_SUFFIX)]
-        self._numbers = sorted(int(stem) for stem in stems if stem.isdecimal())
+        self._frames = self._entries = 0  # of the segment that is being read
 
     def findings(self) -> Iterator[Finding]:
-        """Everything in the order in which it lies there; the verdict on the end and the totals come last.
+        """Everything in the order in which it lies there; the verdict on the end comes last.
 
         Raises:
             NoDataDirectoryError: a file cannot be read.
         """
-        for finding in self._walk():
-            self._count(finding)
-            yield finding
-        yield attrs.evolve(self._totals, next_lsn=self._next_lsn)
-
-    def _count(self, finding: Finding) -> None:
-        totals = self._totals
-        if isinstance(finding, SegmentFound):
-            totals = attrs.evolve(totals, segments=totals.segments + 1)
-        elif isinstance(finding, BatchFound):
-            count = finding.header.record_count if finding.header is not None else 0
-            totals = attrs.evolve(
-                totals,
-                entries=totals.entries + 1,
-                records=totals.records + count,
-                batch_bytes=totals.batch_bytes + finding.size_bytes,
-            )
-        elif isinstance(finding, FrameFound):
-            totals = attrs.evolve(totals, frames=totals.frames + 1)
-        elif isinstance(finding, TornTail):
-            totals = attrs.evolve(totals, torn_tails=totals.torn_tails + 1)
-        elif isinstance(finding, Damage):
-            totals = attrs.evolve(totals, damages=totals.damages + 1)
-        self._totals = totals
-
-    def _walk(self) -> Iterator[Finding]:
-        numbers = self._numbers
-        if numbers != list(range(1, len(numbers) + 1)):
-            yield Damage(None, 0, f"segments are missing: found the numbers {numbers}")
+        self._begin_anew()
+        numbers = segment_numbers(self._directory)
+        if not numbers and self.next_lsn:
+            reason = f"it has no segments, but the archive ends with LSN {self.next_lsn - 1}"
+            yield Damage(JOURNAL_NAME, 0, reason)
+        if numbers and numbers != list(range(numbers[0], numbers[0] + len(numbers))):
+            yield Damage(JOURNAL_NAME, 0, f"segments are missing: found the numbers {numbers}")
         for number in numbers:
-            yield from self._read_segment(self._open(number))
+            segment = open_segment(self._directory, number)
+            if segment is None:
+                yield self._gone(number)
+            else:
+                yield from self._read_segment(segment)
         yield from self._judge_end()
+        yield from self._check.unarchived()
+        yield from extra_files(self._directory)
 
-    def _open(self, number: int) -> _Segment:
-        path = segment_path(self.directory, number)
-        try:
-            data = memoryview(path.read_bytes())
-        except OSError as error:
-            raise NoDataDirectoryError(f"{path} cannot be read: {error.strerror}") from None
-        return _Segment(number, data, decode_header(data[:HEADER_SPACE]))
+    def _begin_anew(self) -> None:
+        """The next segment is the first one."""
+        manifest = self._manifests.refreshed() if self._manifests.manifest is not None else None
+        self._check.begin(manifest)
+        self._archived_lsn = None if manifest is None else manifest.lsn
+        self.next_lsn = self._archived_lsn or 0
+        self._first_kept = None
+        self._last_kept = 0
+        self._suspects.clear()
+        self._declared_durable = 0
+        self._prefix_ended = False
 
-    def _read_segment(self, segment: _Segment) -> Iterator[Finding]:
+    def _gone(self, number: int) -> Superseded:
+        """A running broker has taken the space back; all in front of the next segment is archived."""
+        self._begin_anew()
+        return Superseded(journal_file(segment_path(self._directory, number).name))
+
+    def _read_segment(self, segment: JournalSegment) -> Iterator[Finding]:
         size = len(segment.data)
-        identity = None if segment.identity is None else f"{segment.identity:016x}"
-        yield SegmentFound(segment.number, identity, size)
+        yield SegmentFound(segment.number, None if segment.identity is None else f"{segment.identity:016x}", size)
         if segment.identity is None:
             self._prefix_ended = True
             if size > HEADER_SPACE:
-                yield Damage(segment.number, 0, "the header of the segment is damaged")
+                yield Damage(segment.file, 0, "the header of the segment is damaged")
             else:
-                yield TornTail(segment.number, 0, size, "the segment's creation was cut short")
+                yield TornTail(segment.file, 0, size, "the segment's creation was cut short")
             return
-        before = self._totals
+        if self._first_kept is None and not self._prefix_ended:
+            yield from self._begin(segment)
+        self._frames = self._entries = 0
         position = HEADER_SPACE
-        if not self._prefix_ended:
-            position = yield from self._read_frames(segment)
-            if self._totals.frames > before.frames:
-                self._last_kept = segment.number
-            else:
-                self._prefix_ended = segment.number > 1
-        end = segment.used_until(position)
-        if end > position:
-            reason = segment.why_not(position, self._next_lsn)
-            self._suspects.append(TornTail(segment.number, position, end - position, reason))
-        for header in segment.frames_anywhere(position):
-            self._declared_durable = max(self._declared_durable, header.durable_lsn)
-        yield SegmentEnd(
-            segment.number,
-            self._totals.frames - before.frames,
-            self._totals.entries - before.entries,
-            self._next_lsn,
-            position,
-            size - end,
-        )
+        while not self._prefix_ended:
+            position = yield from self._read_frames(segment, position)
+            now = self._as_it_is_now(segment, position)
+            if now is None:
+                yield self._gone(segment.number)
+                return
+            if now is segment:
+                break
+            segment = now
+        if self._frames:
+            self._last_kept = segment.number
+        elif self._first_kept != segment.number:
+            self._prefix_ended = True
+        yield self._end(segment, position)
 
-    def _read_frames(self, segment: _Segment) -> Generator[Finding, None, int]:
-        """The segment's frames that continue the prefix; the generator's value is the position behind the last."""
-        position = HEADER_SPACE
-        while (header := segment.frame_at(position)) is not None and header.first_lsn == self._next_lsn:
+    def _begin(self, segment: JournalSegment) -> Iterator[Finding]:
+        """The oldest segment begins where the archive ends, or in front of it."""
+        first = segment.frame_at(HEADER_SPACE)
+        if first is not None and first.first_lsn > (self._archived_lsn or 0):
+            self._begin_anew()  # a running broker may have taken the one before it away since
+        self._first_kept = segment.number
+        if first is None:
+            return
+        archived_lsn = self._archived_lsn
+        if archived_lsn is not None and first.first_lsn > archived_lsn:
+            lost = f"LSN {archived_lsn} to {first.first_lsn - 1} are neither in the archive nor in the journal"
+            yield Damage(segment.file, HEADER_SPACE, lost)
+        self.next_lsn = first.first_lsn
+
+    def _read_frames(self, segment: JournalSegment, position: int) -> Generator[Finding, None, int]:
+        """The segment's frames from a position on that continue the prefix; the value is the position behind them."""
+        while (header := segment.frame_at(position)) is not None and header.first_lsn == self.next_lsn:
             size = FRAME_HEADER_SIZE + header.body_size
+            self._frames += 1
             yield FrameFound(segment.number, position, size, header.first_lsn, header.entry_count, header.durable_lsn)
             try:
-                yield from self._read_entries(segment, header, position)
+                for lsn, entry in enumerate(iterate_entries(header, segment.data, position, 0), header.first_lsn):
+                    self._entries += 1
+                    yield from self._check.findings(segment, lsn, entry)
             except ValueError as error:
-                yield Damage(segment.number, position, str(error))
-            self._next_lsn += header.entry_count
+                yield Damage(segment.file, position, str(error))
+            self.next_lsn += header.entry_count
             position += size
         return position
 
-    def _read_entries(self, segment: _Segment, frame: FrameHeader, position: int) -> Iterator[Finding]:
-        for lsn, entry in enumerate(iterate_entries(frame, segment.data, position, 0), frame.first_lsn):
-            batch = entry.batch
-            header, problem = _check(batch)
-            records: tuple[Record, ...] = ()
-            topic_id, partition = split_key(entry.key)
-            if header is not None and not problem and self._with_records:
-                try:
-                    records = tuple(without_secrets(topic_id, record) for record in iterate_records(batch, header))
-                except RecordError as error:
-                    problem = str(error)
-            yield BatchFound(segment.number, entry.place, lsn, topic_id, partition, len(batch), header, records)
-            if header is not None and not problem:
-                expected = self._next_offsets.get(entry.key, header.base_offset)
-                if header.base_offset != expected:
-                    problem = f"offset {expected} of the partition should follow, not {header.base_offset}"
-                self._next_offsets[entry.key] = header.last_offset + 1
-            if problem:
-                yield Damage(segment.number, entry.place, f"batch at LSN {lsn}: {problem}")
+    def _as_it_is_now(self, segment: JournalSegment, position: int) -> JournalSegment | None:
+        """The segment, read again if frames came while it was read; None when it is gone.
+
+        It was read from its beginning to its end, so its last frames may be there, and not one in front of them.
+        """
+        self._note_declared(segment, position)
+        if self._declared_durable <= self.next_lsn:
+            return segment
+        now = open_segment(self._directory, segment.number)
+        if now is None:
+            return None
+        header = now.frame_at(position)
+        return now if header is not None and header.first_lsn == self.next_lsn else segment
+
+    def _note_declared(self, segment: JournalSegment, position: int) -> None:
+        for header in segment.frames_anywhere(position):
+            self._declared_durable = max(self._declared_durable, header.durable_lsn)
+
+    def _end(self, segment: JournalSegment, position: int) -> SegmentEnd:
+        """What lies behind the segment's last frame is kept in mind."""
+        frames, entries = self._frames, self._entries
+        self._note_declared(segment, position)
+        end, rest = segment.used_until(position), segment.rest_at(position)
+        earlier_bytes = end - position if rest is Rest.EARLIER else 0
+        if rest in {Rest.OWN, Rest.UNKNOWN}:
+            reason = segment.why_not(position, self.next_lsn) if rest is Rest.OWN else rest.value
+            found = TornTail(segment.file, position, end - position, reason)
+            self._suspects.append(_Suspect(segment.number, rest, found))
+        is_archived = self._archived_lsn is not None and bool(frames) and self.next_lsn <= self._archived_lsn
+        unused_bytes = len(segment.data) - end
+        return SegmentEnd(
+            segment.number, frames, entries, self.next_lsn, position, earlier_bytes, unused_bytes, is_archived
+        )
 
     def _judge_end(self) -> Iterator[Finding]:
         """Torn, or damaged: what the frames behind the prefix declare decides."""
-        next_lsn = self._next_lsn
+        next_lsn = self.next_lsn
         is_damaged = self._declared_durable > next_lsn
         for suspect in self._suspects:
-            if is_damaged and suspect.segment >= self._last_kept:
-                lost = f"records {next_lsn} to {self._declared_durable - 1} were durable and cannot be read"
-                yield Damage(suspect.segment, suspect.position, f"{suspect.reason}; {lost}")
+            found = suspect.found
+            if suspect.segment < self._last_kept:
+                if suspect.rest is Rest.OWN:
+                    yield attrs.evolve(found, reason=f"{found.reason}; the next segment misses nothing of it")
+            elif is_damaged:
+                lost = f"LSN {next_lsn} to {self._declared_durable - 1} were durable and cannot be read"
+                yield Damage(found.file, found.position, f"{found.reason}; {lost}")
                 return
-            yield suspect
-
-
-def _check(batch: memoryview) -> tuple[BatchHeader | None, str]:
-    """The header of a batch, and what is wrong with it if anything is."""
-    try:
-        header = read_header(batch)
-    except RecordError as error:
-        return None, str(error)
-    if header.size_bytes != len(batch):
-        return header, f"it has {len(batch)} bytes and says {header.size_bytes}"
-    if crc32c(batch[CHECKED_FROM:]) != header.crc:
-        return header, "its checksum does not match"
-    return header, ""
+            else:
+                yield found
+        if is_damaged:
+            reason = f"LSN {next_lsn} to {self._declared_durable - 1} were durable and are missing"
+            yield Damage(JOURNAL_NAME, 0, reason)
+        elif self._archived_lsn is not None and next_lsn < self._archived_lsn:
+            reason = f"it ends in front of LSN {next_lsn}, and the archive holds what is missing"
+            yield TornTail(JOURNAL_NAME, 0, 0, reason)

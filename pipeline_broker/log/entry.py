@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 Buffer = bytes | bytearray | memoryview
 
+LEADER_EPOCH = 0  # one broker: leadership never changes
+
 
 class JournalEntry:
     """A record batch with its offsets; what a pending produce hands to the committer."""

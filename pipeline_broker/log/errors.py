@@ -29,12 +29,54 @@ class OutOfOrderSequence(LogError):
     error_name = "OUT_OF_ORDER_SEQUENCE_NUMBER"
 
 
+class DamagedSegment(LogError):
+    """What a segment file holds is not what was written to it; nothing from there on is served.
+
+    Attributes:
+        name: of the file in its store.
+        position: where in the file the first bad byte may be.
+        offset: of a record that was wanted and cannot be read, of the first one if that is known; -1 for none.
+    """
+
+    error_name = "CORRUPT_MESSAGE"
+
+    def __init__(self, name: str, position: int, offset: int, reason: str) -> None:
+        where = f"at byte {position}" + (f", offset {offset}" if offset >= 0 else "")
+        super().__init__(f"{name} is damaged {where}: {reason}")
+        self.name = name
+        self.position = position
+        self.offset = offset
+        self.reason = reason
+
+
+class SegmentGone(LogError):
+    """The segment was deleted or replaced while it was read: what is there now must be asked for anew."""
+
+    error_name = "KAFKA_STORAGE_ERROR"  # clients try again
+
+
+class DamagedIndexError(Exception):
+    """An index file that cannot be the one that was written; it is made anew from its segment."""
+
+
+class ShortFile(Exception):
+    """A file ends before the place where it is to be continued."""
+
+
 class JournalFailed(Exception):
     """A write or sync failed: nothing after it may be acknowledged, in this life of the broker."""
 
 
 class JournalCorrupt(Exception):
     """The journal is damaged where it was durable: starting would lose acknowledged records."""
+
+
+class RecycledError(Exception):
+    """A place in the journal is gone: the archive holds what was there."""
+
+
+class ManifestDamaged(Exception):
+    """What the archive holds cannot be read: starting would lose acknowledged records."""
 
 
 class DirectoryLocked(Exception):

@@ -1,8 +1,8 @@
-"""The operating system calls that the journal needs, behind a small interface.
+"""The operating system calls that journal and archive need, behind a small interface.
 
-Rules of this file: one call of the system per method, nothing retried and nothing hidden; a write may be short, a
-read may be short at the end of the file; errors are OSError. `testing.MemoryFileSystem` is the other implementation:
-the same contract test runs on both.
+Rules of this file: one call of the system per method, nothing retried and nothing hidden; a write may be short (only
+`write_all` goes on), a read may be short at the end of the file; errors are OSError. `testing.MemoryFileSystem` is the
+other implementation: the same contract test runs on both.
 """
 
 import contextlib
@@ -33,6 +33,9 @@ class File(Protocol):
     def read_cached(self, size_bytes: int, position: int) -> Buffer | None:
         """The same without waiting for the disk; None when that is not possible."""
 
+    def read_ahead(self, size_bytes: int, position: int) -> None:
+        """Say that these bytes will be read soon: a hint, whatever comes of it."""
+
     def sync_data(self) -> None:
         """Return when everything written to the file so far survives a power cut, its length included."""
 
@@ -54,28 +57,52 @@ class FileSystem(Protocol):
     """Names and files."""
 
     def make_directory(self, path: Path) -> None:
-        """Create the directory and its parents unless they exist."""
+        """Create the directory and its parents unless they exist; durable when this returns."""
 
     def list_directory(self, path: Path) -> list[str]:
-        """The names in it, in no order."""
+        """The names in it, in no order; FileNotFoundError when there is no such directory."""
+
+    def list_directories(self, path: Path) -> list[str]:
+        """Those of the names in it that are directories."""
 
     def open(self, path: Path, *, create: bool = False) -> File:
         """Open for reading and writing; `create` makes a new, empty file and fails when there is one."""
 
     def rename(self, source: Path, target: Path) -> None:
-        """Give a file another name, which must be free."""
+        """Give a file another name, in one step; a file that had that name has none any more."""
 
     def unlink(self, path: Path) -> None:
-        """Remove a name."""
+        """Remove the name of a file."""
+
+    def remove_directory(self, path: Path) -> None:
+        """Remove an empty directory."""
 
     def sync_directory(self, path: Path) -> None:
-        """Return when the names in the directory survive a power cut."""
+        """Return when the names in the directory survive a power cut, of files and of directories."""
 
     def free_bytes(self, path: Path) -> int:
         """How many more bytes the files of a directory can take."""
 
+    def total_bytes(self, path: Path) -> int:
+        """The size of the disk that a directory is on."""
+
     def lock(self, path: Path) -> Lock:
         """Take the lock file at `path`; raises DirectoryLocked when another process holds it."""
+
+
+def write_all(file: File, parts: Sequence[Buffer], position: int) -> None:
+    """Write every byte: short writes are continued, long lists of parts are split."""
+    pending = list(parts)
+    while pending:
+        written = file.write(pending[:PARTS_MAX], position)
+        position += written
+        done = 0
+        while done < len(pending) and written >= len(pending[done]):
+            written -= len(pending[done])
+            done += 1
+        del pending[:done]
+        if pending and written:
+            pending[0] = memoryview(pending[0])[written:]
 
 
 class _SystemFile:
@@ -103,6 +130,9 @@ class _SystemFile:
             raise
         return target if count == size_bytes else None
 
+    def read_ahead(self, size_bytes: int, position: int) -> None:
+        os.posix_fadvise(self._descriptor, position, size_bytes, os.POSIX_FADV_WILLNEED)
+
     def sync_data(self) -> None:
         os.fdatasync(self._descriptor)
 
@@ -125,16 +155,37 @@ class _SystemLock:
             self._descriptor = None
 
 
+def _sync_directory(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 class SystemFileSystem:
     """The real one."""
 
     def make_directory(self, path: Path) -> None:
         """See FileSystem."""
-        path.mkdir(parents=True, exist_ok=True)
+        missing = 0
+        lineage = (path, *path.parents)
+        while not lineage[missing].exists():
+            missing += 1
+        # The last one that exists may have been made by a start that was killed before it made the next and synced it.
+        for directory in reversed(lineage[: missing + 1]):
+            directory.mkdir(exist_ok=True)
+            with contextlib.suppress(PermissionError):  # a parent that we may not read is not one that we made
+                _sync_directory(directory.parent)
 
     def list_directory(self, path: Path) -> list[str]:
         """See FileSystem."""
         return [entry.name for entry in path.iterdir()]
+
+    def list_directories(self, path: Path) -> list[str]:
+        """See FileSystem."""
+        with os.scandir(path) as entries:
+            return [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
 
     def open(self, path: Path, *, create: bool = False) -> File:
         """See FileSystem."""
@@ -142,24 +193,29 @@ class SystemFileSystem:
 
     def rename(self, source: Path, target: Path) -> None:
         """See FileSystem."""
-        source.rename(target)
+        source.replace(target)
 
     def unlink(self, path: Path) -> None:
         """See FileSystem."""
         path.unlink()
 
+    def remove_directory(self, path: Path) -> None:
+        """See FileSystem."""
+        path.rmdir()
+
     def sync_directory(self, path: Path) -> None:
         """See FileSystem."""
-        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        _sync_directory(path)
 
     def free_bytes(self, path: Path) -> int:
         """See FileSystem."""
         found = os.statvfs(path)
         return found.f_bavail * found.f_frsize
+
+    def total_bytes(self, path: Path) -> int:
+        """See FileSystem."""
+        found = os.statvfs(path)
+        return found.f_blocks * found.f_frsize
 
     def lock(self, path: Path) -> Lock:
         """See FileSystem. The kernel drops the lock of a killed process; the number in the file is for people."""
@@ -179,3 +235,41 @@ class SystemFileSystem:
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
         return _SystemLock(descriptor)
+
+
+class ReadOnlyFileSystem(SystemFileSystem):
+    """The real one for who may change nothing: files of others, or of a broker that is running."""
+
+    def make_directory(self, path: Path) -> None:
+        """Refused."""
+        raise _refusal(path)
+
+    def open(self, path: Path, *, create: bool = False) -> File:
+        """Open for reading only; the system refuses to write to the file."""
+        if create:
+            raise _refusal(path)
+        return _SystemFile(os.open(path, os.O_RDONLY))
+
+    def rename(self, source: Path, target: Path) -> None:  # noqa: ARG002 - it does not come to that
+        """Refused."""
+        raise _refusal(source)
+
+    def unlink(self, path: Path) -> None:
+        """Refused."""
+        raise _refusal(path)
+
+    def remove_directory(self, path: Path) -> None:
+        """Refused."""
+        raise _refusal(path)
+
+    def sync_directory(self, path: Path) -> None:
+        """Refused: there is nothing of ours to sync."""
+        raise _refusal(path)
+
+    def lock(self, path: Path) -> Lock:
+        """Refused: it would be written to the lock file."""
+        raise _refusal(path)
+
+
+def _refusal(path: Path) -> OSError:
+    return OSError(errno.EROFS, os.strerror(errno.EROFS), str(path))

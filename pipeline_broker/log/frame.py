@@ -55,6 +55,7 @@ class StoredEntry(NamedTuple):
 
 
 _HEADER = struct.Struct("<IIIIQQQ")
+_IDENTITY = slice(16, 24)
 assert _HEADER.size == FRAME_HEADER_SIZE
 
 
@@ -118,6 +119,20 @@ def is_intact(header: FrameHeader, buffer: Buffer, position: int) -> bool:
     """Whether the whole frame, which must lie within the buffer, matches its checksum."""
     end = position + FRAME_HEADER_SIZE + header.body_size
     return crc32c(memoryview(buffer)[position + _SUM.size : end]) == header.crc
+
+
+def seems_of_segment(buffer: Buffer, position: int, identity: int) -> bool:
+    """Whether bytes that are no intact frame of the segment began as one, or as the first part of one.
+
+    Space that is used again holds frames of other identities, which are whole from the first that is not overwritten:
+    so who has the magic and is not whole was written for this segment, and so was who has its identity.
+    """
+    header = read_frame_header(buffer, position, len(buffer) - position)
+    if header is not None and header.identity != identity and is_intact(header, buffer, position):
+        return False
+    head = bytes(buffer[position : position + FRAME_HEADER_SIZE])
+    has_magic = bool(head) and head.startswith(MAGIC_BYTES[: len(head)])
+    return has_magic or head[_IDENTITY] == identity.to_bytes(8, "little")
 
 
 def iterate_entries(header: FrameHeader, buffer: Buffer, position: int, place: int) -> Iterator[StoredEntry]:

@@ -8,26 +8,28 @@ is the caller's part.
 """
 
 import threading
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal, NoReturn
 
 from pipeline_broker.log.entry import Buffer, JournalEntry
-from pipeline_broker.log.errors import JournalFailed
-from pipeline_broker.log.file_system import File, FileSystem, Lock, SystemFileSystem
+from pipeline_broker.log.errors import JournalFailed, RecycledError
+from pipeline_broker.log.file_system import File, FileSystem, Lock, SystemFileSystem, write_all
 from pipeline_broker.log.frame import FRAME_HEADER_SIZE, StoredEntry, encode_frame
-from pipeline_broker.log.recovery import JournalEnd, Recovery
+from pipeline_broker.log.recovery import JournalEnd, Recovery, sealed_entries
 from pipeline_broker.log.segment import (
     HEADER_SPACE,
     Segment,
     activate_spare,
     create_segment,
+    discard_segment,
     global_position,
     prepare_spare,
+    recycle_segment,
     segment_path,
     split_position,
-    write_all,
 )
 
 LOCK_NAME = ".lock"
@@ -66,10 +68,19 @@ class Journal:
         self.on_prepare_wanted: Callable[[], None] | None = None
         self._files = files
         self._directory_lock = lock
+        #: Called in a writing thread when a segment is complete, and by `seal`.
+        self.on_sealed: Callable[[], None] | None = None
+        #: How many complete segments may wait for `recycle` before a writer waits; None for any number.
+        self.sealed_max: int | None = None
         self._write_lock = threading.Lock()
+        self._room = threading.Condition(self._write_lock)
         self._prepare_lock = threading.Lock()
         self._read_lock = threading.Lock()
         self._readable: OrderedDict[int, File] = OrderedDict()
+        self._readers: Counter[int] = Counter()  # segments that are being read by threads
+        self._unread = threading.Condition(self._read_lock)
+        self._first_number = 1
+        self._sealed_ends: dict[int, int] = {}  # number: the LSN behind it, of complete segments, oldest first
         self._failure: OSError | None = None
         self._closed = False
         self._active: Segment | None = None
@@ -93,15 +104,25 @@ class Journal:
         files = SystemFileSystem() if files is None else files
         directory = data_directory / JOURNAL_NAME
         files.make_directory(directory)
+        files.sync_directory(data_directory)  # a journal whose directory is lost with the power is lost with it
         return cls(directory, flush, segment_bytes, files, files.lock(data_directory / LOCK_NAME))
 
-    def recover(self) -> Iterator[StoredEntry]:
-        """What the journal holds, in LSN order; writing is possible when this is exhausted.
+    @property
+    def data_directory(self) -> Path:
+        """The absolute path of the directory that it was opened in."""
+        return self.directory.parent.absolute()
+
+    def disk_space(self) -> tuple[int, int]:
+        """The size of the disk, and how many more bytes can be written to it; raises OSError when it cannot tell."""
+        return self._files.total_bytes(self.directory), self._files.free_bytes(self.directory)
+
+    def recover(self, archived_lsn: int = 0) -> Iterator[StoredEntry]:
+        """What the journal holds from this LSN on, in LSN order; writing is possible when this is exhausted.
 
         Raises JournalCorrupt, with nothing changed, when records that were durable cannot be read.
         """
         assert self._active is None, "a journal is recovered once"
-        recovery = Recovery(self._files, self.directory, sync=self.flush == "always")
+        recovery = Recovery(self._files, self.directory, sync=self.flush == "always", archived_lsn=archived_lsn)
         yield from recovery.batches()
         assert recovery.end is not None
         self._start(recovery.end)
@@ -112,6 +133,8 @@ class Journal:
         self._next_lsn = end.next_lsn
         self._durable_lsn = end.next_lsn if self.flush == "always" else 0
         self._spare_identity = end.spare_identity
+        self._sealed_ends = dict(end.sealed_ends)
+        self._first_number = next(iter(self._sealed_ends), end.segment.number)
 
     @property
     def next_lsn(self) -> int:
@@ -121,7 +144,7 @@ class Journal:
     @property
     def segment_count(self) -> int:
         """How many files hold frames."""
-        return self._active.number if self._active is not None else 0
+        return self._active.number - self._first_number + 1 if self._active is not None else 0
 
     @property
     def has_spare(self) -> bool:
@@ -134,11 +157,10 @@ class Journal:
             if self._failure is not None or self._closed:
                 self._refuse()
             assert self._active is not None, "recover comes before write"
-            first_lsn = self._next_lsn
             if not entries:
-                return Ticket(first_lsn, 0, 0, None, None)
+                return Ticket(self._next_lsn, 0, 0, None, None)
             try:
-                ticket = self._write(entries, first_lsn)
+                ticket = self._write(entries)
             except OSError as error:
                 self._fail(error)
             asks = not self._prepare_asked and self._position > self.segment_bytes // 2 and not self.has_spare
@@ -147,15 +169,9 @@ class Journal:
             self.on_prepare_wanted()
         return ticket
 
-    def _write(self, entries: Sequence[JournalEntry], first_lsn: int) -> Ticket:
-        segment = self._active
-        assert segment is not None
-        if self._spare_identity is not None and not segment.zero_filled:
-            segment = self._roll()
-        parts, size = self._encode(entries, segment, first_lsn)
-        if self._position + size > self.segment_bytes and self._position > HEADER_SPACE:
-            segment = self._roll()
-            parts, size = self._encode(entries, segment, first_lsn)
+    def _write(self, entries: Sequence[JournalEntry]) -> Ticket:
+        parts, size, segment = self._place(entries)
+        first_lsn = self._next_lsn
         file = segment.take_file()
         write_all(file, parts, self._position)
         self._position += size
@@ -166,15 +182,42 @@ class Journal:
         self._unsynced[first_lsn] = None
         return Ticket(first_lsn, len(entries), size, segment, file)
 
+    def _place(self, entries: Sequence[JournalEntry]) -> tuple[list[Buffer], int, Segment]:
+        """The frame of a commit in the segment that has room for it; waits when there may be no further segment."""
+        while True:
+            segment = self._active
+            if segment is None or self._closed or self._failure is not None:
+                self._refuse()
+            if self._spare_identity is not None and not segment.zero_filled and self._may_roll():
+                segment = self._roll()
+            parts, size = self._encode(entries, segment, self._next_lsn)
+            if self._position + size <= self.segment_bytes or self._position == HEADER_SPACE:
+                return parts, size, segment
+            if self._may_roll():
+                self._roll()
+            else:
+                self._room.wait()
+
+    def _may_roll(self) -> bool:
+        return self.sealed_max is None or len(self._sealed_ends) < self.sealed_max
+
     def _encode(self, entries: Sequence[JournalEntry], segment: Segment, first_lsn: int) -> tuple[list[Buffer], int]:
         place = global_position(segment.number, self._position)
         parts = encode_frame(entries, segment.identity, first_lsn, self._durable_lsn, place)
         return parts, sum(map(len, parts))
 
     def _roll(self) -> Segment:
-        """Go on in a new segment. Commits still unsynced in the old one keep its file and sync it themselves."""
+        """Go on in a new segment. Commits still unsynced in the old one keep its file and sync it themselves.
+
+        A spare takes the place of a segment without frames: recovery takes each one for the continuation of the last.
+        """
         assert self._active is not None
-        number = self._active.number + 1
+        number = self._active.number
+        if self._position > HEADER_SPACE:
+            self._sealed_ends[number] = self._next_lsn
+            number += 1
+        else:
+            assert self._spare_identity is not None, "an empty segment is as good as a new one"
         if self._spare_identity is not None:
             segment = activate_spare(self._files, self.directory, number, self._spare_identity)
             self._spare_identity = None
@@ -183,6 +226,8 @@ class Journal:
         self._active = segment
         self._position = HEADER_SPACE
         self._prepare_asked = False
+        if self._sealed_ends and self.on_sealed is not None:
+            self.on_sealed()
         return segment
 
     def sync(self, ticket: Ticket) -> None:
@@ -214,18 +259,88 @@ class Journal:
             with self._write_lock:
                 self._spare_identity = identity
 
+    # What is complete goes to the archive, and its space comes back
+
+    def seal(self) -> None:
+        """Begin a new segment, unless nothing was written to the last one: everything so far may be archived then."""
+        with self._write_lock:
+            if self._failure is None and not self._closed and self._position > HEADER_SPACE and self._may_roll():
+                try:
+                    self._roll()
+                except OSError as error:
+                    self._fail(error)
+
+    def sealed(self) -> list[tuple[int, int]]:
+        """The complete segments whose commits are durable, oldest first: number, and the LSN behind it."""
+        with self._write_lock:
+            durable_lsn = self._durable_lsn if self.flush == "always" else self._next_lsn
+            return [(number, end) for number, end in self._sealed_ends.items() if end <= durable_lsn]
+
+    def wait_for_nobody(self) -> None:
+        """Nothing is recycled any more: whoever waits for that goes on in further segments."""
+        with self._write_lock:
+            self.sealed_max = None
+            self._room.notify_all()
+
+    def sealed_entries(self, number: int, end_lsn: int) -> Iterator[StoredEntry]:
+        """What a complete segment holds; see `recovery.sealed_entries`."""
+        return sealed_entries(self._files, self.directory, number, end_lsn)
+
+    def recycle(self, number: int) -> None:
+        """Use the space of the oldest complete segment again, which the archive holds; may wait for its readers.
+
+        From here on places in it are gone (RecycledError). An OSError leaves the segment out of use.
+        """
+        with self._read_lock:
+            self._first_number = number + 1
+            self._readable.pop(number, None)
+            self._unread.wait_for(lambda: not self._readers[number])
+        with self._prepare_lock:
+            path = segment_path(self.directory, number)
+            has_use = not self.has_spare and not self._closed
+            identity = recycle_segment(self._files, self.directory, path, self.segment_bytes) if has_use else None
+            if identity is None:
+                discard_segment(self._files, path)
+            with self._write_lock:
+                self._sealed_ends.pop(number)
+                if identity is not None:
+                    self._spare_identity = identity
+                self._room.notify_all()
+
     def read_cached(self, place: int, size_bytes: int) -> Buffer | None:
         """Bytes at a place without waiting for the disk, None when that is not possible."""
         number, position = split_position(place)
         return self._readable_file(number).read_cached(size_bytes, position)
 
     def read(self, place: int, size_bytes: int) -> Buffer:
-        """Bytes at a place; may block, so call it in a thread."""
+        """Bytes at a place; may block, so call it in a thread.
+
+        Raises:
+            RecycledError: the archive has taken over what was there.
+            OSError: the disk cannot be read.
+        """
         number, position = split_position(place)
-        data = self._readable_file(number).read(size_bytes, position)
+        with self._reading(number) as file:
+            data = file.read(size_bytes, position)
         if len(data) != size_bytes:
             raise OSError(f"{segment_path(self.directory, number)} ends before {position + size_bytes}")
         return data
+
+    @contextmanager
+    def _reading(self, number: int) -> Iterator[File]:
+        """A file that is not recycled while the body runs."""
+        with self._read_lock:
+            if number < self._first_number:
+                raise RecycledError(f"journal segment {number} is in use again")
+            self._readers[number] += 1
+        try:
+            yield self._readable_file(number)
+        finally:
+            with self._read_lock:
+                self._readers[number] -= 1
+                if not self._readers[number]:
+                    del self._readers[number]
+                    self._unread.notify_all()
 
     def _readable_file(self, number: int) -> File:
         """A file for reading; closed by its finalizer when it is neither among the last used nor being read."""
@@ -246,6 +361,8 @@ class Journal:
         others durable, so that it can tell damage to the last one from a torn tail.
         """
         self._closed = True
+        with self._write_lock:
+            self._room.notify_all()
         with self._prepare_lock, self._write_lock:
             try:
                 if self._active is not None and self._failure is None and not self._unsynced:
@@ -268,6 +385,7 @@ class Journal:
     def _fail(self, error: OSError) -> NoReturn:
         if self._failure is None:
             self._failure = error
+        self._room.notify_all()
         raise JournalFailed(f"the journal cannot be written: {error}") from error
 
     def _refuse(self) -> NoReturn:

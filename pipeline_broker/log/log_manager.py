@@ -5,18 +5,28 @@ records, during recovery too. Batches of a topic that is not known when they are
 are skipped and counted.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 import attrs
 
+from pipeline_broker.log.archive.archived_log import ArchivedLog
+from pipeline_broker.log.archive.archiver import ArchiveTarget
 from pipeline_broker.log.entry import JournalEntry
 from pipeline_broker.log.frame import entry_key
 from pipeline_broker.log.journal import Journal
 from pipeline_broker.log.partition_log import PartitionLog
+from pipeline_broker.log.policies import DEFAULT_POLICIES, LogPolicies
 from pipeline_broker.log.reading import BatchSource, JournalSource
 from pipeline_broker.log.tail_cache import CACHE_BYTES_MAX, TailCache
 from pipeline_broker.records.batch import BatchHeader, read_header
 from pipeline_broker.records.check import DEFAULT_RULES, Rules
+
+if TYPE_CHECKING:
+    from pipeline_broker.log.archive.archive import Archive
+    from pipeline_broker.log.archive.manifest import Edit
 
 
 @attrs.define
@@ -36,8 +46,8 @@ class LogTotals:
     def add(self, log: PartitionLog) -> None:
         """Add what a log holds."""
         self.messages += log.high_watermark
-        self.size_bytes += log.size_bytes
-        self.batches += len(log.index)
+        self.size_bytes += log.appended_bytes
+        self.batches += log.appended_batches
         self.duplicates += log.duplicates
 
 
@@ -48,8 +58,11 @@ OnReplayed = Callable[[PartitionLog, BatchHeader, memoryview], None]
 class LogManager:
     """Topics and partitions -> logs."""
 
-    def __init__(self, journal: Journal, cache_bytes_max: int = CACHE_BYTES_MAX) -> None:
+    def __init__(
+        self, journal: Journal, cache_bytes_max: int = CACHE_BYTES_MAX, archive: Archive | None = None
+    ) -> None:
         self.journal = journal
+        self.archive = archive
         self.cache = TailCache(cache_bytes_max)
         self.batches_replayed = 0
         self.batches_skipped = 0
@@ -74,13 +87,20 @@ class LogManager:
         return tuple(self._topics.get(topic, ()))
 
     def create(
-        self, topic: str, topic_id: bytes, partition_count: int, rules: Rules = DEFAULT_RULES
+        self,
+        topic: str,
+        topic_id: bytes,
+        partition_count: int,
+        rules: Rules = DEFAULT_RULES,
+        policies: LogPolicies = DEFAULT_POLICIES,
     ) -> tuple[PartitionLog, ...]:
         """Create a topic's logs, or more of them when it has fewer than `partition_count`."""
         logs = self._topics.setdefault(topic, [])
         assert all(log.topic_id == topic_id for log in logs), "a topic keeps its id until it is deleted"
         for partition in range(len(logs), partition_count):
-            log = PartitionLog(topic, topic_id, partition, self.cache, self._sources, rules)
+            log = PartitionLog(topic, topic_id, partition, self.cache, self._sources, rules, policies)
+            if self.archive is not None:
+                self.archive.attach(log)
             logs.append(log)
             self._logs[topic, partition] = log
             self._by_key[log.entry_key] = log
@@ -102,16 +122,52 @@ class LogManager:
                 of_topic.add(log)
         return totals
 
-    def set_rules(self, topic: str, rules: Rules) -> None:
-        """Change what the topic accepts from now on."""
+    def set_rules(self, topic: str, rules: Rules, policies: LogPolicies = DEFAULT_POLICIES) -> None:
+        """Change what the topic accepts, and what becomes of its files, from now on."""
         for log in self._topics.get(topic, ()):
-            log.rules = rules
+            log.rules, log.policies = rules, policies
 
-    def recover(self, on_replayed: OnReplayed, now_ms: int) -> None:
-        """Replay the journal; `on_replayed` may create and delete topics as it finds their records."""
+    # What the archive asks and tells
+
+    def archive_targets(self) -> dict[bytes, ArchiveTarget]:
+        """What the archive must know of each log that there is."""
+        return {
+            log.entry_key: ArchiveTarget(
+                log.folder, log.policies.roll, log.log_start_offset, log.policies.producer_expiration_ms
+            )
+            for log in self
+        }
+
+    def show(self, edit: Edit) -> list[PartitionLog]:
+        """An edit of the archive is durable: readers see what it holds now. Returns the logs whose start has risen."""
+        assert self.archive is not None, "who has no archive has no edits of it"
+        raised = []
+        for key, manifest in edit.partitions.items():
+            log = self._by_key.get(key)
+            if log is not None and manifest is not None:
+                start = log.log_start_offset
+                log.on_archived(ArchivedLog(self.archive.reader, manifest))
+                if log.log_start_offset > start:
+                    raised.append(log)
+        return raised
+
+    def recover(
+        self, on_replayed: OnReplayed, now_ms: int, is_state: Callable[[PartitionLog], bool] = lambda _: False
+    ) -> None:
+        """Replay what the archive holds of state, then the journal.
+
+        Args:
+            on_replayed: may create and delete topics as it finds their records.
+            now_ms: wall clock.
+            is_state: whether a log's records must be replayed from its beginning.
+        """
         logs = self._by_key
         replayed = skipped = 0
-        for key, place, batch in self.journal.recover():
+        archived_lsn = 0
+        if self.archive is not None:
+            archived_lsn = self.archive.lsn
+            self._replay_archived(self.archive, on_replayed, is_state)
+        for key, place, batch in self.journal.recover(archived_lsn):
             log = logs.get(key)
             if log is None:
                 skipped += 1
@@ -121,6 +177,17 @@ class LogManager:
             replayed += 1
             on_replayed(log, header, batch)
         self.batches_replayed, self.batches_skipped = replayed, skipped
+
+    def _replay_archived(
+        self, archive: Archive, on_replayed: OnReplayed, is_state: Callable[[PartitionLog], bool]
+    ) -> None:
+        """Topics come up while their records are replayed, so some logs are there only after others."""
+        done: set[PartitionLog] = set()
+        while waiting := [log for log in self if log.archived is not None and log not in done and is_state(log)]:
+            for log in waiting:
+                done.add(log)
+                for header, batch in archive.batches(log):
+                    on_replayed(log, header, batch)
 
     def expire_producers(self, now_ms: int, expiration_ms: int) -> int:
         """Forget producers that have been silent for so long; returns how many."""

@@ -13,6 +13,7 @@ duplicate first, then the epoch, then the sequence.
   is the time of its append, because events of last year are produced too (after a restart, the time of the restart).
 """
 
+import struct
 from collections import deque
 from typing import NamedTuple
 
@@ -21,6 +22,9 @@ from pipeline_broker.log.errors import InvalidProducerEpoch, OutOfOrderSequence
 BATCHES_REMEMBERED = 5
 GAPS_REMEMBERED = 1000
 SEQUENCE_MASK = (1 << 31) - 1
+
+_PRODUCER = struct.Struct("<qhiqB")  # id, epoch, expected sequence, last append, batches
+_BATCH = struct.Struct("<iiqqq")
 
 
 class ProducedBatch(NamedTuple):
@@ -54,6 +58,37 @@ class ProducerStates:
 
     def __len__(self) -> int:
         return len(self._producers)
+
+    def snapshot(self) -> bytes:
+        """All that `restored` needs. Refused batches are not in it: they were not appended."""
+        pieces: list[bytes] = []
+        for producer_id, it in self._producers.items():
+            pieces.append(
+                _PRODUCER.pack(producer_id, it.epoch, it.expected_sequence, it.last_append_ms, len(it.batches))
+            )
+            pieces += [_BATCH.pack(*batch) for batch in it.batches]
+        return b"".join(pieces)
+
+    @classmethod
+    def restored(cls, snapshot: bytes) -> "ProducerStates":
+        """The producers of a snapshot."""
+        states, position = cls(), 0
+        while position < len(snapshot):
+            producer_id, epoch, expected, last_append_ms, count = _PRODUCER.unpack_from(snapshot, position)
+            position += _PRODUCER.size
+            producer = states._producers[producer_id] = _Producer(epoch)
+            producer.expected_sequence, producer.last_append_ms = expected, last_append_ms
+            end = position + count * _BATCH.size
+            producer.batches.extend(map(ProducedBatch._make, _BATCH.iter_unpack(snapshot[position:end])))
+            position = end
+        return states
+
+    def last_offsets(self) -> dict[int, tuple[int, int | None]]:
+        """By producer id: its epoch, and the last offset of its last batch."""
+        return {
+            producer_id: (it.epoch, it.batches[-1].last_offset if it.batches else None)
+            for producer_id, it in self._producers.items()
+        }
 
     def check(self, producer_id: int, epoch: int, first_sequence: int, last_sequence: int) -> ProducedBatch | None:
         """The original when this is a duplicate, None when it may be appended; raises when it may not."""

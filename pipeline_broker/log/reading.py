@@ -6,7 +6,7 @@ another thread. What one read does is bounded, whatever was asked for; a caller 
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 
 import attrs
 
@@ -53,6 +53,14 @@ class ReadResult:
     def size_bytes(self) -> int:
         """What was read without waiting."""
         return sum(map(len, self.parts))
+
+
+class TimestampedOffset(NamedTuple):
+    """The answer to a search by time."""
+
+    timestamp: int
+    offset: int
+    leader_epoch: int
 
 
 class BatchSource(Protocol):

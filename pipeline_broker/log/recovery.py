@@ -16,7 +16,7 @@ import attrs
 
 from pipeline_broker.log.entry import Buffer
 from pipeline_broker.log.errors import JournalCorrupt
-from pipeline_broker.log.file_system import File, FileSystem
+from pipeline_broker.log.file_system import File, FileSystem, write_all
 from pipeline_broker.log.frame import (
     FRAME_HEADER_SIZE,
     MAGIC_BYTES,
@@ -35,7 +35,6 @@ from pipeline_broker.log.segment import (
     decode_header,
     global_position,
     segment_path,
-    write_all,
 )
 
 WINDOW_BYTES = 4 << 20  # read at once; a larger frame is read whole
@@ -43,12 +42,19 @@ WINDOW_BYTES = 4 << 20  # read at once; a larger frame is read whole
 
 @attrs.frozen
 class JournalEnd:
-    """Where writing goes on."""
+    """Where writing goes on.
+
+    Attributes:
+        segment, position, next_lsn: of the next frame.
+        spare_identity: of the spare, if there is one.
+        sealed_ends: of each segment in front of the last, by its number, oldest first: the LSN behind it.
+    """
 
     segment: Segment
     position: int
     next_lsn: int
     spare_identity: int | None
+    sealed_ends: dict[int, int]
 
 
 class _Window:
@@ -79,13 +85,23 @@ class _Piece:
 
 
 class Recovery:
-    """One pass over the journal's files; `end` is known when `batches` is exhausted."""
+    """One pass over the journal's files; `end` is known when `batches` is exhausted.
 
-    def __init__(self, files: FileSystem, directory: Path, *, sync: bool) -> None:
+    Args:
+        files: the file system.
+        directory: of the journal.
+        sync: whether what is kept must be durable when `batches` is exhausted.
+        archived_lsn: everything in front of it is in the archive, at the boundary of two segments.
+    """
+
+    def __init__(self, files: FileSystem, directory: Path, *, sync: bool, archived_lsn: int = 0) -> None:
         self._files = files
         self._directory = directory
         self._sync = sync
-        self._next_lsn = 0
+        self._archived_lsn = archived_lsn
+        self._next_lsn = archived_lsn
+        self._ends: dict[int, int] = {}
+        self._lags = False  # what is in the journal ends in front of the archive's end
         self._unproven: list[_Piece] = []  # frames that no later one declares durable, oldest first
         self.end: JournalEnd | None = None
 
@@ -93,15 +109,19 @@ class Recovery:
         """All batches in LSN order, each valid until the next is asked for; then the torn tail is cut."""
         numbers = self._segment_numbers()
         last: tuple[int, int, int] | None = None  # number, identity and end of the last segment with a valid header
-        kept = 0
-        for number in numbers:
+        archived = kept = self._note_archived(numbers)
+        for number in numbers[archived:]:
             window = _Window(self._files.open(segment_path(self._directory, number)))
             identity = self._identity(window, number)
-            if identity is None or (kept and not self._continues(window, identity)):
+            if kept == archived and identity is not None:
+                self._begin(window, identity, number)
+            if identity is None or (kept > archived and not self._continues(window, identity)):
                 break
             end = yield from self._segment_batches(window, number, identity)
             last = (number, identity, end)
+            self._ends[number] = self._next_lsn
             kept += 1
+        self._go_on_behind_the_archive(last)
         self._refuse_damage(numbers[max(0, kept - 1) :], last)
         if self._sync and kept:
             self._make_durable(numbers[:kept])
@@ -110,9 +130,22 @@ class Recovery:
     def _segment_numbers(self) -> list[int]:
         names = self._files.list_directory(self._directory)
         numbers = sorted(int(name.removesuffix(SEGMENT_SUFFIX)) for name in names if name.endswith(SEGMENT_SUFFIX))
-        if numbers != list(range(1, len(numbers) + 1)):
+        first = numbers[0] if numbers else 1  # those before it are archived, or `_begin` finds that they are missing
+        if numbers != list(range(first, first + len(numbers))):
             raise JournalCorrupt(f"segments are missing in {self._directory}: found the numbers {numbers}")
         return numbers
+
+    def _begin(self, window: _Window, identity: int, number: int) -> None:
+        """The oldest segment must begin where the archive ends, or in front of it."""
+        header = self._frame(window, identity, HEADER_SPACE, None)
+        if header is None:
+            return
+        if header.first_lsn > self._archived_lsn:
+            raise JournalCorrupt(
+                f"{segment_path(self._directory, number)} begins with record {header.first_lsn}, but the archive ends "
+                f"with {self._archived_lsn - 1}; nothing was changed"
+            )
+        self._next_lsn = header.first_lsn
 
     def _identity(self, window: _Window, number: int) -> int | None:
         """None for a segment whose creation was cut short: no frame is written before the header is durable."""
@@ -124,6 +157,35 @@ class Recovery:
 
     def _continues(self, window: _Window, identity: int) -> bool:
         return self._frame(window, identity, HEADER_SPACE, self._next_lsn) is not None
+
+    def _note_archived(self, numbers: list[int]) -> int:
+        """How many segments, from the oldest on, need not be read, because the archive has all that is in them.
+
+        Those are the ones in front of the last one that begins at or before the end of the archive. What is damaged in
+        them costs nothing.
+        """
+        if not self._archived_lsn:
+            return 0
+        firsts = [self._first_lsn(number) for number in numbers]
+        found = [place for place, lsn in enumerate(firsts) if lsn is not None and lsn <= self._archived_lsn]
+        count = found[-1] if found else 0
+        for place in range(count):
+            self._ends[numbers[place]] = next(lsn for lsn in firsts[place + 1 :] if lsn is not None)
+        return count
+
+    def _first_lsn(self, number: int) -> int | None:
+        """Of the segment's first frame; None when there is none that can be read."""
+        window = _Window(self._files.open(segment_path(self._directory, number)))
+        window.ensure(0, HEADER_SPACE)
+        identity = decode_header(memoryview(window.data)[:HEADER_SPACE])
+        header = None if identity is None else self._frame(window, identity, HEADER_SPACE, None)
+        return None if header is None else header.first_lsn
+
+    def _go_on_behind_the_archive(self, last: tuple[int, int, int] | None) -> None:
+        """A journal that ends in front of the archive's end, because it lost what is archived, goes on at that end."""
+        self._lags = last is not None and self._next_lsn < self._archived_lsn
+        if last is not None and self._lags:
+            self._next_lsn = self._ends[last[0]] = self._archived_lsn
 
     def _frame(self, window: _Window, identity: int, position: int, lsn: int | None) -> FrameHeader | None:
         """The intact frame at `position`, with this LSN unless any will do; it lies in the window."""
@@ -144,13 +206,29 @@ class Recovery:
         while (header := self._frame(window, identity, position, self._next_lsn)) is not None:
             start = window.start
             try:
-                yield from iterate_entries(header, window.data, position - start, global_position(number, start))
+                if header.first_lsn >= self._archived_lsn:
+                    yield from iterate_entries(header, window.data, position - start, global_position(number, start))
             except ValueError as error:
                 raise JournalCorrupt(f"{segment_path(self._directory, number)} at {position}: {error}") from error
             self._next_lsn += header.entry_count
             self._note(header, number, position)
             position += FRAME_HEADER_SIZE + header.body_size
         return position
+
+    def sealed_batches(self, number: int) -> Iterator[StoredEntry]:
+        """The batches of one segment whose end is where the archive is to reach; see `sealed_entries`."""
+        end_lsn, self._archived_lsn = self._archived_lsn, 0
+        window = _Window(self._files.open(segment_path(self._directory, number)))
+        identity = self._identity(window, number)
+        first = None if identity is None else self._frame(window, identity, HEADER_SPACE, None)
+        self._next_lsn = end_lsn if first is None else first.first_lsn
+        if identity is not None and first is not None:
+            yield from self._segment_batches(window, number, identity)
+        if identity is None or self._next_lsn != end_lsn:
+            raise JournalCorrupt(
+                f"{segment_path(self._directory, number)} is damaged: records {self._next_lsn} to {end_lsn - 1} "
+                "cannot be read"
+            )
 
     def _note(self, header: FrameHeader, number: int, position: int) -> None:
         """Keep in mind which frames are not proved durable; they are those that were in flight together."""
@@ -210,9 +288,12 @@ class Recovery:
             self._files.sync_directory(self._directory)
         spare_identity = self._spare_identity()
         if last is None:
-            segment = create_segment(self._files, self._directory, 1)
-            return JournalEnd(segment, HEADER_SPACE, self._next_lsn, spare_identity)
+            segment = create_segment(self._files, self._directory, rejected[0] if rejected else 1)
+            return JournalEnd(segment, HEADER_SPACE, self._next_lsn, spare_identity, {})
         number, identity, position = last
+        if self._lags:  # a frame behind the gap would not be found in the segment that has it
+            segment = create_segment(self._files, self._directory, number + 1)
+            return JournalEnd(segment, HEADER_SPACE, self._next_lsn, spare_identity, self._ends)
         path = segment_path(self._directory, number)
         file = self._files.open(path)
         zero_filled = _is_zero(file, position)
@@ -221,7 +302,8 @@ class Recovery:
             file.sync_data()
         segment = Segment(self._files, path, number, identity, zero_filled=zero_filled)
         segment.give_back(file)
-        return JournalEnd(segment, position, self._next_lsn, spare_identity)
+        del self._ends[number]
+        return JournalEnd(segment, position, self._next_lsn, spare_identity, self._ends)
 
     def _spare_identity(self) -> int | None:
         """The spare that an earlier run left."""
@@ -232,6 +314,17 @@ class Recovery:
         if identity is None:
             self._files.unlink(self._directory / SPARE_NAME)
         return identity
+
+
+def sealed_entries(files: FileSystem, directory: Path, number: int, end_lsn: int) -> Iterator[StoredEntry]:
+    """The batches of a segment that is complete, each valid until the next is asked for; may block.
+
+    Raises:
+        JournalCorrupt: it does not hold what was written to it.
+        OSError: the disk cannot be read.
+    """
+    reading = Recovery(files, directory, sync=False, archived_lsn=end_lsn)
+    yield from reading.sealed_batches(number)
 
 
 def _is_zero(file: File, position: int) -> bool:

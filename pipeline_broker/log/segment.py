@@ -2,8 +2,9 @@
 
 Rules of this file: a segment knows its number, its identity and its file; what its frames mean is not known here. Its
 identity is drawn anew whenever disk space becomes a segment. Names: `<20 digits>.segment` holds frames, the digits
-are its number; `spare` is all zeros behind its header, guaranteed, because it is renamed, and the directory synced,
-before the first frame is written to it; `preparing` is a spare not yet finished and worth nothing.
+are its number; `spare` has no frame of its identity behind its header, guaranteed, because it is renamed, and the
+directory synced, before the first one is written to it: zeros at first, frames of earlier identities when its space is
+used again; `preparing` is a spare not yet finished and worth nothing.
 
 Layout of the first 4096 bytes (little-endian): magic 8, version 4, CRC-32C 4 (of what follows it), identity 8, zeros.
 """
@@ -11,11 +12,11 @@ Layout of the first 4096 bytes (little-endian): magic 8, version 4, CRC-32C 4 (o
 import errno
 import secrets
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 from pipeline_broker.log.entry import Buffer
-from pipeline_broker.log.file_system import PARTS_MAX, File, FileSystem
+from pipeline_broker.log.file_system import File, FileSystem, write_all
 from pipeline_broker.records.checksum import crc32c
 
 MAGIC = b"PBJOURNL"
@@ -66,21 +67,6 @@ def decode_header(block: Buffer) -> int | None:
         return None
     (identity,) = _REST.unpack(rest)
     return int(identity)
-
-
-def write_all(file: File, parts: Sequence[Buffer], position: int) -> None:
-    """Write every byte: short writes are continued, long lists of parts are split."""
-    pending = list(parts)
-    while pending:
-        written = file.write(pending[:PARTS_MAX], position)
-        position += written
-        done = 0
-        while done < len(pending) and written >= len(pending[done]):
-            written -= len(pending[done])
-            done += 1
-        del pending[:done]
-        if pending and written:
-            pending[0] = memoryview(pending[0])[written:]
 
 
 class Segment:
@@ -167,8 +153,39 @@ def _zero_fill(file: File, identity: int, size_bytes: int, is_stopped: Callable[
 
 
 def activate_spare(files: FileSystem, directory: Path, number: int, identity: int) -> Segment:
-    """Make the spare a segment. Durable when this returns, before the first frame is written: see the rules."""
+    """Make the spare a segment, in place of an empty one of that number if there is one.
+
+    Durable when this returns, before the first frame is written: see the rules.
+    """
     path = segment_path(directory, number)
     files.rename(directory / SPARE_NAME, path)
     files.sync_directory(directory)
     return Segment(files, path, number, identity, zero_filled=True)
+
+
+def recycle_segment(files: FileSystem, directory: Path, path: Path, size_bytes: int) -> int | None:
+    """Make a spare of a segment that nobody needs any more; its identity, or None when its file is too short.
+
+    Its frames stay where they are: they belong to an identity that is gone. It has no valid name while its header is
+    written, and whatever cuts that short leaves a `preparing` behind, which is worth nothing.
+    """
+    if files.open(path).size_bytes() != size_bytes:
+        return None
+    if PREPARING_NAME in files.list_directory(directory):
+        files.unlink(directory / PREPARING_NAME)
+    preparing = directory / PREPARING_NAME
+    files.rename(path, preparing)
+    files.sync_directory(directory)
+    identity = secrets.randbits(64)
+    file = files.open(preparing)
+    write_all(file, [encode_header(identity)], 0)
+    file.sync_data()
+    files.rename(preparing, directory / SPARE_NAME)
+    files.sync_directory(directory)
+    return identity
+
+
+def discard_segment(files: FileSystem, path: Path) -> None:
+    """Give the space of a segment back."""
+    files.unlink(path)
+    files.sync_directory(path.parent)

@@ -1,8 +1,9 @@
 """A file system in memory that can lose power: for tests of whatever is built on `file_system.FileSystem`.
 
 Rules of this file: it promises exactly what Linux promises. Writes are visible at once and survive a power cut only
-after a sync of their file, names only after a sync of their directory; what was not synced may survive in any
-combination, torn at sector boundaries. After a failed sync the data in question is lost although it can still be read,
+after a sync of their file, names (of directories too) only after a sync of the directory that they are in; what was not
+synced may survive in any combination, torn at sector boundaries. A directory in one that was never made here is durable
+at once: it is where the test begins. After a failed sync the data in question is lost although it can still be read,
 and the error is told once to every file that was open, however many syncs succeed afterwards.
 """
 
@@ -34,6 +35,10 @@ class _Content:
         for position, data in self.pending:
             _apply(self.durable, position, data)
         self.pending.clear()
+
+
+class _Directory(_Content):
+    """A directory: a name, and nothing in it but through the names of others."""
 
 
 def _apply(target: bytearray, position: int, data: bytes | None) -> None:
@@ -70,6 +75,9 @@ class _MemoryFile:
             return None
         data = self.read(size_bytes, position)
         return data if len(data) == size_bytes else None
+
+    def read_ahead(self, size_bytes: int, position: int) -> None:  # noqa: ARG002 - there is nothing to fetch
+        self._owner.before("read ahead", self._path)
 
     def sync_data(self) -> None:
         content = self._content
@@ -119,11 +127,24 @@ class MemoryFileSystem:
         self._locks: set[Path] = set()
 
     def make_directory(self, path: Path) -> None:
-        """See FileSystem; directories are there, and durable, as soon as they are named."""
+        """See FileSystem."""
+        if path in self._names:
+            return
+        self.before("make directory", path)
+        self._change(None, path, _Directory())
+        if path.parent not in self._names:
+            self._durable_names[path] = self._names[path]
 
     def list_directory(self, path: Path) -> list[str]:
+        """See FileSystem; a directory that was never made is there as soon as something is in it."""
+        names = [name.name for name in self._names if name.parent == path]
+        if not names:
+            self._content(path)
+        return names
+
+    def list_directories(self, path: Path) -> list[str]:
         """See FileSystem."""
-        return [name.name for name in self._names if name.parent == path]
+        return [name for name in self.list_directory(path) if isinstance(self._names[path / name], _Directory)]
 
     def open(self, path: Path, *, create: bool = False) -> File:
         """See FileSystem."""
@@ -144,14 +165,26 @@ class MemoryFileSystem:
         self.before("unlink", path)
         self._change(path, None, self._content(path))
 
+    def remove_directory(self, path: Path) -> None:
+        """See FileSystem."""
+        self.before("remove directory", path)
+        if self.list_directory(path):
+            raise OSError(errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY), str(path))
+        self._change(path, None, self._content(path))
+
     def sync_directory(self, path: Path) -> None:
         """See FileSystem."""
         self.before("sync directory", path)
-        self.settle_names()
+        self.settle_names(path)
 
     def free_bytes(self, path: Path) -> int:  # noqa: ARG002 - one disk for all
         """See FileSystem."""
         return self.free
+
+    def total_bytes(self, path: Path) -> int:
+        """See FileSystem."""
+        self.before("total bytes", path)
+        return 2 * self.free
 
     def lock(self, path: Path) -> Lock:
         """See FileSystem."""
@@ -164,11 +197,15 @@ class MemoryFileSystem:
         """Make a file's writes durable; a sabotage leaves this out."""
         content.settle()
 
-    def settle_names(self) -> None:
-        """Make the names durable; a sabotage leaves this out."""
-        for change in self._pending_names:
-            _rename(self._durable_names, *change)
-        self._pending_names.clear()
+    def settle_names(self, directory: Path) -> None:
+        """Make the names in a directory durable; a sabotage leaves this out."""
+        pending, self._pending_names = self._pending_names, []
+        for change in pending:
+            gone, new, _ = change
+            if directory in {path.parent for path in (gone, new) if path is not None}:
+                _rename(self._durable_names, *change)
+            else:
+                self._pending_names.append(change)
 
     def power_cut(self, choose: Choose) -> None:
         """Forget what was not synced, except for what the dice let survive. Open files and locks are void."""
@@ -176,7 +213,13 @@ class MemoryFileSystem:
         for change in self._pending_names:
             if choose(1):
                 _rename(names, *change)
-        images = {path: _Content(_image(content, choose)) for path, content in sorted(names.items())}
+        known = (*self._names.items(), *self._durable_names.items())
+        lost = {path for path, content in known if isinstance(content, _Directory)} - set(names)
+        images = {
+            path: _Directory() if isinstance(content, _Directory) else _Content(_image(content, choose))
+            for path, content in sorted(names.items())
+            if lost.isdisjoint(path.parents)
+        }
         self._names, self._durable_names = images, dict(images)
         self._pending_names = []
         self._locks = set()
@@ -210,7 +253,7 @@ def _image(content: _Content, choose: Choose) -> bytes:
         fate = choose(2)
         if fate == 1 or (fate == 2 and data is None):
             _apply(image, position, data)
-        elif fate == 2 and data is not None:
+        elif fate == 2 and data:
             _tear(image, position, data, choose)
     return bytes(image)
 

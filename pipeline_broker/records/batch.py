@@ -6,7 +6,8 @@ are read in `record`.
 
 Layout (big-endian): base offset 8, batch length 4 (of what follows), leader epoch 4, magic 1, CRC-32C 4 (of all that
 follows it), attributes 2, last offset delta 4, base timestamp 8, max timestamp 8, producer id 8, producer epoch 2,
-base sequence 4, record count 4, records.
+base sequence 4, record count 4, records. Once compaction has seen a tombstone or marker in the batch, the base
+timestamp is the time from which that may go (the delete horizon); timestamp deltas then count from there.
 """
 
 import struct
@@ -32,6 +33,7 @@ COMPRESSION_MASK = 0x07
 APPEND_TIME_BIT = 0x08
 TRANSACTIONAL_BIT = 0x10
 CONTROL_BIT = 0x20
+DELETE_HORIZON_BIT = 0x40
 
 _LENGTH = struct.Struct(">i")
 _CHECKED_HEAD = struct.Struct(">hiqqqhii")  # the header's part under the checksum
@@ -78,6 +80,11 @@ class BatchHeader(NamedTuple):
     def is_control(self) -> bool:
         """Written by a broker: not for applications."""
         return bool(self.attributes & CONTROL_BIT)
+
+    @property
+    def delete_horizon_ms(self) -> int | None:
+        """From when on compaction may remove the tombstones or the marker in here; None before it saw them."""
+        return self.base_timestamp if self.attributes & DELETE_HORIZON_BIT else None
 
     @property
     def last_offset(self) -> int:
@@ -162,6 +169,14 @@ def with_times(
     crc = crc32c(_CHECKED_HEAD.pack(*changed[5:]))
     records = memoryview(buffer)[position + HEADER_SIZE : position + header.size_bytes]
     return changed._replace(crc=crc32c(records, crc))
+
+
+def assembled(header: BatchHeader, payload: Buffer) -> tuple[BatchHeader, bytes]:
+    """The batch of a header and its records as stored (compressed or not); length and checksum are made to fit."""
+    length = HEADER_SIZE - LENGTH_OVERHEAD + len(payload)
+    crc = crc32c(payload, crc32c(_CHECKED_HEAD.pack(*header[5:])))
+    fitting = header._replace(batch_length=length, crc=crc)
+    return fitting, HEADER.pack(*fitting) + payload
 
 
 def iterate_batches(buffer: Buffer) -> Iterator[tuple[BatchHeader, memoryview]]:

@@ -27,6 +27,14 @@ class Compression(IntEnum):
     ZSTD = 4
 
 
+def codec_name(number: int) -> str:
+    """What people call a codec."""
+    try:
+        return Compression(number).name.lower()
+    except ValueError:
+        return f"codec {number}"
+
+
 # Large enough for any honest batch of the default max.message.bytes, small enough that a bomb is harmless: what it
 # takes to walk over that many records that are all alike is the time nobody else is served.
 DECOMPRESSED_SIZE_MAX = 32 * 1024 * 1024

@@ -86,12 +86,18 @@ class _Session(Generic[Key, Request]):
     created_ms: int
     last_used_ms: int
     partitions: dict[Key, _Cached[Request]]
+    names: dict[bytes, str]
     epoch: int = 1
 
 
 @attrs.define(eq=False)
 class FetchContext(Generic[Key, Request]):
-    """One fetch: which partitions to read, in order, or why none; then `FetchSessions.answer`, once."""
+    """One fetch: which partitions to read, in order, or why none; then `FetchSessions.answer`, once.
+
+    Attributes:
+        names: those of topics that the session's fetches have found by their ids; the caller adds to them, and may
+            so tell a topic that is gone from one that never was.
+    """
 
     error: ErrorCode
     session_id: int
@@ -100,6 +106,7 @@ class FetchContext(Generic[Key, Request]):
     uses_topic_ids: bool = False
     session: _Session[Key, Request] | None = None
     epoch: int = EPOCH_FINAL
+    names: dict[bytes, str] = attrs.Factory(dict)
 
 
 class FetchSessions(Generic[Key, Request]):
@@ -213,6 +220,7 @@ class FetchSessions(Generic[Key, Request]):
             uses_topic_ids=session.uses_topic_ids,
             session=session,
             epoch=session.epoch,
+            names=session.names,
         )
 
     def _open(
@@ -230,7 +238,9 @@ class FetchSessions(Generic[Key, Request]):
         partitions = {key: _Cached(request) for key, request in context.partitions.items()}
         for key, answer in found.items():
             partitions[key].note(answer)
-        self._sessions[session_id] = _Session(session_id, context.uses_topic_ids, now_ms, now_ms, partitions)
+        self._sessions[session_id] = _Session(
+            session_id, context.uses_topic_ids, now_ms, now_ms, partitions, context.names
+        )
         return session_id
 
     def _evict(self, size: int, now_ms: int) -> bool:

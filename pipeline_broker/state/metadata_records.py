@@ -58,6 +58,7 @@ class RecordType(enum.IntEnum):
     SCRAM_USER = 5
     CLIENT_QUOTA = 6
     ACL = 7
+    LOG_START = 8
 
 
 class CorruptMetadataRecordError(Exception):

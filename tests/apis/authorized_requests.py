@@ -89,6 +89,35 @@ CASES = [
     ),
     case(ApiKey.LIST_OFFSETS, 6, TOPIC_REFUSED, [topic(Op.DESCRIBE)], "list_offsets", **PARTITIONS),
     case(
+        ApiKey.DELETE_RECORDS,
+        2,
+        TOPIC_REFUSED,
+        [topic(Op.DELETE)],
+        "delete_records",
+        topics=[
+            inner("delete_records", "DeleteRecordsTopic", "t", [inner("delete_records", "DeleteRecordsPartition")])
+        ],
+    ),
+    *(
+        case(
+            ApiKey.OFFSET_FOR_LEADER_EPOCH,
+            version,
+            TOPIC_REFUSED,
+            [right],
+            "offset_for_leader_epoch",
+            topics=[
+                inner(
+                    "offset_for_leader_epoch",
+                    "OffsetForLeaderTopic",
+                    "t",
+                    [inner("offset_for_leader_epoch", "OffsetForLeaderPartition")],
+                )
+            ],
+        )
+        for version, right in ((3, topic(Op.DESCRIBE)), (4, cluster(Op.CLUSTER_ACTION)))
+    ),
+    case(ApiKey.DESCRIBE_LOG_DIRS, 5, CLUSTER_REFUSED, [cluster(Op.DESCRIBE)], "describe_log_dirs", topics=None),
+    case(
         ApiKey.METADATA,
         9,
         TOPIC_REFUSED,

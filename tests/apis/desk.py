@@ -13,6 +13,8 @@ from typing import Any
 from pipeline_broker.apis.dispatch import Dispatcher
 from pipeline_broker.broker import Broker
 from pipeline_broker.config.settings import parse_settings
+from pipeline_broker.log.archive.archive import Archive
+from pipeline_broker.log.archive.archiver import Archiver
 from pipeline_broker.log.journal import Journal
 from pipeline_broker.log.log_manager import LogManager
 from pipeline_broker.log.testing import MemoryFileSystem
@@ -53,7 +55,8 @@ class Desk:
         self.now_ms = 1_000_000
         config, _ = parse_settings([tuple(setting.split("=", 1)) for setting in settings])
         self.journal = Journal.open(DIRECTORY, flush="always", segment_bytes=1 << 20, files=self.files)
-        self.broker = Broker(config, LogManager(self.journal))
+        self.archive = Archive.open(DIRECTORY, self.files)
+        self.broker = Broker(config, LogManager(self.journal, archive=self.archive))
         self.broker.advertised = {"PLAINTEXT": ("broker.test", 9092)}
         self.broker.recover(self.now_ms)
         self.commit(self.broker.first_entries(self.now_ms))
@@ -76,6 +79,15 @@ class Desk:
         if entries:
             self.journal.sync(self.journal.write(entries))
             self.broker.entries_durable(entries)
+
+    def archive_all(self) -> None:
+        """Let the archive take over all that is in the journal."""
+        self.journal.seal()
+        archiver = Archiver(self.archive, self.journal)
+        while (found := archiver.run_one(self.broker.logs.archive_targets(), self.now_ms)) is not None:
+            number, edit = found
+            self.broker.logs.show(edit)
+            self.journal.recycle(number)
 
     def decide(self, message: Any, version: int) -> Any:
         """What the handler returns, before anything is durable."""

@@ -3,7 +3,7 @@
 import asyncio
 
 import aiokafka
-from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic, RecordsToDelete
 
 from tests.clients.client import POLL_SECONDS, WAIT_SECONDS_MAX, Message
 
@@ -125,6 +125,16 @@ class AioKafkaClient:
     def delete_topic(self, topic):
         response = self.wait_for(self.admin.delete_topics([topic]))
         assert [error for _, error, *_ in response.topic_error_codes] == [0]
+
+    def grow_topic(self, topic, partitions):
+        response = self.wait_for(self.admin.create_partitions({topic: NewPartitions(partitions)}))
+        assert [error for _, error, *_ in response.results] == [0]
+
+    def delete_records(self, topic, offset):
+        (start,) = self.wait_for(
+            self.admin.delete_records({aiokafka.TopicPartition(topic, 0): RecordsToDelete(offset)})
+        ).values()
+        return start
 
     def partition_counts(self):
         topics = self.wait_for(self.admin.describe_topics())

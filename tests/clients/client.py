@@ -74,6 +74,12 @@ class Client(Protocol):
 
     def delete_topic(self, topic: str) -> None: ...
 
+    def grow_topic(self, topic: str, partitions: int) -> None:
+        """Give a topic so many partitions in all."""
+
+    def delete_records(self, topic: str, offset: int) -> int:
+        """Delete what is in front of an offset of partition 0, of all that there is for -1; where it starts then."""
+
     def partition_counts(self) -> dict[str, int]:
         """All topics."""
 

@@ -1,7 +1,7 @@
 """confluent-kafka, that is librdkafka."""
 
 import confluent_kafka
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from tests.clients.client import POLL_SECONDS, WAIT_SECONDS_MAX, Message
 
@@ -114,6 +114,13 @@ class ConfluentClient:
 
     def delete_topic(self, topic):
         self.admin.delete_topics([topic])[topic].result(WAIT_SECONDS_MAX)
+
+    def grow_topic(self, topic, partitions):
+        self.admin.create_partitions([NewPartitions(topic, partitions)])[topic].result(WAIT_SECONDS_MAX)
+
+    def delete_records(self, topic, offset):
+        (deleted,) = self.admin.delete_records([confluent_kafka.TopicPartition(topic, 0, offset)]).values()
+        return deleted.result(WAIT_SECONDS_MAX).low_watermark
 
     def partition_counts(self):
         topics = self.admin.list_topics(timeout=WAIT_SECONDS_MAX).topics

@@ -112,6 +112,13 @@ class KafkaPythonClient:
     def delete_topic(self, topic):
         self.admin.delete_topics([topic])
 
+    def grow_topic(self, topic, partitions):
+        self.admin.create_partitions({topic: partitions})
+
+    def delete_records(self, topic, offset):
+        (deleted,) = self.admin.delete_records({kafka.TopicPartition(topic, 0): offset}).values()
+        return deleted["low_watermark"]
+
     def partition_counts(self):
         topics = self.admin.describe_topics(self.admin.list_topics())
         return {topic["name"]: len(topic["partitions"]) for topic in topics}

@@ -1,49 +1,20 @@
 """Kafka's own Java programs write and read; needs Java and the jars that the client suites fetch."""
 
-import os
-import shutil
-import subprocess
-from pathlib import Path
+import json
 
 import pytest
 
 from tests.clients.conftest import SETTINGS
+from tests.kafka_tools import kafka_tool
 
 pytestmark = pytest.mark.clients
-
-ROOT = Path(__file__).parent.parent.parent
-SUITES_DIR = ROOT / os.environ.get("SUITES_DIR", "../shared/suites")
-JAR_DIR = Path(os.environ.get("KAFKA_ORACLE_DIR", Path.home() / ".cache/kafka-oracle"))
-SECONDS_MAX = 60
-LOGGING = """
-appender.stderr.type = Console
-appender.stderr.name = stderr
-appender.stderr.target = SYSTEM_ERR
-rootLogger.level = ERROR
-rootLogger.appenderRef.stderr.ref = stderr
-"""
 
 
 @pytest.fixture
 def java_tool(tmp_path):
     """Runs a program of Kafka's tools: its class, its arguments, its input; gives the lines it printed."""
-    if shutil.which("java") is None:
-        pytest.skip("needs java (17 or newer)")
-    jars = sorted(JAR_DIR.glob("broker-*"))
-    if not jars:
-        pytest.skip(f"needs Kafka's jars in {JAR_DIR}: {SUITES_DIR}/kafka_oracle.sh fetch")
-    logging = tmp_path / "log4j2.properties"  # one of the jars has a configuration that writes to stdout
-    logging.write_text(LOGGING)
-    java = ["java", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", f"-Dlog4j2.configurationFile={logging}"]
-
-    def run(name, *arguments, text=""):
-        full_name = name if name.startswith("kafka.") else f"org.apache.kafka.tools.{name}"
-        command = [*java, "-cp", f"{jars[-1]}/*", full_name, *arguments]
-        done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=SECONDS_MAX, check=False)
-        assert done.returncode == 0, done.stderr
-        return done.stdout.splitlines()
-
-    return run
+    run = kafka_tool(tmp_path)
+    return lambda *arguments, **options: run(*arguments, **options).stdout.splitlines()
 
 
 def test_console_tools_write_and_read_in_a_group(broker_process, mode, java_tool, new_name):
@@ -65,6 +36,28 @@ def test_console_tools_write_and_read_in_a_group(broker_process, mode, java_tool
         return java_tool("consumer.ConsoleConsumer", *server, *reader, *limits)
 
     assert read(60) + read(40) == lines
+
+
+def test_kafka_delete_records_and_kafka_log_dirs_change_and_show_what_is_there(
+    broker_process, mode, java_tool, tmp_path, new_name
+):
+    """The earliest offset is the new start; the directory is told with the sizes of the partitions."""
+    topic = new_name()
+    broker = broker_process(mode=mode, settings=SETTINGS)
+    server = ("--bootstrap-server", broker.bootstrap)
+    java_tool("ConsoleProducer", *server, "--topic", topic, text="one\ntwo\nthree")
+    wanted = tmp_path / "offsets.json"
+    wanted.write_text(json.dumps({"version": 1, "partitions": [{"topic": topic, "partition": 0, "offset": 2}]}))
+    deleted = java_tool("DeleteRecordsCommand", *server, "--offset-json-file", str(wanted))
+    assert f"partition: {topic}-0\tlow_watermark: 2" in deleted
+    earliest = java_tool("GetOffsetShell", *server, "--topic", topic, "--time", "earliest")
+    assert earliest == [f"{topic}:0:2"]
+    shown = java_tool("LogDirsCommand", *server, "--describe", "--topic-list", topic)
+    (described,) = json.loads(shown[-1])["brokers"][0]["logDirs"]
+    assert (described["logDir"], described["error"]) == (str(broker.data.absolute()), None)
+    (partition,) = described["partitions"]
+    assert (partition["partition"], partition["offsetLag"], partition["isFuture"]) == (f"{topic}-0", 0, False)
+    assert partition["size"] > 0
 
 
 def test_kafka_configs_sets_shows_and_removes_quotas(broker_process, mode, java_tool):

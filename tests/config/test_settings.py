@@ -5,6 +5,7 @@ import attrs
 import pytest
 
 from pipeline_broker.config.properties import ConfigError, broker_properties, topic_properties
+from pipeline_broker.config.resolution import COARSER
 from pipeline_broker.config.settings import (
     ACTED_ON,
     FIELDS,
@@ -35,6 +36,7 @@ def test_every_property_acted_on_says_what_it_means_and_no_other_does():
 def test_every_property_acted_on_is_read_somewhere_or_inherited_by_topics():
     code = "".join(path.read_text(encoding="utf-8") for path in SOURCE.rglob("*.py"))
     inherited = {topic_properties()[name].broker_property for name in TOPIC_ACTED_ON}
+    inherited |= {coarser for name in inherited for coarser, _ in COARSER.get(name, ())}
     fields = {name: name.replace(".", "_") for name in FIELDS - inherited}
     assert {name for name, field in fields.items() if not re.search(rf"(config|self)\.{field}\b", code)} == set()
 
@@ -120,7 +122,7 @@ def test_rules_of_access_that_nobody_asks_give_a_warning(name):
         ("num.io.threads", None),
         ("listener.name.external.max.connections", None),
         ("num.io.thread", "num.io.thread is kept, but is no property of Kafka's; did you mean num.io.threads?"),
-        ("log.retention.ms", "log.retention.ms is accepted, but this broker does not act on it yet"),
+        ("log.preallocate", "log.preallocate is accepted, but this broker does not act on it yet"),
         ("rsm.config.x", "rsm.config.x is accepted, but this broker does not act on it yet"),
         ("super.users", "super.users is kept, but counts only where it is set at the start of the broker"),
     ],

@@ -13,6 +13,7 @@ from pipeline_broker.wire.messages.delete_topics import DeleteTopicsRequest
 from pipeline_broker.wire.messages.describe_cluster import DescribeClusterRequest
 from pipeline_broker.wire.messages.describe_configs import DescribeConfigsRequest
 from pipeline_broker.wire.messages.describe_groups import DescribeGroupsRequest
+from pipeline_broker.wire.messages.describe_log_dirs import DescribeLogDirsRequest
 from pipeline_broker.wire.messages.describe_topic_partitions import (
     DescribeTopicPartitionsCursor,
     DescribeTopicPartitionsRequest,
@@ -174,6 +175,12 @@ def describe_topic_partitions(draw: st.DrawFn, version: int) -> Ask:
 
 
 @st.composite
+def describe_log_dirs(draw: st.DrawFn, version: int) -> Ask:
+    one = st.builds(DescribeLogDirsRequest.DescribableLogDirTopic, topics, st.lists(partitions, max_size=3))
+    return ask(version, DescribeLogDirsRequest(draw(st.none() | st.lists(one, max_size=3))))
+
+
+@st.composite
 def find_coordinator(draw: st.DrawFn, version: int) -> Ask:
     request = FindCoordinatorRequest(key_type=draw(st.sampled_from([0, 0, 0, 3])) if version else 0)
     if version >= 4:
@@ -330,6 +337,7 @@ ADMIN_REQUESTS = {
     ApiKey.DESCRIBE_CONFIGS: describe_configs,
     ApiKey.INCREMENTAL_ALTER_CONFIGS: incremental_alter_configs,
     ApiKey.DESCRIBE_CLUSTER: describe_cluster,
+    ApiKey.DESCRIBE_LOG_DIRS: describe_log_dirs,
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: describe_topic_partitions,
     ApiKey.FIND_COORDINATOR: find_coordinator,
     ApiKey.JOIN_GROUP: join_group,

@@ -11,10 +11,12 @@ from hypothesis import strategies as st
 
 from pipeline_broker.records.batch import NewRecord, build_batch
 from pipeline_broker.wire.messages.api_versions import ApiVersionsRequest
+from pipeline_broker.wire.messages.delete_records import DeleteRecordsRequest
 from pipeline_broker.wire.messages.fetch import FetchReplicaState, FetchRequest
 from pipeline_broker.wire.messages.init_producer_id import InitProducerIdRequest
 from pipeline_broker.wire.messages.list_offsets import ListOffsetsRequest
 from pipeline_broker.wire.messages.metadata import MetadataRequest
+from pipeline_broker.wire.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
 from pipeline_broker.wire.messages.produce import ProduceRequest
 from pipeline_broker.wire.registry import ApiKey
 from tests.bad_input.test_records import REFUSED, UNREADABLE
@@ -201,6 +203,41 @@ def list_offsets(draw: st.DrawFn, version: int) -> Ask:
 
 
 @st.composite
+def delete_records(draw: st.DrawFn, version: int) -> Ask:
+    """Little of the topics that other requests are about, and partitions named more than once."""
+    offsets = st.sampled_from([0, 1, 2, 3, -1, -2, 10**6, 2**63 - 1])
+    names = topics | st.sampled_from(["__consumer_offsets", "made0", "made1"])
+    wanted = draw(st.lists(st.tuples(names, st.lists(st.tuples(partitions, offsets), max_size=3)), max_size=3))
+    request = DeleteRecordsRequest(
+        [
+            DeleteRecordsRequest.DeleteRecordsTopic(
+                name, [DeleteRecordsRequest.DeleteRecordsPartition(*pair) for pair in pairs]
+            )
+            for name, pairs in wanted
+        ],
+        timeout_ms=draw(st.sampled_from([20_000, 20_000, 0, -1])),
+    )
+    return ask(version, request)
+
+
+@st.composite
+def offset_for_leader_epoch(draw: st.DrawFn, version: int) -> Ask:
+    epochs = st.sampled_from([0, 0, 0, 1, -1, -2, -5, 2**31 - 1])
+    current = st.sampled_from([-1, -1, -1, 0, 1, -5])
+    parts = st.lists(st.tuples(partitions, current, epochs), max_size=3)
+    asked = OffsetForLeaderEpochRequest
+    request = asked(
+        topics=[
+            asked.OffsetForLeaderTopic(name, [asked.OffsetForLeaderPartition(*part) for part in wanted])
+            for name, wanted in draw(st.lists(st.tuples(topics, parts), max_size=3))
+        ]
+    )
+    if version >= 3:
+        request.replica_id = draw(st.sampled_from([-2, -1, 0, 1]))
+    return ask(version, request)
+
+
+@st.composite
 def metadata(draw: st.DrawFn, version: int) -> Ask:
     names = draw(st.none() | st.lists(topics | st.sampled_from(AUTO_TOPICS + BAD_NAMES), max_size=3, unique=True))
     by_id = version >= 12 and draw(st.booleans())
@@ -253,6 +290,8 @@ DATA_REQUESTS = {
     ApiKey.PRODUCE: produce,
     ApiKey.FETCH: fetch,
     ApiKey.LIST_OFFSETS: list_offsets,
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: offset_for_leader_epoch,
+    ApiKey.DELETE_RECORDS: delete_records,
     ApiKey.METADATA: metadata,
     ApiKey.API_VERSIONS: api_versions,
     ApiKey.INIT_PRODUCER_ID: init_producer_id,

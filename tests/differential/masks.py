@@ -15,6 +15,7 @@ from pipeline_broker.records.record import iterate_records
 from tests.differential.oracle import CLOSED, MEMBER_ID, Side, name_of_topic
 
 HIDDEN = "..."
+OFFSETS_TOPIC = "__consumer_offsets"
 
 
 def hidden(_side: Side, _value: Any) -> Any:
@@ -52,6 +53,16 @@ def served_only(_side: Side, value: Any) -> Any:
     return [entry for entry in value if entry["api_key"] in SERVED]
 
 
+def sizes(_side: Side, value: Any) -> Any:
+    """How large the partitions of clients are: what a broker notes of groups is worded differently."""
+    return [
+        topic | {"partitions": [part | {"partition_size": HIDDEN} for part in topic["partitions"]]}
+        if topic["name"] == OFFSETS_TOPIC
+        else topic
+        for topic in value
+    ]
+
+
 EVERYWHERE = {
     "throttle_time": hidden,  # nothing is throttled; Kafka measures
     "error_message": hidden,  # texts are for people
@@ -77,6 +88,10 @@ ONLY_IN = {
     ("ApiVersions", "finalized_features"): hidden,
     ("ApiVersions", "finalized_features_epoch"): hidden,
     ("ApiVersions", "zk_migration_ready"): hidden,
+    ("DescribeLogDirs", "log_dir"): is_given,
+    ("DescribeLogDirs", "topics"): sizes,
+    ("DescribeLogDirs", "total_bytes"): is_given,
+    ("DescribeLogDirs", "usable_bytes"): is_given,
 }
 """By the API and the field's name."""
 TEXTS = {"error_message"}

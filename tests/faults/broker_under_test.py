@@ -8,6 +8,7 @@ leader of a process group of its own, or a tool that runs it is; the group is wh
 import contextlib
 import os
 import random
+import re
 import signal
 import socket
 import subprocess
@@ -133,3 +134,13 @@ class BrokerUnderTest:
 
 class StartFailed(AssertionError):
     """The broker did not come up."""
+
+
+def assert_failed_stop(broker, reason):
+    """It ends, or has ended, by itself, because of a commit that failed: one line, beside warnings, says why."""
+    code, stderr = broker.wait(), broker.stderr
+    assert code == 1, stderr
+    pattern = rf"CRITICAL pipeline_broker\.server: .*{reason}.*; nothing after it was acknowledged"
+    lines = [line for line in stderr.splitlines() if not line.startswith("WARNING")]
+    assert len(lines) == 1, stderr
+    assert re.fullmatch(pattern, lines[0])

@@ -1,15 +1,17 @@
 """A broker with something changed, run as `broker_variant.py VARIANT serve ...`: for tests, as a child process.
 
-Rules of this file: a variant subclasses one class of the broker and puts it in the place of the original. `rolling` is
-a broker that must pass every test; the others are sabotaged, each in one way that the tests must notice.
+Rules of this file: a variant subclasses one class of the broker and puts it in the place of the original. `rolling` and
+`hoarding` are brokers that must pass every test; the others are sabotaged, each in one way that the tests must notice.
 """
 
+import contextlib
 import sys
 import threading
 import time
 
-from pipeline_broker import broker, cli, server
+from pipeline_broker import broker, cli, server, upkeep
 from pipeline_broker.log import journal, partition_log
+from pipeline_broker.log.archive import archive
 from pipeline_broker.log.file_system import SystemFileSystem
 from pipeline_broker.log.producer_state import ProducerStates
 from pipeline_broker.log.recovery import Recovery
@@ -25,6 +27,13 @@ class RollingJournal(journal.Journal):
     @classmethod
     def open(cls, data_directory, **options):
         return super().open(data_directory, **{**options, "segment_bytes": ROLLING_SEGMENT_BYTES})
+
+
+class NoUpkeep(upkeep.Upkeep):
+    """Archives nothing, so that everything stays in the journal."""
+
+    async def run(self, *, task_status):
+        task_status.started()
 
 
 class _HeldFile:
@@ -68,12 +77,56 @@ class HoldingFileSystem(SystemFileSystem):
                 file.write([data], position)
 
 
-class HoldingJournal(journal.Journal):
-    """Acknowledges before the write."""
+class UnsyncedFile:
+    """Leaves the sync out."""
 
-    @classmethod
-    def open(cls, data_directory, **options):
-        return super().open(data_directory, **{**options, "files": HoldingFileSystem()})
+    def __init__(self, file):
+        self._file = file
+
+    def __getattr__(self, name):
+        return getattr(self._file, name)
+
+    def sync_data(self):
+        pass
+
+
+class LateSyncedFile(UnsyncedFile):
+    """Syncs, but a while after it said that it had."""
+
+    def sync_data(self):
+        threading.Timer(HOLD_SECONDS, self._sync_late).start()
+
+    def _sync_late(self):
+        with contextlib.suppress(OSError):  # nobody is left to be told
+            self._file.sync_data()
+
+
+class NamesUnsynced(SystemFileSystem):
+    """Leaves the sync of the journal's directory out."""
+
+    def sync_directory(self, path):
+        pass
+
+
+def journal_on(file_system):
+    """A journal on another file system."""
+
+    class Changed(journal.Journal):
+        @classmethod
+        def open(cls, data_directory, **options):
+            return super().open(data_directory, **{**options, "files": file_system()})
+
+    return Changed
+
+
+def files_as(file_type):
+    """A file system whose files are wrapped."""
+
+    class Changed(SystemFileSystem):
+        def open(self, path, *, create=False):
+            return file_type(super().open(path, create=create))
+
+    return Changed
 
 
 class ShortRecovery(Recovery):
@@ -87,6 +140,13 @@ class ShortRecovery(Recovery):
         if super()._frame(window, identity, end, None) is None:
             return None
         return super()._frame(window, identity, position, lsn)
+
+
+class TrustingRecovery(Recovery):
+    """Takes what it reads for durable, although a sync that failed may have left it in the page cache only."""
+
+    def _make_durable(self, numbers):
+        pass
 
 
 class ForgetfulProducerStates(ProducerStates):
@@ -104,16 +164,24 @@ class ForgetfulProducerIds(ProducerIds):
 
 
 VARIANTS = {
-    "rolling": (server, "Journal", RollingJournal),
-    "acknowledges-before-the-write": (server, "Journal", HoldingJournal),
-    "loses-the-last-frame": (journal, "Recovery", ShortRecovery),
-    "forgets-producers": (partition_log, "ProducerStates", ForgetfulProducerStates),
-    "gives-ids-again": (broker, "ProducerIds", ForgetfulProducerIds),
+    "rolling": {(server, "Journal"): RollingJournal},
+    "hoarding": {(server, "Journal"): RollingJournal, (server, "Upkeep"): NoUpkeep},
+    "acknowledges-before-the-write": {(server, "Journal"): journal_on(HoldingFileSystem)},
+    "acknowledges-before-the-sync": {(server, "Journal"): journal_on(files_as(LateSyncedFile))},
+    "syncs-no-data": {(server, "SystemFileSystem"): files_as(UnsyncedFile)},
+    "syncs-no-names": {(server, "SystemFileSystem"): NamesUnsynced},
+    "loses-the-last-frame": {(journal, "Recovery"): ShortRecovery},
+    "trusts-the-page-cache": {(journal, "Recovery"): TrustingRecovery},
+    "forgets-producers": {
+        (partition_log, "ProducerStates"): ForgetfulProducerStates,
+        (archive, "ProducerStates"): ForgetfulProducerStates,
+    },
+    "gives-ids-again": {(broker, "ProducerIds"): ForgetfulProducerIds},
 }
 
 
 if __name__ == "__main__":
-    module, name, changed = VARIANTS[sys.argv.pop(1)]
-    assert issubclass(changed, getattr(module, name))
-    setattr(module, name, changed)
+    for (module, name), changed in VARIANTS[sys.argv.pop(1)].items():
+        assert issubclass(changed, getattr(module, name))
+        setattr(module, name, changed)
     cli.main()

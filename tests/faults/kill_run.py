@@ -2,7 +2,7 @@
 
 Rules of this file: a run is drawn from its seed: modes, flush, loads, the moments of the kills. (The operating system's
 schedule is not, so a seed repeats the run and not its interleaving.) A run ends at the first violation, with its data
-directory left behind.
+directory left behind. How a broker is ended is for a subclass to change.
 """
 
 import random
@@ -34,18 +34,21 @@ class Counts:
 class KillRun(Scene):
     """See the module."""
 
-    def __init__(self, seed, directory, variant=None):
+    flushes = FLUSHES
+    counts_type = Counts
+
+    def __init__(self, seed, directory, variant=None, **options):
         if variant is None:
             variant = (None, "rolling")[seed // 2 % 2]
-        super().__init__(seed, directory, variant=variant)
-        self.counts = Counts()
+        super().__init__(seed, directory, variant=variant, **options)
+        self.counts = self.counts_type()
         self._mode_index = seed
 
     def run(self, kills):
         """Go through so many kills under load, then a stop in order; raises Violated."""
         with self:
             self.callback(self._count)
-            self.start(*self._draw_mode())
+            self.start(*self.draw_mode())
             self.prepare()
             confluent = ConfluentProducer(
                 self.history, random.Random(self.random.random()), self.broker.address, PARTITIONS
@@ -55,7 +58,7 @@ class KillRun(Scene):
                 self._load_until_killed(confluent)
                 while self.random.random() < RECOVERY_KILL_SHARE:
                     self._kill_in_recovery()
-                self.start(*self._draw_mode())
+                self.start(*self.draw_mode())
                 self._check()
             self._finish(confluent)
         shutil.rmtree(self.broker.directory)
@@ -63,22 +66,30 @@ class KillRun(Scene):
     def _count(self):
         self.counts.acknowledged = self.history.acknowledged_count
 
-    def _draw_mode(self):
+    def draw_mode(self):
         self._mode_index += 1
-        return MODES[self._mode_index % len(MODES)], self.random.choice(FLUSHES)
+        return MODES[self._mode_index % len(MODES)], self.random.choice(self.flushes)
 
     def _load_until_killed(self, confluent):
         confluent.active.set()
         load = self.load()
-        self.broker.kill_after(self.random.uniform(*LOAD_SECONDS))
+        self.end_under_load(self.random.uniform(*LOAD_SECONDS))
         confluent.active.clear()
         load.join()
         self.counts.kills += 1
 
     def _kill_in_recovery(self):
-        self.broker.launch(*self._draw_mode())
-        self.broker.kill_after(self.random.uniform(*RECOVERY_KILL_SECONDS))
+        self.broker.launch(*self.draw_mode())
+        self.end_in_recovery(self.random.uniform(*RECOVERY_KILL_SECONDS))
         self.counts.kills_in_recovery += 1
+
+    def end_under_load(self, seconds):
+        """After so many seconds, while clients work."""
+        self.broker.kill_after(seconds)
+
+    def end_in_recovery(self, seconds):
+        """After so many seconds of a start."""
+        self.broker.kill_after(seconds)
 
     def _check(self):
         contents = self.verify()
@@ -96,5 +107,5 @@ class KillRun(Scene):
         code = self.broker.stop()
         if code:
             raise Violated(f"SIGTERM ended the broker with {code}: {self.broker.stderr}")
-        self.start(*self._draw_mode())
+        self.start(*self.draw_mode())
         self._check()

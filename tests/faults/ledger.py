@@ -1,7 +1,7 @@
 """A ledger of runs: a file of JSON lines, one for each run, to which campaigns append and from which they go on.
 
-Rules of this file: a line is written, and synced, when its run has ended; the runs of one commit count together; a
-seed that the ledger has for this commit is not run again. Without a path nothing is written and every seed is new.
+Rules of this file: a line is written, and synced, when its run has ended; the runs of one kind and commit count
+together; a seed that the ledger has for them is not run again. Without a path nothing is written and every seed is new.
 """
 
 import json
@@ -13,6 +13,7 @@ from tests.conftest import ROOT
 
 CYCLES = int(os.environ.get("CYCLES", "10"))  # kills under load; `make kill` sets it
 HELD = "held"
+KILLS = "kills"  # the kind of lines that name none
 
 
 def current_commit():
@@ -25,13 +26,16 @@ def current_commit():
 class Ledger:
     """See the module."""
 
-    def __init__(self, path, commit):
+    def __init__(self, path, commit, kind=KILLS):
         self.path = None if path is None else Path(path)
         self.commit = commit
+        self.kind = kind
         self.lines = []
         if self.path is not None and self.path.exists():
             lines = map(json.loads, self.path.read_text(encoding="utf-8").splitlines())
-            self.lines = [line for line in lines if line["commit"] == commit]
+            self.lines = [
+                line for line in lines if (line["commit"], line.get("kind", KILLS)) == (self.commit, self.kind)
+            ]
 
     @property
     def seeds(self):
@@ -43,7 +47,7 @@ class Ledger:
 
     def append(self, **line):
         """Note a run."""
-        line = {"commit": self.commit, **line}
+        line = {"commit": self.commit, "kind": self.kind, **line}
         self.lines.append(line)
         if self.path is not None:
             self.path.parent.mkdir(parents=True, exist_ok=True)

@@ -12,6 +12,7 @@ import time
 
 import pytest
 
+from pipeline_broker.admin import ADMIN_NAME
 from pipeline_broker.config.settings import load_settings
 from pipeline_broker.log import recovery
 from pipeline_broker.records.batch import iterate_batches
@@ -33,7 +34,7 @@ REFUSAL = re.compile(
 @pytest.fixture(scope="module")
 def killed(tmp_path_factory):
     """The data directory of a killed broker with many small segments, and the history of its clients."""
-    with Scene(1, tmp_path_factory.mktemp("killed"), variant="rolling") as scene:
+    with Scene(1, tmp_path_factory.mktemp("killed"), variant="hoarding") as scene:
         scene.start()
         scene.prepare()
         load = scene.load()
@@ -101,7 +102,7 @@ def clear(random, segment):
 
 def damaged(random, data, target, damage):
     """A copy of the data directory with damage, mostly near the end."""
-    shutil.copytree(data, target)
+    shutil.copytree(data, target, ignore=shutil.ignore_patterns(ADMIN_NAME))
     segments = sorted(target.glob("journal/*.segment"))
     damage(random, segments[-random.choice((1, 1, 1, 2, len(segments)))])
 
@@ -128,7 +129,7 @@ def test_a_damaged_journal_is_refused_or_serves_a_right_beginning(tmp_path, kill
 
 def test_without_damage_everything_is_there(killed, tmp_path):
     data, history = killed
-    shutil.copytree(data, tmp_path / "data")
+    shutil.copytree(data, tmp_path / "data", ignore=shutil.ignore_patterns(ADMIN_NAME))
     with recovered(tmp_path / "data") as broker:
         contents = contents_of(broker)
     assert wrong_records(history, contents) == []
@@ -138,7 +139,7 @@ def test_without_damage_everything_is_there(killed, tmp_path):
 def test_wrong_bytes_would_be_noticed(tmp_path, killed, monkeypatch):
     """One byte of one value is changed: without checksums it is served and noticed, with them it is not served."""
     data, history = killed
-    shutil.copytree(data, tmp_path / "data")
+    shutil.copytree(data, tmp_path / "data", ignore=shutil.ignore_patterns(ADMIN_NAME))
     change_a_value(tmp_path / "data", history)
     shutil.copytree(tmp_path / "data", tmp_path / "same")
     with contextlib.suppress(StartError), recovered(tmp_path / "same") as broker:

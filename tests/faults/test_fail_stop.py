@@ -4,12 +4,12 @@ The faults are real ones: strace makes the system call fail in the broker, a sma
 """
 
 import os
-import re
 import subprocess
 import time
 
 import pytest
 
+from tests.faults.broker_under_test import assert_failed_stop
 from tests.faults.scene import Scene
 
 pytestmark = [pytest.mark.faults]
@@ -24,14 +24,6 @@ def failing_calls(strace, name):
     return (strace, "-f", "-qq", "--seccomp-bpf", "-o", os.devnull, "-e", f"trace={name}", "-e", inject)
 
 
-def assert_one_line(broker, stderr, reason):
-    assert broker == 1
-    pattern = rf"CRITICAL pipeline_broker\.server: .*{reason}.*; nothing after it was acknowledged"
-    lines = [line for line in stderr.splitlines() if not line.startswith("WARNING")]
-    assert len(lines) == 1, stderr
-    assert re.fullmatch(pattern, lines[0])
-
-
 @pytest.mark.parametrize(
     ("mode", "call"), [("classic", "fdatasync"), ("pipelined", "fdatasync"), ("pipelined", "pwritev,pwritev2")]
 )
@@ -41,7 +33,7 @@ def test_after_a_failed_call_nothing_is_acknowledged_and_the_process_ends(tmp_pa
         scene.start()
         scene.prepare()
         scene.load().join()
-        assert_one_line(scene.broker.wait(), scene.broker.stderr, r"Input/output error")
+        assert_failed_stop(scene.broker, "Input/output error")
         acknowledged = scene.history.acknowledged_count
         assert acknowledged > 0
         scene.broker.prefix = ()
@@ -76,7 +68,7 @@ def test_a_full_disk_ends_the_broker_and_what_was_acknowledged_is_there_when_the
         scene.start()
         scene.prepare()
         scene.load().join()
-        assert_one_line(scene.broker.wait(), scene.broker.stderr, r"No space left on device")
+        assert_failed_stop(scene.broker, "No space left on device")
         assert scene.history.acknowledged_count > 0
         larger = f"remount,size={100 * DISK_BYTES}"
         subprocess.run(["mount", "-o", larger, small_disk], check=True)

@@ -44,6 +44,10 @@ class WireClient:
     def close(self):
         self._socket.close()
 
+    def fileno(self):
+        """For select."""
+        return self._socket.fileno()
+
     @property
     def in_flight(self):
         return len(self._expected)

@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pipeline_broker.inspect.command import inspect
-from pipeline_broker.inspect.findings import BatchFound, Damage, JournalTotals, TornTail
-from pipeline_broker.inspect.journal_reader import JournalReader
+from pipeline_broker.inspect.findings import BatchFound, Damage, TornTail, Totals
+from pipeline_broker.inspect.inspection import Inspection
 from pipeline_broker.log.errors import JournalCorrupt
 from pipeline_broker.log.frame import FRAME_HEADER_SIZE
 from pipeline_broker.log.journal import Journal
@@ -137,7 +137,7 @@ def test_a_commit_that_was_cut_short_is_a_torn_tail_and_no_damage(tmp_path, cut)
     result = run(tmp_path)
 
     assert result.exit_code == 0
-    assert "torn tail: segment 1" in result.stdout
+    assert "torn tail: journal/00000000000000000001.segment @" in result.stdout
     assert "2 frames" in result.stdout
 
 
@@ -149,8 +149,11 @@ def test_a_flipped_bit_below_what_a_later_frame_declares_durable_is_damage(tmp_p
     result = run(tmp_path)
 
     assert result.exit_code == 1
-    assert f"DAMAGE: segment 1 @{position}: the frame does not match its checksum" in result.stdout
-    assert "records 2 to 7 were durable" in result.stdout
+    assert (
+        f"DAMAGE: journal/00000000000000000001.segment @{position}: the frame does not match its checksum"
+        in result.stdout
+    )
+    assert "LSN 2 to 7 were durable" in result.stdout
 
 
 def test_a_damaged_first_frame_of_a_later_segment_is_found(tmp_path):
@@ -159,7 +162,9 @@ def test_a_damaged_first_frame_of_a_later_segment_is_found(tmp_path):
 
     damages = [line for line in json_of(tmp_path) if line["type"] == "damage"]
 
-    assert [(damage["segment"], damage["position"]) for damage in damages] == [(2, HEADER_SPACE)]
+    assert [(damage["file"], damage["position"]) for damage in damages] == [
+        ("journal/00000000000000000002.segment", HEADER_SPACE)
+    ]
 
 
 def test_a_missing_segment_and_a_damaged_header_are_damage(tmp_path):
@@ -259,9 +264,9 @@ def test_it_judges_a_damaged_journal_as_recovery_does(sample, data, tmp_path_fac
                 del changed[place:]
         (journal_directory / name).write_bytes(changed)
 
-    found = list(JournalReader(directory).findings())
+    found = list(Inspection(directory).findings())
     totals = found[-1]
-    assert isinstance(totals, JournalTotals)
+    assert isinstance(totals, Totals)
     journal = Journal.open(directory)
     try:
         kept = sum(1 for _ in journal.recover())

@@ -200,7 +200,7 @@ def test_a_sync_left_out_is_noticed():
 
 def test_a_directory_sync_left_out_is_noticed():
     class WithoutDirectorySync(MemoryFileSystem):
-        def settle_names(self):
+        def settle_names(self, directory):
             pass
 
     class Machine(CrashMachine):
@@ -208,6 +208,26 @@ def test_a_directory_sync_left_out_is_noticed():
             return WithoutDirectorySync()
 
     assert_noticed(Machine)
+
+
+@pytest.mark.parametrize("is_synced", [True, False])
+def test_the_first_commit_survives_in_a_directory_that_is_new(is_synced):
+    """Left out, the sync of the new directory's name is missed."""
+    files = MemoryFileSystem()
+    files.make_directory(DIRECTORY)
+    settle_names = files.settle_names
+    files.settle_names = lambda directory: settle_names(directory) if is_synced or directory != DIRECTORY else None
+    lives = []
+    for _ in range(2):
+        journal = Journal.open(DIRECTORY, segment_bytes=64 << 10, files=files)
+        manager = LogManager(journal)
+        (log,) = manager.create("topic", TOPIC_ID, 1)
+        manager.recover(lambda *_: None, 0)
+        lives.append(log.high_watermark)
+        batch = build_batch([NewRecord(b"kept")])
+        journal.sync(journal.write([log.append(read_header(batch), batch, 0).entry]))
+        files.power_cut(dice([]))
+    assert lives == [0, 1 if is_synced else 0]
 
 
 def life_after_a_lost_frame():
@@ -253,7 +273,11 @@ def test_a_recovery_that_trusts_the_page_cache_is_noticed(monkeypatch):
 
     original = recovery.Recovery.__init__
     monkeypatch.setattr(
-        recovery.Recovery, "__init__", lambda self, files, directory, sync: original(self, files, directory, sync=False)
+        recovery.Recovery,
+        "__init__",
+        lambda self, files, directory, *, sync, archived_lsn: original(
+            self, files, directory, sync=False, archived_lsn=archived_lsn
+        ),
     )
     assert_noticed(CrashMachine)
 
@@ -284,7 +308,7 @@ def test_frames_are_written_to_a_spare_only_after_its_name_is_durable(monkeypatc
     original = segment_room.activate_spare
 
     def hasty(files, directory, number, identity):
-        files.settle_names, kept = (lambda: None), files.settle_names
+        files.settle_names, kept = (lambda _directory: None), files.settle_names
         try:
             return original(files, directory, number, identity)
         finally:

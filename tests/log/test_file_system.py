@@ -70,6 +70,53 @@ def test_names_come_change_and_go(files, tmp_path):
         files.open(directory / "b")
 
 
+def test_a_file_takes_the_place_of_another_that_stays_readable_where_it_is_open(files, tmp_path):
+    for name in ("old", "new"):
+        files.open(tmp_path / name, create=True).write([name.encode()], 0)
+    opened = files.open(tmp_path / "old")
+
+    files.rename(tmp_path / "new", tmp_path / "old")
+
+    assert files.list_directory(tmp_path) == ["old"]
+    assert files.open(tmp_path / "old").read(100, 0) == b"new"
+    assert opened.read(100, 0) == b"old"
+
+
+def test_directories_are_told_from_files_and_removed_when_they_are_empty(files, tmp_path):
+    directory = tmp_path / "directory"
+    files.make_directory(tmp_path)
+    files.make_directory(directory)
+    files.open(tmp_path / "file", create=True)
+    files.open(directory / "a", create=True)
+
+    assert set(files.list_directory(tmp_path)) == {"directory", "file"}
+    assert files.list_directories(tmp_path) == ["directory"]
+    with pytest.raises(OSError, match="not empty"):
+        files.remove_directory(directory)
+    files.unlink(directory / "a")
+    assert files.list_directory(directory) == []
+    files.remove_directory(directory)
+    assert files.list_directory(tmp_path) == ["file"]
+    for ask in (files.list_directory, files.list_directories, files.remove_directory):
+        with pytest.raises(FileNotFoundError):
+            ask(directory)
+
+
+def test_reading_ahead_changes_nothing_wherever_it_points(files, tmp_path):
+    file = files.open(tmp_path / "a", create=True)
+    file.write([b"content"], 0)
+
+    file.read_ahead(3, 2)
+    file.read_ahead(1 << 20, 1 << 20)
+
+    assert file.read(100, 0) == b"content"
+
+
+def test_a_disk_has_room_for_less_than_its_size(files, tmp_path):
+    files.make_directory(tmp_path)
+    assert 0 < files.free_bytes(tmp_path) <= files.total_bytes(tmp_path)
+
+
 def test_a_lock_is_exclusive_until_released(files, tmp_path):
     lock = files.lock(tmp_path / ".lock")
     with pytest.raises(DirectoryLocked, match="in use"):
@@ -104,6 +151,20 @@ def test_a_lock_of_another_process_is_seen_and_ends_with_its_death(tmp_path):
         holder.wait()
         assert path.exists(), "a killed process leaves its lock file behind"
         SystemFileSystem().lock(path).release()
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize("made_before", ["", "a", "a/b", "a/b/c"])
+def test_a_directory_that_was_made_survives_a_power_cut(mount_forgetful, tmp_path, made_before):
+    """Also where an earlier process was killed between making one and syncing its name."""
+    with mount_forgetful(tmp_path) as mount:
+        directory = mount.path / "a" / "b" / "c"
+        for name in made_before.split("/"):
+            mount.ask("settle_all")
+            (mount.path / made_before[: made_before.index(name)] / name).mkdir(exist_ok=True)
+        SystemFileSystem().make_directory(directory)
+        mount.cut_and_power_on(style="nothing")
+        assert directory.is_dir()
 
 
 class TestPowerCut:
@@ -144,6 +205,30 @@ class TestPowerCut:
         files.rename(Path("/d/a"), Path("/d/b"))
         files.power_cut(lambda n: 0)
         assert files.list_directory(Path("/d")) == ["a"]
+
+    def test_a_sync_of_another_directory_does_not_keep_a_name(self):
+        files, _ = self.make()
+        files.rename(Path("/d/a"), Path("/d/b"))
+        files.sync_directory(Path("/e"))
+        files.power_cut(lambda n: 0)
+        assert files.list_directory(Path("/d")) == ["a"]
+
+    @pytest.mark.parametrize("parent_synced", [False, True])
+    def test_a_directory_without_a_sync_of_its_parent_is_lost_with_all_that_is_in_it(self, parent_synced):
+        files, _ = self.make()
+        files.make_directory(Path("/d"))
+        files.make_directory(Path("/d/e"))
+        files.open(Path("/d/e/f"), create=True)
+        files.sync_directory(Path("/d/e"))
+        if parent_synced:
+            files.sync_directory(Path("/d"))
+        files.power_cut(lambda n: 0)
+        if parent_synced:
+            assert files.list_directory(Path("/d/e")) == ["f"]
+        else:
+            assert files.list_directory(Path("/d")) == ["a"]
+            with pytest.raises(FileNotFoundError):
+                files.open(Path("/d/e/f"))
 
     def test_after_a_failed_sync_a_later_one_proves_nothing(self):
         files, file = self.make()

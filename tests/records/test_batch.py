@@ -8,7 +8,16 @@ from aiokafka.record.default_records import DefaultRecordBatch, DefaultRecordBat
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline_broker.records.batch import NewRecord, build_batch, iterate_batches, read_header, restamp, with_times
+from pipeline_broker.records.batch import (
+    DELETE_HORIZON_BIT,
+    NewRecord,
+    assembled,
+    build_batch,
+    iterate_batches,
+    read_header,
+    restamp,
+    with_times,
+)
 from pipeline_broker.records.checksum import crc32c
 from pipeline_broker.records.errors import CorruptRecord, InvalidRecord, RecordError
 from pipeline_broker.records.record import Record, iterate_records
@@ -75,6 +84,26 @@ def test_corrected_times_come_with_their_checksum(records, timestamp, append_tim
     assert crc32c(stamped[21:]) == read_header(stamped).crc
     if append_time:
         assert {record.timestamp for record in iterate_records(stamped)} == {timestamp}
+
+
+@given(new_records, codecs)
+def test_a_batch_put_together_from_its_header_and_payload_is_the_same(records, codec):
+    batch = build_batch(records, 3, codec, leader_epoch=5)
+    header = read_header(batch)
+    assert assembled(header._replace(batch_length=0, crc=0), batch[61:]) == (header, batch)
+
+
+@given(new_records, codecs, st.integers(2**43, 2**62))
+def test_timestamps_count_from_the_delete_horizon_where_there_is_one(records, codec, horizon_ms):
+    first = records[0].timestamp
+    header = read_header(build_batch(records, compression=codec))
+    assert header.delete_horizon_ms is None
+    moved = [record._replace(timestamp=record.timestamp - first + horizon_ms) for record in records]
+    batch = build_batch(moved, compression=codec)  # the horizon is the base of the same deltas
+    attributes = codec | DELETE_HORIZON_BIT
+    header, batch = assembled(read_header(batch)._replace(attributes=attributes), batch[61:])
+    assert header.delete_horizon_ms == horizon_ms
+    assert [it.timestamp for it in iterate_records(batch)] == [record.timestamp for record in moved]
 
 
 @given(st.lists(new_records, max_size=4), st.data())

@@ -1,0 +1,122 @@
+"""What compaction costs: `python benchmarks/bench_compaction.py [repeats]`.
+
+For each kind of log prints MB/s and records/s of mapping its keys, of cleaning it, and of plain iteration over its
+records beside them: the best of the repeats, in one thread, from memory to memory. MB are those of the batches without
+compression; the values compress to about half. Each kind goes round and round over its keys, so one record of each
+stays.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+import time
+from collections.abc import Callable
+
+import attrs
+
+from pipeline_broker.log.compaction.cleaner import Batch, CleaningRound, DirtyPart, RoundParameters
+from pipeline_broker.log.compaction.offset_map import OffsetMap
+from pipeline_broker.records.batch import NewRecord, build_batch, iterate_batches
+from pipeline_broker.records.compression import Compression
+from pipeline_broker.records.record import iterate_records
+
+RECORDS = 100_000
+VALUES = [random.Random(number).randbytes(50) + bytes(50) for number in range(1000)]
+CODECS = (Compression.NONE, Compression.LZ4, Compression.ZSTD)
+NOW_MS = 1_700_000_000_000
+
+
+@attrs.frozen
+class Kind:
+    """One kind of log."""
+
+    name: str
+    keys: int
+    key_bytes: int
+    batch_records: int
+    tombstones: bool = False
+
+
+KINDS = (
+    Kind("small batches, short keys", 10_000, 10, 10),
+    Kind("large batches, short keys", 10_000, 10, 100),
+    Kind("large batches, long keys", 10_000, 36, 100),
+    Kind("few keys, nearly all goes", 200, 10, 100),
+    Kind("every key once, nothing goes", RECORDS, 36, 100),
+    Kind("tombstones, each rewritten", RECORDS, 10, 100, tombstones=True),
+)
+
+
+def build_log(kind: Kind, codec: int) -> bytes:
+    batches = []
+    for base in range(0, RECORDS, kind.batch_records):
+        records = [
+            NewRecord(
+                None if kind.tombstones else VALUES[number % len(VALUES)],
+                b"%0*d" % (kind.key_bytes, number * 7919 % kind.keys),
+                NOW_MS + number,
+            )
+            for number in range(base, base + kind.batch_records)
+        ]
+        batches.append(build_batch(records, base, codec))
+    return b"".join(batches)
+
+
+def fastest(repeats: int, run: Callable[[], object]) -> float:
+    seconds = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        run()
+        seconds.append(time.perf_counter() - start)
+    return min(seconds)
+
+
+def mapped(batches: list[Batch]) -> OffsetMap:
+    offset_map = OffsetMap()
+    complete = DirtyPart(offset_map, 0).add_segment(batches, RECORDS)
+    assert complete, "the log is larger than the offset map"
+    return offset_map
+
+
+def cleaned(batches: list[Batch], offset_map: OffsetMap) -> CleaningRound:
+    parameters = RoundParameters(now_ms=NOW_MS, delete_retention_ms=1000, upper_bound_offset=RECORDS)
+    cleaning = CleaningRound(offset_map, parameters)
+    for _ in cleaning.clean(batches):
+        pass
+    return cleaning
+
+
+def iterate(batches: list[Batch]) -> None:
+    for header, batch in batches:
+        for _ in iterate_records(batch, header):
+            pass
+
+
+def measure(kind: Kind, codec: Compression, repeats: int) -> None:
+    plain_bytes = len(build_log(kind, Compression.NONE))
+    batches: list[Batch] = list(iterate_batches(build_log(kind, codec)))
+    offset_map = mapped(batches)
+    statistics = cleaned(batches, offset_map).statistics
+    seconds = {
+        "iterate": fastest(repeats, lambda: iterate(batches)),
+        "map": fastest(repeats, lambda: mapped(batches)),
+        "clean": fastest(repeats, lambda: cleaned(batches, offset_map)),
+    }
+    columns = "".join(f"{plain_bytes / it / 1e6:9.1f} {RECORDS / it / 1e3:7.0f}" for it in seconds.values())
+    left = f"{statistics.records_written / statistics.records_read:7.1%}"
+    print(f"{kind.name:30}{codec.name.lower():6}{columns}{left}")
+
+
+def main() -> None:
+    repeats = int(sys.argv[1]) if len(sys.argv) > 1 else 3
+    heads = "".join(f"{name:>9} {'':7}" for name in ("iterate", "map", "clean"))
+    print(f"{'':36}{heads}{'stays':>7}")
+    print(f"{'':36}{'     MB/s    k/s' * 3}")
+    for kind in KINDS:
+        for codec in CODECS:
+            measure(kind, codec, repeats)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,171 @@
+"""Commands to a running broker, through a socket in its data directory; never through the Kafka port.
+
+Rules of this room: whoever may write into the directory may command, nobody else: the socket's mode is 0600. One
+command and one answer a connection, each a line of JSON; every line, wait for a line, and number of clients has a
+bound. The path of a socket may be 108 bytes long, a data directory's longer, so it is opened by the directory's
+descriptor.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import logging
+import os
+import socket
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import trio
+
+__all__ = ["ADMIN_NAME", "CommandFailedError", "NobodyAnswersError", "ask", "serve_admin"]
+
+logger = logging.getLogger(__name__)
+
+ADMIN_NAME = "admin.socket"
+CONNECTIONS_MAX = 8
+LINE_BYTES_MAX = 64 * 1024
+LINE_SECONDS = 5.0
+"""How long a client may take to send its command, or to take the answer."""
+RECEIVE_BYTES = 4096
+OWNER_ONLY = 0o177
+"""The mask of a socket that its owner may use."""
+NOBODY = frozenset({errno.ENOENT, errno.ECONNREFUSED})
+
+Command = Callable[..., Awaitable[Mapping[str, Any]]]
+
+
+class CommandFailedError(Exception):
+    """The broker refused the command, or could not do it; the text is one line."""
+
+
+class NobodyAnswersError(Exception):
+    """No broker runs on the data directory."""
+
+
+@contextlib.contextmanager
+def _short_path(directory: Path) -> Iterator[str]:
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        yield f"/proc/self/fd/{descriptor}/{ADMIN_NAME}"
+    finally:
+        os.close(descriptor)
+
+
+async def serve_admin(
+    directory: Path,
+    commands: Mapping[str, Command],
+    *,
+    task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """Serve commands until cancelled; a socket that cannot be had is a warning, not the end.
+
+    Args:
+        directory: of the data; its lock is held, so that a socket in it is a dead broker's.
+        commands: by name; called with the arguments that a client names.
+        task_status: started when clients may connect.
+    """
+    try:
+        listener = _bound(directory)
+    except OSError as error:
+        logger.warning("commands to the running broker are not possible: %s", error.strerror or error)
+        task_status.started()
+        return
+    limiter = trio.CapacityLimiter(CONNECTIONS_MAX)
+
+    async def handle(stream: trio.SocketStream) -> None:
+        try:
+            limiter.acquire_on_behalf_of_nowait(stream)
+        except trio.WouldBlock:
+            await trio.aclose_forcefully(stream)
+            return
+        try:
+            await _answer(stream, commands)
+        except trio.BrokenResourceError:
+            logger.info("whoever gave a command did not wait for the answer")
+        finally:
+            limiter.release_on_behalf_of(stream)
+            await trio.aclose_forcefully(stream)
+
+    try:
+        task_status.started()
+        await trio.serve_listeners(handle, [trio.SocketListener(listener)])
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            (directory / ADMIN_NAME).unlink()
+
+
+def _bound(directory: Path) -> trio.socket.SocketType:
+    with _short_path(directory) as path, contextlib.ExitStack() as stack:
+        with contextlib.suppress(FileNotFoundError):
+            (directory / ADMIN_NAME).unlink()
+        listener = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
+        before = os.umask(OWNER_ONLY)
+        try:
+            listener.bind(path)
+        finally:
+            os.umask(before)
+        listener.listen(CONNECTIONS_MAX)
+        found = trio.socket.from_stdlib_socket(listener)
+        stack.pop_all()
+        return found
+
+
+async def _answer(stream: trio.SocketStream, commands: Mapping[str, Command]) -> None:
+    with trio.move_on_after(LINE_SECONDS) as waiting:
+        line = await _receive_line(stream)
+    if waiting.cancelled_caught or line is None:
+        return
+    try:
+        request = json.loads(line)
+        command = commands[request.pop("command")]
+    except (ValueError, KeyError, TypeError, AttributeError):
+        answer: Mapping[str, Any] = {"error": "this is no command"}
+    else:
+        try:
+            answer = await command(**request)
+        except CommandFailedError as error:
+            answer = {"error": str(error)}
+        except TypeError:
+            answer = {"error": "the command takes other arguments"}
+    with trio.move_on_after(LINE_SECONDS):
+        await stream.send_all(json.dumps(answer).encode() + b"\n")
+
+
+async def _receive_line(stream: trio.SocketStream) -> bytes | None:
+    received = bytearray()
+    while b"\n" not in received:
+        data = await stream.receive_some(RECEIVE_BYTES)
+        received += data
+        if not data or len(received) > LINE_BYTES_MAX:
+            return None
+    return bytes(received.partition(b"\n")[0])
+
+
+def ask(directory: Path, command: str, **arguments: object) -> Mapping[str, Any]:
+    """Give a command to the broker that runs on a data directory, and wait until it is done.
+
+    Raises:
+        NobodyAnswersError: none runs there.
+        CommandFailedError: it refused.
+    """
+    line = json.dumps({"command": command, **arguments}).encode() + b"\n"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
+        try:
+            with _short_path(directory) as path:
+                client.connect(path)
+            client.sendall(line)
+            with client.makefile("rb") as answers:
+                answered = answers.readline()
+        except OSError as error:
+            if error.errno in NOBODY:
+                raise NobodyAnswersError(f"no broker runs on {directory}") from None
+            raise CommandFailedError(f"the broker on {directory} cannot be asked: {error.strerror or error}") from None
+    if not answered:
+        raise CommandFailedError(f"the broker on {directory} ended before the command was done")
+    answer: Mapping[str, Any] = json.loads(answered)
+    if "error" in answer:
+        raise CommandFailedError(answer["error"])
+    return answer

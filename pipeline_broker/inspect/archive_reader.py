@@ -1,0 +1,201 @@
+"""Reads and verifies the archive of a data directory.
+
+Rules of this file: read only; segments are read in windows, by the same code that reads them for clients, and judged by
+it. What the manifest does not name is a leftover. Before something is called damage the manifest is asked once more:
+a running broker may have deleted or replaced the segment meanwhile.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from pipeline_broker.inspect.errors import NoDataDirectoryError
+from pipeline_broker.inspect.findings import (
+    ArchiveSegmentFound,
+    Damage,
+    Finding,
+    Leftover,
+    PartitionFound,
+    Superseded,
+)
+from pipeline_broker.inspect.manifest_reader import (
+    MANIFEST_FILE,
+    ManifestReader,
+    folder_problem,
+    offset_problems,
+    producer_count,
+)
+from pipeline_broker.inspect.segment_check import SegmentCheck, file_of
+from pipeline_broker.inspect.selection import Selection
+from pipeline_broker.inspect.topic_names import TopicNames
+from pipeline_broker.log.archive.archive import ARCHIVE_NAME
+from pipeline_broker.log.archive.local_store import LocalStore
+from pipeline_broker.log.archive.manifest import Manifest, PartitionManifest
+from pipeline_broker.log.archive.manifest_file import MANIFEST_NAME, WRITING_NAME
+from pipeline_broker.log.archive.segment_file import SegmentInfo, file_names
+from pipeline_broker.log.file_system import FileSystem
+from pipeline_broker.log.frame import split_key
+from pipeline_broker.state.metadata_records import METADATA_TOPIC_ID
+
+__all__ = ["ArchiveReader"]
+
+
+class ArchiveReader:
+    """One pass over an archive.
+
+    Args:
+        files: the file system.
+        data_directory: a broker's.
+        manifests: its manifest, which was read.
+        names: of topics; more are known afterwards.
+        selection: what is shown, and read: the broker's own records are read in any case, for the names.
+    """
+
+    def __init__(
+        self,
+        files: FileSystem,
+        data_directory: Path,
+        manifests: ManifestReader,
+        names: TopicNames,
+        selection: Selection,
+    ) -> None:
+        self._files = files
+        self._directory = data_directory / ARCHIVE_NAME
+        self._store = LocalStore(files, self._directory, read_only=True)
+        self._manifests = manifests
+        self._names = names
+        self._selection = selection
+
+    def findings(self) -> Iterator[Finding]:
+        """Partition by partition, the broker's own records first; what does not count comes last.
+
+        Raises:
+            NoDataDirectoryError: a file may not be read.
+        """
+        manifest = self._manifests.manifest
+        assert manifest is not None, "an archive without a manifest cannot be read"
+        for key, partition in manifest.partitions.items():
+            self._names.note_folder(split_key(key)[0], partition.folder)
+        in_order = sorted(manifest.partitions.items(), key=_order)
+        try:
+            for key, partition in in_order:
+                yield from self._read_partition(key, partition)
+            yield from self._uncounted(manifest)
+        except PermissionError as error:
+            raise NoDataDirectoryError(f"{error.filename} cannot be read: {error.strerror}") from None
+
+    def _read_partition(self, key: bytes, manifest: PartitionManifest) -> Iterator[Finding]:
+        topic_id, number = split_key(key)
+        topic = self._names.find(topic_id)
+        is_shown = self._selection.takes(topic, topic_id, number)
+        if not is_shown and topic_id != METADATA_TOPIC_ID:
+            return
+        if is_shown:
+            yield _partition_found(key, topic, manifest)
+        yield from self._contradictions(key, manifest)
+        if folder_problem(key, manifest):
+            return
+        for segment in manifest.segments:
+            if is_shown and self._selection.takes_offsets(segment.base_offset, segment.last_offset):
+                yield from self._read_segment(key, manifest.folder, segment, self._selection)
+            elif topic_id == METADATA_TOPIC_ID:
+                found = self._read_segment(key, manifest.folder, segment, None)
+                yield from (finding for finding in found if isinstance(finding, Damage))
+
+    def _contradictions(self, key: bytes, manifest: PartitionManifest) -> Iterator[Damage]:
+        """What is wrong with what the manifest says of a partition."""
+        position = self._manifests.position_of(key)
+        if problem := folder_problem(key, manifest):
+            yield Damage(MANIFEST_FILE, position, problem)
+        if producer_count(manifest) is None:
+            yield Damage(MANIFEST_FILE, position, f"the producers of {manifest.folder} cannot be read")
+        for reason, offset in offset_problems(manifest):
+            yield Damage(MANIFEST_FILE, position, reason, offset)
+
+    def _read_segment(
+        self, key: bytes, folder: str, segment: SegmentInfo, selection: Selection | None
+    ) -> Iterator[Finding]:
+        yield _segment_found(key, folder, segment)
+        for finding in SegmentCheck(self._store, key, folder, segment, self._names, selection).findings():
+            if isinstance(finding, Damage) and self._is_superseded(key, folder, segment):
+                yield Superseded(finding.file)
+                return
+            yield finding
+
+    def _is_superseded(self, key: bytes, folder: str, segment: SegmentInfo) -> bool:
+        now = self._manifests.refreshed()
+        if now is None:
+            return False
+        partition = now.partitions.get(key)
+        if partition is None or partition.folder != folder:
+            return True
+        contents = {(one.base_offset, one.generation) for one in partition.segments}
+        return (segment.base_offset, segment.generation) not in contents
+
+    def _uncounted(self, before: Manifest) -> Iterator[Leftover]:
+        """Files that nobody would miss."""
+        try:
+            names = sorted(self._files.list_directory(self._directory))
+        except FileNotFoundError:
+            return
+        now = self._manifests.refreshed()
+        counting = {one.folder: one for one in (before if now is None else now).partitions.values()}
+        folders = set(self._files.list_directories(self._directory))
+        for name in names:
+            if name in folders:
+                yield from self._uncounted_in(name, counting.get(name))
+            elif name not in {MANIFEST_NAME, WRITING_NAME}:
+                yield Leftover(f"{ARCHIVE_NAME}/{name}", 0, 0, "no file of a broker")
+
+    def _uncounted_in(self, folder: str, manifest: PartitionManifest | None) -> Iterator[Leftover]:
+        segments = () if manifest is None else manifest.segments
+        counted = {name for segment in segments for name in file_names(folder, segment.base_offset, segment.cleanings)}
+        for name in self._store.names(folder):
+            whole = f"{folder}/{name}"
+            if whole in counted:
+                continue
+            try:
+                size_bytes = self._store.size_bytes(whole)
+            except FileNotFoundError:
+                continue  # a running broker has cleaned up
+            except OSError:
+                size_bytes = 0
+            yield Leftover(file_of(whole), 0, size_bytes, "a file that the manifest does not name")
+
+
+def _order(item: tuple[bytes, PartitionManifest]) -> tuple[bool, str]:
+    key, manifest = item
+    topic, _, number = manifest.folder.rpartition("-")
+    return split_key(key)[0] != METADATA_TOPIC_ID, f"{topic}-{number:0>10}"
+
+
+def _partition_found(key: bytes, topic: str | None, manifest: PartitionManifest) -> PartitionFound:
+    topic_id, number = split_key(key)
+    return PartitionFound(
+        topic,
+        topic_id,
+        number,
+        manifest.folder,
+        manifest.log_start_offset,
+        manifest.end_offset,
+        manifest.first_dirty_offset,
+        len(manifest.segments),
+        manifest.size_bytes,
+        producer_count(manifest) or 0,
+    )
+
+
+def _segment_found(key: bytes, folder: str, segment: SegmentInfo) -> ArchiveSegmentFound:
+    topic_id, number = split_key(key)
+    return ArchiveSegmentFound(
+        file_of(file_names(folder, segment.base_offset, segment.cleanings)[0]),
+        topic_id,
+        number,
+        segment.base_offset,
+        segment.last_offset,
+        segment.size_bytes,
+        segment.first_timestamp,
+        segment.max_timestamp,
+        segment.modified_ms,
+        segment.is_sealed,
+        segment.generation,
+    )

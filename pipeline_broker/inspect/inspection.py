@@ -1,0 +1,120 @@
+"""One look at a data directory: the manifest, the archive, the journal, in this order.
+
+Rules of this file: read only. The archive comes first because the journal goes on where it ends; what a running broker
+archives meanwhile is not looked at in the archive any more, and no longer in the journal.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+from pipeline_broker.inspect.archive_reader import ArchiveReader
+from pipeline_broker.inspect.errors import NoDataDirectoryError
+from pipeline_broker.inspect.findings import (
+    ArchivedBatchFound,
+    ArchiveSegmentFound,
+    BatchFound,
+    Damage,
+    Finding,
+    FrameFound,
+    Leftover,
+    PartitionFound,
+    SegmentFound,
+    TornTail,
+    Totals,
+)
+from pipeline_broker.inspect.journal_reader import JournalReader
+from pipeline_broker.inspect.manifest_reader import ManifestReader
+from pipeline_broker.inspect.selection import EVERYTHING, Selection
+from pipeline_broker.inspect.topic_names import TopicNames
+from pipeline_broker.log.archive.archive import ARCHIVE_NAME
+from pipeline_broker.log.file_system import FileSystem, ReadOnlyFileSystem
+from pipeline_broker.log.journal import JOURNAL_NAME
+
+__all__ = ["Inspection"]
+
+
+class Inspection:
+    """See the rules of the file.
+
+    Args:
+        data_directory: a broker's.
+        selection: what is shown.
+        files: the file system.
+
+    Raises:
+        NoDataDirectoryError: there is neither a journal nor an archive in it.
+    """
+
+    def __init__(
+        self, data_directory: Path, selection: Selection = EVERYTHING, files: FileSystem | None = None
+    ) -> None:
+        self._directory = data_directory
+        self._selection = selection
+        self._files = ReadOnlyFileSystem() if files is None else files
+        self._counts: Counter[str] = Counter()
+        self._names = TopicNames()
+        _refuse_others(data_directory)
+
+    def findings(self) -> Iterator[Finding]:
+        """Everything in the order in which it lies there; the totals come last.
+
+        Raises:
+            NoDataDirectoryError: a file cannot be read.
+        """
+        for finding in self._walk():
+            _count(self._counts, finding)
+            yield finding
+        yield Totals(**self._counts)
+
+    def _walk(self) -> Iterator[Finding]:
+        manifests = ManifestReader(self._files, self._directory)
+        yield from manifests.findings()
+        if manifests.manifest is not None:
+            self._counts["archived_lsn"] = manifests.manifest.lsn
+            yield from ArchiveReader(self._files, self._directory, manifests, self._names, self._selection).findings()
+        journal = JournalReader(self._directory, manifests, self._names, self._selection)
+        yield from journal.findings()
+        self._counts["next_lsn"] = max(journal.next_lsn, self._counts["archived_lsn"])
+
+    def has_found_topic(self) -> bool:
+        """Afterwards: whether there was anything of the topic that is asked for."""
+        is_found = self._counts["entries"] or self._counts["archived_partitions"]
+        return self._selection.topic is None or bool(is_found) or self._names.has_one_taken_by(self._selection)
+
+
+def _refuse_others(directory: Path) -> None:
+    """Say what it is when it is no data directory."""
+    try:
+        names = {entry.name for entry in directory.iterdir()}
+    except FileNotFoundError:
+        raise NoDataDirectoryError(f"{directory} does not exist") from None
+    except OSError as error:
+        raise NoDataDirectoryError(f"{directory} cannot be read: {error.strerror}") from None
+    if names.isdisjoint({JOURNAL_NAME, ARCHIVE_NAME}):
+        raise NoDataDirectoryError(f"{directory} is no data directory: it has no journal")
+
+
+def _count(counts: Counter[str], finding: Finding) -> None:
+    """Add one finding to the totals."""
+    if isinstance(finding, BatchFound):
+        counts["entries"] += 1
+        counts["records"] += finding.header.record_count if finding.header is not None else 0
+        counts["batch_bytes"] += finding.size_bytes
+    elif isinstance(finding, ArchivedBatchFound):
+        counts["archived_batches"] += 1
+        counts["archived_records"] += finding.header.record_count
+        counts["archived_bytes"] += finding.size_bytes
+    elif type(finding) in _COUNTED:
+        counts[_COUNTED[type(finding)]] += 1
+
+
+_COUNTED: dict[type, str] = {
+    SegmentFound: "segments",
+    FrameFound: "frames",
+    PartitionFound: "archived_partitions",
+    ArchiveSegmentFound: "archived_segments",
+    TornTail: "torn_tails",
+    Leftover: "leftovers",
+    Damage: "damages",
+}

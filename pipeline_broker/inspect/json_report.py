@@ -1,0 +1,111 @@
+"""Findings as lines for programs.
+
+Rules of this file: one finding is one JSON object on a line, or none at the depth asked for. `type` tells the kind, the
+other names are those of the finding; bytes that are no UTF-8 are in base64 under `<name>_base64`.
+"""
+
+import base64
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import attrs
+
+from pipeline_broker.inspect.findings import (
+    ArchivedBatchFound,
+    ArchiveSegmentEnd,
+    ArchiveSegmentFound,
+    BatchFound,
+    Damage,
+    EditFound,
+    Finding,
+    FrameFound,
+    IndexFound,
+    IndexStatus,
+    Leftover,
+    ManifestFound,
+    PartitionFound,
+    SegmentEnd,
+    SegmentFound,
+    SpareFound,
+    Superseded,
+    TornTail,
+    Totals,
+)
+from pipeline_broker.inspect.selection import Selection, topic_id_text
+from pipeline_broker.records.compression import codec_name
+from pipeline_broker.records.record import Record
+
+__all__ = ["json_lines"]
+
+_TYPES: dict[type, str] = {
+    SegmentFound: "segment",
+    FrameFound: "frame",
+    BatchFound: "entry",
+    SegmentEnd: "segment_end",
+    SpareFound: "spare",
+    EditFound: "edit",
+    ManifestFound: "manifest",
+    PartitionFound: "partition",
+    ArchiveSegmentFound: "archive_segment",
+    ArchivedBatchFound: "archived_batch",
+    IndexFound: "index",
+    ArchiveSegmentEnd: "archive_segment_end",
+    TornTail: "torn_tail",
+    Leftover: "leftover",
+    Superseded: "superseded",
+    Damage: "damage",
+    Totals: "totals",
+}
+
+
+def _bytes(name: str, data: bytes | None) -> dict[str, Any]:
+    if data is None:
+        return {name: None}
+    try:
+        return {name: data.decode()}
+    except UnicodeDecodeError:
+        return {f"{name}_base64": base64.b64encode(data).decode()}
+
+
+def _record(record: Record) -> dict[str, Any]:
+    return {
+        "offset": record.offset,
+        "timestamp": record.timestamp,
+        **_bytes("key", record.key),
+        **_bytes("value", record.value),
+        "headers": [{"name": name, **_bytes("value", value)} for name, value in record.headers],
+    }
+
+
+def _plain(_owner: object, _field: object, value: Any) -> Any:
+    """A field as JSON has it; the only bytes among them are topic ids."""
+    if isinstance(value, bytes):
+        return topic_id_text(value)
+    return value.value if isinstance(value, IndexStatus) else value
+
+
+def _batch(found: BatchFound | ArchivedBatchFound, selection: Selection) -> dict[str, Any]:
+    header = found.header
+    own = attrs.filters.exclude("header", "records")
+    line = attrs.asdict(found, filter=own, value_serializer=_plain)
+    line["base_offset"] = None if header is None else header.base_offset
+    line["last_offset"] = None if header is None else header.last_offset
+    if selection.shows("batches"):
+        line["batch"] = None if header is None else {**header._asdict(), "codec": codec_name(header.compression)}
+    if selection.shows("records"):
+        line["records"] = [_record(record) for record in found.records]
+    return line
+
+
+def json_lines(finding: Finding, selection: Selection) -> Iterator[str]:
+    """The line of a finding in a report of this depth, if it has one."""
+    if isinstance(finding, BatchFound | ArchivedBatchFound):
+        if not selection.shows("entries"):
+            return
+        fields = _batch(finding, selection)
+    elif isinstance(finding, FrameFound | EditFound) and not selection.shows_commits:
+        return
+    else:
+        fields = attrs.asdict(finding, value_serializer=_plain)
+    yield json.dumps({"type": _TYPES[type(finding)], **fields})

@@ -1,0 +1,186 @@
+"""Reads the manifest of the archive, and verifies that it does not contradict itself.
+
+Rules of this file: read only; it judges as `ManifestFile` does: a torn end does not count, an edit that cannot be read
+in front of one that can is damage. A running broker goes on editing, so whoever finds something amiss asks for it anew.
+"""
+
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+
+from pipeline_broker.inspect.errors import NoDataDirectoryError
+from pipeline_broker.inspect.findings import Damage, EditFound, Finding, Leftover, ManifestFound, TornTail
+from pipeline_broker.inspect.selection import topic_id_text
+from pipeline_broker.log.archive.archive import ARCHIVE_NAME
+from pipeline_broker.log.archive.manifest import Edit, Manifest, PartitionManifest
+from pipeline_broker.log.archive.manifest_file import (
+    MANIFEST_NAME,
+    WRITING_NAME,
+    StoredEdit,
+    is_edit_behind,
+    stored_edits,
+)
+from pipeline_broker.log.archive.store import split_name
+from pipeline_broker.log.file_system import FileSystem
+from pipeline_broker.log.frame import split_key
+from pipeline_broker.log.producer_state import ProducerStates
+
+__all__ = ["MANIFEST_FILE", "ManifestReader", "folder_problem", "offset_problems", "producer_count"]
+
+MANIFEST_FILE = f"{ARCHIVE_NAME}/{MANIFEST_NAME}"
+_MALFORMED = (struct.error, ValueError)
+"""What decoding raises on an edit with a valid checksum that was not written by this broker."""
+
+
+class ManifestReader:
+    """The manifest of one data directory.
+
+    Args:
+        files: the file system.
+        data_directory: a broker's.
+    """
+
+    def __init__(self, files: FileSystem, data_directory: Path) -> None:
+        #: What counts; None when that cannot be known.
+        self.manifest: Manifest | None = Manifest()
+        self._files = files
+        self._directory = data_directory / ARCHIVE_NAME
+        self._positions: dict[bytes, int] = {}
+
+    def position_of(self, key: bytes) -> int:
+        """Where the last edit of a partition begins."""
+        return self._positions.get(key, 0)
+
+    def refreshed(self) -> Manifest | None:
+        """The manifest as it is now; None when it cannot be known."""
+        data = self._read()
+        manifest, position = Manifest(), 0
+        try:
+            for stored in stored_edits(data):
+                manifest.apply(stored.edit)
+                position = stored.end
+            is_known = not is_edit_behind(data, position) and (bool(position) or not data)
+        except _MALFORMED:
+            is_known = False
+        return manifest if is_known else None
+
+    def findings(self) -> Iterator[Finding]:
+        """Its edits, what is wrong with it, and what it is; `manifest` is known then."""
+        data = self._read()
+        self.manifest = None
+        manifest, position, count = Manifest(), 0, 0
+        try:
+            for stored in stored_edits(data):
+                yield _edit_found(stored)
+                if stored.edit.lsn < manifest.lsn:
+                    reason = f"an edit goes back from LSN {manifest.lsn} to {stored.edit.lsn}"
+                    yield Damage(MANIFEST_FILE, stored.position, reason)
+                manifest.apply(stored.edit)
+                self._positions.update(dict.fromkeys(stored.edit.partitions, stored.position))
+                position, count = stored.end, count + 1
+            problem = self._problem(data, position)
+        except _MALFORMED as error:
+            problem = f"an edit makes no sense: {error}"
+        if problem:
+            yield Damage(MANIFEST_FILE, position, f"{problem}; what the archive holds cannot be known")
+            return
+        self.manifest = manifest
+        if data:
+            yield ManifestFound(MANIFEST_FILE, position, count, manifest.lsn, len(manifest.partitions))
+        if len(data) > position:
+            yield TornTail(MANIFEST_FILE, position, len(data) - position, "an edit that was cut short")
+        yield from self._interrupted_rewriting()
+
+    def _problem(self, data: bytes, position: int) -> str:
+        if not data:
+            return "the manifest is missing, but there are segments" if self._has_folders() else ""
+        if is_edit_behind(data, position):
+            return "an edit cannot be read"
+        return "" if position else "the first edit cannot be read"
+
+    def _read(self) -> bytes:
+        """All of the file, which is never much longer than what it says; nothing when there is none."""
+        path = self._directory / MANIFEST_NAME
+        try:
+            file = self._files.open(path)
+            return bytes(file.read(file.size_bytes(), 0))
+        except FileNotFoundError:
+            return b""
+        except OSError as error:
+            raise NoDataDirectoryError(f"{path} cannot be read: {error.strerror}") from None
+
+    def _has_folders(self) -> bool:
+        try:
+            return any(self._files.list_directory(self._directory / name) for name in self._folders())
+        except OSError:
+            return False
+
+    def _folders(self) -> list[str]:
+        try:
+            return self._files.list_directories(self._directory)
+        except FileNotFoundError:
+            return []
+
+    def _interrupted_rewriting(self) -> Iterator[Finding]:
+        try:
+            size_bytes = self._files.open(self._directory / WRITING_NAME).size_bytes()
+        except OSError:
+            return
+        yield Leftover(f"{ARCHIVE_NAME}/{WRITING_NAME}", 0, size_bytes, "a manifest that is not finished")
+
+
+def _edit_found(stored: StoredEdit) -> EditFound:
+    edit: Edit = stored.edit
+    changed = tuple(partition.folder for partition in edit.partitions.values() if partition is not None)
+    removed = tuple(_partition_text(key) for key, partition in edit.partitions.items() if partition is None)
+    size_bytes = stored.end - stored.position
+    return EditFound(MANIFEST_FILE, stored.position, size_bytes, edit.lsn, changed, removed)
+
+
+def _partition_text(key: bytes) -> str:
+    topic_id, partition = split_key(key)
+    return f"{topic_id_text(topic_id)}-{partition}"
+
+
+def folder_problem(key: bytes, manifest: PartitionManifest) -> str:
+    """Why a partition's files cannot be where the manifest says; nothing when they can."""
+    _, partition = split_key(key)
+    name = manifest.folder
+    try:
+        is_folder = split_name(f"{name}/file")[0] == name and "\0" not in name
+    except AssertionError:
+        is_folder = False
+    return "" if is_folder and name.endswith(f"-{partition}") else f"{name!r} is no folder of partition {partition}"
+
+
+def producer_count(manifest: PartitionManifest) -> int | None:
+    """How many idempotent producers are remembered; None when they cannot be read."""
+    try:
+        return len(ProducerStates.restored(manifest.producers))
+    except _MALFORMED:
+        return None
+
+
+def offset_problems(manifest: PartitionManifest) -> Iterator[tuple[str, int]]:
+    """How what is said of a partition contradicts itself, and from which offset on.
+
+    Offsets may be missing where nobody is shown them, in front of the log's start, and where compaction took them.
+    """
+    folder = manifest.folder
+    may_skip_to = max(manifest.log_start_offset, manifest.first_dirty_offset)
+    expected = manifest.log_start_offset
+    for number, segment in enumerate(manifest.segments):
+        name = f"segment {segment.base_offset} of {folder}"
+        if number and segment.base_offset < expected:
+            yield f"{name} begins in front of offset {expected}, where the one before it ends", segment.base_offset
+        if segment.base_offset > max(expected, may_skip_to):
+            yield f"{folder} has no offsets {expected} to {segment.base_offset - 1}", expected
+        if segment.last_offset < segment.base_offset or segment.size_bytes <= 0:
+            yield f"{name} has no batch", segment.base_offset
+        if not segment.is_sealed and number < len(manifest.segments) - 1:
+            yield f"{name} is not sealed, but is not the last one", segment.base_offset
+        expected = segment.last_offset + 1
+    if manifest.segments and expected > manifest.end_offset:
+        yield f"{folder} ends at offset {manifest.end_offset}, its last segment at {expected}", manifest.end_offset
+    if manifest.end_offset > max(expected, may_skip_to):
+        yield f"{folder} has no offsets {expected} to {manifest.end_offset - 1}", expected

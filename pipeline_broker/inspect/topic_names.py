@@ -1,0 +1,66 @@
+"""Names of topics: the journal knows ids only.
+
+Rules of this file: names come from the folders of the archive and from the broker's own records as they are read, the
+archived ones before those of the journal; what cannot be read names nothing. A name stays known when its topic is gone,
+because its batches may still be there.
+"""
+
+from pipeline_broker.inspect.selection import Selection
+from pipeline_broker.records.batch import BatchHeader
+from pipeline_broker.records.errors import RecordError
+from pipeline_broker.records.record import iterate_records
+from pipeline_broker.state.metadata_records import (
+    METADATA_TOPIC_ID,
+    CorruptMetadataRecordError,
+    read_topic,
+    topic_name,
+)
+
+__all__ = ["TopicNames"]
+
+
+class TopicNames:
+    """See the rules of the file."""
+
+    def __init__(self) -> None:
+        self._names: dict[bytes, str] = {}
+        self._live: dict[str, bytes] = {}
+
+    def find(self, topic_id: bytes) -> str | None:
+        """The topic's name, if it is known."""
+        return self._names.get(topic_id)
+
+    def is_live(self, topic_id: bytes) -> bool:
+        """Whether the records so far say that there is such a topic."""
+        name = self._names.get(topic_id)
+        return name is not None and self._live.get(name) == topic_id
+
+    def has_one_taken_by(self, selection: Selection) -> bool:
+        """Whether a topic that is asked for is known."""
+        return any(selection.takes_topic(name, topic_id) for topic_id, name in self._names.items())
+
+    def note_folder(self, topic_id: bytes, folder: str) -> None:
+        """The archive calls a partition of the topic so."""
+        self._names[topic_id] = folder.rpartition("-")[0]
+
+    def note_batch(self, topic_id: bytes, header: BatchHeader, batch: memoryview) -> None:
+        """A batch that may be one of the broker's own records."""
+        if topic_id != METADATA_TOPIC_ID:
+            return
+        try:
+            for record in iterate_records(batch, header):
+                if record.key is not None:
+                    self._note(record.key, record.value)
+        except (RecordError, CorruptMetadataRecordError, UnicodeDecodeError):
+            return  # batches are judged elsewhere
+
+    def _note(self, key: bytes, value: bytes | None) -> None:
+        name = topic_name(key)
+        if name is None:
+            return
+        if value is None:
+            self._live.pop(name, None)
+        else:
+            topic = read_topic(name, value)
+            self._live[name] = topic.topic_id
+            self._names[topic.topic_id] = name

@@ -1,0 +1,190 @@
+"""The archive of one data directory: its files, and the manifest that says what of them counts.
+
+Rules of this file: opened before the journal is read and before any log is made. The event loop asks what a log has
+here; everything that writes runs in one thread at a time and ends with an edit of the manifest, which the event loop
+then shows to the logs. What is not in the manifest does not count, so a writer may be killed anywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import attrs
+
+from pipeline_broker.log.archive.archived_log import ArchivedLog
+from pipeline_broker.log.archive.local_store import LocalStore
+from pipeline_broker.log.archive.manifest import Edit, PartitionManifest
+from pipeline_broker.log.archive.manifest_file import ManifestFile
+from pipeline_broker.log.archive.segment_file import file_names
+from pipeline_broker.log.archive.segment_reader import SegmentReader
+from pipeline_broker.log.producer_state import ProducerStates
+
+if TYPE_CHECKING:
+    from pipeline_broker.log.archive.cleaning import Cleaned
+    from pipeline_broker.log.archive.segment_file import SegmentInfo
+    from pipeline_broker.log.archive.store import SegmentStore
+    from pipeline_broker.log.file_system import FileSystem
+    from pipeline_broker.log.partition_log import PartitionLog
+    from pipeline_broker.log.retention_of_logs import Expiry
+    from pipeline_broker.records.batch import BatchHeader
+
+__all__ = ["ARCHIVE_NAME", "Archive", "DeletedSegment"]
+
+ARCHIVE_NAME = "archive"
+
+
+@attrs.frozen
+class DeletedSegment:
+    """A segment that does not count any more, whose files are still there."""
+
+    folder: str
+    segment: SegmentInfo
+
+
+class Archive:
+    """See the rules of the file.
+
+    Args:
+        store: where the files are.
+        cleaning_store: the same for compaction, which writes in a thread of its own.
+        manifest_file: what of them counts.
+    """
+
+    def __init__(self, store: SegmentStore, cleaning_store: SegmentStore, manifest_file: ManifestFile) -> None:
+        self.store = store
+        self.cleaning_store = cleaning_store
+        self.reader = SegmentReader(store)
+        self._manifest_file = manifest_file
+        partitions = manifest_file.manifest.partitions.values()
+        latest = max((one.generation for each in partitions for one in each.segments), default=0)
+        self._generations = count(latest + 1)
+
+    @classmethod
+    def open(cls, data_directory: Path, files: FileSystem) -> Archive:
+        """The archive of a data directory, made when there is none.
+
+        Raises:
+            ManifestDamaged: what it holds cannot be read.
+            OSError: the directory cannot be used.
+        """
+        directory = data_directory / ARCHIVE_NAME
+        stores = (LocalStore(files, directory), LocalStore(files, directory))
+        return cls(*stores, ManifestFile(files, directory))
+
+    @property
+    def lsn(self) -> int:
+        """Everything in front of it is here."""
+        return self._manifest_file.manifest.lsn
+
+    def find(self, key: bytes) -> PartitionManifest | None:
+        """What there is of a partition."""
+        return self._manifest_file.manifest.partitions.get(key)
+
+    def attach(self, log: PartitionLog) -> None:
+        """Give a new log what there is of it."""
+        manifest = self.find(log.entry_key)
+        if manifest is not None:
+            log.attach(ArchivedLog(self.reader, manifest), ProducerStates.restored(manifest.producers))
+
+    def batches(self, log: PartitionLog) -> Iterator[tuple[BatchHeader, memoryview]]:
+        """All batches of a log that are here, each valid until the next is asked for; may block."""
+        if log.archived is None:
+            return
+        manifest = log.archived.manifest
+        for segment in manifest.segments:
+            for header, batch in self.reader.batches(manifest.folder, segment):
+                if header.base_offset + header.last_offset_delta >= manifest.log_start_offset:
+                    yield header, batch
+
+    # In the one thread that writes
+
+    def new_generation(self) -> int:
+        """A number that no segment had while this process runs, and that none has that was there before."""
+        return next(self._generations)
+
+    def commit(self, edit: Edit) -> None:
+        """Make an edit durable.
+
+        Raises:
+            OSError: the disk cannot.
+        """
+        self._manifest_file.commit(edit)
+
+    def expire(self, expiries: Mapping[bytes, Expiry]) -> tuple[Edit, list[DeletedSegment]]:
+        """Take segments out of the manifest and raise log starts; the files are to be deleted later.
+
+        Raises:
+            OSError: the disk cannot; nothing has changed.
+        """
+        partitions: dict[bytes, PartitionManifest | None] = {}
+        deleted = []
+        for key, expiry in expiries.items():
+            before = self.find(key) or PartitionManifest(expiry.folder)
+            kept = tuple(one for one in before.segments if one.base_offset not in expiry.base_offsets)
+            deleted += [DeletedSegment(before.folder, one) for one in before.segments if one not in kept]
+            start = max(before.log_start_offset, expiry.log_start_offset)
+            partitions[key] = attrs.evolve(before, log_start_offset=start, segments=kept)
+        edit = Edit(self.lsn, partitions)
+        if partitions:
+            self.commit(edit)
+        return edit, deleted
+
+    def replace(self, key: bytes, cleaned: Cleaned) -> tuple[Edit, list[DeletedSegment]]:
+        """Let what a round of compaction wrote count, unless something that it read is gone by now.
+
+        Returns:
+            the edit, empty when the round was in vain, and the segments whose files are to be deleted.
+
+        Raises:
+            OSError: the disk cannot; nothing has changed.
+        """
+        before = self.find(key)
+        if before is None or not set(cleaned.replaced) <= set(before.segments):
+            return Edit(self.lsn, {}), [DeletedSegment(cleaned.folder, one) for one in cleaned.written]
+        kept = tuple(one for one in before.segments if one not in cleaned.replaced)
+        after = attrs.evolve(before, segments=(*cleaned.written, *kept), first_dirty_offset=cleaned.first_dirty_offset)
+        edit = Edit(self.lsn, {key: after})
+        self.commit(edit)
+        return edit, [DeletedSegment(cleaned.folder, one) for one in cleaned.replaced]
+
+    def delete_files(self, deleted: Iterable[DeletedSegment]) -> None:
+        """Delete files of segments that the manifest does not name any more."""
+        names: list[str] = []
+        for one in deleted:
+            self.reader.forget(one.folder, one.segment)
+            names += file_names(one.folder, one.segment.base_offset, one.segment.cleanings)
+        self.store.delete(names)
+
+    def remove_unknown(self, known: Collection[bytes]) -> Edit:
+        """Forget partitions that are no more, and delete files that do not count: what killed writers left."""
+        partitions = self._manifest_file.manifest.partitions
+        edit = Edit(self.lsn, {key: None for key in partitions if key not in known})
+        if edit.partitions:
+            self.commit(edit)
+        counting = {manifest.folder: manifest for manifest in partitions.values()}
+        for folder in self.store.folders():
+            if folder not in counting:
+                self.store.delete_folder(folder)
+                continue
+            segments = counting[folder].segments
+            counted = {name for one in segments for name in file_names(folder, one.base_offset, one.cleanings)}
+            names = (f"{folder}/{name}" for name in self.store.names(folder))
+            self.store.delete([name for name in names if name not in counted])
+        return edit
+
+    def make_folder_free(self, key: bytes, folder: str) -> None:
+        """A new topic has the name of a deleted one: that one's files go before the first of the new is written."""
+        if self.find(key) is not None:
+            return
+        partitions = self._manifest_file.manifest.partitions
+        former = [other for other, manifest in partitions.items() if manifest.folder == folder]
+        if former:
+            self.commit(Edit(self.lsn, dict.fromkeys(former)))
+        self.store.delete_folder(folder)
+
+    def known(self) -> Collection[bytes]:
+        """The entry keys of all partitions that there is something of."""
+        return self._manifest_file.manifest.partitions.keys()

@@ -1,0 +1,97 @@
+"""The part of a partition's log that the archive holds, as readers see it.
+
+Rules of this file: it belongs to the event loop, which gives it a new manifest when an edit is durable; nothing here
+waits for a disk. A read that is under way keeps what it began with.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from itertools import accumulate
+from typing import TYPE_CHECKING
+
+from pipeline_broker.log.entry import LEADER_EPOCH
+from pipeline_broker.log.reading import ColdRead, ReadResult, TimestampedOffset
+from pipeline_broker.records.record import iterate_records
+
+if TYPE_CHECKING:
+    from pipeline_broker.log.archive.manifest import PartitionManifest
+    from pipeline_broker.log.archive.segment_reader import SegmentReader
+
+__all__ = ["ArchivedLog"]
+
+
+class ArchivedLog:
+    """See the rules of the file.
+
+    Args:
+        reader: of the archive's files.
+        manifest: what the archive holds of this partition.
+    """
+
+    __slots__ = ("_bases", "_reader", "_timestamps", "end_offset", "manifest", "size_bytes")
+
+    def __init__(self, reader: SegmentReader, manifest: PartitionManifest) -> None:
+        self._reader = reader
+        self.manifest = manifest
+        self.end_offset = manifest.end_offset
+        self.size_bytes = manifest.size_bytes
+        self._bases = [segment.base_offset for segment in manifest.segments]
+        self._timestamps = list(accumulate((segment.max_timestamp for segment in manifest.segments), max))
+
+    @property
+    def max_timestamp(self) -> int:
+        """The largest of all; -1 when there is none."""
+        return self._timestamps[-1] if self._timestamps else -1
+
+    def _place(self, offset: int) -> int:
+        """The segment that holds the offset, or else the next one; their number when there is none."""
+        segments = self.manifest.segments
+        place = max(0, bisect_right(self._bases, offset) - 1)
+        while place < len(segments) and (segments[place].last_offset < offset or not segments[place].size_bytes):
+            place += 1
+        return place
+
+    def bytes_from(self, offset: int) -> int:
+        """About how many bytes of batches there are from an offset on: within a segment records are taken as equal."""
+        segments = self.manifest.segments
+        place = self._place(offset)
+        if place == len(segments):
+            return 0
+        first = segments[place]
+        offsets = first.last_offset + 1 - first.base_offset
+        share = first.size_bytes * (first.last_offset + 1 - max(offset, first.base_offset)) // offsets
+        return max(1, share) + sum(segment.size_bytes for segment in segments[place + 1 :])
+
+    def read(self, offset: int, bytes_max: int, *, at_least_one: bool) -> ReadResult | None:
+        """Whole batches from an offset on; None when the archive has nothing from there on."""
+        place = self._place(offset)
+        if place == len(self.manifest.segments):
+            return None
+        segment = self.manifest.segments[place]
+        return self._reader.read(self.manifest.folder, segment, offset, bytes_max, at_least_one=at_least_one)
+
+    def offset_for_timestamp(
+        self, timestamp: int, start_offset: int
+    ) -> TimestampedOffset | ColdRead[TimestampedOffset | None] | None:
+        """The first record at or after the time that is not in front of the start offset; None when there is none."""
+        place = bisect_left(self._timestamps, timestamp)
+        if place == len(self._timestamps):
+            return None
+        segment = self.manifest.segments[place]
+        if segment.base_offset >= start_offset:
+            return self._reader.offset_for_timestamp(self.manifest.folder, segment, timestamp)
+        return ColdRead(lambda: self._scan(timestamp, start_offset), segment.size_bytes)
+
+    def _scan(self, timestamp: int, start_offset: int) -> TimestampedOffset | None:
+        """The same where the segment that has such a record begins in front of the start."""
+        for segment in self.manifest.segments[self._place(start_offset) :]:
+            if segment.max_timestamp < timestamp:
+                continue
+            for header, batch in self._reader.batches(self.manifest.folder, segment):
+                if header.max_timestamp < timestamp or header.last_offset < start_offset:
+                    continue
+                for record in iterate_records(batch, header):
+                    if record.timestamp >= timestamp and record.offset >= start_offset:
+                        return TimestampedOffset(record.timestamp, record.offset, LEADER_EPOCH)
+        return None

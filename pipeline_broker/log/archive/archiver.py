@@ -1,0 +1,241 @@
+"""From the journal to the archive: one complete journal segment at a time.
+
+Rules of this file: it runs in the one thread that writes to the archive. Batches are copied as they are. Everything
+that a round wrote is durable before the manifest names it, and the journal's space is given back only when the manifest
+is durable. A round that was cut short has changed nothing that counts, and the next one writes the same bytes again,
+which is also what makes a sync after a failed one worth something.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import attrs
+
+from pipeline_broker.log.archive.index_files import IndexBuilder
+from pipeline_broker.log.archive.manifest import Edit, PartitionManifest
+from pipeline_broker.log.archive.pace import Pace
+from pipeline_broker.log.archive.segment_file import SegmentInfo, file_names, resumed_builder
+from pipeline_broker.log.errors import DamagedSegment
+from pipeline_broker.log.producer_state import SEQUENCE_MASK, ProducedBatch, ProducerStates
+from pipeline_broker.log.retention import RollRules, should_roll
+from pipeline_broker.records.batch import LENGTH_OVERHEAD, BatchHeader, read_header
+
+if TYPE_CHECKING:
+    from pipeline_broker.log.archive.archive import Archive
+    from pipeline_broker.log.journal import Journal
+
+__all__ = ["ArchiveTarget", "Archiver"]
+
+logger = logging.getLogger(__name__)
+
+BUFFERED_BYTES_MAX = 8 << 20
+"""Batches that are held in memory before they are written: it takes many small ones to make a write worth while."""
+
+
+@attrs.frozen
+class ArchiveTarget:
+    """What the archive must know of a log that it takes over from.
+
+    Attributes:
+        folder: where its files go.
+        rules: when a segment ends.
+        log_start_offset: batches that end in front of it are not kept.
+        producer_expiration_ms: how long a silent producer is remembered.
+    """
+
+    folder: str
+    rules: RollRules
+    log_start_offset: int = 0
+    producer_expiration_ms: int = 2**63 - 1
+
+
+class Archiver:
+    """See the rules of the file.
+
+    Args:
+        archive: where to.
+        journal: where from.
+    """
+
+    def __init__(self, archive: Archive, journal: Journal) -> None:
+        self._archive = archive
+        self._journal = journal
+
+    def run_one(self, targets: Mapping[bytes, ArchiveTarget], now_ms: int) -> tuple[int, Edit] | None:
+        """Take over the oldest complete segment of the journal; its number and the edit, None when there is none.
+
+        The event loop shows the edit to the logs, and only then may the segment be recycled.
+
+        Args:
+            targets: the logs that there are, by entry key; batches of others belong to deleted topics.
+            now_ms: wall clock.
+
+        Raises:
+            JournalCorrupt: the journal does not hold what was written to it.
+            OSError: the disk cannot.
+        """
+        sealed = self._journal.sealed()
+        if not sealed:
+            return None
+        number, end_lsn = sealed[0]
+        if end_lsn <= self._archive.lsn:  # a start found it here already
+            return number, Edit(self._archive.lsn, {})
+        writers: dict[bytes, _PartitionWriter] = {}
+        buffered, pace = 0, Pace()
+        for key, _, batch in self._journal.sealed_entries(number, end_lsn):
+            writer = writers.get(key)
+            if writer is None:
+                target = targets.get(key)
+                if target is None:
+                    continue
+                self._archive.make_folder_free(key, target.folder)
+                writer = writers[key] = _PartitionWriter(self._archive, key, target, now_ms)
+            writer.add(read_header(batch), batch)
+            buffered += len(batch)
+            pace()
+            if buffered >= BUFFERED_BYTES_MAX:
+                _flush(writers)
+                buffered = 0
+        _flush(writers)
+        self._archive.store.sync([name for writer in writers.values() for name in writer.written])
+        edit = Edit(end_lsn, {key: writer.manifest() for key, writer in writers.items()})
+        self._archive.commit(edit)
+        self._archive.reader.write_repairs()
+        return number, edit
+
+
+def _flush(writers: Mapping[bytes, _PartitionWriter]) -> None:
+    for writer in writers.values():
+        writer.flush()
+
+
+class _PartitionWriter:
+    """Appends to the segments of one partition."""
+
+    def __init__(self, archive: Archive, key: bytes, target: ArchiveTarget, now_ms: int) -> None:
+        before = archive.find(key)
+        self._before = PartitionManifest(target.folder) if before is None else before
+        self._archive = archive
+        self._target = target
+        self._now_ms = now_ms
+        self._sealed = list(self._before.segments)
+        self._active_before: SegmentInfo | None = None
+        self._created_ms = now_ms
+        self._active: IndexBuilder | None = None
+        self._start_offset = max(target.log_start_offset, self._before.log_start_offset)
+        self._end_offset = self._before.end_offset
+        self._producers: ProducerStates | None = None
+        self._parts: list[bytes] = []
+        self._buffered_bytes = 0
+        self._generation = self._cleanings = 0
+        self.written: dict[str, None] = {}
+        if self._sealed and not self._sealed[-1].is_sealed:
+            self._active_before = self._sealed.pop()
+            self._created_ms, self._cleanings = self._active_before.modified_ms, self._active_before.cleanings
+            try:
+                self._active = resumed_builder(archive.store, self._before.folder, self._active_before)
+            except DamagedSegment as damage:  # nothing is added to it; what comes is not lost for that
+                logger.warning("%s; the log goes on in a new segment", damage)
+                self._sealed.append(attrs.evolve(self._active_before, is_sealed=True))
+                self._active_before, self._cleanings = None, 0
+
+    def add(self, header: BatchHeader, batch: memoryview) -> None:
+        """Take over one batch; it is copied."""
+        base_offset, length, _, _, _, _, last_delta, _, max_timestamp, producer_id, _, sequence, _ = header
+        last_offset = base_offset + last_delta
+        if producer_id >= 0 and sequence >= 0:
+            self._note_producer(header, last_offset)
+        self._end_offset = last_offset + 1
+        if last_offset < self._start_offset:
+            return
+        size_bytes = LENGTH_OVERHEAD + length
+        active = self._active
+        if active is None or self._should_roll(active, size_bytes, last_offset, max_timestamp):
+            active = self._roll(base_offset)
+        active.add(base_offset, last_offset, size_bytes, max_timestamp)
+        self._parts.append(bytes(batch))
+        self._buffered_bytes += size_bytes
+
+    def _should_roll(self, active: IndexBuilder, size_bytes: int, last_offset: int, max_timestamp: int) -> bool:
+        rules = self._target.rules
+        if not active.can_add(last_offset, size_bytes):
+            return True
+        before = self._active_before
+        first_timestamp = active.first_timestamp if before is None else before.first_timestamp
+        if (
+            active.size_bytes + size_bytes <= rules.segment_bytes
+            and first_timestamp >= 0
+            and max_timestamp - first_timestamp <= rules.roll_ms
+        ):
+            return False  # nearly always
+        return should_roll(
+            SegmentInfo.written(active, before).facts,
+            rules,
+            self._now_ms,
+            batch_size_bytes=size_bytes,
+            batch_last_offset=last_offset,
+            batch_max_timestamp=max_timestamp,
+            created_ms=self._created_ms,
+        )
+
+    def _roll(self, base_offset: int) -> IndexBuilder:
+        if self._active is not None:
+            self._active.seal()
+            self.flush()
+            self._sealed.append(self._written(self._active, is_sealed=True))
+        self._active_before, self._created_ms = None, self._now_ms
+        self._generation, self._cleanings = self._archive.new_generation(), 0
+        self._active = IndexBuilder(base_offset)
+        return self._active
+
+    def _written(self, active: IndexBuilder, *, is_sealed: bool) -> SegmentInfo:
+        return SegmentInfo.written(
+            active,
+            self._active_before,
+            is_sealed=is_sealed,
+            generation=self._generation,
+            modified_ms=self._now_ms,
+        )
+
+    def flush(self) -> None:
+        """Write what is held in memory."""
+        active = self._active
+        if active is None:
+            return
+        store = self._archive.store
+        names = file_names(self._before.folder, active.base_offset, self._cleanings)
+        entries = active.take()
+        if self._parts:
+            store.write(names[0], self._parts, active.size_bytes - self._buffered_bytes)
+            self._parts, self._buffered_bytes = [], 0
+            self.written[names[0]] = None
+        if entries.offset_entries:
+            store.write(names[1], [entries.offset_entries], entries.offset_position)
+        if entries.time_entries:
+            store.write(names[2], [entries.time_entries], entries.time_position)
+
+    def _note_producer(self, header: BatchHeader, last_offset: int) -> None:
+        if self._producers is None:
+            self._producers = ProducerStates.restored(self._before.producers)
+        sequence = header.base_sequence
+        last_sequence = (sequence + header.last_offset_delta) & SEQUENCE_MASK
+        batch = ProducedBatch(sequence, last_sequence, header.base_offset, last_offset, header.max_timestamp)
+        self._producers.record(header.producer_id, header.producer_epoch, batch, self._now_ms)
+
+    def manifest(self) -> PartitionManifest:
+        """What the archive holds of the partition now."""
+        producers = self._before.producers
+        if self._producers is not None:
+            self._producers.expire(self._now_ms, self._target.producer_expiration_ms)
+            producers = self._producers.snapshot()
+        active = () if self._active is None else (self._written(self._active, is_sealed=False),)
+        return attrs.evolve(
+            self._before,
+            log_start_offset=self._start_offset,
+            end_offset=self._end_offset,
+            segments=(*self._sealed, *active),
+            producers=producers,
+        )

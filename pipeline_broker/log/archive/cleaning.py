@@ -1,0 +1,175 @@
+"""One round of compaction over one log: its clean and dirty segments are written anew, and one edit takes them over.
+
+Rules of this file: it runs in a thread and may take long, while the archiver appends to the same log: it reads what the
+manifest named when the round began, writes files of new names, and changes nothing that counts. The edit is made and
+committed by the writer of the archive, and only if all that was read is still there. What stays of a batch is said in
+`compaction.cleaner`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import attrs
+
+from pipeline_broker.log.archive.index_files import IndexBuilder
+from pipeline_broker.log.archive.pace import Pace
+from pipeline_broker.log.archive.segment_file import SegmentInfo, file_names
+from pipeline_broker.log.compaction.cleaner import CleaningRound, DirtyPart, LastRecord, RoundParameters
+from pipeline_broker.log.compaction.offset_map import DEDUPE_BUFFER_BYTES_DEFAULT, OffsetMap
+from pipeline_broker.records.batch import BatchHeader
+
+if TYPE_CHECKING:
+    from pipeline_broker.log.archive.archive import Archive
+    from pipeline_broker.log.archive.manifest import PartitionManifest
+    from pipeline_broker.log.compaction.schedule import CleaningPlan
+    from pipeline_broker.log.entry import Buffer
+    from pipeline_broker.log.log_segment import LogSegment
+
+__all__ = ["Cleaned", "clean"]
+
+BUFFERED_BYTES_MAX = 1 << 20
+"""Batches that are held in memory before they are written."""
+
+
+@attrs.frozen
+class Cleaned:
+    """What a round made.
+
+    Attributes:
+        folder: of the log.
+        replaced: the segments that were read.
+        written: the segments that hold what stayed of them.
+        first_dirty_offset: where the next round begins.
+    """
+
+    folder: str
+    replaced: tuple[SegmentInfo, ...]
+    written: tuple[SegmentInfo, ...]
+    first_dirty_offset: int
+
+
+def clean(
+    archive: Archive,
+    manifest: PartitionManifest,
+    plan: CleaningPlan,
+    last_records: Mapping[int, LastRecord],
+    now_ms: int,
+    dedupe_buffer_bytes: int = DEDUPE_BUFFER_BYTES_DEFAULT,
+) -> Cleaned | None:
+    """Write what stays of a log; None when there is nothing that could be cleaned.
+
+    Args:
+        archive: where its files are.
+        manifest: what there was of it when the plan was made.
+        plan: what may be cleaned.
+        last_records: of its live producers.
+        now_ms: wall clock.
+        dedupe_buffer_bytes: memory for keys; when it is full the round ends where it is.
+
+    Raises:
+        DamagedSegment: a segment is not what was written.
+        RecordError: records of it do not make sense.
+        OSError: the disk cannot.
+    """
+    offset_map, pace = OffsetMap(dedupe_buffer_bytes), Pace()
+    by_base = {segment.base_offset: segment for segment in manifest.segments}
+
+    def batches_of(segments: Sequence[LogSegment]) -> Iterator[tuple[BatchHeader, Buffer]]:
+        for segment in segments:
+            for header, batch in archive.reader.batches(manifest.folder, by_base[segment.base_offset]):
+                yield header, batch
+                pace()
+
+    end_offset = _map_keys(offset_map, plan, batches_of)
+    if end_offset <= plan.first_dirty_offset:
+        return None
+    parameters = RoundParameters(
+        now_ms=now_ms,
+        delete_retention_ms=plan.log.rules.delete_retention_ms,
+        upper_bound_offset=plan.first_uncleanable_offset,
+        last_records=last_records,
+    )
+    cleaning = CleaningRound(offset_map, parameters)
+    replaced: list[SegmentInfo] = []
+    written: list[SegmentInfo] = []
+    for group in plan.groups(end_offset):
+        sources = [by_base[segment.base_offset] for segment in group]
+        replaced += sources
+        written += _GroupWriter(archive, manifest.folder, sources).write(cleaning.clean(batches_of(group)))
+    return Cleaned(manifest.folder, tuple(replaced), tuple(written), end_offset)
+
+
+def _map_keys(
+    offset_map: OffsetMap,
+    plan: CleaningPlan,
+    batches_of: Callable[[Sequence[LogSegment]], Iterator[tuple[BatchHeader, Buffer]]],
+) -> int:
+    """Note the latest offset of each key in the dirty part; where the part ends that was looked at."""
+    dirty = DirtyPart(offset_map, plan.first_dirty_offset)
+    segments = plan.dirty_segments
+    for segment, following in zip(segments, (*segments[1:], None), strict=True):
+        next_base = plan.first_uncleanable_offset if following is None else following.base_offset
+        if not dirty.add_segment(batches_of([segment]), next_base):
+            break
+    return min(dirty.end_offset, plan.first_uncleanable_offset)
+
+
+class _GroupWriter:
+    """Writes the segments, nearly always one, that take the place of a group."""
+
+    def __init__(self, archive: Archive, folder: str, sources: Sequence[SegmentInfo]) -> None:
+        self._archive = archive
+        self._folder = folder
+        self._cleanings = 1 + max(source.cleanings for source in sources)
+        self._base_offset = sources[0].base_offset
+        self._modified_ms = max(source.modified_ms for source in sources)
+        self._builder: IndexBuilder | None = None
+        self._parts: list[Buffer] = []
+        self._buffered_bytes = 0
+
+    def write(self, batches: Iterator[tuple[BatchHeader, Buffer]]) -> Iterator[SegmentInfo]:
+        """The segments, each durable when it is given."""
+        for header, batch in batches:
+            size_bytes = len(batch)
+            if self._builder is not None and not self._builder.can_add(header.last_offset, size_bytes):
+                yield self._finish(self._builder)
+                self._builder, self._base_offset = None, header.base_offset
+            if self._builder is None:
+                self._builder = IndexBuilder(self._base_offset)
+            self._builder.add(header.base_offset, header.last_offset, size_bytes, header.max_timestamp)
+            self._parts.append(bytes(batch))
+            self._buffered_bytes += size_bytes
+            if self._buffered_bytes >= BUFFERED_BYTES_MAX:
+                self._flush(self._builder)
+        if self._builder is not None:
+            yield self._finish(self._builder)
+
+    def _names(self, builder: IndexBuilder) -> tuple[str, str, str]:
+        return file_names(self._folder, builder.base_offset, self._cleanings)
+
+    def _flush(self, builder: IndexBuilder) -> None:
+        if self._parts:
+            position = builder.size_bytes - self._buffered_bytes
+            self._archive.cleaning_store.write(self._names(builder)[0], self._parts, position)
+        self._parts, self._buffered_bytes = [], 0
+
+    def _finish(self, builder: IndexBuilder) -> SegmentInfo:
+        builder.seal()
+        self._flush(builder)
+        names = self._names(builder)
+        entries = builder.take()
+        store = self._archive.cleaning_store
+        if entries.offset_entries:
+            store.write(names[1], [entries.offset_entries], 0)
+        if entries.time_entries:
+            store.write(names[2], [entries.time_entries], 0)
+        store.sync([names[0]])
+        return SegmentInfo.written(
+            builder,
+            is_sealed=True,
+            generation=self._archive.new_generation(),
+            modified_ms=self._modified_ms,
+            cleanings=self._cleanings,
+        )

@@ -1,0 +1,208 @@
+"""Kafka's indexes of a segment, `.index` and `.timeindex`: their bytes are made here, and read.
+
+Rules of this file: no I/O. Both indexes are sparse and made batch by batch, always with the same result for the same
+batches, so an index can be told from its checksum and be made anew at any time. Apache Kafka reads them as its own: an
+entry comes when more than INDEX_INTERVAL_BYTES lie between the last one and a batch, asked before each batch.
+
+One rule is added: a batch that does not begin where its predecessor ended (compaction took away what was between) has
+an entry too. A base offset lies outside the checksum of its batch; with this rule it is either the one that follows, or
+it stands in the index, so no damage to it goes unseen.
+
+Layout (big-endian): `.index` has the batch's last offset relative to the segment's base offset 4, the position where
+the batch begins 4. `.timeindex` has the largest timestamp so far 8, the relative last offset of its batch 4; an entry
+comes together with one of the other index when the timestamp has grown since, and a last one when a segment is sealed.
+"""
+
+import struct
+import sys
+from array import array
+from collections.abc import Iterator
+from itertools import islice
+from operator import lt
+from typing import NamedTuple
+
+import attrs
+
+from pipeline_broker.log.entry import Buffer
+from pipeline_broker.log.errors import DamagedIndexError
+from pipeline_broker.records.checksum import crc32c
+
+INDEX_INTERVAL_BYTES = 4096  # index.interval.bytes
+INDEX_SIZE_MAX = 10 << 20  # segment.index.bytes, of each of the two
+RELATIVE_OFFSET_MAX = POSITION_MAX = (1 << 31) - 1
+NO_TIMESTAMP = -1
+
+OFFSET_ENTRY = struct.Struct(">ii")
+TIME_ENTRY = struct.Struct(">qi")
+_INT32 = "i"
+
+assert array(_INT32).itemsize == 4
+
+
+@attrs.frozen
+class IndexState:
+    """How long the two files of a segment are, as far as they count, and the CRC-32C of so much of them.
+
+    `skips` counts the batches that do not begin where their predecessor ended: without any, every batch must follow.
+    """
+
+    offset_index_bytes: int = 0
+    offset_index_crc: int = 0
+    time_index_bytes: int = 0
+    time_index_crc: int = 0
+    skips: int = 0
+
+
+class IndexEntries(NamedTuple):
+    """Bytes to be written to the two files, and where."""
+
+    offset_entries: bytes
+    offset_position: int
+    time_entries: bytes
+    time_position: int
+
+
+class IndexBuilder:
+    """Makes the indexes of one segment while its batches are written; knows what the segment holds by then."""
+
+    def __init__(self, base_offset: int) -> None:
+        self.base_offset = base_offset
+        self.last_offset = base_offset - 1
+        self.size_bytes = 0
+        self.first_timestamp = NO_TIMESTAMP  # the first batch's largest one, as Kafka counts a segment's age
+        self.max_timestamp = NO_TIMESTAMP
+        #: What was taken so far.
+        self.state = IndexState()
+        self._max_timestamp_offset = base_offset
+        self._entry_position = 0
+        self._entry_timestamp = NO_TIMESTAMP
+        self._skips = 0
+        self._named_offset: int | None = None  # after `resume`: the last offset of the batch that is added first
+        self._offset_entries = bytearray()
+        self._time_entries = bytearray()
+
+    @classmethod
+    def resume(cls, base_offset: int, state: IndexState, offset_index: Buffer, time_index: Buffer) -> "IndexBuilder":
+        """Go on from index files of an unsealed segment; raises DamagedIndexError when they are not what was written.
+
+        The batches from `size_bytes` on must be added again: since the last entry, nothing of them is in the files.
+        """
+        check_state(state, offset_index, time_index)
+        builder = cls(base_offset)
+        builder.state, builder._skips = state, state.skips
+        offsets = list(OFFSET_ENTRY.iter_unpack(offset_index))
+        times = list(TIME_ENTRY.iter_unpack(time_index))
+        if offsets:
+            relative, builder.size_bytes = offsets[-1]
+            builder._entry_position = builder.size_bytes
+            builder._named_offset = base_offset + relative
+        if times:
+            builder.max_timestamp, relative = times[-1]
+            builder._entry_timestamp = builder.max_timestamp
+            builder._max_timestamp_offset = base_offset + relative
+        return builder
+
+    def can_add(self, last_offset: int, size_bytes: int) -> bool:
+        """Whether a batch still fits: into the numbers of an entry, and the index into its bound (and a seal)."""
+        return (
+            last_offset - self.base_offset <= RELATIVE_OFFSET_MAX
+            and self.size_bytes + size_bytes <= POSITION_MAX
+            and self.state.offset_index_bytes + len(self._offset_entries) + OFFSET_ENTRY.size <= INDEX_SIZE_MAX
+            and self.state.time_index_bytes + len(self._time_entries) + 2 * TIME_ENTRY.size <= INDEX_SIZE_MAX
+        )
+
+    def add(self, base_offset: int, last_offset: int, size_bytes: int, max_timestamp: int) -> None:
+        """A batch follows. Raises DamagedIndexError for the first one after `resume` that the index names otherwise."""
+        if max_timestamp > self.max_timestamp:
+            self.max_timestamp, self._max_timestamp_offset = max_timestamp, last_offset
+        if self.size_bytes == 0:
+            self.first_timestamp = max_timestamp
+        if self._named_offset is not None:
+            if last_offset != self._named_offset:
+                raise DamagedIndexError(f"offset {self._named_offset} is not at byte {self.size_bytes}")
+            self._named_offset = None
+        elif self.size_bytes - self._entry_position > INDEX_INTERVAL_BYTES or base_offset != self.last_offset + 1:
+            self._skips += base_offset != self.last_offset + 1
+            assert self.can_add(last_offset, size_bytes), "the segment was to end before this batch"
+            self._offset_entries += OFFSET_ENTRY.pack(last_offset - self.base_offset, self.size_bytes)
+            self._add_time()
+            self._entry_position = self.size_bytes
+        self.last_offset = last_offset
+        self.size_bytes += size_bytes
+
+    def _add_time(self) -> None:
+        if self.max_timestamp > self._entry_timestamp:
+            self._entry_timestamp = self.max_timestamp
+            self._time_entries += TIME_ENTRY.pack(self.max_timestamp, self._max_timestamp_offset - self.base_offset)
+
+    def seal(self) -> None:
+        """Nothing is added any more: the time index ends with the largest timestamp of all."""
+        self._add_time()
+
+    def next_state(self) -> IndexState:
+        """What `state` will be after `take`."""
+        return _state_after(self.state, self._offset_entries, self._time_entries, self._skips)
+
+    def take(self) -> IndexEntries:
+        """What is to be written since the last time; with it the files are as `state` then says."""
+        state, self.state = self.state, self.next_state()
+        taken = IndexEntries(
+            bytes(self._offset_entries), state.offset_index_bytes, bytes(self._time_entries), state.time_index_bytes
+        )
+        self._offset_entries.clear()
+        self._time_entries.clear()
+        return taken
+
+
+def _state_after(state: IndexState, offset_entries: Buffer, time_entries: Buffer, skips: int) -> IndexState:
+    return IndexState(
+        state.offset_index_bytes + len(offset_entries),
+        crc32c(offset_entries, state.offset_index_crc),
+        state.time_index_bytes + len(time_entries),
+        crc32c(time_entries, state.time_index_crc),
+        skips,
+    )
+
+
+def check_state(state: IndexState, offset_index: Buffer, time_index: Buffer, before: IndexState | None = None) -> None:
+    """Raise DamagedIndexError unless these are the bytes of the files, from where `before` ended."""
+    found = _state_after(IndexState() if before is None else before, offset_index, time_index, state.skips)
+    if found != state:
+        raise DamagedIndexError(f"the index files are not those that were written: {found} instead of {state}")
+
+
+def parse_offset_index(
+    data: Buffer, offset_max: int, position_max: int, after: tuple[int, int] = (-1, -1)
+) -> tuple["array[int]", "array[int]"]:
+    """Relative last offsets and positions of the entries behind the entry `after`; the bounds are inclusive."""
+    if len(data) % OFFSET_ENTRY.size:
+        raise DamagedIndexError(f"{len(data)} bytes are not whole entries of {OFFSET_ENTRY.size}")
+    numbers = array(_INT32)
+    numbers.frombytes(data)
+    if sys.byteorder == "little":
+        numbers.byteswap()
+    offsets, positions = numbers[0::2], numbers[1::2]
+    _check_growth("offset", offsets, after[0], offset_max)
+    _check_growth("position", positions, after[1], position_max)
+    return offsets, positions
+
+
+def parse_time_index(
+    data: Buffer, offset_max: int, timestamp_max: int, after: tuple[int, int] = (NO_TIMESTAMP, -1)
+) -> tuple["array[int]", "array[int]"]:
+    """Timestamps and relative offsets of the entries behind the entry `after`; the bounds are inclusive."""
+    if len(data) % TIME_ENTRY.size:
+        raise DamagedIndexError(f"{len(data)} bytes are not whole entries of {TIME_ENTRY.size}")
+    entries: Iterator[tuple[int, int]] = TIME_ENTRY.iter_unpack(data)
+    columns = list(zip(*entries, strict=True)) or [(), ()]
+    timestamps, offsets = array("q", columns[0]), array(_INT32, columns[1])
+    _check_growth("timestamp", timestamps, after[0], timestamp_max)
+    _check_growth("offset", offsets, after[1], offset_max)
+    return timestamps, offsets
+
+
+def _check_growth(what: str, numbers: "array[int]", above: int, number_max: int) -> None:
+    if not numbers:
+        return
+    if numbers[0] <= above or numbers[-1] > number_max or not all(map(lt, numbers, islice(numbers, 1, None))):
+        raise DamagedIndexError(f"the {what}s of the entries do not grow from above {above} up to {number_max}")

@@ -1,0 +1,198 @@
+"""What the archive holds, and its edits: bytes <-> values.
+
+Rules of this file: no I/O. The manifest alone decides what counts: a file that it does not name, and bytes behind the
+size that it gives, are what an interrupted writer left. An edit is valid as a whole or not there; it carries the new
+state of each partition that it changes, so that the last one of a partition says all about it.
+
+Layout of a frame (little-endian): magic 4, CRC-32C 4 (of all that follows it), body length 4, then the body: LSN 8,
+count 4, per partition: topic id 16, partition 4, length 4 (-1: gone), and so many bytes: length of the folder's name 2,
+the name, log start offset 8, end offset 8, first dirty offset 8, count of segments 4, the segments (see _SEGMENT),
+length of the producers 4, they.
+"""
+
+import struct
+from collections.abc import Iterator, Mapping
+
+import attrs
+
+from pipeline_broker.log.archive.index_files import IndexState
+from pipeline_broker.log.archive.segment_file import SegmentInfo
+from pipeline_broker.log.entry import Buffer
+from pipeline_broker.records.checksum import crc32c
+
+__all__ = ["FRAME_HEADER_SIZE", "MAGIC_BYTES", "Edit", "Manifest", "PartitionManifest", "decode_frame", "encode_frame"]
+
+MAGIC_BYTES = b"PBMF"
+KEY_SIZE = 20
+GONE = -1
+
+_FRAME = struct.Struct("<4sII")
+_CRC = struct.Struct("<I")
+_BODY = struct.Struct("<qI")
+_KEY = struct.Struct(f"<{KEY_SIZE}si")
+_FOLDER = struct.Struct("<H")
+_PARTITION = struct.Struct("<qqqI")
+_SEGMENT = struct.Struct("<qqqqqqBII" + "I" * len(attrs.fields(IndexState)))
+_SEALED, _INDEXED = 1, 2
+_PRODUCERS = struct.Struct("<I")
+
+FRAME_HEADER_SIZE = _FRAME.size
+_CRC_END = len(MAGIC_BYTES) + _CRC.size
+
+
+@attrs.frozen
+class PartitionManifest:
+    """What the archive holds of one partition.
+
+    Attributes:
+        folder: where its files are.
+        log_start_offset: nothing before it is shown to anybody.
+        end_offset: behind the last record that was archived, whether it is still there or not.
+        segments: in offset order; only the last one may still grow.
+        producers: its idempotent producers as of the end of the last segment; see `producer_snapshot`.
+        first_dirty_offset: where the next cleaning of a compacted log begins.
+    """
+
+    folder: str
+    log_start_offset: int = 0
+    end_offset: int = 0
+    segments: tuple[SegmentInfo, ...] = ()
+    producers: bytes = b""
+    first_dirty_offset: int = 0
+
+    @property
+    def size_bytes(self) -> int:
+        """Of its batches."""
+        return sum(segment.size_bytes for segment in self.segments)
+
+
+@attrs.frozen
+class Edit:
+    """One change of the manifest.
+
+    Attributes:
+        lsn: everything in front of it is archived from here on.
+        partitions: the new state of those that changed, by entry key; None for those that are gone.
+    """
+
+    lsn: int
+    partitions: Mapping[bytes, PartitionManifest | None]
+
+
+@attrs.define
+class Manifest:
+    """See the rules of the file."""
+
+    lsn: int = 0
+    partitions: dict[bytes, PartitionManifest] = attrs.field(factory=dict)
+
+    def apply(self, edit: Edit) -> None:
+        """Make the change."""
+        self.lsn = edit.lsn
+        for key, partition in edit.partitions.items():
+            if partition is None:
+                self.partitions.pop(key, None)
+            else:
+                self.partitions[key] = partition
+
+    def as_edit(self) -> Edit:
+        """The edit that makes all of it out of nothing."""
+        return Edit(self.lsn, dict(self.partitions))
+
+
+def encode_frame(edit: Edit) -> bytes:
+    """The bytes of an edit."""
+    body = bytearray(_BODY.pack(edit.lsn, len(edit.partitions)))
+    for key, partition in edit.partitions.items():
+        if partition is None:
+            body += _KEY.pack(key, GONE)
+        else:
+            piece = _encode_partition(partition)
+            body += _KEY.pack(key, len(piece))
+            body += piece
+    length = struct.pack("<I", len(body))
+    return MAGIC_BYTES + _CRC.pack(crc32c(body, crc32c(length))) + length + bytes(body)
+
+
+def _encode_partition(partition: PartitionManifest) -> bytes:
+    name = partition.folder.encode()
+    head = _FOLDER.pack(len(name)) + name
+    head += _PARTITION.pack(
+        partition.log_start_offset, partition.end_offset, partition.first_dirty_offset, len(partition.segments)
+    )
+    segments = b"".join(_encode_segment(segment) for segment in partition.segments)
+    return head + segments + _PRODUCERS.pack(len(partition.producers)) + partition.producers
+
+
+def _encode_segment(segment: SegmentInfo) -> bytes:
+    indexes = segment.indexes
+    flags = _SEALED * segment.is_sealed + _INDEXED * (indexes is not None)
+    state = attrs.astuple(IndexState() if indexes is None else indexes)
+    return _SEGMENT.pack(
+        segment.base_offset,
+        segment.last_offset,
+        segment.size_bytes,
+        segment.max_timestamp,
+        segment.first_timestamp,
+        segment.modified_ms,
+        flags,
+        segment.generation,
+        segment.cleanings,
+        *state,
+    )
+
+
+def decode_frame(buffer: Buffer, position: int) -> tuple[Edit, int] | None:
+    """The edit at a position and where it ends; None when there is no intact one."""
+    if len(buffer) - position < FRAME_HEADER_SIZE:
+        return None
+    magic, crc, length = _FRAME.unpack_from(buffer, position)
+    end = position + FRAME_HEADER_SIZE + length
+    if magic != MAGIC_BYTES or end > len(buffer) or crc32c(memoryview(buffer)[position + _CRC_END : end]) != crc:
+        return None
+    body = memoryview(buffer)[position + FRAME_HEADER_SIZE : end]
+    lsn, count = _BODY.unpack_from(body)
+    return Edit(lsn, dict(_partitions(body, _BODY.size, count))), end
+
+
+def _partitions(body: memoryview, position: int, count: int) -> Iterator[tuple[bytes, PartitionManifest | None]]:
+    for _ in range(count):
+        key, length = _KEY.unpack_from(body, position)
+        position += _KEY.size
+        if length == GONE:
+            yield key, None
+            continue
+        yield key, _decode_partition(body, position)
+        position += length
+
+
+def _decode_segment(values: tuple[int, ...]) -> SegmentInfo:
+    base_offset, last_offset, size_bytes, max_timestamp, first_timestamp, modified_ms, *rest = values
+    flags, generation, cleanings, *state = rest
+    return SegmentInfo(
+        base_offset,
+        last_offset,
+        size_bytes,
+        max_timestamp,
+        first_timestamp,
+        is_sealed=bool(flags & _SEALED),
+        indexes=IndexState(*state) if flags & _INDEXED else None,
+        generation=generation,
+        modified_ms=modified_ms,
+        cleanings=cleanings,
+    )
+
+
+def _decode_partition(body: memoryview, position: int) -> PartitionManifest:
+    (name_length,) = _FOLDER.unpack_from(body, position)
+    position += _FOLDER.size
+    folder = str(body[position : position + name_length], "utf-8")
+    position += name_length
+    log_start_offset, end_offset, first_dirty_offset, count = _PARTITION.unpack_from(body, position)
+    position += _PARTITION.size
+    end = position + count * _SEGMENT.size
+    segments = tuple(_decode_segment(values) for values in _SEGMENT.iter_unpack(body[position:end]))
+    (producers_length,) = _PRODUCERS.unpack_from(body, end)
+    end += _PRODUCERS.size
+    producers = bytes(body[end : end + producers_length])
+    return PartitionManifest(folder, log_start_offset, end_offset, segments, producers, first_dirty_offset)

@@ -1,0 +1,113 @@
+"""The manifest on disk: a file of edits, and now and then a new one that holds the sum of them.
+
+Rules of this file: an edit counts when `commit` returned; only then may anybody act on it. At each start the sum is
+written anew under the other name, because what can be read after a failed sync need not be on the disk. A torn end is
+cut off; an edit that cannot be read in front of one that can is damage, and the start is refused.
+Killed at any point, it does the same again.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import attrs
+
+from pipeline_broker.log.archive.manifest import MAGIC_BYTES, Edit, Manifest, decode_frame, encode_frame
+from pipeline_broker.log.errors import ManifestDamaged
+from pipeline_broker.log.file_system import File, FileSystem, write_all
+
+__all__ = ["MANIFEST_NAME", "WRITING_NAME", "ManifestFile", "StoredEdit", "is_edit_behind", "stored_edits"]
+
+MANIFEST_NAME = "manifest"
+WRITING_NAME = "manifest.writing"
+REWRITE_BYTES_MIN = 1 << 20
+REWRITE_FACTOR = 4
+"""The file is written anew when it is so many times as long as the sum of its edits was, and not short."""
+
+
+@attrs.frozen
+class StoredEdit:
+    """An edit, and where it lies in the file."""
+
+    position: int
+    end: int
+    edit: Edit
+
+
+def stored_edits(data: bytes) -> Iterator[StoredEdit]:
+    """The edits that count: from the beginning of the file up to the first bytes that are none."""
+    position = 0
+    while (found := decode_frame(data, position)) is not None:
+        edit, end = found
+        yield StoredEdit(position, end, edit)
+        position = end
+
+
+def is_edit_behind(data: bytes, position: int) -> bool:
+    """Whether an edit can be read behind bytes that are none: then these were one, and no torn end."""
+    behind = data.find(MAGIC_BYTES, position + 1)
+    while behind >= 0:
+        if decode_frame(data, behind) is not None:
+            return True
+        behind = data.find(MAGIC_BYTES, behind + 1)
+    return False
+
+
+class ManifestFile:
+    """The manifest of one archive; used by one thread at a time.
+
+    Args:
+        files: the file system.
+        directory: of the archive; it exists.
+
+    Raises:
+        ManifestDamaged: what was durable cannot be read.
+        OSError: the disk cannot.
+    """
+
+    def __init__(self, files: FileSystem, directory: Path) -> None:
+        self.manifest = Manifest()
+        self._files = files
+        self._directory = directory
+        if MANIFEST_NAME in files.list_directory(directory):
+            self._load(files.open(directory / MANIFEST_NAME))
+        self._file, self._size = self._rewrite()
+        self._sum_bytes = self._size
+
+    def _load(self, file: File) -> None:
+        data = bytes(file.read(file.size_bytes(), 0))
+        position = 0
+        for stored in stored_edits(data):
+            self.manifest.apply(stored.edit)
+            position = stored.end
+        if is_edit_behind(data, position):
+            raise ManifestDamaged(
+                f"{self._directory / MANIFEST_NAME} is damaged at {position}: what the archive holds cannot be read"
+            )
+        if not position:
+            raise ManifestDamaged(f"{self._directory / MANIFEST_NAME} is damaged at its beginning")
+
+    def _rewrite(self) -> tuple[File, int]:
+        if WRITING_NAME in self._files.list_directory(self._directory):
+            self._files.unlink(self._directory / WRITING_NAME)  # an attempt that was cut short
+        data = encode_frame(self.manifest.as_edit())
+        file = self._files.open(self._directory / WRITING_NAME, create=True)
+        write_all(file, [data], 0)
+        file.sync_data()
+        self._files.rename(self._directory / WRITING_NAME, self._directory / MANIFEST_NAME)
+        self._files.sync_directory(self._directory)
+        return file, len(data)
+
+    def commit(self, edit: Edit) -> None:
+        """Make an edit durable, then part of `manifest`.
+
+        Raises:
+            OSError: the disk cannot; nothing may be acted upon, and the file must not be used again.
+        """
+        data = encode_frame(edit)
+        write_all(self._file, [data], self._size)
+        self._file.sync_data()
+        self._size += len(data)
+        self.manifest.apply(edit)
+        if self._size > max(REWRITE_BYTES_MIN, REWRITE_FACTOR * self._sum_bytes):
+            self._file, self._size = self._rewrite()
+            self._sum_bytes = self._size

@@ -1,0 +1,28 @@
+"""Work in a thread that leaves the interpreter to the event loop every now and then.
+
+Rules of this file: Python gives the interpreter away after 5 ms of work at the earliest, and then to whoever waits. An
+event loop that has thousands of small things to do must not wait that long for each of them, so work that nobody waits
+for pauses by itself, for a moment that is long enough for others to take over.
+"""
+
+import time
+
+__all__ = ["Pace"]
+
+WORK_NS = 300_000
+PAUSE_SECONDS = 0.0001
+
+
+class Pace:
+    """Call it between two small pieces of work."""
+
+    __slots__ = ("_paused_ns",)
+
+    def __init__(self) -> None:
+        self._paused_ns = time.monotonic_ns()
+
+    def __call__(self) -> None:
+        """Pause when it is time."""
+        if time.monotonic_ns() - self._paused_ns > WORK_NS:
+            time.sleep(PAUSE_SECONDS)
+            self._paused_ns = time.monotonic_ns()

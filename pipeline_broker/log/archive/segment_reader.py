@@ -1,0 +1,323 @@
+"""Reads of a segment: by offset, by time, and one batch after the other.
+
+Rules of this file: nothing waits for a disk but the work of a ColdRead, and `batches`. No batch leaves unverified (see
+segment_file), and none behind damage: that is decided by the one that may wait, so that what the page cache holds is
+never judged twice. What one read does is bounded as in `reading`.
+"""
+
+import contextlib
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator
+
+import attrs
+
+from pipeline_broker.log.archive.damage import DamageRecord, SegmentKey, segment_key
+from pipeline_broker.log.archive.index_cache import INDEX_CACHE_BYTES_MAX, IndexCache
+from pipeline_broker.log.archive.segment_file import (
+    Fetch,
+    NotInMemory,
+    SegmentInfo,
+    fetched,
+    log_name,
+    not_whole,
+    read_batches,
+    verified_batches,
+)
+from pipeline_broker.log.archive.segment_index import SegmentIndex
+from pipeline_broker.log.archive.store import SegmentStore
+from pipeline_broker.log.entry import LEADER_EPOCH, Buffer
+from pipeline_broker.log.errors import DamagedSegment, SegmentGone
+from pipeline_broker.log.reading import (
+    BATCHES_PER_READ,
+    BYTES_PER_READ,
+    SPAN_BYTES_MAX,
+    ColdRead,
+    ReadResult,
+    TimestampedOffset,
+)
+from pipeline_broker.records.batch import BatchHeader
+from pipeline_broker.records.record import iterate_records
+
+READ_AHEAD_BYTES = 2 * BYTES_PER_READ  # of a sequential read: this one and the next
+SEQUENCES_MAX = 1024  # places where readers stopped, and may go on
+SEARCH_WINDOW_BYTES = 16 << 10  # the batch that a search by time ends at is seldom further away
+SEARCH_BYTES_MAX = 1 << 20  # without waiting; a search that goes further is continued by a thread
+
+
+@attrs.frozen
+class _Wanted:
+    """What a read is for."""
+
+    folder: str
+    segment: SegmentInfo
+    offset: int
+    bytes_max: int
+    at_least_one: bool
+
+    @property
+    def name(self) -> str:
+        return log_name(self.folder, self.segment.base_offset, self.segment.cleanings)
+
+    @property
+    def key(self) -> SegmentKey:
+        return segment_key(self.folder, self.segment)
+
+    def stop(self, index: SegmentIndex, end: int) -> int:
+        """The place in the file behind which nothing is of use."""
+        ceiling = index.ceiling(self.offset)
+        stop = ceiling + self.bytes_max
+        if self.at_least_one:
+            stop = max(stop, index.boundary(ceiling, 0))
+        return min(stop, end)
+
+
+class _Run:
+    """Batches from the one that is wanted on, as they come by."""
+
+    __slots__ = ("_wanted", "count", "found", "is_full", "next_offset", "parts", "size_bytes")
+
+    def __init__(self, wanted: _Wanted) -> None:
+        self._wanted = wanted
+        self.parts: list[Buffer] = []
+        self.size_bytes = 0
+        self.count = 0
+        self.found = False  # the first one
+        self.is_full = False
+        self.next_offset: int | None = None
+
+    def take(self, view: memoryview, batches: Iterator[tuple[BatchHeader, int, int]]) -> int:
+        """Keep what is wanted of the batches in `view`; returns how far they were looked at."""
+        offset, bytes_max = self._wanted.offset, self._wanted.bytes_max
+        first = done = 0
+        try:
+            for header, start, end in batches:
+                last_offset = header.last_offset
+                if last_offset >= offset:
+                    size = self.size_bytes + end - start
+                    if not self.found:
+                        self.found, first = True, start
+                        is_wanted = size <= bytes_max or self._wanted.at_least_one
+                    else:
+                        is_wanted = size <= bytes_max and self.count < BATCHES_PER_READ
+                    if not is_wanted:
+                        self.is_full = True
+                        break
+                    self.size_bytes = size
+                else:
+                    first = end
+                self.next_offset = last_offset + 1
+                self.count += 1
+                done = end
+        finally:
+            if done > first:
+                self.parts.append(view[first:done])
+        return done
+
+
+def _collect(wanted: _Wanted, index: SegmentIndex, end: int, fetch: Fetch) -> _Run:
+    """Read up to the limits of `wanted`, or to what cannot be had; raises when that is the first batch."""
+    segment, folder, name = wanted.segment, wanted.folder, wanted.name
+    run = _Run(wanted)
+    position, stop = index.floor(wanted.offset), wanted.stop(index, end)
+    expected = None if position else segment.base_offset
+    try:
+        while position < stop:
+            boundary = min(index.boundary(position, SPAN_BYTES_MAX), end)
+            size = min(boundary, stop) - position
+            view = fetched(fetch, name, size, position)
+            done = run.take(view, verified_batches(view, position, segment, folder, expected, index))
+            if run.is_full:
+                break
+            if position + size == boundary or len(view) < size:
+                _check_whole(view, done, size, name, position, run.next_offset)
+            position += size
+            expected = run.next_offset
+    except (DamagedSegment, NotInMemory):
+        if not run.parts:
+            raise
+    return run
+
+
+def _check_whole(view: memoryview, done: int, size_bytes: int, name: str, position: int, expected: int | None) -> None:
+    """A piece that ends where a batch ends is read to its end."""
+    if done < size_bytes:
+        raise not_whole(name, position + done, expected, is_short=len(view) < size_bytes)
+
+
+class _Sequences:
+    """Where reads ended: one that begins there is probably not the last."""
+
+    def __init__(self) -> None:
+        self._ends: OrderedDict[tuple[SegmentKey, int], None] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def ended(self, key: SegmentKey, next_offset: int) -> None:
+        with self._lock:
+            self._ends[key, next_offset] = None
+            if len(self._ends) > SEQUENCES_MAX:
+                self._ends.popitem(last=False)
+
+    def is_continued(self, key: SegmentKey, offset: int) -> bool:
+        with self._lock:
+            return self._ends.pop((key, offset), 0) is None
+
+
+class SegmentReader:
+    """Reads segments of one store; for any thread."""
+
+    def __init__(self, store: SegmentStore, index_bytes_max: int = INDEX_CACHE_BYTES_MAX) -> None:
+        self._store = store
+        self._damage = DamageRecord()
+        self._indexes = IndexCache(store, self._damage, index_bytes_max)
+        self._sequences = _Sequences()
+
+    def read(self, folder: str, segment: SegmentInfo, offset: int, bytes_max: int, *, at_least_one: bool) -> ReadResult:
+        """Whole batches from the first one on that ends at or behind `offset`, at most `bytes_max` bytes of them.
+
+        With `at_least_one` the first batch comes whatever its size; nothing comes behind the segment's last offset.
+        Fewer than asked for is no sign of the end. It is the ColdRead that raises DamagedSegment, when the first batch
+        cannot be had, or SegmentGone.
+        """
+        if offset > segment.last_offset:
+            return ReadResult()
+        wanted = _Wanted(folder, segment, offset, min(bytes_max, BYTES_PER_READ), at_least_one)
+        size_bytes = min(wanted.bytes_max, segment.size_bytes)
+        index = self._indexes.find(folder, segment)
+        if index is not None:
+            parts = self._read_now(wanted, index)
+            if parts is not None:
+                return ReadResult(parts)
+            size_bytes = wanted.stop(index, segment.size_bytes) - index.floor(offset)
+        return ReadResult(cold=ColdRead(lambda: self._read_cold(wanted), size_bytes))
+
+    def _read_now(self, wanted: _Wanted, index: SegmentIndex) -> list[Buffer] | None:
+        """None when a thread must do it: bytes are not in memory, or not as they should be."""
+        try:
+            return self._read_batches(wanted, index, self._store.read_cached)
+        except (DamagedSegment, NotInMemory):
+            return None
+
+    def _read_cold(self, wanted: _Wanted) -> list[Buffer]:
+        folder, segment = wanted.folder, wanted.segment
+        with self._judged(folder, segment):
+            index = self._indexes.load(folder, segment)
+            start = index.floor(wanted.offset)
+            if start == 0 or self._sequences.is_continued(wanted.key, wanted.offset):
+                self._store.read_ahead(wanted.name, min(READ_AHEAD_BYTES, segment.size_bytes - start), start)
+            try:
+                return self._read_batches(wanted, index, self._store.read)
+            except DamagedSegment as damage:
+                offset = max(damage.offset, wanted.offset)
+                raise DamagedSegment(damage.name, damage.position, offset, damage.reason) from None
+
+    def _read_batches(self, wanted: _Wanted, index: SegmentIndex, fetch: Fetch) -> list[Buffer]:
+        end, damage = self._readable(wanted.folder, wanted.segment, index)
+        run = _collect(wanted, index, end, fetch)
+        if not run.found and wanted.stop(index, end) == end:  # all there is was looked at
+            raise damage
+        if run.parts and run.next_offset is not None:
+            self._sequences.ended(wanted.key, run.next_offset)
+        return run.parts
+
+    def _readable(self, folder: str, segment: SegmentInfo, index: SegmentIndex) -> tuple[int, DamagedSegment]:
+        """Up to which place the segment can be read, and what to say to who wants more."""
+        damage = self._damage.find(segment_key(folder, segment))
+        if damage is None:
+            end = min(segment.size_bytes, index.size_bytes)
+            name = log_name(folder, segment.base_offset, segment.cleanings)
+            return end, DamagedSegment(name, end, index.last_offset + 1, "the last batches are missing")
+        return min(damage.position, segment.size_bytes), damage
+
+    def offset_for_timestamp(
+        self, folder: str, segment: SegmentInfo, timestamp: int
+    ) -> TimestampedOffset | ColdRead[TimestampedOffset | None] | None:
+        """The first record at or after the time; None when there is none. The ColdRead raises as that of `read`."""
+        if timestamp > segment.max_timestamp:
+            return None
+        index = self._indexes.find(folder, segment)
+        if index is not None:
+            with contextlib.suppress(DamagedSegment, NotInMemory):
+                return self._search(folder, segment, timestamp, index, self._store.read_cached, SEARCH_BYTES_MAX)
+
+        def search() -> TimestampedOffset | None:
+            with self._judged(folder, segment):
+                index = self._indexes.load(folder, segment)
+                return self._search(folder, segment, timestamp, index, self._store.read, segment.size_bytes)
+
+        return ColdRead(search, SEARCH_WINDOW_BYTES)
+
+    def _search(
+        self, folder: str, segment: SegmentInfo, timestamp: int, index: SegmentIndex, fetch: Fetch, bytes_max: int
+    ) -> TimestampedOffset | None:
+        end, damage = self._readable(folder, segment, index)
+        name = log_name(folder, segment.base_offset, segment.cleanings)
+        position = index.search_start(timestamp)
+        expected = None if position else segment.base_offset
+        bytes_end = position + bytes_max
+        while position < end:
+            if position >= bytes_end:
+                raise NotInMemory
+            boundary = min(index.boundary(position, SEARCH_WINDOW_BYTES), end)
+            view = fetched(fetch, name, boundary - position, position)
+            done = 0
+            for header, start, done in verified_batches(view, position, segment, folder, expected, index):
+                expected = header.last_offset + 1
+                if header.max_timestamp >= timestamp:
+                    found = _first_record_since(header, view[start:done], timestamp)
+                    if found is not None:  # else compaction took away the record that had that time
+                        return found
+            _check_whole(view, done, boundary - position, name, position, expected)
+            position = boundary
+        if end < segment.size_bytes:
+            raise damage
+        return None
+
+    def batches(self, folder: str, segment: SegmentInfo, position: int = 0) -> Iterator[tuple[BatchHeader, memoryview]]:
+        """All batches from the one at `position` on, read in windows: for a thread that may wait.
+
+        Raises DamagedSegment in place of the first batch that is not as it was written, or SegmentGone.
+        """
+        with self._judged(folder, segment):
+            index = self._indexes.load(folder, segment)
+            damage = self._damage.find(segment_key(folder, segment))
+            for header, batch in read_batches(self._store, folder, segment, position, index):
+                if damage is not None and position >= damage.position:
+                    raise damage
+                yield header, batch
+                position += len(batch)
+
+    @contextlib.contextmanager
+    def _judged(self, folder: str, segment: SegmentInfo) -> Iterator[None]:
+        """Record damage, unless the segment was taken away meanwhile."""
+        try:
+            yield
+        except FileNotFoundError:
+            name = log_name(folder, segment.base_offset, segment.cleanings)
+            damage = DamagedSegment(name, 0, segment.base_offset, "the file is missing")
+        except DamagedSegment as found:
+            damage = found
+        else:
+            return
+        key = segment_key(folder, segment)
+        if self._damage.is_gone(key):
+            raise SegmentGone(f"{damage.name} was deleted or replaced")
+        self._damage.mark(key, damage)
+        raise damage
+
+    def forget(self, folder: str, segment: SegmentInfo) -> None:
+        """The segment's files are about to be deleted or replaced, and nobody is to begin to read them any more."""
+        key = segment_key(folder, segment)
+        self._damage.retire(key)
+        self._indexes.forget(key)
+
+    def write_repairs(self) -> int:
+        """Write index files again that were made anew; for the one thread that writes. Returns how many files."""
+        return self._indexes.write_repairs()
+
+
+def _first_record_since(header: BatchHeader, batch: memoryview, timestamp: int) -> TimestampedOffset | None:
+    for record in iterate_records(batch, header):
+        if record.timestamp >= timestamp:
+            return TimestampedOffset(record.timestamp, record.offset, LEADER_EPOCH)
+    return None

@@ -1,0 +1,1 @@
+"""Which records of a compacted log stay: decisions and rebuilt batches, no files."""

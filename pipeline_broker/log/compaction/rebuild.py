@@ -1,0 +1,114 @@
+"""A batch with fewer records than before, or with a delete horizon.
+
+Rules of this file: base offset, last offset, producer, sequence, epochs, flags and codec stay; what is rebuilt is what
+Apache Kafka writes for the same decision. Records are copied as bytes; where the base timestamp changes (to the delete
+horizon, or because the first record went) only their timestamp deltas and lengths are written anew. The max timestamp
+is that of the records which stay, unless the broker had stamped it.
+"""
+
+from array import array
+from collections.abc import Iterable
+
+import attrs
+
+from pipeline_broker.log.compaction.record_places import RecordPlace, record_places
+from pipeline_broker.records.batch import (
+    APPEND_TIME_BIT,
+    COMPRESSION_MASK,
+    CONTROL_BIT,
+    DELETE_HORIZON_BIT,
+    TRANSACTIONAL_BIT,
+    BatchHeader,
+    assembled,
+)
+from pipeline_broker.records.compression import compress
+from pipeline_broker.records.varint import write_varint
+
+NO_TIMESTAMP = -1
+_KEPT_WHEN_EMPTY = APPEND_TIME_BIT | TRANSACTIONAL_BIT | CONTROL_BIT
+
+
+@attrs.frozen(slots=True)
+class KeptRecords:
+    """The records of a batch that stay; neighbours are one run, so a batch of millions takes little memory."""
+
+    runs: "array[int]"
+    """Where each run starts and where it ends."""
+    count: int
+    first_delta: int
+    highest_delta: int
+    """Of the timestamps."""
+    has_tombstone: bool
+
+    @classmethod
+    def of(cls, places: Iterable[RecordPlace]) -> "KeptRecords":
+        """What to keep, in order."""
+        runs = array("q")
+        count = run_end = first = highest = 0
+        has_tombstone = False
+        for start, _, end, timestamp_delta, _, _, is_tombstone in places:
+            if not count:
+                first = highest = timestamp_delta
+                runs.append(start)
+            elif start != run_end:
+                runs.extend((run_end, start))
+            run_end = end
+            count += 1
+            if timestamp_delta > highest:
+                highest = timestamp_delta
+            if is_tombstone:
+                has_tombstone = True
+        if count:
+            runs.append(run_end)
+        return cls(runs, count, first, highest, has_tombstone)
+
+
+def rebuilt_batch(
+    header: BatchHeader, data: bytes, kept: KeptRecords, new_horizon_ms: int | None
+) -> tuple[BatchHeader, bytes]:
+    """The batch with only the `kept` records of its decompressed `data`, and a horizon where one is to be set."""
+    append_time = bool(header.attributes & APPEND_TIME_BIT)
+    old_base, attributes = header.base_timestamp, header.attributes
+    highest = header.max_timestamp if append_time else max(NO_TIMESTAMP, old_base + kept.highest_delta)
+    if new_horizon_ms is not None:
+        base, attributes = new_horizon_ms, attributes | DELETE_HORIZON_BIT
+    elif header.delete_horizon_ms is not None:
+        base = old_base
+    else:
+        base = highest if append_time else old_base + kept.first_delta
+    if append_time:
+        payload = _written_anew(data, kept, highest - base, all_alike=True)
+    elif base != old_base:
+        payload = _written_anew(data, kept, old_base - base)
+    else:
+        payload = b"".join(data[start:end] for start, end in _runs(kept))
+    compression = attributes & COMPRESSION_MASK
+    changed = header._replace(
+        attributes=attributes, base_timestamp=base, max_timestamp=highest, record_count=kept.count
+    )
+    return assembled(changed, compress(compression, payload) if compression else payload)
+
+
+def empty_batch(header: BatchHeader) -> tuple[BatchHeader, bytes]:
+    """Only the header: the offsets and the producer's last sequence, without records."""
+    changed = header._replace(
+        attributes=header.attributes & _KEPT_WHEN_EMPTY, base_timestamp=NO_TIMESTAMP, record_count=0
+    )
+    return assembled(changed, b"")
+
+
+def _runs(kept: KeptRecords) -> Iterable[tuple[int, int]]:
+    return zip(kept.runs[::2], kept.runs[1::2], strict=True)
+
+
+def _written_anew(data: bytes, kept: KeptRecords, shift_ms: int, *, all_alike: bool = False) -> bytes:
+    """The records with timestamp deltas that are larger by `shift_ms`, or are all just that."""
+    target = bytearray()
+    for run_start, run_end in _runs(kept):
+        for _, rest, end, timestamp_delta, *_ in record_places(data, run_start, run_end):
+            head = bytearray(1)  # record attributes: none are defined
+            write_varint(head, shift_ms if all_alike else shift_ms + timestamp_delta)
+            write_varint(target, len(head) + end - rest)
+            target += head
+            target += data[rest:end]
+    return bytes(target)

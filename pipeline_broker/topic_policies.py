@@ -1,0 +1,80 @@
+"""What a topic's settings mean for its logs: which batches they accept, and what becomes of their files.
+
+Rules of this file: pure; the settings are those of the topic over those of the broker that topics inherit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from pipeline_broker.config.resolution import BrokerSettings, topic_value
+from pipeline_broker.log.compaction.schedule import CompactionRules
+from pipeline_broker.log.policies import LogPolicies
+from pipeline_broker.log.retention import RetentionRules, RollRules
+from pipeline_broker.records.check import Rules
+from pipeline_broker.records.compression import DECOMPRESSED_SIZE_MAX
+
+if TYPE_CHECKING:
+    from pipeline_broker.state.metadata_records import Topic
+
+__all__ = ["policies_of", "rules_of"]
+
+
+def rules_of(topic: Topic, settings: BrokerSettings) -> Rules:
+    """What a topic's settings mean for the batches that it accepts."""
+    own = topic.configs
+    policies = topic_value("cleanup.policy", own, settings)
+    assert isinstance(policies, tuple)
+    size_max = _integer("max.message.bytes", own, settings)
+    return Rules(
+        size_max=size_max,
+        decompressed_size_max=max(DECOMPRESSED_SIZE_MAX, size_max),
+        segment_size_max=_integer("segment.bytes", own, settings),
+        timestamp_before_max_ms=_integer("message.timestamp.before.max.ms", own, settings),
+        timestamp_after_max_ms=_integer("message.timestamp.after.max.ms", own, settings),
+        keys_required="compact" in policies,
+        append_time=topic_value("message.timestamp.type", own, settings) == "LogAppendTime",
+    )
+
+
+def policies_of(topic: Topic, settings: BrokerSettings, producer_expiration_ms: int) -> LogPolicies:
+    """What a topic's settings mean for the files of its logs."""
+    own = topic.configs
+    policies = topic_value("cleanup.policy", own, settings)
+    assert isinstance(policies, tuple)
+    segment_bytes = _integer("segment.bytes", own, settings)
+    max_compaction_lag_ms = _integer("max.compaction.lag.ms", own, settings)
+    compaction = None
+    if "compact" in policies:
+        ratio = topic_value("min.cleanable.dirty.ratio", own, settings)
+        assert isinstance(ratio, float)
+        compaction = CompactionRules(
+            min_cleanable_dirty_ratio=ratio,
+            min_compaction_lag_ms=_integer("min.compaction.lag.ms", own, settings),
+            max_compaction_lag_ms=max_compaction_lag_ms,
+            delete_retention_ms=_integer("delete.retention.ms", own, settings),
+            segment_bytes=segment_bytes,
+        )
+    return LogPolicies(
+        roll=RollRules(
+            segment_bytes=segment_bytes,
+            segment_ms=_integer("segment.ms", own, settings),
+            compact=compaction is not None,
+            max_compaction_lag_ms=max_compaction_lag_ms,
+        ),
+        retention=RetentionRules(
+            delete="delete" in policies,
+            retention_ms=_integer("retention.ms", own, settings),
+            retention_bytes=_integer("retention.bytes", own, settings),
+        ),
+        compaction=compaction,
+        file_delete_delay_ms=_integer("file.delete.delay.ms", own, settings),
+        producer_expiration_ms=producer_expiration_ms,
+    )
+
+
+def _integer(name: str, own: Mapping[str, str], settings: BrokerSettings) -> int:
+    value = topic_value(name, own, settings)
+    assert isinstance(value, int)
+    return value

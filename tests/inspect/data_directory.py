@@ -1,0 +1,132 @@
+"""Data directories for `inspect`, made by the real journal, archive and archiver."""
+
+import json
+from pathlib import Path
+
+from click.testing import CliRunner
+
+from pipeline_broker.inspect.command import inspect
+from pipeline_broker.log.archive.archive import Archive
+from pipeline_broker.log.archive.archiver import Archiver
+from pipeline_broker.log.file_system import SystemFileSystem
+from pipeline_broker.log.journal import Journal
+from pipeline_broker.log.log_manager import LogManager
+from pipeline_broker.log.policies import LogPolicies
+from pipeline_broker.log.retention import RollRules
+from pipeline_broker.records.batch import NewRecord, build_batch, read_header
+from pipeline_broker.state.metadata_records import METADATA_TOPIC_ID, Topic, topic_record
+
+TOPIC_ID = bytes(range(16))
+TOPIC_ID_TEXT = "AAECAwQFBgcICQoLDA0ODw"
+PARTITIONS = 2
+
+
+class Data:
+    """A data directory with a metadata partition and a topic `events`, in use."""
+
+    def __init__(self, directory: Path, *, segment_bytes: int = 16384, roll_bytes: int = 20000) -> None:
+        self.directory = directory
+        self.journal = Journal.open(directory, segment_bytes=segment_bytes)
+        self.archive = Archive.open(directory, SystemFileSystem())
+        self.manager = LogManager(self.journal, 0, self.archive)
+        policies = LogPolicies(roll=RollRules(segment_bytes=roll_bytes))
+        (self.metadata,) = self.manager.create("__cluster_metadata", METADATA_TOPIC_ID, 1)
+        self.logs = self.manager.create("events", TOPIC_ID, PARTITIONS, policies=policies)
+        self.manager.recover(lambda *_: None, 0)
+        self.archiver = Archiver(self.archive, self.journal)
+        if not self.metadata.log_end_offset:
+            self.note_topic("events", TOPIC_ID)
+
+    def note_topic(self, name, topic_id, partitions=PARTITIONS):
+        record = topic_record(Topic(name, topic_id, partitions))
+        self.write(self.metadata, [NewRecord(record.value, record.key)])
+
+    def write(self, log, records, **fields):
+        batch = build_batch(records, **fields)
+        entry = log.append(read_header(batch), batch, now_ms=0).entry
+        assert entry is not None
+        self.journal.sync(self.journal.write([entry]))
+        self.manager.on_durable([entry])
+
+    def fill(self, commits, value=b"value", start=0):
+        """Batches of two records, to the partitions in turn."""
+        for number in range(start, start + commits):
+            records = [NewRecord(value, b"key", number), NewRecord(b"second", None, number)]
+            producer = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 0} if number == 0 else {}
+            self.write(self.logs[number % PARTITIONS], records, **producer)
+
+    def archive_one(self, *, recycle=True):
+        """Archive the oldest complete segment; whether there was one."""
+        found = self.archiver.run_one(self.manager.archive_targets(), now_ms=0)
+        if found is None:
+            return False
+        number, edit = found
+        self.manager.show(edit)
+        if recycle:
+            self.journal.recycle(number)
+        return True
+
+    def archive_all(self):
+        self.journal.seal()
+        while self.archive_one():
+            pass
+
+    def close(self):
+        self.journal.close()
+
+
+def archived(directory, *, segments=2):
+    """A directory with archived segments, as a kill leaves it.
+
+    The first segment of the journal is archived and not recycled; the second is space that was used before; there is a
+    third one, zero-filled ahead, with a spare beside it, if `segments` says so.
+    """
+    data = Data(directory)
+    for start in range(0, 40, 10):
+        data.journal.prepare_ahead()
+        data.fill(10, b"long" * 300, start=start)
+        data.archive_all()
+    data.fill(8, start=100)
+    data.journal.prepare_ahead()
+    data.journal.seal()
+    data.archive_one()
+    data.fill(10, start=108)
+    data.journal.seal()
+    data.archive_one(recycle=False)
+    data.fill(4, start=118)
+    if segments > 2:
+        data.journal.prepare_ahead()
+        data.journal.seal()
+        data.fill(3, start=122)
+        data.journal.prepare_ahead()
+    return data
+
+
+def run(*arguments):
+    return CliRunner().invoke(inspect, [str(argument) for argument in arguments])
+
+
+def json_of(directory, *arguments):
+    return [json.loads(line) for line in run(directory, "--json", *arguments).stdout.splitlines()]
+
+
+def of_type(lines, *names):
+    return [line for line in lines if line["type"] in names]
+
+
+def damages(directory, *arguments):
+    return of_type(json_of(directory, *arguments), "damage")
+
+
+def contents(directory):
+    """All files, by name."""
+    return {
+        str(path.relative_to(directory)): path.read_bytes() for path in sorted(directory.rglob("*")) if path.is_file()
+    }
+
+
+def write_contents(directory, files):
+    for name, content in files.items():
+        path = directory / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)

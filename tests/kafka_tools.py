@@ -1,0 +1,41 @@
+"""Runs programs of Apache Kafka, from the jars that the client suites fetch; a test without them skips saying so."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+SUITES_DIR = ROOT / os.environ.get("SUITES_DIR", "../shared/suites")
+JAR_DIR = Path(os.environ.get("KAFKA_ORACLE_DIR", Path.home() / ".cache/kafka-oracle"))
+SECONDS_MAX = 60
+LOGGING = """
+appender.stderr.type = Console
+appender.stderr.name = stderr
+appender.stderr.target = SYSTEM_ERR
+rootLogger.level = ERROR
+rootLogger.appenderRef.stderr.ref = stderr
+"""
+
+
+def kafka_tool(directory):
+    """A function that runs a tool: its class, its arguments, its input; it gives the ended process."""
+    if shutil.which("java") is None:
+        pytest.skip("needs java (17 or newer)")
+    jars = sorted(JAR_DIR.glob("broker-*"))
+    if not jars:
+        pytest.skip(f"needs Kafka's jars in {JAR_DIR}: {SUITES_DIR}/kafka_oracle.sh fetch")
+    logging = directory / "log4j2.properties"  # one of the jars has a configuration that writes to stdout
+    logging.write_text(LOGGING)
+    java = ["java", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", f"-Dlog4j2.configurationFile={logging}"]
+
+    def run(name, *arguments, text=""):
+        full_name = name if name.startswith("kafka.") else f"org.apache.kafka.tools.{name}"
+        command = [*java, "-cp", f"{jars[-1]}/*", full_name, *arguments]
+        done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=SECONDS_MAX, check=False)
+        assert done.returncode == 0, done.stderr
+        return done
+
+    return run

@@ -1,0 +1,195 @@
+"""The manifest: its edits as bytes, and its file under kills, power cuts and damage."""
+
+import errno
+import os
+from pathlib import Path
+
+import attrs
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
+
+from pipeline_broker.log.archive.index_files import IndexState
+from pipeline_broker.log.archive.manifest import Edit, Manifest, PartitionManifest, decode_frame, encode_frame
+from pipeline_broker.log.archive.manifest_file import MANIFEST_NAME, ManifestFile
+from pipeline_broker.log.archive.segment_file import SegmentInfo
+from pipeline_broker.log.errors import ManifestDamaged
+from pipeline_broker.log.testing import MemoryFileSystem
+
+DIRECTORY = Path("/archive")
+
+keys = st.binary(min_size=20, max_size=20)
+offsets = st.integers(0, 2**63 - 1)
+timestamps = st.integers(-1, 2**63 - 1)
+segments = st.builds(
+    SegmentInfo,
+    base_offset=offsets,
+    last_offset=offsets,
+    size_bytes=offsets,
+    first_timestamp=timestamps,
+    max_timestamp=timestamps,
+    modified_ms=timestamps,
+    is_sealed=st.booleans(),
+    indexes=st.one_of(st.none(), st.builds(IndexState, *[st.integers(0, 2**32 - 1)] * 5)),
+    generation=st.integers(0, 2**32 - 1),
+    cleanings=st.integers(0, 2**32 - 1),
+)
+partitions = st.builds(
+    PartitionManifest,
+    folder=st.text(max_size=30),
+    log_start_offset=offsets,
+    end_offset=offsets,
+    segments=st.lists(segments, max_size=4).map(tuple),
+    producers=st.binary(max_size=50),
+    first_dirty_offset=offsets,
+)
+edits = st.builds(Edit, lsn=offsets, partitions=st.dictionaries(keys, st.one_of(st.none(), partitions), max_size=4))
+
+
+def opened(files):
+    files.make_directory(DIRECTORY)
+    return ManifestFile(files, DIRECTORY)
+
+
+@given(edit=edits, before=st.binary(max_size=8), behind=st.binary(max_size=8))
+def test_an_edit_is_read_as_it_was_written(edit, before, behind):
+    frame = encode_frame(edit)
+
+    assert decode_frame(before + frame + behind, len(before)) == (edit, len(before) + len(frame))
+
+
+@given(edit=edits, data=st.data())
+def test_a_changed_byte_or_a_missing_end_makes_it_no_edit(edit, data):
+    frame = bytearray(encode_frame(edit))
+    place = data.draw(st.integers(0, len(frame) - 1))
+    assert decode_frame(bytes(frame[:place]), 0) is None
+
+    frame[place] ^= data.draw(st.integers(1, 255))
+    assert decode_frame(bytes(frame), 0) is None
+
+
+@given(st.lists(edits, max_size=5))
+def test_the_sum_of_edits_makes_the_same_manifest(made):
+    manifest, again = Manifest(), Manifest()
+    for edit in made:
+        manifest.apply(edit)
+    again.apply(manifest.as_edit())
+
+    assert again == manifest
+
+
+class ManifestMachine(RuleBasedStateMachine):
+    """Whatever was committed is there after any crash, and whole edits only."""
+
+    def make_files(self):
+        return MemoryFileSystem()
+
+    @initialize()
+    def start(self):
+        self.files = self.make_files()
+        self.expected = Manifest()
+        self.file = opened(self.files)
+
+    @rule(edit=edits)
+    def commit(self, edit):
+        self.file.commit(edit)
+        self.expected.apply(edit)
+
+    @rule(data=st.data())
+    def power_cut(self, data):
+        self.files.power_cut(lambda n: data.draw(st.integers(0, n)))
+        self.open()
+
+    @rule(edit=edits, data=st.data(), operation=st.sampled_from(["write", "sync", "rename", "sync directory"]))
+    def crash_within(self, edit, data, operation):
+        """The commit, or the rewriting of the next start, ends in the middle: the edit is there, or it is not."""
+
+        def fail(name, _path):
+            if name == operation:
+                raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+        self.files.before = fail
+        try:
+            self.file.commit(edit)
+            self.expected.apply(edit)
+            opened(self.files)
+        except OSError:
+            pass
+        self.files.before = lambda _operation, _path: None
+        self.files.power_cut(lambda n: data.draw(st.integers(0, n)))
+        with_edit = attrs.evolve(self.expected, partitions=dict(self.expected.partitions))
+        with_edit.apply(edit)
+        self.file = opened(self.files)
+        assert self.file.manifest in (self.expected, with_edit)
+        self.expected = attrs.evolve(self.file.manifest, partitions=dict(self.file.manifest.partitions))
+
+    @rule()
+    def open(self):
+        self.file = opened(self.files)
+        assert self.file.manifest == self.expected
+
+
+SETTINGS = settings(max_examples=60, stateful_step_count=20, deadline=None, suppress_health_check=list(HealthCheck))
+BLIND = settings(SETTINGS, max_examples=800, phases=[Phase.generate], derandomize=True)
+
+
+@pytest.fixture(params=[1 << 20, 1], ids=["rarely rewritten", "often rewritten"])
+def rewriting(request, monkeypatch):
+    monkeypatch.setattr("pipeline_broker.log.archive.manifest_file.REWRITE_BYTES_MIN", request.param)
+
+
+@pytest.mark.usefixtures("rewriting")
+def test_what_was_committed_survives_every_crash():
+    run_state_machine_as_test(ManifestMachine, settings=SETTINGS)
+
+
+@pytest.mark.parametrize("left_out", ["settle", "settle_names"])
+def test_a_sync_left_out_is_noticed(left_out):
+    class Files(MemoryFileSystem):
+        pass
+
+    setattr(Files, left_out, lambda *_: None)
+
+    class Machine(ManifestMachine):
+        def make_files(self):
+            return Files()
+
+    with pytest.raises((AssertionError, ManifestDamaged, FileNotFoundError)):
+        run_state_machine_as_test(Machine, settings=BLIND)
+
+
+def test_a_long_file_is_written_anew_and_says_the_same(tmp_path, monkeypatch):
+    monkeypatch.setattr("pipeline_broker.log.archive.manifest_file.REWRITE_BYTES_MIN", 1000)
+    files = MemoryFileSystem()
+    file = opened(files)
+    sizes = []
+    for number in range(200):
+        file.commit(Edit(number, {bytes(20): PartitionManifest("topic-0", log_start_offset=number)}))
+        sizes.append(files.open(DIRECTORY / MANIFEST_NAME).size_bytes())
+
+    assert max(sizes) < 1200
+    assert opened(files).manifest.lsn == 199
+
+
+def damage(position, edits_count=3):
+    """A manifest of several edits with one byte changed."""
+    files = MemoryFileSystem()
+    file = opened(files)
+    for number in range(1, edits_count + 1):
+        file.commit(Edit(number, {bytes(20): PartitionManifest("topic-0", end_offset=number)}))
+    stored = files.open(DIRECTORY / MANIFEST_NAME)
+    place = position if position >= 0 else stored.size_bytes() + position
+    (byte,) = bytes(stored.read(1, place))
+    stored.write([bytes([byte ^ 0x10])], place)
+    return files
+
+
+@pytest.mark.parametrize("position", [0, 5, 30, 60])
+def test_damage_in_front_of_a_good_edit_refuses_the_start(position):
+    with pytest.raises(ManifestDamaged, match="manifest is damaged at"):
+        opened(damage(position))
+
+
+def test_a_torn_end_is_left_out():
+    assert opened(damage(-1)).manifest.lsn == 2

@@ -1,0 +1,92 @@
+"""Every question to an index, answered as a scan over the batches would."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline_broker.log.archive.index_files import IndexBuilder
+from pipeline_broker.log.archive.segment_index import OBJECT_BYTES, SegmentIndex
+from pipeline_broker.records.batch import read_header
+from tests.log.archive.segments import add, segments
+
+
+def made(base_offset, batches):
+    builder = IndexBuilder(base_offset)
+    for batch in batches:
+        add(builder, batch)
+    return SegmentIndex.of_builder(builder)
+
+
+def positions_of(batches):
+    position, found = 0, []
+    for batch in batches:
+        header = read_header(batch)
+        found.append((header.base_offset, header.last_offset, position, len(batch), header.max_timestamp))
+        position += len(batch)
+    return found
+
+
+@given(segments())
+def test_a_batch_lies_between_what_the_index_says(segment):
+    base_offset, batches = segment
+    index, rows = made(base_offset, batches), positions_of(batches)
+    begins = [position for _, _, position, _, _ in rows]
+    offsets = {edge + step for first, last, _, _, _ in rows for edge in (first, last) for step in (-1, 0, 1)}
+    for offset in (offset for offset in offsets if base_offset <= offset <= index.last_offset):
+        at = next(position for _, last, position, _, _ in rows if last >= offset)
+        assert index.floor(offset) <= at <= index.ceiling(offset)
+        assert index.floor(offset) in begins
+        named = next((position for _, last, position, _, _ in rows if position == at), None)
+        assert named == at
+        inside = [size for _, _, position, size, _ in rows if index.floor(offset) <= position < at]
+        assert sum(inside[1:-1]) <= 4096, "what is skipped is one interval at most"
+    named = list(index.names(0))
+    assert set(named) <= {(position, last) for _, last, position, _, _ in rows}
+    for _, _, position, _, _ in rows:
+        assert list(index.names(position)) == [row for row in named if row[0] >= position]
+
+
+@given(segments(), st.integers(0, 20_000))
+def test_a_run_of_whole_batches_ends_where_one_begins(segment, bytes_max):
+    base_offset, batches = segment
+    index, rows = made(base_offset, batches), positions_of(batches)
+    ends = {position for _, _, position, _, _ in rows[1:]} | {index.size_bytes}
+    known = sorted({*index.positions, index.size_bytes} - {0})
+    position = 0
+    while position < index.size_bytes:
+        end = index.boundary(position, bytes_max)
+        assert end in ends
+        fitting = [place for place in known if position < place <= position + bytes_max]
+        assert end == (fitting[-1] if fitting else next(place for place in known if place > position))
+        position = end
+
+
+@given(segments(), st.integers(-2, 31))
+def test_no_batch_before_the_start_of_a_search_reaches_the_time(segment, timestamp):
+    base_offset, batches = segment
+    index, rows = made(base_offset, batches), positions_of(batches)
+    start = index.search_start(timestamp)
+    assert start in {position for _, _, position, _, _ in rows}
+    assert all(largest < timestamp for _, _, position, _, largest in rows if position < start)
+    at = next((position for _, _, position, _, largest in rows if largest >= timestamp), None)
+    if at is not None and timestamp >= 0:
+        inside = [size for _, _, position, size, _ in rows if start <= position < at]
+        assert sum(inside[1:-1]) <= 4096, "the search ends within one interval"
+
+
+@given(segments(), st.data())
+def test_an_index_grows_as_its_files_do(segment, data):
+    base_offset, batches = segment
+    builder, index = IndexBuilder(base_offset), SegmentIndex.empty(base_offset)
+    for batch in batches:
+        add(builder, batch)
+        if data.draw(st.booleans()):
+            taken = builder.take()
+            numbers = builder.last_offset, builder.size_bytes, builder.max_timestamp
+            index = index.grown(*numbers, builder.state, taken.offset_entries, taken.time_entries)
+    taken = builder.take()
+    numbers = builder.last_offset, builder.size_bytes, builder.max_timestamp
+    index = index.grown(*numbers, builder.state, taken.offset_entries, taken.time_entries)
+
+    assert index == made(base_offset, batches)
+    assert made(base_offset, batches).encoded() == index.encoded()
+    assert index.memory_bytes == OBJECT_BYTES + sum(map(len, index.encoded()))

@@ -1,0 +1,197 @@
+"""What stays of a log, rule by rule."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline_broker.log.compaction.cleaner import CleaningRound, DirtyPart, LastRecord, RoundParameters
+from pipeline_broker.log.compaction.offset_map import ENTRY_BYTES, OffsetMap
+from pipeline_broker.log.compaction.transactions import ABORT, COMMIT, AbortedTransaction
+from pipeline_broker.records.batch import NewRecord, build_batch, read_header
+from pipeline_broker.records.errors import WrongChecksum
+from pipeline_broker.records.record import iterate_records
+from tests.log.compaction.logs import marker, parsed, placed
+
+NOW_MS = 10_000
+RETENTION_MS = 100
+ELSEWHERE = 1 << 40
+
+
+def batch_of(*records, **options):
+    return build_batch([NewRecord(value, key, timestamp=5) for key, value in records], **options)
+
+
+def log_of(*batches):
+    """The batches one behind the other from offset 0."""
+    log, offset = [], 0
+    for batch in batches:
+        log.append(placed(batch, offset))
+        offset = read_header(log[-1]).last_offset + 1
+    return log
+
+
+def clean(log, *, now_ms=NOW_MS, retention_ms=RETENTION_MS, bound=ELSEWHERE, live=None, aborted=(), keys_max=100):
+    offset_map = OffsetMap(keys_max * ENTRY_BYTES)
+    DirtyPart(offset_map, 0, aborted).add_segment(parsed(log), read_header(log[-1]).last_offset + 1)
+    parameters = RoundParameters(
+        now_ms=now_ms, delete_retention_ms=retention_ms, upper_bound_offset=bound, last_records=live or {}
+    )
+    cleaning = CleaningRound(offset_map, parameters, aborted)
+    return [bytes(batch) for _, batch in cleaning.clean(parsed(log))]
+
+
+def left(log):
+    return [(record.offset, record.key, record.value) for _, batch in parsed(log) for record in iterate_records(batch)]
+
+
+def test_of_a_key_the_last_value_stays():
+    log = log_of(batch_of((b"a", b"1"), (b"b", b"1"), (b"a", b"2")), batch_of((b"b", b"2")), batch_of((b"c", b"1")))
+    assert left(clean(log)) == [(2, b"a", b"2"), (3, b"b", b"2"), (4, b"c", b"1")]
+
+
+def test_an_unchanged_batch_is_the_very_bytes():
+    log = log_of(batch_of((b"a", b"1"), compression=4), batch_of((b"b", b"1")))
+    batches = parsed(log)
+    cleaning = CleaningRound(
+        OffsetMap(), RoundParameters(now_ms=0, delete_retention_ms=0, upper_bound_offset=ELSEWHERE)
+    )
+    assert [batch for _, batch in cleaning.clean(batches)] == [batch for _, batch in batches]
+    assert all(ours is theirs for (_, ours), (_, theirs) in zip(cleaning.clean(batches), batches, strict=True))
+
+
+def test_records_without_a_key_go():
+    log = log_of(batch_of((None, b"1"), (b"a", b"1")), batch_of((None, b"2")))
+    assert left(clean(log)) == [(1, b"a", b"1")]
+
+
+def test_what_lies_behind_the_mapped_part_stays_whatever_it_is():
+    log = log_of(batch_of((b"a", b"1"), (b"b", b"1"), (b"a", b"2"), (None, b"3"), (b"b", b"4")))
+    assert left(clean(log, keys_max=1)) == left(log)
+
+
+def test_a_full_map_ends_the_round_within_a_batch():
+    offset_map = OffsetMap(2 * ENTRY_BYTES)
+    log = log_of(batch_of((b"a", b"1")), batch_of((b"b", b"1"), (b"c", b"1")))
+    dirty = DirtyPart(offset_map, 0)
+    assert not dirty.add_segment(parsed(log), 3)
+    assert dirty.is_full
+    assert dirty.end_offset == 2
+
+
+def test_a_dirty_part_without_keys_is_clean_afterwards():
+    dirty = DirtyPart(OffsetMap(), 1)
+    assert dirty.end_offset == 1
+    assert dirty.add_segment(parsed(log_of(batch_of((None, b"1"), (None, b"2")))), 7)
+    assert dirty.end_offset == 7
+
+
+def test_records_below_the_first_dirty_offset_are_not_mapped():
+    offset_map = OffsetMap()
+    log = log_of(batch_of((b"a", b"1")), batch_of((b"b", b"1"), (b"c", b"1")))
+    DirtyPart(offset_map, 2).add_segment(parsed(log), 3)
+    assert offset_map.offsets == {b"c": 2}
+
+
+def test_a_tombstone_stays_until_the_horizon_of_its_first_clean():
+    log = log_of(batch_of((b"a", b"1"), (b"b", b"1")), batch_of((b"a", None)))
+    first = clean(log)
+    assert left(first) == [(1, b"b", b"1"), (2, b"a", None)]
+    assert [read_header(batch).delete_horizon_ms for batch in first] == [None, NOW_MS + RETENTION_MS]
+    assert [record.timestamp for _, batch in parsed(first) for record in iterate_records(batch)] == [5, 5]
+    early = clean(first, now_ms=NOW_MS + RETENTION_MS - 1, retention_ms=0)
+    assert early == first, "neither removed nor given another horizon"
+    assert left(clean(first, now_ms=NOW_MS + RETENTION_MS)) == [(1, b"b", b"1")]
+
+
+def test_a_retention_without_end_is_the_latest_time_there_is():
+    (batch,) = clean(log_of(batch_of((b"a", None))), retention_ms=2**63 - 1)
+    assert read_header(batch).delete_horizon_ms == 2**63 - 1
+    assert [record.timestamp for record in iterate_records(batch)] == [5]
+
+
+def transaction(kind):
+    log = log_of(batch_of((b"a", b"1"), producer_id=1, transactional=True), marker(1, kind, 5))
+    return log, [AbortedTransaction(1, 0, 1)] if kind == ABORT else []
+
+
+def test_records_of_an_aborted_transaction_go_and_do_not_hide_others():
+    log = log_of(
+        batch_of((b"a", b"old")), batch_of((b"a", b"new"), producer_id=1, transactional=True), marker(1, ABORT, 5)
+    )
+    cleaned = clean(log, aborted=[AbortedTransaction(1, 1, 2)])
+    assert [(it[0], it[2]) for it in left(cleaned)][:1] == [(0, b"old")]
+    assert [read_header(batch).base_offset for batch in cleaned] == [0, 2]
+
+
+def test_a_marker_stays_until_its_data_is_gone_and_its_horizon_has_passed():
+    log, aborted = transaction(ABORT)
+    first = clean(log, aborted=aborted)
+    assert first == log[1:], "the data goes, the marker is as it was"
+    second = clean(first)
+    assert [read_header(batch).delete_horizon_ms for batch in second] == [NOW_MS + RETENTION_MS]
+    assert left(second) == left(first)
+    assert clean(second, now_ms=NOW_MS + RETENTION_MS - 1) == second
+    assert clean(second, now_ms=NOW_MS + RETENTION_MS) == []
+
+
+def test_a_marker_stays_while_data_of_its_transaction_does():
+    log, _ = transaction(COMMIT)
+    assert clean(log, retention_ms=0) == log
+    superseded = [*log, placed(batch_of((b"a", b"2")), 2)]
+    once = clean(superseded, retention_ms=0)
+    assert [read_header(batch).base_offset for batch in once] == [1, 2]
+    twice = clean(once, retention_ms=0)
+    assert [read_header(batch).base_offset for batch in clean(twice, retention_ms=0)] == [2]
+
+
+def test_the_last_batch_of_a_live_producer_is_kept_as_an_empty_header():
+    log = log_of(batch_of((b"a", b"1"), producer_id=7, producer_epoch=2, base_sequence=40), batch_of((b"a", b"2")))
+    header = read_header(clean(log, live={7: LastRecord(2, 0)})[0])
+    assert (header.record_count, header.last_offset, header.last_sequence, header.producer_epoch) == (0, 0, 40, 2)
+    kept = clean(log, live={7: LastRecord(2, 0)})
+    assert clean(kept, live={7: LastRecord(2, 0)}) == kept
+    assert len(clean(kept, live={7: LastRecord(2, 90)})) == 1, "a later batch has the last sequence now"
+    assert len(clean(log)) == 1, "a producer that is forgotten needs nothing"
+
+
+def test_a_marker_with_the_epoch_of_a_live_producer_without_data_is_kept():
+    with_horizon = clean(log_of(marker(7, COMMIT, 5, epoch=3)), retention_ms=0)
+    for live, kept in ((LastRecord(3, None), True), (LastRecord(4, None), False), (LastRecord(3, 99), False)):
+        cleaned = clean(with_horizon, live={7: live})
+        assert [read_header(batch).record_count for batch in cleaned] == ([0] if kept else [])
+    kept = clean(with_horizon, live={7: LastRecord(3, None)})
+    assert clean(kept, live={7: LastRecord(3, None)}) == kept
+
+
+def test_the_batch_before_the_bound_is_kept_as_an_empty_header():
+    log = log_of(batch_of((b"a", b"1")), batch_of((None, b"1"), (None, b"2")))
+    (_, last) = clean(log, bound=3)
+    header = read_header(last)
+    assert (header.base_offset, header.last_offset, header.record_count) == (1, 2, 0)
+    assert len(clean(log, bound=4)) == 1
+
+
+def test_statistics_tell_what_was_read_and_left():
+    log = log_of(batch_of((b"a", b"1"), (None, b"2")), batch_of((b"a", b"3")))
+    cleaning = CleaningRound(
+        OffsetMap(), RoundParameters(now_ms=0, delete_retention_ms=0, upper_bound_offset=ELSEWHERE)
+    )
+    list(cleaning.clean(parsed(log)))
+    read = cleaning.statistics
+    assert (read.batches_read, read.records_read, read.bytes_read) == (2, 3, sum(map(len, log)))
+    assert (read.batches_written, read.records_written, read.bytes_written) == (2, 3, sum(map(len, log)))
+
+
+@given(st.integers(17, 72), st.integers(1, 255))
+def test_a_damaged_batch_ends_the_round(position, change):
+    damaged = bytearray(log_of(batch_of((b"a", b"1"), (b"b", b"1")))[0])
+    damaged[position] ^= change
+    batches = [(read_header(damaged), damaged)]
+    dirty = DirtyPart(OffsetMap(), -ELSEWHERE)
+    with pytest.raises(WrongChecksum):
+        dirty.add_segment(batches, 2)
+    cleaning = CleaningRound(
+        OffsetMap(), RoundParameters(now_ms=0, delete_retention_ms=0, upper_bound_offset=ELSEWHERE)
+    )
+    with pytest.raises(WrongChecksum):
+        list(cleaning.clean(batches))

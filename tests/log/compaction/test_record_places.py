@@ -1,0 +1,61 @@
+"""Places of records say the same as records that are read, and damage is a RecordError."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline_broker.log.compaction.record_places import record_places
+from pipeline_broker.records.batch import NewRecord, build_batch, read_header
+from pipeline_broker.records.errors import InvalidRecord
+from pipeline_broker.records.record import iterate_records, record_bytes
+
+optional_bytes = st.none() | st.binary(max_size=200)
+new_records = st.lists(
+    st.builds(
+        NewRecord,
+        value=optional_bytes,
+        key=optional_bytes,
+        timestamp=st.integers(-1, 2**62),
+        headers=st.lists(st.tuples(st.text(max_size=5), optional_bytes), max_size=3).map(tuple),
+    ),
+    min_size=1,
+    max_size=200,
+)
+
+
+@given(new_records)
+def test_places_say_what_reading_the_records_says(records):
+    batch = build_batch(records, 7)
+    header = read_header(batch)
+    data = record_bytes(batch, header)
+    places = list(record_places(data, 0, len(data)))
+    read = list(iterate_records(batch))
+    assert [
+        (header.base_offset + delta, header.base_timestamp + timestamp, key, None if is_tombstone else b"")
+        for _, _, _, timestamp, delta, key, is_tombstone in places
+    ] == [(it.offset, it.timestamp, it.key, None if it.value is None else b"") for it in read]
+    starts, ends = [place[0] for place in places], [place[2] for place in places]
+    assert starts == [0, *ends[:-1]]
+    assert ends[-1] == len(data)
+
+
+@given(new_records, st.data())
+def test_a_cut_within_a_record_is_an_invalid_record(records, data):
+    batch = build_batch(records)
+    whole = batch[61:]
+    ends = {0, *(place[2] for place in record_places(whole, 0, len(whole)))}
+    cut = data.draw(st.integers(0, len(whole)).filter(lambda it: it not in ends))
+    with pytest.raises(InvalidRecord):
+        list(record_places(whole[:cut], 0, cut))
+    with pytest.raises(InvalidRecord):
+        list(record_places(whole, 0, cut))
+
+
+@given(st.binary(max_size=300))
+def test_any_bytes_are_filled_by_records_or_invalid(data):
+    try:
+        places = list(record_places(data, 0, len(data)))
+    except InvalidRecord:
+        return
+    assert [place[0] for place in places] == [0, *(place[2] for place in places)][:-1]
+    assert not places or places[-1][2] == len(data)

@@ -1,0 +1,240 @@
+"""What becomes of logs while a broker serves: the archive takes them over, and retention lets the old ones go."""
+
+import errno
+import os
+
+import attrs
+import pytest
+import trio
+
+from pipeline_broker.log.archive.segment_file import file_names
+from pipeline_broker.log.errors import DamagedSegment, OffsetOutOfRange
+from pipeline_broker.log.policies import LogPolicies
+from pipeline_broker.log.retention import RetentionRules, RollRules
+from pipeline_broker.upkeep import UpkeepFailedError
+from tests.upkeep_bench import DIRECTORY, HOUR_MS, NOW_MS, VALUE_BYTES, Bench, archived, kept, retained, wait_until
+
+
+def retention(**rules):
+    return LogPolicies(retention=RetentionRules(**rules), roll=RollRules(segment_bytes=7000), file_delete_delay_ms=0)
+
+
+def test_complete_journal_segments_are_archived_and_their_space_is_used_again():
+    bench = Bench()
+
+    async def main():
+        async with kept(bench):
+            for _ in range(10):
+                bench.produce(2)
+                await wait_until(lambda: not bench.journal.sealed())
+
+    trio.run(main)
+    assert bench.values() == list(range(20))
+    assert bench.log.archived.end_offset == 18
+    assert bench.journal.segment_count == 1
+    assert len(bench.log.index) == 2
+
+
+def test_a_start_goes_on_where_the_archive_ends():
+    bench = Bench()
+
+    async def main():
+        async with kept(bench):
+            bench.produce(7)
+            await bench.upkeep.archive_all()
+            bench.produce(2)
+            await bench.upkeep.archive_all()
+
+    trio.run(main)
+    bench.start()
+    assert bench.logs.batches_replayed == 0
+    bench.produce(1)
+    assert bench.values() == list(range(10))
+
+
+def test_a_full_disk_is_waited_for(monkeypatch, caplog):
+    monkeypatch.setattr("pipeline_broker.upkeep.RETRY_SECONDS", 0.001)
+    bench = Bench()
+    failures = iter(range(3))
+
+    def before(operation, path):
+        if operation in ("write", "create") and "archive" in path.parts and next(failures, None) is not None:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    async def main():
+        async with kept(bench):
+            bench.files.before = before
+            bench.produce(5)
+            await wait_until(lambda: not bench.journal.sealed())
+
+    trio.run(main)
+    assert bench.values() == list(range(5))
+    assert [record.getMessage() for record in caplog.records] == [
+        "the archive waits for space: [Errno 28] No space left on device",
+        "the archive has space again",
+    ]
+
+
+@pytest.mark.parametrize("operation", ["sync", "write"])
+def test_a_failing_disk_ends_the_upkeep(operation):
+    bench = Bench()
+
+    def before(name, path):
+        if name == operation and "archive" in path.parts:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    async def main():
+        async with kept(bench):
+            bench.files.before = before
+            bench.produce(5)
+            await trio.sleep_forever()
+
+    with pytest.raises(BaseExceptionGroup) as raised:
+        trio.run(main)
+    failure = raised.value
+    while isinstance(failure, BaseExceptionGroup):
+        (failure,) = failure.exceptions
+    assert isinstance(failure, UpkeepFailedError)
+    assert "Input/output error" in str(failure)
+
+
+def test_old_segments_go_with_their_files_and_the_start_rises():
+    """Two records in a segment; of the third one a record is young."""
+    bench = Bench(policies=retention(retention_ms=HOUR_MS))
+    bench.produce(5, timestamp=NOW_MS - 2 * HOUR_MS)
+    bench.produce(4)
+
+    async def main():
+        async with kept(bench):
+            await bench.upkeep.archive_all()
+            before = bench.names()
+            await bench.upkeep.retain()
+            await wait_until(lambda: len(bench.names()) < len(before))
+
+    trio.run(main)
+    assert bench.log.log_start_offset == 4
+    assert bench.raised == [bench.log], "whoever waits for it is told"
+    assert bench.values() == [4, 5, 6, 7, 8]
+    assert not any(name.startswith(("0" * 20, "0" * 19 + "2")) for name in bench.names())
+    with pytest.raises(OffsetOutOfRange):
+        bench.log.read(3, 1000, at_least_one=True)
+
+
+def test_what_retention_let_go_stays_gone_after_a_restart():
+    bench = Bench(policies=retention(retention_ms=HOUR_MS))
+    bench.produce(3, timestamp=NOW_MS - 2 * HOUR_MS)
+    bench.produce(1)
+    trio.run(archived, bench)
+    trio.run(retained, bench)
+    start = bench.log.log_start_offset
+
+    bench.start()
+    assert bench.log.log_start_offset == start == 2
+    assert bench.values() == [2, 3]
+
+
+def test_a_log_that_is_in_the_journal_only_expires_as_a_whole():
+    """Its offsets go on; its records are not archived later."""
+    bench = Bench(policies=retention(retention_ms=HOUR_MS))
+    bench.produce(2, timestamp=NOW_MS - 2 * HOUR_MS)
+    trio.run(retained, bench)
+    assert (bench.log.log_start_offset, bench.values()) == (2, [])
+
+    bench.produce(1)
+    trio.run(archived, bench)
+    bench.start()
+    assert (bench.log.log_start_offset, bench.log.log_end_offset, bench.values()) == (2, 3, [2])
+
+
+def test_young_records_in_the_journal_stay():
+    bench = Bench(policies=retention(retention_ms=HOUR_MS))
+    bench.produce(2)
+    assert trio.run(retained, bench) is False
+    assert bench.values() == [0, 1]
+
+
+def test_what_should_have_rolled_is_archived_before_retention_looks():
+    """Half of what the journal holds is old, and the segments of the topic are small."""
+    policies = retention(retention_ms=HOUR_MS)
+    bench = Bench(policies=attrs.evolve(policies, roll=RollRules(segment_bytes=3000)))
+    bench.produce(4, timestamp=NOW_MS - 2 * HOUR_MS, size=600)
+    bench.produce(4, size=600)
+    assert bench.journal.sealed() == []
+    trio.run(retained, bench)
+
+    assert bench.values() == [4, 5, 6, 7]
+    assert bench.log.archived.end_offset == 8
+
+
+def test_only_so_many_bytes_are_kept():
+    bench = Bench(policies=retention(retention_ms=-1, retention_bytes=13_000))
+    bench.produce(12)
+    trio.run(archived, bench)
+    trio.run(retained, bench)
+
+    kept_bytes = bench.log.size_bytes
+    assert 13_000 <= kept_bytes < 13_000 + 2 * (VALUE_BYTES + 100)
+    assert bench.values() == list(range(bench.log.log_start_offset, 12))
+
+
+def test_a_compacted_log_keeps_everything_above_its_start():
+    bench = Bench(policies=retention(delete=False, retention_ms=0, retention_bytes=0))
+    bench.produce(6, timestamp=1)
+    trio.run(archived, bench)
+
+    assert trio.run(retained, bench) is False
+    assert bench.values() == list(range(6))
+
+
+def test_a_raised_log_start_lets_whole_segments_go():
+    bench = Bench(policies=retention(retention_ms=-1))
+    bench.produce(6)
+    trio.run(archived, bench)
+    bench.log.raise_log_start(3)
+    trio.run(retained, bench)
+
+    assert bench.log.log_start_offset == 3
+    assert [segment.base_offset for segment in bench.log.archived.manifest.segments] == [2, 4]
+
+
+def test_files_of_a_deleted_topic_go_before_another_one_of_its_name_is_archived():
+    bench = Bench()
+    bench.produce(3)
+    trio.run(archived, bench)
+    bench.logs.delete("topic")
+    (bench.log,) = bench.logs.create("topic", bytes(16), 1)
+    bench.produce(2)
+    trio.run(archived, bench)
+
+    assert bench.values() == [0, 1]
+    assert list(bench.archive.known()) == [bench.log.entry_key]
+
+
+def damage(bench, base_offset):
+    """Change a byte of a record in the segment that begins with this offset."""
+    segment = next(one for one in bench.log.archived.manifest.segments if one.base_offset == base_offset)
+    file = bench.files.open(DIRECTORY / "archive" / file_names("topic-0", base_offset, segment.cleanings)[0])
+    file.write([b"\0"], segment.size_bytes - 100)
+
+
+def test_a_log_goes_on_in_a_new_segment_when_the_last_one_is_damaged():
+    """Its index is gone, too, so that the damage is met when the archiver goes on there."""
+    bench = Bench()
+    bench.produce(3)
+    trio.run(archived, bench)
+    damage(bench, 0)
+    bench.files.before = no_index
+    bench.start()
+    bench.produce(2)
+    trio.run(archived, bench)
+
+    bases = [segment.base_offset for segment in bench.log.archived.manifest.segments]
+    assert bases == [0, 3]
+    assert bench.values(3) == [3, 4]
+    with pytest.raises(DamagedSegment):
+        bench.values(2)
+
+
+def no_index(operation, path):
+    if operation == "open" and path.suffix in (".index", ".timeindex"):
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
