@@ -93,7 +93,7 @@ def main() -> None:
 
 if __name__ == "__main__":
     if sys.argv[1:2] == [HOARDING]:
-        server.Upkeep = NoUpkeep  # type: ignore[misc]
+        server.Upkeep = NoUpkeep  # type: ignore[misc]  # in this process alone
         command_line(sys.argv[2:])
     elif sys.argv[1:2] == ["archiving"]:
         command_line(sys.argv[2:])

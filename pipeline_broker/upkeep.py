@@ -259,7 +259,7 @@ class Upkeep:
                 done = await work()  # type: ignore[misc]  # told by who calls
             except OSError as error:
                 if error.errno not in FULL_DISK:
-                    raise UpkeepFailedError(f"the archive cannot be written: {error}") from error
+                    raise UpkeepFailedError(f"the log cannot be archived: {error}") from error
                 if not self._is_full:
                     logger.warning("the archive waits for space: %s", error)
                 self._is_full = True
