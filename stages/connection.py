@@ -155,12 +155,17 @@ class Connection:
         kind = type(result)
         if kind is not Send:
             if kind is Pending or kind is Parked:
+                if kind is Parked:
+                    self._expect(request, result)  # type: ignore[arg-type]  # told by `kind`
                 self._owner.settle(request, result)  # type: ignore[arg-type]  # told by `kind`
                 return
             if kind is not NoOp and kind is not Close:
                 result = Close(f"{result!r} is no result")
         if self.closed:
             return
+        if request.expected_bytes:
+            self._waiting_bytes -= request.expected_bytes
+            request.expected_bytes = 0
         completed_ns = 0
         if self._timeline is not None:
             completed_ns = request.completed_ns = now_ns()
@@ -169,6 +174,13 @@ class Connection:
             self._release(released, completed_ns)
         elif kind is Send:
             self._count_waiting(request, result)  # type: ignore[arg-type]  # told by `kind`
+
+    def _expect(self, request: Request, parked: Parked) -> None:
+        """Count a response that is not there yet."""
+        if parked.response_bytes and not self.closed and request.result is None:
+            request.expected_bytes = parked.response_bytes
+            self._waiting_bytes += parked.response_bytes
+            self._count_unsent()
 
     def _count_waiting(self, request: Request, send: Send) -> None:
         """Count a response that waits for an earlier one."""

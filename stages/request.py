@@ -147,12 +147,15 @@ class Parked:
     Args:
         work: blocking work that the server runs in a thread; what it returns completes the slot. Without it whoever
             parked the request calls `Request.complete`.
+        response_bytes: about how large the response will be, where that is known: it counts as unsent from here on,
+            so that what is asked behind it does not take the same room.
     """
 
-    __slots__ = ("work",)
+    __slots__ = ("response_bytes", "work")
 
-    def __init__(self, work: Callable[[], Result] | None = None) -> None:
+    def __init__(self, work: Callable[[], Result] | None = None, response_bytes: int = 0) -> None:
         self.work = work
+        self.response_bytes = response_bytes
 
 
 NOT_SET = -(2**15)
@@ -178,6 +181,7 @@ class Request:
         throttle_ms: the throttle that its answer tells, set by the application.
         has_callback: a callback waits for its turn.
         callback_ns: time spent in callbacks, which is part of the local time.
+        expected_bytes: of a response that counts as unsent before it is there.
         answer: what its response says, as the application's own message; set by the application, for observers only.
         queue, commit: where it waited and which commit made it durable; NOT_SET for none.
         *_ns: stamps of a monotonic clock, see `stages.timeline`; `submitted_ns` and `durable_ns` are NO_STAMP where
@@ -194,6 +198,7 @@ class Request:
     commit: int = NOT_SET
     correlation_id: int = 0
     response_bytes: int = 0
+    expected_bytes: int = 0
     throttle_ms: int = 0
     has_callback: bool = False
     callback_ns: int = 0

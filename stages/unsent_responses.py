@@ -1,11 +1,11 @@
 """What was answered and has not left yet: bounded for each connection, and for all of them together.
 
-Rules of this room: sans-IO; bytes count from the moment a request is completed, also while they wait for an earlier
-response, until the transport takes them; those of small responses may be told once per flush. A connection is *full* at
-its own bound, or when it has anything unsent while all together are at theirs. A full connection is not read, and what
-it had asked before is not started: so memory is bounded by the two bounds and one response of each connection, whatever
-clients ask and however little they read. A connection with nothing unsent is never full, so slow readers do not stop
-the others.
+Rules of this room: sans-IO; bytes count from the moment a request is completed, or parked if the size of its response
+is known, also while they wait for an earlier response, until the transport takes them; those of small responses
+may be told once per flush. A connection is *full* at its own bound, or when it has anything unsent while all together
+are at theirs. A full connection is not read, and what it had asked before is not started: so memory is bounded by the
+two bounds and one response of each connection, whatever clients ask and however little they read. A connection with
+nothing unsent is never full, so slow readers do not stop the others.
 """
 
 from __future__ import annotations

@@ -213,7 +213,7 @@ class _Fetch:
                 _read_cold(read)
             return self._call.send(answer)
 
-        return Parked(work)
+        return Parked(work, response_bytes=sum(read.cold.size_bytes for read in cold if read.cold is not None))
 
     def _send(self, reads: list[Read]) -> Send:
         return self._call.send(self._select(reads))

@@ -18,6 +18,7 @@ from tests.tools.history_checker import OK, POLL, SEND, UNKNOWN, Operation, Poll
 pytestmark = [pytest.mark.faults, pytest.mark.clients]
 CUTS = 3
 LOAD_SECONDS = 1.0
+READS_SECONDS_MAX = 20
 QUEUE_MAX = 40
 POLL_SECONDS = 0.01
 FLUSH_SECONDS_MAX = 30.0
@@ -93,6 +94,13 @@ class RecordedClients:
                 self.history.append(Operation(process, POLL, (Poll(dict(records)),)))
         consumer.close()
 
+    def wait_for_reads(self, count):
+        """Go on under load for a moment, and until so many polls found something."""
+        deadline = time.monotonic() + READS_SECONDS_MAX
+        time.sleep(LOAD_SECONDS)
+        while sum(operation.kind == POLL for operation in self.history) < count and time.monotonic() < deadline:
+            time.sleep(POLL_SECONDS)
+
 
 def test_clients_that_live_through_power_cuts_see_no_anomaly(mount_forgetful, tmp_path):
     with mount_forgetful(tmp_path / "disk") as disk, Scene(1, tmp_path / "run", data=disk.path / "data") as scene:
@@ -100,12 +108,12 @@ def test_clients_that_live_through_power_cuts_see_no_anomaly(mount_forgetful, tm
         scene.prepare()
         clients = RecordedClients(scene.broker.address)
         for seed in range(CUTS):
-            time.sleep(LOAD_SECONDS)
+            clients.wait_for_reads(seed + 1)
             disk.cut(seed)
             scene.broker.kill()
             disk.power_on()
             scene.start(("classic", "pipelined")[seed % 2])
-        time.sleep(LOAD_SECONDS)
+        clients.wait_for_reads(CUTS + 1)
         clients.end()
         ends = read_contents(scene.broker.address, set(TOPICS)).high_watermarks
         final = read_with_confluent(scene.broker.address, ends)

@@ -6,7 +6,7 @@ from trio.testing import wait_all_tasks_blocked
 
 from stages.mode import CLASSIC, PIPELINED
 from stages.mute import MuteReason
-from stages.request import PARKED, Send
+from stages.request import PARKED, Parked, Send
 from stages.unsent_responses import ResponseBudget, UnsentResponses
 from tests.stages.connection_bench import ONE_QUEUE, ByHand, connection_of, run
 from tests.stages.sabotage import eager_start
@@ -54,6 +54,26 @@ def test_responses_that_wait_for_an_earlier_one_count():
         assert len(application.handled) == 1 + 3
         application.answer(b"1")
         assert len(await client.receive_count(11)) == 11
+
+    run(test, unsent_bytes_max=25_000)
+
+
+def test_a_response_that_is_not_there_yet_counts_when_its_size_is_known(monkeypatch):
+    """Else all that a client asks for at once is read from the disk at once."""
+    monkeypatch.setattr("tests.stages.connection_bench.PARKED", Parked(response_bytes=10_000))
+
+    async def test(memory, application):
+        client = await memory.connect()
+        numbers = [b"%d" % number for number in range(1, 8)]
+        client.send(*numbers)
+        await wait_all_tasks_blocked()
+        assert application.handled == numbers[:3]
+        assert total(memory) == 30_000
+        for number in numbers:
+            application.answer(number)
+            await wait_all_tasks_blocked()
+        assert await client.receive_count(7) == numbers
+        assert total(memory) == 0
 
     run(test, unsent_bytes_max=25_000)
 
