@@ -58,6 +58,7 @@ def test_frames_that_never_end_cost_what_was_sent_and_nothing_once_they_are_gone
             client.socket.close()
         broker.wait_for_sockets(sockets)
 
+    broker.check_healthy()  # its connection is accepted by now, and counts
     sockets, before = broker.open_sockets(), broker.memory_bytes()
     broker.reset_memory_peak()
     crowd()
