@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from pipeline_broker.log.compaction.cleaner import LastRecord
-from pipeline_broker.log.compaction.schedule import CleaningPlan, CompactedLog, CompactionRules, cleaning_plan
+from pipeline_broker.log.compaction.schedule import CleaningPlan, CompactedLog, CompactionRules, next_plan
 from pipeline_broker.log.retention_of_logs import segments_of
 
 if TYPE_CHECKING:
@@ -54,16 +54,16 @@ def _compacted(log: PartitionLog, manifest: PartitionManifest, rules: Compaction
 
 def next_round(logs: Iterable[PartitionLog], now_ms: int, *, is_forced: bool = False) -> Round | None:
     """The round of the dirtiest log that is due; of any with something dirty in it when it is forced."""
-    best: Round | None = None
+    found: dict[tuple[str, int], tuple[PartitionLog, PartitionManifest]] = {}
+    compacted = []
     for log in logs:
         rules = log.policies.compaction
-        if rules is None or log.archived is None:
-            continue
-        manifest = log.archived.manifest
-        plan = cleaning_plan(_compacted(log, manifest, rules), now_ms)
-        if not plan.dirty_segments or not (plan.is_due or is_forced):
-            continue
-        if best is None or plan.dirty_ratio > best.plan.dirty_ratio:
-            last = {key: LastRecord(*values) for key, values in log.producers.last_offsets().items()}
-            best = Round(log.entry_key, manifest, plan, last)
-    return best
+        if rules is not None and log.archived is not None:
+            found[log.topic, log.partition] = log, log.archived.manifest
+            compacted.append(_compacted(log, log.archived.manifest, rules))
+    plan = next_plan(compacted, now_ms, is_forced=is_forced)
+    if plan is None:
+        return None
+    log, manifest = found[plan.log.topic, plan.log.partition]
+    last = {key: LastRecord(*values) for key, values in log.producers.last_offsets().items()}
+    return Round(log.entry_key, manifest, plan, last)

@@ -107,10 +107,11 @@ def cleaning_plan(log: CompactedLog, now_ms: int) -> CleaningPlan:
     )
 
 
-def next_plan(logs: Iterable[CompactedLog], now_ms: int) -> CleaningPlan | None:
-    """The plan for the dirtiest log that is due; None when no log is."""
+def next_plan(logs: Iterable[CompactedLog], now_ms: int, *, is_forced: bool = False) -> CleaningPlan | None:
+    """The plan for the dirtiest log that is due, or with anything dirty when it is forced; None when no log is."""
     plans = (cleaning_plan(log, now_ms) for log in logs if log.segments)
-    return max((plan for plan in plans if plan.is_due), key=lambda plan: plan.dirty_ratio, default=None)
+    wanted = (plan for plan in plans if plan.is_due or (is_forced and plan.dirty_segments))
+    return max(wanted, key=lambda plan: plan.dirty_ratio, default=None)
 
 
 def _first_dirty_offset(log: CompactedLog) -> tuple[int, bool]:
