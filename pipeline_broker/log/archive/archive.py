@@ -158,12 +158,12 @@ class Archive:
             names += file_names(one.folder, one.segment.base_offset, one.segment.cleanings)
         self.store.delete(names)
 
-    def remove_unknown(self, known: Collection[bytes]) -> Edit:
+    def remove_unknown(self, known: Collection[bytes]) -> None:
         """Forget partitions that are no more, and delete files that do not count: what killed writers left."""
         partitions = self._manifest_file.manifest.partitions
-        edit = Edit(self.lsn, {key: None for key in partitions if key not in known})
-        if edit.partitions:
-            self.commit(edit)
+        gone = [key for key in partitions if key not in known]
+        if gone:
+            self.commit(Edit(self.lsn, dict.fromkeys(gone)))
         counting = {manifest.folder: manifest for manifest in partitions.values()}
         for folder in self.store.folders():
             if folder not in counting:
@@ -173,17 +173,22 @@ class Archive:
             counted = {name for one in segments for name in file_names(folder, one.base_offset, one.cleanings)}
             names = (f"{folder}/{name}" for name in self.store.names(folder))
             self.store.delete([name for name in names if name not in counted])
-        return edit
 
-    def make_folder_free(self, key: bytes, folder: str) -> None:
-        """A new topic has the name of a deleted one: that one's files go before the first of the new is written."""
-        if self.find(key) is not None:
-            return
+    def make_folders_free(self, folders: Mapping[bytes, str]) -> None:
+        """A new topic has the name of a deleted one: that one's files go before the first of the new is written.
+
+        Args:
+            folders: of all logs that there are, by entry key.
+        """
         partitions = self._manifest_file.manifest.partitions
-        former = [other for other, manifest in partitions.items() if manifest.folder == folder]
+        new = {folder for key, folder in folders.items() if key not in partitions}
+        if not new:
+            return
+        former = [key for key, manifest in partitions.items() if manifest.folder in new]
         if former:
             self.commit(Edit(self.lsn, dict.fromkeys(former)))
-        self.store.delete_folder(folder)
+        for folder in new.intersection(self.store.folders()):
+            self.store.delete_folder(folder)
 
     def known(self) -> Collection[bytes]:
         """The entry keys of all partitions that there is something of."""

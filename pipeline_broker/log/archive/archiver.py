@@ -83,6 +83,7 @@ class Archiver:
         number, end_lsn = sealed[0]
         if end_lsn <= self._archive.lsn:  # a start found it here already
             return number, Edit(self._archive.lsn, {})
+        self._archive.make_folders_free({key: target.folder for key, target in targets.items()})
         writers: dict[bytes, _PartitionWriter] = {}
         buffered, pace = 0, Pace()
         for key, _, batch in self._journal.sealed_entries(number, end_lsn):
@@ -91,7 +92,6 @@ class Archiver:
                 target = targets.get(key)
                 if target is None:
                     continue
-                self._archive.make_folder_free(key, target.folder)
                 writer = writers[key] = _PartitionWriter(self._archive, key, target, now_ms)
             writer.add(read_header(batch), batch)
             buffered += len(batch)
