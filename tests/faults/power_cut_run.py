@@ -2,8 +2,9 @@
 
 Rules of this file: a run is drawn from its seed, as a run of kills is. The power goes in one of three ways: for the
 broker and its disk in the same moment; for the disk first, so that the broker meets errors before its end; or with a
-certain call. What a client hears between the disk's end and the broker's may be an error of storage; an acknowledgement
-counts like any other. A violation leaves a copy of the data directory behind.
+certain call. When the style of the cuts is given, what survives is not drawn and the power goes in the first way, so
+that what nobody synced is lost for certain. What a client hears between the disk's end and the broker's may be an error
+of storage; an acknowledgement counts like any other. A violation leaves a copy of the data directory behind.
 """
 
 import contextlib
@@ -51,10 +52,11 @@ class PowerCutRun(KillRun):
     flushes = FLUSHES
     counts_type = CutCounts
 
-    def __init__(self, seed, directory, mount, *, flush="always", **options):
+    def __init__(self, seed, directory, mount, *, flush="always", style=None, **options):
         super().__init__(seed, directory, data=mount.path / "data", **options)
         self.flushes = (flush,)
         self._mount = mount
+        self._style = style
         self._sync_delay_seconds = self.random.choice(SYNC_DELAYS_SECONDS)
 
     def run(self, cuts):
@@ -75,7 +77,7 @@ class PowerCutRun(KillRun):
 
     def end_under_load(self, seconds):
         """See KillRun."""
-        way = self.random.choice(WAYS)
+        way = self.random.choice(WAYS) if self._style is None else "at once"
         if way == "with a call":
             self._cut_with_a_call()
         else:
@@ -97,7 +99,7 @@ class PowerCutRun(KillRun):
         seed = self.random.random()
         if stops_first and self.broker.process.poll() is None:
             os.killpg(self.broker.process.pid, signal.SIGSTOP)
-        self.counts.add(attrs.asdict(self._mount.cut(seed)))
+        self.counts.add(attrs.asdict(self._mount.cut(seed, self._style)))
         if not stops_first:
             time.sleep(self.random.uniform(*DISK_FIRST_SECONDS))
 
