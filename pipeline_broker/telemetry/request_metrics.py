@@ -65,7 +65,7 @@ if TYPE_CHECKING:
 
 __all__ = ["DRAIN_SECONDS", "NANOSECONDS_IN_MS", "RequestMetrics", "record_spans"]
 
-DRAIN_SECONDS = 0.5
+DRAIN_SECONDS = 1.0
 """How often `drain` should be called."""
 SOFTWARE_MAX = 200
 """Kinds of client software that are told apart among the users of deprecated versions; what comes later is `other`."""
