@@ -359,6 +359,11 @@ class Broker:
         expiration_ms = self.config.producer_id_expiration_ms
         return rules_of(topic, settings), policies_of(topic, settings, expiration_ms)
 
+    @property
+    def can_write(self) -> bool:
+        """Whether the journal takes entries now; while the disk is full it does not, and requests should be refused."""
+        return self.logs.journal.obstacle is None
+
     def new_topic(self, name: str) -> NewTopic:
         """A topic as it is created when a client merely asks for it."""
         topic_id = self.new_id().bytes

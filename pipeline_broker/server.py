@@ -36,7 +36,8 @@ from pipeline_broker.serve_options import ServeOptions, StartError, limits_of, m
 from pipeline_broker.state.errors import CorruptStateRecordError
 from pipeline_broker.state.metadata_records import CorruptMetadataRecordError
 from pipeline_broker.upkeep import Upkeep, UpkeepFailedError
-from stages.committer import Commit, CommitFailedError, CommitStorage, Submission
+from stages.commit_storage import CommitStorage
+from stages.committer import Commit, CommitFailedError, Submission
 from stages.request_handler import Application
 from stages.server_limits import ServerLimits
 from stages.socket_server import SocketServer
@@ -72,11 +73,12 @@ def with_actual_settings(options: ServeOptions, listeners: BrokerListeners) -> S
 
 
 class JournalStorage:
-    """The journal as a committer wants it; see `stages.committer.CommitStorage`."""
+    """The journal as a committer wants it; see `stages.commit_storage.CommitStorage`."""
 
     def __init__(self, journal: Journal) -> None:
         self.write: Callable[[Sequence[JournalEntry]], Ticket] = journal.write
         self.sync: Callable[[Ticket], None] = journal.sync
+        self.stop_waiting = journal.wait_for_nobody
 
     @staticmethod
     def key_of(entry: JournalEntry) -> Hashable:
@@ -293,6 +295,6 @@ def run(options: ServeOptions, on_ready: Callable[[str], None]) -> None:
             logger.critical("%s; nothing after it was acknowledged", cause)
             sys.exit(1)
         if isinstance(cause, UpkeepFailedError):
-            logger.critical("%s; nothing that was acknowledged is lost", cause)
+            logger.critical("%s", cause)
             sys.exit(1)
         raise

@@ -2,13 +2,13 @@
 
 Rules of this room: it decides nothing; what is to be done comes from the synchronous rooms, blocks, and is done in a
 thread, one writer of the archive at a time. The event loop shows each edit to the logs before anything that it makes
-superfluous is given up. A disk that is full is waited for; every other failure of it ends the broker, because what a
-failed sync left behind can never be trusted again by this process. A log with damage in it is not compacted any more.
+superfluous is given up. A disk that is full, or a want of descriptors, is waited for; every other failure ends the
+broker, because what a failed sync left behind can never be trusted again by this process. A log with damage in it is
+not compacted any more.
 """
 
 from __future__ import annotations
 
-import errno
 import functools
 import logging
 from collections.abc import Callable, Mapping
@@ -20,7 +20,7 @@ from pipeline_broker.admin import CommandFailedError
 from pipeline_broker.log.archive.archiver import Archiver
 from pipeline_broker.log.archive.cleaning import clean
 from pipeline_broker.log.compaction_of_logs import Round, next_round
-from pipeline_broker.log.errors import JournalCorrupt, LogError
+from pipeline_broker.log.errors import JournalCorrupt, LogError, is_passing
 from pipeline_broker.log.retention_of_logs import expiries, waits_for_archive
 from pipeline_broker.records.errors import RecordError
 
@@ -39,7 +39,9 @@ SEALED_SEGMENTS_MAX = 3
 """Complete journal segments that may wait for the archive before writers wait: what a start has to replay at most."""
 RETRY_SECONDS = 1.0
 """After which a full disk is tried again."""
-FULL_DISK = frozenset({errno.ENOSPC, errno.EDQUOT})
+WATCH_SECONDS = 1.0
+"""How often the data directory is looked for."""
+NOTHING_LOST = "nothing that was acknowledged is lost"
 
 
 class UpkeepFailedError(Exception):
@@ -74,7 +76,7 @@ class Upkeep:
         self._start_raised = start_raised
         self._writing = trio.Lock()
         self._cleaning = trio.Lock()
-        self._is_full = False
+        self._waiting_count = 0  # of the tasks, those that wait for room
         self._uncleanable: set[bytes] = set()  # logs with damage in them, until the next start
         self._wanted = trio.Event()
         self._nursery: trio.Nursery | None = None
@@ -94,6 +96,7 @@ class Upkeep:
                 nursery.start_soon(self._archive_what_is_complete)
                 nursery.start_soon(self._retain_regularly)
                 nursery.start_soon(self._compact_regularly)
+                nursery.start_soon(self._watch_directory)
                 task_status.started()
         finally:
             self._nursery = None
@@ -120,6 +123,13 @@ class Upkeep:
         while True:
             await self._retried(self.retain)
             await trio.sleep(config.log_retention_check_interval_ms / 1000)
+
+    async def _watch_directory(self) -> None:
+        while True:
+            if not await trio.to_thread.run_sync(self._journal.is_in_place):
+                directory = self._journal.data_directory
+                raise UpkeepFailedError(f"the data directory {directory} was removed or replaced while it was in use")
+            await trio.sleep(WATCH_SECONDS)
 
     def _wanted_now(self) -> None:
         self._wanted.set()
@@ -253,21 +263,34 @@ class Upkeep:
         await self._retried(delete)
 
     async def _retried(self, work: Callable[[], object]) -> bool:
-        """Do work that returns whether there was any, again as long as the disk is full."""
-        while True:
-            try:
-                done = await work()  # type: ignore[misc]  # told by who calls
-            except OSError as error:
-                if error.errno not in FULL_DISK:
-                    raise UpkeepFailedError(f"the log cannot be archived: {error}") from error
-                if not self._is_full:
-                    logger.warning("the archive waits for space: %s", error)
-                self._is_full = True
-                await trio.sleep(RETRY_SECONDS)
-            except JournalCorrupt as error:
-                raise UpkeepFailedError(str(error)) from error
-            else:
-                if self._is_full:
-                    logger.warning("the archive has space again")
-                self._is_full = False
-                return bool(done)
+        """Do work that returns whether there was any, again as long as there is no room for it."""
+        is_waiting = False
+        try:
+            while True:
+                try:
+                    return bool(await work())  # type: ignore[misc]  # told by who calls
+                except OSError as error:
+                    if not is_passing(error):
+                        raise UpkeepFailedError(f"the log cannot be archived: {error}; {NOTHING_LOST}") from error
+                    if not is_waiting:
+                        is_waiting = True
+                        await self._begin_to_wait(error)
+                    await trio.sleep(RETRY_SECONDS)
+                except JournalCorrupt as error:
+                    raise UpkeepFailedError(f"{error}; {NOTHING_LOST}") from error
+        finally:
+            if is_waiting:
+                await self._end_to_wait()
+
+    async def _begin_to_wait(self, obstacle: OSError) -> None:
+        self._waiting_count += 1
+        if self._waiting_count == 1:
+            logger.warning("the archive waits: %s", obstacle)
+            await trio.to_thread.run_sync(self._journal.archive_waits, obstacle)
+
+    async def _end_to_wait(self) -> None:
+        self._waiting_count -= 1
+        if not self._waiting_count:
+            logger.warning("the archive goes on")
+            with trio.CancelScope(shield=True):  # as short as a write of the journal
+                await trio.to_thread.run_sync(self._journal.archive_waits, None)

@@ -23,13 +23,13 @@ from stages.mode import Batching
 from stages.timeline import now_ns
 
 if TYPE_CHECKING:
+    from stages.commit_storage import CommitStorage
     from stages.request import Final, Request
 
 __all__ = [
     "Commit",
     "CommitExecutor",
     "CommitFailedError",
-    "CommitStorage",
     "Committer",
     "CommitterStatistics",
     "Submission",
@@ -41,26 +41,6 @@ COMMIT_BYTES_MAX = 8 * 1024 * 1024
 
 class CommitFailedError(Exception):
     """A write or a sync failed; the storage must not be used again."""
-
-
-class CommitStorage(Protocol):
-    """Where entries become durable; `write` and `sync` are called by the committer's threads, several at once."""
-
-    def write(self, entries: Sequence[Any]) -> Any:
-        """Write entries in order; calls of different commits come in the order in which these began.
-
-        Returns:
-            a ticket for `sync`.
-        """
-
-    def sync(self, ticket: Any) -> None:
-        """Return when what the ticket stands for is durable."""
-
-    def key_of(self, entry: Any) -> Hashable:
-        """What commits per request are serial for."""
-
-    def size_of(self, entry: Any) -> int:
-        """Bytes of an entry."""
 
 
 class Submission:
@@ -264,6 +244,7 @@ class Committer:
         if self.error is not None:
             return
         self.error = error
+        self.storage.stop_waiting()
         with self._turn:  # a thread may be taking from what waits; a write at hand is the longest that this blocks
             self._is_poisoned = True
             waiting = list(self._waiting)

@@ -19,12 +19,12 @@ import attrs
 import trio
 
 from stages.acceptor import Acceptor
+from stages.commit_storage import CommitStorage
 from stages.commit_threads import CommitThreads
 from stages.committer import (
     Commit,
     CommitExecutor,
     CommitFailedError,
-    CommitStorage,
     Committer,
     Submission,
 )
@@ -205,6 +205,7 @@ class SocketServer:
             self._nursery = None
             for served in self._listeners.values():
                 served.close_source()
+            self.committer.storage.stop_waiting()
             with trio.CancelScope(shield=True):  # bounded by what was submitted: the threads commit that and end
                 await trio.to_thread.run_sync(self._executor.stop)
         if self._failure is not None:

@@ -6,9 +6,11 @@ import os
 import attrs
 import pytest
 import trio
+import trio.testing
 
 from pipeline_broker.log.archive.segment_file import file_names
 from pipeline_broker.log.errors import DamagedSegment, OffsetOutOfRange
+from pipeline_broker.log.file_system import SystemFileSystem
 from pipeline_broker.log.policies import LogPolicies
 from pipeline_broker.log.retention import RetentionRules, RollRules
 from pipeline_broker.upkeep import UpkeepFailedError
@@ -70,9 +72,51 @@ def test_a_full_disk_is_waited_for(monkeypatch, caplog):
     trio.run(main)
     assert bench.values() == list(range(5))
     assert [record.getMessage() for record in caplog.records] == [
-        "the archive waits for space: [Errno 28] No space left on device",
-        "the archive has space again",
+        "the archive waits: [Errno 28] No space left on device",
+        "the archive goes on",
     ]
+
+
+def test_while_the_archive_has_no_room_a_writer_that_waits_for_it_says_why(monkeypatch):
+    monkeypatch.setattr("pipeline_broker.upkeep.RETRY_SECONDS", 0.001)
+    bench = Bench()
+
+    def before(operation, path):
+        if operation in ("write", "create") and "archive" in path.parts:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    async def main():
+        async with kept(bench):
+            bench.journal.sealed_max = 1
+            bench.files.before = before
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(trio.to_thread.run_sync, bench.produce, 5)
+                await wait_until(lambda: bench.journal.obstacle is not None)
+                bench.files.before = lambda _operation, _path: None
+            assert bench.journal.obstacle is None
+
+    trio.run(main)
+    assert bench.values() == list(range(5))
+
+
+def test_a_data_directory_that_is_removed_or_replaced_ends_the_upkeep(tmp_path, monkeypatch):
+    monkeypatch.setattr("pipeline_broker.upkeep.WATCH_SECONDS", 0.001)
+    bench = Bench(SystemFileSystem(), directory=tmp_path / "data")
+
+    async def main():
+        async with kept(bench):
+            await trio.testing.wait_all_tasks_blocked()
+            async with bench.upkeep._writing:  # what a start looks for has been found
+                await trio.to_thread.run_sync((tmp_path / "data").rename, tmp_path / "elsewhere")
+            await trio.sleep_forever()
+
+    with pytest.raises(BaseExceptionGroup) as raised:
+        trio.run(main)
+    failure = raised.value
+    while isinstance(failure, BaseExceptionGroup):
+        (failure,) = failure.exceptions
+    assert "was removed or replaced while it was in use" in str(failure)
+    bench.journal.close()
 
 
 @pytest.mark.parametrize("operation", ["sync", "write"])

@@ -34,7 +34,8 @@ class Clock:
 class Bench:
     """A journal, its archive and one log, without a broker around them."""
 
-    def __init__(self, files=None, policies=None):
+    def __init__(self, files=None, policies=None, directory=DIRECTORY):
+        self.directory = directory
         self.files = MemoryFileSystem() if files is None else files
         self.policies = policies or LogPolicies()
         self.clock = Clock()
@@ -42,9 +43,11 @@ class Bench:
         self.start()
 
     def start(self):
-        self.files.kill()
-        self.journal = Journal.open(DIRECTORY, segment_bytes=SEGMENT_BYTES, files=self.files)
-        self.archive = Archive.open(DIRECTORY, self.files)
+        if isinstance(self.files, MemoryFileSystem):
+            self.files.kill()
+        self.files.make_directory(self.directory)
+        self.journal = Journal.open(self.directory, segment_bytes=SEGMENT_BYTES, files=self.files)
+        self.archive = Archive.open(self.directory, self.files)
         self.logs = LogManager(self.journal, 0, self.archive)
         (self.log,) = self.logs.create("topic", TOPIC_ID, 1, policies=self.policies)
         self.logs.recover(lambda *_: None, 0)

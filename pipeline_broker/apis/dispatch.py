@@ -2,7 +2,8 @@
 
 Rules of this room: input that cannot be understood closes the connection, as in Apache Kafka (malformed header, unknown
 or unserved API, unsupported version, body that does not decode); a handler that raises is answered with the
-error in its API's own response. Nothing here waits.
+error in its API's own response; while the journal cannot be written to, what would have to write is refused, as that of
+a log directory of Kafka's that is offline. Nothing here waits.
 """
 
 from __future__ import annotations
@@ -56,6 +57,7 @@ class Dispatcher:
     def __init__(self, broker: Broker, clock_ms: Callable[[], int] = wall_clock_ms) -> None:
         self._broker = broker
         self._quotas = broker.quotas
+        self._journal = broker.logs.journal
         self._clock_ms = clock_ms
         self._handlers: dict[tuple[int, int], Handler] = {}
 
@@ -67,7 +69,12 @@ class Dispatcher:
         now_ms = self._clock_ms()
         if session is None:
             session = connection.session = Session(host=connection.peer, listener=connection.listener)
-        elif session.produce_templates is not None and type(frame) is bytes and len(frame) > FIXED.size:
+        elif (
+            session.produce_templates is not None
+            and type(frame) is bytes
+            and len(frame) > FIXED.size
+            and self._journal.obstacle is None
+        ):
             key, version, correlation_id = FIXED.unpack_from(frame)
             if key == PRODUCE:
                 request.api, request.version, request.correlation_id = key, version, correlation_id
@@ -106,9 +113,18 @@ class Dispatcher:
         if served is None or version not in served.versions:
             return None
         module = import_module(f"pipeline_broker.apis.{served.module}")
-        handler = Handler(module.REQUEST, decoder(module.REQUEST, version), module.handle)
+        handle = self._while_writable(module.handle) if served.writes else module.handle
+        handler = Handler(module.REQUEST, decoder(module.REQUEST, version), handle)
         self._handlers[key, version] = handler
         return handler
+
+    def _while_writable(self, handle: Callable[[Call, Any], Result]) -> Callable[[Call, Any], Result]:
+        def handle_or_refuse(call: Call, message: Any) -> Result:
+            if self._journal.obstacle is not None:
+                return self._answer_with(ErrorCode.KAFKA_STORAGE_ERROR, call, message)
+            return handle(call, message)
+
+        return handle_or_refuse
 
     @staticmethod
     def _refuse(call: Call, key: int, version: int) -> Result:
@@ -137,10 +153,16 @@ class Dispatcher:
             header.client_id,
             self._clock_ms(),
         )
-        if request.api == PRODUCE:
+        return self._answer_with(ErrorCode.UNKNOWN_SERVER_ERROR, call, message)
+
+    @staticmethod
+    def _answer_with(code: ErrorCode, call: Call, message: Any) -> Send | Close:
+        """The error in the API's own response, or a closed connection where no response is possible."""
+        module = import_module(f"pipeline_broker.apis.{SERVED[call.request.api].module}")
+        if call.request.api == PRODUCE:
             module.refuse_batches(message, call)
-        response = module.error_response(message, call, ErrorCode.UNKNOWN_SERVER_ERROR)
-        return Close(f"handler failed: {error!r}") if response is None else call.send(response)
+        response = module.error_response(message, call, code)
+        return Close(f"{code.name}, and no response was asked for") if response is None else call.send(response)
 
     def connection_closed(self, session: object) -> None:
         """See Application."""

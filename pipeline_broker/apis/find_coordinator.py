@@ -42,7 +42,7 @@ def handle(call: Call, request: FindCoordinatorRequest) -> Result:
         or not any(_may_describe(call, request, key) for key in _keys(request, call))
     ):
         return answer
-    if broker.topics.latest(OFFSETS_TOPIC) is not None:  # somebody else asked a moment ago
+    if broker.topics.latest(OFFSETS_TOPIC) is not None or not broker.can_write:  # somebody else asked a moment ago
         return call.send(error_response(request, call, ErrorCode.COORDINATOR_NOT_AVAILABLE))
     write = broker.topics.create(broker.new_topic(OFFSETS_TOPIC))
     return broker.commit_metadata([(write, broker.topic_durable)], call.now_ms, answer)

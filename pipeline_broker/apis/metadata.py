@@ -121,14 +121,14 @@ def _auto_create(call: Call, name: str, request: MetadataRequest, changes: Chang
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED
     try:
         check_name(name)
-        if is_allowed and len(changes) * broker.config.num_partitions < PARTITIONS_MAX:
+        if is_allowed and broker.can_write and len(changes) * broker.config.num_partitions < PARTITIONS_MAX:
             new = broker.new_topic(name)
             check_changes(call, broker.topics.check_create(new).partitions, strict=True, throttles=False)
             changes.append((broker.topics.create(new), broker.topic_durable))
     except TopicError as error:
         if error.code is ErrorCode.INVALID_TOPIC_EXCEPTION:
             return error.code
-        # else another request is creating it, or it is a name of the broker's own, or the client's quota is used up
+        # Else another request is creating it, or it is a name of the broker's own, or the client's quota is used up.
     return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 

@@ -23,12 +23,14 @@ class Served:
         module: name of its file in this package.
         advertised_min: lowest version in ApiVersions, where it is not the lowest that is served.
         unstable_max: the highest version is a draft that is neither advertised nor served.
+        writes: an answer without error means that something was written to the journal; refused while that cannot be.
     """
 
     key: ApiKey
     module: str
     advertised_min: int | None = None
     unstable_max: bool = False
+    writes: bool = False
 
     @property
     def name(self) -> str:
@@ -53,40 +55,40 @@ SERVED: dict[int, Served] = {
     for served in (
         # librdkafka before 2.0 takes a missing version 0 for a broker without Produce (KAFKA-18659), so Kafka
         # advertises versions that it rejects.
-        Served(ApiKey.PRODUCE, "produce", advertised_min=0),
+        Served(ApiKey.PRODUCE, "produce", advertised_min=0, writes=True),
         Served(ApiKey.FETCH, "fetch"),
         Served(ApiKey.LIST_OFFSETS, "list_offsets"),
         Served(ApiKey.OFFSET_FOR_LEADER_EPOCH, "offset_for_leader_epoch"),
-        Served(ApiKey.DELETE_RECORDS, "delete_records"),
+        Served(ApiKey.DELETE_RECORDS, "delete_records", writes=True),
         Served(ApiKey.METADATA, "metadata"),
         Served(ApiKey.API_VERSIONS, "api_versions"),
-        Served(ApiKey.INIT_PRODUCER_ID, "init_producer_id", unstable_max=True),
+        Served(ApiKey.INIT_PRODUCER_ID, "init_producer_id", unstable_max=True, writes=True),
         Served(ApiKey.FIND_COORDINATOR, "find_coordinator"),
         Served(ApiKey.JOIN_GROUP, "join_group"),
         Served(ApiKey.SYNC_GROUP, "sync_group"),
         Served(ApiKey.HEARTBEAT, "heartbeat"),
         Served(ApiKey.LEAVE_GROUP, "leave_group"),
-        Served(ApiKey.OFFSET_COMMIT, "offset_commit"),
+        Served(ApiKey.OFFSET_COMMIT, "offset_commit", writes=True),
         Served(ApiKey.OFFSET_FETCH, "offset_fetch"),
         Served(ApiKey.LIST_GROUPS, "list_groups"),
         Served(ApiKey.DESCRIBE_GROUPS, "describe_groups"),
-        Served(ApiKey.DELETE_GROUPS, "delete_groups"),
-        Served(ApiKey.CREATE_TOPICS, "create_topics"),
-        Served(ApiKey.DELETE_TOPICS, "delete_topics"),
-        Served(ApiKey.CREATE_PARTITIONS, "create_partitions"),
+        Served(ApiKey.DELETE_GROUPS, "delete_groups", writes=True),
+        Served(ApiKey.CREATE_TOPICS, "create_topics", writes=True),
+        Served(ApiKey.DELETE_TOPICS, "delete_topics", writes=True),
+        Served(ApiKey.CREATE_PARTITIONS, "create_partitions", writes=True),
         Served(ApiKey.DESCRIBE_ACLS, "describe_acls"),
-        Served(ApiKey.CREATE_ACLS, "create_acls"),
-        Served(ApiKey.DELETE_ACLS, "delete_acls"),
+        Served(ApiKey.CREATE_ACLS, "create_acls", writes=True),
+        Served(ApiKey.DELETE_ACLS, "delete_acls", writes=True),
         Served(ApiKey.DESCRIBE_CONFIGS, "describe_configs"),
-        Served(ApiKey.INCREMENTAL_ALTER_CONFIGS, "incremental_alter_configs"),
+        Served(ApiKey.INCREMENTAL_ALTER_CONFIGS, "incremental_alter_configs", writes=True),
         Served(ApiKey.DESCRIBE_CLIENT_QUOTAS, "describe_client_quotas"),
-        Served(ApiKey.ALTER_CLIENT_QUOTAS, "alter_client_quotas"),
+        Served(ApiKey.ALTER_CLIENT_QUOTAS, "alter_client_quotas", writes=True),
         Served(ApiKey.DESCRIBE_CLUSTER, "describe_cluster"),
         Served(ApiKey.DESCRIBE_LOG_DIRS, "describe_log_dirs"),
         Served(ApiKey.DESCRIBE_TOPIC_PARTITIONS, "describe_topic_partitions"),
         Served(ApiKey.SASL_HANDSHAKE, "sasl_handshake"),
         Served(ApiKey.SASL_AUTHENTICATE, "sasl_authenticate"),
         Served(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, "describe_user_scram_credentials"),
-        Served(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, "alter_user_scram_credentials"),
+        Served(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, "alter_user_scram_credentials", writes=True),
     )
 }

@@ -1,8 +1,21 @@
 """What can go wrong in the log.
 
-Rules of this file: it imports nothing; errors that a client is answered with carry the *name* of their Kafka error
-code, as those of records do; the others end the broker's start or its service and never reach a client.
+Rules of this file: it imports nothing of ours; errors that a client is answered with carry the *name* of their Kafka
+error code, as those of records do; the others end the broker's start or its service and never reach a client.
 """
+
+import errno
+
+_PASSING = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE})
+
+
+class SyncError(OSError):
+    """A sync failed, for whatever reason: what it was to write is lost, and one that succeeds later proves nothing."""
+
+
+def is_passing(error: OSError) -> bool:
+    """Whether there was no space or no descriptor: what was refused has not happened, and may be tried again."""
+    return error.errno in _PASSING and not isinstance(error, SyncError)
 
 
 class LogError(Exception):

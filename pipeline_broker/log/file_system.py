@@ -1,8 +1,8 @@
 """The operating system calls that journal and archive need, behind a small interface.
 
 Rules of this file: one call of the system per method, nothing retried and nothing hidden; a write may be short (only
-`write_all` goes on), a read may be short at the end of the file; errors are OSError. `testing.MemoryFileSystem` is the
-other implementation: the same contract test runs on both.
+`write_all` goes on), a read may be short at the end of the file; errors are OSError, those of syncs SyncError.
+`testing.MemoryFileSystem` is the other implementation: the same contract test runs on both.
 """
 
 import contextlib
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Protocol
 
 from pipeline_broker.log.entry import Buffer
-from pipeline_broker.log.errors import DirectoryLocked
+from pipeline_broker.log.errors import DirectoryLocked, SyncError
 
 PARTS_MAX = 1024  # IOV_MAX of Linux: more parts in one call are refused
 
@@ -51,6 +51,9 @@ class Lock(Protocol):
 
     def release(self) -> None:
         """Give the lock up."""
+
+    def is_in_place(self) -> bool:
+        """Whether the lock file still has its name: else its directory was removed, or another has taken its place."""
 
 
 class FileSystem(Protocol):
@@ -134,7 +137,10 @@ class _SystemFile:
         os.posix_fadvise(self._descriptor, position, size_bytes, os.POSIX_FADV_WILLNEED)
 
     def sync_data(self) -> None:
-        os.fdatasync(self._descriptor)
+        try:
+            os.fdatasync(self._descriptor)
+        except OSError as error:
+            raise SyncError(error.errno, error.strerror) from None
 
     def truncate(self, size_bytes: int) -> None:
         os.ftruncate(self._descriptor, size_bytes)
@@ -144,21 +150,32 @@ class _SystemFile:
 
 
 class _SystemLock:
-    __slots__ = ("_descriptor",)
+    __slots__ = ("_descriptor", "_path")
 
-    def __init__(self, descriptor: int) -> None:
+    def __init__(self, descriptor: int, path: Path) -> None:
         self._descriptor: int | None = descriptor
+        self._path = path
 
     def release(self) -> None:
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
 
+    def is_in_place(self) -> bool:
+        if self._descriptor is None:
+            return False
+        try:
+            return os.path.samestat(self._path.stat(), os.fstat(self._descriptor))
+        except FileNotFoundError:
+            return False
+
 
 def _sync_directory(path: Path) -> None:
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)
+    except OSError as error:
+        raise SyncError(error.errno, error.strerror, str(path)) from None
     finally:
         os.close(descriptor)
 
@@ -234,7 +251,7 @@ class SystemFileSystem:
             raise
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
-        return _SystemLock(descriptor)
+        return _SystemLock(descriptor, path)
 
 
 class ReadOnlyFileSystem(SystemFileSystem):

@@ -3,21 +3,22 @@
 Rules of this file: `write` and `sync` may be called by several threads at once; writes happen one at a time, in the
 order of the LSNs they give out, while each caller waits for its own sync. The journal fails as a whole and for good:
 after the first error of a write or a sync every further one raises JournalFailed, because the kernel forgets a failed
-write-back once it has told of it, and a second sync that succeeds proves nothing. Acknowledging commits in their order
-is the caller's part.
+write-back once it has told of it, and a second sync that succeeds proves nothing. The exception is a write that the
+system refused for want of space or of descriptors: where a writer may wait at all (`sealed_max`), it waits, tries again
+at the same place, and says why meanwhile (`obstacle`). Acknowledging commits in their order is the caller's part.
 """
 
+import logging
 import threading
-from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal, NoReturn
 
 from pipeline_broker.log.entry import Buffer, JournalEntry
-from pipeline_broker.log.errors import JournalFailed, RecycledError
+from pipeline_broker.log.errors import JournalFailed, is_passing
 from pipeline_broker.log.file_system import File, FileSystem, Lock, SystemFileSystem, write_all
 from pipeline_broker.log.frame import FRAME_HEADER_SIZE, StoredEntry, encode_frame
+from pipeline_broker.log.journal_files import JournalFiles
 from pipeline_broker.log.recovery import JournalEnd, Recovery, sealed_entries
 from pipeline_broker.log.segment import (
     HEADER_SPACE,
@@ -29,14 +30,15 @@ from pipeline_broker.log.segment import (
     prepare_spare,
     recycle_segment,
     segment_path,
-    split_position,
 )
 
 LOCK_NAME = ".lock"
 JOURNAL_NAME = "journal"
 SEGMENT_BYTES = 64 << 20
 SEGMENT_BYTES_MIN = 2 * HEADER_SPACE
-OPEN_FILES_MAX = 64  # segments kept open for reading
+RETRY_SECONDS = 1.0  # after which a writer that waits for space tries again
+
+logger = logging.getLogger(__name__)
 
 Flush = Literal["always", "os"]
 
@@ -70,16 +72,19 @@ class Journal:
         self._directory_lock = lock
         #: Called in a writing thread when a segment is complete, and by `seal`.
         self.on_sealed: Callable[[], None] | None = None
-        #: How many complete segments may wait for `recycle` before a writer waits; None for any number.
+        #: How many complete segments may wait for `recycle` before a writer waits; None for any number, and for never.
         self.sealed_max: int | None = None
+        #: Why writes wait and what is asked for now should be refused, until that passes; read by any thread.
+        self.obstacle: OSError | None = None
+        self.retry_seconds = RETRY_SECONDS
+        self._archive_obstacle: OSError | None = None
         self._write_lock = threading.Lock()
         self._room = threading.Condition(self._write_lock)
         self._prepare_lock = threading.Lock()
-        self._read_lock = threading.Lock()
-        self._readable: OrderedDict[int, File] = OrderedDict()
-        self._readers: Counter[int] = Counter()  # segments that are being read by threads
-        self._unread = threading.Condition(self._read_lock)
-        self._first_number = 1
+        self._readable = JournalFiles(files, directory)
+        #: Of `JournalFiles`.
+        self.read_cached = self._readable.read_cached
+        self.read = self._readable.read
         self._sealed_ends: dict[int, int] = {}  # number: the LSN behind it, of complete segments, oldest first
         self._failure: OSError | None = None
         self._closed = False
@@ -112,6 +117,10 @@ class Journal:
         """The absolute path of the directory that it was opened in."""
         return self.directory.parent.absolute()
 
+    def is_in_place(self) -> bool:
+        """Whether the data directory is still where it was taken; what is written to a removed one is lost."""
+        return self._directory_lock.is_in_place()
+
     def disk_space(self) -> tuple[int, int]:
         """The size of the disk, and how many more bytes can be written to it; raises OSError when it cannot tell."""
         return self._files.total_bytes(self.directory), self._files.free_bytes(self.directory)
@@ -134,7 +143,7 @@ class Journal:
         self._durable_lsn = end.next_lsn if self.flush == "always" else 0
         self._spare_identity = end.spare_identity
         self._sealed_ends = dict(end.sealed_ends)
-        self._first_number = next(iter(self._sealed_ends), end.segment.number)
+        self._readable.first_number = next(iter(self._sealed_ends), end.segment.number)
 
     @property
     def next_lsn(self) -> int:
@@ -144,7 +153,7 @@ class Journal:
     @property
     def segment_count(self) -> int:
         """How many files hold frames."""
-        return self._active.number - self._first_number + 1 if self._active is not None else 0
+        return self._active.number - self._readable.first_number + 1 if self._active is not None else 0
 
     @property
     def has_spare(self) -> bool:
@@ -159,15 +168,41 @@ class Journal:
             assert self._active is not None, "recover comes before write"
             if not entries:
                 return Ticket(self._next_lsn, 0, 0, None, None)
-            try:
-                ticket = self._write(entries)
-            except OSError as error:
-                self._fail(error)
+            ticket = self._write_when_possible(entries)
             asks = not self._prepare_asked and self._position > self.segment_bytes // 2 and not self.has_spare
             self._prepare_asked = self._prepare_asked or asks
         if asks and self.on_prepare_wanted is not None:
             self.on_prepare_wanted()
         return ticket
+
+    def _write_when_possible(self, entries: Sequence[JournalEntry]) -> Ticket:
+        while True:
+            try:
+                ticket = self._write(entries)
+            except OSError as error:
+                if self.sealed_max is None or not is_passing(error):
+                    self._fail(error)
+                self._wait(error)
+            else:
+                self._obstacle_passed()
+                return ticket
+
+    def _wait(self, obstacle: OSError | None) -> None:
+        """Wait for room: for the archive, or, where nobody tells when it passes, for a while."""
+        if obstacle is None:
+            self._obstacle_passed()
+        elif self.obstacle is None:
+            logger.warning("nothing can be written, and writes are refused: %s", obstacle)
+        self.obstacle = obstacle
+        self._room.wait(None if obstacle is None else self.retry_seconds)
+        if self._closed or self._failure is not None:
+            self._refuse()
+
+    def _obstacle_passed(self) -> None:
+        if self.obstacle is not None:
+            self.obstacle = None
+            self._prepare_asked = False  # the spare met the same obstacle
+            logger.warning("writes go on")
 
     def _write(self, entries: Sequence[JournalEntry]) -> Ticket:
         parts, size, segment = self._place(entries)
@@ -196,7 +231,7 @@ class Journal:
             if self._may_roll():
                 self._roll()
             else:
-                self._room.wait()
+                self._wait(self._archive_obstacle)
 
     def _may_roll(self) -> bool:
         return self.sealed_max is None or len(self._sealed_ends) < self.sealed_max
@@ -212,17 +247,16 @@ class Journal:
         A spare takes the place of a segment without frames: recovery takes each one for the continuation of the last.
         """
         assert self._active is not None
-        number = self._active.number
-        if self._position > HEADER_SPACE:
-            self._sealed_ends[number] = self._next_lsn
-            number += 1
-        else:
-            assert self._spare_identity is not None, "an empty segment is as good as a new one"
+        is_complete = self._position > HEADER_SPACE
+        assert is_complete or self._spare_identity is not None, "an empty segment is as good as a new one"
+        number = self._active.number + is_complete
         if self._spare_identity is not None:
             segment = activate_spare(self._files, self.directory, number, self._spare_identity)
             self._spare_identity = None
         else:
             segment = create_segment(self._files, self.directory, number)
+        if is_complete:
+            self._sealed_ends[self._active.number] = self._next_lsn
         self._active = segment
         self._position = HEADER_SPACE
         self._prepare_asked = False
@@ -262,12 +296,19 @@ class Journal:
     # What is complete goes to the archive, and its space comes back
 
     def seal(self) -> None:
-        """Begin a new segment, unless nothing was written to the last one: everything so far may be archived then."""
+        """Begin a new segment, unless nothing was written to the last one: everything so far may be archived then.
+
+        Raises:
+            OSError: no space or no descriptors; the last segment goes on.
+            JournalFailed: for good.
+        """
         with self._write_lock:
             if self._failure is None and not self._closed and self._position > HEADER_SPACE and self._may_roll():
                 try:
                     self._roll()
                 except OSError as error:
+                    if is_passing(error):
+                        raise
                     self._fail(error)
 
     def sealed(self) -> list[tuple[int, int]]:
@@ -276,8 +317,14 @@ class Journal:
             durable_lsn = self._durable_lsn if self.flush == "always" else self._next_lsn
             return [(number, end) for number, end in self._sealed_ends.items() if end <= durable_lsn]
 
+    def archive_waits(self, obstacle: OSError | None) -> None:
+        """Say why nothing can be archived now, so that a writer who waits for that knows; None when that has passed."""
+        with self._write_lock:
+            self._archive_obstacle = obstacle
+            self._room.notify_all()
+
     def wait_for_nobody(self) -> None:
-        """Nothing is recycled any more: whoever waits for that goes on in further segments."""
+        """Nothing is recycled any more: who waits for that goes on in further segments, who waits for space fails."""
         with self._write_lock:
             self.sealed_max = None
             self._room.notify_all()
@@ -291,10 +338,7 @@ class Journal:
 
         From here on places in it are gone (RecycledError). An OSError leaves the segment out of use.
         """
-        with self._read_lock:
-            self._first_number = number + 1
-            self._readable.pop(number, None)
-            self._unread.wait_for(lambda: not self._readers[number])
+        self._readable.give_up(number)
         with self._prepare_lock:
             path = segment_path(self.directory, number)
             has_use = not self.has_spare and not self._closed
@@ -306,53 +350,6 @@ class Journal:
                 if identity is not None:
                     self._spare_identity = identity
                 self._room.notify_all()
-
-    def read_cached(self, place: int, size_bytes: int) -> Buffer | None:
-        """Bytes at a place without waiting for the disk, None when that is not possible."""
-        number, position = split_position(place)
-        return self._readable_file(number).read_cached(size_bytes, position)
-
-    def read(self, place: int, size_bytes: int) -> Buffer:
-        """Bytes at a place; may block, so call it in a thread.
-
-        Raises:
-            RecycledError: the archive has taken over what was there.
-            OSError: the disk cannot be read.
-        """
-        number, position = split_position(place)
-        with self._reading(number) as file:
-            data = file.read(size_bytes, position)
-        if len(data) != size_bytes:
-            raise OSError(f"{segment_path(self.directory, number)} ends before {position + size_bytes}")
-        return data
-
-    @contextmanager
-    def _reading(self, number: int) -> Iterator[File]:
-        """A file that is not recycled while the body runs."""
-        with self._read_lock:
-            if number < self._first_number:
-                raise RecycledError(f"journal segment {number} is in use again")
-            self._readers[number] += 1
-        try:
-            yield self._readable_file(number)
-        finally:
-            with self._read_lock:
-                self._readers[number] -= 1
-                if not self._readers[number]:
-                    del self._readers[number]
-                    self._unread.notify_all()
-
-    def _readable_file(self, number: int) -> File:
-        """A file for reading; closed by its finalizer when it is neither among the last used nor being read."""
-        with self._read_lock:
-            file = self._readable.get(number)
-            if file is None:
-                file = self._readable[number] = self._files.open(segment_path(self.directory, number))
-                if len(self._readable) > OPEN_FILES_MAX:
-                    self._readable.popitem(last=False)
-            else:
-                self._readable.move_to_end(number)
-            return file
 
     def close(self) -> None:
         """Give the directory up.
@@ -367,6 +364,8 @@ class Journal:
             try:
                 if self._active is not None and self._failure is None and not self._unsynced:
                     self._seal(self._active)
+            except OSError as error:  # what was acknowledged is durable; the next start finds what a kill leaves
+                logger.warning("the end of the journal cannot be marked: %s", error)
             finally:
                 self._readable.clear()
                 self._active = None

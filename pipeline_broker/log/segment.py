@@ -97,13 +97,20 @@ class Segment:
 
 
 def create_segment(files: FileSystem, directory: Path, number: int) -> Segment:
-    """A new segment that grows with its frames: quick to make, slower to sync. Durable when this returns."""
+    """A new segment that grows with its frames: quick to make, slower to sync. Durable when this returns.
+
+    An OSError leaves no file behind.
+    """
     identity = secrets.randbits(64)
     path = segment_path(directory, number)
     file = files.open(path, create=True)
-    write_all(file, [encode_header(identity)], 0)
-    file.sync_data()
-    files.sync_directory(directory)
+    try:
+        write_all(file, [encode_header(identity)], 0)
+        file.sync_data()
+        files.sync_directory(directory)
+    except OSError:
+        files.unlink(path)
+        raise
     segment = Segment(files, path, number, identity, zero_filled=False)
     segment.give_back(file)
     return segment
@@ -155,10 +162,11 @@ def _zero_fill(file: File, identity: int, size_bytes: int, is_stopped: Callable[
 def activate_spare(files: FileSystem, directory: Path, number: int, identity: int) -> Segment:
     """Make the spare a segment, in place of an empty one of that number if there is one.
 
-    Durable when this returns, before the first frame is written: see the rules.
+    Durable when this returns, before the first frame is written: see the rules. May be called again after an OSError.
     """
     path = segment_path(directory, number)
-    files.rename(directory / SPARE_NAME, path)
+    if SPARE_NAME in files.list_directory(directory):  # else the call before came so far
+        files.rename(directory / SPARE_NAME, path)
     files.sync_directory(directory)
     return Segment(files, path, number, identity, zero_filled=True)
 

@@ -108,6 +108,9 @@ class _MemoryLock:
     def release(self) -> None:
         self._held.discard(self._path)
 
+    def is_in_place(self) -> bool:
+        return self._path in self._held
+
 
 class MemoryFileSystem:
     """See the rules; the four attributes are the places where faults come in."""

@@ -13,8 +13,8 @@ from typing import TypeAlias
 __all__ = ["ROWS_MAX", "ROWS_WANTED", "Row", "SampledRows"]
 
 ROWS_WANTED = 64
-"""Rows that one drain should find: sixty a second, of which those of about a minute count in a histogram: four times the
-1028 values of Kafka's. Each costs the event loop as much as a quarter of a small request."""
+"""Rows that one drain should find: sixty a second, of which those of about a minute count in a histogram: four times
+the 1028 values of Kafka's. Each costs the event loop as much as a quarter of a small request."""
 ROWS_MAX = 1024
 """Rows that may wait for a drain: the bound of what one takes from the event loop."""
 

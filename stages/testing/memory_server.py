@@ -12,7 +12,8 @@ from contextlib import asynccontextmanager
 import attrs
 import trio
 
-from stages.committer import CommitExecutor, CommitFailedError, CommitStorage
+from stages.commit_storage import CommitStorage
+from stages.committer import CommitExecutor, CommitFailedError
 from stages.listener import OpenSession
 from stages.mode import Mode
 from stages.request import Request

@@ -32,7 +32,7 @@ def _length(entry: Any) -> int:
 
 
 class MemoryStorage:
-    """A CommitStorage; see `stages.committer`.
+    """See `stages.commit_storage`.
 
     Args:
         key_of: what commits per request are serial for; one key for all entries unless given.
@@ -72,6 +72,9 @@ class MemoryStorage:
         self.written += entries
         self._is_durable += [False] * len(entries)
         return ticket
+
+    def stop_waiting(self) -> None:
+        """See CommitStorage; nothing waits here."""
 
     def sync(self, ticket: _Ticket) -> None:
         """See CommitStorage."""

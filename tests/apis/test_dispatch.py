@@ -1,5 +1,7 @@
 """A handler that fails is answered in its API's own response, in every version."""
 
+import errno
+
 import pytest
 
 from pipeline_broker.apis.registry import SERVED
@@ -15,14 +17,17 @@ from pipeline_broker.wire.messages.describe_client_quotas import DescribeClientQ
 from pipeline_broker.wire.messages.describe_cluster import DescribeClusterRequest
 from pipeline_broker.wire.messages.describe_configs import DescribeConfigsRequest
 from pipeline_broker.wire.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
+from pipeline_broker.wire.messages.find_coordinator import FindCoordinatorRequest
 from pipeline_broker.wire.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 from pipeline_broker.wire.messages.init_producer_id import InitProducerIdRequest
 from pipeline_broker.wire.messages.list_offsets import ListOffsetsRequest
 from pipeline_broker.wire.messages.metadata import MetadataRequest
 from pipeline_broker.wire.messages.produce import ProduceRequest
-from stages.request import Request
+from stages.request import Close, Request
 from tests.apis.desk import Desk
 from tests.apis.quota_requests import alteration
+
+FULL = OSError(errno.ENOSPC, "no space")
 
 
 def requests_in(version):
@@ -89,6 +94,53 @@ def test_what_a_producer_sent_behind_a_batch_whose_handler_failed_is_refused():
     desk.dispatcher.failed(request, RuntimeError("broken on purpose"))
     answers = [desk.ask(message, 9).responses[0].partition_responses[0] for message in (second, first, second)]
     assert [answer.error_code for answer in answers] == [ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, 0, 0]
+
+
+@pytest.mark.parametrize(("message", "version", "errors"), list(cases()))
+def test_while_nothing_can_be_written_what_writes_is_refused_and_what_reads_is_served(message, version, errors):
+    desk = Desk()
+    desk.ask(CreateTopicsRequest(topics=[CreateTopicsRequest.CreatableTopic("t", 1, 1)]), 4)
+    desk.journal.obstacle = FULL
+    lsn = desk.journal.next_lsn
+    codes = [each.error_code for each in errors(desk.ask(message, version))]
+    is_refused = codes == [ErrorCode.KAFKA_STORAGE_ERROR]
+    assert is_refused == SERVED[type(message).SCHEMA.key].writes
+    assert desk.journal.next_lsn == lsn
+
+
+def test_what_a_producer_sent_behind_a_batch_that_was_refused_for_want_of_space_is_refused_until_that_comes_again():
+    """By the short way as well, which a producer's requests take once the first has been seen."""
+    desk = Desk()
+    desk.ask(CreateTopicsRequest(topics=[CreateTopicsRequest.CreatableTopic("t", 1, 1)]), 4)
+
+    def code_of(sequence):
+        return desk.ask(produce_of(sequence), 9).responses[0].partition_responses[0].error_code
+
+    assert [code_of(0), code_of(1), code_of(2)] == [0, 0, 0]
+    desk.journal.obstacle = FULL
+    assert [code_of(3), code_of(4)] == [ErrorCode.KAFKA_STORAGE_ERROR] * 2
+    desk.journal.obstacle = None
+    assert [code_of(4), code_of(3), code_of(4)] == [ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, 0, 0]
+
+
+def test_while_nothing_can_be_written_no_topic_is_created_for_being_asked_for():
+    desk = Desk()
+    desk.journal.obstacle = FULL
+    wanted = MetadataRequest(topics=[MetadataRequest.MetadataRequestTopic(name="t")])
+    assert desk.ask(wanted, 12).topics[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    coordinator = FindCoordinatorRequest(key="group")
+    assert desk.ask(coordinator, 3).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    desk.journal.obstacle = None
+    assert desk.ask(coordinator, 3).error_code == 0
+
+
+def test_a_produce_request_without_an_answer_ends_its_connection_while_nothing_can_be_written():
+    desk = Desk()
+    desk.ask(CreateTopicsRequest(topics=[CreateTopicsRequest.CreatableTopic("t", 1, 1)]), 4)
+    desk.journal.obstacle = FULL
+    message = produce_of(0)
+    message.acks = 0
+    assert isinstance(desk.decide(message, 9), Close)
 
 
 def produce_of(sequence):

@@ -1,7 +1,8 @@
 """A broker with something changed, run as `broker_variant.py VARIANT serve ...`: for tests, as a child process.
 
-Rules of this file: a variant subclasses one class of the broker and puts it in the place of the original. `rolling` and
-`hoarding` are brokers that must pass every test; the others are sabotaged, each in one way that the tests must notice.
+Rules of this file: a variant subclasses one class of the broker and puts it in the place of the original. `rolling`,
+`unarchived` and `hoarding`, which is both, are brokers that must pass every test; the others are sabotaged, each in one
+way that the tests must notice.
 """
 
 import contextlib
@@ -165,6 +166,7 @@ class ForgetfulProducerIds(ProducerIds):
 
 VARIANTS = {
     "rolling": {(server, "Journal"): RollingJournal},
+    "unarchived": {(server, "Upkeep"): NoUpkeep},
     "hoarding": {(server, "Journal"): RollingJournal, (server, "Upkeep"): NoUpkeep},
     "acknowledges-before-the-write": {(server, "Journal"): journal_on(HoldingFileSystem)},
     "acknowledges-before-the-sync": {(server, "Journal"): journal_on(files_as(LateSyncedFile))},

@@ -1,10 +1,9 @@
-"""A disk that fails, fills, slows down, hangs or writes in the wrong place: nothing acknowledged is lost or told early.
+"""A disk that fails, slows down, hangs or writes in the wrong place: nothing acknowledged is lost or told early.
 
 The disk is the forgetful file system, so that a power cut can follow: what a start has shown must outlive it, whatever
 the failure had left in the page cache.
 """
 
-import contextlib
 import re
 import select
 import time
@@ -32,7 +31,6 @@ ANSWER_SECONDS_MAX = 1.0  # of what needs no disk, on a machine with other work
 HEARTBEAT_SECONDS = 0.1
 HANG_SECONDS = 0.5
 DISK_BYTES = 2 << 20
-DESCRIPTORS = 60
 SECTOR_BYTES = 512
 READS_MISDIRECTED = (0, 1, 3, 6)  # the nth of a start
 MISDIRECTED_BY_BYTES = 1 << 20
@@ -125,17 +123,6 @@ def test_a_start_whose_syncs_fail_is_refused(scene, disk):
     made.broker.launch("pipelined", "always")
     assert made.broker.wait() == 2
     assert len(made.broker.stderr.splitlines()) == 1, made.broker.stderr
-
-
-@MODES
-def test_a_full_disk_and_then_a_power_cut_lose_nothing(scene, disk, mode):
-    made = scene(mode=mode)
-    disk.ask("set_capacity", size_bytes=DISK_BYTES)
-    made.load().join()
-    assert_failed_stop(made.broker, "No space left on device")
-    disk.cut_and_power_on(1)
-    disk.ask("set_capacity", size_bytes=None)
-    assert_all_is_there_and_stays(made, disk)
 
 
 @MODES
@@ -256,7 +243,8 @@ def contents_of(directory):
 
 @pytest.mark.parametrize("distance", [-MISDIRECTED_BY_BYTES, -(8 << 10), 8 << 10, MISDIRECTED_BY_BYTES])
 def test_a_misdirected_write_refuses_the_start_and_nothing_is_changed(scene, disk, distance):
-    made = scene()
+    """Unless the archive had taken over what was written, from the page cache, where it was right."""
+    made = scene(variant="unarchived")
     load_for_a_while(made)
     disk.add_fault("write", SEGMENTS, shift_bytes=distance, hit_count_max=1)
     load_for_a_while(made)
@@ -288,22 +276,3 @@ def test_a_read_of_another_place_during_the_start_refuses_it_or_does_no_harm(sce
         made.verify()
         made.broker.kill()
     assert refused > 0
-
-
-def test_descriptors_that_run_out_lose_nothing(scene, disk):
-    """They run out for connections, and then for the next segment."""
-    made = scene(variant="rolling", prepared=False, prefix=limited(f"ulimit -n {DESCRIPTORS}"))
-    made.start()
-    made.prepare()
-    load = made.load()
-    time.sleep(LOAD_SECONDS)
-    with contextlib.ExitStack() as connections:
-        with contextlib.suppress(OSError):  # the broker may have ended
-            for _ in range(DESCRIPTORS):
-                connections.enter_context(WireClient(made.broker.address))
-        time.sleep(LOAD_SECONDS)
-    made.broker.kill()
-    load.join()
-    made.forgive_storage_errors()
-    made.broker.prefix = ()
-    assert_all_is_there_and_stays(made, disk)

@@ -215,7 +215,7 @@ def test_a_reader_holds_the_space_until_it_has_read():
         journal.recycle(number)
         recycled.set()
 
-    with journal._reading(number) as file:
+    with journal._readable.reading(number) as file:
         thread = threading.Thread(target=recycle)
         thread.start()
         assert not recycled.wait(0.05)

@@ -34,6 +34,9 @@ class Storage:
     def size_of(entry):
         return 1
 
+    def stop_waiting(self):
+        pass
+
 
 async def committed(storage, batching, commits_in_flight, entries, *, at_once):
     """Submit each entry by itself, at most `at_once` that are not durable; returns when all are."""
