@@ -40,6 +40,11 @@ class Handler(NamedTuple):
     decode: Callable[[Any, int], tuple[Any, int]]
     handle: Callable[[Call, Any], Result]
 
+    def read(self, frame: Any, position: int, version: int) -> Any:
+        """The body of a request; raises DecodeError."""
+        decode = self.decode if len(frame) <= LARGE_BYTES else counting_decoder(self.message, version)
+        return decode(frame, position)[0]
+
 
 def wall_clock_ms() -> int:
     """Milliseconds since the epoch."""
@@ -91,15 +96,17 @@ class Dispatcher:
             return Close(f"malformed header: {error}")
         key, version, correlation_id = header.api_key, header.api_version, header.correlation_id
         request.api, request.version, request.correlation_id = key, version, correlation_id
-        handler = self._handlers.get((key, version)) or self._load(key, version)
+        try:
+            handler = self._handlers.get((key, version)) or self._load(key, version)
+        except (ImportError, OSError) as error:  # no descriptors: the connection that ends is one of them
+            return Close(f"API {key} cannot be loaded: {error}")
         call = Call(self._broker, request, session, key, version, correlation_id, header.client_id, now_ms)
         if handler is None:
             return self._refuse(call, key, version)
         if self._quotas.is_active:
             call.quota = self._quotas.begin(session.principal.name, header.client_id)
         try:
-            decode = handler.decode if len(frame) <= LARGE_BYTES else counting_decoder(handler.message, version)
-            message, _ = decode(frame, position)
+            message = handler.read(frame, position, version)
         except DecodeError as error:
             return Close(f"malformed request: {error}")
         result = handler.handle(call, message)

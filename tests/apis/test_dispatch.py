@@ -134,6 +134,18 @@ def test_while_nothing_can_be_written_no_topic_is_created_for_being_asked_for():
     assert desk.ask(coordinator, 3).error_code == 0
 
 
+def test_an_api_that_cannot_be_loaded_for_want_of_descriptors_ends_its_connection_and_is_loaded_later(monkeypatch):
+    desk = Desk()
+
+    def refuse(_name):
+        raise OSError(errno.EMFILE, "too many open files")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("pipeline_broker.apis.dispatch.import_module", refuse)
+        assert isinstance(desk.decide(DescribeClusterRequest(), 0), Close)
+    assert desk.ask(DescribeClusterRequest(), 0).error_code == 0
+
+
 def test_a_produce_request_without_an_answer_ends_its_connection_while_nothing_can_be_written():
     desk = Desk()
     desk.ask(CreateTopicsRequest(topics=[CreateTopicsRequest.CreatableTopic("t", 1, 1)]), 4)
