@@ -96,13 +96,10 @@ class Dispatcher:
             return Close(f"malformed header: {error}")
         key, version, correlation_id = header.api_key, header.api_version, header.correlation_id
         request.api, request.version, request.correlation_id = key, version, correlation_id
-        try:
-            handler = self._handlers.get((key, version)) or self._load(key, version)
-        except (ImportError, OSError) as error:  # no descriptors: the connection that ends is one of them
-            return Close(f"API {key} cannot be loaded: {error}")
         call = Call(self._broker, request, session, key, version, correlation_id, header.client_id, now_ms)
-        if handler is None:
-            return self._refuse(call, key, version)
+        if (key, version) not in self._handlers and (refusal := self._load(call, key, version)) is not None:
+            return refusal
+        handler = self._handlers[key, version]
         if self._quotas.is_active:
             call.quota = self._quotas.begin(session.principal.name, header.client_id)
         try:
@@ -114,16 +111,18 @@ class Dispatcher:
             call.quota.handled()
         return result
 
-    def _load(self, key: int, version: int) -> Handler | None:
-        """Import the file of an API; None when it is not served in this version."""
+    def _load(self, call: Call, key: int, version: int) -> Result | None:
+        """Import the file of an API; the answer to the call when that is not possible."""
         served = SERVED.get(key)
         if served is None or version not in served.versions:
-            return None
-        module = import_module(f"pipeline_broker.apis.{served.module}")
+            return self._refuse(call, key, version)
+        try:
+            module = import_module(f"pipeline_broker.apis.{served.module}")
+        except (ImportError, OSError) as error:  # no descriptors: the connection that ends is one of them
+            return Close(f"API {key} cannot be loaded: {error}")
         handle = self._while_writable(module.handle) if served.writes else module.handle
-        handler = Handler(module.REQUEST, decoder(module.REQUEST, version), handle)
-        self._handlers[key, version] = handler
-        return handler
+        self._handlers[key, version] = Handler(module.REQUEST, decoder(module.REQUEST, version), handle)
+        return None
 
     def _while_writable(self, handle: Callable[[Call, Any], Result]) -> Callable[[Call, Any], Result]:
         def handle_or_refuse(call: Call, message: Any) -> Result:
