@@ -8,48 +8,18 @@ the line says how many bytes were. The bound is a cost of 20 %.
 """
 
 import argparse
-import contextlib
-import signal
 import statistics
-import subprocess
-import sys
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
-import trio
+from archiving_broker import ARCHIVING, HOARDING, broker
 
-from pipeline_broker import server
-from pipeline_broker.cli import main as command_line
-from pipeline_broker.experiment.broker_process import python_environment
 from pipeline_broker.experiment.intervals import speedup
 from pipeline_broker.load.client import LoadOptions, run_load
 from pipeline_broker.load.statistics import figures
-from pipeline_broker.upkeep import Upkeep
 
 CONNECTIONS = DEPTH = 16
 COST_MAX = 0.2
-HOARDING = "hoarding"
-
-
-class NoUpkeep(Upkeep):
-    """Archives nothing, so that everything stays in the journal."""
-
-    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """See Upkeep."""
-        task_status.started()
-
-
-@contextlib.contextmanager
-def broker(folder: Path, mode: str, kind: str) -> Iterator[int]:
-    """A broker in a process of its own: its port."""
-    command = [sys.executable, __file__, kind, "serve", "--mode", mode, "--port", "0", "--data", str(folder)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=python_environment()) as process:
-        assert process.stdout is not None
-        try:
-            yield int(process.stdout.readline().split()[2].rpartition(":")[2])
-        finally:
-            process.send_signal(signal.SIGTERM)
 
 
 def rate(port: int, seconds: float) -> float:
@@ -71,14 +41,14 @@ def main() -> None:
     for number in range(options.rounds):
         found = {}
         with tempfile.TemporaryDirectory(dir=Path.cwd(), prefix=".bench-") as folder:
-            kinds = (HOARDING, "archiving")
+            kinds = (HOARDING, ARCHIVING)
             for kind in kinds if number % 2 else reversed(kinds):
                 data = Path(folder) / kind
-                with broker(data, options.mode, kind) as port:
+                with broker(data, kind, "--mode", options.mode) as port:
                     found[kind] = rate(port, options.seconds)
                 if kind != HOARDING:
                     archived.append(archived_bytes(data))
-        pairs.append((found[HOARDING], found["archiving"]))
+        pairs.append((found[HOARDING], found[ARCHIVING]))
     ratio = speedup(pairs)
     assert ratio is not None
     assert ratio.low is not None
@@ -92,10 +62,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == [HOARDING]:
-        server.Upkeep = NoUpkeep  # type: ignore[misc]  # in this process alone
-        command_line(sys.argv[2:])
-    elif sys.argv[1:2] == ["archiving"]:
-        command_line(sys.argv[2:])
-    else:
-        main()
+    main()

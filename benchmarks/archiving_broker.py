@@ -1,0 +1,55 @@
+"""A broker in a process of its own, with or without its archiver, for the other scripts here.
+
+Run as `archiving_broker.py hoarding|archiving serve ...` it is that broker.
+"""
+
+import contextlib
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import trio
+
+from pipeline_broker import server
+from pipeline_broker.cli import main as command_line
+from pipeline_broker.experiment.broker_process import python_environment
+from pipeline_broker.upkeep import Upkeep
+
+__all__ = ["ARCHIVING", "HOARDING", "broker"]
+
+HOARDING = "hoarding"
+ARCHIVING = "archiving"
+
+
+class NoUpkeep(Upkeep):
+    """Archives nothing, so that everything stays in the journal."""
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """See Upkeep."""
+        task_status.started()
+
+
+@contextlib.contextmanager
+def broker(folder: Path, kind: str, *options: str) -> Iterator[int]:
+    """A broker that serves: its port.
+
+    Args:
+        folder: its data.
+        kind: HOARDING or ARCHIVING.
+        options: of `serve`.
+    """
+    command = [sys.executable, __file__, kind, "serve", "--port", "0", "--data", str(folder), *options]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=python_environment()) as process:
+        assert process.stdout is not None
+        try:
+            yield int(process.stdout.readline().split()[2].rpartition(":")[2])
+        finally:
+            process.send_signal(signal.SIGTERM)
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == HOARDING:
+        server.Upkeep = NoUpkeep  # type: ignore[misc]  # in this process alone
+    command_line(sys.argv[2:])

@@ -1,0 +1,241 @@
+"""Large batches and many partitions against what the disk and the loopback can do. Run from the repository's root:
+
+    python benchmarks/bench_storage.py [--seconds 60] [--rounds 7] [--only disk|fetch|partitions]
+
+| measured | against | bound |
+|---|---|---|
+| batches of 1 MB, acks=all, flush=always, no archiver | the disk: see below | >= 60 % |
+| the same with the archiver, by which every byte is written twice | the disk | >= 40 % |
+| fetch: responses of 1 MB from the page cache, over loopback | | >= 1.5 GB/s |
+| partitions: 16 x 16 requests of 100 bytes over 1,000 partitions | the same over one | >= 85 % |
+
+The disk's own rate is that of 1 MB writes in turn, each synced, into space that was written before, as the journal's
+is; it is measured before and after each run. The client is threads with blocking sockets, in this script's process.
+"""
+
+import argparse
+import contextlib
+import os
+import socket
+import statistics
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import attrs
+import trio
+from archiving_broker import ARCHIVING, HOARDING, broker
+
+from pipeline_broker.experiment.intervals import speedup
+from pipeline_broker.load.client import LoadOptions, run_load
+from pipeline_broker.load.control import CLIENT_ID, Target, prepare
+from pipeline_broker.load.statistics import figures
+from pipeline_broker.load.template import produce_frame
+from pipeline_broker.log.journal import SEGMENT_BYTES
+from pipeline_broker.records.batch import NewRecord, build_batch
+from pipeline_broker.wire.codec import encode
+from pipeline_broker.wire.header import RequestHeader, encode_request_header
+from pipeline_broker.wire.messages.fetch import FetchRequest
+
+MEGABYTE = 1_000_000
+CONNECTIONS = 4
+IN_FLIGHT = 4
+DISK_SECONDS = 3.0
+DISK_SEGMENTS = 4  # as many as a journal may have
+FETCH_CONNECTIONS = 2
+FETCH_FILL = 64  # batches in each partition that is fetched from
+FETCH_VERSION = 12
+FETCH_SECONDS = 5.0
+PARTITIONS = 1000
+PARTITION_SECONDS = 4.0
+WRITE_MIN, STEADY_MIN, FETCH_MIN_BYTES, PARTITIONS_MIN = 0.6, 0.4, 1.5e9, 0.85
+
+
+def disk_rate(folder: Path) -> float:
+    """Bytes per second of writes of a megabyte, each synced, into files that are written already."""
+    data = os.urandom(MEGABYTE)
+    path = folder / "disk"
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT)
+    try:
+        size = DISK_SEGMENTS * SEGMENT_BYTES // MEGABYTE
+        for number in range(size):
+            os.pwrite(descriptor, data, number * MEGABYTE)
+        os.fdatasync(descriptor)
+        began = time.perf_counter()
+        count = 0
+        while time.perf_counter() - began < DISK_SECONDS:
+            os.pwrite(descriptor, data, count % size * MEGABYTE)
+            os.fdatasync(descriptor)
+            count += 1
+        return count * MEGABYTE / (time.perf_counter() - began)
+    finally:
+        os.close(descriptor)
+        path.unlink()
+
+
+@attrs.define
+class Exchange:
+    """One connection that keeps a window of the same requests in flight."""
+
+    port: int
+    frame: bytes
+    received: bytearray = attrs.Factory(lambda: bytearray(4 * MEGABYTE))
+    count: int = 0
+    response_bytes: int = 0
+
+    def run(self, in_flight: int, until: Callable[[], bool]) -> None:
+        """Ask until it is over, and take every answer."""
+        with socket.create_connection(("127.0.0.1", self.port), timeout=30) as connection:
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            connection.settimeout(None)  # else the kernel would not wait for all
+            for _ in range(in_flight):
+                connection.sendall(self.frame)
+            missing = in_flight
+            while missing:
+                self._receive(connection)
+                if until():
+                    missing -= 1
+                else:
+                    connection.sendall(self.frame)
+                    self.count += 1
+
+    def _receive(self, connection: socket.socket) -> None:
+        view = memoryview(self.received)
+        connection.recv_into(view, 4, socket.MSG_WAITALL)
+        size = int.from_bytes(view[:4], "big")
+        if connection.recv_into(view, size, socket.MSG_WAITALL) != size:
+            raise RuntimeError("the broker closed the connection")
+        self.response_bytes = size
+
+
+def exchange(exchanges: list[Exchange], in_flight: int, seconds: float) -> float:
+    """Requests per second of all connections together."""
+    until = time.perf_counter() + seconds
+    threads = [
+        threading.Thread(target=one.run, args=(in_flight, lambda: time.perf_counter() >= until)) for one in exchanges
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return sum(one.count for one in exchanges) / seconds
+
+
+def batch_of(size: int) -> bytes:
+    """A batch of about this size that does not compress."""
+    return build_batch([NewRecord(os.urandom(size), timestamp=time.time_ns() // 1_000_000)])
+
+
+def target_of(port: int, partitions: int) -> Target:
+    """The topic that is written to."""
+    return trio.run(prepare, "127.0.0.1", port, "large", partitions)
+
+
+def write_rate(folder: Path, kind: str, seconds: float) -> float:
+    """Bytes per second that are acknowledged."""
+    with broker(folder, kind, "--mode", "pipelined") as port:
+        target = target_of(port, CONNECTIONS)
+        frame_of = [produce_frame(target, number, batch_of(MEGABYTE - 200)) for number in range(CONNECTIONS)]
+        return exchange([Exchange(port, frame) for frame in frame_of], IN_FLIGHT, seconds) * MEGABYTE
+
+
+def measure_disk(folder: Path, seconds: float) -> None:
+    """Two lines: without and with the archiver."""
+    for kind, least in ((HOARDING, WRITE_MIN), (ARCHIVING, STEADY_MIN)):
+        before = disk_rate(folder)
+        with tempfile.TemporaryDirectory(dir=folder) as data:
+            written = write_rate(Path(data), kind, seconds)
+        limit = statistics.mean((before, disk_rate(folder)))
+        share = written / limit
+        print(
+            f"{kind}: {written / 1e6:,.0f} MB/s of the disk's {limit / 1e6:,.0f} MB/s = {share:.2f}, wanted {least}: "
+            f"{'holds' if share >= least else 'MISSED'}",
+            flush=True,
+        )
+
+
+def fetch_frame(topic: str, partition: int) -> bytes:
+    """One framed request for a megabyte from the beginning of a partition."""
+    wanted = FetchRequest.FetchPartition(partition=partition, fetch_offset=0, partition_max_bytes=MEGABYTE)
+    request = FetchRequest(
+        max_wait_ms=500,
+        min_bytes=1,
+        max_bytes=MEGABYTE,
+        topics=[FetchRequest.FetchTopic(topic=topic, partitions=[wanted])],
+    )
+    header = encode_request_header(RequestHeader(1, FETCH_VERSION, 0, CLIENT_ID))
+    body = b"".join((header, *encode(request, FETCH_VERSION)))
+    return len(body).to_bytes(4, "big") + body
+
+
+@contextlib.contextmanager
+def filled(folder: Path) -> Iterator[tuple[int, Target]]:
+    """A broker whose partitions have more than a client will ask for."""
+    with broker(folder, ARCHIVING, "--mode", "pipelined") as port:
+        target = target_of(port, FETCH_CONNECTIONS)
+        for number in range(FETCH_CONNECTIONS):
+            one = Exchange(port, produce_frame(target, number, batch_of(MEGABYTE - 200)))
+            sent = iter(range(FETCH_FILL))
+            one.run(1, lambda sent=sent: next(sent, None) is None)  # type: ignore[misc]  # bound at once
+        yield port, target
+
+
+def measure_fetch(folder: Path) -> None:
+    """One line."""
+    with tempfile.TemporaryDirectory(dir=folder) as data, filled(Path(data)) as (port, target):
+        exchanges = [Exchange(port, fetch_frame(target.topic, number)) for number in range(FETCH_CONNECTIONS)]
+        rate = exchange(exchanges, 2, FETCH_SECONDS)
+        size = exchanges[0].response_bytes
+        if size < MEGABYTE // 2:
+            raise RuntimeError(f"a response has {size} bytes")
+        found = rate * size
+        verdict = "holds" if found >= FETCH_MIN_BYTES else "MISSED"
+        print(f"fetch: {found / 1e9:.2f} GB/s in {rate:,.0f} responses of {size / 1e6:.2f} MB: {verdict}", flush=True)
+
+
+def small_rate(folder: Path, partitions: int) -> float:
+    """Requests per second of small records."""
+    with tempfile.TemporaryDirectory(dir=folder) as data, broker(Path(data), ARCHIVING, "--mode", "pipelined") as port:
+        load = LoadOptions(
+            "127.0.0.1", port, 16, 16, seconds=PARTITION_SECONDS, warmup_s=1.0, topic="small", partitions=partitions
+        )
+        return figures(run_load(load).rows).requests_per_s
+
+
+def measure_partitions(folder: Path, rounds: int) -> None:
+    """One line."""
+    pairs = []
+    for number in range(rounds):
+        order = (1, PARTITIONS) if number % 2 else (PARTITIONS, 1)
+        found = {partitions: small_rate(folder, partitions) for partitions in order}
+        pairs.append((found[1], found[PARTITIONS]))
+    ratio = speedup(pairs)
+    assert ratio is not None
+    verdict = "holds" if ratio.ratio >= PARTITIONS_MIN else "MISSED"
+    print(
+        f"partitions: {PARTITIONS} over 1 = {ratio.ratio:.3f} ({ratio.low:.3f} to {ratio.high:.3f}, {rounds} rounds), "
+        f"wanted {PARTITIONS_MIN}: {verdict}",
+        flush=True,
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--only", choices=("disk", "fetch", "partitions"))
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(dir=Path.cwd(), prefix=".bench-") as name:
+        folder = Path(name)
+        if options.only in (None, "disk"):
+            measure_disk(folder, options.seconds)
+        if options.only in (None, "fetch"):
+            measure_fetch(folder)
+        if options.only in (None, "partitions"):
+            measure_partitions(folder, options.rounds)
+
+
+if __name__ == "__main__":
+    main()
