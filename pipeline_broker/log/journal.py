@@ -8,16 +8,15 @@ is the caller's part.
 """
 
 import threading
-from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal, NoReturn
 
 from pipeline_broker.log.entry import Buffer, JournalEntry
-from pipeline_broker.log.errors import JournalFailed, RecycledError
+from pipeline_broker.log.errors import JournalFailed
 from pipeline_broker.log.file_system import File, FileSystem, Lock, SystemFileSystem, write_all
 from pipeline_broker.log.frame import FRAME_HEADER_SIZE, StoredEntry, encode_frame
+from pipeline_broker.log.journal_files import JournalFiles
 from pipeline_broker.log.recovery import JournalEnd, Recovery, sealed_entries
 from pipeline_broker.log.segment import (
     HEADER_SPACE,
@@ -36,7 +35,7 @@ LOCK_NAME = ".lock"
 JOURNAL_NAME = "journal"
 SEGMENT_BYTES = 64 << 20
 SEGMENT_BYTES_MIN = 2 * HEADER_SPACE
-OPEN_FILES_MAX = 64  # segments kept open for reading
+SEGMENT_ENTRIES_MAX = 1 << 18  # a start takes microseconds for each: small ones would fill a segment with a million
 
 Flush = Literal["always", "os"]
 
@@ -75,17 +74,14 @@ class Journal:
         self._write_lock = threading.Lock()
         self._room = threading.Condition(self._write_lock)
         self._prepare_lock = threading.Lock()
-        self._read_lock = threading.Lock()
-        self._readable: OrderedDict[int, File] = OrderedDict()
-        self._readers: Counter[int] = Counter()  # segments that are being read by threads
-        self._unread = threading.Condition(self._read_lock)
-        self._first_number = 1
+        self._readable = JournalFiles(files, directory)
         self._sealed_ends: dict[int, int] = {}  # number: the LSN behind it, of complete segments, oldest first
         self._failure: OSError | None = None
         self._closed = False
         self._active: Segment | None = None
         self._position = 0
         self._next_lsn = 0
+        self._segment_lsn = 0  # of the first entry in the active segment
         self._durable_lsn = 0
         self._unsynced: dict[int, None] = {}  # first LSNs of the commits between write and sync, oldest first
         self._spare_identity: int | None = None
@@ -131,10 +127,11 @@ class Journal:
         self._active = end.segment
         self._position = end.position
         self._next_lsn = end.next_lsn
+        self._segment_lsn = end.segment_lsn
         self._durable_lsn = end.next_lsn if self.flush == "always" else 0
         self._spare_identity = end.spare_identity
         self._sealed_ends = dict(end.sealed_ends)
-        self._first_number = next(iter(self._sealed_ends), end.segment.number)
+        self._readable.first_number = next(iter(self._sealed_ends), end.segment.number)
 
     @property
     def next_lsn(self) -> int:
@@ -144,7 +141,7 @@ class Journal:
     @property
     def segment_count(self) -> int:
         """How many files hold frames."""
-        return self._active.number - self._first_number + 1 if self._active is not None else 0
+        return self._active.number - self._readable.first_number + 1 if self._active is not None else 0
 
     @property
     def has_spare(self) -> bool:
@@ -163,7 +160,7 @@ class Journal:
                 ticket = self._write(entries)
             except OSError as error:
                 self._fail(error)
-            asks = not self._prepare_asked and self._position > self.segment_bytes // 2 and not self.has_spare
+            asks = not self._prepare_asked and self._is_half_full() and not self.has_spare
             self._prepare_asked = self._prepare_asked or asks
         if asks and self.on_prepare_wanted is not None:
             self.on_prepare_wanted()
@@ -191,12 +188,18 @@ class Journal:
             if self._spare_identity is not None and not segment.zero_filled and self._may_roll():
                 segment = self._roll()
             parts, size = self._encode(entries, segment, self._next_lsn)
-            if self._position + size <= self.segment_bytes or self._position == HEADER_SPACE:
+            count = self._next_lsn + len(entries) - self._segment_lsn
+            fits = self._position + size <= self.segment_bytes and count <= SEGMENT_ENTRIES_MAX
+            if fits or self._position == HEADER_SPACE:
                 return parts, size, segment
             if self._may_roll():
                 self._roll()
             else:
                 self._room.wait()
+
+    def _is_half_full(self) -> bool:
+        entries = self._next_lsn - self._segment_lsn
+        return self._position > self.segment_bytes // 2 or entries > SEGMENT_ENTRIES_MAX // 2
 
     def _may_roll(self) -> bool:
         return self.sealed_max is None or len(self._sealed_ends) < self.sealed_max
@@ -225,6 +228,7 @@ class Journal:
             segment = create_segment(self._files, self.directory, number)
         self._active = segment
         self._position = HEADER_SPACE
+        self._segment_lsn = self._next_lsn
         self._prepare_asked = False
         if self._sealed_ends and self.on_sealed is not None:
             self.on_sealed()
@@ -291,10 +295,7 @@ class Journal:
 
         From here on places in it are gone (RecycledError). An OSError leaves the segment out of use.
         """
-        with self._read_lock:
-            self._first_number = number + 1
-            self._readable.pop(number, None)
-            self._unread.wait_for(lambda: not self._readers[number])
+        self._readable.retire(number)
         with self._prepare_lock:
             path = segment_path(self.directory, number)
             has_use = not self.has_spare and not self._closed
@@ -310,7 +311,7 @@ class Journal:
     def read_cached(self, place: int, size_bytes: int) -> Buffer | None:
         """Bytes at a place without waiting for the disk, None when that is not possible."""
         number, position = split_position(place)
-        return self._readable_file(number).read_cached(size_bytes, position)
+        return self._readable.find(number).read_cached(size_bytes, position)
 
     def read(self, place: int, size_bytes: int) -> Buffer:
         """Bytes at a place; may block, so call it in a thread.
@@ -320,39 +321,11 @@ class Journal:
             OSError: the disk cannot be read.
         """
         number, position = split_position(place)
-        with self._reading(number) as file:
+        with self._readable.reading(number) as file:
             data = file.read(size_bytes, position)
         if len(data) != size_bytes:
             raise OSError(f"{segment_path(self.directory, number)} ends before {position + size_bytes}")
         return data
-
-    @contextmanager
-    def _reading(self, number: int) -> Iterator[File]:
-        """A file that is not recycled while the body runs."""
-        with self._read_lock:
-            if number < self._first_number:
-                raise RecycledError(f"journal segment {number} is in use again")
-            self._readers[number] += 1
-        try:
-            yield self._readable_file(number)
-        finally:
-            with self._read_lock:
-                self._readers[number] -= 1
-                if not self._readers[number]:
-                    del self._readers[number]
-                    self._unread.notify_all()
-
-    def _readable_file(self, number: int) -> File:
-        """A file for reading; closed by its finalizer when it is neither among the last used nor being read."""
-        with self._read_lock:
-            file = self._readable.get(number)
-            if file is None:
-                file = self._readable[number] = self._files.open(segment_path(self.directory, number))
-                if len(self._readable) > OPEN_FILES_MAX:
-                    self._readable.popitem(last=False)
-            else:
-                self._readable.move_to_end(number)
-            return file
 
     def close(self) -> None:
         """Give the directory up.
@@ -368,7 +341,7 @@ class Journal:
                 if self._active is not None and self._failure is None and not self._unsynced:
                     self._seal(self._active)
             finally:
-                self._readable.clear()
+                self._readable.close()
                 self._active = None
                 self._directory_lock.release()
 

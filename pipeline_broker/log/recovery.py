@@ -25,6 +25,7 @@ from pipeline_broker.log.frame import (
     is_intact,
     iterate_entries,
     read_frame_header,
+    read_run,
 )
 from pipeline_broker.log.segment import (
     HEADER_SPACE,
@@ -46,6 +47,7 @@ class JournalEnd:
 
     Attributes:
         segment, position, next_lsn: of the next frame.
+        segment_lsn: of the first frame in that segment.
         spare_identity: of the spare, if there is one.
         sealed_ends: of each segment in front of the last, by its number, oldest first: the LSN behind it.
     """
@@ -53,6 +55,7 @@ class JournalEnd:
     segment: Segment
     position: int
     next_lsn: int
+    segment_lsn: int
     spare_identity: int | None
     sealed_ends: dict[int, int]
 
@@ -76,7 +79,7 @@ class _Window:
 
 @attrs.frozen
 class _Piece:
-    """Where a frame lies, and the LSN behind it."""
+    """Where frames lie one behind the other, and the LSN behind them."""
 
     number: int
     position: int
@@ -101,6 +104,7 @@ class Recovery:
         self._archived_lsn = archived_lsn
         self._next_lsn = archived_lsn
         self._ends: dict[int, int] = {}
+        self._last_first_lsn = archived_lsn  # of the last segment that is kept
         self._lags = False  # what is in the journal ends in front of the archive's end
         self._unproven: list[_Piece] = []  # frames that no later one declares durable, oldest first
         self.end: JournalEnd | None = None
@@ -117,6 +121,7 @@ class Recovery:
                 self._begin(window, identity, number)
             if identity is None or (kept > archived and not self._continues(window, identity)):
                 break
+            self._last_first_lsn = self._next_lsn
             end = yield from self._segment_batches(window, number, identity)
             last = (number, identity, end)
             self._ends[number] = self._next_lsn
@@ -203,17 +208,46 @@ class Recovery:
     def _segment_batches(self, window: _Window, number: int, identity: int) -> Generator[StoredEntry, None, int]:
         """The segment's batches; the generator's value is the position behind its last valid frame."""
         position = HEADER_SPACE
-        while (header := self._frame(window, identity, position, self._next_lsn)) is not None:
-            start = window.start
-            try:
-                if header.first_lsn >= self._archived_lsn:
-                    yield from iterate_entries(header, window.data, position - start, global_position(number, start))
-            except ValueError as error:
-                raise JournalCorrupt(f"{segment_path(self._directory, number)} at {position}: {error}") from error
-            self._next_lsn += header.entry_count
-            self._note(header, number, position)
-            position += FRAME_HEADER_SIZE + header.body_size
-        return position
+        while True:
+            entries, end = self._run(window, number, identity, position)
+            yield from entries
+            if end == position:
+                header = self._frame(window, identity, position, self._next_lsn)  # perhaps the window ends too early
+                if header is None:
+                    return position
+                yield from self._entries(window, number, header, position)
+                end = position + FRAME_HEADER_SIZE + header.body_size
+            position = end
+
+    def _run(self, window: _Window, number: int, identity: int, position: int) -> tuple[list[StoredEntry], int]:
+        """Entries of valid frames that the window holds, and the position behind these; it may be none."""
+        start, lsn = window.start, self._next_lsn
+        if position < start:
+            return [], position
+        place = global_position(number, start)
+        try:
+            run = read_run(window.data, position - start, identity, lsn, self._archived_lsn, place)
+        except ValueError as error:
+            raise self._malformed(number, position, error) from error
+        end = start + run.end
+        if end > position:
+            self._next_lsn = run.end_lsn
+            self._note(run.durable_lsn, _Piece(number, position, end - position, run.end_lsn))
+        return run.entries, end
+
+    def _entries(self, window: _Window, number: int, header: FrameHeader, position: int) -> Iterator[StoredEntry]:
+        """The entries of a valid frame, which lies in the window."""
+        start = window.start
+        try:
+            if header.first_lsn >= self._archived_lsn:
+                yield from iterate_entries(header, window.data, position - start, global_position(number, start))
+        except ValueError as error:
+            raise self._malformed(number, position, error) from error
+        self._next_lsn += header.entry_count
+        self._note(header.durable_lsn, _Piece(number, position, FRAME_HEADER_SIZE + header.body_size, self._next_lsn))
+
+    def _malformed(self, number: int, position: int, error: ValueError) -> JournalCorrupt:
+        return JournalCorrupt(f"{segment_path(self._directory, number)} at {position}: {error}")
 
     def sealed_batches(self, number: int) -> Iterator[StoredEntry]:
         """The batches of one segment whose end is where the archive is to reach; see `sealed_entries`."""
@@ -230,12 +264,12 @@ class Recovery:
                 "cannot be read"
             )
 
-    def _note(self, header: FrameHeader, number: int, position: int) -> None:
+    def _note(self, durable_lsn: int, piece: _Piece) -> None:
         """Keep in mind which frames are not proved durable; they are those that were in flight together."""
-        durable_lsn, unproven = header.durable_lsn, self._unproven
+        unproven = self._unproven
         if unproven and unproven[0].end_lsn <= durable_lsn:
-            self._unproven = unproven = [piece for piece in unproven if piece.end_lsn > durable_lsn]
-        unproven.append(_Piece(number, position, FRAME_HEADER_SIZE + header.body_size, self._next_lsn))
+            self._unproven = unproven = [one for one in unproven if one.end_lsn > durable_lsn]
+        unproven.append(piece)
 
     def _make_durable(self, numbers: list[int]) -> None:
         """Write what may be in the page cache only once more, and sync it: the kept end of the journal, and its names.
@@ -289,11 +323,11 @@ class Recovery:
         spare_identity = self._spare_identity()
         if last is None:
             segment = create_segment(self._files, self._directory, rejected[0] if rejected else 1)
-            return JournalEnd(segment, HEADER_SPACE, self._next_lsn, spare_identity, {})
+            return JournalEnd(segment, HEADER_SPACE, self._next_lsn, self._next_lsn, spare_identity, {})
         number, identity, position = last
         if self._lags:  # a frame behind the gap would not be found in the segment that has it
             segment = create_segment(self._files, self._directory, number + 1)
-            return JournalEnd(segment, HEADER_SPACE, self._next_lsn, spare_identity, self._ends)
+            return JournalEnd(segment, HEADER_SPACE, self._next_lsn, self._next_lsn, spare_identity, self._ends)
         path = segment_path(self._directory, number)
         file = self._files.open(path)
         zero_filled = _is_zero(file, position)
@@ -303,7 +337,7 @@ class Recovery:
         segment = Segment(self._files, path, number, identity, zero_filled=zero_filled)
         segment.give_back(file)
         del self._ends[number]
-        return JournalEnd(segment, position, self._next_lsn, spare_identity, self._ends)
+        return JournalEnd(segment, position, self._next_lsn, self._last_first_lsn, spare_identity, self._ends)
 
     def _spare_identity(self) -> int | None:
         """The spare that an earlier run left."""

@@ -369,7 +369,7 @@ def test_threads_commit_side_by_side(tmp_path, flush):
 
 
 def test_reads_of_many_segments_keep_few_files_open(tmp_path, monkeypatch):
-    monkeypatch.setattr("pipeline_broker.log.journal.OPEN_FILES_MAX", 2)
+    monkeypatch.setattr("pipeline_broker.log.journal_files.OPEN_FILES_MAX", 2)
     journal, log, _ = start(tmp_path, segment_bytes=8 << 10)
     entries = [entry_of(log, bytes([number]) * 3000) for number in range(12)]
     for entry in entries:
