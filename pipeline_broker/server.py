@@ -121,7 +121,9 @@ def open_broker(
         reason = "not a directory" if isinstance(error, FileExistsError) else error.strerror or error
         raise StartError(f"cannot use the data directory {options.data}: {reason}") from None
     try:
-        archive = Archive.open(options.data, files)
+        clean = journal.clean_shutdown
+        archive = Archive.open(options.data, files, None if clean is None else clean.manifest)
+        journal.manifest_end = lambda: archive.manifest_end
         broker = Broker(options.config, LogManager(journal, archive=archive), randomness)
         now_ms = clock_ms()
         broker.recover(now_ms)

@@ -7,11 +7,13 @@ write-back once it has told of it, and a second sync that succeeds proves nothin
 is the caller's part.
 """
 
+import contextlib
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Literal, NoReturn
 
+from pipeline_broker.log.clean_shutdown import CleanShutdown, ManifestEnd, read_mark, remove_mark, write_mark
 from pipeline_broker.log.entry import Buffer, JournalEntry
 from pipeline_broker.log.errors import JournalFailed
 from pipeline_broker.log.file_system import File, FileSystem, Lock, SystemFileSystem, write_all
@@ -63,10 +65,14 @@ class Journal:
         self.directory = directory
         self.flush = flush
         self.segment_bytes = segment_bytes
-        #: Called in a writing thread when half of the last segment is used and no spare is ready.
+        #: Called in a writing thread when half of the segment is used and no spare is ready.
         self.on_prepare_wanted: Callable[[], None] | None = None
         self._files = files
         self._directory_lock = lock
+        #: Of the broker that used the directory before; None when it was killed.
+        self.clean_shutdown: CleanShutdown | None = None
+        #: Asked by `close` where the manifest of the archive ends; None when the archive cannot be trusted.
+        self.manifest_end: Callable[[], ManifestEnd | None] = ManifestEnd
         #: Called in a writing thread when a segment is complete, and by `seal`.
         self.on_sealed: Callable[[], None] | None = None
         #: How many complete segments may wait for `recycle` before a writer waits; None for any number.
@@ -97,15 +103,21 @@ class Journal:
         files: FileSystem | None = None,
     ) -> "Journal":
         """Take the data directory; raises DirectoryLocked when another process has it, OSError when it is unusable."""
-        files = SystemFileSystem() if files is None else files
+        files = files or SystemFileSystem()
         directory = data_directory / JOURNAL_NAME
         files.make_directory(directory)
         files.sync_directory(data_directory)  # a journal whose directory is lost with the power is lost with it
-        return cls(directory, flush, segment_bytes, files, files.lock(data_directory / LOCK_NAME))
+        journal = cls(directory, flush, segment_bytes, files, files.lock(data_directory / LOCK_NAME))
+        try:
+            journal.clean_shutdown = read_mark(files, data_directory)
+        except OSError:
+            journal.close()
+            raise
+        return journal
 
     @property
     def data_directory(self) -> Path:
-        """The absolute path of the directory that it was opened in."""
+        """The absolute path of its directory."""
         return self.directory.parent.absolute()
 
     def disk_space(self) -> tuple[int, int]:
@@ -118,9 +130,11 @@ class Journal:
         Raises JournalCorrupt, with nothing changed, when records that were durable cannot be read.
         """
         assert self._active is None, "a journal is recovered once"
-        recovery = Recovery(self._files, self.directory, sync=self.flush == "always", archived_lsn=archived_lsn)
+        sync, clean = self.flush == "always", self.clean_shutdown
+        recovery = Recovery(self._files, self.directory, sync=sync, archived_lsn=archived_lsn, clean=clean)
         yield from recovery.batches()
         assert recovery.end is not None
+        remove_mark(self._files, self.directory.parent)
         self._start(recovery.end)
 
     def _start(self, end: JournalEnd) -> None:
@@ -236,12 +250,12 @@ class Journal:
 
     def sync(self, ticket: Ticket) -> None:
         """Return when the commit is durable: on disk with flush=always, written with flush=os."""
-        if ticket.file is not None:
-            try:
+        try:
+            if ticket.file is not None:
                 ticket.file.sync_data()
-            except OSError as error:
-                with self._write_lock:
-                    self._fail(error)
+        except OSError as error:
+            with self._write_lock:
+                self._fail(error)
         if self._failure is not None:
             self._refuse()
         if ticket.file is not None and ticket.segment is not None:
@@ -321,17 +335,13 @@ class Journal:
             OSError: the disk cannot be read.
         """
         number, position = split_position(place)
-        with self._readable.reading(number) as file:
-            data = file.read(size_bytes, position)
-        if len(data) != size_bytes:
-            raise OSError(f"{segment_path(self.directory, number)} ends before {position + size_bytes}")
-        return data
+        return self._readable.read(number, size_bytes, position)
 
     def close(self) -> None:
         """Give the directory up.
 
         Space not used is cut off, so that the next start need not look through it; an empty commit declares all
-        others durable, so that it can tell damage to the last one from a torn tail.
+        others durable, so that damage to the last one is no torn tail; a mark says that all of that went well.
         """
         self._closed = True
         with self._write_lock:
@@ -339,21 +349,38 @@ class Journal:
         with self._prepare_lock, self._write_lock:
             try:
                 if self._active is not None and self._failure is None and not self._unsynced:
-                    self._seal(self._active)
+                    self._end(self._active)
             finally:
                 self._readable.close()
                 self._active = None
                 self._directory_lock.release()
 
+    def _end(self, segment: Segment) -> None:
+        if self.flush == "always":
+            self._seal(segment)
+            with contextlib.suppress(OSError):  # without it the next start does what it does after a crash
+                self._mark(segment)
+            return
+        with contextlib.suppress(OSError):  # to survive a power cut was not promised
+            for number in (*self._sealed_ends, segment.number):
+                self._readable.find(number).sync_data()
+            self._durable_lsn = self._next_lsn
+            self._seal(segment)
+            self._mark(segment)
+
     def _seal(self, segment: Segment) -> None:
         file = segment.take_file()
-        if self.flush == "always":
-            parts, size = self._encode((), segment, self._next_lsn)
-            write_all(file, parts, self._position)
-            self._position += size
+        parts, size = self._encode((), segment, self._next_lsn)
+        write_all(file, parts, self._position)
+        self._position += size
         file.truncate(self._position)
-        if self.flush == "always":
-            file.sync_data()
+        file.sync_data()
+
+    def _mark(self, segment: Segment) -> None:
+        manifest = self.manifest_end()
+        if manifest is not None:
+            mark = CleanShutdown(segment.number, segment.identity, self._position, self._next_lsn, manifest)
+            write_mark(self._files, self.directory.parent, mark)
 
     def _fail(self, error: OSError) -> NoReturn:
         if self._failure is None:

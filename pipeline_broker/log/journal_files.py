@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from pipeline_broker.log.entry import Buffer
 from pipeline_broker.log.errors import RecycledError
 from pipeline_broker.log.file_system import File, FileSystem
 from pipeline_broker.log.segment import segment_path
@@ -66,6 +67,14 @@ class JournalFiles:
                 if not self._readers[number]:
                     del self._readers[number]
                     self._unread.notify_all()
+
+    def read(self, number: int, size_bytes: int, position: int) -> Buffer:
+        """So many bytes of a segment; raises RecycledError, or OSError when they cannot be read."""
+        with self.reading(number) as file:
+            data = file.read(size_bytes, position)
+        if len(data) != size_bytes:
+            raise OSError(f"{segment_path(self._directory, number)} ends before {position + size_bytes}")
+        return data
 
     def retire(self, number: int) -> None:
         """Take the oldest segment out of use; waits for its readers."""

@@ -4,6 +4,7 @@ Rules of this file: what is kept is the contiguous prefix: frames in LSN order, 
 it lies in. What follows the first one that is not is cut off, durably, before anything new is written: else a frame
 that was never acknowledged could come back to life behind a later one. But when a frame further on says that the
 missing one had been durable, then this is no torn tail: the start is refused and nothing is touched.
+After a clean shutdown there is nothing to cut off or to write: the journal ends where the mark says, or was damaged.
 What no later frame declares durable is written once more before it is synced: after a sync that failed, the kernel
 takes the pages that it lost for written, so they can be read, and another sync succeeds without them.
 Killed at any point, it does the same again.
@@ -14,6 +15,7 @@ from pathlib import Path
 
 import attrs
 
+from pipeline_broker.log.clean_shutdown import MARK_NAME, CleanShutdown
 from pipeline_broker.log.entry import Buffer
 from pipeline_broker.log.errors import JournalCorrupt
 from pipeline_broker.log.file_system import File, FileSystem, write_all
@@ -35,6 +37,7 @@ from pipeline_broker.log.segment import (
     create_segment,
     decode_header,
     global_position,
+    is_zero_behind,
     segment_path,
 )
 
@@ -95,13 +98,23 @@ class Recovery:
         directory: of the journal.
         sync: whether what is kept must be durable when `batches` is exhausted.
         archived_lsn: everything in front of it is in the archive, at the boundary of two segments.
+        clean: the mark of the clean shutdown that the journal ended with, if it did.
     """
 
-    def __init__(self, files: FileSystem, directory: Path, *, sync: bool, archived_lsn: int = 0) -> None:
+    def __init__(
+        self,
+        files: FileSystem,
+        directory: Path,
+        *,
+        sync: bool,
+        archived_lsn: int = 0,
+        clean: CleanShutdown | None = None,
+    ) -> None:
         self._files = files
         self._directory = directory
         self._sync = sync
         self._archived_lsn = archived_lsn
+        self._clean = clean
         self._next_lsn = archived_lsn
         self._ends: dict[int, int] = {}
         self._last_first_lsn = archived_lsn  # of the last segment that is kept
@@ -127,10 +140,27 @@ class Recovery:
             self._ends[number] = self._next_lsn
             kept += 1
         self._go_on_behind_the_archive(last)
-        self._refuse_damage(numbers[max(0, kept - 1) :], last)
-        if self._sync and kept:
-            self._make_durable(numbers[:kept])
+        if not self._ends_as_marked(last, len(numbers) - kept):
+            self._refuse_damage(numbers[max(0, kept - 1) :], last)
+            self._refuse_other_end()
+            if self._sync and kept:
+                self._make_durable(numbers[:kept])
         self.end = self._cut(numbers[kept:], last)
+
+    def _ends_as_marked(self, last: tuple[int, int, int] | None, rejected_count: int) -> bool:
+        """Whether the journal ends as it did at a clean shutdown: then nothing is torn, and all of it is durable."""
+        clean = self._clean
+        if clean is None or rejected_count or self._lags:
+            return False
+        return last == (clean.number, clean.identity, clean.position) and self._next_lsn == clean.next_lsn
+
+    def _refuse_other_end(self) -> None:
+        if self._clean is not None:
+            raise JournalCorrupt(
+                f"{self._directory} can be read up to record {self._next_lsn - 1} only, but the broker had stopped in "
+                f"order with {self._clean.next_lsn - 1}; nothing was changed; without the file {MARK_NAME} what is "
+                "left counts as that of a crash"
+            )
 
     def _segment_numbers(self) -> list[int]:
         names = self._files.list_directory(self._directory)
@@ -330,7 +360,7 @@ class Recovery:
             return JournalEnd(segment, HEADER_SPACE, self._next_lsn, self._next_lsn, spare_identity, self._ends)
         path = segment_path(self._directory, number)
         file = self._files.open(path)
-        zero_filled = _is_zero(file, position)
+        zero_filled = is_zero_behind(file, position)
         if not zero_filled and file.size_bytes() > position:
             file.truncate(position)
             file.sync_data()
@@ -359,17 +389,3 @@ def sealed_entries(files: FileSystem, directory: Path, number: int, end_lsn: int
     """
     reading = Recovery(files, directory, sync=False, archived_lsn=end_lsn)
     yield from reading.sealed_batches(number)
-
-
-def _is_zero(file: File, position: int) -> bool:
-    """Whether there is space behind `position`, and nothing but zeros in it."""
-    size_bytes = file.size_bytes()
-    if position >= size_bytes:
-        return False
-    zeros = bytes(min(WINDOW_BYTES, size_bytes - position))
-    while position < size_bytes:
-        piece = file.read(len(zeros), position)
-        if piece != zeros[: len(piece)]:
-            return False
-        position += len(piece)
-    return True
