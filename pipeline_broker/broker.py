@@ -362,7 +362,7 @@ class Broker:
     @property
     def can_write(self) -> bool:
         """Whether the journal takes entries now; while the disk is full it does not, and requests should be refused."""
-        return self.logs.journal.obstacle is None
+        return self.logs.journal.room.obstacle is None
 
     def new_topic(self, name: str) -> NewTopic:
         """A topic as it is created when a client merely asks for it."""

@@ -44,7 +44,7 @@ from stages.socket_server import SocketServer
 
 if TYPE_CHECKING:
     from pipeline_broker.log.entry import JournalEntry
-    from pipeline_broker.log.journal import Ticket
+    from pipeline_broker.log.ticket import Ticket
 
 __all__ = ["ServeOptions", "StartError", "compose", "open_broker", "run", "serve"]
 
@@ -62,7 +62,8 @@ DAMAGES = (
 )
 """Of a data directory: why a start is refused."""
 GARBAGE_THRESHOLD = 20_000
-"""New objects before the garbage collector looks: requests form no cycles, and some thousands are in flight."""
+"""New objects before the garbage collector looks: requests form no cycles, and some thousands are in flight; neither
+do the objects that a start makes."""
 
 
 def with_actual_settings(options: ServeOptions, listeners: BrokerListeners) -> ServeOptions:
@@ -122,7 +123,9 @@ def open_broker(
         reason = "not a directory" if isinstance(error, FileExistsError) else error.strerror or error
         raise StartError(f"cannot use the data directory {options.data}: {reason}") from None
     try:
-        archive = Archive.open(options.data, files)
+        clean = journal.clean_shutdown
+        archive = Archive.open(options.data, files, None if clean is None else clean.manifest)
+        journal.manifest_end = lambda: archive.manifest_end
         broker = Broker(options.config, LogManager(journal, archive=archive), randomness)
         now_ms = clock_ms()
         broker.recover(now_ms)
@@ -281,8 +284,8 @@ def run(options: ServeOptions, on_ready: Callable[[str], None]) -> None:
     def ready(line: str) -> None:
         on_ready(line)
         gc.freeze()
-        gc.set_threshold(GARBAGE_THRESHOLD)
 
+    gc.set_threshold(GARBAGE_THRESHOLD)
     try:
         trio.run(functools.partial(serve, options, on_ready=ready))
     except StartError:

@@ -91,9 +91,9 @@ def test_while_the_archive_has_no_room_a_writer_that_waits_for_it_says_why(monke
             bench.files.before = before
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(trio.to_thread.run_sync, bench.produce, 5)
-                await wait_until(lambda: bench.journal.obstacle is not None)
+                await wait_until(lambda: bench.journal.room.obstacle is not None)
                 bench.files.before = lambda _operation, _path: None
-            assert bench.journal.obstacle is None
+            assert bench.journal.room.obstacle is None
 
     trio.run(main)
     assert bench.values() == list(range(5))

@@ -62,7 +62,7 @@ class Dispatcher:
     def __init__(self, broker: Broker, clock_ms: Callable[[], int] = wall_clock_ms) -> None:
         self._broker = broker
         self._quotas = broker.quotas
-        self._journal = broker.logs.journal
+        self._room = broker.logs.journal.room
         self._clock_ms = clock_ms
         self._handlers: dict[tuple[int, int], Handler] = {}
 
@@ -78,7 +78,7 @@ class Dispatcher:
             session.produce_templates is not None
             and type(frame) is bytes
             and len(frame) > FIXED.size
-            and self._journal.obstacle is None
+            and self._room.obstacle is None
         ):
             key, version, correlation_id = FIXED.unpack_from(frame)
             if key == PRODUCE:
@@ -126,7 +126,7 @@ class Dispatcher:
 
     def _while_writable(self, handle: Callable[[Call, Any], Result]) -> Callable[[Call, Any], Result]:
         def handle_or_refuse(call: Call, message: Any) -> Result:
-            if self._journal.obstacle is not None:
+            if self._room.obstacle is not None:
                 return self._answer_with(ErrorCode.KAFKA_STORAGE_ERROR, call, message)
             return handle(call, message)
 

@@ -5,7 +5,7 @@ order of the LSNs they give out, while each caller waits for its own sync. The j
 after the first error of a write or a sync every further one raises JournalFailed, because the kernel forgets a failed
 write-back once it has told of it, and a second sync that succeeds proves nothing. The exception is a write that the
 system refused for want of space or of descriptors: where a writer may wait at all (`sealed_max`), it waits, tries again
-at the same place, and says why meanwhile (`obstacle`). Acknowledging commits in their order is the caller's part.
+at the same place, and says why meanwhile (`room`). Acknowledging commits in their order is the caller's part.
 """
 
 import logging
@@ -14,9 +14,10 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Literal, NoReturn
 
+from pipeline_broker.log.clean_shutdown import CleanShutdown, ManifestEnd, read_mark, remove_mark, write_mark
 from pipeline_broker.log.entry import Buffer, JournalEntry
 from pipeline_broker.log.errors import JournalFailed, is_passing
-from pipeline_broker.log.file_system import File, FileSystem, Lock, SystemFileSystem, write_all
+from pipeline_broker.log.file_system import FileSystem, Lock, SystemFileSystem, write_all
 from pipeline_broker.log.frame import FRAME_HEADER_SIZE, StoredEntry, encode_frame
 from pipeline_broker.log.journal_files import JournalFiles
 from pipeline_broker.log.recovery import JournalEnd, Recovery, sealed_entries
@@ -31,31 +32,18 @@ from pipeline_broker.log.segment import (
     recycle_segment,
     segment_path,
 )
+from pipeline_broker.log.ticket import Ticket
+from pipeline_broker.log.writer_room import WriterRoom
 
 LOCK_NAME = ".lock"
 JOURNAL_NAME = "journal"
 SEGMENT_BYTES = 64 << 20
 SEGMENT_BYTES_MIN = 2 * HEADER_SPACE
-RETRY_SECONDS = 1.0  # after which a writer that waits for space tries again
+SEGMENT_ENTRIES_MAX = 1 << 18  # a start takes microseconds for each: small ones would fill a segment with a million
 
 logger = logging.getLogger(__name__)
 
 Flush = Literal["always", "os"]
-
-
-class Ticket:
-    """A commit that was written and waits for its sync."""
-
-    __slots__ = ("entry_count", "file", "first_lsn", "segment", "size_bytes")
-
-    def __init__(
-        self, first_lsn: int, entry_count: int, size_bytes: int, segment: Segment | None, file: File | None
-    ) -> None:
-        self.first_lsn = first_lsn
-        self.entry_count = entry_count
-        self.size_bytes = size_bytes
-        self.segment = segment
-        self.file = file  # None when there is nothing to sync
 
 
 class Journal:
@@ -66,23 +54,22 @@ class Journal:
         self.directory = directory
         self.flush = flush
         self.segment_bytes = segment_bytes
-        #: Called in a writing thread when half of the last segment is used and no spare is ready.
+        #: Called in a writing thread when half of the segment is used and no spare is ready.
         self.on_prepare_wanted: Callable[[], None] | None = None
         self._files = files
         self._directory_lock = lock
+        #: Of the broker that used the directory before; None when it was killed.
+        self.clean_shutdown: CleanShutdown | None = None
+        #: Asked by `close` where the manifest of the archive ends; None when the archive cannot be trusted.
+        self.manifest_end: Callable[[], ManifestEnd | None] = ManifestEnd
         #: Called in a writing thread when a segment is complete, and by `seal`.
         self.on_sealed: Callable[[], None] | None = None
         #: How many complete segments may wait for `recycle` before a writer waits; None for any number, and for never.
         self.sealed_max: int | None = None
-        #: Why writes wait and what is asked for now should be refused, until that passes; read by any thread.
-        self.obstacle: OSError | None = None
-        self.retry_seconds = RETRY_SECONDS
-        self._archive_obstacle: OSError | None = None
         self._write_lock = threading.Lock()
-        self._room = threading.Condition(self._write_lock)
+        self.room = WriterRoom(self._write_lock)
         self._prepare_lock = threading.Lock()
         self._readable = JournalFiles(files, directory)
-        #: Of `JournalFiles`.
         self.read_cached = self._readable.read_cached
         self.read = self._readable.read
         self._sealed_ends: dict[int, int] = {}  # number: the LSN behind it, of complete segments, oldest first
@@ -91,6 +78,7 @@ class Journal:
         self._active: Segment | None = None
         self._position = 0
         self._next_lsn = 0
+        self._segment_lsn = 0  # of the first entry in the active segment
         self._durable_lsn = 0
         self._unsynced: dict[int, None] = {}  # first LSNs of the commits between write and sync, oldest first
         self._spare_identity: int | None = None
@@ -106,15 +94,21 @@ class Journal:
         files: FileSystem | None = None,
     ) -> "Journal":
         """Take the data directory; raises DirectoryLocked when another process has it, OSError when it is unusable."""
-        files = SystemFileSystem() if files is None else files
+        files = files or SystemFileSystem()
         directory = data_directory / JOURNAL_NAME
         files.make_directory(directory)
         files.sync_directory(data_directory)  # a journal whose directory is lost with the power is lost with it
-        return cls(directory, flush, segment_bytes, files, files.lock(data_directory / LOCK_NAME))
+        journal = cls(directory, flush, segment_bytes, files, files.lock(data_directory / LOCK_NAME))
+        try:
+            journal.clean_shutdown = read_mark(files, data_directory)
+        except OSError:
+            journal.close()
+            raise
+        return journal
 
     @property
     def data_directory(self) -> Path:
-        """The absolute path of the directory that it was opened in."""
+        """The absolute path of its directory."""
         return self.directory.parent.absolute()
 
     def is_in_place(self) -> bool:
@@ -131,15 +125,18 @@ class Journal:
         Raises JournalCorrupt, with nothing changed, when records that were durable cannot be read.
         """
         assert self._active is None, "a journal is recovered once"
-        recovery = Recovery(self._files, self.directory, sync=self.flush == "always", archived_lsn=archived_lsn)
+        sync, clean = self.flush == "always", self.clean_shutdown
+        recovery = Recovery(self._files, self.directory, sync=sync, archived_lsn=archived_lsn, clean=clean)
         yield from recovery.batches()
         assert recovery.end is not None
+        remove_mark(self._files, self.directory.parent)
         self._start(recovery.end)
 
     def _start(self, end: JournalEnd) -> None:
         self._active = end.segment
         self._position = end.position
         self._next_lsn = end.next_lsn
+        self._segment_lsn = end.segment_lsn
         self._durable_lsn = end.next_lsn if self.flush == "always" else 0
         self._spare_identity = end.spare_identity
         self._sealed_ends = dict(end.sealed_ends)
@@ -169,7 +166,7 @@ class Journal:
             if not entries:
                 return Ticket(self._next_lsn, 0, 0, None, None)
             ticket = self._write_when_possible(entries)
-            asks = not self._prepare_asked and self._position > self.segment_bytes // 2 and not self.has_spare
+            asks = not self._prepare_asked and self._is_half_full() and not self.has_spare
             self._prepare_asked = self._prepare_asked or asks
         if asks and self.on_prepare_wanted is not None:
             self.on_prepare_wanted()
@@ -182,27 +179,13 @@ class Journal:
             except OSError as error:
                 if self.sealed_max is None or not is_passing(error):
                     self._fail(error)
-                self._wait(error)
+                self.room.wait(error)
+                if self._closed or self._failure is not None:
+                    self._refuse()
             else:
-                self._obstacle_passed()
+                if self.room.obstacle_passed():
+                    self._prepare_asked = False  # the spare met the same obstacle
                 return ticket
-
-    def _wait(self, obstacle: OSError | None) -> None:
-        """Wait for room: for the archive, or, where nobody tells when it passes, for a while."""
-        if obstacle is None:
-            self._obstacle_passed()
-        elif self.obstacle is None:
-            logger.warning("nothing can be written, and writes are refused: %s", obstacle)
-        self.obstacle = obstacle
-        self._room.wait(None if obstacle is None else self.retry_seconds)
-        if self._closed or self._failure is not None:
-            self._refuse()
-
-    def _obstacle_passed(self) -> None:
-        if self.obstacle is not None:
-            self.obstacle = None
-            self._prepare_asked = False  # the spare met the same obstacle
-            logger.warning("writes go on")
 
     def _write(self, entries: Sequence[JournalEntry]) -> Ticket:
         parts, size, segment = self._place(entries)
@@ -226,12 +209,18 @@ class Journal:
             if self._spare_identity is not None and not segment.zero_filled and self._may_roll():
                 segment = self._roll()
             parts, size = self._encode(entries, segment, self._next_lsn)
-            if self._position + size <= self.segment_bytes or self._position == HEADER_SPACE:
+            count = self._next_lsn + len(entries) - self._segment_lsn
+            fits = self._position + size <= self.segment_bytes and count <= SEGMENT_ENTRIES_MAX
+            if fits or self._position == HEADER_SPACE:
                 return parts, size, segment
             if self._may_roll():
                 self._roll()
             else:
-                self._wait(self._archive_obstacle)
+                self.room.wait_for_archive()
+
+    def _is_half_full(self) -> bool:
+        entries = self._next_lsn - self._segment_lsn
+        return self._position > self.segment_bytes // 2 or entries > SEGMENT_ENTRIES_MAX // 2
 
     def _may_roll(self) -> bool:
         return self.sealed_max is None or len(self._sealed_ends) < self.sealed_max
@@ -259,6 +248,7 @@ class Journal:
             self._sealed_ends[self._active.number] = self._next_lsn
         self._active = segment
         self._position = HEADER_SPACE
+        self._segment_lsn = self._next_lsn
         self._prepare_asked = False
         if self._sealed_ends and self.on_sealed is not None:
             self.on_sealed()
@@ -266,12 +256,12 @@ class Journal:
 
     def sync(self, ticket: Ticket) -> None:
         """Return when the commit is durable: on disk with flush=always, written with flush=os."""
-        if ticket.file is not None:
-            try:
+        try:
+            if ticket.file is not None:
                 ticket.file.sync_data()
-            except OSError as error:
-                with self._write_lock:
-                    self._fail(error)
+        except OSError as error:
+            with self._write_lock:
+                self._fail(error)
         if self._failure is not None:
             self._refuse()
         if ticket.file is not None and ticket.segment is not None:
@@ -320,14 +310,13 @@ class Journal:
     def archive_waits(self, obstacle: OSError | None) -> None:
         """Say why nothing can be archived now, so that a writer who waits for that knows; None when that has passed."""
         with self._write_lock:
-            self._archive_obstacle = obstacle
-            self._room.notify_all()
+            self.room.archive_waits(obstacle)
 
     def wait_for_nobody(self) -> None:
         """Nothing is recycled any more: who waits for that goes on in further segments, who waits for space fails."""
         with self._write_lock:
             self.sealed_max = None
-            self._room.notify_all()
+            self.room.notify()
 
     def sealed_entries(self, number: int, end_lsn: int) -> Iterator[StoredEntry]:
         """What a complete segment holds; see `recovery.sealed_entries`."""
@@ -338,7 +327,7 @@ class Journal:
 
         From here on places in it are gone (RecycledError). An OSError leaves the segment out of use.
         """
-        self._readable.give_up(number)
+        self._readable.retire(number)
         with self._prepare_lock:
             path = segment_path(self.directory, number)
             has_use = not self.has_spare and not self._closed
@@ -349,42 +338,54 @@ class Journal:
                 self._sealed_ends.pop(number)
                 if identity is not None:
                     self._spare_identity = identity
-                self._room.notify_all()
+                self.room.notify()
 
     def close(self) -> None:
         """Give the directory up.
 
         Space not used is cut off, so that the next start need not look through it; an empty commit declares all
-        others durable, so that it can tell damage to the last one from a torn tail.
+        others durable, so that damage to the last one is no torn tail; a mark says that all of that went well.
         """
         self._closed = True
         with self._write_lock:
-            self._room.notify_all()
+            self.room.notify()
         with self._prepare_lock, self._write_lock:
             try:
                 if self._active is not None and self._failure is None and not self._unsynced:
-                    self._seal(self._active)
+                    self._end(self._active)
             except OSError as error:  # what was acknowledged is durable; the next start finds what a kill leaves
                 logger.warning("the end of the journal cannot be marked: %s", error)
             finally:
-                self._readable.clear()
+                self._readable.close()
                 self._active = None
                 self._directory_lock.release()
 
+    def _end(self, segment: Segment) -> None:
+        if self.flush == "os":  # to survive a power cut was not promised until now
+            for number in (*self._sealed_ends, segment.number):
+                self._readable.find(number).sync_data()
+            self._durable_lsn = self._next_lsn
+        self._seal(segment)
+        self._mark(segment)
+
     def _seal(self, segment: Segment) -> None:
         file = segment.take_file()
-        if self.flush == "always":
-            parts, size = self._encode((), segment, self._next_lsn)
-            write_all(file, parts, self._position)
-            self._position += size
+        parts, size = self._encode((), segment, self._next_lsn)
+        write_all(file, parts, self._position)
+        self._position += size
         file.truncate(self._position)
-        if self.flush == "always":
-            file.sync_data()
+        file.sync_data()
+
+    def _mark(self, segment: Segment) -> None:
+        manifest = self.manifest_end()
+        if manifest is not None:
+            mark = CleanShutdown(segment.number, segment.identity, self._position, self._next_lsn, manifest)
+            write_mark(self._files, self.directory.parent, mark)
 
     def _fail(self, error: OSError) -> NoReturn:
         if self._failure is None:
             self._failure = error
-        self._room.notify_all()
+        self.room.notify()
         raise JournalFailed(f"the journal cannot be written: {error}") from error
 
     def _refuse(self) -> NoReturn:

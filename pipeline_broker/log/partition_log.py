@@ -174,7 +174,7 @@ class PartitionLog:
         self.index.append(base_offset, place, LENGTH_OVERHEAD + length, max_timestamp)
         if producer_id >= 0 and sequence >= 0:
             last_sequence = (sequence + last_delta) & SEQUENCE_MASK
-            produced = ProducedBatch(sequence, last_sequence, base_offset, last_offset, max_timestamp)
+            produced = _NEW(ProducedBatch, (sequence, last_sequence, base_offset, last_offset, max_timestamp))
             self.producers.record(producer_id, epoch, produced, now_ms)
 
     def attach(self, archived: ArchivedLog, producers: ProducerStates) -> None:

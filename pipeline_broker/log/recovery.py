@@ -4,6 +4,7 @@ Rules of this file: what is kept is the contiguous prefix: frames in LSN order, 
 it lies in. What follows the first one that is not is cut off, durably, before anything new is written: else a frame
 that was never acknowledged could come back to life behind a later one. But when a frame further on says that the
 missing one had been durable, then this is no torn tail: the start is refused and nothing is touched.
+After a clean shutdown there is nothing to cut off or to write: the journal ends where the mark says, or was damaged.
 What no later frame declares durable is written once more before it is synced: after a sync that failed, the kernel
 takes the pages that it lost for written, so they can be read, and another sync succeeds without them.
 Killed at any point, it does the same again.
@@ -14,6 +15,7 @@ from pathlib import Path
 
 import attrs
 
+from pipeline_broker.log.clean_shutdown import MARK_NAME, CleanShutdown
 from pipeline_broker.log.entry import Buffer
 from pipeline_broker.log.errors import JournalCorrupt
 from pipeline_broker.log.file_system import File, FileSystem, write_all
@@ -25,6 +27,7 @@ from pipeline_broker.log.frame import (
     is_intact,
     iterate_entries,
     read_frame_header,
+    read_run,
 )
 from pipeline_broker.log.segment import (
     HEADER_SPACE,
@@ -34,6 +37,7 @@ from pipeline_broker.log.segment import (
     create_segment,
     decode_header,
     global_position,
+    is_zero_behind,
     segment_path,
 )
 
@@ -46,6 +50,7 @@ class JournalEnd:
 
     Attributes:
         segment, position, next_lsn: of the next frame.
+        segment_lsn: of the first frame in that segment.
         spare_identity: of the spare, if there is one.
         sealed_ends: of each segment in front of the last, by its number, oldest first: the LSN behind it.
     """
@@ -53,6 +58,7 @@ class JournalEnd:
     segment: Segment
     position: int
     next_lsn: int
+    segment_lsn: int
     spare_identity: int | None
     sealed_ends: dict[int, int]
 
@@ -76,7 +82,7 @@ class _Window:
 
 @attrs.frozen
 class _Piece:
-    """Where a frame lies, and the LSN behind it."""
+    """Where frames lie one behind the other, and the LSN behind them."""
 
     number: int
     position: int
@@ -92,15 +98,26 @@ class Recovery:
         directory: of the journal.
         sync: whether what is kept must be durable when `batches` is exhausted.
         archived_lsn: everything in front of it is in the archive, at the boundary of two segments.
+        clean: the mark of the clean shutdown that the journal ended with, if it did.
     """
 
-    def __init__(self, files: FileSystem, directory: Path, *, sync: bool, archived_lsn: int = 0) -> None:
+    def __init__(
+        self,
+        files: FileSystem,
+        directory: Path,
+        *,
+        sync: bool,
+        archived_lsn: int = 0,
+        clean: CleanShutdown | None = None,
+    ) -> None:
         self._files = files
         self._directory = directory
         self._sync = sync
         self._archived_lsn = archived_lsn
+        self._clean = clean
         self._next_lsn = archived_lsn
         self._ends: dict[int, int] = {}
+        self._last_first_lsn = archived_lsn  # of the last segment that is kept
         self._lags = False  # what is in the journal ends in front of the archive's end
         self._unproven: list[_Piece] = []  # frames that no later one declares durable, oldest first
         self.end: JournalEnd | None = None
@@ -117,15 +134,33 @@ class Recovery:
                 self._begin(window, identity, number)
             if identity is None or (kept > archived and not self._continues(window, identity)):
                 break
+            self._last_first_lsn = self._next_lsn
             end = yield from self._segment_batches(window, number, identity)
             last = (number, identity, end)
             self._ends[number] = self._next_lsn
             kept += 1
         self._go_on_behind_the_archive(last)
-        self._refuse_damage(numbers[max(0, kept - 1) :], last)
-        if self._sync and kept:
-            self._make_durable(numbers[:kept])
+        if not self._ends_as_marked(last, len(numbers) - kept):
+            self._refuse_damage(numbers[max(0, kept - 1) :], last)
+            self._refuse_other_end()
+            if self._sync and kept:
+                self._make_durable(numbers[:kept])
         self.end = self._cut(numbers[kept:], last)
+
+    def _ends_as_marked(self, last: tuple[int, int, int] | None, rejected_count: int) -> bool:
+        """Whether the journal ends as it did at a clean shutdown: then nothing is torn, and all of it is durable."""
+        clean = self._clean
+        if clean is None or rejected_count or self._lags:
+            return False
+        return last == (clean.number, clean.identity, clean.position) and self._next_lsn == clean.next_lsn
+
+    def _refuse_other_end(self) -> None:
+        if self._clean is not None:
+            raise JournalCorrupt(
+                f"{self._directory} can be read up to record {self._next_lsn - 1} only, but the broker had stopped in "
+                f"order with {self._clean.next_lsn - 1}; nothing was changed; without the file {MARK_NAME} what is "
+                "left counts as that of a crash"
+            )
 
     def _segment_numbers(self) -> list[int]:
         names = self._files.list_directory(self._directory)
@@ -203,17 +238,46 @@ class Recovery:
     def _segment_batches(self, window: _Window, number: int, identity: int) -> Generator[StoredEntry, None, int]:
         """The segment's batches; the generator's value is the position behind its last valid frame."""
         position = HEADER_SPACE
-        while (header := self._frame(window, identity, position, self._next_lsn)) is not None:
-            start = window.start
-            try:
-                if header.first_lsn >= self._archived_lsn:
-                    yield from iterate_entries(header, window.data, position - start, global_position(number, start))
-            except ValueError as error:
-                raise JournalCorrupt(f"{segment_path(self._directory, number)} at {position}: {error}") from error
-            self._next_lsn += header.entry_count
-            self._note(header, number, position)
-            position += FRAME_HEADER_SIZE + header.body_size
-        return position
+        while True:
+            entries, end = self._run(window, number, identity, position)
+            yield from entries
+            if end == position:
+                header = self._frame(window, identity, position, self._next_lsn)  # perhaps the window ends too early
+                if header is None:
+                    return position
+                yield from self._entries(window, number, header, position)
+                end = position + FRAME_HEADER_SIZE + header.body_size
+            position = end
+
+    def _run(self, window: _Window, number: int, identity: int, position: int) -> tuple[list[StoredEntry], int]:
+        """Entries of valid frames that the window holds, and the position behind these; it may be none."""
+        start, lsn = window.start, self._next_lsn
+        if position < start:
+            return [], position
+        place = global_position(number, start)
+        try:
+            run = read_run(window.data, position - start, identity, lsn, self._archived_lsn, place)
+        except ValueError as error:
+            raise self._malformed(number, position, error) from error
+        end = start + run.end
+        if end > position:
+            self._next_lsn = run.end_lsn
+            self._note(run.durable_lsn, _Piece(number, position, end - position, run.end_lsn))
+        return run.entries, end
+
+    def _entries(self, window: _Window, number: int, header: FrameHeader, position: int) -> Iterator[StoredEntry]:
+        """The entries of a valid frame, which lies in the window."""
+        start = window.start
+        try:
+            if header.first_lsn >= self._archived_lsn:
+                yield from iterate_entries(header, window.data, position - start, global_position(number, start))
+        except ValueError as error:
+            raise self._malformed(number, position, error) from error
+        self._next_lsn += header.entry_count
+        self._note(header.durable_lsn, _Piece(number, position, FRAME_HEADER_SIZE + header.body_size, self._next_lsn))
+
+    def _malformed(self, number: int, position: int, error: ValueError) -> JournalCorrupt:
+        return JournalCorrupt(f"{segment_path(self._directory, number)} at {position}: {error}")
 
     def sealed_batches(self, number: int) -> Iterator[StoredEntry]:
         """The batches of one segment whose end is where the archive is to reach; see `sealed_entries`."""
@@ -230,12 +294,12 @@ class Recovery:
                 "cannot be read"
             )
 
-    def _note(self, header: FrameHeader, number: int, position: int) -> None:
+    def _note(self, durable_lsn: int, piece: _Piece) -> None:
         """Keep in mind which frames are not proved durable; they are those that were in flight together."""
-        durable_lsn, unproven = header.durable_lsn, self._unproven
+        unproven = self._unproven
         if unproven and unproven[0].end_lsn <= durable_lsn:
-            self._unproven = unproven = [piece for piece in unproven if piece.end_lsn > durable_lsn]
-        unproven.append(_Piece(number, position, FRAME_HEADER_SIZE + header.body_size, self._next_lsn))
+            self._unproven = unproven = [one for one in unproven if one.end_lsn > durable_lsn]
+        unproven.append(piece)
 
     def _make_durable(self, numbers: list[int]) -> None:
         """Write what may be in the page cache only once more, and sync it: the kept end of the journal, and its names.
@@ -289,21 +353,21 @@ class Recovery:
         spare_identity = self._spare_identity()
         if last is None:
             segment = create_segment(self._files, self._directory, rejected[0] if rejected else 1)
-            return JournalEnd(segment, HEADER_SPACE, self._next_lsn, spare_identity, {})
+            return JournalEnd(segment, HEADER_SPACE, self._next_lsn, self._next_lsn, spare_identity, {})
         number, identity, position = last
         if self._lags:  # a frame behind the gap would not be found in the segment that has it
             segment = create_segment(self._files, self._directory, number + 1)
-            return JournalEnd(segment, HEADER_SPACE, self._next_lsn, spare_identity, self._ends)
+            return JournalEnd(segment, HEADER_SPACE, self._next_lsn, self._next_lsn, spare_identity, self._ends)
         path = segment_path(self._directory, number)
         file = self._files.open(path)
-        zero_filled = _is_zero(file, position)
+        zero_filled = is_zero_behind(file, position)
         if not zero_filled and file.size_bytes() > position:
             file.truncate(position)
             file.sync_data()
         segment = Segment(self._files, path, number, identity, zero_filled=zero_filled)
         segment.give_back(file)
         del self._ends[number]
-        return JournalEnd(segment, position, self._next_lsn, spare_identity, self._ends)
+        return JournalEnd(segment, position, self._next_lsn, self._last_first_lsn, spare_identity, self._ends)
 
     def _spare_identity(self) -> int | None:
         """The spare that an earlier run left."""
@@ -325,17 +389,3 @@ def sealed_entries(files: FileSystem, directory: Path, number: int, end_lsn: int
     """
     reading = Recovery(files, directory, sync=False, archived_lsn=end_lsn)
     yield from reading.sealed_batches(number)
-
-
-def _is_zero(file: File, position: int) -> bool:
-    """Whether there is space behind `position`, and nothing but zeros in it."""
-    size_bytes = file.size_bytes()
-    if position >= size_bytes:
-        return False
-    zeros = bytes(min(WINDOW_BYTES, size_bytes - position))
-    while position < size_bytes:
-        piece = file.read(len(zeros), position)
-        if piece != zeros[: len(piece)]:
-            return False
-        position += len(piece)
-    return True

@@ -197,3 +197,17 @@ def discard_segment(files: FileSystem, path: Path) -> None:
     """Give the space of a segment back."""
     files.unlink(path)
     files.sync_directory(path.parent)
+
+
+def is_zero_behind(file: File, position: int) -> bool:
+    """Whether there is space behind `position`, and nothing but zeros in it."""
+    size_bytes = file.size_bytes()
+    if position >= size_bytes:
+        return False
+    zeros = bytes(min(ZERO_FILL_CHUNK_BYTES, size_bytes - position))
+    while position < size_bytes:
+        piece = file.read(len(zeros), position)
+        if piece != zeros[: len(piece)]:
+            return False
+        position += len(piece)
+    return True

@@ -100,7 +100,7 @@ def test_what_a_producer_sent_behind_a_batch_whose_handler_failed_is_refused():
 def test_while_nothing_can_be_written_what_writes_is_refused_and_what_reads_is_served(message, version, errors):
     desk = Desk()
     desk.ask(CreateTopicsRequest(topics=[CreateTopicsRequest.CreatableTopic("t", 1, 1)]), 4)
-    desk.journal.obstacle = FULL
+    desk.journal.room.obstacle = FULL
     lsn = desk.journal.next_lsn
     codes = [each.error_code for each in errors(desk.ask(message, version))]
     is_refused = codes == [ErrorCode.KAFKA_STORAGE_ERROR]
@@ -117,20 +117,20 @@ def test_what_a_producer_sent_behind_a_batch_that_was_refused_for_want_of_space_
         return desk.ask(produce_of(sequence), 9).responses[0].partition_responses[0].error_code
 
     assert [code_of(0), code_of(1), code_of(2)] == [0, 0, 0]
-    desk.journal.obstacle = FULL
+    desk.journal.room.obstacle = FULL
     assert [code_of(3), code_of(4)] == [ErrorCode.KAFKA_STORAGE_ERROR] * 2
-    desk.journal.obstacle = None
+    desk.journal.room.obstacle = None
     assert [code_of(4), code_of(3), code_of(4)] == [ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, 0, 0]
 
 
 def test_while_nothing_can_be_written_no_topic_is_created_for_being_asked_for():
     desk = Desk()
-    desk.journal.obstacle = FULL
+    desk.journal.room.obstacle = FULL
     wanted = MetadataRequest(topics=[MetadataRequest.MetadataRequestTopic(name="t")])
     assert desk.ask(wanted, 12).topics[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     coordinator = FindCoordinatorRequest(key="group")
     assert desk.ask(coordinator, 3).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
-    desk.journal.obstacle = None
+    desk.journal.room.obstacle = None
     assert desk.ask(coordinator, 3).error_code == 0
 
 
@@ -149,7 +149,7 @@ def test_an_api_that_cannot_be_loaded_for_want_of_descriptors_ends_its_connectio
 def test_a_produce_request_without_an_answer_ends_its_connection_while_nothing_can_be_written():
     desk = Desk()
     desk.ask(CreateTopicsRequest(topics=[CreateTopicsRequest.CreatableTopic("t", 1, 1)]), 4)
-    desk.journal.obstacle = FULL
+    desk.journal.room.obstacle = FULL
     message = produce_of(0)
     message.acks = 0
     assert isinstance(desk.decide(message, 9), Close)

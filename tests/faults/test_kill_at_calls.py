@@ -7,9 +7,12 @@ are prepared, renamed and filled many times a second, and every start has someth
 import contextlib
 import itertools
 import os
+import signal
+import time
 
 import pytest
 
+from pipeline_broker.log.clean_shutdown import MARK_NAME, WRITING_NAME
 from tests.faults.broker_under_test import StartFailed
 from tests.faults.ledger import CYCLES
 from tests.faults.scene import Scene
@@ -19,15 +22,18 @@ ROUNDS = max(1, CYCLES // 20)
 SERVING_SECONDS_MAX = 30.0
 RECOVERING_SECONDS_MAX = 1.0  # not every recovery makes every call
 WRITES = "pwritev,pwritev2"
+ACKNOWLEDGED_MIN = 50
+POLL_SECONDS = 0.01
 
 
-def killing_at(strace, calls, number):
-    """A prefix that kills a program when one of its threads enters its nth such call.
+def killing_at(strace, calls, number, path=None):
+    """A prefix that kills a program when one of its threads enters its nth such call, on a path if one is given.
 
     (Without --seccomp-bpf, with which strace injects errors but no signals.)
     """
     inject = f"inject={calls}:signal=KILL:when={number}"
-    return (strace, "-f", "-qq", "-o", os.devnull, "-e", f"trace={calls}", "-e", inject)
+    on_path = () if path is None else ("-P", str(path))
+    return (strace, "-f", "-qq", "-o", os.devnull, *on_path, "-e", f"trace={calls}", "-e", inject)
 
 
 @pytest.mark.parametrize(
@@ -55,3 +61,32 @@ def test_killed_at_a_call_and_again_in_recovery_it_loses_nothing(tmp_path, requi
             scene.broker.prefix = ()
             scene.start(mode)
             scene.verify()
+
+
+@pytest.mark.parametrize(
+    ("calls", "name"),
+    [("openat", WRITING_NAME), (WRITES, WRITING_NAME), ("fdatasync", WRITING_NAME), ("rename", WRITING_NAME)],
+)
+def test_killed_while_it_marks_its_clean_shutdown_it_loses_nothing(tmp_path, require_tool, calls, name):
+    strace = require_tool("strace")
+    with Scene(name + calls, tmp_path, variant="rolling") as scene:
+        scene.start()
+        scene.prepare()
+        assert scene.broker.stop() == 0
+        mark = scene.broker.data.resolve() / MARK_NAME
+        assert mark.exists()
+        scene.broker.prefix = killing_at(strace, calls, 1, mark.with_name(name))
+        scene.start()
+        assert not mark.exists(), "a crash from here on is none that was prepared for"
+        load = scene.load()
+        deadline = time.monotonic() + SERVING_SECONDS_MAX
+        while scene.history.acknowledged_count < ACKNOWLEDGED_MIN:
+            assert time.monotonic() < deadline, "nothing is acknowledged"
+            time.sleep(POLL_SECONDS)
+        os.killpg(scene.broker.process.pid, signal.SIGTERM)  # strace itself does not mind it
+        assert scene.broker.kill_after_end(SERVING_SECONDS_MAX), f"{calls} was not called"
+        load.join()
+        assert not mark.exists()
+        scene.broker.prefix = ()
+        scene.start()
+        scene.verify()

@@ -275,9 +275,7 @@ def test_a_recovery_that_trusts_the_page_cache_is_noticed(monkeypatch):
     monkeypatch.setattr(
         recovery.Recovery,
         "__init__",
-        lambda self, files, directory, *, sync, archived_lsn: original(
-            self, files, directory, sync=False, archived_lsn=archived_lsn
-        ),
+        lambda self, files, directory, **options: original(self, files, directory, **(options | {"sync": False})),
     )
     assert_noticed(CrashMachine)
 

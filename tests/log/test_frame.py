@@ -1,5 +1,7 @@
 """Frames read back whole, cut at every byte, with tails of every kind."""
 
+import struct
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -8,13 +10,18 @@ from pipeline_broker.log.entry import JournalEntry
 from pipeline_broker.log.frame import (
     FRAME_HEADER_SIZE,
     JOIN_BELOW_BYTES,
+    MAGIC,
+    RUN_ENTRIES_MAX,
+    RUN_FRAMES_MAX,
     encode_frame,
     entry_key,
     is_intact,
     iterate_entries,
     read_frame_header,
+    read_run,
     split_key,
 )
+from pipeline_broker.records.checksum import crc32c
 
 IDENTITY = 0x1122334455667788
 
@@ -106,3 +113,56 @@ def test_entries_get_the_place_of_their_batch(batches, position):
 @given(st.binary(min_size=16, max_size=16), st.integers(0, (1 << 31) - 1))
 def test_keys_split_into_what_they_were_made_of(topic_id, partition):
     assert (topic_id, partition) == split_key(entry_key(topic_id, partition))
+
+
+def run_one_by_one(data, position, lsn, from_lsn):
+    """What `read_run` is to find, without its bounds: entries, end, LSN behind them, what the last frame declares."""
+    entries, durable_lsn = [], 0
+    while True:
+        header = read_frame_header(data, position, len(data) - position)
+        if header is None or header[4:6] != (IDENTITY, lsn) or not is_intact(header, data, position):
+            return entries, position, lsn, durable_lsn
+        if lsn >= from_lsn:
+            entries += iterate_entries(header, data, position, 1000)
+        position += FRAME_HEADER_SIZE + header.body_size
+        lsn, durable_lsn = lsn + header.entry_count, header.durable_lsn
+
+
+@given(
+    frames=st.lists(st.lists(st.binary(max_size=40), max_size=4), max_size=6),
+    strangers=st.sets(st.integers(0, 5)),
+    flip=st.none() | st.integers(0, 1 << 30),
+    cut=st.integers(0, 100),
+    from_lsn=st.integers(0, 12),
+)
+def test_a_run_is_what_its_frames_are_one_by_one(frames, strangers, flip, cut, from_lsn):
+    data, lsn = bytearray(b"before"), 5
+    for number, batches in enumerate(frames):
+        identity = IDENTITY + (number in strangers)
+        data += b"".join(encode(batches, identity=identity, first_lsn=lsn, durable_lsn=lsn))
+        lsn += len(batches)
+    if flip is not None:
+        data[flip // 8 % len(data)] ^= 1 << (flip % 8)
+    data = bytes(data)[: len(data) - cut if cut < 50 else None]
+
+    assert run_one_by_one(data, 6, 5, from_lsn) == tuple(read_run(data, 6, IDENTITY, 5, from_lsn, 1000))
+
+
+def test_a_run_ends_at_its_bounds_and_goes_on_behind_them():
+    many, none = b"".join(encode([b"x"] * RUN_ENTRIES_MAX)), b"".join(encode([], first_lsn=5 + RUN_ENTRIES_MAX))
+    data = many + none * (RUN_FRAMES_MAX + 1)
+    first = read_run(data, 0, IDENTITY, 5, 0, 0)
+    second = read_run(data, first.end, IDENTITY, first.end_lsn, 0, 0)
+
+    assert (first.end, len(first.entries)) == (len(many), RUN_ENTRIES_MAX)
+    assert second.end == len(data) - len(none)
+
+
+@pytest.mark.parametrize("count", [0, 2])
+def test_an_intact_frame_with_another_number_of_entries_is_a_writers_mistake(count):
+    _, body = encode([b"one"])
+    checked = struct.pack("<IIQQQ", len(body), count, IDENTITY, 5, 0)
+    data = struct.pack("<II", MAGIC, crc32c(checked + body)) + checked + body
+
+    with pytest.raises(ValueError, match=r"^(bytes are left|a frame has fewer)"):
+        read_run(data, 0, IDENTITY, 5, 0, 0)

@@ -24,7 +24,7 @@ IN_THE_JOURNAL = ("journal", SEGMENT_SUFFIX)
 def serving(files):
     """A journal of a broker that serves: its writers may wait."""
     journal, log, _ = start(files)
-    journal.sealed_max, journal.retry_seconds = 10, RETRY_SECONDS
+    journal.sealed_max, journal.room.retry_seconds = 10, RETRY_SECONDS
     return journal, log
 
 
@@ -89,15 +89,15 @@ def test_writes_that_find_no_room_wait_and_go_on_with_the_next_lsn(error, operat
         journal.prepare_ahead()
     with refusing(files, error, operations, skip_count=1) as refused:
         writer = Writer(journal, log, 12)
-        wait_until(lambda: journal.obstacle is not None or writer.committed == 12)
-        is_met = journal.obstacle is not None
+        wait_until(lambda: journal.room.obstacle is not None or writer.committed == 12)
+        is_met = journal.room.obstacle is not None
         if is_met:
-            assert journal.obstacle.errno == error
+            assert journal.room.obstacle.errno == error
             wait_until(lambda: len(refused) > 2)
             assert writer.failure is None
     writer.join()
 
-    assert (writer.committed, journal.next_lsn, journal.obstacle) == (12, 12, None)
+    assert (writer.committed, journal.next_lsn, journal.room.obstacle) == (12, 12, None)
     if is_met:
         assert "nothing can be written, and writes are refused" in caplog.records[0].message
         assert caplog.records[-1].message == "writes go on"
@@ -166,7 +166,7 @@ def test_the_end_of_the_broker_ends_the_waiting(end):
     journal, log = serving(files)
     with refusing(files, errno.ENOSPC, ("write",)):
         writer = Writer(journal, log, 1)
-        wait_until(lambda: journal.obstacle is not None)
+        wait_until(lambda: journal.room.obstacle is not None)
         end(journal)
         writer.join()
     assert writer.committed == 0
@@ -179,12 +179,12 @@ def test_a_writer_that_waits_for_an_archive_without_room_says_so_and_goes_on_wit
     for _ in range(4):
         commit(journal, log)
     journal.archive_waits(FULL)
-    assert journal.obstacle is None, "nobody has had to wait"
+    assert journal.room.obstacle is None, "nobody has had to wait"
     writer = Writer(journal, log, 1)
-    wait_until(lambda: journal.obstacle is FULL)
+    wait_until(lambda: journal.room.obstacle is FULL)
 
     journal.archive_waits(None)
-    wait_until(lambda: journal.obstacle is None)
+    wait_until(lambda: journal.room.obstacle is None)
     assert writer.committed == 0
     journal.recycle(1)
     writer.join()

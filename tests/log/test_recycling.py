@@ -97,6 +97,25 @@ def test_whoever_waits_is_told_of_a_complete_segment():
     assert told == [2]
 
 
+def test_a_segment_ends_with_so_many_entries_however_small_they_are(monkeypatch):
+    """They cost a start time by their number."""
+    monkeypatch.setattr("pipeline_broker.log.journal.SEGMENT_ENTRIES_MAX", 4)
+    files = MemoryFileSystem()
+    journal, log, _ = start(files)
+    asked = []
+    journal.on_prepare_wanted = lambda: asked.append(journal.next_lsn)
+    for _ in range(6):
+        commit(journal, log, b"")
+    journal.close()
+    journal, log, _ = start(files)  # which knows how many are in the segment that it goes on in
+    for _ in range(3):
+        commit(journal, log, b"")
+    journal.sync(journal.write([entry_of(log, b"") for _ in range(9)]))  # one commit is in one segment
+
+    assert journal.sealed() == [(1, 4), (2, 8), (3, 9)]
+    assert asked == [3], "the next segment is prepared when half of them are there"
+
+
 def test_complete_segments_are_known_after_a_restart():
     files = MemoryFileSystem()
     journal, log, _ = start(files)
@@ -263,7 +282,7 @@ def test_a_writer_that_waits_for_room_is_told_of_the_end():
 
     thread = threading.Thread(target=write)
     thread.start()
-    while not journal._room._waiters:
+    while not journal.room._changed._waiters:
         pass
     journal.close()
     thread.join(WAIT_SECONDS)

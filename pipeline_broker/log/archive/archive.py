@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from pipeline_broker.log.archive.cleaning import Cleaned
     from pipeline_broker.log.archive.segment_file import SegmentInfo
     from pipeline_broker.log.archive.store import SegmentStore
+    from pipeline_broker.log.clean_shutdown import ManifestEnd
     from pipeline_broker.log.file_system import FileSystem
     from pipeline_broker.log.partition_log import PartitionLog
     from pipeline_broker.log.retention_of_logs import Expiry
@@ -63,8 +64,8 @@ class Archive:
         self._generations = count(latest + 1)
 
     @classmethod
-    def open(cls, data_directory: Path, files: FileSystem) -> Archive:
-        """The archive of a data directory, made when there is none.
+    def open(cls, data_directory: Path, files: FileSystem, clean: ManifestEnd | None = None) -> Archive:
+        """The archive of a data directory, made when there is none; for `clean` see ManifestFile.
 
         Raises:
             ManifestDamaged: what it holds cannot be read.
@@ -72,12 +73,17 @@ class Archive:
         """
         directory = data_directory / ARCHIVE_NAME
         stores = (LocalStore(files, directory), LocalStore(files, directory))
-        return cls(*stores, ManifestFile(files, directory))
+        return cls(*stores, ManifestFile(files, directory, clean))
 
     @property
     def lsn(self) -> int:
         """Everything in front of it is here."""
         return self._manifest_file.manifest.lsn
+
+    @property
+    def manifest_end(self) -> ManifestEnd | None:
+        """See ManifestFile."""
+        return self._manifest_file.end
 
     def find(self, key: bytes) -> PartitionManifest | None:
         """What there is of a partition."""

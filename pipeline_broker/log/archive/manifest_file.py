@@ -1,8 +1,9 @@
 """The manifest on disk: a file of edits, and now and then a new one that holds the sum of them.
 
-Rules of this file: an edit counts when `commit` returned; only then may anybody act on it. At each start the sum is
-written anew under the other name, because what can be read after a failed sync need not be on the disk. A torn end is
-cut off; an edit that cannot be read in front of one that can is damage, and the start is refused.
+Rules of this file: an edit counts when `commit` returned; only then may anybody act on it. At each start but those
+after a clean shutdown the sum is written anew under the other name, because what can be read after a failed sync need
+not be on the disk. A torn end is cut off; an edit that cannot be read in front of one that can is damage, and the
+start is refused.
 Killed at any point, it does the same again.
 """
 
@@ -12,8 +13,10 @@ from pathlib import Path
 import attrs
 
 from pipeline_broker.log.archive.manifest import MAGIC_BYTES, Edit, Manifest, decode_frame, encode_frame
+from pipeline_broker.log.clean_shutdown import MARK_NAME, ManifestEnd
 from pipeline_broker.log.errors import ManifestDamaged
 from pipeline_broker.log.file_system import File, FileSystem, write_all
+from pipeline_broker.records.checksum import crc32c
 
 __all__ = ["MANIFEST_NAME", "WRITING_NAME", "ManifestFile", "StoredEdit", "is_edit_behind", "stored_edits"]
 
@@ -58,27 +61,45 @@ class ManifestFile:
     Args:
         files: the file system.
         directory: of the archive; it exists.
+        clean: where the manifest ended at a clean shutdown; all of it is durable then.
 
     Raises:
         ManifestDamaged: what was durable cannot be read.
         OSError: the disk cannot.
     """
 
-    def __init__(self, files: FileSystem, directory: Path) -> None:
+    def __init__(self, files: FileSystem, directory: Path, clean: ManifestEnd | None = None) -> None:
         self.manifest = Manifest()
         self._files = files
         self._directory = directory
+        self._sum_bytes = 0
+        self._end: ManifestEnd | None = ManifestEnd()
         if MANIFEST_NAME in files.list_directory(directory):
             self._load(files.open(directory / MANIFEST_NAME))
-        self._file, self._size = self._rewrite()
-        self._sum_bytes = self._size
+        if clean is not None and clean.size_bytes:
+            if clean != self._end:
+                raise ManifestDamaged(
+                    f"{directory / MANIFEST_NAME} is not as the broker left it when it was stopped in order; "
+                    f"without {MARK_NAME} what is left counts as that of a crash"
+                )
+            self._file, self._size = files.open(directory / MANIFEST_NAME), clean.size_bytes
+        else:
+            self._file, self._size = self._rewrite()
+
+    @property
+    def end(self) -> ManifestEnd | None:
+        """Where the manifest ends; None after an error, when what is in the file is not known to be durable."""
+        return self._end
 
     def _load(self, file: File) -> None:
         data = bytes(file.read(file.size_bytes(), 0))
         position = 0
         for stored in stored_edits(data):
+            if not position:
+                self._sum_bytes = stored.end
             self.manifest.apply(stored.edit)
             position = stored.end
+        self._end = ManifestEnd(len(data), crc32c(data))
         if is_edit_behind(data, position):
             raise ManifestDamaged(
                 f"{self._directory / MANIFEST_NAME} is damaged at {position}: what the archive holds cannot be read"
@@ -95,6 +116,8 @@ class ManifestFile:
         file.sync_data()
         self._files.rename(self._directory / WRITING_NAME, self._directory / MANIFEST_NAME)
         self._files.sync_directory(self._directory)
+        self._sum_bytes = len(data)
+        self._end = ManifestEnd(len(data), crc32c(data))
         return file, len(data)
 
     def commit(self, edit: Edit) -> None:
@@ -104,10 +127,12 @@ class ManifestFile:
             OSError: the disk cannot; nothing may be acted upon, and the file must not be used again.
         """
         data = encode_frame(edit)
+        before, self._end = self._end, None
         write_all(self._file, [data], self._size)
         self._file.sync_data()
         self._size += len(data)
         self.manifest.apply(edit)
+        self._end = before and ManifestEnd(self._size, crc32c(data, before.crc))
         if self._size > max(REWRITE_BYTES_MIN, REWRITE_FACTOR * self._sum_bytes):
+            self._end = None
             self._file, self._size = self._rewrite()
-            self._sum_bytes = self._size
