@@ -8,6 +8,7 @@ PIP := $(RUN)/python -m pip --disable-pip-version-check --quiet
 WORKERS ?= 2
 EXAMPLES ?= 2000
 CYCLES ?= 200
+POINTS ?= all
 SEEDS ?= 10000
 SEED ?=
 SUITES_DIR ?= ../shared/suites
@@ -16,7 +17,7 @@ comma := ,
 SYSTEM_PACKAGES := chromium chromium-driver eatmydata faketime fuse libfuse2 strace
 
 .DEFAULT_GOAL := help
-.PHONY: help serve compare test lint types contracts check properties simulate kill power-cuts bench suites wheel system-packages clean
+.PHONY: help serve compare test lint types contracts check properties simulate kill kill-points power-cuts bench suites wheel system-packages clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -50,6 +51,9 @@ simulate: $(VENV)/dev.stamp ## simulate the whole broker (SEEDS=10000 scenarios,
 
 kill: $(VENV)/dev.stamp ## kill the broker under load again and again (CYCLES=200)
 	CYCLES=$(CYCLES) $(RUN)/python -m pytest -m kill --capture=no --timeout=0
+
+kill-points: $(VENV)/dev.stamp ## kill the broker at every operation of its file system (POINTS=all)
+	POINTS=$(POINTS) $(RUN)/python -m pytest -m kill_points --capture=no --timeout=0
 
 power-cuts: $(VENV)/dev.stamp ## cut the broker's power under load again and again (CYCLES=200)
 	CYCLES=$(CYCLES) $(RUN)/python -m pytest -m power_cuts --capture=no --timeout=0

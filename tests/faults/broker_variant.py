@@ -1,7 +1,8 @@
 """A broker with something changed, run as `broker_variant.py VARIANT serve ...`: for tests, as a child process.
 
-Rules of this file: a variant subclasses one class of the broker and puts it in the place of the original. `rolling` and
-`hoarding` are brokers that must pass every test; the others are sabotaged, each in one way that the tests must notice.
+Rules of this file: a variant subclasses one class of the broker and puts it in the place of the original. `rolling`,
+`hoarding` and `counting` are brokers that must pass every test; the others are sabotaged, each in one way that the
+tests must notice.
 """
 
 import contextlib
@@ -16,8 +17,10 @@ from pipeline_broker.log.file_system import SystemFileSystem
 from pipeline_broker.log.producer_state import ProducerStates
 from pipeline_broker.log.recovery import Recovery
 from pipeline_broker.state.producer_ids import ProducerIds
+from tests.faults.killing_files import KillingFileSystem
 
 ROLLING_SEGMENT_BYTES = 256 << 10
+COUNTED_SEGMENT_BYTES = 512 << 10
 HOLD_SECONDS = 0.1
 
 
@@ -27,6 +30,14 @@ class RollingJournal(journal.Journal):
     @classmethod
     def open(cls, data_directory, **options):
         return super().open(data_directory, **{**options, "segment_bytes": ROLLING_SEGMENT_BYTES})
+
+
+class CountedJournal(journal.Journal):
+    """Segments that a few large records fill."""
+
+    @classmethod
+    def open(cls, data_directory, **options):
+        return super().open(data_directory, **{**options, "segment_bytes": COUNTED_SEGMENT_BYTES})
 
 
 class NoUpkeep(upkeep.Upkeep):
@@ -163,8 +174,11 @@ class ForgetfulProducerIds(ProducerIds):
         pass
 
 
+COUNTING = {(server, "Journal"): CountedJournal, (server, "SystemFileSystem"): KillingFileSystem}
 VARIANTS = {
     "rolling": {(server, "Journal"): RollingJournal},
+    "counting": COUNTING,
+    "counting-and-loses-the-last-frame": {**COUNTING, (journal, "Recovery"): ShortRecovery},
     "hoarding": {(server, "Journal"): RollingJournal, (server, "Upkeep"): NoUpkeep},
     "acknowledges-before-the-write": {(server, "Journal"): journal_on(HoldingFileSystem)},
     "acknowledges-before-the-sync": {(server, "Journal"): journal_on(files_as(LateSyncedFile))},
