@@ -48,3 +48,13 @@ def test_a_broker_that_does_not_sync_is_noticed(mount_forgetful, tmp_path, varia
         with pytest.raises((Violated, StartFailed, AssertionError)):
             run.run(CUTS_BEFORE_NOTICED_MAX)
         assert run.counts.kills  # it worked until the power went
+
+
+def test_a_broker_whose_syncs_are_swallowed_is_noticed(mount_forgetful, require_tool, tmp_path):
+    """eatmydata answers every sync without one; the broker cannot know, and the power cut shows it."""
+    with mount_forgetful(tmp_path / "disk") as mount:
+        prefix = (require_tool("eatmydata"),)
+        run = PowerCutRun(0, tmp_path / "run", mount, prefix=prefix, style="nothing")
+        with pytest.raises((Violated, StartFailed, AssertionError)):
+            run.run(CUTS_BEFORE_NOTICED_MAX)
+        assert run.counts.kills
