@@ -9,6 +9,7 @@ WORKERS ?= 2
 EXAMPLES ?= 2000
 CYCLES ?= 200
 POINTS ?= all
+SECONDS ?= 1200
 SEEDS ?= 10000
 SEED ?=
 SUITES_DIR ?= ../shared/suites
@@ -17,7 +18,7 @@ comma := ,
 SYSTEM_PACKAGES := chromium chromium-driver eatmydata faketime fuse libfuse2 strace
 
 .DEFAULT_GOAL := help
-.PHONY: help serve compare test lint types contracts check properties simulate kill kill-points power-cuts bench suites wheel system-packages clean
+.PHONY: help serve compare test lint types contracts check properties simulate kill kill-points power-cuts faults soak bench suites wheel system-packages clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -57,6 +58,13 @@ kill-points: $(VENV)/dev.stamp ## kill the broker at every operation of its file
 
 power-cuts: $(VENV)/dev.stamp ## cut the broker's power under load again and again (CYCLES=200)
 	CYCLES=$(CYCLES) $(RUN)/python -m pytest -m power_cuts --capture=no --timeout=0
+
+faults: $(VENV)/dev.stamp ## all faults at length (CYCLES=200 POINTS=all SECONDS=1200 LEDGER=out/faults.jsonl)
+	CYCLES=$(CYCLES) POINTS=$(POINTS) SECONDS=$(SECONDS) LEDGER=$(or $(LEDGER),out/faults.jsonl) \
+		$(RUN)/python -m pytest tests/faults tests/tools --capture=no --timeout=0
+
+soak: $(VENV)/dev.stamp ## one directory, mixed load, a kill a minute (SECONDS=1200); writes out/soak
+	SECONDS=$(SECONDS) OUT=$(or $(OUT),out/soak) $(RUN)/python -m pytest -m soak --capture=no --timeout=0
 
 bench: $(VENV)/dev.stamp ## measure the figures of docs/performance.md
 	@for script in benchmarks/*.py; do $(RUN)/python $$script || exit 1; done

@@ -1,8 +1,8 @@
 """A broker with something changed, run as `broker_variant.py VARIANT serve ...`: for tests, as a child process.
 
 Rules of this file: a variant subclasses one class of the broker and puts it in the place of the original. `rolling`,
-`hoarding`, `counting`, `small-segments` and `wandering-clock` are brokers that must pass every test; the others are
-sabotaged, each in one way that the tests must notice.
+`hoarding`, `counting`, `soaked`, `small-segments` and `wandering-clock` are brokers that must pass every test; the
+others are sabotaged, each in one way that the tests must notice.
 """
 
 import contextlib
@@ -22,6 +22,7 @@ from tests.faults.killing_files import KillingFileSystem
 
 ROLLING_SEGMENT_BYTES = 256 << 10
 COUNTED_SEGMENT_BYTES = 512 << 10
+SOAKED_SEGMENT_BYTES = 4 << 20
 HOLD_SECONDS = 0.1
 CLOCK_AHEAD = "CLOCK_AHEAD"
 """Names a file that says by how many seconds the wall clock of `wandering-clock` is ahead."""
@@ -41,6 +42,14 @@ class CountedJournal(journal.Journal):
     @classmethod
     def open(cls, data_directory, **options):
         return super().open(data_directory, **{**options, "segment_bytes": COUNTED_SEGMENT_BYTES})
+
+
+class SoakedJournal(journal.Journal):
+    """Segments that are archived every few seconds under a load that a test machine bears for hours."""
+
+    @classmethod
+    def open(cls, data_directory, **options):
+        return super().open(data_directory, **{**options, "segment_bytes": SOAKED_SEGMENT_BYTES})
 
 
 class NoUpkeep(upkeep.Upkeep):
@@ -193,6 +202,7 @@ VARIANTS = {
     "rolling": {(server, "Journal"): RollingJournal},
     "counting": COUNTING,
     "wandering-clock": {(time, "time"): wandering(time.time), (time, "time_ns"): wandering(time.time_ns)},
+    "soaked": {(server, "Journal"): SoakedJournal},
     "small-segments": {(server, "Journal"): CountedJournal},
     "counting-and-loses-the-last-frame": {**COUNTING, (journal, "Recovery"): ShortRecovery},
     "hoarding": {(server, "Journal"): RollingJournal, (server, "Upkeep"): NoUpkeep},

@@ -11,12 +11,12 @@ from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.create_partitions import CreatePartitionsRequest
 from pipeline_broker.wire.messages.create_topics import CreateTopicsRequest
 from pipeline_broker.wire.messages.delete_topics import DeleteTopicsRequest
-from tests.faults.history import History, Register, TopicFate, violations
+from tests.faults.history import History, Register, TopicFate
 from tests.faults.kept import COMPACTED, DELETED, RETAINED, KeptPartition
-from tests.faults.kept_client import delete_records, read_held, write
+from tests.faults.kept_check import verify
+from tests.faults.kept_client import delete_records, write
 from tests.faults.member import commit_as_member, joined_group, leave_group
 from tests.faults.producers import new_producer_id
-from tests.faults.read_back import read_contents
 from tests.faults.wire_client import WireClient
 
 SETTINGS = ("group.initial.rebalance.delay.ms=0", "offsets.topic.num.partitions=1")
@@ -84,18 +84,7 @@ class Deeds:
 
     def verify(self):
         """Hold what there is against what was told; gives the number of records that were compared."""
-        known = self.history.snapshot()
-        contents = read_contents(self.address, set(), tuple(self.history.commits))
-        found = violations(self.history, known, contents)
-        count = 0
-        with WireClient(self.address) as client:
-            for (topic, index), kept in self.kept.items():
-                if topic in self.topic_ids and index < contents.topics.get(topic, (None, 0))[1]:
-                    held = read_held(client, self.topic_ids[topic], kept)
-                    count += len(held.records)
-                    found += kept.violations(held)
-        assert not found, "\n".join(found[:20])
-        return count
+        return verify(self.address, self.history, self.topic_ids, self.kept.values())
 
     def _write(self, client, topic, index, key, size_bytes=100, *, is_tombstone=False):
         value = None if is_tombstone else self.random.randbytes(size_bytes)

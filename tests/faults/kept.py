@@ -60,7 +60,8 @@ class KeptPartition:
 
     def __init__(self, topic, index, policy=DELETED):
         self.topic, self.index, self.policy = topic, index, policy
-        self.sent = []
+        self.sent = {}
+        self.next_number = 0
         self.acknowledged = {}
         self.start_min = 0
         self.start_sent = 0
@@ -70,8 +71,10 @@ class KeptPartition:
 
     def send(self, key, value):
         """The number of a record that is about to be sent."""
-        self.sent.append(Sent(key, checksum(value), value is None))
-        return len(self.sent) - 1
+        number = self.next_number
+        self.next_number += 1
+        self.sent[number] = Sent(key, checksum(value), value is None)
+        return number
 
     def send_start(self, offset):
         """DeleteRecords is about to be asked for."""
@@ -86,6 +89,13 @@ class KeptPartition:
         found = [f"{self}: {text}" for check in CHECKS for text in check(self, held)]
         self.start_min = max(self.start_min, held.start_after)
         return found
+
+    def forget(self):
+        """Let go of what is known of records in front of the start, once nobody writes: it was checked."""
+        left = {number: offset for number, offset in self.acknowledged.items() if offset >= self.start_min}
+        if left and self.policy != COMPACTED:
+            self.acknowledged = left
+            self.sent = {number: sent for number, sent in self.sent.items() if number >= min(left)}
 
 
 def _start(kept, held):
@@ -102,8 +112,7 @@ def _end(kept, held):
 
 def _as_sent(kept, held):
     for record in held.records:
-        known = kept.sent[record.number] if 0 <= record.number < len(kept.sent) else None
-        if known != Sent(record.key, checksum(record.value), record.value is None):
+        if kept.sent.get(record.number) != Sent(record.key, checksum(record.value), record.value is None):
             yield f"nobody sent record {record.number} with key {record.key!r}, which is at offset {record.offset}"
         if kept.acknowledged.get(record.number, record.offset) != record.offset:
             told = kept.acknowledged[record.number]
@@ -127,7 +136,7 @@ def _lost(kept, held):
     for record in held.records:
         latest[record.key] = record.number
     sent_tombstones = defaultdict(list)
-    for number, sent in enumerate(kept.sent):
+    for number, sent in kept.sent.items():
         if sent.is_tombstone:
             sent_tombstones[sent.key].append(number)
     for number, offset in kept.acknowledged.items():

@@ -93,3 +93,12 @@ def test_an_offset_that_was_given_twice_is_seen():
     kept = told(DELETED)
     kept.acknowledged[3] = 4
     assert any("given to two records" in text for text in kept.violations(held()))
+
+
+def test_what_was_forgotten_is_not_missed_and_the_rest_is():
+    kept = told(RETAINED)
+    assert kept.violations(held([3, 4], start=3)) == []
+    kept.forget()
+    assert set(kept.sent) == set(kept.acknowledged) == {3, 4}
+    assert kept.violations(held([3, 4], start=3)) == []
+    assert any("record 3" in text for text in kept.violations(held([4], start=3)))

@@ -48,7 +48,7 @@ def test_the_directory_of_an_earlier_release_opens_with_all_that_is_in_it(tmp_pa
         broker.start(mode, "always")
         with WireClient(broker.address) as client:
             one = kept[0]
-            one.sent = [None] * NEXT_NUMBER
+            one.next_number = NEXT_NUMBER
             write(client, topic_ids, one, b"key", b"value", 1)
             found = read_held(client, topic_ids[one.topic], one).records[-1]
             assert (found.number, found.value) == (NEXT_NUMBER, b"value")
