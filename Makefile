@@ -60,7 +60,7 @@ power-cuts: $(VENV)/dev.stamp ## cut the broker's power under load again and aga
 	CYCLES=$(CYCLES) $(RUN)/python -m pytest -m power_cuts --capture=no --timeout=0
 
 faults: $(VENV)/dev.stamp ## all faults at length (CYCLES=200 POINTS=all SECONDS=1200 LEDGER=out/faults.jsonl)
-	CYCLES=$(CYCLES) POINTS=$(POINTS) SECONDS=$(SECONDS) LEDGER=$(or $(LEDGER),out/faults.jsonl) \
+	AT_LENGTH=1 CYCLES=$(CYCLES) POINTS=$(POINTS) SECONDS=$(SECONDS) LEDGER=$(or $(LEDGER),out/faults.jsonl) \
 		$(RUN)/python -m pytest tests/faults tests/tools --capture=no --timeout=0
 
 soak: $(VENV)/dev.stamp ## one directory, mixed load, a kill a minute (SECONDS=1200); writes out/soak

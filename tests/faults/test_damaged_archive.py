@@ -5,6 +5,7 @@ The directory is a real one with everything in it (`deeds.py`); each test damage
 
 import random
 import shutil
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +13,7 @@ from pipeline_broker.wire.error import ErrorCode
 from tests.faults.broker_under_test import BrokerUnderTest, StartFailed, free_port
 from tests.faults.deeds import SETTINGS, Deeds
 from tests.faults.kept_client import start_of
+from tests.faults.lengths import drawn
 from tests.faults.wire_client import WireClient, fetch_request
 
 pytestmark = [pytest.mark.faults]
@@ -52,6 +54,10 @@ def flip(path, dice):
     path.write_bytes(data)
 
 
+def flip_one(path):
+    flip(path, random.Random(1))
+
+
 def assert_every_offset_is_found(deeds):
     """Reads that begin anywhere go by the index."""
     with WireClient(deeds.address) as client:
@@ -78,7 +84,9 @@ def replace_by_another(path):
 
 
 @pytest.mark.parametrize(
-    "damage", [cut, lengthen, replace_by_another, lambda path: path.unlink(), lambda path: flip(path, random.Random(1))]
+    "damage",
+    drawn(flip_one, replace_by_another, cut, lengthen, Path.unlink, count=2),
+    ids=lambda damage: damage.__name__,
 )
 def test_an_index_that_is_shorter_longer_stale_missing_or_flipped_does_no_harm(copy, damage):
     broker, deeds = copy
@@ -94,7 +102,7 @@ def test_an_index_that_is_shorter_longer_stale_missing_or_flipped_does_no_harm(c
         assert broker.stop() == 0
 
 
-@pytest.mark.parametrize("seed", range(FLIPS))
+@pytest.mark.parametrize("seed", drawn(*range(FLIPS)))
 def test_a_flipped_bit_in_a_segment_is_an_error_of_its_partition_at_every_start(copy, seed):
     broker, deeds = copy
     folder = next(broker.data.glob("archive/short-*"))
@@ -117,7 +125,7 @@ def test_a_flipped_bit_in_a_segment_is_an_error_of_its_partition_at_every_start(
         assert broker.stop() == 0
 
 
-@pytest.mark.parametrize("seed", range(FLIPS))
+@pytest.mark.parametrize("seed", drawn(*range(FLIPS)))
 @pytest.mark.parametrize("pattern", ["archive/__cluster_metadata-*/*.log", "archive/__consumer_offsets-*/*.log"])
 def test_a_flipped_bit_in_the_stores_of_state_refuses_the_start(copy, pattern, seed):
     """Topics, settings, users, rules and offsets are records in these two; the damage is told, and then the refusal."""
@@ -133,7 +141,7 @@ def test_a_flipped_bit_in_the_stores_of_state_refuses_the_start(copy, pattern, s
     assert path.read_bytes() == before
 
 
-@pytest.mark.parametrize("seed", range(FLIPS))
+@pytest.mark.parametrize("seed", drawn(*range(FLIPS)))
 def test_a_flipped_bit_in_the_manifest_refuses_the_start_with_one_line(copy, seed):
     """It holds what is known of idempotent producers, too; damage at its very end would be a torn edit."""
     broker, _ = copy

@@ -15,17 +15,18 @@ from pipeline_broker.records.batch import NewRecord, build_batch
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.heartbeat import HeartbeatRequest
 from tests.faults.broker_under_test import StartFailed, assert_failed_stop
+from tests.faults.lengths import AT_LENGTH, drawn
 from tests.faults.member import joined_group
 from tests.faults.producers import produce_request
 from tests.faults.scene import PARTITIONS, Scene
 from tests.faults.wire_client import WireClient, describe_topics, fetch_request
 
 pytestmark = [pytest.mark.faults]
-MODES = pytest.mark.parametrize("mode", ["classic", "pipelined"])
+MODES = pytest.mark.parametrize("mode", drawn("pipelined", "classic"))
 SEGMENTS = "*.segment"
 OPERATIONS_BEFORE_FAILURE = 40
 LOAD_SECONDS = 0.4
-SYNC_SECONDS = 5.0
+SYNC_SECONDS = 5.0 if AT_LENGTH else 2.5
 ANSWER_SECONDS_MAX = 1.0  # of what needs no disk, on a machine with other work
 HEARTBEAT_SECONDS = 0.1
 HANG_SECONDS = 0.5

@@ -13,6 +13,7 @@ from tests.faults.deeds import SETTINGS
 from tests.faults.history import violations
 from tests.faults.kept import KeptPartition
 from tests.faults.kept_client import read_held, write
+from tests.faults.lengths import drawn
 from tests.faults.make_data_directory import CONTENTS_NAME, DIRECTORIES, contents_of
 from tests.faults.read_back import read_contents
 from tests.faults.scene import TOPICS, Scene
@@ -30,7 +31,7 @@ def test_there_is_a_directory_of_a_release():
 
 
 @pytest.mark.parametrize("release", RELEASES, ids=lambda path: path.name)
-@pytest.mark.parametrize("mode", ["classic", "pipelined"])
+@pytest.mark.parametrize("mode", drawn("pipelined", "classic"))
 def test_the_directory_of_an_earlier_release_opens_with_all_that_is_in_it(tmp_path, release, mode):
     """It was left by a killed broker; it can be written, too."""
     with tarfile.open(release) as archive:
@@ -57,7 +58,7 @@ def test_the_directory_of_an_earlier_release_opens_with_all_that_is_in_it(tmp_pa
         broker.kill()
 
 
-@pytest.mark.parametrize("variant", ["rolling", "hoarding"])
+@pytest.mark.parametrize("variant", drawn("rolling", "hoarding"))
 def test_a_copy_of_a_directory_in_use_opens_beside_it(tmp_path, variant):
     """Taken at one moment, as a snapshot of a file system is: the broker stands still meanwhile."""
     with Scene(1, tmp_path, variant=variant) as scene:

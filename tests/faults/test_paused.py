@@ -11,16 +11,17 @@ import pytest
 from pipeline_broker.records.batch import NewRecord, build_batch
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.heartbeat import HeartbeatRequest
+from tests.faults.lengths import AT_LENGTH, drawn
 from tests.faults.member import commit_as_member, joined_group
 from tests.faults.producers import answers_of, new_producer_id, produce_request
 from tests.faults.scene import PARTITIONS, Scene
 from tests.faults.wire_client import WireClient
 
 pytestmark = [pytest.mark.faults]
-MODES = pytest.mark.parametrize("mode", ["classic", "pipelined"])
+MODES = pytest.mark.parametrize("mode", drawn("pipelined", "classic"))
 GROUP = "group"
 SESSION_MS = 1_000
-PAUSE_SECONDS = 2.5
+PAUSE_SECONDS = 60.0 if AT_LENGTH else 1.5
 TURNS_MAX = 500
 TURN_SECONDS = 0.02
 LOAD_SECONDS = 0.3

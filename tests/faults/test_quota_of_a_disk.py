@@ -4,18 +4,19 @@ import time
 
 import pytest
 
+from tests.faults.lengths import drawn
 from tests.faults.scene import Scene
 
 pytestmark = [pytest.mark.faults]
-MODES = pytest.mark.parametrize("mode", ["classic", "pipelined"])
+MODES = pytest.mark.parametrize("mode", drawn("classic", "pipelined"))
 WRITES_BEFORE = 60
-LOAD_SECONDS = 1.0
+LOAD_SECONDS = 0.4
 DELAY_SECONDS = 0.01
 STEPS_MAX = 1_500
 
 
 @MODES
-@pytest.mark.parametrize("operation", ["write", "create"])
+@pytest.mark.parametrize("operation", drawn("write", "create"))
 def test_a_quota_that_is_used_up_costs_nothing_that_was_acknowledged(mount_forgetful, tmp_path, mode, operation):
     """The broker ends or goes on without; with room again, and after a power cut, everything is there."""
     with (

@@ -15,7 +15,7 @@ from tests.faults.soak import Soak, write_result
 from tests.faults.soak_samples import MARGINS, Sample, growth, medians
 
 pytestmark = [pytest.mark.faults, pytest.mark.soak]
-SECONDS = float(os.environ.get("SECONDS", "8"))
+SECONDS = float(os.environ.get("SECONDS", "6"))
 JUDGED_SECONDS_MIN = 240.0
 KIND = "soak"
 
