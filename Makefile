@@ -8,6 +8,8 @@ PIP := $(RUN)/python -m pip --disable-pip-version-check --quiet
 WORKERS ?= 2
 EXAMPLES ?= 2000
 CYCLES ?= 200
+POINTS ?= all
+SECONDS ?= 1200
 SEEDS ?= 10000
 SEED ?=
 SUITES_DIR ?= ../shared/suites
@@ -16,7 +18,7 @@ comma := ,
 SYSTEM_PACKAGES := chromium chromium-driver eatmydata faketime fuse libfuse2 strace
 
 .DEFAULT_GOAL := help
-.PHONY: help serve compare test lint types contracts check properties simulate kill power-cuts bench suites wheel system-packages clean
+.PHONY: help serve compare test lint types contracts check properties simulate kill kill-points power-cuts faults soak bench suites wheel system-packages clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -51,8 +53,18 @@ simulate: $(VENV)/dev.stamp ## simulate the whole broker (SEEDS=10000 scenarios,
 kill: $(VENV)/dev.stamp ## kill the broker under load again and again (CYCLES=200)
 	CYCLES=$(CYCLES) $(RUN)/python -m pytest -m kill --capture=no --timeout=0
 
+kill-points: $(VENV)/dev.stamp ## kill the broker at every operation of its file system (POINTS=all)
+	POINTS=$(POINTS) $(RUN)/python -m pytest -m kill_points --capture=no --timeout=0
+
 power-cuts: $(VENV)/dev.stamp ## cut the broker's power under load again and again (CYCLES=200)
 	CYCLES=$(CYCLES) $(RUN)/python -m pytest -m power_cuts --capture=no --timeout=0
+
+faults: $(VENV)/dev.stamp ## all faults at length (CYCLES=200 POINTS=all SECONDS=1200 LEDGER=out/faults.jsonl)
+	AT_LENGTH=1 CYCLES=$(CYCLES) POINTS=$(POINTS) SECONDS=$(SECONDS) LEDGER=$(or $(LEDGER),out/faults.jsonl) \
+		$(RUN)/python -m pytest tests/faults tests/tools --capture=no --timeout=0
+
+soak: $(VENV)/dev.stamp ## one directory, mixed load, a kill a minute (SECONDS=1200); writes out/soak
+	SECONDS=$(SECONDS) OUT=$(or $(OUT),out/soak) $(RUN)/python -m pytest -m soak --capture=no --timeout=0
 
 bench: $(VENV)/dev.stamp ## measure the figures of docs/performance.md
 	@for script in benchmarks/*.py; do $(RUN)/python $$script || exit 1; done

@@ -26,6 +26,8 @@ EXAMPLES = int(os.environ.get("EXAMPLES", "0"))
 READY_LINE = re.compile(r"listening on (?P<host>\S+):(?P<port>\d+) mode=(?P<mode>\S+) data=(?P<data>.*)")
 READY_SECONDS_MAX = 30.0
 STOP_SECONDS_MAX = 30.0
+CAMPAIGN = "campaign"
+"""The property in which a test says what a campaign of its went through; all of them are told at the end."""
 
 # machines are slow in turns: what is checked is the result, never the time of one example
 settings.register_profile("default", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -214,3 +216,13 @@ def pytest_runtest_protocol(item):
             warnings.simplefilter("ignore", ResourceWarning)
             gc.collect()
     return result
+
+
+def pytest_terminal_summary(terminalreporter):
+    """Says what was at risk: a campaign that put nothing at risk has shown nothing."""
+    reports = [report for outcome in ("passed", "failed") for report in terminalreporter.getreports(outcome)]
+    texts = [text for report in reports for name, text in report.user_properties if name == CAMPAIGN]
+    if texts:
+        terminalreporter.section("campaigns")
+        for text in texts:
+            terminalreporter.line(text)

@@ -325,7 +325,7 @@ class Journal:
     def recycle(self, number: int) -> None:
         """Use the space of the oldest complete segment again, which the archive holds; may wait for its readers.
 
-        From here on places in it are gone (RecycledError). An OSError leaves the segment out of use.
+        From here on places in it are gone (RecycledError). May be called again after an OSError.
         """
         self._readable.retire(number)
         with self._prepare_lock:

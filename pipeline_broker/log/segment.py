@@ -172,14 +172,15 @@ def activate_spare(files: FileSystem, directory: Path, number: int, identity: in
 
 
 def recycle_segment(files: FileSystem, directory: Path, path: Path, size_bytes: int) -> int | None:
-    """Make a spare of a segment that nobody needs any more; its identity, or None when its file is too short.
+    """Make a spare of a segment that nobody needs any more; its identity, or None when its file is too short or gone.
 
     Its frames stay where they are: they belong to an identity that is gone. It has no valid name while its header is
     written, and whatever cuts that short leaves a `preparing` behind, which is worth nothing.
     """
-    if files.open(path).size_bytes() != size_bytes:
-        return None
-    if PREPARING_NAME in files.list_directory(directory):
+    names = files.list_directory(directory)
+    if path.name not in names or files.open(path).size_bytes() != size_bytes:
+        return None  # gone: a call before this one was cut short
+    if PREPARING_NAME in names:
         files.unlink(directory / PREPARING_NAME)
     preparing = directory / PREPARING_NAME
     files.rename(path, preparing)
@@ -194,8 +195,9 @@ def recycle_segment(files: FileSystem, directory: Path, path: Path, size_bytes: 
 
 
 def discard_segment(files: FileSystem, path: Path) -> None:
-    """Give the space of a segment back."""
-    files.unlink(path)
+    """Give the space of a segment back, unless a call before did that and could not sync it."""
+    if path.name in files.list_directory(path.parent):
+        files.unlink(path)
     files.sync_directory(path.parent)
 
 

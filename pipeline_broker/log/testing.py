@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from pipeline_broker.log.entry import Buffer
-from pipeline_broker.log.errors import DirectoryLocked
+from pipeline_broker.log.errors import DirectoryLocked, SyncError
 from pipeline_broker.log.file_system import PARTS_MAX, File, Lock
 
 SECTOR_SIZES = (512, 4096)
@@ -88,7 +88,7 @@ class _MemoryFile:
             content.errors += 1
         if self._errors_told != content.errors:
             self._errors_told = content.errors
-            raise OSError(errno.EIO, os.strerror(errno.EIO))
+            raise SyncError(errno.EIO, os.strerror(errno.EIO))
         self._owner.settle(content)
 
     def truncate(self, size_bytes: int) -> None:

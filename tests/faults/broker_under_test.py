@@ -48,6 +48,7 @@ class BrokerUnderTest:
     arguments: tuple = ()
     variant: str | None = None
     prefix: tuple = ()
+    environment: dict = attrs.Factory(dict)
     data: Path = attrs.Factory(lambda self: self.directory / "data", takes_self=True)
     process: subprocess.Popen | None = None
     starts: int = 0
@@ -78,7 +79,7 @@ class BrokerUnderTest:
                 stdout=subprocess.PIPE,
                 stderr=stderr,
                 process_group=0,
-                env={**os.environ, "PYTHONPATH": str(ROOT)},
+                env={**os.environ, "PYTHONPATH": str(ROOT), **self.environment},
             )
 
     def start(self, mode, flush):
@@ -111,8 +112,15 @@ class BrokerUnderTest:
     def stop(self, *signals):
         """End it in order; gives the exit code."""
         for number in signals or (signal.SIGTERM,):
-            self.process.send_signal(number)
+            os.kill(self.process_id, number)
         return self.wait()
+
+    @property
+    def process_id(self):
+        """Of the broker itself, also when a tool runs it."""
+        number = self.process.pid
+        children = Path(f"/proc/{number}/task/{number}/children").read_text(encoding="ascii").split()
+        return int(children[0]) if self.prefix and children else number
 
     @staticmethod
     def _kill_group(process):

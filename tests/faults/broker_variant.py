@@ -1,11 +1,12 @@
 """A broker with something changed, run as `broker_variant.py VARIANT serve ...`: for tests, as a child process.
 
 Rules of this file: a variant subclasses one class of the broker and puts it in the place of the original. `rolling`,
-`unarchived` and `hoarding`, which is both, are brokers that must pass every test; the others are sabotaged, each in one
-way that the tests must notice.
+`unarchived`, `hoarding`, which is both, `counting`, `soaked`, `small-segments` and `wandering-clock` are brokers that
+must pass every test; the others are sabotaged, each in one way that the tests must notice.
 """
 
 import contextlib
+import os
 import sys
 import threading
 import time
@@ -17,9 +18,14 @@ from pipeline_broker.log.file_system import SystemFileSystem
 from pipeline_broker.log.producer_state import ProducerStates
 from pipeline_broker.log.recovery import Recovery
 from pipeline_broker.state.producer_ids import ProducerIds
+from tests.faults.killing_files import KillingFileSystem
 
 ROLLING_SEGMENT_BYTES = 256 << 10
+COUNTED_SEGMENT_BYTES = 512 << 10
+SOAKED_SEGMENT_BYTES = 4 << 20
 HOLD_SECONDS = 0.1
+CLOCK_AHEAD = "CLOCK_AHEAD"
+"""Names a file that says by how many seconds the wall clock of `wandering-clock` is ahead."""
 
 
 class RollingJournal(journal.Journal):
@@ -28,6 +34,22 @@ class RollingJournal(journal.Journal):
     @classmethod
     def open(cls, data_directory, **options):
         return super().open(data_directory, **{**options, "segment_bytes": ROLLING_SEGMENT_BYTES})
+
+
+class CountedJournal(journal.Journal):
+    """Segments that a few large records fill."""
+
+    @classmethod
+    def open(cls, data_directory, **options):
+        return super().open(data_directory, **{**options, "segment_bytes": COUNTED_SEGMENT_BYTES})
+
+
+class SoakedJournal(journal.Journal):
+    """Segments that are archived every few seconds under a load that a test machine bears for hours."""
+
+    @classmethod
+    def open(cls, data_directory, **options):
+        return super().open(data_directory, **{**options, "segment_bytes": SOAKED_SEGMENT_BYTES})
 
 
 class NoUpkeep(upkeep.Upkeep):
@@ -130,6 +152,17 @@ def files_as(file_type):
     return Changed
 
 
+def wandering(clock):
+    """A wall clock, in seconds or nanoseconds, that is ahead by what a file says; the monotonic one is not."""
+    unit = 10**9 if clock is time.time_ns else 1
+
+    def read():
+        with open(os.environ[CLOCK_AHEAD], encoding="ascii") as file:  # noqa: PTH123 - for each look at the clock
+            return clock() + int(file.read()) * unit
+
+    return read
+
+
 class ShortRecovery(Recovery):
     """Takes the last frame for a torn one."""
 
@@ -167,9 +200,15 @@ class ForgetfulProducerIds(ProducerIds):
         pass
 
 
+COUNTING = {(server, "Journal"): CountedJournal, (server, "SystemFileSystem"): KillingFileSystem}
 VARIANTS = {
     "rolling": {(server, "Journal"): RollingJournal},
     "unarchived": {(server, "Upkeep"): NoUpkeep},
+    "counting": COUNTING,
+    "wandering-clock": {(time, "time"): wandering(time.time), (time, "time_ns"): wandering(time.time_ns)},
+    "soaked": {(server, "Journal"): SoakedJournal},
+    "small-segments": {(server, "Journal"): CountedJournal},
+    "counting-and-loses-the-last-frame": {**COUNTING, (journal, "Recovery"): ShortRecovery},
     "hoarding": {(server, "Journal"): RollingJournal, (server, "Upkeep"): NoUpkeep},
     "acknowledges-before-the-write": {(server, "Journal"): journal_on(HoldingFileSystem)},
     "acknowledges-before-the-sync": {(server, "Journal"): journal_on(files_as(LateSyncedFile))},
@@ -187,6 +226,6 @@ VARIANTS = {
 
 if __name__ == "__main__":
     for (module, name), changed in VARIANTS[sys.argv.pop(1)].items():
-        assert issubclass(changed, getattr(module, name))
+        assert not isinstance(changed, type) or issubclass(changed, getattr(module, name))
         setattr(module, name, changed)
     cli.main()

@@ -1,6 +1,6 @@
 """A campaign: runs until so many cycles are done, with a ledger from which it goes on.
 
-Rules of this file: `CYCLES` is the number of cycles (10 unless set), `CYCLES_PER_RUN` to a run; `LEDGER` names the
+Rules of this file: `CYCLES` is the number of cycles (5 unless set), `CYCLES_PER_RUN` to a run; `LEDGER` names the
 ledger; `SEED` is the seed of the first run. A failure ends the campaign and prints the seed of its run.
 """
 
@@ -16,7 +16,7 @@ CYCLES_PER_RUN = 5
 
 
 def run_campaign(kind, make_run, counts_type, summary):
-    """`make_run(seed)` gives a context manager of a run; `summary` is a format of the counts' totals."""
+    """`make_run(seed)` gives a context manager of a run; `summary` is a format of the counts' totals, and returned."""
     ledger = Ledger(os.environ.get("LEDGER"), current_commit(), kind)
     seeds = (seed for seed in itertools.count(int(os.environ.get("SEED", "0"))) if seed not in ledger.seeds)
     began = time.monotonic()
@@ -32,6 +32,7 @@ def run_campaign(kind, make_run, counts_type, summary):
             ledger.append(seed=seed, outcome=HELD, **attrs.asdict(run.counts))
     totals = {field.name: ledger.total(field.name) for field in attrs.fields(counts_type)}
     lost = [line["seed"] for line in ledger.lines if line["outcome"] != HELD]
-    print(f"\n{summary.format(**totals)}, {len(ledger.lines)} runs, {len(lost)} violated", end=", ")
-    print(f"{time.monotonic() - began:.0f} s")
+    text = f"{summary.format(**totals)}, {len(ledger.lines)} runs, {len(lost)} violated"
+    print(f"\n{text}, {time.monotonic() - began:.0f} s")
     assert lost == []
+    return text

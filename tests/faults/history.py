@@ -68,11 +68,16 @@ class TopicFate:
     """What a client knows of a topic: what it asked for, and what it was told of it."""
 
     partitions: int
+    partitions_sent: int | None = None  # to which it was to grow, and no answer came
     message_bytes_max: Register = attrs.field(factory=lambda: Register(None))
     topic_id: bytes | None = None
     created: bool = False
     deletion_sent: bool = False
     deleted: bool = False
+
+    def may_have(self, partitions):
+        """Whether it may have so many: all that was acknowledged, or all that was asked for."""
+        return partitions in {self.partitions, self.partitions_sent}
 
 
 class History:
@@ -207,12 +212,12 @@ def _topics(history, contents):
         if fate.created and not fate.deletion_sent:
             if held is None:
                 yield f"topic {name} was created, and it is gone"
-            elif held != (fate.topic_id, fate.partitions):
+            elif held[0] != fate.topic_id or not fate.may_have(held[1]):
                 yield f"topic {name} was {(fate.topic_id, fate.partitions)} and is {held}"
             elif not fate.message_bytes_max.may_be(contents.message_bytes_max[name]):
                 held_max = contents.message_bytes_max[name]
                 yield f"topic {name}: max.message.bytes is {held_max}, but {fate.message_bytes_max}"
-        if held is not None and held[1] != fate.partitions:
+        if held is not None and not fate.may_have(held[1]):
             yield f"topic {name} has {held[1]} partitions, not {fate.partitions}: a half topic"
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tests.conftest import ROOT
 
-CYCLES = int(os.environ.get("CYCLES", "10"))  # kills under load; `make kill` sets it
+CYCLES = int(os.environ.get("CYCLES", "5"))  # kills under load; `make kill` sets it
 HELD = "held"
 KILLS = "kills"  # the kind of lines that name none
 

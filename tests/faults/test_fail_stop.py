@@ -10,10 +10,11 @@ import time
 import pytest
 
 from tests.faults.broker_under_test import assert_failed_stop
+from tests.faults.lengths import drawn
 from tests.faults.scene import Scene
 
 pytestmark = [pytest.mark.faults]
-MODES = pytest.mark.parametrize("mode", ["classic", "pipelined"])
+MODES = pytest.mark.parametrize("mode", drawn("classic", "pipelined"))
 CALLS_BEFORE_FAILURE = 40  # of one thread: a start needs fewer
 
 

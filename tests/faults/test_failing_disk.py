@@ -12,21 +12,20 @@ import pytest
 
 from pipeline_broker.records.batch import NewRecord, build_batch
 from pipeline_broker.wire.error import ErrorCode
-from pipeline_broker.wire.messages.find_coordinator import FindCoordinatorRequest
 from pipeline_broker.wire.messages.heartbeat import HeartbeatRequest
-from pipeline_broker.wire.messages.join_group import JoinGroupRequest
-from pipeline_broker.wire.messages.sync_group import SyncGroupRequest
 from tests.faults.broker_under_test import StartFailed, assert_failed_stop
+from tests.faults.lengths import AT_LENGTH, drawn
+from tests.faults.member import joined_group
 from tests.faults.producers import produce_request
 from tests.faults.scene import PARTITIONS, Scene
 from tests.faults.wire_client import WireClient, describe_topics, fetch_request
 
 pytestmark = [pytest.mark.faults]
-MODES = pytest.mark.parametrize("mode", ["classic", "pipelined"])
+MODES = pytest.mark.parametrize("mode", drawn("pipelined", "classic"))
 SEGMENTS = "*.segment"
 OPERATIONS_BEFORE_FAILURE = 40
 LOAD_SECONDS = 0.4
-SYNC_SECONDS = 5.0
+SYNC_SECONDS = 5.0 if AT_LENGTH else 2.5
 ANSWER_SECONDS_MAX = 1.0  # of what needs no disk, on a machine with other work
 HEARTBEAT_SECONDS = 0.1
 HANG_SECONDS = 0.5
@@ -172,37 +171,11 @@ def test_a_read_that_fails_is_an_error_of_its_partition_and_passes(scene, disk):
     made.verify()
 
 
-def joined_group(client):
-    """The member and generation of a group that is stable."""
-    member_id = ""
-    protocols = [JoinGroupRequest.JoinGroupRequestProtocol("range", b"")]
-    while True:
-        joined = client.ask(
-            JoinGroupRequest(GROUP, 60_000, 60_000, member_id, protocol_type="consumer", protocols=protocols)
-        )
-        if joined.error_code == ErrorCode.NONE:
-            break
-        member_id = joined.member_id
-        client.ask(FindCoordinatorRequest(coordinator_keys=[GROUP]))
-    synced = client.ask(
-        SyncGroupRequest(
-            GROUP,
-            joined.generation_id,
-            joined.member_id,
-            protocol_type="consumer",
-            protocol_name="range",
-            assignments=[SyncGroupRequest.SyncGroupRequestAssignment(joined.member_id, b"")],
-        )
-    )
-    assert synced.error_code == ErrorCode.NONE
-    return joined.generation_id, joined.member_id
-
-
 @MODES
 def test_during_a_slow_sync_nothing_is_acknowledged_and_heartbeats_are_answered(scene, disk, mode):
     made = scene(mode=mode, settings=("group.initial.rebalance.delay.ms=0",))
     with WireClient(made.broker.address) as producer, WireClient(made.broker.address) as consumer:
-        generation, member_id = joined_group(consumer)
+        generation, member_id = joined_group(consumer, GROUP)
         topic_ids = {name: topic.topic_id for name, topic in describe_topics(consumer).items()}
         disk.add_fault("sync", SEGMENTS, delay_seconds=SYNC_SECONDS)
         began = time.monotonic()

@@ -7,26 +7,32 @@ The disk is a small file system of the kernel's own, or the forgetful one where 
 import contextlib
 import os
 import random
+import select
+import socket
 import subprocess
 import time
 
 import pytest
 
+from pipeline_broker.records.batch import NewRecord, build_batch
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.init_producer_id import InitProducerIdRequest
-from tests.faults.clerk import Reader
-from tests.faults.producers import ConfluentProducer, PlainProducer
+from tests.faults.clerk import Reader, create_by_asking
+from tests.faults.lengths import drawn
+from tests.faults.producers import ConfluentProducer, PlainProducer, produce_request
 from tests.faults.scene import PARTITIONS, Load, Scene
 from tests.faults.wire_client import WireClient, describe_topics
 
 pytestmark = [pytest.mark.faults]
-MODES = pytest.mark.parametrize("mode", ["classic", "pipelined"])
+MODES = pytest.mark.parametrize("mode", drawn("pipelined", "classic"))
 DISK_BYTES = 3 << 20
 SPACE_BYTES = 300 << 20
 WAIT_SECONDS = 30.0
 ANSWER_SECONDS = 1.0
 POLL_SECONDS = 0.05
-DESCRIPTORS = 60
+WRITES_BEFORE = 60
+FILLING = bytes(100_000)
+DESCRIPTORS = 150  # more than the journal keeps open for its readers
 STORAGE_ERROR = ErrorCode.KAFKA_STORAGE_ERROR
 
 
@@ -54,7 +60,7 @@ def code_of_a_write(address):
 
     None for nothing: it may be the first for which there is no room, and wait for that.
     """
-    with WireClient(address, ANSWER_SECONDS) as client, contextlib.suppress(TimeoutError):
+    with contextlib.suppress(TimeoutError), WireClient(address, ANSWER_SECONDS) as client:
         return client.ask(InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)).error_code
     return None
 
@@ -110,7 +116,7 @@ def assert_served_without_writes(scene):
 
 
 @MODES
-@pytest.mark.parametrize("flush", ["always", "os"])
+@pytest.mark.parametrize("flush", drawn("always", "os"))
 def test_a_full_disk_stops_the_writes_and_with_space_they_go_on_without_a_gap(tmp_path, small_disk, mode, flush):
     with Scene(2, tmp_path, mode=mode, flush=flush, data=small_disk / "data") as scene:
         scene.start()
@@ -153,17 +159,22 @@ def test_while_the_disk_is_full_reads_are_served_and_the_broker_can_be_stopped_a
 
 
 @MODES
-def test_a_full_disk_and_then_a_power_cut_lose_nothing(mount_forgetful, tmp_path, mode):
+@pytest.mark.parametrize("is_quota", drawn(False, True))
+def test_a_full_disk_or_quota_and_then_a_power_cut_lose_nothing(mount_forgetful, tmp_path, mode, is_quota):
     with mount_forgetful(tmp_path / "disk") as disk, Scene(4, tmp_path, mode=mode, data=disk.path / "data") as scene:
         scene.start()
         prepare(scene)
-        disk.ask("set_capacity", size_bytes=DISK_BYTES)
+        if is_quota:
+            disk.add_fault("write", error="EDQUOT", skip_count=WRITES_BEFORE)
+        else:
+            disk.ask("set_capacity", size_bytes=DISK_BYTES)
         load = scene.load()
         wait_for_code(scene.broker.address, STORAGE_ERROR)
         disk.cut(1)
         scene.broker.kill()
         load.join()
         disk.power_on()
+        disk.ask("clear_faults")
         disk.ask("set_capacity", size_bytes=None)
         scene.start()
         scene.forgive_storage_errors()
@@ -180,13 +191,19 @@ def test_when_descriptors_run_out_writes_wait_or_are_refused_and_go_on_when_ther
     with Scene(5, tmp_path, mode=mode, variant="rolling", prefix=limited) as scene:
         scene.start()
         prepare(scene)
+        filler = WireClient(scene.broker.address, WAIT_SECONDS)
+        topic_ids = {"filler": create_by_asking(filler, scene.history, "filler")}
         with producing(scene) as load:
-            with contextlib.ExitStack() as connections:
+            with contextlib.ExitStack() as connections, filler:
                 for _ in range(DESCRIPTORS):
-                    connections.enter_context(WireClient(scene.broker.address))
-                deadline = time.monotonic() + WAIT_SECONDS
-                while "Too many open files" not in scene.broker.stderr and time.monotonic() < deadline:
-                    time.sleep(POLL_SECONDS)
+                    connection = connections.enter_context(socket.socket())
+                    connection.setblocking(False)  # the broker accepts only so many
+                    connection.connect_ex(scene.broker.address)
+                while "Too many open files" not in scene.broker.stderr:  # a segment or two fill up
+                    filler.send(produce_request(topic_ids, {("filler", 0): build_batch([NewRecord(FILLING)])}))
+                    if not select.select([filler], [], [], ANSWER_SECONDS)[0]:
+                        break
+                    filler.receive()
             wait_for_code(scene.broker.address, 0)
             load.stop()
         assert "Too many open files" in scene.broker.stderr

@@ -7,6 +7,7 @@ import contextlib
 
 import pytest
 
+from tests.conftest import CAMPAIGN
 from tests.faults.broker_under_test import StartFailed
 from tests.faults.campaign import run_campaign
 from tests.faults.kill_run import Counts, KillRun
@@ -22,8 +23,11 @@ SUMMARY = (
 pytestmark = [pytest.mark.faults, pytest.mark.kill]
 
 
-def test_what_was_acknowledged_before_a_kill_is_there_after_it(tmp_path):
-    run_campaign(KILLS, lambda seed: contextlib.nullcontext(KillRun(seed, tmp_path / f"run-{seed}")), Counts, SUMMARY)
+def test_what_was_acknowledged_before_a_kill_is_there_after_it(tmp_path, record_property):
+    def make_run(seed):
+        return contextlib.nullcontext(KillRun(seed, tmp_path / f"run-{seed}"))
+
+    record_property(CAMPAIGN, run_campaign(KILLS, make_run, Counts, SUMMARY))
 
 
 @pytest.mark.parametrize(

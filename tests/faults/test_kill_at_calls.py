@@ -15,6 +15,7 @@ import pytest
 from pipeline_broker.log.clean_shutdown import MARK_NAME, WRITING_NAME
 from tests.faults.broker_under_test import StartFailed
 from tests.faults.ledger import CYCLES
+from tests.faults.lengths import drawn
 from tests.faults.scene import Scene
 
 pytestmark = [pytest.mark.faults, pytest.mark.kill]
@@ -38,7 +39,7 @@ def killing_at(strace, calls, number, path=None):
 
 @pytest.mark.parametrize(
     ("serving", "recovering"),
-    [("rename", "fdatasync"), ("fdatasync", "ftruncate"), (WRITES, "unlink"), ("fsync", WRITES)],
+    drawn(("rename", "fdatasync"), (WRITES, "unlink"), ("fdatasync", "ftruncate"), ("fsync", WRITES), count=2),
 )
 def test_killed_at_a_call_and_again_in_recovery_it_loses_nothing(tmp_path, require_tool, serving, recovering):
     strace = require_tool("strace")

@@ -8,6 +8,7 @@ import contextlib
 
 import pytest
 
+from tests.conftest import CAMPAIGN
 from tests.faults.broker_under_test import StartFailed
 from tests.faults.campaign import run_campaign
 from tests.faults.power_cut_run import CutCounts, PowerCutRun
@@ -24,13 +25,13 @@ SUMMARY = (
 pytestmark = [pytest.mark.faults, pytest.mark.power_cuts]
 
 
-def test_what_was_acknowledged_before_a_power_cut_is_there_after_it(mount_forgetful, tmp_path):
+def test_what_was_acknowledged_before_a_power_cut_is_there_after_it(mount_forgetful, tmp_path, record_property):
     @contextlib.contextmanager
     def make_run(seed):
         with mount_forgetful(tmp_path / f"disk-{seed}") as mount:
             yield PowerCutRun(seed, tmp_path / f"run-{seed}", mount)
 
-    run_campaign(CUTS, make_run, CutCounts, SUMMARY)
+    record_property(CAMPAIGN, run_campaign(CUTS, make_run, CutCounts, SUMMARY))
 
 
 @pytest.mark.parametrize(
@@ -48,3 +49,13 @@ def test_a_broker_that_does_not_sync_is_noticed(mount_forgetful, tmp_path, varia
         with pytest.raises((Violated, StartFailed, AssertionError)):
             run.run(CUTS_BEFORE_NOTICED_MAX)
         assert run.counts.kills  # it worked until the power went
+
+
+def test_a_broker_whose_syncs_are_swallowed_is_noticed(mount_forgetful, require_tool, tmp_path):
+    """eatmydata answers every sync without one; the broker cannot know, and the power cut shows it."""
+    with mount_forgetful(tmp_path / "disk") as mount:
+        prefix = (require_tool("eatmydata"),)
+        run = PowerCutRun(0, tmp_path / "run", mount, prefix=prefix, style="nothing")
+        with pytest.raises((Violated, StartFailed, AssertionError)):
+            run.run(CUTS_BEFORE_NOTICED_MAX)
+        assert run.counts.kills

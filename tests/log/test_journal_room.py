@@ -234,3 +234,41 @@ def test_a_journal_that_cannot_mark_its_end_is_closed_all_the_same(caplog):
     assert caplog.records[-1].message == "the end of the journal cannot be marked: [Errno 28] No space left on device"
     _, _, found = start(files)
     assert found == [VALUE]
+
+
+@pytest.mark.parametrize("has_spare", [False, True])
+def test_a_segment_whose_recycling_was_refused_half_way_is_given_up_at_the_next_attempt(has_spare):
+    """At each operation that it takes: with a use for the space it becomes the spare, else it goes."""
+    for number in range(50):
+        files = MemoryFileSystem()
+        journal, log = serving(files)
+        for _ in range(4):
+            commit(journal, log)
+        journal.seal()
+        if has_spare:
+            journal.prepare_ahead()
+        complete = [one for one, _ in journal.sealed()]
+        seen = []
+
+        def before(operation, _path, number=number, seen=seen):
+            seen.append(operation)
+            if len(seen) == number + 1 and operation != "sync":
+                raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+        files.before = before
+        try:
+            journal.recycle(complete[0])
+        except OSError as error:
+            assert is_passing(error)  # noqa: PT017 - the last time nothing is refused
+            journal.recycle(complete[0])
+        files.before = lambda _operation, _path: None
+        assert [one for one, _ in journal.sealed()] == complete[1:]
+        for _ in range(4):
+            commit(journal, log)
+        journal.close()
+        assert len(start(files, archived_lsn=2)[2]) == 6
+        if len(seen) <= number:
+            break
+    else:
+        raise AssertionError("there is no end of operations")
+    assert number >= (2 if has_spare else 6)

@@ -1,0 +1,13 @@
+"""How much of the harness runs: a part of each test in the ordinary run, all of it by `make faults` (AT_LENGTH=1).
+
+Rules of this file: what is left out of the ordinary run is a variation of something that stays in it, never a case.
+"""
+
+import os
+
+AT_LENGTH = os.environ.get("AT_LENGTH") == "1"
+
+
+def drawn(*values, count=1):
+    """All values at length, otherwise the first ones only."""
+    return list(values) if AT_LENGTH else list(values[:count])
