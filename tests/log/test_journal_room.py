@@ -242,6 +242,7 @@ def test_a_segment_whose_recycling_was_refused_half_way_is_given_up_at_the_next_
     for number in range(50):
         files = MemoryFileSystem()
         journal, log = serving(files)
+        journal.prepare_ahead()
         for _ in range(4):
             commit(journal, log)
         journal.seal()
