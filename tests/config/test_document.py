@@ -11,7 +11,7 @@ DOCUMENT = (Path(__file__).parents[2] / "docs/configuration.md").read_text(encod
 
 def test_the_document_lists_what_is_acted_on_with_its_default():
     (section,) = re.findall(r"^## Settings that are acted on\n(.*?)^## ", DOCUMENT, re.MULTILINE | re.DOTALL)
-    rows = re.findall(r"^\| `([a-z.]+)` \|(.*?)\|", section, re.MULTILINE)
+    rows = re.findall(r"^\| `([a-z0-9.]+)` \|(.*?)\|", section, re.MULTILINE)
     documented = {name: default.strip(" `") for name, default in rows}
 
     assert documented.keys() == ACTED_ON

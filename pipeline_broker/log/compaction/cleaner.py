@@ -20,12 +20,12 @@ import attrs
 
 from pipeline_broker.log.compaction.offset_map import DIGEST_BYTES, OffsetMap
 from pipeline_broker.log.compaction.rebuild import KeptRecords, empty_batch, rebuilt_batch
-from pipeline_broker.log.compaction.record_places import RecordPlace, record_places
 from pipeline_broker.log.compaction.transactions import AbortedTransaction, TransactionsRead
 from pipeline_broker.records.batch import CHECKED_FROM, BatchHeader, Buffer
 from pipeline_broker.records.checksum import crc32c
 from pipeline_broker.records.errors import WrongChecksum
 from pipeline_broker.records.record import record_bytes
+from pipeline_broker.records.record_places import RecordPlace, record_places
 
 TIME_MS_MAX = 2**63 - 1
 
