@@ -121,7 +121,7 @@ def open_broker(
         raise StartError(f"cannot use the data directory {options.data}: {reason}") from None
     try:
         archive = Archive.open(options.data, files)
-        broker = Broker(options.config, LogManager(journal, archive=archive), randomness)
+        broker = Broker(options.config, LogManager(journal, archive=archive, randomness=randomness), randomness)
         now_ms = clock_ms()
         broker.recover(now_ms)
         entries = broker.first_entries(now_ms)

@@ -81,6 +81,7 @@ def policies_of(topic: Topic, settings: BrokerSettings, producer_expiration_ms: 
         roll=RollRules(
             segment_bytes=segment_bytes,
             segment_ms=_integer("segment.ms", own, settings),
+            segment_jitter_ms=_integer("segment.jitter.ms", own, settings),
             compact=compaction is not None,
             max_compaction_lag_ms=max_compaction_lag_ms,
         ),

@@ -34,9 +34,10 @@ class Clock:
 class Bench:
     """A journal, its archive and one log, without a broker around them."""
 
-    def __init__(self, files=None, policies=None):
+    def __init__(self, files=None, policies=None, randomness=None):
         self.files = MemoryFileSystem() if files is None else files
         self.policies = policies or LogPolicies()
+        self.randomness = randomness
         self.clock = Clock()
         self.raised = []
         self.start()
@@ -45,7 +46,7 @@ class Bench:
         self.files.kill()
         self.journal = Journal.open(DIRECTORY, segment_bytes=SEGMENT_BYTES, files=self.files)
         self.archive = Archive.open(DIRECTORY, self.files)
-        self.logs = LogManager(self.journal, 0, self.archive)
+        self.logs = LogManager(self.journal, 0, self.archive, self.randomness)
         (self.log,) = self.logs.create("topic", TOPIC_ID, 1, policies=self.policies)
         self.logs.recover(lambda *_: None, 0)
         self.upkeep = Upkeep(

@@ -114,6 +114,8 @@ class BrokerConfig:
     log_retention_check_interval_ms: int = 300000
     log_roll_ms: int | None = None
     log_roll_hours: int = 168
+    log_roll_jitter_ms: int | None = None
+    log_roll_jitter_hours: int = 0
     log_segment_delete_delay_ms: int = 60000
     log_initial_task_delay_ms: int = 30000
     log_cleaner_enable: bool = True
@@ -213,6 +215,7 @@ TOPIC_ACTED_ON = frozenset(
         "retention.bytes",
         "retention.ms",
         "segment.bytes",
+        "segment.jitter.ms",
         "segment.ms",
     }
 )

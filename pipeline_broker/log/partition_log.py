@@ -56,6 +56,7 @@ class PartitionLog:
         "partition",
         "policies",
         "producers",
+        "roll_seed",
         "rules",
         "tail",
         "topic",
@@ -78,6 +79,7 @@ class PartitionLog:
         self.rules = rules
         self.policies = policies
         self.entry_key = entry_key(topic_id, partition)
+        self.roll_seed = b""  # from which the jitter of its segments is drawn
         self.log_start_offset = 0
         self.log_end_offset = 0  # assigned
         self.high_watermark = 0  # durable, hence visible

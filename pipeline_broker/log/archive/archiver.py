@@ -44,12 +44,14 @@ class ArchiveTarget:
         rules: when a segment ends.
         log_start_offset: batches that end in front of it are not kept.
         producer_expiration_ms: how long a silent producer is remembered.
+        roll_seed: from which the jitter of its segments is drawn.
     """
 
     folder: str
     rules: RollRules
     log_start_offset: int = 0
     producer_expiration_ms: int = 2**63 - 1
+    roll_seed: bytes = b""
 
 
 class Archiver:
@@ -131,6 +133,7 @@ class _PartitionWriter:
         self._parts: list[bytes] = []
         self._buffered_bytes = 0
         self._generation = self._cleanings = 0
+        self._jitter_ms = 0
         self.written: dict[str, None] = {}
         if self._sealed and not self._sealed[-1].is_sealed:
             self._active_before = self._sealed.pop()
@@ -141,6 +144,8 @@ class _PartitionWriter:
                 logger.warning("%s; the log goes on in a new segment", damage)
                 self._sealed.append(attrs.evolve(self._active_before, is_sealed=True))
                 self._active_before, self._cleanings = None, 0
+            else:
+                self._jitter_ms = self._target.rules.jitter_ms(self._target.roll_seed, self._active.base_offset)
 
     def add(self, header: BatchHeader, batch: memoryview) -> None:
         """Take over one batch; it is copied."""
@@ -168,7 +173,7 @@ class _PartitionWriter:
         if (
             active.size_bytes + size_bytes <= rules.segment_bytes
             and first_timestamp >= 0
-            and max_timestamp - first_timestamp <= rules.roll_ms
+            and max_timestamp - first_timestamp <= rules.roll_ms - self._jitter_ms
         ):
             return False  # nearly always
         return should_roll(
@@ -179,6 +184,7 @@ class _PartitionWriter:
             batch_last_offset=last_offset,
             batch_max_timestamp=max_timestamp,
             created_ms=self._created_ms,
+            jitter_ms=self._jitter_ms,
         )
 
     def _roll(self, base_offset: int) -> IndexBuilder:
@@ -189,6 +195,7 @@ class _PartitionWriter:
         self._active_before, self._created_ms = None, self._now_ms
         self._generation, self._cleanings = self._archive.new_generation(), 0
         self._active = IndexBuilder(base_offset)
+        self._jitter_ms = self._target.rules.jitter_ms(self._target.roll_seed, base_offset)
         return self._active
 
     def _written(self, active: IndexBuilder, *, is_sealed: bool) -> SegmentInfo:
