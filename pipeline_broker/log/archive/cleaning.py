@@ -73,7 +73,8 @@ def clean(
         RecordError: records of it do not make sense.
         OSError: the disk cannot.
     """
-    offset_map, pace = OffsetMap(dedupe_buffer_bytes), Pace()
+    offsets = plan.first_uncleanable_offset - plan.first_dirty_offset
+    offset_map, pace = OffsetMap(dedupe_buffer_bytes, keys_max=max(0, offsets)), Pace()
     by_base = {segment.base_offset: segment for segment in manifest.segments}
 
     def batches_of(segments: Sequence[LogSegment]) -> Iterator[tuple[BatchHeader, Buffer]]:
