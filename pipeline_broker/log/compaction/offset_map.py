@@ -5,9 +5,10 @@ it is, filled up, with its length as the last byte; of a longer one a digest of 
 key for (BLAKE2b) and a last byte that is no such length. Two keys that were taken for one would cost a record, so
 nothing weaker will do.
 
-The table is one piece of memory, made at once: buckets of so many places that nearly all keys find room in the one that
-their hash names; the others go on to the next one that has room. A bucket is searched by one `find` over the part of it
-that is taken, which costs less than looking at two places one by one. Kafka's table takes 24 bytes a place as well.
+The table is made at once, in pieces so small that making one holds up no other thread: buckets of so many places that
+nearly all keys find room in the one that their hash names; the others go on to the next one that has room. A bucket is
+searched by one `find` over the part of it that is taken, which costs less than looking at two places one by one.
+Kafka's table takes 24 bytes a place as well.
 """
 
 from array import array
@@ -19,6 +20,9 @@ DEDUPE_BUFFER_BYTES_DEFAULT = 128 << 20
 """As log.cleaner.dedupe.buffer.size: 5,029,862 keys; 5,033,164 in Apache Kafka."""
 BUCKET_PLACES = 64
 BUCKET_BYTES = BUCKET_PLACES * SLOT_BYTES
+_PIECE_SHIFT = 9
+PIECE_BUCKETS = 1 << _PIECE_SHIFT
+_IN_PIECE = PIECE_BUCKETS - 1
 _BUCKET_COST_BYTES = BUCKET_PLACES * (SLOT_BYTES + 8) + 1
 LOAD_PERCENT_MAX = 90
 """As log.cleaner.io.buffer.load.factor."""
@@ -51,8 +55,9 @@ class OffsetMap:
         """Up to here every record was looked at."""
         self._buckets = buckets
         self._count = 0
-        self._slots = bytearray(buckets * BUCKET_BYTES)
-        self._offsets = array("q", (-1,)) * (buckets * BUCKET_PLACES)
+        pieces = [min(PIECE_BUCKETS, buckets - first) for first in range(0, buckets, PIECE_BUCKETS)]
+        self._slots = [bytearray(count * BUCKET_BYTES) for count in pieces]
+        self._offsets = [array("q", (-1,)) * (count * BUCKET_PLACES) for count in pieces]
         self._taken = bytearray(buckets)  # places of each bucket, from its first on
 
     def __len__(self) -> int:
@@ -67,9 +72,10 @@ class OffsetMap:
             if len(key) <= DIGEST_BYTES
             else blake2b(key, digest_size=DIGEST_BYTES).digest() + _DIGEST_MARK
         )
-        slots, bucket = self._slots, hash(slot) % self._buckets
+        bucket = hash(slot) % self._buckets
         while True:
-            taken, start = self._taken[bucket], bucket * BUCKET_BYTES
+            piece, start = bucket >> _PIECE_SHIFT, (bucket & _IN_PIECE) * BUCKET_BYTES
+            slots, taken = self._slots[piece], self._taken[bucket]
             end = start + taken * SLOT_BYTES
             place = slots.find(slot, start, end)
             while place & _UNALIGNED and place > 0:  # across two others
@@ -83,7 +89,7 @@ class OffsetMap:
                 self._count += 1
                 break
             bucket = (bucket + 1) % self._buckets
-        self._offsets[place // SLOT_BYTES] = offset
+        self._offsets[piece][place // SLOT_BYTES] = offset
         self.latest_offset = offset
         return True
 
@@ -94,15 +100,16 @@ class OffsetMap:
             if len(key) <= DIGEST_BYTES
             else blake2b(key, digest_size=DIGEST_BYTES).digest() + _DIGEST_MARK
         )
-        slots, bucket = self._slots, hash(slot) % self._buckets
+        bucket = hash(slot) % self._buckets
         while True:
-            taken, start = self._taken[bucket], bucket * BUCKET_BYTES
+            piece, start = bucket >> _PIECE_SHIFT, (bucket & _IN_PIECE) * BUCKET_BYTES
+            slots, taken = self._slots[piece], self._taken[bucket]
             end = start + taken * SLOT_BYTES
             place = slots.find(slot, start, end)
             while place & _UNALIGNED and place > 0:
                 place = slots.find(slot, place + 1, end)
             if place >= 0:
-                return self._offsets[place // SLOT_BYTES]
+                return self._offsets[piece][place // SLOT_BYTES]
             if taken < BUCKET_PLACES:  # with less than all places taken the search ends
                 return -1
             bucket = (bucket + 1) % self._buckets
