@@ -24,8 +24,8 @@ SETTINGS = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "allow.everyone.if.no.acl.found": "true",
 }
-"""Access is controlled, and everybody may do everything until a test says otherwise. Files of deleted records stay: when
-they would go is a matter of each side's own time."""
+"""Access is controlled, and everybody may do everything until a test says otherwise. Files of deleted records stay:
+when they would go is a matter of each side's own time."""
 UNKNOWN_MEMBER = 25
 PREPARE_SECONDS_MAX = 60.0
 
