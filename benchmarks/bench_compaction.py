@@ -3,7 +3,7 @@
 For each kind of log prints MB/s and records/s of mapping its keys, of cleaning it, and of plain iteration over its
 records beside them: the best of the repeats, in one thread, from memory to memory. MB are those of the batches without
 compression; the values compress to about half. Each kind goes round and round over its keys, so one record of each
-stays.
+stays. Then the map of keys alone, filled to the last: keys/s that are put, found, and looked for in vain.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ RECORDS = 100_000
 VALUES = [random.Random(number).randbytes(50) + bytes(50) for number in range(1000)]
 CODECS = (Compression.NONE, Compression.LZ4, Compression.ZSTD)
 NOW_MS = 1_700_000_000_000
+FULL_MAP_BYTES = 32 << 20
 
 
 @attrs.frozen
@@ -73,7 +74,7 @@ def fastest(repeats: int, run: Callable[[], object]) -> float:
 
 
 def mapped(batches: list[Batch]) -> OffsetMap:
-    offset_map = OffsetMap()
+    offset_map = OffsetMap(keys_max=RECORDS)
     complete = DirtyPart(offset_map, 0).add_segment(batches, RECORDS)
     assert complete, "the log is larger than the offset map"
     return offset_map
@@ -108,6 +109,20 @@ def measure(kind: Kind, codec: Compression, repeats: int) -> None:
     print(f"{kind.name:30}{codec.name.lower():6}{columns}{left}")
 
 
+def measure_full_map(buffer_bytes: int) -> None:
+    offset_map = OffsetMap(buffer_bytes)
+    keys = [b"%036d" % number for number in range(offset_map.capacity)]
+    others = [b"other %030d" % number for number in range(len(keys))]
+    seconds = {
+        "put": fastest(1, lambda: [offset_map.put(key, 1) for key in keys]),
+        "found": fastest(1, lambda: [offset_map.get(key) for key in keys]),
+        "not found": fastest(1, lambda: [offset_map.get(key) for key in others]),
+    }
+    assert len(offset_map) == len(keys)
+    speeds = ", ".join(f"{name} {len(keys) / it / 1e3:.0f} k/s" for name, it in seconds.items())
+    print(f"a map of {buffer_bytes >> 20} MiB: {len(keys):,} keys, {speeds}")
+
+
 def main() -> None:
     repeats = int(sys.argv[1]) if len(sys.argv) > 1 else 3
     heads = "".join(f"{name:>9} {'':7}" for name in ("iterate", "map", "clean"))
@@ -116,6 +131,7 @@ def main() -> None:
     for kind in KINDS:
         for codec in CODECS:
             measure(kind, codec, repeats)
+    measure_full_map(FULL_MAP_BYTES)
 
 
 if __name__ == "__main__":

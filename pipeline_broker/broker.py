@@ -369,7 +369,8 @@ class Broker:
         topic_id = self.new_id().bytes
         if name == OFFSETS_TOPIC:
             count = self.config.offsets_topic_num_partitions
-            return NewTopic(name=name, topic_id=topic_id, partitions=count, configs={"cleanup.policy": "compact"})
+            configs = {"cleanup.policy": "compact", "compression.type": "producer"}
+            return NewTopic(name=name, topic_id=topic_id, partitions=count, configs=configs)
         return NewTopic(name=name, topic_id=topic_id)
 
     # Commits and time

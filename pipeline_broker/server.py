@@ -126,7 +126,7 @@ def open_broker(
         clean = journal.clean_shutdown
         archive = Archive.open(options.data, files, None if clean is None else clean.manifest)
         journal.manifest_end = lambda: archive.manifest_end
-        broker = Broker(options.config, LogManager(journal, archive=archive), randomness)
+        broker = Broker(options.config, LogManager(journal, archive=archive, randomness=randomness), randomness)
         now_ms = clock_ms()
         broker.recover(now_ms)
         entries = broker.first_entries(now_ms)

@@ -8,17 +8,27 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from pipeline_broker.config.properties import Value
 from pipeline_broker.config.resolution import BrokerSettings, topic_value
 from pipeline_broker.log.compaction.schedule import CompactionRules
 from pipeline_broker.log.policies import LogPolicies
 from pipeline_broker.log.retention import RetentionRules, RollRules
 from pipeline_broker.records.check import Rules
-from pipeline_broker.records.compression import DECOMPRESSED_SIZE_MAX
+from pipeline_broker.records.compression import DECOMPRESSED_SIZE_MAX, LEVEL_DEFAULTS, Compression
+from pipeline_broker.records.recompression import Target
 
 if TYPE_CHECKING:
     from pipeline_broker.state.metadata_records import Topic
 
 __all__ = ["policies_of", "rules_of"]
+
+AS_PRODUCED = "producer"
+UNCOMPRESSED = "uncompressed"
+CODECS: Mapping[Value, Compression] = {
+    UNCOMPRESSED: Compression.NONE,
+    **{codec.name.lower(): codec for codec in Compression if codec is not Compression.NONE},
+}
+GZIP_LEVEL_UNSET = -1
 
 
 def rules_of(topic: Topic, settings: BrokerSettings) -> Rules:
@@ -35,7 +45,18 @@ def rules_of(topic: Topic, settings: BrokerSettings) -> Rules:
         timestamp_after_max_ms=_integer("message.timestamp.after.max.ms", own, settings),
         keys_required="compact" in policies,
         append_time=topic_value("message.timestamp.type", own, settings) == "LogAppendTime",
+        compression=_compression(own, settings),
     )
+
+
+def _compression(own: Mapping[str, str], settings: BrokerSettings) -> Target | None:
+    """What batches are compressed with; None leaves them as they come."""
+    name = topic_value("compression.type", own, settings)
+    if name == AS_PRODUCED:
+        return None
+    codec = CODECS[name]
+    level = _integer(f"compression.{name}.level", own, settings) if codec in LEVEL_DEFAULTS else None
+    return Target(codec, None if codec == Compression.GZIP and level == GZIP_LEVEL_UNSET else level)
 
 
 def policies_of(topic: Topic, settings: BrokerSettings, producer_expiration_ms: int) -> LogPolicies:
@@ -60,6 +81,7 @@ def policies_of(topic: Topic, settings: BrokerSettings, producer_expiration_ms: 
         roll=RollRules(
             segment_bytes=segment_bytes,
             segment_ms=_integer("segment.ms", own, settings),
+            segment_jitter_ms=_integer("segment.jitter.ms", own, settings),
             compact=compaction is not None,
             max_compaction_lag_ms=max_compaction_lag_ms,
         ),

@@ -1,7 +1,9 @@
 """What becomes of logs while a broker serves: the archive takes them over, and retention lets the old ones go."""
 
 import errno
+import itertools
 import os
+import random
 
 import attrs
 import pytest
@@ -13,6 +15,7 @@ from pipeline_broker.log.errors import DamagedSegment, OffsetOutOfRange
 from pipeline_broker.log.file_system import SystemFileSystem
 from pipeline_broker.log.policies import LogPolicies
 from pipeline_broker.log.retention import RetentionRules, RollRules
+from pipeline_broker.log.retention_of_logs import waits_for_archive
 from pipeline_broker.upkeep import UpkeepFailedError
 from tests.upkeep_bench import DIRECTORY, HOUR_MS, NOW_MS, VALUE_BYTES, Bench, archived, kept, retained, wait_until
 
@@ -282,3 +285,41 @@ def test_a_log_goes_on_in_a_new_segment_when_the_last_one_is_damaged():
 def no_index(operation, path):
     if operation == "open" and path.suffix in (".index", ".timeindex"):
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+
+
+def rolled_at(seed, jitter_ms, segment_ms=1000):
+    """The bases of the segments that records of each millisecond come to."""
+    roll = RollRules(segment_ms=segment_ms, segment_jitter_ms=jitter_ms)
+    bench = Bench(policies=LogPolicies(roll=roll), randomness=random.Random(seed))
+    for number in range(40):
+        bench.produce(1, timestamp=NOW_MS + 100 * number, size=10)
+    trio.run(archived, bench)
+    return [segment.base_offset for segment in bench.log.archived.manifest.segments]
+
+
+def test_segments_end_earlier_by_a_jitter_of_their_own():
+    """A record every 100 ms and segments of 1 s: eleven records each, or fewer, and not always as many."""
+    assert rolled_at(1, 0) == [0, 11, 22, 33]
+    drawn = {tuple(rolled_at(seed, 900)) for seed in range(5)}
+    assert len(drawn) > 1, "each start draws anew"
+    for bases in drawn:
+        sizes = {after - base for base, after in itertools.pairwise(bases)}
+        assert all(2 <= size <= 11 for size in sizes)
+        assert len(sizes) > 1, "each segment has its own"
+    assert rolled_at(1, 900) == rolled_at(1, 900), "and the same randomness gives the same"
+
+
+def test_a_jitter_of_the_journals_segment_is_what_the_archiver_goes_by():
+    """What waits for the archive by its age is due exactly when the archiver would end the segment there."""
+    roll = RollRules(segment_ms=1000, segment_jitter_ms=900)
+    bench = Bench(policies=LogPolicies(roll=roll), randomness=random.Random(3))
+    bench.produce(1, size=10)
+    jitter_ms = roll.jitter_ms(bench.log.roll_seed, 0)
+    assert 0 < jitter_ms < 900
+    due_ms = NOW_MS + 1000 - jitter_ms
+    assert not waits_for_archive(bench.log, due_ms)
+    assert waits_for_archive(bench.log, due_ms + 1)
+    bench.produce(1, timestamp=due_ms, size=10)
+    bench.produce(1, timestamp=due_ms + 1, size=10)
+    trio.run(archived, bench)
+    assert [segment.base_offset for segment in bench.log.archived.manifest.segments] == [0, 2]

@@ -34,10 +34,11 @@ class Clock:
 class Bench:
     """A journal, its archive and one log, without a broker around them."""
 
-    def __init__(self, files=None, policies=None, directory=DIRECTORY):
+    def __init__(self, files=None, policies=None, directory=DIRECTORY, randomness=None):
         self.directory = directory
         self.files = MemoryFileSystem() if files is None else files
         self.policies = policies or LogPolicies()
+        self.randomness = randomness
         self.clock = Clock()
         self.raised = []
         self.start()
@@ -48,7 +49,7 @@ class Bench:
         self.files.make_directory(self.directory)
         self.journal = Journal.open(self.directory, segment_bytes=SEGMENT_BYTES, files=self.files)
         self.archive = Archive.open(self.directory, self.files)
-        self.logs = LogManager(self.journal, 0, self.archive)
+        self.logs = LogManager(self.journal, 0, self.archive, self.randomness)
         (self.log,) = self.logs.create("topic", TOPIC_ID, 1, policies=self.policies)
         self.logs.recover(lambda *_: None, 0)
         self.upkeep = Upkeep(

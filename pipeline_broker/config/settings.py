@@ -98,6 +98,10 @@ class BrokerConfig:
     auto_create_topics_enable: bool = True
     delete_topic_enable: bool = True
     message_max_bytes: int = 1048588
+    compression_type: str = "producer"
+    compression_gzip_level: int = -1
+    compression_lz4_level: int = 9
+    compression_zstd_level: int = 3
     log_message_timestamp_type: str = "CreateTime"
     log_message_timestamp_before_max_ms: int = 2**63 - 1
     log_message_timestamp_after_max_ms: int = 3600000
@@ -110,6 +114,8 @@ class BrokerConfig:
     log_retention_check_interval_ms: int = 300000
     log_roll_ms: int | None = None
     log_roll_hours: int = 168
+    log_roll_jitter_ms: int | None = None
+    log_roll_jitter_hours: int = 0
     log_segment_delete_delay_ms: int = 60000
     log_initial_task_delay_ms: int = 30000
     log_cleaner_enable: bool = True
@@ -196,6 +202,10 @@ TOPIC_ACTED_ON = frozenset(
         "message.timestamp.before.max.ms",
         "message.timestamp.type",
         "cleanup.policy",
+        "compression.gzip.level",
+        "compression.lz4.level",
+        "compression.type",
+        "compression.zstd.level",
         "delete.retention.ms",
         "max.compaction.lag.ms",
         "min.cleanable.dirty.ratio",
@@ -205,6 +215,7 @@ TOPIC_ACTED_ON = frozenset(
         "retention.bytes",
         "retention.ms",
         "segment.bytes",
+        "segment.jitter.ms",
         "segment.ms",
     }
 )

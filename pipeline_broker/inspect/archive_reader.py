@@ -31,7 +31,7 @@ from pipeline_broker.log.archive.archive import ARCHIVE_NAME
 from pipeline_broker.log.archive.local_store import LocalStore
 from pipeline_broker.log.archive.manifest import Manifest, PartitionManifest
 from pipeline_broker.log.archive.manifest_file import MANIFEST_NAME, WRITING_NAME
-from pipeline_broker.log.archive.segment_file import SegmentInfo, file_names
+from pipeline_broker.log.archive.segment_file import SegmentInfo, counted_names, file_names
 from pipeline_broker.log.file_system import FileSystem
 from pipeline_broker.log.frame import split_key
 from pipeline_broker.state.metadata_records import METADATA_TOPIC_ID
@@ -148,7 +148,7 @@ class ArchiveReader:
 
     def _uncounted_in(self, folder: str, manifest: PartitionManifest | None) -> Iterator[Leftover]:
         segments = () if manifest is None else manifest.segments
-        counted = {name for segment in segments for name in file_names(folder, segment.base_offset, segment.cleanings)}
+        counted = {name for segment in segments for name in counted_names(folder, segment)}
         for name in self._store.names(folder):
             whole = f"{folder}/{name}"
             if whole in counted:

@@ -2,7 +2,7 @@
 
 Rules of this file: read only, one window of the segment and its two indexes in memory. The batches are held against
 the manifest and the indexes as they are for a reader; the indexes against the manifest, and against those that the
-batches give.
+batches give. That of aborted transactions is held against the manifest alone.
 """
 
 from collections.abc import Iterator
@@ -21,9 +21,16 @@ from pipeline_broker.inspect.findings import (
 from pipeline_broker.inspect.secrets import without_secrets
 from pipeline_broker.inspect.selection import Selection
 from pipeline_broker.inspect.topic_names import TopicNames
+from pipeline_broker.log.aborted_transactions import ENTRY as TRANSACTION_ENTRY
 from pipeline_broker.log.archive.archive import ARCHIVE_NAME
 from pipeline_broker.log.archive.index_files import INDEX_SIZE_MAX, OFFSET_ENTRY, TIME_ENTRY, IndexState
-from pipeline_broker.log.archive.segment_file import IndexRebuild, SegmentInfo, file_names, read_batches
+from pipeline_broker.log.archive.segment_file import (
+    IndexRebuild,
+    SegmentInfo,
+    file_names,
+    read_batches,
+    transaction_index_name,
+)
 from pipeline_broker.log.archive.segment_index import SegmentIndex
 from pipeline_broker.log.archive.store import SegmentStore
 from pipeline_broker.log.errors import DamagedIndexError, DamagedSegment
@@ -98,6 +105,7 @@ class SegmentCheck:
             yield from self._check_timestamps(rebuild)
         yield ArchiveSegmentEnd(file_of(self._files[0]), self._batches, self._records)
         yield from self._check_indexes(contents, None if damage is not None else rebuild)
+        yield from self._check_transaction_index()
         yield from self._uncounted_bytes()
 
     def _read_batches(self, rebuild: IndexRebuild, index: SegmentIndex | None) -> Iterator[Finding]:
@@ -189,6 +197,15 @@ class SegmentCheck:
         sizes = OFFSET_ENTRY.size, TIME_ENTRY.size
         for name, content, wanted, said, size in zip(self._files[1:], contents, expected, recorded, sizes, strict=True):
             yield from _judge_index(file_of(name), content, wanted, said, size)
+
+    def _check_transaction_index(self) -> Iterator[Finding]:
+        """Against its checksum only: what it says may be about batches of earlier segments."""
+        segment = self._segment
+        if segment.aborted_bytes:
+            name = transaction_index_name(self._folder, segment.base_offset, segment.cleanings)
+            content = self._content(name, segment.aborted_bytes)
+            recorded = segment.aborted_bytes, segment.aborted_crc
+            yield from _judge_index(file_of(name), content, None, recorded, TRANSACTION_ENTRY.size)
 
     def _uncounted_bytes(self) -> Iterator[Leftover]:
         state = self._segment.indexes

@@ -8,6 +8,7 @@ are skipped and counted.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from random import Random, SystemRandom
 from typing import TYPE_CHECKING
 
 import attrs
@@ -51,15 +52,28 @@ class LogTotals:
         self.duplicates += log.duplicates
 
 
+ROLL_SEED_BYTES = 16
+
 #: Called for every batch replayed: its log, its header, and the batch, which must be copied to be kept.
 OnReplayed = Callable[[PartitionLog, BatchHeader, memoryview], None]
 
 
 class LogManager:
-    """Topics and partitions -> logs."""
+    """Topics and partitions -> logs.
+
+    Args:
+        journal: what they are over.
+        cache_bytes_max: of batches that are kept in memory.
+        archive: what takes over from the journal.
+        randomness: where the jitter of their segments comes from, the system's unless given.
+    """
 
     def __init__(
-        self, journal: Journal, cache_bytes_max: int = CACHE_BYTES_MAX, archive: Archive | None = None
+        self,
+        journal: Journal,
+        cache_bytes_max: int = CACHE_BYTES_MAX,
+        archive: Archive | None = None,
+        randomness: Random | None = None,
     ) -> None:
         self.journal = journal
         self.archive = archive
@@ -71,6 +85,7 @@ class LogManager:
         self._by_key: dict[bytes, PartitionLog] = {}
         self._topics: dict[str, list[PartitionLog]] = {}
         self._deleted = LogTotals()
+        self._roll_seed = (SystemRandom() if randomness is None else randomness).randbytes(ROLL_SEED_BYTES)
 
     def __iter__(self) -> Iterator[PartitionLog]:
         return iter(self._logs.values())
@@ -99,6 +114,7 @@ class LogManager:
         assert all(log.topic_id == topic_id for log in logs), "a topic keeps its id until it is deleted"
         for partition in range(len(logs), partition_count):
             log = PartitionLog(topic, topic_id, partition, self.cache, self._sources, rules, policies)
+            log.roll_seed = self._roll_seed + log.entry_key
             if self.archive is not None:
                 self.archive.attach(log)
             logs.append(log)
@@ -133,7 +149,11 @@ class LogManager:
         """What the archive must know of each log that there is."""
         return {
             log.entry_key: ArchiveTarget(
-                log.folder, log.policies.roll, log.log_start_offset, log.policies.producer_expiration_ms
+                log.folder,
+                log.policies.roll,
+                log.log_start_offset,
+                log.policies.producer_expiration_ms,
+                log.roll_seed,
             )
             for log in self
         }

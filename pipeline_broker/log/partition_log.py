@@ -27,7 +27,7 @@ from pipeline_broker.records.batch import (
     restamp,
     restamped,
 )
-from pipeline_broker.records.check import DEFAULT_RULES, Rules, check_batch
+from pipeline_broker.records.check import DEFAULT_RULES, Rules, as_stored, check_batch
 from pipeline_broker.records.errors import RecordError
 from pipeline_broker.records.record import iterate_records
 
@@ -56,6 +56,7 @@ class PartitionLog:
         "partition",
         "policies",
         "producers",
+        "roll_seed",
         "rules",
         "tail",
         "topic",
@@ -78,6 +79,7 @@ class PartitionLog:
         self.rules = rules
         self.policies = policies
         self.entry_key = entry_key(topic_id, partition)
+        self.roll_seed = b""  # from which the jitter of its segments is drawn
         self.log_start_offset = 0
         self.log_end_offset = 0  # assigned
         self.high_watermark = 0  # durable, hence visible
@@ -102,6 +104,8 @@ class PartitionLog:
         """Check a client's batch and append it; raises RecordError or LogError, both with `error_name`."""
         try:
             header = check_batch(batch, now_ms, self.rules, zstd_allowed=zstd_allowed)
+            if self.rules.compression is not None:
+                header, batch = as_stored(header, batch, self.rules)
         except RecordError:
             self.refuse(batch)
             raise

@@ -9,11 +9,14 @@ when all are to go, a new active one begins first. Without the policy `delete` o
   all behind it. Where records have no timestamps, the last write counts. -1 is no limit.
 - A segment rolls by record time: when the first batch and the one to be appended are further apart than segment.ms.
   Only where the first batch has no timestamp the clock decides. A compacted log rolls within max.compaction.lag.ms,
-  because what is active is never compacted.
+  because what is active is never compacted. With segment.jitter.ms each segment rolls earlier, by a time of its own, so
+  that logs which began together do not all roll at once. It is drawn from a seed and the segment's base, so whoever
+  asks gets the same; a start draws another seed, as Apache Kafka draws anew.
 """
 
 from collections.abc import Callable
 from enum import Enum
+from hashlib import blake2b
 
 import attrs
 
@@ -146,6 +149,7 @@ class RollRules:
 
     segment_bytes: int = SEGMENT_BYTES_DEFAULT
     segment_ms: int = SEGMENT_MS_DEFAULT
+    segment_jitter_ms: int = 0
     compact: bool = False
     max_compaction_lag_ms: int = LAG_MS_UNLIMITED
 
@@ -155,6 +159,14 @@ class RollRules:
         if self.compact and self.max_compaction_lag_ms > 0:
             return min(self.max_compaction_lag_ms, self.segment_ms)
         return self.segment_ms
+
+    def jitter_ms(self, seed: bytes, base_offset: int) -> int:
+        """By how much earlier the segment with this base rolls; less than the time it may span."""
+        bound_ms = min(self.segment_jitter_ms, self.roll_ms)
+        if bound_ms <= 0:
+            return 0
+        drawn = blake2b(base_offset.to_bytes(8, "big"), digest_size=8, key=seed).digest()
+        return int.from_bytes(drawn, "big") % bound_ms
 
 
 def should_roll(

@@ -75,7 +75,8 @@ def waits_for_archive(log: PartitionLog, now_ms: int) -> bool:
         return False
     if retention.delete and 0 <= retention.retention_ms < now_ms - active.max_timestamp:
         return False  # all of it has expired: nothing of it need be kept
-    return now_ms - active.first_timestamp > roll.roll_ms
+    jitter_ms = roll.jitter_ms(log.roll_seed, active.base_offset)
+    return now_ms - active.first_timestamp > roll.roll_ms - jitter_ms
 
 
 def expiries(logs: Iterable[PartitionLog], now_ms: int) -> dict[bytes, Expiry]:

@@ -39,6 +39,7 @@ from pipeline_broker.records.errors import (
     UnsupportedCompression,
     WrongChecksum,
 )
+from pipeline_broker.records.recompression import Target, recompressed
 from pipeline_broker.records.record import iterate_records
 from pipeline_broker.records.varint import VARLONG_BYTES_MAX, read_unsigned, read_varint
 
@@ -64,6 +65,8 @@ class Rules:
     timestamp_after_max_ms: int = 3_600_000
     keys_required: bool = False
     append_time: bool = False
+    compression: Target | None = None
+    """What a batch in another codec is compressed with before it is appended; None leaves it as it came."""
 
 
 DEFAULT_RULES = Rules()
@@ -74,7 +77,8 @@ def check_batch(
 ) -> BatchHeader:
     """The header of the one batch in `buffer`, with max timestamp and type as the broker stores them.
 
-    Raises a RecordError when the batch must be refused. `zstd_allowed` is false for produce requests before v7.
+    Raises a RecordError when the batch must be refused. Where the rules ask for a codec `as_stored` must follow.
+    `zstd_allowed` is false for produce requests before v7.
     """
     if buffer is None or len(buffer) < MAGIC_END:
         raise NotOneBatch("not one complete record batch")
@@ -101,13 +105,31 @@ def check_batch(
         now_ms - rules.timestamp_before_max_ms <= lowest + base and highest <= now_ms + rules.timestamp_after_max_ms
     ):
         _check_records(header, view, rules, now_ms)
-    if end > rules.segment_size_max:
+    if end > rules.segment_size_max and not _is_recompressed(compression, rules):
         raise RecordListTooLarge(f"a batch of {end} bytes is larger than a segment ({rules.segment_size_max})")
     if rules.append_time:
         return with_times(header, view, now_ms, append_time=True)
     if highest == max_timestamp and not attributes & APPEND_TIME_BIT:
         return header
     return with_times(header, view, highest)  # what a client says of append time is not believed, as in Kafka
+
+
+def _is_recompressed(codec: int, rules: Rules) -> bool:
+    return rules.compression is not None and rules.compression.codec != codec
+
+
+def as_stored(header: BatchHeader, batch: Buffer, rules: Rules) -> tuple[BatchHeader, Buffer]:
+    """A batch that was checked, in the codec that the topic asks for; raises a RecordError when it is too large so."""
+    if rules.compression is None or rules.compression.codec == header.compression:
+        return header, batch
+    return recompressed(
+        header,
+        batch,
+        rules.compression,
+        size_max=rules.size_max,
+        segment_size_max=rules.segment_size_max,
+        unpacked_size_max=rules.decompressed_size_max,
+    )
 
 
 def first_header(buffer: Buffer) -> BatchHeader:

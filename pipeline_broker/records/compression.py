@@ -50,21 +50,36 @@ _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 _ZSTD_WINDOW_LOG_MAX = 27  # as libzstd's own default: 128 MiB
 
 
-def compress(codec: int, data: Buffer) -> bytes:
-    """The data in the framing Kafka clients expect for this codec."""
+LEVEL_DEFAULTS = {Compression.GZIP: 6, Compression.LZ4: 9, Compression.ZSTD: 3}
+"""Of codecs that have levels, as Kafka numbers them."""
+_LZ4_FAST = 0
+_LZ4_HIGH_LEVELS = 3, 12
+"""What the library knows; below and above it Kafka's levels, 1 to 17, do what the nearest of these does."""
+
+
+def compress(codec: int, data: Buffer, level: int | None = None) -> bytes:
+    """The data in the framing Kafka clients expect for this codec; levels are Kafka's, None is its default."""
     if codec == Compression.NONE:
         return bytes(data)
     if codec == Compression.GZIP:
-        return bytes(cramjam.gzip.compress(data))
+        return bytes(cramjam.gzip.compress(data, level=LEVEL_DEFAULTS[Compression.GZIP] if level is None else level))
     if codec == Compression.SNAPPY:
         return _compress_xerial(data)
     if codec == Compression.LZ4:
-        compressor = cramjam.lz4.Compressor(level=0, content_checksum=False, block_linked=False)
+        compressor = cramjam.lz4.Compressor(level=_lz4_level(level), content_checksum=False, block_linked=False)
         compressor.compress(bytes(data))  # unlike the functions, it takes bytes only
         return bytes(compressor.finish())
     if codec == Compression.ZSTD:
-        return bytes(cramjam.zstd.compress(data, level=3))
+        return bytes(cramjam.zstd.compress(data, level=LEVEL_DEFAULTS[Compression.ZSTD] if level is None else level))
     raise UnknownCompression(f"unknown compression id {codec}")
+
+
+def _lz4_level(level: int | None) -> int:
+    """As Kafka: its default is the fast compressor, every other level one of the thorough ones."""
+    if level is None or level == LEVEL_DEFAULTS[Compression.LZ4]:
+        return _LZ4_FAST
+    low, high = _LZ4_HIGH_LEVELS
+    return min(max(level, low), high)
 
 
 def decompress(codec: int, data: Buffer, size_max: int = DECOMPRESSED_SIZE_MAX) -> bytes:

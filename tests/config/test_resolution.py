@@ -96,6 +96,7 @@ def test_a_coarser_unit_gives_a_topic_its_default():
     entry = topic_entry("retention.ms", {}, settings)
     assert (entry.value, entry.source, entry.synonyms) == ("86400000", Source.DEFAULT, ())
     assert topic_value("segment.ms", {}, settings) == 86400000
+    assert topic_value("segment.jitter.ms", {}, BrokerSettings(static={"log.roll.jitter.hours": "2"})) == 7200000
     assert topic_value("retention.ms", {}, BrokerSettings(static={"log.retention.hours": "-1"})) == -1
 
 

@@ -20,10 +20,12 @@ SETTINGS = {
     "offsets.topic.num.partitions": "2",
     "group.initial.rebalance.delay.ms": "0",
     "log.retention.ms": "-1",
+    "log.initial.task.delay.ms": "3600000",
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "allow.everyone.if.no.acl.found": "true",
 }
-"""Access is controlled, and everybody may do everything until a test says otherwise."""
+"""Access is controlled, and everybody may do everything until a test says otherwise. Files of deleted records stay:
+when they would go is a matter of each side's own time."""
 UNKNOWN_MEMBER = 25
 PREPARE_SECONDS_MAX = 60.0
 

@@ -14,7 +14,9 @@ from pipeline_broker.log.reading import BATCHES_PER_READ, ColdRead
 from pipeline_broker.log.testing import MemoryFileSystem
 from pipeline_broker.records.batch import NewRecord, build_batch, iterate_batches, read_header
 from pipeline_broker.records.check import Rules
+from pipeline_broker.records.compression import Compression
 from pipeline_broker.records.errors import BatchTooLarge, CorruptRecord, RecordError
+from pipeline_broker.records.recompression import Target
 from pipeline_broker.records.record import iterate_records
 
 NOW = 1_000_000
@@ -352,3 +354,33 @@ class TestManager:
         assert 1 <= len(it.manager.cache) == sum(len(log.tail) for log in it.logs)
         for log in it.logs:
             assert list(log.tail) == list(log.index.bases)[-len(log.tail) :], "the end of the log is what is cached"
+
+
+def test_batches_are_kept_in_the_codec_that_the_rules_ask_for_over_a_restart():
+    setting = Setting(rules=Rules(compression=Target(Compression.GZIP)))
+    for codec in Compression:
+        setting.commit(setting.produce(NOW, NOW + 1, value=b"value" * 1000, compression=codec))
+    for again in (setting, setting.restart()):
+        result = again.log.read(0, 1 << 20, at_least_one=True)
+        parts = result.parts if result.cold is None else resolved(result.cold)
+        assert [header.compression for header, _ in iterate_batches(b"".join(parts))] == [Compression.GZIP] * 5
+        assert [record.offset for record in records_of(parts)] == list(range(10))
+
+
+def test_a_batch_that_grows_too_large_holds_up_what_its_producer_sent_behind_it():
+    setting = Setting(rules=Rules(size_max=1000, compression=Target(Compression.NONE)))
+    producer = {"producer_id": 1, "producer_epoch": 0}
+    setting.commit(setting.produce(NOW, **producer, base_sequence=0))
+    with pytest.raises(BatchTooLarge):
+        setting.produce(NOW, value=bytes(5000), compression=Compression.GZIP, **producer, base_sequence=1)
+    with pytest.raises(OutOfOrderSequence):
+        setting.produce(NOW, **producer, base_sequence=2)
+    assert setting.produce(NOW, **producer, base_sequence=1).base_offset == 1
+
+
+def test_a_batch_that_comes_again_is_a_duplicate_though_it_was_compressed_anew():
+    setting = Setting(rules=Rules(compression=Target(Compression.ZSTD)))
+    first = setting.produce(NOW, producer_id=1, producer_epoch=0, base_sequence=0)
+    again = setting.produce(NOW, producer_id=1, producer_epoch=0, base_sequence=0)
+    assert again.duplicate
+    assert again.base_offset == first.base_offset

@@ -191,3 +191,19 @@ def test_a_compacted_log_rolls_within_its_largest_compaction_lag():
 def test_a_segment_rolls_when_an_offset_is_too_far_from_its_base(base, around):
     active = segment(base, is_sealed=False)
     assert rolls(active, last=base + RELATIVE_OFFSET_MAX + around, timestamp=-1) == (around > 0)
+
+
+@given(st.integers(0, 2**40), st.integers(0, 2**40), st.integers(1, 2**40), st.integers(1, 2**40), st.booleans())
+def test_a_jitter_is_less_than_the_time_a_segment_may_span(base, jitter_ms, segment_ms, lag_ms, compact):
+    rules = RollRules(segment_ms=segment_ms, segment_jitter_ms=jitter_ms, compact=compact, max_compaction_lag_ms=lag_ms)
+    drawn_ms = rules.jitter_ms(b"seed", base)
+    assert drawn_ms == rules.jitter_ms(b"seed", base)
+    assert 0 <= drawn_ms < max(1, min(jitter_ms, rules.roll_ms))
+
+
+def test_jitters_are_spread_over_what_is_allowed():
+    rules = RollRules(segment_jitter_ms=1000)
+    drawn = [rules.jitter_ms(b"seed", base) for base in range(1000)]
+    assert min(drawn) < 100
+    assert max(drawn) >= 900
+    assert drawn != [rules.jitter_ms(b"other", base) for base in range(1000)]

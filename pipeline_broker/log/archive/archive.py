@@ -18,7 +18,7 @@ from pipeline_broker.log.archive.archived_log import ArchivedLog
 from pipeline_broker.log.archive.local_store import LocalStore
 from pipeline_broker.log.archive.manifest import Edit, PartitionManifest
 from pipeline_broker.log.archive.manifest_file import ManifestFile
-from pipeline_broker.log.archive.segment_file import file_names
+from pipeline_broker.log.archive.segment_file import counted_names
 from pipeline_broker.log.archive.segment_reader import SegmentReader
 from pipeline_broker.log.producer_state import ProducerStates
 
@@ -161,7 +161,7 @@ class Archive:
         names: list[str] = []
         for one in deleted:
             self.reader.forget(one.folder, one.segment)
-            names += file_names(one.folder, one.segment.base_offset, one.segment.cleanings)
+            names += counted_names(one.folder, one.segment)
         self.store.delete(names)
 
     def remove_unknown(self, known: Collection[bytes]) -> None:
@@ -176,7 +176,7 @@ class Archive:
                 self.store.delete_folder(folder)
                 continue
             segments = counting[folder].segments
-            counted = {name for one in segments for name in file_names(folder, one.base_offset, one.cleanings)}
+            counted = {name for one in segments for name in counted_names(folder, one)}
             names = (f"{folder}/{name}" for name in self.store.names(folder))
             self.store.delete([name for name in names if name not in counted])
 

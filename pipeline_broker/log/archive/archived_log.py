@@ -10,12 +10,15 @@ from bisect import bisect_left, bisect_right
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
+from pipeline_broker.log.archive.transaction_index import aborted_in
 from pipeline_broker.log.entry import LEADER_EPOCH
 from pipeline_broker.log.reading import ColdRead, ReadResult, TimestampedOffset
 from pipeline_broker.records.record import iterate_records
 
 if TYPE_CHECKING:
+    from pipeline_broker.log.aborted_transactions import AbortedTransaction
     from pipeline_broker.log.archive.manifest import PartitionManifest
+    from pipeline_broker.log.archive.segment_file import SegmentInfo
     from pipeline_broker.log.archive.segment_reader import SegmentReader
 
 __all__ = ["ArchivedLog"]
@@ -82,6 +85,27 @@ class ArchivedLog:
         if segment.base_offset >= start_offset:
             return self._reader.offset_for_timestamp(self.manifest.folder, segment, timestamp)
         return ColdRead(lambda: self._scan(timestamp, start_offset), segment.size_bytes)
+
+    def aborted_transactions(self, offset: int, end_offset: int) -> ColdRead[list[AbortedTransaction]] | None:
+        """The aborted transactions with records in front of `end_offset` and a marker not in front of `offset`.
+
+        Readers of committed records must be told of them; None when there is none in what is archived. Nobody asks
+        while transactions are not served.
+        """
+        segments = [each for each in self.manifest.segments[self._place(offset) :] if each.aborted_bytes]
+        if not segments:
+            return None
+        return ColdRead(lambda: self._aborted(segments, offset, end_offset), sum(it.aborted_bytes for it in segments))
+
+    def _aborted(self, segments: list[SegmentInfo], offset: int, end_offset: int) -> list[AbortedTransaction]:
+        found: list[AbortedTransaction] = []
+        for segment in segments:
+            for aborted in aborted_in(self._reader, self.manifest, segment):
+                if aborted.first_offset < end_offset and aborted.last_offset >= offset:
+                    found.append(aborted)
+                if aborted.last_stable_offset >= end_offset:
+                    return found
+        return found
 
     def _scan(self, timestamp: int, start_offset: int) -> TimestampedOffset | None:
         """The same where the segment that has such a record begins in front of the start."""

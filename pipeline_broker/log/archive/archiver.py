@@ -14,14 +14,16 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from pipeline_broker.log.aborted_transactions import AbortedTransaction, OpenTransactions
 from pipeline_broker.log.archive.index_files import IndexBuilder
 from pipeline_broker.log.archive.manifest import Edit, PartitionManifest
 from pipeline_broker.log.archive.pace import Pace
-from pipeline_broker.log.archive.segment_file import SegmentInfo, file_names, resumed_builder
+from pipeline_broker.log.archive.segment_file import SegmentInfo, file_names, resumed_builder, transaction_index_name
+from pipeline_broker.log.archive.transaction_index import TransactionIndex, aborted_in
 from pipeline_broker.log.errors import DamagedSegment
 from pipeline_broker.log.producer_state import SEQUENCE_MASK, ProducedBatch, ProducerStates
 from pipeline_broker.log.retention import RollRules, should_roll
-from pipeline_broker.records.batch import LENGTH_OVERHEAD, BatchHeader, read_header
+from pipeline_broker.records.batch import LENGTH_OVERHEAD, TRANSACTIONAL_BIT, BatchHeader, read_header
 
 if TYPE_CHECKING:
     from pipeline_broker.log.archive.archive import Archive
@@ -44,12 +46,14 @@ class ArchiveTarget:
         rules: when a segment ends.
         log_start_offset: batches that end in front of it are not kept.
         producer_expiration_ms: how long a silent producer is remembered.
+        roll_seed: from which the jitter of its segments is drawn.
     """
 
     folder: str
     rules: RollRules
     log_start_offset: int = 0
     producer_expiration_ms: int = 2**63 - 1
+    roll_seed: bytes = b""
 
 
 class Archiver:
@@ -131,6 +135,9 @@ class _PartitionWriter:
         self._parts: list[bytes] = []
         self._buffered_bytes = 0
         self._generation = self._cleanings = 0
+        self._jitter_ms = 0
+        self._open = OpenTransactions(self._before.open_transactions)
+        self._aborted = TransactionIndex()
         self.written: dict[str, None] = {}
         if self._sealed and not self._sealed[-1].is_sealed:
             self._active_before = self._sealed.pop()
@@ -141,11 +148,15 @@ class _PartitionWriter:
                 logger.warning("%s; the log goes on in a new segment", damage)
                 self._sealed.append(attrs.evolve(self._active_before, is_sealed=True))
                 self._active_before, self._cleanings = None, 0
+            else:
+                self._aborted = TransactionIndex(self._active_before, self._load_aborted)
+                self._jitter_ms = self._target.rules.jitter_ms(self._target.roll_seed, self._active.base_offset)
 
     def add(self, header: BatchHeader, batch: memoryview) -> None:
         """Take over one batch; it is copied."""
-        base_offset, length, _, _, _, _, last_delta, _, max_timestamp, producer_id, _, sequence, _ = header
+        base_offset, length, _, _, _, attributes, last_delta, _, max_timestamp, producer_id, _, sequence, _ = header
         last_offset = base_offset + last_delta
+        aborted = self._open.add(header, batch) if attributes & TRANSACTIONAL_BIT else None
         if producer_id >= 0 and sequence >= 0:
             self._note_producer(header, last_offset)
         self._end_offset = last_offset + 1
@@ -158,6 +169,12 @@ class _PartitionWriter:
         active.add(base_offset, last_offset, size_bytes, max_timestamp)
         self._parts.append(bytes(batch))
         self._buffered_bytes += size_bytes
+        if aborted is not None:
+            self._aborted.add(aborted)
+
+    def _load_aborted(self) -> list[AbortedTransaction]:
+        assert self._active_before is not None, "only a segment that goes on has earlier entries"
+        return aborted_in(self._archive.reader, self._before, self._active_before)
 
     def _should_roll(self, active: IndexBuilder, size_bytes: int, last_offset: int, max_timestamp: int) -> bool:
         rules = self._target.rules
@@ -168,7 +185,7 @@ class _PartitionWriter:
         if (
             active.size_bytes + size_bytes <= rules.segment_bytes
             and first_timestamp >= 0
-            and max_timestamp - first_timestamp <= rules.roll_ms
+            and max_timestamp - first_timestamp <= rules.roll_ms - self._jitter_ms
         ):
             return False  # nearly always
         return should_roll(
@@ -179,6 +196,7 @@ class _PartitionWriter:
             batch_last_offset=last_offset,
             batch_max_timestamp=max_timestamp,
             created_ms=self._created_ms,
+            jitter_ms=self._jitter_ms,
         )
 
     def _roll(self, base_offset: int) -> IndexBuilder:
@@ -189,16 +207,19 @@ class _PartitionWriter:
         self._active_before, self._created_ms = None, self._now_ms
         self._generation, self._cleanings = self._archive.new_generation(), 0
         self._active = IndexBuilder(base_offset)
+        self._aborted = TransactionIndex()
+        self._jitter_ms = self._target.rules.jitter_ms(self._target.roll_seed, base_offset)
         return self._active
 
     def _written(self, active: IndexBuilder, *, is_sealed: bool) -> SegmentInfo:
-        return SegmentInfo.written(
+        segment = SegmentInfo.written(
             active,
             self._active_before,
             is_sealed=is_sealed,
             generation=self._generation,
             modified_ms=self._now_ms,
         )
+        return self._aborted.noted(segment)
 
     def flush(self) -> None:
         """Write what is held in memory."""
@@ -216,6 +237,9 @@ class _PartitionWriter:
             store.write(names[1], [entries.offset_entries], entries.offset_position)
         if entries.time_entries:
             store.write(names[2], [entries.time_entries], entries.time_position)
+        transactions = transaction_index_name(self._before.folder, active.base_offset, self._cleanings)
+        if self._aborted.write(store, transactions):
+            self.written[transactions] = None
 
     def _note_producer(self, header: BatchHeader, last_offset: int) -> None:
         if self._producers is None:
@@ -238,4 +262,5 @@ class _PartitionWriter:
             end_offset=self._end_offset,
             segments=(*self._sealed, *active),
             producers=producers,
+            open_transactions=self._open.first_offsets,
         )

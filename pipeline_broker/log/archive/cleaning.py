@@ -15,12 +15,14 @@ import attrs
 
 from pipeline_broker.log.archive.index_files import IndexBuilder
 from pipeline_broker.log.archive.pace import Pace
-from pipeline_broker.log.archive.segment_file import SegmentInfo, file_names
+from pipeline_broker.log.archive.segment_file import SegmentInfo, file_names, transaction_index_name
+from pipeline_broker.log.archive.transaction_index import TransactionIndex, aborted_in
 from pipeline_broker.log.compaction.cleaner import CleaningRound, DirtyPart, LastRecord, RoundParameters
 from pipeline_broker.log.compaction.offset_map import DEDUPE_BUFFER_BYTES_DEFAULT, OffsetMap
 from pipeline_broker.records.batch import BatchHeader
 
 if TYPE_CHECKING:
+    from pipeline_broker.log.aborted_transactions import AbortedTransaction
     from pipeline_broker.log.archive.archive import Archive
     from pipeline_broker.log.archive.manifest import PartitionManifest
     from pipeline_broker.log.compaction.schedule import CleaningPlan
@@ -73,7 +75,7 @@ def clean(
         RecordError: records of it do not make sense.
         OSError: the disk cannot.
     """
-    offset_map, pace = OffsetMap(dedupe_buffer_bytes), Pace()
+    offset_map, pace = OffsetMap(dedupe_buffer_bytes, keys_max=plan.dirty_offsets), Pace()
     by_base = {segment.base_offset: segment for segment in manifest.segments}
 
     def batches_of(segments: Sequence[LogSegment]) -> Iterator[tuple[BatchHeader, Buffer]]:
@@ -82,7 +84,8 @@ def clean(
                 yield header, batch
                 pace()
 
-    end_offset = _map_keys(offset_map, plan, batches_of)
+    aborted = [entry for each in manifest.segments for entry in aborted_in(archive.reader, manifest, each)]
+    end_offset = _map_keys(offset_map, plan, aborted, batches_of)
     if end_offset <= plan.first_dirty_offset:
         return None
     parameters = RoundParameters(
@@ -91,23 +94,24 @@ def clean(
         upper_bound_offset=plan.first_uncleanable_offset,
         last_records=last_records,
     )
-    cleaning = CleaningRound(offset_map, parameters)
+    cleaning = CleaningRound(offset_map, parameters, aborted)
     replaced: list[SegmentInfo] = []
     written: list[SegmentInfo] = []
     for group in plan.groups(end_offset):
         sources = [by_base[segment.base_offset] for segment in group]
         replaced += sources
-        written += _GroupWriter(archive, manifest.folder, sources).write(cleaning.clean(batches_of(group)))
+        written += _GroupWriter(archive, manifest.folder, sources, cleaning).write(cleaning.clean(batches_of(group)))
     return Cleaned(manifest.folder, tuple(replaced), tuple(written), end_offset)
 
 
 def _map_keys(
     offset_map: OffsetMap,
     plan: CleaningPlan,
+    aborted: Sequence[AbortedTransaction],
     batches_of: Callable[[Sequence[LogSegment]], Iterator[tuple[BatchHeader, Buffer]]],
 ) -> int:
     """Note the latest offset of each key in the dirty part; where the part ends that was looked at."""
-    dirty = DirtyPart(offset_map, plan.first_dirty_offset)
+    dirty = DirtyPart(offset_map, plan.first_dirty_offset, aborted)
     segments = plan.dirty_segments
     for segment, following in zip(segments, (*segments[1:], None), strict=True):
         next_base = plan.first_uncleanable_offset if following is None else following.base_offset
@@ -119,8 +123,10 @@ def _map_keys(
 class _GroupWriter:
     """Writes the segments, nearly always one, that take the place of a group."""
 
-    def __init__(self, archive: Archive, folder: str, sources: Sequence[SegmentInfo]) -> None:
+    def __init__(self, archive: Archive, folder: str, sources: Sequence[SegmentInfo], cleaning: CleaningRound) -> None:
         self._archive = archive
+        self._cleaning = cleaning
+        self._aborted: list[AbortedTransaction] = []  # whose marker is in no finished segment yet
         self._folder = folder
         self._cleanings = 1 + max(source.cleanings for source in sources)
         self._base_offset = sources[0].base_offset
@@ -165,11 +171,22 @@ class _GroupWriter:
             store.write(names[1], [entries.offset_entries], 0)
         if entries.time_entries:
             store.write(names[2], [entries.time_entries], 0)
-        store.sync([names[0]])
-        return SegmentInfo.written(
+        index = self._transaction_index(builder)
+        transactions = transaction_index_name(self._folder, builder.base_offset, self._cleanings)
+        store.sync([names[0], transactions] if index.write(store, transactions) else [names[0]])
+        segment = SegmentInfo.written(
             builder,
             is_sealed=True,
             generation=self._archive.new_generation(),
             modified_ms=self._modified_ms,
             cleanings=self._cleanings,
         )
+        return index.noted(segment)
+
+    def _transaction_index(self, builder: IndexBuilder) -> TransactionIndex:
+        """What stays of the index: aborted transactions that had data until now."""
+        index = TransactionIndex()
+        self._aborted += self._cleaning.take_aborted()
+        while self._aborted and self._aborted[0].last_offset <= builder.last_offset:
+            index.add(self._aborted.pop(0))
+        return index

@@ -7,7 +7,9 @@ state of each partition that it changes, so that the last one of a partition say
 Layout of a frame (little-endian): magic 4, CRC-32C 4 (of all that follows it), body length 4, then the body: LSN 8,
 count 4, per partition: topic id 16, partition 4, length 4 (-1: gone), and so many bytes: length of the folder's name 2,
 the name, log start offset 8, end offset 8, first dirty offset 8, count of segments 4, the segments (see _SEGMENT),
-length of the producers 4, they.
+length of the producers 4, they. Where there are transactions they follow: count of the open ones 4, count of segments
+with aborted ones 4, per open one producer id 8 and first offset 8, per segment its number 4, length of its index 4 and
+CRC-32C of that 4.
 """
 
 import struct
@@ -35,6 +37,9 @@ _PARTITION = struct.Struct("<qqqI")
 _SEGMENT = struct.Struct("<qqqqqqBII" + "I" * len(attrs.fields(IndexState)))
 _SEALED, _INDEXED = 1, 2
 _PRODUCERS = struct.Struct("<I")
+_TRANSACTIONS = struct.Struct("<II")
+_OPEN_TRANSACTION = struct.Struct("<qq")
+_ABORTED_INDEX = struct.Struct("<III")
 
 FRAME_HEADER_SIZE = _FRAME.size
 _CRC_END = len(MAGIC_BYTES) + _CRC.size
@@ -51,6 +56,7 @@ class PartitionManifest:
         segments: in offset order; only the last one may still grow.
         producers: its idempotent producers as of the end of the last segment; see `producer_snapshot`.
         first_dirty_offset: where the next cleaning of a compacted log begins.
+        open_transactions: producer id and first offset of those that have not ended at the end of the last segment.
     """
 
     folder: str
@@ -59,6 +65,7 @@ class PartitionManifest:
     segments: tuple[SegmentInfo, ...] = ()
     producers: bytes = b""
     first_dirty_offset: int = 0
+    open_transactions: tuple[tuple[int, int], ...] = ()
 
     @property
     def size_bytes(self) -> int:
@@ -121,7 +128,17 @@ def _encode_partition(partition: PartitionManifest) -> bytes:
         partition.log_start_offset, partition.end_offset, partition.first_dirty_offset, len(partition.segments)
     )
     segments = b"".join(_encode_segment(segment) for segment in partition.segments)
-    return head + segments + _PRODUCERS.pack(len(partition.producers)) + partition.producers
+    producers = _PRODUCERS.pack(len(partition.producers)) + partition.producers
+    return head + segments + producers + _encode_transactions(partition)
+
+
+def _encode_transactions(partition: PartitionManifest) -> bytes:
+    with_aborted = [(number, it) for number, it in enumerate(partition.segments) if it.aborted_bytes]
+    if not with_aborted and not partition.open_transactions:
+        return b""
+    opened = b"".join(_OPEN_TRANSACTION.pack(*each) for each in partition.open_transactions)
+    aborted = b"".join(_ABORTED_INDEX.pack(number, it.aborted_bytes, it.aborted_crc) for number, it in with_aborted)
+    return _TRANSACTIONS.pack(len(partition.open_transactions), len(with_aborted)) + opened + aborted
 
 
 def _encode_segment(segment: SegmentInfo) -> bytes:
@@ -162,7 +179,7 @@ def _partitions(body: memoryview, position: int, count: int) -> Iterator[tuple[b
         if length == GONE:
             yield key, None
             continue
-        yield key, _decode_partition(body, position)
+        yield key, _decode_partition(body[position : position + length])
         position += length
 
 
@@ -183,16 +200,30 @@ def _decode_segment(values: tuple[int, ...]) -> SegmentInfo:
     )
 
 
-def _decode_partition(body: memoryview, position: int) -> PartitionManifest:
-    (name_length,) = _FOLDER.unpack_from(body, position)
-    position += _FOLDER.size
-    folder = str(body[position : position + name_length], "utf-8")
+def _decode_partition(piece: memoryview) -> PartitionManifest:
+    (name_length,) = _FOLDER.unpack_from(piece)
+    position = _FOLDER.size
+    folder = str(piece[position : position + name_length], "utf-8")
     position += name_length
-    log_start_offset, end_offset, first_dirty_offset, count = _PARTITION.unpack_from(body, position)
+    log_start_offset, end_offset, first_dirty_offset, count = _PARTITION.unpack_from(piece, position)
     position += _PARTITION.size
     end = position + count * _SEGMENT.size
-    segments = tuple(_decode_segment(values) for values in _SEGMENT.iter_unpack(body[position:end]))
-    (producers_length,) = _PRODUCERS.unpack_from(body, end)
+    segments = tuple(_decode_segment(values) for values in _SEGMENT.iter_unpack(piece[position:end]))
+    (producers_length,) = _PRODUCERS.unpack_from(piece, end)
     end += _PRODUCERS.size
-    producers = bytes(body[end : end + producers_length])
-    return PartitionManifest(folder, log_start_offset, end_offset, segments, producers, first_dirty_offset)
+    producers = bytes(piece[end : end + producers_length])
+    end += producers_length
+    partition = PartitionManifest(folder, log_start_offset, end_offset, segments, producers, first_dirty_offset)
+    return _with_transactions(partition, piece[end:]) if end < len(piece) else partition
+
+
+def _with_transactions(partition: PartitionManifest, piece: memoryview) -> PartitionManifest:
+    open_count, aborted_count = _TRANSACTIONS.unpack_from(piece)
+    start = _TRANSACTIONS.size
+    middle = start + open_count * _OPEN_TRANSACTION.size
+    end = middle + aborted_count * _ABORTED_INDEX.size
+    segments = list(partition.segments)
+    for number, aborted_bytes, crc in _ABORTED_INDEX.iter_unpack(piece[middle:end]):
+        segments[number] = attrs.evolve(segments[number], aborted_bytes=aborted_bytes, aborted_crc=crc)
+    opened = tuple((producer_id, offset) for producer_id, offset in _OPEN_TRANSACTION.iter_unpack(piece[start:middle]))
+    return attrs.evolve(partition, segments=tuple(segments), open_transactions=opened)

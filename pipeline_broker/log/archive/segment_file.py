@@ -22,9 +22,10 @@ from pipeline_broker.records.checksum import crc32c
 LOG_SUFFIX = ".log"
 OFFSET_INDEX_SUFFIX = ".index"
 TIME_INDEX_SUFFIX = ".timeindex"
+TRANSACTION_INDEX_SUFFIX = ".txnindex"
 WINDOW_BYTES = 1 << 20  # of a segment are in memory while its batches are read one by one, or a single larger batch
 
-_NAME = re.compile(r"(\d{20})(\.[1-9]\d*)?(\.log|\.index|\.timeindex)")
+_NAME = re.compile(r"(\d{20})(\.[1-9]\d*)?(\.log|\.index|\.timeindex|\.txnindex)")
 _BATCH_LENGTH_MIN = HEADER_SIZE - LENGTH_OVERHEAD
 _NO_NAME = (POSITION_MAX + 1, -1)
 _NEW = tuple.__new__  # straight to the tuple's constructor, for every batch
@@ -55,6 +56,8 @@ class SegmentInfo:
         modified_ms: when it was last written to; stands in where records have no timestamps.
         cleanings: how often this stretch of the log was compacted: each writes files of its own, so that the manifest
             alone decides which of them count. They have the number in their names behind the base offset.
+        aborted_bytes: how long the index of transactions that were aborted here is; most segments have none.
+        aborted_crc: its CRC-32C.
     """
 
     base_offset: int
@@ -67,6 +70,8 @@ class SegmentInfo:
     generation: int = 0
     modified_ms: int = NO_TIMESTAMP
     cleanings: int = 0
+    aborted_bytes: int = 0
+    aborted_crc: int = 0
 
     @classmethod
     def written(
@@ -128,12 +133,23 @@ def _name(folder: str, base_offset: int, cleanings: int, suffix: str) -> str:
 
 
 def file_names(folder: str, base_offset: int, cleanings: int = 0) -> tuple[str, str, str]:
-    """All files of a segment, the batches first."""
+    """The files that every segment has, the batches first."""
     return (
         log_name(folder, base_offset, cleanings),
         offset_index_name(folder, base_offset, cleanings),
         time_index_name(folder, base_offset, cleanings),
     )
+
+
+def transaction_index_name(folder: str, base_offset: int, cleanings: int = 0) -> str:
+    """The file of the aborted transactions, where there are any."""
+    return _name(folder, base_offset, cleanings, TRANSACTION_INDEX_SUFFIX)
+
+
+def counted_names(folder: str, segment: SegmentInfo) -> tuple[str, ...]:
+    """All files that a segment has."""
+    place = folder, segment.base_offset, segment.cleanings
+    return (*file_names(*place), transaction_index_name(*place)) if segment.aborted_bytes else file_names(*place)
 
 
 def parse_file_name(file: str) -> tuple[int, str] | None:

@@ -22,6 +22,7 @@ from pipeline_broker.log.archive.segment_file import (
     log_name,
     not_whole,
     read_batches,
+    transaction_index_name,
     verified_batches,
 )
 from pipeline_broker.log.archive.segment_index import SegmentIndex
@@ -37,6 +38,7 @@ from pipeline_broker.log.reading import (
     TimestampedOffset,
 )
 from pipeline_broker.records.batch import BatchHeader
+from pipeline_broker.records.checksum import crc32c
 from pipeline_broker.records.record import iterate_records
 
 READ_AHEAD_BYTES = 2 * BYTES_PER_READ  # of a sequential read: this one and the next
@@ -286,6 +288,15 @@ class SegmentReader:
                     raise damage
                 yield header, batch
                 position += len(batch)
+
+    def transaction_index(self, folder: str, segment: SegmentInfo) -> bytes | None:
+        """What the file of aborted transactions holds; None when it is not what was written; may block."""
+        name = transaction_index_name(folder, segment.base_offset, segment.cleanings)
+        try:
+            content = bytes(self._store.read(name, segment.aborted_bytes, 0))
+        except FileNotFoundError:
+            return None
+        return content if (len(content), crc32c(content)) == (segment.aborted_bytes, segment.aborted_crc) else None
 
     @contextlib.contextmanager
     def _judged(self, folder: str, segment: SegmentInfo) -> Iterator[None]:

@@ -14,18 +14,17 @@ before damage gets a checksum of its own or a damaged key costs another record. 
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from hashlib import blake2b
 
 import attrs
 
-from pipeline_broker.log.compaction.offset_map import DIGEST_BYTES, OffsetMap
+from pipeline_broker.log.compaction.offset_map import OffsetMap
 from pipeline_broker.log.compaction.rebuild import KeptRecords, empty_batch, rebuilt_batch
-from pipeline_broker.log.compaction.record_places import RecordPlace, record_places
 from pipeline_broker.log.compaction.transactions import AbortedTransaction, TransactionsRead
 from pipeline_broker.records.batch import CHECKED_FROM, BatchHeader, Buffer
 from pipeline_broker.records.checksum import crc32c
 from pipeline_broker.records.errors import WrongChecksum
 from pipeline_broker.records.record import record_bytes
+from pipeline_broker.records.record_places import RecordPlace, record_places
 
 TIME_MS_MAX = 2**63 - 1
 
@@ -96,16 +95,12 @@ class DirtyPart:
         return True
 
     def _add(self, header: BatchHeader, batch: Buffer) -> bool:
-        offset_map, offsets, capacity = self._map, self._map.offsets, self._map.capacity
+        put, first_offset = self._map.put, self._first_offset
         base_offset, data = header.base_offset, record_bytes(batch, header)
         for place in record_places(data, 0, len(data)):
             key, offset = place[5], base_offset + place[4]
-            if key is None or offset < self._first_offset:
-                continue
-            if len(offsets) >= capacity:  # as Kafka: not even a key that is in the map already
+            if key is not None and offset >= first_offset and not put(key, offset):
                 return False
-            offsets[key if len(key) < DIGEST_BYTES else blake2b(key, digest_size=DIGEST_BYTES).digest()] = offset
-            offset_map.latest_offset = offset
         return True
 
 
@@ -167,7 +162,7 @@ class CleaningRound:
 
     def _staying(self, header: BatchHeader, data: bytes) -> Iterator[RecordPlace]:
         """The records that stay."""
-        latest_offset, offsets = self._map.latest_offset, self._map.offsets
+        latest_offset, latest_of = self._map.latest_offset, self._map.get
         base_offset = header.base_offset
         drops_tombstones = self._horizon_has_passed(header)
         for place in record_places(data, 0, len(data)):
@@ -177,8 +172,7 @@ class CleaningRound:
                 if key is None:
                     self.statistics.keyless_records += 1
                     continue
-                slot = key if len(key) < DIGEST_BYTES else blake2b(key, digest_size=DIGEST_BYTES).digest()
-                if offsets.get(slot, -1) > offset or (is_tombstone and drops_tombstones):
+                if latest_of(key) > offset or (is_tombstone and drops_tombstones):
                     continue
             yield place
 

@@ -11,7 +11,6 @@ from collections.abc import Iterable
 
 import attrs
 
-from pipeline_broker.log.compaction.record_places import RecordPlace, record_places
 from pipeline_broker.records.batch import (
     APPEND_TIME_BIT,
     COMPRESSION_MASK,
@@ -22,7 +21,7 @@ from pipeline_broker.records.batch import (
     assembled,
 )
 from pipeline_broker.records.compression import compress
-from pipeline_broker.records.varint import write_varint
+from pipeline_broker.records.record_places import RecordPlace, append_shifted
 
 NO_TIMESTAMP = -1
 _KEPT_WHEN_EMPTY = APPEND_TIME_BIT | TRANSACTIONAL_BIT | CONTROL_BIT
@@ -105,10 +104,5 @@ def _written_anew(data: bytes, kept: KeptRecords, shift_ms: int, *, all_alike: b
     """The records with timestamp deltas that are larger by `shift_ms`, or are all just that."""
     target = bytearray()
     for run_start, run_end in _runs(kept):
-        for _, rest, end, timestamp_delta, *_ in record_places(data, run_start, run_end):
-            head = bytearray(1)  # record attributes: none are defined
-            write_varint(head, shift_ms if all_alike else shift_ms + timestamp_delta)
-            write_varint(target, len(head) + end - rest)
-            target += head
-            target += data[rest:end]
+        append_shifted(target, data, run_start, run_end, shift_ms, all_alike=all_alike)
     return bytes(target)

@@ -71,6 +71,11 @@ class CleaningPlan:
         return self.dirty_bytes / total if total else 0.0
 
     @property
+    def dirty_offsets(self) -> int:
+        """How many the dirty part spans; it has no more keys than that."""
+        return max(0, self.first_uncleanable_offset - self.first_dirty_offset)
+
+    @property
     def is_due(self) -> bool:
         """Whether it is worth the work now."""
         if self.overdue_ms > 0 and self.dirty_bytes > 0:

@@ -7,29 +7,13 @@ that still had some keeps its place in the index until a later round. Without an
 marker counts as one of a transaction without data, unless data was seen.
 """
 
-import struct
 from collections import deque
 from collections.abc import Iterable
 
-import attrs
-
+from pipeline_broker.log.aborted_transactions import ABORT, COMMIT, AbortedTransaction, control_type
 from pipeline_broker.records.batch import BatchHeader, Buffer
-from pipeline_broker.records.errors import InvalidRecord
-from pipeline_broker.records.record import iterate_records
 
-ABORT, COMMIT = 0, 1
-"""Types of control records; all others (leader changes, snapshots) are not for the cleaner to remove."""
-_CONTROL_KEY = struct.Struct(">hh")  # version, type
-
-
-@attrs.frozen(slots=True)
-class AbortedTransaction:
-    """One entry of the aborted-transaction index."""
-
-    producer_id: int
-    first_offset: int
-    last_offset: int
-    """The offset of its marker."""
+__all__ = ["ABORT", "COMMIT", "AbortedTransaction", "TransactionsRead"]
 
 
 class TransactionsRead:
@@ -54,7 +38,7 @@ class TransactionsRead:
 
     def is_spent(self, header: BatchHeader, batch: Buffer) -> bool:
         """A control batch that has its record was read: whether nothing in the log needs it any longer."""
-        if _control_type(header, batch) not in {ABORT, COMMIT}:
+        if control_type(header, batch) not in {ABORT, COMMIT}:
             return False
         producer_id = header.producer_id
         transaction = self._aborted_at(producer_id, header.last_offset)
@@ -71,10 +55,3 @@ class TransactionsRead:
         while waiting and waiting[0].last_offset < offset:
             waiting.popleft()
         return waiting[0] if waiting and waiting[0].first_offset <= offset else None
-
-
-def _control_type(header: BatchHeader, batch: Buffer) -> int:
-    key = next(iterate_records(batch, header)).key
-    if key is None or len(key) < _CONTROL_KEY.size:
-        raise InvalidRecord("a control record without a type")
-    return int(_CONTROL_KEY.unpack_from(key)[1])

@@ -35,6 +35,7 @@ segments = st.builds(
     generation=st.integers(0, 2**32 - 1),
     cleanings=st.integers(0, 2**32 - 1),
 )
+segments |= st.builds(attrs.evolve, segments, aborted_bytes=st.integers(1, 99), aborted_crc=st.integers(0, 2**32 - 1))
 partitions = st.builds(
     PartitionManifest,
     folder=st.text(max_size=30),
@@ -43,6 +44,7 @@ partitions = st.builds(
     segments=st.lists(segments, max_size=4).map(tuple),
     producers=st.binary(max_size=50),
     first_dirty_offset=offsets,
+    open_transactions=st.just(()) | st.lists(st.tuples(offsets, offsets), max_size=3).map(tuple),
 )
 edits = st.builds(Edit, lsn=offsets, partitions=st.dictionaries(keys, st.one_of(st.none(), partitions), max_size=4))
 

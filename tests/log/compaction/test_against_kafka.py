@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline_broker.log.compaction.cleaner import CleaningRound, DirtyPart, LastRecord, RoundParameters
-from pipeline_broker.log.compaction.offset_map import ENTRY_BYTES, OffsetMap
+from pipeline_broker.log.compaction.offset_map import OffsetMap
 from pipeline_broker.log.compaction.schedule import group_segments
 from pipeline_broker.log.log_segment import LogSegment
 from pipeline_broker.records.batch import read_header
@@ -72,7 +72,7 @@ def our_rounds(log, rounds, segment_bytes):
         if first_dirty >= bound:
             yield segments, first_dirty, aborted
             continue
-        offset_map = OffsetMap(keys_max * ENTRY_BYTES)
+        offset_map = OffsetMap(keys_max=keys_max)
         dirty = DirtyPart(offset_map, first_dirty, aborted)
         starts = [base for base in segments if base < bound]
         for base, following in zip(starts, [*starts[1:], bound], strict=True):

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline_broker.log.compaction.cleaner import CleaningRound, DirtyPart, LastRecord, RoundParameters
-from pipeline_broker.log.compaction.offset_map import ENTRY_BYTES, OffsetMap
+from pipeline_broker.log.compaction.offset_map import OffsetMap
 from pipeline_broker.records.batch import read_header
 from pipeline_broker.records.record import iterate_records
 from tests.log.compaction.logs import (
@@ -33,7 +33,7 @@ class Rounds:
         return bases[number + 1] if number + 1 < len(bases) else self.log.end
 
     def map_keys(self, bound_number, keys_max):
-        offset_map = OffsetMap(keys_max * ENTRY_BYTES)
+        offset_map = OffsetMap(keys_max=keys_max)
         dirty = DirtyPart(offset_map, self.first_dirty, self.log.aborted)
         for number, segment in enumerate(self.log.segments[:bound_number]):
             if self.next_base(number) > self.first_dirty and not dirty.add_segment(

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline_broker.log.compaction.cleaner import CleaningRound, DirtyPart, LastRecord, RoundParameters
-from pipeline_broker.log.compaction.offset_map import ENTRY_BYTES, OffsetMap
+from pipeline_broker.log.compaction.offset_map import OffsetMap
 from pipeline_broker.log.compaction.transactions import ABORT, COMMIT, AbortedTransaction
 from pipeline_broker.records.batch import NewRecord, build_batch, read_header
 from pipeline_broker.records.errors import WrongChecksum
@@ -31,7 +31,7 @@ def log_of(*batches):
 
 
 def clean(log, *, now_ms=NOW_MS, retention_ms=RETENTION_MS, bound=ELSEWHERE, live=None, aborted=(), keys_max=100):
-    offset_map = OffsetMap(keys_max * ENTRY_BYTES)
+    offset_map = OffsetMap(keys_max=keys_max)
     DirtyPart(offset_map, 0, aborted).add_segment(parsed(log), read_header(log[-1]).last_offset + 1)
     parameters = RoundParameters(
         now_ms=now_ms, delete_retention_ms=retention_ms, upper_bound_offset=bound, last_records=live or {}
@@ -53,7 +53,7 @@ def test_an_unchanged_batch_is_the_very_bytes():
     log = log_of(batch_of((b"a", b"1"), compression=4), batch_of((b"b", b"1")))
     batches = parsed(log)
     cleaning = CleaningRound(
-        OffsetMap(), RoundParameters(now_ms=0, delete_retention_ms=0, upper_bound_offset=ELSEWHERE)
+        OffsetMap(keys_max=100), RoundParameters(now_ms=0, delete_retention_ms=0, upper_bound_offset=ELSEWHERE)
     )
     assert [batch for _, batch in cleaning.clean(batches)] == [batch for _, batch in batches]
     assert all(ours is theirs for (_, ours), (_, theirs) in zip(cleaning.clean(batches), batches, strict=True))
@@ -70,7 +70,7 @@ def test_what_lies_behind_the_mapped_part_stays_whatever_it_is():
 
 
 def test_a_full_map_ends_the_round_within_a_batch():
-    offset_map = OffsetMap(2 * ENTRY_BYTES)
+    offset_map = OffsetMap(keys_max=2)
     log = log_of(batch_of((b"a", b"1")), batch_of((b"b", b"1"), (b"c", b"1")))
     dirty = DirtyPart(offset_map, 0)
     assert not dirty.add_segment(parsed(log), 3)
@@ -79,17 +79,17 @@ def test_a_full_map_ends_the_round_within_a_batch():
 
 
 def test_a_dirty_part_without_keys_is_clean_afterwards():
-    dirty = DirtyPart(OffsetMap(), 1)
+    dirty = DirtyPart(OffsetMap(keys_max=100), 1)
     assert dirty.end_offset == 1
     assert dirty.add_segment(parsed(log_of(batch_of((None, b"1"), (None, b"2")))), 7)
     assert dirty.end_offset == 7
 
 
 def test_records_below_the_first_dirty_offset_are_not_mapped():
-    offset_map = OffsetMap()
+    offset_map = OffsetMap(keys_max=100)
     log = log_of(batch_of((b"a", b"1")), batch_of((b"b", b"1"), (b"c", b"1")))
     DirtyPart(offset_map, 2).add_segment(parsed(log), 3)
-    assert offset_map.offsets == {b"c": 2}
+    assert (len(offset_map), offset_map.get(b"c")) == (1, 2)
 
 
 def test_a_tombstone_stays_until_the_horizon_of_its_first_clean():
@@ -174,7 +174,7 @@ def test_the_batch_before_the_bound_is_kept_as_an_empty_header():
 def test_statistics_tell_what_was_read_and_left():
     log = log_of(batch_of((b"a", b"1"), (None, b"2")), batch_of((b"a", b"3")))
     cleaning = CleaningRound(
-        OffsetMap(), RoundParameters(now_ms=0, delete_retention_ms=0, upper_bound_offset=ELSEWHERE)
+        OffsetMap(keys_max=100), RoundParameters(now_ms=0, delete_retention_ms=0, upper_bound_offset=ELSEWHERE)
     )
     list(cleaning.clean(parsed(log)))
     read = cleaning.statistics
@@ -187,11 +187,11 @@ def test_a_damaged_batch_ends_the_round(position, change):
     damaged = bytearray(log_of(batch_of((b"a", b"1"), (b"b", b"1")))[0])
     damaged[position] ^= change
     batches = [(read_header(damaged), damaged)]
-    dirty = DirtyPart(OffsetMap(), -ELSEWHERE)
+    dirty = DirtyPart(OffsetMap(keys_max=100), -ELSEWHERE)
     with pytest.raises(WrongChecksum):
         dirty.add_segment(batches, 2)
     cleaning = CleaningRound(
-        OffsetMap(), RoundParameters(now_ms=0, delete_retention_ms=0, upper_bound_offset=ELSEWHERE)
+        OffsetMap(keys_max=100), RoundParameters(now_ms=0, delete_retention_ms=0, upper_bound_offset=ELSEWHERE)
     )
     with pytest.raises(WrongChecksum):
         list(cleaning.clean(batches))

@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline_broker.log.compaction.rebuild import KeptRecords, empty_batch, rebuilt_batch
-from pipeline_broker.log.compaction.record_places import record_places
 from pipeline_broker.records.batch import NewRecord, build_batch, read_header
 from pipeline_broker.records.checksum import crc32c
 from pipeline_broker.records.record import iterate_records, record_bytes
+from pipeline_broker.records.record_places import record_places
 from tests.log.compaction.logs import stamped
 
 with warnings.catch_warnings():

@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline_broker.log.compaction.record_places import record_places
 from pipeline_broker.records.batch import NewRecord, build_batch, read_header
 from pipeline_broker.records.errors import InvalidRecord
 from pipeline_broker.records.record import iterate_records, record_bytes
+from pipeline_broker.records.record_places import record_places
 
 optional_bytes = st.none() | st.binary(max_size=200)
 new_records = st.lists(

@@ -7,7 +7,7 @@ A record stays where it is; only its key is copied out. Headers are skipped: wha
 from collections.abc import Iterator
 
 from pipeline_broker.records.errors import InvalidRecord
-from pipeline_broker.records.varint import VARLONG_BYTES_MAX, read_unsigned
+from pipeline_broker.records.varint import VARLONG_BYTES_MAX, read_unsigned, write_varint
 
 RecordPlace = tuple[int, int, int, int, int, bytes | None, bool]
 """start, where the rest behind the timestamp delta begins, end, timestamp delta, offset delta, key, has no value"""
@@ -53,3 +53,15 @@ def record_places(data: bytes, position: int, stop: int) -> Iterator[RecordPlace
             position = end
     except IndexError:
         raise InvalidRecord("the records are cut off") from None
+
+
+def append_shifted(
+    target: bytearray, data: bytes, position: int, stop: int, shift_ms: int, *, all_alike: bool = False
+) -> None:
+    """Write the records anew with timestamp deltas that are larger by `shift_ms`, or are all just that."""
+    for _, rest, end, timestamp_delta, *_ in record_places(data, position, stop):
+        head = bytearray(1)  # record attributes: none are defined
+        write_varint(head, shift_ms if all_alike else shift_ms + timestamp_delta)
+        write_varint(target, len(head) + end - rest)
+        target += head
+        target += data[rest:end]

@@ -1,0 +1,65 @@
+"""A produced batch in the codec that its topic asks for, where that is another than the producer's.
+
+Rules of this file: for batches that `check` has passed, with the header that it gave. What is written is what Apache
+Kafka writes: the same records, offsets, producer and time type; the first record's timestamp becomes the base, and
+flags that only a broker sets are gone. The size is checked once more, because it is another one.
+"""
+
+import attrs
+
+from pipeline_broker.records.batch import APPEND_TIME_BIT, HEADER_SIZE, TRANSACTIONAL_BIT, BatchHeader, assembled
+from pipeline_broker.records.compression import Compression, compress, decompress
+from pipeline_broker.records.errors import BatchTooLarge, RecordListTooLarge
+from pipeline_broker.records.record_places import append_shifted, record_places
+
+Buffer = bytes | bytearray | memoryview
+
+_KEPT = APPEND_TIME_BIT | TRANSACTIONAL_BIT
+
+
+@attrs.frozen(slots=True)
+class Target:
+    """What `compression.type` and the level of its codec say; a topic that leaves batches as they come has none."""
+
+    codec: Compression
+    level: int | None = None
+
+
+def recompressed(
+    header: BatchHeader, batch: Buffer, target: Target, *, size_max: int, segment_size_max: int, unpacked_size_max: int
+) -> tuple[BatchHeader, bytes]:
+    """The batch and its header, compressed anew.
+
+    Args:
+        header: as `check_batch` gave it.
+        batch: as it came.
+        target: what to compress it with.
+        size_max: of the batch that is made.
+        segment_size_max: the same, of what a segment can hold.
+        unpacked_size_max: of the records without compression.
+
+    Raises:
+        BatchTooLarge: the batch is larger than `size_max` now.
+        RecordListTooLarge: or than a segment.
+    """
+    data = decompress(header.compression, memoryview(batch)[HEADER_SIZE : header.size_bytes], unpacked_size_max)
+    if target.codec == Compression.NONE:
+        _check_size(HEADER_SIZE + len(data), size_max, segment_size_max)
+    first_delta = next(record_places(data, 0, len(data)))[3]
+    if first_delta:
+        shifted = bytearray()
+        append_shifted(shifted, data, 0, len(data), -first_delta)
+        data = bytes(shifted)
+    changed = header._replace(
+        attributes=header.attributes & _KEPT | target.codec, base_timestamp=header.base_timestamp + first_delta
+    )
+    made = assembled(changed, compress(target.codec, data, target.level))
+    _check_size(made[0].size_bytes, size_max, segment_size_max)
+    return made
+
+
+def _check_size(size_bytes: int, size_max: int, segment_size_max: int) -> None:
+    if size_bytes > size_max:
+        raise BatchTooLarge(f"{size_bytes} bytes, compressed anew, are more than max.message.bytes ({size_max})")
+    if size_bytes > segment_size_max:
+        raise RecordListTooLarge(f"a batch of {size_bytes} bytes is larger than a segment ({segment_size_max})")

@@ -1,0 +1,309 @@
+"""The index of aborted transactions: what any log's archive says is what the log says, and Kafka reads its files."""
+
+import random
+import re
+
+import attrs
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pipeline_broker.inspect.findings import Damage, IndexFound, IndexStatus
+from pipeline_broker.inspect.segment_check import SegmentCheck
+from pipeline_broker.inspect.topic_names import TopicNames
+from pipeline_broker.log.aborted_transactions import (
+    ENTRY,
+    AbortedTransaction,
+    OpenTransactions,
+    encode_entries,
+    parse_entries,
+)
+from pipeline_broker.log.archive.archiver import Archiver
+from pipeline_broker.log.archive.cleaning import clean
+from pipeline_broker.log.archive.segment_file import transaction_index_name
+from pipeline_broker.log.archive.transaction_index import aborted_in, rebuilt_entries
+from pipeline_broker.log.compaction.schedule import CompactionRules
+from pipeline_broker.log.compaction_of_logs import next_round
+from pipeline_broker.log.entry import LEADER_EPOCH, JournalEntry
+from pipeline_broker.log.errors import DamagedIndexError
+from pipeline_broker.log.policies import LogPolicies
+from pipeline_broker.log.retention import RetentionRules, RollRules
+from pipeline_broker.records.batch import NewRecord, build_batch, read_header, restamp
+from tests.kafka_tools import kafka_tool
+from tests.log.compaction.logs import ABORT, COMMIT, marker
+from tests.upkeep_bench import NOW_MS, Bench
+
+DATA = "data"
+OTHER_CONTROL = 2
+PRODUCERS = (11, 12, 13)
+steps = st.lists(
+    st.tuples(st.sampled_from(PRODUCERS), st.sampled_from([DATA, DATA, DATA, ABORT, ABORT, COMMIT, OTHER_CONTROL])),
+    min_size=1,
+    max_size=60,
+)
+ROLL = RollRules(segment_bytes=4000)
+
+
+def batch_of(producer, what, number):
+    if what != DATA:
+        return marker(producer, what, NOW_MS)
+    value = b"%d:" % number + random.Random(number).randbytes(700)
+    records = [NewRecord(value, b"key %d" % (number % 5), NOW_MS), NewRecord(b"2", b"more", NOW_MS)]
+    return build_batch(records, transactional=True, producer_id=producer, producer_epoch=0, base_sequence=number)
+
+
+def append(bench, batch):
+    """As whoever serves transactions will: markers have no sequence that could be checked."""
+    log, header = bench.log, read_header(batch)
+    base, last = log.log_end_offset, log.log_end_offset + header.last_offset_delta
+    parts = restamp(header, batch, base, LEADER_EPOCH)
+    entry = JournalEntry(log, base, last, header.max_timestamp, parts, header.size_bytes)
+    log.log_end_offset = last + 1
+    bench.journal.sync(bench.journal.write([entry]))
+    bench.logs.on_durable([entry])
+
+
+def archive_all(bench):
+    archiver = Archiver(bench.archive, bench.journal)
+    bench.journal.seal()
+    while (found := archiver.run_one(bench.logs.archive_targets(), NOW_MS)) is not None:
+        number, edit = found
+        bench.logs.show(edit)
+        bench.journal.recycle(number)
+
+
+def naive(story):
+    """The entries of a whole log, told from the story; also where each marker lies."""
+    offset, opened, entries = 0, {}, []
+    for producer, what in story:
+        if what == DATA:
+            opened.setdefault(producer, offset)
+            offset += 2
+            continue
+        if what in {ABORT, COMMIT}:
+            first = opened.pop(producer, None)
+            if first is not None and what == ABORT:
+                stable = min(opened.values(), default=offset + 1)
+                entries.append(AbortedTransaction(producer, first, offset, stable))
+        offset += 1
+    return entries
+
+
+def filled(story, policies=None):
+    bench = Bench(policies=policies or LogPolicies(roll=ROLL))
+    for number, (producer, what) in enumerate(story):
+        append(bench, batch_of(producer, what, number))
+    return bench
+
+
+def archived_entries(entries, end_offset):
+    return [entry for entry in entries if entry.last_offset < end_offset]
+
+
+@settings(max_examples=30)
+@given(steps, st.lists(st.booleans(), max_size=60))
+def test_the_index_of_any_log_says_what_the_log_says(story, restarts):
+    """Whatever rounds of the archiver there were, and starts between them: open transactions are remembered."""
+    bench = Bench(policies=LogPolicies(roll=ROLL))
+    for number, (producer, what) in enumerate(story):
+        append(bench, batch_of(producer, what, number))
+        if number < len(restarts) and restarts[number]:
+            archive_all(bench)
+            bench.start()
+    archive_all(bench)
+    archived = bench.log.archived
+    if archived is None:
+        return
+    expected = archived_entries(naive(story), archived.end_offset)
+    manifest, found = archived.manifest, []
+    for segment in manifest.segments:
+        entries = aborted_in(bench.archive.reader, manifest, segment)
+        assert all(segment.base_offset <= entry.last_offset <= segment.last_offset for entry in entries)
+        assert rebuilt_entries(bench.archive.reader, manifest, segment) == entries
+        name = transaction_index_name(manifest.folder, segment.base_offset)
+        if entries:
+            assert bench.archive.store.size_bytes(name) == segment.aborted_bytes == len(entries) * ENTRY.size
+        else:
+            assert name.split("/")[1] not in bench.names()
+        found += entries
+    assert found == expected
+
+
+@settings(max_examples=30)
+@given(steps, st.integers(0, 100), st.integers(1, 100))
+def test_readers_are_told_of_every_transaction_that_concerns_them(story, offset, size):
+    bench = filled(story)
+    archive_all(bench)
+    archived = bench.log.archived
+    if archived is None:
+        return
+    end_offset = min(offset + size, archived.end_offset)
+    told = archived.aborted_transactions(offset, end_offset)
+    entries = told() if told is not None else []
+    wanted = archived_entries(naive(story), archived.end_offset)
+    overlapping = [it for it in wanted if it.first_offset < end_offset and it.last_offset >= offset]
+    assert entries == overlapping
+
+
+STORY = [
+    (11, DATA),
+    (12, DATA),
+    (11, ABORT),
+    *[(13, DATA)] * 12,
+    (12, ABORT),
+    (13, COMMIT),
+    (11, DATA),
+    (11, ABORT),
+] * 3
+
+
+def reference():
+    bench = filled(STORY)
+    archive_all(bench)
+    manifest = bench.log.archived.manifest
+    assert sum(bool(segment.aborted_bytes) for segment in manifest.segments) >= 3
+    return bench, manifest
+
+
+@pytest.mark.parametrize("damage", ["missing", "short", "changed"])
+def test_an_index_that_is_not_as_written_is_made_anew(damage, caplog):
+    bench, manifest = reference()
+    segment = next(it for it in manifest.segments[1:] if it.aborted_bytes)
+    name = transaction_index_name(manifest.folder, segment.base_offset)
+    store = bench.archive.store
+    expected = parse_entries(store.read(name, segment.aborted_bytes, 0))
+    assert expected[0].first_offset < segment.base_offset, "it began in an earlier segment"
+    if damage == "missing":
+        store.delete([name])
+    else:
+        content = bytearray(store.read(name, segment.aborted_bytes, 0))
+        content[-1] ^= 1
+        store.write(name, [content[: -ENTRY.size] if damage == "short" else content], 0)
+    assert aborted_in(bench.archive.reader, manifest, segment) == expected
+    assert "made anew" in caplog.text
+
+
+def test_a_damaged_index_of_a_segment_that_grows_is_whole_again_when_more_comes(caplog):
+    story = [(11, DATA), (11, ABORT)] * 3
+    bench = Bench(policies=LogPolicies())
+    entries = naive(story * 20)
+    for number, (producer, what) in enumerate(story * 10):
+        append(bench, batch_of(producer, what, number))
+    archive_all(bench)
+    (segment,) = bench.log.archived.manifest.segments
+    name = transaction_index_name("topic-0", segment.base_offset)
+    bench.archive.store.delete([name])
+    for number, (producer, what) in enumerate(story * 10):
+        append(bench, batch_of(producer, what, number))
+    archive_all(bench)
+    manifest = bench.log.archived.manifest
+    (grown,) = manifest.segments
+    assert grown.aborted_bytes > segment.aborted_bytes
+    content = bench.archive.store.read(name, grown.aborted_bytes, 0)
+    assert parse_entries(content) == archived_entries(entries, manifest.end_offset)
+    assert "made anew" in caplog.text
+
+
+def test_files_of_the_index_go_with_their_segment():
+    bench, _ = reference()
+    assert any(name.endswith(".txnindex") for name in bench.names())
+    bench.start()
+    bench.archive.remove_unknown({bench.log.entry_key})
+    assert any(name.endswith(".txnindex") for name in bench.names()), "they count"
+    bench.archive.remove_unknown(set())
+    assert bench.names() == []
+
+
+def cleaned(bench, now_ms=NOW_MS):
+    plan = next_round([bench.log], now_ms, is_forced=True)
+    made = clean(bench.archive, plan.manifest, plan.plan, plan.last_records, now_ms)
+    edit, deleted = bench.archive.replace(plan.key, made)
+    bench.logs.show(edit)
+    bench.archive.delete_files(deleted)
+    return bench.log.archived.manifest
+
+
+def test_compaction_keeps_the_entries_whose_markers_stay():
+    """And takes away the records of what was aborted, in one round; the entries go in a later one."""
+    rules = CompactionRules(min_cleanable_dirty_ratio=0.0, delete_retention_ms=1000)
+    roll = attrs.evolve(ROLL, compact=True)
+    bench = filled(STORY, LogPolicies(compaction=rules, roll=roll, retention=RetentionRules(delete=False)))
+    archive_all(bench)
+    manifest = cleaned(bench)
+    reader = bench.archive.reader
+    entries = [it for segment in manifest.segments for it in aborted_in(reader, manifest, segment)]
+    assert entries == archived_entries(naive(STORY), manifest.end_offset)
+    cut = manifest.first_dirty_offset
+    aborted = {offset for it in entries for offset in range(it.first_offset, it.last_offset) if it.producer_id != 13}
+    assert aborted
+    left = {
+        header.producer_id
+        for segment in manifest.segments
+        for header, _ in reader.batches(manifest.folder, segment)
+        if header.last_offset < cut and not header.is_control and header.record_count
+    }
+    assert left == {13}, "only what was committed has records"
+    names = [name for name in bench.names() if name.endswith(".1.txnindex")]
+    assert len(names) == sum(bool(it.aborted_bytes) for it in manifest.segments if it.cleanings)
+
+    for number in range(100, 140):
+        append(bench, build_batch([NewRecord(bytes(700), b"%d" % number, NOW_MS)]))
+    archive_all(bench)
+    later = cleaned(bench)
+    left_behind = [it for segment in later.segments for it in aborted_in(reader, later, segment)]
+    assert [it for it in left_behind if it.last_offset < cut] == []
+
+
+def test_an_open_transaction_holds_compaction_back():
+    rules = CompactionRules(min_cleanable_dirty_ratio=0.0)
+    policies = LogPolicies(compaction=rules, roll=ROLL, retention=RetentionRules(delete=False))
+    bench = filled([(12, DATA)] * 8 + [(11, DATA)] + [(12, DATA)] * 40, policies)
+    archive_all(bench)
+    manifest = bench.log.archived.manifest
+    assert dict(manifest.open_transactions) == {12: 0, 11: 16}
+    bench.start()
+    assert dict(bench.log.archived.manifest.open_transactions) == {12: 0, 11: 16}
+    assert next_round([bench.log], NOW_MS, is_forced=True) is None
+
+
+def test_kafka_reads_the_entries(tmp_path):
+    run = kafka_tool(tmp_path)
+    path = tmp_path / "00000000000000000000.txnindex"
+    entries = [AbortedTransaction(4711, 3, 17, 5), AbortedTransaction(2**62, 5, 30, 31)]
+    path.write_bytes(encode_entries(entries))
+    done = run("DumpLogSegments", "--files", str(path))
+    assert done.stderr == ""
+    pattern = r"version: 0 producerId: (\d+) firstOffset: (\d+) lastOffset: (\d+) lastStableOffset: (\d+)"
+    assert [AbortedTransaction(*map(int, found)) for found in re.findall(pattern, done.stdout)] == entries
+
+
+@pytest.mark.parametrize("data", [b"x", bytes(33), b"\0\1" + bytes(32)])
+def test_what_is_no_index_is_refused(data):
+    with pytest.raises(DamagedIndexError):
+        parse_entries(data)
+
+
+def test_an_emptied_marker_ends_nothing():
+    """Compaction leaves the header alone of a marker that a producer still needs."""
+    opened = OpenTransactions([(11, 0)])
+    header = read_header(marker(11, ABORT, NOW_MS))._replace(record_count=0)
+    assert opened.add(header, b"") is None
+    assert opened.first_offsets == ((11, 0),)
+
+
+@pytest.mark.parametrize("damage", [None, "missing", "changed"])
+def test_an_inspection_holds_the_index_against_its_checksum(damage):
+    bench, manifest = reference()
+    segment = next(it for it in manifest.segments if it.aborted_bytes)
+    name = transaction_index_name(manifest.folder, segment.base_offset)
+    store = bench.archive.store
+    if damage == "missing":
+        store.delete([name])
+    elif damage == "changed":
+        store.write(name, [bytes(segment.aborted_bytes)], 0)
+    check = SegmentCheck(store, bench.log.entry_key, manifest.folder, segment, TopicNames(), None)
+    findings = list(check.findings())
+    (found,) = (it for it in findings if isinstance(it, IndexFound) and it.file.endswith(name))
+    status = {None: IndexStatus.VALID, "missing": IndexStatus.MISSING, "changed": IndexStatus.DAMAGED}[damage]
+    assert (found.entries, found.status) == (segment.aborted_bytes // ENTRY.size, status)
+    assert [it.file for it in findings if isinstance(it, Damage)] == ([] if damage is None else [found.file])
