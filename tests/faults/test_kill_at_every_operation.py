@@ -23,7 +23,7 @@ from tests.faults.ledger import HELD, Ledger, current_commit
 
 pytestmark = [pytest.mark.faults, pytest.mark.kill_points]
 KIND = "kill points"
-POINTS = os.environ.get("POINTS", "4")
+POINTS = os.environ.get("POINTS", "3")
 REACHED_SHARE_MIN = 0.5
 NOT_THE_FILE_SYSTEMS = {ADMIN_NAME, ".lock"}
 """A socket, and a file whose bytes nobody needs: what is done to them is not counted."""

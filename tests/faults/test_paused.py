@@ -22,15 +22,17 @@ MODES = pytest.mark.parametrize("mode", drawn("pipelined", "classic"))
 GROUP = "group"
 SESSION_MS = 1_000
 PAUSE_SECONDS = 60.0 if AT_LENGTH else 1.5
+PATIENCE_SECONDS = 8.0
+"""Clients that wait for an answer give up after some more."""
 TURNS_MAX = 500
 TURN_SECONDS = 0.02
 LOAD_SECONDS = 0.3
 SETTINGS = ("group.initial.rebalance.delay.ms=0", "group.min.session.timeout.ms=100")
 
 
-def pause(broker):
+def pause(broker, seconds=PAUSE_SECONDS):
     broker.process.send_signal(signal.SIGSTOP)
-    time.sleep(PAUSE_SECONDS)
+    time.sleep(seconds)
     broker.process.send_signal(signal.SIGCONT)
 
 
@@ -41,7 +43,7 @@ def test_what_was_under_way_goes_on_after_a_pause(tmp_path, mode):
         scene.prepare()
         load = scene.load()
         time.sleep(LOAD_SECONDS)
-        pause(scene.broker)
+        pause(scene.broker, min(PAUSE_SECONDS, PATIENCE_SECONDS))
         acknowledged = scene.history.acknowledged_count
         time.sleep(LOAD_SECONDS)
         load.stop()
