@@ -42,6 +42,7 @@ SEGMENT_BYTES_MIN = 2 * HEADER_SPACE
 SEGMENT_ENTRIES_MAX = 1 << 18  # a start takes microseconds for each: small ones would fill a segment with a million
 
 logger = logging.getLogger(__name__)
+FILLED_COMMIT_BYTES_MAX = 256 << 10  # for larger ones, filling space ahead costs more than a sync saves by it
 
 Flush = Literal["always", "os"]
 
@@ -83,6 +84,7 @@ class Journal:
         self._unsynced: dict[int, None] = {}  # first LSNs of the commits between write and sync, oldest first
         self._spare_identity: int | None = None
         self._prepare_asked = False
+        self._commit_bytes = 0.0  # of a commit, on average of the last 16 or so
 
     @classmethod
     def open(
@@ -94,8 +96,7 @@ class Journal:
         files: FileSystem | None = None,
     ) -> "Journal":
         """Take the data directory; raises DirectoryLocked when another process has it, OSError when it is unusable."""
-        files = files or SystemFileSystem()
-        directory = data_directory / JOURNAL_NAME
+        files, directory = files or SystemFileSystem(), data_directory / JOURNAL_NAME
         files.make_directory(directory)
         files.sync_directory(data_directory)  # a journal whose directory is lost with the power is lost with it
         journal = cls(directory, flush, segment_bytes, files, files.lock(data_directory / LOCK_NAME))
@@ -108,7 +109,7 @@ class Journal:
 
     @property
     def data_directory(self) -> Path:
-        """The absolute path of its directory."""
+        """Absolute."""
         return self.directory.parent.absolute()
 
     def is_in_place(self) -> bool:
@@ -166,7 +167,7 @@ class Journal:
             if not entries:
                 return Ticket(self._next_lsn, 0, 0, None, None)
             ticket = self._write_when_possible(entries)
-            asks = not self._prepare_asked and self._is_half_full() and not self.has_spare
+            asks = not self._prepare_asked and self._wants_spare()
             self._prepare_asked = self._prepare_asked or asks
         if asks and self.on_prepare_wanted is not None:
             self.on_prepare_wanted()
@@ -179,9 +180,7 @@ class Journal:
             except OSError as error:
                 if self.sealed_max is None or not is_passing(error):
                     self._fail(error)
-                self.room.wait(error)
-                if self._closed or self._failure is not None:
-                    self._refuse()
+                self.room.wait(error)  # when that is over for good, `_place` refuses
             else:
                 if self.room.obstacle_passed():
                     self._prepare_asked = False  # the spare met the same obstacle
@@ -193,6 +192,7 @@ class Journal:
         file = segment.take_file()
         write_all(file, parts, self._position)
         self._position += size
+        self._commit_bytes += (size - self._commit_bytes) / 16
         self._next_lsn = first_lsn + len(entries)
         if self.flush == "os":
             segment.give_back(file)
@@ -206,7 +206,7 @@ class Journal:
             segment = self._active
             if segment is None or self._closed or self._failure is not None:
                 self._refuse()
-            if self._spare_identity is not None and not segment.zero_filled and self._may_roll():
+            if self.has_spare and not segment.zero_filled and self._is_worth_filling() and self._may_roll():
                 segment = self._roll()
             parts, size = self._encode(entries, segment, self._next_lsn)
             count = self._next_lsn + len(entries) - self._segment_lsn
@@ -218,9 +218,13 @@ class Journal:
             else:
                 self.room.wait_for_archive()
 
-    def _is_half_full(self) -> bool:
+    def _is_worth_filling(self) -> bool:
+        return self._commit_bytes < FILLED_COMMIT_BYTES_MAX
+
+    def _wants_spare(self) -> bool:
         entries = self._next_lsn - self._segment_lsn
-        return self._position > self.segment_bytes // 2 or entries > SEGMENT_ENTRIES_MAX // 2
+        is_half_full = self._position > self.segment_bytes // 2 or entries > SEGMENT_ENTRIES_MAX // 2
+        return is_half_full and self._is_worth_filling() and not self.has_spare
 
     def _may_roll(self) -> bool:
         return self.sealed_max is None or len(self._sealed_ends) < self.sealed_max
@@ -239,6 +243,8 @@ class Journal:
         is_complete = self._position > HEADER_SPACE
         assert is_complete or self._spare_identity is not None, "an empty segment is as good as a new one"
         number = self._active.number + is_complete
+        if is_complete:
+            self._active.fill_up(self.segment_bytes)
         if self._spare_identity is not None:
             segment = activate_spare(self._files, self.directory, number, self._spare_identity)
             self._spare_identity = None
@@ -247,8 +253,7 @@ class Journal:
         if is_complete:
             self._sealed_ends[self._active.number] = self._next_lsn
         self._active = segment
-        self._position = HEADER_SPACE
-        self._segment_lsn = self._next_lsn
+        self._position, self._segment_lsn = HEADER_SPACE, self._next_lsn
         self._prepare_asked = False
         if self._sealed_ends and self.on_sealed is not None:
             self.on_sealed()
@@ -288,9 +293,7 @@ class Journal:
     def seal(self) -> None:
         """Begin a new segment, unless nothing was written to the last one: everything so far may be archived then.
 
-        Raises:
-            OSError: no space or no descriptors; the last segment goes on.
-            JournalFailed: for good.
+        Raises OSError when there is no room for one (the last goes on), JournalFailed when there is another failure.
         """
         with self._write_lock:
             if self._failure is None and not self._closed and self._position > HEADER_SPACE and self._may_roll():

@@ -91,6 +91,13 @@ class Segment:
         """A file for one commit, used by nobody else until it is given back."""
         return self._descriptors.pop() if self._descriptors else self._files.open(self.path)
 
+    def fill_up(self, size_bytes: int) -> None:
+        """Make the file so long, with a hole at its end: only a whole segment's space can be used again."""
+        file = self.take_file()
+        if file.size_bytes() < size_bytes:
+            file.truncate(size_bytes)
+        self.give_back(file)
+
     def give_back(self, file: File) -> None:
         """The commit is durable; a commit that failed keeps its file out of use."""
         self._descriptors.append(file)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from pipeline_broker.log.errors import JournalCorrupt, JournalFailed, RecycledError
-from pipeline_broker.log.journal import Journal
+from pipeline_broker.log.journal import FILLED_COMMIT_BYTES_MAX, Journal
 from pipeline_broker.log.log_manager import LogManager
 from pipeline_broker.log.segment import SPARE_NAME, segment_path, split_position
 from pipeline_broker.log.testing import MemoryFileSystem
@@ -20,8 +20,8 @@ VALUE = bytes(3000)
 WAIT_SECONDS = 10.0
 
 
-def start(files, *, flush="always", archived_lsn=0):
-    journal = Journal.open(DIRECTORY, files=files, flush=flush, segment_bytes=SEGMENT_BYTES)
+def start(files, *, flush="always", archived_lsn=0, segment_bytes=SEGMENT_BYTES):
+    journal = Journal.open(DIRECTORY, files=files, flush=flush, segment_bytes=segment_bytes)
     (log,) = LogManager(journal).create("topic", TOPIC_ID, 1)
     found = []
     for _, place, batch in journal.recover(archived_lsn):
@@ -134,16 +134,15 @@ def test_the_space_of_a_segment_is_used_again_without_being_zeroed():
     files = MemoryFileSystem()
     journal, log, _ = start(files)
     for number in range(5):
-        commit(journal, log, bytes([number]) * 3000)
+        commit(journal, log, bytes([number + 1]) * 3000)
         if number == 1:
-            journal.prepare_ahead()  # the first segment grew, the second is prepared
+            journal.prepare_ahead()  # the first segment grew, and was filled up; the second is prepared
     journal.recycle(1)
-    assert not journal.has_spare, "it was never as long as a prepared one"
-    journal.recycle(2)
     assert journal.has_spare
-
     before = bytes(files.open(DIRECTORY / "journal" / SPARE_NAME).read(SEGMENT_BYTES, 0))
-    assert bytes([2]) * 3000 in before
+    assert bytes([1]) * 3000 in before
+    journal.recycle(2)
+    assert segment_path(DIRECTORY, 2).name not in files.list_directory(DIRECTORY / "journal")
     for number in range(5, 9):
         commit(journal, log, bytes([number]) * 3000)
     assert journal.sealed()
@@ -337,3 +336,18 @@ def test_damage_to_what_is_archived_does_not_cost_what_comes_behind_it():
     commit(journal, log, b"six")
     files.kill()
     assert start(files, archived_lsn=4)[2] == [b"five", b"six"]
+
+
+def test_no_space_is_filled_ahead_of_large_commits():
+    journal, log, _ = start(MemoryFileSystem(), segment_bytes=4 << 20)
+    asked = []
+    journal.on_prepare_wanted = lambda: asked.append(journal.next_lsn)
+    for _ in range(40):
+        commit(journal, log, bytes(2 * FILLED_COMMIT_BYTES_MAX))
+    asked.clear()
+    for _ in range(20):
+        commit(journal, log, bytes(2 * FILLED_COMMIT_BYTES_MAX))
+    assert not asked
+    for _ in range(4000):
+        commit(journal, log, bytes(1000))
+    assert asked
