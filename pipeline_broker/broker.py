@@ -89,6 +89,7 @@ class Broker:
             the server.
         authorizer: decides who may do what; None where everybody may do everything.
         topics_generation: changes with every change of a topic, for those who remember partitions.
+        produce_templates: how many the connections remember together; counted by `apis.produce_template`.
         wake_timer: called when `next_deadline_ms` may have become earlier; set by the server.
         loggers: whose levels clients may see and change.
         settings_warnings: of settings that have no effect.
@@ -122,7 +123,7 @@ class Broker:
         self.config_changed: Callable[[BrokerConfig], None] = lambda _: None
         self.loggers = BrokerLoggers()
         self.topic_metrics: TopicMetrics | None = None
-        self.topics_generation = 0
+        self.topics_generation = self.produce_templates = 0
         self._check_producers_ms = 0
         (self._metadata_log,) = logs.create(
             METADATA_TOPIC, METADATA_TOPIC_ID, 1, Rules(size_max=2**31 - 1), METADATA_POLICIES

@@ -174,3 +174,5 @@ class Dispatcher:
         """See Application."""
         assert isinstance(session, Session)
         self._broker.fetches.connection_closed(session)
+        if session.produce_templates is not None:
+            session.produce_templates.forget()

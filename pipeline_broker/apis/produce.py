@@ -121,7 +121,7 @@ def _remember(call: Call, request: ProduceRequest, log: PartitionLog) -> None:
     if type(frame) is bytes:
         templates = call.session.produce_templates
         if templates is None:
-            templates = call.session.produce_templates = ProduceTemplates()
+            templates = call.session.produce_templates = ProduceTemplates(call.broker)
         templates.remember(frame, call.version, request, log, call.broker.topics_generation, call.client_id)
 
 

@@ -25,6 +25,7 @@ from stages.request import Close, Pending, Request, Send
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from pipeline_broker.broker import Broker
     from pipeline_broker.log.entry import Appended
     from pipeline_broker.log.partition_log import PartitionLog
     from pipeline_broker.quotas.quotas import RequestQuota
@@ -40,8 +41,10 @@ LOG_START_FROM = 5
 FLEXIBLE_FROM = API_KEYS[ApiKey.PRODUCE].flexible_from
 FLEXIBLE_TAIL = bytes(3)
 """Behind the records: the empty tag sections of the partition, the topic and the request."""
-TEMPLATES_MAX = 256
+TEMPLATES_MAX = 4096
 """Templates of one connection; a client that writes to more partitions goes the general way for the rest."""
+TEMPLATES_OF_ALL_MAX = 65_536
+"""Templates of all connections together: one is about 700 bytes."""
 SENTINEL = (0x0102030405060708, 0x1112131415161718, 0x2122232425262728)
 """Base offset, append time and log start that are encoded once, to find where they stand."""
 
@@ -74,11 +77,16 @@ class _Template:
 
 
 class ProduceTemplates:
-    """The templates of one connection, by the bytes that requests repeat."""
+    """The templates of one connection, by the bytes that requests repeat.
 
-    __slots__ = ("_by_prefix", "_generation", "_prefix_end")
+    Args:
+        broker: counts those of all connections.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("_broker", "_by_prefix", "_generation", "_prefix_end")
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
         self._by_prefix: dict[bytes, _Template] = {}
         self._prefix_end = FIXED_BYTES
         self._generation = 0
@@ -109,7 +117,7 @@ class ProduceTemplates:
         if template is None or template.version != version:
             return None
         if generation != self._generation:
-            self._by_prefix.clear()
+            self.forget()
             return None
         records = _records(frame, position, version)
         if records is None:
@@ -138,7 +146,7 @@ class ProduceTemplates:
     ) -> None:
         """Keep the shape of a request with one batch for one partition that was appended in the general way."""
         if generation != self._generation:
-            self._by_prefix.clear()
+            self.forget()
             self._generation = generation
         data = request.topic_data[0].partition_data[0]
         assert data.records is not None
@@ -149,14 +157,24 @@ class ProduceTemplates:
             prefix_end = len(frame) - len(FLEXIBLE_TAIL) - size - _uvarint_size(size + 1)
         if prefix_end < FIXED_BYTES or _records(frame, prefix_end, version) != data.records:
             return  # tagged fields or trailing bytes: not what producers repeat
-        if prefix_end != self._prefix_end or len(self._by_prefix) >= TEMPLATES_MAX:
-            self._by_prefix.clear()
+        if prefix_end != self._prefix_end:
+            self.forget()
             self._prefix_end = prefix_end
+        prefix = frame[FIXED_BYTES:prefix_end]
+        if prefix not in self._by_prefix:
+            if len(self._by_prefix) >= TEMPLATES_MAX or self._broker.produce_templates >= TEMPLATES_OF_ALL_MAX:
+                return
+            self._broker.produce_templates += 1
         topic = request.topic_data[0]
         partition = ProduceResponse.PartitionProduceResponse(data.index, 0, *SENTINEL)
         response = ProduceResponse([ProduceResponse.TopicProduceResponse(topic.name, topic.topic_id, [partition])])
         template = _Template(log, request.acks, version, response, client_id)
-        self._by_prefix[frame[FIXED_BYTES:prefix_end]] = template
+        self._by_prefix[prefix] = template
+
+    def forget(self) -> None:
+        """Let go of all of them; what comes next is seen for the first time."""
+        self._broker.produce_templates -= len(self._by_prefix)
+        self._by_prefix.clear()
 
 
 def _answer(

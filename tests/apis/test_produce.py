@@ -4,12 +4,12 @@ import logging
 
 import pytest
 
-from pipeline_broker.apis import produce
+from pipeline_broker.apis import produce, produce_template
 from pipeline_broker.records.batch import NewRecord, build_batch
 from pipeline_broker.wire.messages.fetch import FetchRequest
 from pipeline_broker.wire.messages.produce import ProduceRequest
 from stages.request import Close, Pending
-from tests.apis.desk import Desk
+from tests.apis.desk import Connection, Desk
 
 VERSION = 9
 
@@ -86,3 +86,25 @@ def test_what_was_not_appended_is_refused_as_ever(desk, monkeypatch, caplog):
     desk.commit(list(result.entries))
     assert lengths(desk) == [(1, 1), (0, 0)]
     assert desk.ask(FetchRequest(topics=[]), 12).error_code == 0
+
+
+def test_templates_are_bounded_on_a_connection_and_on_all_together_and_go_with_their_connection(desk, monkeypatch):
+    for partition in (0, 0, 1, 1):
+        desk.ask(request(b"1", partition), VERSION)
+    assert desk.broker.produce_templates == 2
+    session = desk.connection.session
+
+    desk.connection = Connection()
+    monkeypatch.setattr(produce_template, "TEMPLATES_OF_ALL_MAX", 3)
+    for partition in (0, 1):
+        desk.ask(request(b"2", partition), VERSION)
+    assert desk.broker.produce_templates == 3
+    desk.dispatcher.connection_closed(session)
+    assert desk.broker.produce_templates == 1
+
+    monkeypatch.setattr(produce_template, "TEMPLATES_MAX", 1)
+    desk.ask(request(b"3", 1), VERSION)
+    assert desk.broker.produce_templates == 1
+    desk.dispatcher.connection_closed(desk.connection.session)
+    assert desk.broker.produce_templates == 0
+    assert lengths(desk) == [(3, 3), (4, 4)]
