@@ -70,6 +70,8 @@ def alternative_names(certificate: bytes) -> frozenset[tuple[int, bytes]]:
         ((_, list_start, list_end),) = _elements(certificate, start, end)
         for _, extension_start, extension_end in _elements(certificate, list_start, list_end):
             places = list(_elements(certificate, extension_start, extension_end))
+            if not places:
+                raise ValueError("not a certificate: an extension is empty")
             if _object_id(certificate, *places[0]) == ALTERNATIVE_NAMES:
                 _, value_start, value_end = places[-1]
                 ((_, names_start, names_end),) = _elements(certificate, value_start, value_end)

@@ -1,5 +1,6 @@
 """Distinguished names are those that Java's X500Principal.getName() gave for the same bytes (Java 17)."""
 
+import contextlib
 import datetime as dt
 import ipaddress
 
@@ -125,12 +126,10 @@ def test_a_certificate_cut_at_any_byte_is_a_value_error():
             distinguished_name(SAMPLE[:size])
 
 
-@given(position=st.integers(0, len(SAMPLE) - 1), byte=st.integers(0, 255))
-def test_a_damaged_certificate_never_ends_otherwise(position, byte):
-    damaged = SAMPLE[:position] + bytes([byte]) + SAMPLE[position + 1 :]
-    for read in (distinguished_name, alternative_names):
-        try:
-            answer = read(damaged)
-        except ValueError:
-            continue
-        assert isinstance(answer, str | frozenset)
+def test_a_certificate_with_any_one_byte_changed_never_ends_otherwise():
+    for position in range(len(SAMPLE)):
+        for byte in range(256):
+            damaged = SAMPLE[:position] + bytes([byte]) + SAMPLE[position + 1 :]
+            for read in (distinguished_name, alternative_names):
+                with contextlib.suppress(ValueError):
+                    assert isinstance(read(damaged), str | frozenset)
