@@ -24,6 +24,12 @@ def retention(**rules):
     return LogPolicies(retention=RetentionRules(**rules), roll=RollRules(segment_bytes=7000), file_delete_delay_ms=0)
 
 
+def only_cause(failure):
+    while isinstance(failure, BaseExceptionGroup):
+        (failure,) = failure.exceptions
+    return failure
+
+
 def test_complete_journal_segments_are_archived_and_their_space_is_used_again():
     bench = Bench()
 
@@ -115,9 +121,7 @@ def test_a_data_directory_that_is_removed_or_replaced_ends_the_upkeep(tmp_path, 
 
     with pytest.raises(BaseExceptionGroup) as raised:
         trio.run(main)
-    failure = raised.value
-    while isinstance(failure, BaseExceptionGroup):
-        (failure,) = failure.exceptions
+    failure = only_cause(raised.value)
     assert "was removed or replaced while it was in use" in str(failure)
     bench.journal.close()
 
@@ -138,9 +142,7 @@ def test_a_failing_disk_ends_the_upkeep(operation):
 
     with pytest.raises(BaseExceptionGroup) as raised:
         trio.run(main)
-    failure = raised.value
-    while isinstance(failure, BaseExceptionGroup):
-        (failure,) = failure.exceptions
+    failure = only_cause(raised.value)
     assert isinstance(failure, UpkeepFailedError)
     assert "Input/output error" in str(failure)
 

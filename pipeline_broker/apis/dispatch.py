@@ -97,9 +97,9 @@ class Dispatcher:
         key, version, correlation_id = header.api_key, header.api_version, header.correlation_id
         request.api, request.version, request.correlation_id = key, version, correlation_id
         call = Call(self._broker, request, session, key, version, correlation_id, header.client_id, now_ms)
-        if (key, version) not in self._handlers and (refusal := self._load(call, key, version)) is not None:
-            return refusal
-        handler = self._handlers[key, version]
+        handler = self._handlers.get((key, version)) or self._load(call, key, version)
+        if not isinstance(handler, Handler):
+            return handler
         if self._quotas.is_active:
             call.quota = self._quotas.begin(session.principal.name, header.client_id)
         try:
@@ -111,7 +111,7 @@ class Dispatcher:
             call.quota.handled()
         return result
 
-    def _load(self, call: Call, key: int, version: int) -> Result | None:
+    def _load(self, call: Call, key: int, version: int) -> Handler | Result:
         """Import the file of an API; the answer to the call when that is not possible."""
         served = SERVED.get(key)
         if served is None or version not in served.versions:
@@ -121,8 +121,8 @@ class Dispatcher:
         except (ImportError, OSError) as error:  # no descriptors: the connection that ends is one of them
             return Close(f"API {key} cannot be loaded: {error}")
         handle = self._while_writable(module.handle) if served.writes else module.handle
-        self._handlers[key, version] = Handler(module.REQUEST, decoder(module.REQUEST, version), handle)
-        return None
+        handler = self._handlers[key, version] = Handler(module.REQUEST, decoder(module.REQUEST, version), handle)
+        return handler
 
     def _while_writable(self, handle: Callable[[Call, Any], Result]) -> Callable[[Call, Any], Result]:
         def handle_or_refuse(call: Call, message: Any) -> Result:

@@ -41,6 +41,11 @@ class Ledger:
     def seeds(self):
         return {line["seed"] for line in self.lines}
 
+    @property
+    def violated_seeds(self):
+        """Of the runs in which something was found."""
+        return [line["seed"] for line in self.lines if line["outcome"] != HELD]
+
     def total(self, name):
         """The sum of a count over this commit's runs."""
         return sum(line.get(name, 0) for line in self.lines)

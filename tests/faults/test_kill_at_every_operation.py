@@ -17,9 +17,10 @@ import pytest
 from pipeline_broker.admin import ADMIN_NAME
 from tests.conftest import CAMPAIGN
 from tests.faults.broker_under_test import StartFailed
+from tests.faults.campaign import run_noted
 from tests.faults.kill_points import PointCounts, PointRun, points_of
 from tests.faults.killing_files import BEFORE, OPERATIONS
-from tests.faults.ledger import HELD, Ledger, current_commit
+from tests.faults.ledger import Ledger, current_commit
 
 pytestmark = [pytest.mark.faults, pytest.mark.kill_points]
 KIND = "kill points"
@@ -58,13 +59,7 @@ def test_killed_at_any_operation_it_loses_nothing(tmp_path, record_property):
         if seed in ledger.seeds:
             continue
         with PointRun(tmp_path / f"run-{number}", point) as run:
-            try:
-                run.run()
-            except Exception as error:
-                ledger.append(seed=seed, outcome=f"{type(error).__name__}: {error}"[:2000], **attrs.asdict(run.counts))
-                print(f"killed at {seed}: what is left is in {run.broker.directory}")
-                raise
-            ledger.append(seed=seed, outcome=HELD, **attrs.asdict(run.counts))
+            run_noted(ledger, seed, run)
     totals = {field.name: ledger.total(field.name) for field in attrs.fields(PointCounts)}
     text = (
         "{kills} kills at an operation ({not_reached} points not reached), {kills_in_recovery} during recovery: "
@@ -72,7 +67,7 @@ def test_killed_at_any_operation_it_loses_nothing(tmp_path, record_property):
     )
     print(text)
     record_property(CAMPAIGN, text)
-    assert [line["seed"] for line in ledger.lines if line["outcome"] != HELD] == []
+    assert ledger.violated_seeds == []
     assert totals["kills"] >= REACHED_SHARE_MIN * (totals["kills"] + totals["not_reached"])
 
 

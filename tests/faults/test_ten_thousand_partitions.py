@@ -8,6 +8,7 @@ from tests.conftest import READY_SECONDS_MAX
 from tests.faults.kept import KeptPartition
 from tests.faults.kept_client import read_held, write
 from tests.faults.scene import Scene
+from tests.faults.soak_samples import take_sample
 from tests.faults.wire_client import WireClient
 
 pytestmark = [pytest.mark.faults]
@@ -15,11 +16,6 @@ PARTITIONS = 10_000
 WRITTEN = range(0, PARTITIONS, 997)
 RESIDENT_BYTES_MAX = 200 << 20
 CREATE_SECONDS_MAX = 60.0
-
-
-def resident_bytes(process_id):
-    with open(f"/proc/{process_id}/status", encoding="ascii") as file:  # noqa: PTH123 - a file of the kernel
-        return next(int(line.split()[1]) << 10 for line in file if line.startswith("VmRSS"))
 
 
 def test_a_start_with_ten_thousand_partitions_is_quick_and_small(tmp_path):
@@ -37,7 +33,8 @@ def test_a_start_with_ten_thousand_partitions_is_quick_and_small(tmp_path):
                 write(client, topic_ids, one, None, b"value", 1)
         scene.broker.kill()
         scene.start()
-        assert resident_bytes(scene.broker.process_id) < RESIDENT_BYTES_MAX
+        sample = take_sample(scene.broker.process_id, scene.broker.data, at_seconds=0.0)
+        assert sample.resident_bytes < RESIDENT_BYTES_MAX
         with WireClient(scene.broker.address) as client:
             for one in kept:
                 assert one.violations(read_held(client, topic_ids["many"], one)) == []

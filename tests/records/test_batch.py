@@ -21,27 +21,17 @@ from pipeline_broker.records.batch import (
 from pipeline_broker.records.checksum import crc32c
 from pipeline_broker.records.errors import CorruptRecord, InvalidRecord, RecordError
 from pipeline_broker.records.record import Record, iterate_records
+from tests.records.strategies import new_records
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # kafka-python reads its schemas through a deprecated function
     from kafka.record import MemoryRecords
 
-optional_bytes = st.none() | st.binary(max_size=200)
-new_records = st.lists(
-    st.builds(
-        NewRecord,
-        value=optional_bytes,
-        key=optional_bytes,
-        timestamp=st.integers(0, 2**42),
-        headers=st.lists(st.tuples(st.text(max_size=5), optional_bytes), max_size=3).map(tuple),
-    ),
-    min_size=1,
-    max_size=20,
-)
+records_of_clients = new_records(st.integers(0, 2**42), count_max=20)
 codecs = st.integers(0, 4)
 
 
-@given(new_records, codecs, st.integers(0, 2**62), st.integers(-1, 2**31 - 1))
+@given(records_of_clients, codecs, st.integers(0, 2**62), st.integers(-1, 2**31 - 1))
 def test_records_round_trip_with_offsets_and_sequences(records, codec, base_offset, base_sequence):
     batch = build_batch(records, base_offset, codec, producer_id=7, producer_epoch=1, base_sequence=base_sequence)
     header = read_header(b"xx" + batch, 2)
@@ -63,7 +53,7 @@ def test_records_round_trip_with_offsets_and_sequences(records, codec, base_offs
     assert header.last_sequence == read[-1].sequence
 
 
-@given(new_records, codecs, st.integers(0, 2**62), st.integers(0, 2**31 - 1))
+@given(records_of_clients, codecs, st.integers(0, 2**62), st.integers(0, 2**31 - 1))
 def test_restamping_changes_place_and_epoch_only(records, codec, base_offset, epoch):
     batch = build_batch(records, compression=codec)
     head, rest = restamp(read_header(batch), batch, base_offset, epoch)
@@ -75,7 +65,7 @@ def test_restamping_changes_place_and_epoch_only(records, codec, base_offset, ep
     assert rest.obj is batch, "the payload is not copied"
 
 
-@given(new_records, st.integers(0, 2**42), st.booleans())
+@given(records_of_clients, st.integers(0, 2**42), st.booleans())
 def test_corrected_times_come_with_their_checksum(records, timestamp, append_time):
     batch = b"??" + build_batch(records)
     header = with_times(read_header(batch, 2), batch, timestamp, append_time=append_time, position=2)
@@ -86,14 +76,14 @@ def test_corrected_times_come_with_their_checksum(records, timestamp, append_tim
         assert {record.timestamp for record in iterate_records(stamped)} == {timestamp}
 
 
-@given(new_records, codecs)
+@given(records_of_clients, codecs)
 def test_a_batch_put_together_from_its_header_and_payload_is_the_same(records, codec):
     batch = build_batch(records, 3, codec, leader_epoch=5)
     header = read_header(batch)
     assert assembled(header._replace(batch_length=0, crc=0), batch[61:]) == (header, batch)
 
 
-@given(new_records, codecs, st.integers(2**43, 2**62))
+@given(records_of_clients, codecs, st.integers(2**43, 2**62))
 def test_timestamps_count_from_the_delete_horizon_where_there_is_one(records, codec, horizon_ms):
     first = records[0].timestamp
     header = read_header(build_batch(records, compression=codec))
@@ -106,7 +96,7 @@ def test_timestamps_count_from_the_delete_horizon_where_there_is_one(records, co
     assert [it.timestamp for it in iterate_records(batch)] == [record.timestamp for record in moved]
 
 
-@given(st.lists(new_records, max_size=4), st.data())
+@given(st.lists(records_of_clients, max_size=4), st.data())
 def test_batches_are_cut_apart_and_a_partial_last_one_is_left_out(groups, draw):
     batches = [build_batch(records, base_offset=index) for index, records in enumerate(groups)]
     joined = b"".join(batches)
@@ -116,7 +106,7 @@ def test_batches_are_cut_apart_and_a_partial_last_one_is_left_out(groups, draw):
         assert [bytes(view) for _, view in iterate_batches(joined[:-cut])] == batches[:-1]
 
 
-@given(new_records, codecs, st.data())
+@given(records_of_clients, codecs, st.data())
 def test_damaged_bytes_are_read_or_give_the_one_error(records, codec, draw):
     damaged = bytearray(build_batch(records, compression=codec))
     for _ in range(draw.draw(st.integers(1, 4))):
@@ -144,7 +134,7 @@ def test_an_unreadable_header_has_kafkas_error(damage, error):
         read_header(damage(build_batch([NewRecord(b"value")])))
 
 
-@given(new_records, st.sampled_from([0, 1, 2, 3, 4]))
+@given(records_of_clients, st.sampled_from([0, 1, 2, 3, 4]))
 def test_kafka_python_and_aiokafka_read_our_batches(records, codec):
     batch = build_batch(records, 9, codec, producer_id=3, producer_epoch=0, base_sequence=0)
     expected = [(9 + i, r.timestamp, r.key, r.value, list(r.headers)) for i, r in enumerate(records)]
@@ -157,7 +147,7 @@ def test_kafka_python_and_aiokafka_read_our_batches(records, codec):
     assert [(r.offset, r.timestamp, r.key, r.value, list(r.headers)) for r in theirs] == expected
 
 
-@given(new_records, st.sampled_from([0, 1, 2, 3, 4]))
+@given(records_of_clients, st.sampled_from([0, 1, 2, 3, 4]))
 def test_we_read_batches_of_aiokafka(records, codec):
     builder = DefaultRecordBatchBuilder(2, codec, 0, 5, 0, 11, 1 << 20)
     for index, record in enumerate(records):

@@ -12,20 +12,10 @@ from pipeline_broker.records.check import DEFAULT_RULES, Rules, check_batch
 from pipeline_broker.records.checksum import crc32c
 from pipeline_broker.records.errors import CorruptFirstHeader, InvalidRecord, RecordError
 from pipeline_broker.records.record import iterate_records
+from tests.records.strategies import new_records
 
 NOW_MS = 1_000_000_000
-optional_bytes = st.none() | st.binary(max_size=200)
-new_records = st.lists(
-    st.builds(
-        NewRecord,
-        value=optional_bytes,
-        key=optional_bytes,
-        timestamp=st.integers(0, NOW_MS),
-        headers=st.lists(st.tuples(st.text(max_size=5), optional_bytes), max_size=3).map(tuple),
-    ),
-    min_size=1,
-    max_size=200,
-)
+records_of_clients = new_records(st.integers(0, NOW_MS), count_max=200)
 
 
 def changed(batch: bytes, body: bytes | None = None, **fields: int) -> bytes:
@@ -48,13 +38,13 @@ ONE = build_batch([NewRecord(b"value", b"key", NOW_MS)])
 TWO = build_batch([NewRecord(b"value", b"key", NOW_MS), NewRecord(b"value", b"key", NOW_MS)])
 
 
-@given(new_records, st.integers(0, 4))
+@given(records_of_clients, st.integers(0, 4))
 def test_what_clients_build_passes_unchanged(records, codec):
     batch = build_batch(records, compression=codec)
     assert check_batch(memoryview(batch), NOW_MS) == read_header(batch)
 
 
-@given(new_records, st.data())
+@given(records_of_clients, st.data())
 def test_damaged_records_under_a_good_checksum_pass_or_give_the_one_error(records, draw):
     body = bytearray(build_batch(records)[61:])
     for _ in range(draw.draw(st.integers(1, 4))):
@@ -65,7 +55,7 @@ def test_damaged_records_under_a_good_checksum_pass_or_give_the_one_error(record
         assert len(list(iterate_records(batch))) == len(records), "what passes can be read by consumers"
 
 
-@given(new_records, st.integers(0, 4), st.data())
+@given(records_of_clients, st.integers(0, 4), st.data())
 def test_damaged_bytes_pass_or_give_a_record_error(records, codec, draw):
     damaged = bytearray(build_batch(records, compression=codec))
     for _ in range(draw.draw(st.integers(1, 3))):
@@ -152,7 +142,7 @@ def test_an_append_time_set_by_a_client_is_not_believed():
     assert header == read_header(ONE), "the bit is cleared, with the checksum that belongs to it"
 
 
-@given(new_records, st.integers(0, 2**42))
+@given(records_of_clients, st.integers(0, 2**42))
 def test_a_wrong_max_timestamp_is_corrected_and_append_time_is_set(records, wrong):
     batch = changed(build_batch(records), max_timestamp=wrong)
     header = check_batch(batch, NOW_MS)

@@ -13,7 +13,7 @@ from pipeline_broker.records.compression import Compression, compress
 from pipeline_broker.records.errors import BatchTooLarge, RecordError, RecordListTooLarge
 from pipeline_broker.records.recompression import Target
 from pipeline_broker.records.record import iterate_records
-from tests.records.test_check import NOW_MS, changed, new_records
+from tests.records.test_check import NOW_MS, changed, records_of_clients
 
 LEVELS = {
     Compression.NONE: [None],
@@ -31,7 +31,7 @@ def stored(batch, rules):
     return as_stored(check_batch(batch, NOW_MS, rules), batch, rules)
 
 
-@given(new_records, codecs, targets, producers, st.booleans(), st.integers(-5, 5))
+@given(records_of_clients, codecs, targets, producers, st.booleans(), st.integers(-5, 5))
 def test_a_batch_in_another_codec_is_the_same_batch(records, codec, target, producer, append_time, base_shift_ms):
     """For every pair of codecs; also where the base timestamp is not that of the first record."""
     names = ("producer_id", "producer_epoch", "base_sequence")
@@ -57,7 +57,7 @@ def test_a_batch_in_another_codec_is_the_same_batch(records, codec, target, prod
     assert found == list(iterate_records(batch, plain))
 
 
-@given(new_records, codecs, targets)
+@given(records_of_clients, codecs, targets)
 def test_what_was_compressed_anew_passes_again(records, codec, target):
     rules = Rules(compression=target)
     _, made = stored(build_batch(records, compression=codec), rules)

@@ -4,26 +4,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline_broker.records.batch import NewRecord, build_batch, read_header
+from pipeline_broker.records.batch import build_batch, read_header
 from pipeline_broker.records.errors import InvalidRecord
 from pipeline_broker.records.record import iterate_records, record_bytes
 from pipeline_broker.records.record_places import record_places
+from tests.records.strategies import new_records
 
-optional_bytes = st.none() | st.binary(max_size=200)
-new_records = st.lists(
-    st.builds(
-        NewRecord,
-        value=optional_bytes,
-        key=optional_bytes,
-        timestamp=st.integers(-1, 2**62),
-        headers=st.lists(st.tuples(st.text(max_size=5), optional_bytes), max_size=3).map(tuple),
-    ),
-    min_size=1,
-    max_size=200,
-)
+records_of_clients = new_records(st.integers(-1, 2**62), count_max=200)
 
 
-@given(new_records)
+@given(records_of_clients)
 def test_places_say_what_reading_the_records_says(records):
     batch = build_batch(records, 7)
     header = read_header(batch)
@@ -39,7 +29,7 @@ def test_places_say_what_reading_the_records_says(records):
     assert ends[-1] == len(data)
 
 
-@given(new_records, st.data())
+@given(records_of_clients, st.data())
 def test_a_cut_within_a_record_is_an_invalid_record(records, data):
     batch = build_batch(records)
     whole = batch[61:]

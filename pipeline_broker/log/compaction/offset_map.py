@@ -67,49 +67,40 @@ class OffsetMap:
         """This is the key's latest offset so far; false if the map is full: then not even a known key is put."""
         if self._count >= self.capacity:
             return False
-        slot = (
-            key + _PADDING[len(key)]
-            if len(key) <= DIGEST_BYTES
-            else blake2b(key, digest_size=DIGEST_BYTES).digest() + _DIGEST_MARK
-        )
-        bucket = hash(slot) % self._buckets
-        while True:
-            piece, start = bucket >> _PIECE_SHIFT, (bucket & _IN_PIECE) * BUCKET_BYTES
-            slots, taken = self._slots[piece], self._taken[bucket]
-            end = start + taken * SLOT_BYTES
-            place = slots.find(slot, start, end)
-            while place & _UNALIGNED and place > 0:  # across two others
-                place = slots.find(slot, place + 1, end)
-            if place >= 0:
-                break
-            if taken < BUCKET_PLACES:
-                place = end
-                slots[place : place + SLOT_BYTES] = slot
-                self._taken[bucket] = taken + 1
-                self._count += 1
-                break
-            bucket = (bucket + 1) % self._buckets
-        self._offsets[piece][place // SLOT_BYTES] = offset
+        slot = _slot(key)
+        bucket, place = self._find(slot)
+        if place < 0:
+            taken = self._taken[bucket]
+            place = (bucket & _IN_PIECE) * BUCKET_BYTES + taken * SLOT_BYTES
+            self._slots[bucket >> _PIECE_SHIFT][place : place + SLOT_BYTES] = slot
+            self._taken[bucket] = taken + 1
+            self._count += 1
+        self._offsets[bucket >> _PIECE_SHIFT][place // SLOT_BYTES] = offset
         self.latest_offset = offset
         return True
 
     def get(self, key: bytes) -> int:
         """The latest offset of the key; -1 when it is not here."""
-        slot = (
-            key + _PADDING[len(key)]
-            if len(key) <= DIGEST_BYTES
-            else blake2b(key, digest_size=DIGEST_BYTES).digest() + _DIGEST_MARK
-        )
+        bucket, place = self._find(_slot(key))
+        return -1 if place < 0 else self._offsets[bucket >> _PIECE_SHIFT][place // SLOT_BYTES]
+
+    def _find(self, slot: bytes) -> tuple[int, int]:
+        """The bucket of a slot and its place in the bucket's piece; a bucket with room and -1 when it is not here."""
         bucket = hash(slot) % self._buckets
         while True:
-            piece, start = bucket >> _PIECE_SHIFT, (bucket & _IN_PIECE) * BUCKET_BYTES
-            slots, taken = self._slots[piece], self._taken[bucket]
+            slots, taken = self._slots[bucket >> _PIECE_SHIFT], self._taken[bucket]
+            start = (bucket & _IN_PIECE) * BUCKET_BYTES
             end = start + taken * SLOT_BYTES
             place = slots.find(slot, start, end)
-            while place & _UNALIGNED and place > 0:
+            while place & _UNALIGNED and place > 0:  # across two others
                 place = slots.find(slot, place + 1, end)
-            if place >= 0:
-                return self._offsets[piece][place // SLOT_BYTES]
-            if taken < BUCKET_PLACES:  # with less than all places taken the search ends
-                return -1
+            if place >= 0 or taken < BUCKET_PLACES:  # with less than all places taken the search ends
+                return bucket, place
             bucket = (bucket + 1) % self._buckets
+
+
+def _slot(key: bytes) -> bytes:
+    """What is kept of a key."""
+    if len(key) <= DIGEST_BYTES:
+        return key + _PADDING[len(key)]
+    return blake2b(key, digest_size=DIGEST_BYTES).digest() + _DIGEST_MARK

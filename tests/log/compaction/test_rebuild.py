@@ -12,23 +12,13 @@ from pipeline_broker.records.checksum import crc32c
 from pipeline_broker.records.record import iterate_records, record_bytes
 from pipeline_broker.records.record_places import record_places
 from tests.log.compaction.logs import stamped
+from tests.records.strategies import new_records
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # kafka-python reads its schemas through a deprecated function
     from kafka.record import MemoryRecords
 
-optional_bytes = st.none() | st.binary(max_size=30)
-new_records = st.lists(
-    st.builds(
-        NewRecord,
-        value=optional_bytes,
-        key=optional_bytes,
-        timestamp=st.integers(-1, 2**42),
-        headers=st.lists(st.tuples(st.text(max_size=5), optional_bytes), max_size=3).map(tuple),
-    ),
-    min_size=1,
-    max_size=12,
-)
+records_of_clients = new_records(st.integers(-1, 2**42), count_max=12, bytes_max=30)
 KEPT = {
     "base_offset",
     "last_offset",
@@ -54,7 +44,7 @@ def filtered(batch, numbers, horizon_ms=None):
 
 @st.composite
 def batches_and_choices(draw):
-    records = draw(new_records)
+    records = draw(records_of_clients)
     batch = build_batch(
         records,
         draw(st.integers(0, 2**60)),
