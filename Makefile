@@ -13,12 +13,13 @@ SECONDS ?= 1200
 SEEDS ?= 10000
 SEED ?=
 SUITES_DIR ?= ../shared/suites
-SUITES_PORT ?= 21092
+MODES ?= classic pipelined
+SUITES ?=
 comma := ,
 SYSTEM_PACKAGES := chromium chromium-driver eatmydata faketime fuse libfuse2 strace
 
 .DEFAULT_GOAL := help
-.PHONY: help serve compare test lint types contracts check properties simulate kill kill-points power-cuts faults soak bench suites wheel system-packages clean
+.PHONY: help serve compare test lint types contracts check properties simulate kill kill-points power-cuts exactly-once faults soak bench suites wheel system-packages clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -59,6 +60,10 @@ kill-points: $(VENV)/dev.stamp ## kill the broker at every operation of its file
 power-cuts: $(VENV)/dev.stamp ## cut the broker's power under load again and again (CYCLES=200)
 	CYCLES=$(CYCLES) $(RUN)/python -m pytest -m power_cuts --capture=no --timeout=0
 
+exactly-once: $(VENV)/dev.stamp ## kill a transactional copier and its broker in turn (SECONDS=900 LEDGER=out/exactly-once.jsonl)
+	SECONDS=$(SECONDS) LEDGER=$(or $(LEDGER),out/exactly-once.jsonl) \
+		$(RUN)/python -m pytest -m exactly_once --capture=no --timeout=0
+
 faults: $(VENV)/dev.stamp ## all faults at length (CYCLES=200 POINTS=all SECONDS=1200 LEDGER=out/faults.jsonl)
 	AT_LENGTH=1 CYCLES=$(CYCLES) POINTS=$(POINTS) SECONDS=$(SECONDS) LEDGER=$(or $(LEDGER),out/faults.jsonl) \
 		$(RUN)/python -m pytest tests/faults tests/tools --capture=no --timeout=0
@@ -69,8 +74,8 @@ soak: $(VENV)/dev.stamp ## one directory, mixed load, a kill a minute (SECONDS=1
 bench: $(VENV)/dev.stamp ## measure the figures of docs/performance.md
 	@for script in benchmarks/*.py; do $(RUN)/python $$script || exit 1; done
 
-suites: $(VENV)/dev.stamp ## run third-party client suites against both modes (SUITES_DIR=...)
-	@scripts/run_suites.sh $(SUITES_DIR) $(SUITES_PORT)
+suites: $(VENV)/dev.stamp ## third-party client suites against our broker, one table (MODES= SUITES= SUITES_DIR=)
+	@$(RUN)/python scripts/run_suites.py --suites-dir $(SUITES_DIR) --modes "$(MODES)" $(SUITES)
 
 wheel: $(VENV)/dev.stamp ## build dist/*.whl
 	$(RUN)/hatchling build --target wheel

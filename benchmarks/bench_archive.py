@@ -15,7 +15,8 @@ from pathlib import Path
 from archiving_broker import ARCHIVING, HOARDING, broker
 
 from pipeline_broker.experiment.intervals import speedup
-from pipeline_broker.load.client import LoadOptions, run_load
+from pipeline_broker.load.client import run_load
+from pipeline_broker.load.options import LoadOptions
 from pipeline_broker.load.statistics import figures
 
 CONNECTIONS = DEPTH = 16

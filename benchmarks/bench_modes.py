@@ -24,7 +24,8 @@ import attrs
 
 from pipeline_broker.experiment.broker_process import BrokerSettings, running
 from pipeline_broker.experiment.intervals import speedup
-from pipeline_broker.load.client import LoadOptions, run_load
+from pipeline_broker.load.client import run_load
+from pipeline_broker.load.options import LoadOptions
 from pipeline_broker.load.statistics import figures
 
 KAFKA_PORT = 21571

@@ -32,8 +32,9 @@ import trio
 from archiving_broker import ARCHIVING, HOARDING, broker
 
 from pipeline_broker.experiment.intervals import speedup
-from pipeline_broker.load.client import LoadOptions, run_load
+from pipeline_broker.load.client import run_load
 from pipeline_broker.load.control import CLIENT_ID, Target, prepare
+from pipeline_broker.load.options import LoadOptions
 from pipeline_broker.load.statistics import figures
 from pipeline_broker.load.template import produce_frame
 from pipeline_broker.log.journal import SEGMENT_BYTES

@@ -8,26 +8,24 @@ from __future__ import annotations
 
 import base64
 import functools
-import logging
 import random
 import uuid
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
-from pipeline_broker.config.properties import ConfigError
-from pipeline_broker.config.reconfiguration import check_change
-from pipeline_broker.config.resolution import BrokerSettings
-from pipeline_broker.config.settings import config_with
 from pipeline_broker.config.settings_warnings import SettingsWarnings
-from pipeline_broker.coordinators import OFFSETS_TOPIC, Groups
-from pipeline_broker.log.compaction.schedule import CompactionRules
+from pipeline_broker.coordinators.coordinators import Coordinators
+from pipeline_broker.coordinators.groups import Groups
+from pipeline_broker.coordinators.share import Share
+from pipeline_broker.coordinators.transactions import GrantedId, Transactions
+from pipeline_broker.lazy_state import LazyState
 from pipeline_broker.log.log_manager import LogManager, LogTotals
 from pipeline_broker.log.policies import LogPolicies
-from pipeline_broker.log.retention import RetentionRules
+from pipeline_broker.metadata_log import METADATA_TOPIC, Change, MetadataLog
 from pipeline_broker.quotas.quotas import Quotas
-from pipeline_broker.records.batch import NewRecord, build_batch, read_header
 from pipeline_broker.records.check import Rules
 from pipeline_broker.records.record import iterate_records
+from pipeline_broker.settings_layers import SettingsLayers
 from pipeline_broker.state.cluster import ClusterState
 from pipeline_broker.state.fetch_sessions import FetchSessions
 from pipeline_broker.state.log_starts import LogStarts
@@ -42,23 +40,16 @@ from pipeline_broker.wire.error import ErrorCode
 from stages.request import Pending, Send
 
 if TYPE_CHECKING:
+    from pipeline_broker.config.resolution import BrokerSettings
     from pipeline_broker.config.settings import BrokerConfig
     from pipeline_broker.log.entry import JournalEntry
     from pipeline_broker.log.partition_log import PartitionLog
     from pipeline_broker.records.batch import BatchHeader
-    from pipeline_broker.security.acls import Acls
     from pipeline_broker.security.authorizer import Authorizer
-    from pipeline_broker.security.scram_users import ScramUsers
     from pipeline_broker.telemetry.topic_metrics import TopicMetrics
 
-__all__ = ["Broker", "Change"]
+__all__ = ["Broker"]
 
-logger = logging.getLogger(__name__)
-
-Change: TypeAlias = tuple[Write, Callable[[Write], None]]
-"""What was decided, and what applies it when it is durable."""
-METADATA_TOPIC = "__cluster_metadata"
-METADATA_POLICIES = LogPolicies(retention=RetentionRules(delete=False), compaction=CompactionRules())
 SUBJECTS: Mapping[int, str] = {
     RecordType.PRODUCER_IDS: "producer_ids",
     RecordType.CLUSTER: "cluster",
@@ -67,14 +58,15 @@ SUBJECTS: Mapping[int, str] = {
     RecordType.CLIENT_QUOTA: "quotas",
     RecordType.ACL: "acls",
     RecordType.LOG_START: "log_starts",
+    RecordType.FEATURE: "features",
+    RecordType.DELEGATION_TOKEN: "delegation_tokens",
 }
 """Type of a record in the metadata partition: which attribute of the broker it is about. Topics are treated apart."""
-BROKER_RESOURCE = "broker"
 PRODUCERS_CHECK_INTERVAL_MS = 600_000
 """How often silent producers are looked for; Kafka's `producer.id.expiration.check.interval.ms`."""
 
 
-class Broker:
+class Broker(LazyState):
     """All state of one broker.
 
     Args:
@@ -91,28 +83,33 @@ class Broker:
         topics_generation: changes with every change of a topic, for those who remember partitions.
         produce_templates: how many the connections remember together; counted by `apis.produce_template`.
         wake_timer: called when `next_deadline_ms` may have become earlier; set by the server.
+        clock_ms: wall clock for what no request brings, milliseconds since 1970; set by the dispatcher.
         loggers: whose levels clients may see and change.
         settings_warnings: of settings that have no effect.
         topic_metrics: told of what leaves no trace in a log, when somebody observes the broker.
         config_changed: called when `config` has become another while the broker runs; set by the server.
     """
 
-    internal_topics = frozenset({OFFSETS_TOPIC, "__transaction_state", "__share_group_state"})
+    internal_topics = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 
     def __init__(self, config: BrokerConfig, logs: LogManager, randomness: random.Random | None = None) -> None:
         self._randomness = random.SystemRandom() if randomness is None else randomness
         self.config = config
-        self._started_with = config
         self.settings_warnings = SettingsWarnings()
         self.logs = logs
         self.cluster = ClusterState()
+        self.layers = SettingsLayers(config, self.cluster)
         self.topics = TopicCatalogue(config.num_partitions, config.node_id)
         self.producer_ids = ProducerIds()
         self.log_starts = LogStarts()
         self.quotas = Quotas(config)
         self.authorizer = self._authorizer()
-        self.groups = Groups(config, logs, self._wake_timer)
+        self.groups = Groups(config, logs, self.topics, self._configs_of_group, self._wake_timer)
+        self.transactions = Transactions(config, logs, self.marker_durable, self._grant_id, self._wake_timer)
         self.fetches = WaitingFetches(self._wake_timer)
+        self.share = Share(config, logs, self._configs_of_group, self.topics, self.fetches, self._wake_timer)
+        self.share.raise_log_start = self._delete_records
+        self.coordinators = Coordinators(self.groups, self.transactions, self.share)
         self.fetch_sessions: FetchSessions[tuple[str, bytes, int], Any] = FetchSessions(
             self._randomness,
             slots=config.max_incremental_fetch_session_cache_slots,
@@ -120,14 +117,14 @@ class Broker:
         self.advertised: Mapping[str, tuple[str, int] | None] = {}
         self.check_config: Callable[[BrokerConfig, Collection[str]], None] = lambda _, __: None
         self.wake_timer: Callable[[], None] = lambda: None
+        self.clock_ms: Callable[[], int] = lambda: 0
         self.config_changed: Callable[[BrokerConfig], None] = lambda _: None
         self.loggers = BrokerLoggers()
         self.topic_metrics: TopicMetrics | None = None
         self.topics_generation = self.produce_templates = 0
         self._check_producers_ms = 0
-        (self._metadata_log,) = logs.create(
-            METADATA_TOPIC, METADATA_TOPIC_ID, 1, Rules(size_max=2**31 - 1), METADATA_POLICIES
-        )
+        self._sweep_tokens_ms: int | None = None
+        self._metadata = MetadataLog(logs)
 
     # Start
 
@@ -140,31 +137,32 @@ class Broker:
         """
         self.logs.recover(self._replay, now_ms, self._is_state)
         self._check_producers_ms = now_ms + PRODUCERS_CHECK_INTERVAL_MS
-        if self._changed_settings():
+        if self.config.delegation_token_secret_key:
+            self._sweep_tokens_ms = now_ms + self.config.delegation_token_expiry_check_interval_ms
+        if self.layers.is_changed:
             self._apply_settings()
         self.quotas.replayed()
         self.log_starts.replayed({topic.topic_id for topic in self.topics.all()})
         for log in self.logs:
             log.raise_log_start(self.log_starts.get(log.topic_id, log.partition))
-        self.groups.loaded(now_ms)
+        self.coordinators.loaded(now_ms)
 
     def first_entries(self, now_ms: int) -> list[JournalEntry]:
-        """What a new data directory must have on disk before it serves: the id of the cluster."""
-        if self.cluster.cluster_id is not None:
-            return []
-        write = self.cluster.create(base64.urlsafe_b64encode(self.new_id().bytes).decode().rstrip("="))
-        self.cluster.durable(write)
-        return [self.append_write(self._metadata_log, write, now_ms)]
+        """What must be on disk before it serves: the id of a new cluster, the rest of transactions that had ended."""
+        entries = self.transactions.start_entries(now_ms)
+        if self.cluster.cluster_id is None:
+            write = self.cluster.create(base64.urlsafe_b64encode(self.new_id().bytes).decode().rstrip("="))
+            self.cluster.durable(write)
+            entries.append(self.append_metadata(write, now_ms))
+        return entries
 
     def _is_state(self, log: PartitionLog) -> bool:
         """Whether what a log says is kept in memory."""
-        return log is self._metadata_log or log.topic == OFFSETS_TOPIC
+        return log is self._metadata.log or log.topic in self.coordinators
 
     def _replay(self, log: PartitionLog, header: BatchHeader, batch: memoryview) -> None:
-        if log.topic == OFFSETS_TOPIC:
-            for record in iterate_records(batch, header):
-                self.groups.replay(bytes(record.key or b""), None if record.value is None else bytes(record.value))
-        if log is not self._metadata_log:
+        self.coordinators.replay(log, header, batch)
+        if log is not self._metadata.log:
             return
         for record in iterate_records(batch, header):
             key = bytes(record.key or b"")
@@ -177,20 +175,6 @@ class Broker:
                 before = self.topics.get(name)
                 self.topics.replay(key, value)
                 self._topic_changed(before, self.topics.get(name))
-
-    @functools.cached_property
-    def acls(self) -> Acls:
-        """The rules of access."""
-        from pipeline_broker.security.acls import Acls  # noqa: PLC0415 - for brokers that have rules
-
-        return Acls()
-
-    @functools.cached_property
-    def scram_users(self) -> ScramUsers:
-        """The users that prove who they are by SCRAM."""
-        from pipeline_broker.security.scram_users import ScramUsers  # noqa: PLC0415 - for brokers that have such users
-
-        return ScramUsers()
 
     def _authorizer(self) -> Authorizer | None:
         if not self.config.authorizer_class_name:
@@ -211,15 +195,7 @@ class Broker:
     @property
     def settings(self) -> BrokerSettings:
         """All that was set for this broker."""
-        return BrokerSettings(
-            static=self.config.properties,
-            dynamic_default=self.cluster.settings(self.settings_key(for_all=True)),
-            dynamic=self.cluster.settings(self.settings_key(for_all=False)),
-        )
-
-    def settings_key(self, *, for_all: bool) -> tuple[str, str]:
-        """Under which key the cluster keeps what was set for this broker, or for all brokers, while they run."""
-        return BROKER_RESOURCE, "" if for_all else str(self.config.node_id)
+        return self.layers.settings
 
     def new_id(self) -> uuid.UUID:
         """An id that nothing else has: of the cluster, a topic, a member of a group."""
@@ -233,7 +209,7 @@ class Broker:
                 return ErrorCode.UNKNOWN_TOPIC_ID
             name = topic.name
         log = self.logs.find(name, partition)
-        if log is None or log is self._metadata_log:
+        if log is None or log is self._metadata.log:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return log
 
@@ -266,29 +242,22 @@ class Broker:
         self.acls.durable(write)
         self.topics_generation += 1
 
-    def append_write(self, log: PartitionLog, write: Write, now_ms: int) -> JournalEntry:
-        """Append records that state returned, as one batch; the entry must be committed."""
-        batch = build_batch([NewRecord(record.value, record.key, now_ms) for record in write.records])
-        entry = log.append(read_header(batch), batch, now_ms).entry
-        assert entry is not None, "no producer, so no duplicate"
-        return entry
+    def append_metadata(self, write: Write, now_ms: int) -> JournalEntry:
+        """Append a change of metadata; the entry must be committed and the change be told that it is durable."""
+        return self._metadata.append(write, now_ms)
 
     def commit_metadata(self, changes: Sequence[Change], now_ms: int, answer: Send) -> Pending | Send:
-        """Make changes durable, apply them, then answer.
+        """Make changes durable, apply them, then answer; see MetadataLog."""
+        return self._metadata.commit(changes, now_ms, answer)
 
-        Args:
-            changes: what was decided.
-            now_ms: the records' timestamp.
-            answer: the response.
-        """
-        if not changes:
-            return answer
-
-        def apply() -> None:
-            for write, durable in changes:
-                durable(write)
-
-        return Pending([self.append_write(self._metadata_log, write, now_ms) for write, _ in changes], answer, apply)
+    def _grant_id(self, now_ms: int) -> GrantedId:
+        """A producer id that nobody had, with what must be committed before it is told."""
+        allocation = self.producer_ids.allocate()
+        write = allocation.write
+        if write is None:
+            return GrantedId(allocation.producer_id)
+        entry = self.append_metadata(write, now_ms)
+        return GrantedId(allocation.producer_id, entry, functools.partial(self.producer_ids.durable, write))
 
     def log_start_durable(self, write: Write) -> None:
         """The record of a log's start is durable: who waits for what was in front of it looks again."""
@@ -299,12 +268,22 @@ class Broker:
             log.raise_log_start(start.offset)
             self.fetches.wake(log)
 
+    def _delete_records(self, log: PartitionLog, offset: int, now_ms: int) -> None:  # see Share.raise_log_start
+        write = self.log_starts.raise_to(log.topic_id, log.partition, offset)
+        if write is not None and self.topics.latest(log.topic) is not None:
+            self.share.submit([self.append_metadata(write, now_ms)], lambda: self.log_start_durable(write))
+
     def topic_durable(self, write: Write) -> None:
         """The record of a topic's change is durable."""
         change = self.topics.durable(write)
         self._topic_changed(change.before, change.after)
+        self.groups.topic_changed(change.name)
         if change.after is None:
-            self.groups.topic_deleted(change.name, self.groups.time(0))
+            self.coordinators.topic_deleted(change.name)
+
+    def marker_durable(self, log: PartitionLog, producer_id: int, *, is_commit: bool) -> None:
+        """The marker that ends a producer's transaction in a log is durable; see Coordinator."""
+        self.coordinators.marker_durable(log, producer_id, is_commit=is_commit)
 
     def _topic_changed(self, before: Topic | None, after: Topic | None) -> None:
         self.topics_generation += 1
@@ -313,8 +292,7 @@ class Broker:
             self.logs.delete(before.name)
             for log in logs:
                 self.fetches.wake(log)
-            if before.name == OFFSETS_TOPIC:
-                self.groups.unload(self.groups.time(0))
+            self.coordinators.unload(before.name)
         if after is not None:
             rules, policies = self._rules_and_policies(after)
             self.logs.create(after.name, after.topic_id, after.partitions, rules, policies)
@@ -326,16 +304,12 @@ class Broker:
         self._apply_settings()
         self.config_changed(self.config)
 
-    def _changed_settings(self) -> dict[str, str]:
-        """What was set while brokers ran; of two settings that for this broker counts."""
-        of_all, of_this = (self.cluster.settings(self.settings_key(for_all=for_all)) for for_all in (True, False))
-        return {**of_all, **of_this}
+    def _configs_of_group(self, group_id: str) -> Mapping[str, str]:
+        return self.cluster.settings(("group", group_id))
 
     def _apply_settings(self) -> None:
-        try:
-            self.config = config_with(self._started_with, self._changed_settings())
-        except ConfigError as error:  # it did go together with the settings of an earlier start
-            logger.warning("what was set while the broker ran is left aside: %s", error)
+        self.config = self.share.config = self.layers.refresh()
+        self.groups.settings_changed(self.config)
         for topic in self.topics.all():
             self.logs.set_rules(topic.name, *self._rules_and_policies(topic))
 
@@ -345,15 +319,7 @@ class Broker:
         Raises:
             ConfigError: they do not.
         """
-        layers = {
-            layer: self.cluster.latest_settings(layer)
-            for layer in (self.settings_key(for_all=True), self.settings_key(for_all=False))
-        }
-        layers[key] = settings
-        of_all, of_this = layers.values()
-        after = config_with(self._started_with, {**of_all, **of_this})
-        check_change(self.config, after)
-        self.check_config(after, named)
+        self.check_config(self.layers.check(key, settings), named)
 
     def _rules_and_policies(self, topic: Topic) -> tuple[Rules, LogPolicies]:
         settings = self.settings
@@ -368,10 +334,10 @@ class Broker:
     def new_topic(self, name: str) -> NewTopic:
         """A topic as it is created when a client merely asks for it."""
         topic_id = self.new_id().bytes
-        if name == OFFSETS_TOPIC:
-            count = self.config.offsets_topic_num_partitions
-            configs = {"cleanup.policy": "compact", "compression.type": "producer"}
-            return NewTopic(name=name, topic_id=topic_id, partitions=count, configs=configs)
+        coordinator = self.coordinators.get(name)
+        if coordinator is not None:
+            topic = coordinator.topic
+            return NewTopic(name=name, topic_id=topic_id, partitions=topic.partitions, configs=dict(topic.configs))
         return NewTopic(name=name, topic_id=topic_id)
 
     # Commits and time
@@ -386,13 +352,28 @@ class Broker:
 
     def next_deadline_ms(self) -> int:
         """When `advance` has something to do."""
-        deadlines = (self.fetches.next_deadline_ms(), self.groups.next_deadline_ms(), self._check_producers_ms)
+        deadlines = (
+            self.fetches.next_deadline_ms(),
+            self.coordinators.next_deadline_ms(),
+            self._check_producers_ms,
+            self._sweep_tokens_ms,
+        )
         return min(deadline for deadline in deadlines if deadline is not None)
 
     def advance(self, now_ms: int) -> None:
         """Do what is due."""
         self.fetches.advance(now_ms)
-        self.groups.advance(now_ms)
+        self.coordinators.advance(now_ms)
         if now_ms >= self._check_producers_ms:
             self._check_producers_ms = now_ms + PRODUCERS_CHECK_INTERVAL_MS
             self.logs.expire_producers(now_ms, self.config.producer_id_expiration_ms)
+        if self._sweep_tokens_ms is not None and now_ms >= self._sweep_tokens_ms:
+            self._sweep_tokens_ms = now_ms + self.config.delegation_token_expiry_check_interval_ms
+            self._sweep_tokens(now_ms)
+
+    def _sweep_tokens(self, now_ms: int) -> None:
+        tokens = self.delegation_tokens
+        write = tokens.sweep(now_ms) if self.can_write else None
+        if write is not None:
+            entry = self.append_metadata(write, now_ms)
+            self.groups.submit([entry], lambda: tokens.durable(write))

@@ -228,7 +228,8 @@ def compose(
         commit_delay_seconds=options.commit_delay_seconds,
         **arguments,
     )
-    broker.groups.submit = lambda entries, on_durable: server.submit(Submission(entries, on_durable=on_durable))
+    for coordinator in broker.coordinators:
+        coordinator.submit = lambda entries, on_durable: server.submit(Submission(entries, on_durable=on_durable))
     broker.config_changed = functools.partial(reconfigure, server)
     follow_ip_rates(server, broker.quotas)
     return server

@@ -7,8 +7,8 @@ commit that woke it. Completing a request is the last thing that is done with it
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
@@ -17,7 +17,6 @@ from stages.request import Close, Request, Result
 
 if TYPE_CHECKING:
     from pipeline_broker.log.entry import JournalEntry
-    from pipeline_broker.log.partition_log import PartitionLog
 
 __all__ = ["Waiting", "WaitingFetches"]
 
@@ -43,7 +42,7 @@ class WaitingFetches:
 
     def __init__(self, wake_timer: Callable[[], None]) -> None:
         self._wake_timer = wake_timer
-        self._parked: ParkedFetches[Waiting, PartitionLog] = ParkedFetches()
+        self._parked: ParkedFetches[Waiting, Hashable] = ParkedFetches()
         self._by_session: dict[object, set[Waiting]] = {}
         self._is_ending = False
 
@@ -60,10 +59,15 @@ class WaitingFetches:
         """Fetches that waited until their deadline, so far."""
         return self._parked.expired
 
-    def park(
-        self, waiting: Waiting, partitions: Mapping[PartitionLog, Readable], bytes_min: int, deadline_ms: int
-    ) -> bool:
-        """Let a fetch wait; False when it has enough already, or when nothing waits any more."""
+    def park(self, waiting: Waiting, partitions: Mapping[Any, Readable], bytes_min: int, deadline_ms: int) -> bool:
+        """Let a fetch wait; False when it has enough already, or when nothing waits any more.
+
+        Args:
+            waiting: who.
+            partitions: logs, and whatever else somebody calls `wake` for.
+            bytes_min: how much it waits for.
+            deadline_ms: when it is answered at the latest.
+        """
         if self._is_ending:
             return False
         earliest = self._parked.next_deadline_ms()
@@ -84,9 +88,9 @@ class WaitingFetches:
             for entry in entries:
                 self._answer(self._parked.notify(entry.log, entry.size_bytes))
 
-    def wake(self, log: PartitionLog) -> None:
-        """A partition is gone, or what was at its start is: answer whoever waited for it."""
-        self._answer(self._parked.wake(log))
+    def wake(self, partition: Hashable) -> None:
+        """A partition is gone, or something else happened to it: answer whoever waited for it."""
+        self._answer(self._parked.wake(partition))
 
     def advance(self, now_ms: int) -> None:
         """Answer those whose time has come."""

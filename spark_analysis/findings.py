@@ -19,6 +19,12 @@ if TYPE_CHECKING:
 
 SMALL_GAIN: Final = 1.1
 _WORSE_TAIL: Final = 1.1
+OTHER_NAMES: Final = {
+    "kafka-synced": "Apache Kafka that flushes every message",
+    "kafka": "Apache Kafka with its defaults (page cache)",
+    "other": "the other broker",
+}
+"""What is said for the modes of brokers that are not ours."""
 
 
 def times(value: float) -> str:
@@ -92,7 +98,16 @@ def verdict_sentences(comparison: Comparison) -> list[str]:
     if native:
         said = _range(native, f"the requests of {base}")
         found.append(f"Native client: {name} {_faster(native)}; it answers {said}.")
-    return [*found, *_replay_sentences(comparison), _order_sentence(comparison)]
+    return [*found, *_other_sentences(comparison), *_replay_sentences(comparison), _order_sentence(comparison)]
+
+
+def _other_sentences(comparison: Comparison) -> list[str]:
+    _, one = comparison.sides
+    return [
+        f"Beside {OTHER_NAMES.get(mode, mode)}: {one} {_faster(ratios)}; it reaches {_range(ratios, 'its rate')}."
+        for mode, ratios in comparison.over_others.items()
+        if ratios
+    ]
 
 
 def _faster(ratios: dict[Load, Ratio]) -> str:

@@ -64,10 +64,16 @@ class Comparison:
         """The modes of side 0 and side 1 (equal where a mode is compared with itself)."""
         counts: tuple[Counter[str], Counter[str]] = (Counter(), Counter())
         for run in self.figures.runs:
-            if not run.ablation:
-                counts[min(1, max(0, run.side))][run.cell.mode] += 1
+            if not run.ablation and run.side in (0, 1):
+                counts[run.side][run.cell.mode] += 1
         names = [count.most_common(1)[0][0] if count else "" for count in counts]
         return names[0] or names[1], names[1] or names[0]
+
+    @cached_property
+    def others(self) -> list[str]:
+        """The brokers that were driven beside the two sides, such as Apache Kafka: the modes of the sides from 2 on."""
+        sides = {(run.side, run.cell.mode) for run in self.figures.runs if not run.ablation}
+        return [mode for side, mode in sorted(sides) if side > 1]
 
     @cached_property
     def cells(self) -> dict[Cell, CellFigures]:
@@ -75,7 +81,7 @@ class Comparison:
         runs: dict[Cell, list[Run]] = {}
         for run in self.figures.runs:
             runs.setdefault(run.cell, []).append(run)
-        places = {mode: place for place, mode in enumerate((*self.sides, *ABLATION_MODES))}
+        places = {mode: place for place, mode in enumerate((*self.sides, *self.others, *ABLATION_MODES))}
         ordered = sorted(runs, key=lambda cell: (*order(cell.load), places.get(cell.mode, len(places)), cell.mode))
         return {cell: self._cell(cell, runs[cell]) for cell in ordered}
 
@@ -103,11 +109,20 @@ class Comparison:
     @cached_property
     def speedups(self) -> dict[Load, Ratio]:
         """Side 1 over side 0 per load, over the rounds that both sides have."""
+        return self._ratios(0)
+
+    @cached_property
+    def over_others(self) -> dict[str, dict[Load, Ratio]]:
+        """Side 1 over each of the other brokers per load, in the same way."""
+        sides = {run.cell.mode: run.side for run in self.figures.runs if not run.ablation and run.side > 1}
+        return {mode: self._ratios(sides[mode]) for mode in self.others}
+
+    def _ratios(self, base: int) -> dict[Load, Ratio]:
         found: dict[Load, dict[int, tuple[list[Run], list[Run]]]] = {}
         for run in self.figures.runs:
-            if run.compared and run.side in (0, 1):
+            if run.compared and run.side in (base, 1):
                 rounds = found.setdefault(run.cell.load, {})
-                rounds.setdefault(run.round, ([], []))[run.side].append(run)
+                rounds.setdefault(run.round, ([], []))[0 if run.side == base else 1].append(run)
         ratios = {load: _paired(found[load].values()) for load in sorted(found, key=order)}
         return {load: ratio for load, ratio in ratios.items() if ratio is not None}
 
@@ -166,8 +181,16 @@ class Comparison:
             "cells": [cell.as_json() for key, cell in self.cells.items() if key.mode not in ABLATION_MODES],
             "ablation": [cell.as_json() for key, cell in self.cells.items() if key.mode in ABLATION_MODES],
             "speedups": [_speedup_json(load, ratio) for load, ratio in self.speedups.items()],
+            **({"over_others": self._over_others_json()} if self.others else {}),
             "verdict": verdict,
         }
+
+    def _over_others_json(self) -> list[dict[str, Any]]:
+        return [
+            {"mode": mode, **_speedup_json(load, ratio)}
+            for mode, ratios in self.over_others.items()
+            for load, ratio in ratios.items()
+        ]
 
 
 def _rounds(zeros: list[Run], ones: list[Run]) -> list[tuple[list[Run], list[Run]]]:

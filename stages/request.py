@@ -35,9 +35,11 @@ class Deferral(Protocol):
 
     Attributes:
         is_full: a request is not started now.
+        size_bytes: of the responses that have not left.
     """
 
     is_full: bool
+    size_bytes: int
 
     def defer(self, request: Request) -> None:
         """Keep a request until `ConnectionHandle.take_deferred` gives it back."""
@@ -149,13 +151,22 @@ class Parked:
             parked the request calls `Request.complete`.
         response_bytes: about how large the response will be, where that is known: it counts as unsent from here on,
             so that what is asked behind it does not take the same room.
+        then: called on the event loop with what the work returned, for work that is only a part of the answer: the
+            result of this completes the slot. It is called even if the connection is closed by then, but not where
+            the work has failed.
     """
 
-    __slots__ = ("response_bytes", "work")
+    __slots__ = ("response_bytes", "then", "work")
 
-    def __init__(self, work: Callable[[], Result] | None = None, response_bytes: int = 0) -> None:
+    def __init__(
+        self,
+        work: Callable[[], Any] | None = None,
+        response_bytes: int = 0,
+        then: Callable[[Any], Result] | None = None,
+    ) -> None:
         self.work = work
         self.response_bytes = response_bytes
+        self.then = then
 
 
 NOT_SET = -(2**15)

@@ -1,9 +1,9 @@
 """The handlers: M on a shared queue, or one per queue.
 
-Rules of this room: a handler takes all that waits in its queue, at most TURN_MAX requests a turn, and lets the
-application decide each synchronously; so a request starts, and is sequenced, in the order of its queue. A handler never
-waits for a cold read, a throttle or a parked request. Where each request is its own commit the handler waits for it, as
-Apache Kafka's do; that waiting is the whole difference between the two modes here.
+Rules of this room: a handler takes all that waits in its queue, at most TURN_MAX requests a turn and no more behind a
+large response, and lets the application decide each synchronously; so a request starts, and is sequenced, in the order
+of its queue. A handler never waits for a cold read, a throttle or a parked request. Where each request is its own
+commit the handler waits for it, as Apache Kafka's do; that waiting is the whole difference between the modes here.
 
 Callbacks go before requests, count as work of the turn, and are handled like a request of their own from there on.
 
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import attrs
 import trio
@@ -32,6 +32,8 @@ __all__ = ["Application", "RequestHandlerPool", "RequestHandlerStatistics"]
 
 TURN_MAX = 32
 """Requests that one handler takes before others get their turn: the bound of what is done synchronously."""
+TURN_RESPONSE_BYTES_MAX = 1 << 20
+"""A turn also ends when a connection that it has served has so much to take: what follows is another large response."""
 TURN_MIN = 8
 """The same where many commits may be in flight: a turn ends with a commit, and shorter ones overlap."""
 BLOCKING_WORKS_MAX = 16
@@ -172,6 +174,8 @@ class RequestHandlerPool:
                     finally:
                         self._idle -= 1
                     continue
+                if self._timeline is not None:
+                    self._sample(queue, self._timeline)
                 await self._turn(queue)
             if queue in self._channel.retired:
                 self._channel.forget(queue)
@@ -180,9 +184,6 @@ class RequestHandlerPool:
 
     async def _turn(self, queue: RequestQueue) -> None:
         """Handle what waits, at most TURN_MAX callbacks and requests, and let a commit begin."""
-        timeline = self._timeline
-        if timeline is not None and timeline.samples_queues:
-            timeline.queue_sampled(queue.index, now_ns(), len(queue))
         self._is_in_turn = True
         callbacks, requests = queue.callbacks, queue.requests
         for _ in range(self._turn_max):
@@ -205,15 +206,23 @@ class RequestHandlerPool:
                 queue.room_was_made()
                 await self._commit(request, result)
                 return
+            connection = request.connection
             try:
-                request.connection.complete(request, result)
+                connection.complete(request, result)
             except SlotCompletedTwiceError:  # `handle` completed the request itself: the first answer stands
                 self._failed += 1
+            if connection.unsent.size_bytes >= TURN_RESPONSE_BYTES_MAX:
+                break
         self._is_in_turn = False
         self._committer.start_commit()
         queue.room_was_made()
         if queue.has_work:
             await trio.lowlevel.cancel_shielded_checkpoint()
+
+    @staticmethod
+    def _sample(queue: RequestQueue, timeline: Timeline) -> None:
+        if timeline.samples_queues:
+            timeline.queue_sampled(queue.index, now_ns(), len(queue))
 
     def _handle(self, request: Request) -> Result:
         if self._timeline is not None:
@@ -299,15 +308,19 @@ class RequestHandlerPool:
         assert type(result) is Parked
         if result.work is not None and self._nursery is not None:
             self._works += 1
-            self._nursery.start_soon(self._work, request, result.work)
+            self._nursery.start_soon(self._work, request, result.work, result.then)
 
-    async def _work(self, request: Request, work: Callable[[], Result]) -> None:
+    async def _work(
+        self, request: Request, work: Callable[[], Any], then: Callable[[Any], Result] | None = None
+    ) -> None:
         try:
             result: Result = await trio.to_thread.run_sync(
                 work,
                 limiter=self._blocking_works,
                 abandon_on_cancel=True,  # work that hangs must not keep a server alive
             )
+            if then is not None:
+                result = then(result)
         except Exception as error:  # noqa: BLE001 - see _handle
             result = self._fail(request, error)
         finally:

@@ -17,6 +17,7 @@ from pipeline_broker.wire.registry import ApiKey
 
 if TYPE_CHECKING:
     from pipeline_broker.apis.call import Envelope
+    from pipeline_broker.state.features import Features
     from stages.request import Send
 
 __all__ = ["REQUEST", "error_response", "handle", "is_valid", "unsupported_version"]
@@ -25,6 +26,9 @@ REQUEST = ApiVersionsRequest
 SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 """What KIP-511 allows as name or version of a client's software."""
 NAMED_FROM = 3
+ZERO_FROM = 4
+TELEMETRY = frozenset({ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY})
+"""What is advertised only where somebody receives it."""
 
 
 def handle(call: Envelope, request: ApiVersionsRequest) -> Send:
@@ -35,7 +39,25 @@ def handle(call: Envelope, request: ApiVersionsRequest) -> Send:
         call.session.software_name = request.client_software_name
         call.session.software_version = request.client_software_version
         call.session.software_since = call.sequence
-    return call.send(ApiVersionsResponse(api_keys=_api_keys()))
+    response = ApiVersionsResponse(api_keys=_api_keys(call))
+    if call.version >= NAMED_FROM and call.features is not None:
+        _tell_features(call, call.features, response)
+    return call.send(response)
+
+
+def _tell_features(call: Envelope, features: Features, response: ApiVersionsResponse) -> None:
+    """Say what is supported and finalized; clients before version 4 stumble over a lowest level of 0 (KAFKA-17492)."""
+    least = 0 if call.version >= ZERO_FROM else 1
+    response.supported_features = [
+        ApiVersionsResponse.SupportedFeatureKey(feature.name, feature.min_level, feature.max_level)
+        for feature in features.supported(SERVED)
+        if feature.min_level >= least
+    ]
+    response.finalized_features = [
+        ApiVersionsResponse.FinalizedFeatureKey(name, max_version_level=level, min_version_level=level)
+        for name, level in features.finalized(SERVED)
+    ]
+    response.finalized_features_epoch = features.epoch
 
 
 def is_valid(call: Envelope, request: ApiVersionsRequest) -> bool:
@@ -44,10 +66,12 @@ def is_valid(call: Envelope, request: ApiVersionsRequest) -> bool:
     return call.version < NAMED_FROM or all(map(SOFTWARE.fullmatch, names))
 
 
-def _api_keys() -> list[ApiVersionsResponse.ApiVersion]:
+def _api_keys(call: Envelope) -> list[ApiVersionsResponse.ApiVersion]:
+    hidden = frozenset() if call.is_telemetry_wanted else TELEMETRY
     return [
         ApiVersionsResponse.ApiVersion(api_key=key, min_version=lowest, max_version=highest)
         for key, (lowest, highest) in sorted((served.key, served.advertised) for served in SERVED.values())
+        if key not in hidden
     ]
 
 

@@ -219,7 +219,7 @@ class SaslAuthenticator:
         if not self._server.is_complete:
             self._state = again
             return answer, 0
-        principal = KafkaPrincipal(USER, self._server.name)
+        principal = self._server.owner or KafkaPrincipal(USER, self._server.name)
         if self._before is not None and self._before[1] != principal:
             before = self._before[1]
             text = (
@@ -228,7 +228,7 @@ class SaslAuthenticator:
             )
             raise AuthenticationFailedError(text, text)
         lifetime_ms = self._set_expiry(self._server.expires_ms)
-        self._session.principal = principal
+        self._session.principal, self._session.is_by_token = principal, self._server.is_token
         self._state = State.COMPLETE
         self._server = None
         return answer, lifetime_ms

@@ -18,8 +18,8 @@ from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.describe_configs import DescribeConfigsResponse
 
 if TYPE_CHECKING:
+    from pipeline_broker.apis.resource_changes import SettingChange
     from pipeline_broker.telemetry.broker_loggers import BrokerLoggers
-    from pipeline_broker.wire.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 
 __all__ = ["LoggerChange", "alter_loggers", "describe_loggers", "loggers_to_change"]
 
@@ -43,9 +43,7 @@ def describe_loggers(loggers: BrokerLoggers) -> list[Config]:
     ]
 
 
-def loggers_to_change(
-    loggers: BrokerLoggers, configs: Iterable[IncrementalAlterConfigsRequest.AlterableConfig]
-) -> list[LoggerChange]:
+def loggers_to_change(loggers: BrokerLoggers, configs: Iterable[SettingChange]) -> list[LoggerChange]:
     """What a resource asks for.
 
     Raises:
@@ -54,7 +52,7 @@ def loggers_to_change(
     return [_change(loggers, config) for config in configs]
 
 
-def _change(loggers: BrokerLoggers, config: IncrementalAlterConfigsRequest.AlterableConfig) -> LoggerChange:
+def _change(loggers: BrokerLoggers, config: SettingChange) -> LoggerChange:
     name, operation = config.name, config.config_operation
     if operation in {Operation.APPEND, Operation.SUBTRACT}:
         said = f"{Operation(operation).name} operation is not allowed for the BROKER_LOGGER resource"

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pipeline_broker.apis.produce_template import ProduceTemplates
     from pipeline_broker.broker import Broker
     from pipeline_broker.quotas.quotas import RequestQuota
+    from pipeline_broker.state.features import Features
     from stages.request import Request
 
 __all__ = ["Call", "Envelope", "Session"]
@@ -37,6 +38,7 @@ class Session:
         listener: name of the listener it came by.
         security_protocol: of that listener: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL.
         principal: who it has proved to be.
+        is_by_token: whether it has proved that by a delegation token.
         is_privileged: whether it came by the listener of the brokers themselves.
         produce_templates: what its produce requests have in common; None before the first.
     """
@@ -45,6 +47,7 @@ class Session:
     listener: str
     security_protocol: str = "PLAINTEXT"
     principal: KafkaPrincipal = ANONYMOUS
+    is_by_token: bool = False
     is_privileged: bool = False
     software_name: str = UNKNOWN_SOFTWARE
     software_version: str = UNKNOWN_SOFTWARE
@@ -76,6 +79,16 @@ class Envelope:
     def sequence(self) -> int:
         """The number of the request within its connection; -1 for what comes before all requests."""
         return -1
+
+    @property
+    def features(self) -> Features | None:
+        """The features of the cluster; nobody is told of them before it has proved who it is."""
+        return None
+
+    @property
+    def is_telemetry_wanted(self) -> bool:
+        """Whether clients are told that they may push metrics."""
+        return False
 
     def show(self, response: Any) -> None:
         """Let observers read a response; what is no request yet has none."""
@@ -136,6 +149,16 @@ class Call(Envelope):
     def sequence(self) -> int:
         """See Envelope."""
         return self.request.sequence
+
+    @property
+    def features(self) -> Features | None:
+        """See Envelope."""
+        return self.broker.features
+
+    @property
+    def is_telemetry_wanted(self) -> bool:
+        """See Envelope."""
+        return bool(self.broker.config.pipeline_telemetry_file)
 
     def show(self, response: Any) -> None:
         """See Envelope."""

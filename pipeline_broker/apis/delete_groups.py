@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pipeline_broker.apis.authorization import may_of_group
+from pipeline_broker.coordinators.appended import in_one_commit
 from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
@@ -28,7 +29,12 @@ def handle(call: Call, request: DeleteGroupsRequest) -> Result:
     errors, outcome = groups.coordinator.delete(allowed, now_ms)
     forbidden = dict.fromkeys(request.groups_names, ErrorCode.GROUP_AUTHORIZATION_FAILED)
     errors = {**forbidden, **errors}
-    return groups.answer_when_durable(outcome, now_ms, call.send(_response(errors)))
+    answer = call.send(_response(errors))
+    share = call.broker.share
+    if not share.is_used:
+        return groups.answer_when_durable(outcome, now_ms, answer)
+    states = share.forget_groups([name for name in allowed if errors[name] is ErrorCode.NONE], now_ms)
+    return in_one_commit(states, groups.answer_when_durable(outcome, now_ms, answer), answer)
 
 
 def _response(errors: Mapping[str, ErrorCode]) -> DeleteGroupsResponse:

@@ -1,4 +1,4 @@
-"""DescribeConfigs: the settings of topics and of this broker, with where each value comes from.
+"""DescribeConfigs: the settings of topics, this broker, groups and subscriptions, with where each value comes from.
 
 A broker named "" stands for what was set for all brokers while they run. A type of resource that is not described here
 refuses the request as a whole, as in Apache Kafka.
@@ -6,18 +6,18 @@ refuses the request as a whole, as in Apache Kafka.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from pipeline_broker.apis.authorization import REFUSAL_TEXTS, may_of_cluster, may_of_topic
 from pipeline_broker.apis.broker_loggers import describe_loggers
+from pipeline_broker.apis.described_resources import BROKER_LOGGER, NODE_ID, RESOURCE_TYPES, TOPIC, check_allowed
 from pipeline_broker.config.resolution import (
     Entry,
     broker_entries,
     default_broker_entries,
     topic_entries,
 )
+from pipeline_broker.config.resources import RESOURCE_KINDS
 from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.state.topic_rules import TopicError, check_name
 from pipeline_broker.wire.error import ErrorCode
@@ -27,16 +27,12 @@ if TYPE_CHECKING:
     from pipeline_broker.apis.call import Call
     from stages.request import Send
 
-__all__ = ["BROKER", "BROKER_LOGGER", "NODE_ID", "REQUEST", "TOPIC", "check_allowed", "error_response", "handle"]
+__all__ = ["REQUEST", "error_response", "handle"]
 
 REQUEST = DescribeConfigsRequest
 Resource = DescribeConfigsRequest.DescribeConfigsResource
 Config = DescribeConfigsResponse.DescribeConfigsResourceResult
 
-TOPIC = 2
-BROKER = 4
-BROKER_LOGGER = 8
-NODE_ID = re.compile(r"[+-]?[0-9]+")
 CONFIG_TYPES = {
     "unknown": 0,
     "boolean": 1,
@@ -59,7 +55,7 @@ MALFORMED = (
 
 def handle(call: Call, request: DescribeConfigsRequest) -> Send:
     """Answer."""
-    if any(resource.resource_type not in {TOPIC, BROKER, BROKER_LOGGER} for resource in request.resources):
+    if any(resource.resource_type not in RESOURCE_TYPES for resource in request.resources):
         return call.send(error_response(request, call, ErrorCode.INVALID_REQUEST))
     results = []
     for resource in request.resources:
@@ -91,29 +87,17 @@ def _entries(call: Call, resource: Resource) -> Iterable[Entry]:
         if topic is None:
             raise TopicError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         return topic_entries(topic.configs, settings)
+    kind = RESOURCE_KINDS.get(resource.resource_type)
+    if kind is not None:
+        if not name:
+            raise TopicError(ErrorCode.INVALID_REQUEST, kind.nameless[1])
+        return kind.entries(call.broker.cluster.settings((kind.key, name)), settings)
     is_logger = resource.resource_type == BROKER_LOGGER
     if name or is_logger:
         _check_node_id(name, call.broker.config.node_id, is_logger=is_logger)
     if is_logger:
         return ()
     return broker_entries(settings) if name else default_broker_entries(settings)
-
-
-def check_allowed(call: Call, operation: AclOperation, resource_type: int, name: str) -> None:
-    """Refuse what the client may not do to the settings of a topic, or of the broker.
-
-    Raises:
-        TopicError: it may not.
-    """
-    if resource_type == TOPIC:
-        if not may_of_topic(call, operation, name):
-            raise _refused(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-    elif not may_of_cluster(call, operation):
-        raise _refused(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-
-
-def _refused(code: ErrorCode) -> TopicError:
-    return TopicError(code, REFUSAL_TEXTS[code])
 
 
 def _check_node_id(name: str, node_id: int, *, is_logger: bool) -> None:

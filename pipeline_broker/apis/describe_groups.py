@@ -48,9 +48,9 @@ def _describe(call: Call, group_id: str, request: DescribeGroupsRequest) -> Desc
             for member in described.members
         ],
     )
-    if not described.found and call.version >= MISSING_IS_ERROR_FROM:
+    if described.not_found is not None and call.version >= MISSING_IS_ERROR_FROM:
         group.error_code = ErrorCode.GROUP_ID_NOT_FOUND
-        group.error_message = f"Group {group_id} not found."
+        group.error_message = described.not_found
     elif request.include_authorized_operations:
         group.authorized_operations = authorized_operations(call, ResourceType.GROUP, group_id)
     return group

@@ -63,7 +63,7 @@ class Dispatcher:
         self._broker = broker
         self._quotas = broker.quotas
         self._room = broker.logs.journal.room
-        self._clock_ms = clock_ms
+        self._clock_ms = broker.clock_ms = clock_ms
         self._handlers: dict[tuple[int, int], Handler] = {}
 
     def handle(self, request: Request) -> Result:
@@ -120,14 +120,16 @@ class Dispatcher:
             module = import_module(f"pipeline_broker.apis.{served.module}")
         except (ImportError, OSError) as error:  # no descriptors: the connection that ends is one of them
             return Close(f"API {key} cannot be loaded: {error}")
-        handle = self._while_writable(module.handle) if served.writes else module.handle
+        handle = self._while_writable(module.handle, served.refused_with) if served.writes else module.handle
         handler = self._handlers[key, version] = Handler(module.REQUEST, decoder(module.REQUEST, version), handle)
         return handler
 
-    def _while_writable(self, handle: Callable[[Call, Any], Result]) -> Callable[[Call, Any], Result]:
+    def _while_writable(
+        self, handle: Callable[[Call, Any], Result], refused_with: ErrorCode
+    ) -> Callable[[Call, Any], Result]:
         def handle_or_refuse(call: Call, message: Any) -> Result:
             if self._room.obstacle is not None:
-                return self._answer_with(ErrorCode.KAFKA_STORAGE_ERROR, call, message)
+                return self._answer_with(refused_with, call, message)
             return handle(call, message)
 
         return handle_or_refuse
@@ -174,5 +176,6 @@ class Dispatcher:
         """See Application."""
         assert isinstance(session, Session)
         self._broker.fetches.connection_closed(session)
+        self._broker.share.connection_closed(session)
         if session.produce_templates is not None:
             session.produce_templates.forget()

@@ -18,7 +18,9 @@ from pipeline_broker.apis.authorization import may_of_cluster, topics_allowed
 from pipeline_broker.apis.leader_epoch import LEADER_EPOCH, NO_EPOCH, leader_epoch_error
 from pipeline_broker.apis.storage_error import storage_error
 from pipeline_broker.apis.throttling import throttle
+from pipeline_broker.log.committed_reads import AbortedView, aborted_view, end_of
 from pipeline_broker.log.errors import LogError, OffsetOutOfRange
+from pipeline_broker.log.reading import ColdRead
 from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.state.fetch_sessions import FetchContext, PartitionAnswer
 from pipeline_broker.state.parked_fetches import Readable
@@ -29,9 +31,9 @@ from stages.request import PARKED, Parked, Result, Send
 
 if TYPE_CHECKING:
     from pipeline_broker.apis.call import Call
+    from pipeline_broker.log.aborted_transactions import AbortedTransaction
     from pipeline_broker.log.entry import Buffer
     from pipeline_broker.log.partition_log import PartitionLog
-    from pipeline_broker.log.reading import ColdRead
 
 __all__ = ["REQUEST", "error_response", "handle"]
 
@@ -61,6 +63,8 @@ class Read:
     readable: Readable | None = None
     cold: ColdRead[list[Buffer]] | None = None
     size_bytes: int = 0
+    offset: int = 0
+    aborted: AbortedView | None = None
 
 
 def handle(call: Call, request: FetchRequest) -> Result:
@@ -102,6 +106,7 @@ class _Fetch:
         self._is_allowed = topics_allowed(call, AclOperation.READ)
         if self._replica_id >= FIRST_REPLICA_ID:
             self._is_allowed = _every_topic
+        self._is_committed = request.isolation_level == READ_COMMITTED
         self._bytes_max = min(request.max_bytes, call.broker.config.fetch_max_bytes)
         quota_bytes_max = None if call.quota is None else call.quota.fetch_bytes_max()
         if quota_bytes_max is not None:
@@ -163,29 +168,42 @@ class _Fetch:
             return Read(key, _refusal(partition, code), log)
         limit = min(wanted.partition_max_bytes, max(left, 0))
         try:
-            result = log.read(wanted.fetch_offset, limit, at_least_one=at_least_one)
+            result = log.read(wanted.fetch_offset, limit, at_least_one=at_least_one, committed=self._is_committed)
         except OffsetOutOfRange:
             return Read(key, _refusal(partition, ErrorCode.OFFSET_OUT_OF_RANGE), log)
         except (OSError, LogError) as error:
             if self._call.broker.topic_metrics is not None:
                 self._call.broker.topic_metrics.fetch_failed(log.topic)
             return Read(key, _unreadable(log, error), log)
-        available = log.bytes_available(wanted.fetch_offset)
-        return Read(
+        read = Read(
             key=key,
             data=PartitionData(
                 partition_index=partition,
                 high_watermark=log.high_watermark,
-                last_stable_offset=log.high_watermark,
+                last_stable_offset=log.last_stable_offset,
                 log_start_offset=log.log_start_offset,
-                aborted_transactions=[] if self._request.isolation_level == READ_COMMITTED else None,
+                aborted_transactions=[] if self._is_committed else None,
                 records=result.parts,
             ),
             log=log,
-            readable=Readable(available, max(wanted.partition_max_bytes, 1)),
+            readable=self._readable(log, wanted),
             cold=result.cold,
             size_bytes=result.size_bytes,
+            offset=wanted.fetch_offset,
         )
+        if self._is_committed:
+            _tell_aborted(read, log, result.parts)
+        return read
+
+    def _readable(self, log: PartitionLog, wanted: FetchRequest.FetchPartition) -> Readable:
+        offset, bytes_max = wanted.fetch_offset, max(wanted.partition_max_bytes, 1)
+        if not self._is_committed:
+            return Readable(log.bytes_available(offset), bytes_max)
+
+        def measure() -> int:
+            return log.bytes_available(offset, committed=True)
+
+        return Readable(measure(), bytes_max, measure)
 
     def _former_topic_error(self, topic_id: bytes, code: ErrorCode) -> ErrorCode:
         """What a session is told of a topic that it knew: that it is gone, or that another one has its name."""
@@ -265,12 +283,34 @@ class _Fetch:
             response.node_endpoints = [FetchResponse.NodeEndpoint(call.broker.config.node_id, host, port)]
 
 
+def _tell_aborted(read: Read, log: PartitionLog, parts: list[Buffer]) -> None:
+    """List the transactions that a reader of committed records must leave out; what needs the disk waits for it."""
+    view = aborted_view(log, read.offset)
+    if read.cold is not None:
+        read.aborted = view
+        return
+    if not parts:
+        return
+    found = view.find(read.offset, end_of(parts))
+    if isinstance(found, ColdRead):
+        read.cold, read.aborted = ColdRead(lambda: parts, read.size_bytes), view
+    else:
+        read.data.aborted_transactions = _aborted(found)
+
+
+def _aborted(found: Iterable[AbortedTransaction]) -> list[FetchResponse.AbortedTransaction]:
+    return [FetchResponse.AbortedTransaction(it.producer_id, it.first_offset) for it in found]
+
+
 def _read_cold(read: Read) -> None:
     """Do what had to wait for the disk, in place: the answer holds the partition's data already."""
     assert read.cold is not None
     assert read.log is not None
     try:
-        read.data.records = read.cold()
+        read.data.records = parts = read.cold()
+        if read.aborted is not None and parts:
+            found = read.aborted.find(read.offset, end_of(parts))
+            read.data.aborted_transactions = _aborted(found() if isinstance(found, ColdRead) else found)
     except (OSError, LogError) as error:
         failed = _unreadable(read.log, error)
         for field in attrs.fields(PartitionData):

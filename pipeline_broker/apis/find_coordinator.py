@@ -1,11 +1,11 @@
-"""FindCoordinator: one broker coordinates everything; asking for a group's coordinator makes `__consumer_offsets`."""
+"""FindCoordinator: one broker coordinates everything; asking for a coordinator makes the topic of its records."""
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
-from pipeline_broker.apis.authorization import REFUSAL_TEXTS, may
-from pipeline_broker.coordinators import OFFSETS_TOPIC
+from pipeline_broker.apis.authorization import REFUSAL_TEXTS, may, may_of_cluster
 from pipeline_broker.security.acl import AclOperation, ResourceType
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
@@ -19,11 +19,17 @@ __all__ = ["REQUEST", "error_response", "handle"]
 REQUEST = FindCoordinatorRequest
 GROUP = 0
 TRANSACTION = 1
+SHARE = 2
+SHARE_FROM = 6
+SHARE_KEY = re.compile(r"(.+):[A-Za-z0-9_-]{22}:[0-9]+")
+"""A share partition: group, topic id, partition."""
 RESOURCE_TYPES = {GROUP: ResourceType.GROUP, TRANSACTION: ResourceType.TRANSACTIONAL_ID}
 FORBIDDEN = {
     GROUP: ErrorCode.GROUP_AUTHORIZATION_FAILED,
     TRANSACTION: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    SHARE: ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
 }
+TOPICS = {GROUP: "__consumer_offsets", TRANSACTION: "__transaction_state", SHARE: "__share_group_state"}
 MANY_FROM = 4
 NO_NODE = -1
 
@@ -31,20 +37,23 @@ NO_NODE = -1
 def handle(call: Call, request: FindCoordinatorRequest) -> Result:
     """Name this broker, once there is a place for what it coordinates."""
     broker = call.broker
-    if request.key_type not in {GROUP, TRANSACTION}:
+    known = {GROUP, TRANSACTION} if call.version < SHARE_FROM else TOPICS.keys()
+    if request.key_type not in known:
         return call.send(error_response(request, call, ErrorCode.INVALID_REQUEST))
     if call.address is None:
         return call.send(error_response(request, call, ErrorCode.COORDINATOR_NOT_AVAILABLE))
     answer = call.send(_response(request, call, ErrorCode.NONE))
+    coordinator = broker.coordinators.get(TOPICS[request.key_type])
     if (
-        request.key_type == TRANSACTION
-        or broker.groups.is_ready
+        coordinator is None
+        or coordinator.topic.exists
         or not any(_may_describe(call, request, key) for key in _keys(request, call))
     ):
         return answer
-    if broker.topics.latest(OFFSETS_TOPIC) is not None or not broker.can_write:  # somebody else asked a moment ago
+    topic = coordinator.topic.name
+    if broker.topics.latest(topic) is not None or not broker.can_write:  # somebody else asked a moment ago
         return call.send(error_response(request, call, ErrorCode.COORDINATOR_NOT_AVAILABLE))
-    write = broker.topics.create(broker.new_topic(OFFSETS_TOPIC))
+    write = broker.topics.create(broker.new_topic(topic))
     return broker.commit_metadata([(write, broker.topic_durable)], call.now_ms, answer)
 
 
@@ -72,11 +81,20 @@ def _text_of_one(code: ErrorCode) -> str:
     return REFUSAL_TEXTS.get(code, code.name)
 
 
+def _text_of_many(key_type: int, code: ErrorCode) -> str:
+    """Otherwise only that of the key type which brokers ask for has one."""
+    if code is ErrorCode.NONE or (code in REFUSAL_TEXTS and key_type != SHARE):
+        return ""
+    return _text_of_one(code)
+
+
 def _keys(request: FindCoordinatorRequest, call: Call) -> list[str]:
     return [request.key] if call.version < MANY_FROM else request.coordinator_keys
 
 
 def _may_describe(call: Call, request: FindCoordinatorRequest, key: str) -> bool:
+    if request.key_type == SHARE:  # only brokers ask for it
+        return SHARE_KEY.fullmatch(key) is not None and may_of_cluster(call, AclOperation.CLUSTER_ACTION)
     return may(call, AclOperation.DESCRIBE, RESOURCE_TYPES[request.key_type], key)
 
 
@@ -85,6 +103,8 @@ def _coordinator(
 ) -> FindCoordinatorResponse.Coordinator:
     if code is ErrorCode.NONE and not _may_describe(call, request, key):
         code = FORBIDDEN[request.key_type]
+        if request.key_type == SHARE and not SHARE_KEY.fullmatch(key):
+            code = ErrorCode.INVALID_REQUEST
     node_id, host, port = NO_NODE, "", NO_NODE
     if code is ErrorCode.NONE and call.address is not None:
         node_id, (host, port) = call.broker.config.node_id, call.address
@@ -94,5 +114,5 @@ def _coordinator(
         host=host,
         port=port,
         error_code=code,
-        error_message="" if code is ErrorCode.NONE or code in REFUSAL_TEXTS else code.name,
+        error_message=_text_of_many(request.key_type, code),
     )

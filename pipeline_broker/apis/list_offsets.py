@@ -1,8 +1,9 @@
 """ListOffsets: offsets by time, and the special times (facts: earliest, latest, largest timestamp, and the tiers').
 
 There is no tiered storage: the earliest local offset is the earliest, nothing is tiered, and nothing waits for upload.
-Looking into a batch that is only on disk parks the request; it never holds a handler. A disk that cannot be read is an
-error of the partition that is on it, and of no other.
+Who asks for committed records only is told of nothing behind the last stable offset. Looking into a batch that is only
+on disk parks the request; it never holds a handler. A disk that cannot be read is an error of the partition that is on
+it, and of no other.
 """
 
 from __future__ import annotations
@@ -51,7 +52,8 @@ SPECIAL_FROM = {
 """Special time: the version from which it may be asked for."""
 LEADER_EPOCH_FROM = 4
 UNKNOWN = -1
-ISOLATION_LEVELS = frozenset({0, 1})
+READ_COMMITTED = 1
+ISOLATION_LEVELS = frozenset({0, READ_COMMITTED})
 
 
 def handle(call: Call, request: ListOffsetsRequest) -> Result:
@@ -66,7 +68,7 @@ def handle(call: Call, request: ListOffsetsRequest) -> Result:
         if not is_allowed(topic.name):
             topics.append(_refuse_topic(topic, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
             continue
-        partitions = _look_up_topic(call, topic, counts, cold)
+        partitions = _look_up_topic(call, topic, counts, cold, is_committed=request.isolation_level == READ_COMMITTED)
         if partitions or not topic.partitions:
             topics.append(ListOffsetsResponse.ListOffsetsTopicResponse(name=topic.name, partitions=partitions))
     response = ListOffsetsResponse(topics=topics)
@@ -90,21 +92,31 @@ def _send(call: Call, response: ListOffsetsResponse) -> Send:
 
 
 def _look_up_topic(
-    call: Call, topic: ListOffsetsRequest.ListOffsetsTopic, counts: Counter[Partition], cold: list[Callable[[], None]]
+    call: Call,
+    topic: ListOffsetsRequest.ListOffsetsTopic,
+    counts: Counter[Partition],
+    cold: list[Callable[[], None]],
+    *,
+    is_committed: bool,
 ) -> list[PartitionResponse]:
     """What the request asks of one topic; `counts` says how often it names what is not answered yet."""
     partitions = []
     for data in topic.partitions:
         count = counts.pop((topic.name, data.partition_index), 0)
         if count == 1:
-            partitions.append(_look_up(call, topic.name, data, cold))
+            partitions.append(_look_up(call, topic.name, data, cold, is_committed=is_committed))
         elif count:  # a partition that is named more than once is refused once
             partitions.append(_refusal(data.partition_index, ErrorCode.INVALID_REQUEST))
     return partitions
 
 
 def _look_up(
-    call: Call, name: str, data: ListOffsetsRequest.ListOffsetsPartition, cold: list[Callable[[], None]]
+    call: Call,
+    name: str,
+    data: ListOffsetsRequest.ListOffsetsPartition,
+    cold: list[Callable[[], None]],
+    *,
+    is_committed: bool,
 ) -> PartitionResponse:
     if data.timestamp < 0 and SPECIAL_FROM.get(data.timestamp, call.version + 1) > call.version:
         return _refusal(data.partition_index, ErrorCode.UNSUPPORTED_VERSION)
@@ -114,25 +126,30 @@ def _look_up(
     refused = leader_epoch_error(data.current_leader_epoch)
     if refused is not None:
         return _refusal(data.partition_index, refused)
+    end_offset = log.last_stable_offset if is_committed else log.high_watermark
     if data.timestamp < 0:
-        return _special(log, data, cold)
-    return _by_time(log, lambda: log.offset_for_timestamp(data.timestamp), cold)
+        return _special(log, data, cold, end_offset)
+    return _by_time(log, lambda: log.offset_for_timestamp(data.timestamp), cold, end_offset)
 
 
 def _special(
-    log: PartitionLog, data: ListOffsetsRequest.ListOffsetsPartition, cold: list[Callable[[], None]]
+    log: PartitionLog,
+    data: ListOffsetsRequest.ListOffsetsPartition,
+    cold: list[Callable[[], None]],
+    end_offset: int,
 ) -> PartitionResponse:
     index = data.partition_index
     if data.timestamp == LATEST:
-        return PartitionResponse(partition_index=index, offset=log.high_watermark, leader_epoch=LEADER_EPOCH)
+        return PartitionResponse(partition_index=index, offset=end_offset, leader_epoch=LEADER_EPOCH)
     if data.timestamp in (EARLIEST, EARLIEST_LOCAL):
         return PartitionResponse(partition_index=index, offset=log.log_start_offset, leader_epoch=LEADER_EPOCH)
     if data.timestamp == MAX_TIMESTAMP:
-        return _by_time(log, log.max_timestamp, cold)
+        return _by_time(log, log.max_timestamp, cold, end_offset)
     return PartitionResponse(partition_index=index)
 
 
-def _by_time(log: PartitionLog, search: Search, cold: list[Callable[[], None]]) -> PartitionResponse:
+def _by_time(log: PartitionLog, search: Search, cold: list[Callable[[], None]], end_offset: int) -> PartitionResponse:
+    """The record that a search finds, if it lies in front of the end that the client may see."""
     response = PartitionResponse(partition_index=log.partition, timestamp=UNKNOWN, offset=UNKNOWN)
 
     def fill(search: Search) -> None:
@@ -143,7 +160,7 @@ def _by_time(log: PartitionLog, search: Search, cold: list[Callable[[], None]]) 
             return
         if isinstance(found, ColdRead):
             cold.append(lambda: fill(found))
-        elif found is not None:
+        elif found is not None and found.offset < end_offset:
             response.timestamp, response.offset, response.leader_epoch = found
 
     fill(search)

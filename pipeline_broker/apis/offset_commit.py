@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pipeline_broker.apis.authorization import may_of_group, topics_allowed
 from pipeline_broker.security.acl import AclOperation
-from pipeline_broker.state.classic_groups.commits import CommitRequest, PartitionCommit
+from pipeline_broker.state.groups.commits import CommitRequest, PartitionCommit
 from pipeline_broker.state.metadata_records import Topic
 from pipeline_broker.state.outcome import Outcome
 from pipeline_broker.wire.error import ErrorCode

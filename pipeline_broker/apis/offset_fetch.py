@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING
 
 from pipeline_broker.apis.authorization import may_of_group, may_of_topic
 from pipeline_broker.security.acl import AclOperation
-from pipeline_broker.state.classic_groups.commits import FetchedOffset, FetchTopic
 from pipeline_broker.state.group_records import NO_TOPIC_ID
+from pipeline_broker.state.groups.commits import FetchedOffset, FetchTopic
 from pipeline_broker.state.metadata_records import Topic
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
@@ -34,7 +35,7 @@ ResponsePartition = OffsetFetchResponse.OffsetFetchResponsePartitions
 def handle(call: Call, request: OffsetFetchRequest) -> Result:
     """Show what is durable."""
     if call.version >= SEVERAL_GROUPS_FROM:
-        return call.send(OffsetFetchResponse(groups=[_of_group(call, group) for group in request.groups]))
+        return call.send(OffsetFetchResponse(groups=[_of_group(call, group, request) for group in request.groups]))
     if not may_of_group(call, AclOperation.DESCRIBE, request.group_id):
         return call.send(error_response(request, call, ErrorCode.GROUP_AUTHORIZATION_FAILED))
     wanted = None
@@ -46,7 +47,7 @@ def handle(call: Call, request: OffsetFetchRequest) -> Result:
         ]
     found = [
         offset
-        for offset in call.broker.groups.coordinator.fetch(request.group_id, wanted)
+        for offset in _fetch(call, request, request.group_id, wanted)
         if wanted is not None or may_of_topic(call, AclOperation.DESCRIBE, offset.topic)
     ]
     response = OffsetFetchResponse(
@@ -59,6 +60,7 @@ def handle(call: Call, request: OffsetFetchRequest) -> Result:
                         offset.committed.offset,
                         offset.committed.leader_epoch,
                         offset.committed.metadata,
+                        offset.error,
                     )
                     for offset in offsets
                 ],
@@ -70,6 +72,12 @@ def handle(call: Call, request: OffsetFetchRequest) -> Result:
         _forbidden(topic) for topic in request.topics or () if not may_of_topic(call, AclOperation.DESCRIBE, topic.name)
     ]
     return call.send(response)
+
+
+def _fetch(
+    call: Call, request: OffsetFetchRequest, group_id: str, wanted: Sequence[FetchTopic] | None = None
+) -> list[FetchedOffset]:
+    return call.broker.groups.coordinator.fetch(group_id, wanted, require_stable=request.require_stable)
 
 
 def _forbidden(wanted: OffsetFetchRequest.OffsetFetchRequestTopic) -> OffsetFetchResponse.OffsetFetchResponseTopic:
@@ -86,17 +94,20 @@ def _by_topic(found: list[FetchedOffset]) -> list[tuple[str, list[FetchedOffset]
     return [(name, list(offsets)) for name, offsets in groupby(found, key=lambda offset: offset.topic)]
 
 
-def _of_group(call: Call, group: RequestGroup) -> ResponseGroup:
+def _of_group(call: Call, group: RequestGroup, request: OffsetFetchRequest) -> ResponseGroup:
     if not may_of_group(call, AclOperation.DESCRIBE, group.group_id):
         return ResponseGroup(group.group_id, [], ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    error = call.broker.groups.coordinator.fetch_error(group.group_id, group.member_id, group.member_epoch)
+    if error is not ErrorCode.NONE:
+        return ResponseGroup(group.group_id, [], error)
     if group.topics is None:
-        return ResponseGroup(group.group_id, _all_topics(call, group.group_id))
-    return ResponseGroup(group.group_id, [_of_topic(call, group.group_id, topic) for topic in group.topics])
+        return ResponseGroup(group.group_id, _all_topics(call, group.group_id, request))
+    return ResponseGroup(group.group_id, [_of_topic(call, group.group_id, topic, request) for topic in group.topics])
 
 
-def _all_topics(call: Call, group_id: str) -> list[ResponseTopic]:
+def _all_topics(call: Call, group_id: str, request: OffsetFetchRequest) -> list[ResponseTopic]:
     topics = []
-    for name, offsets in _by_topic(call.broker.groups.coordinator.fetch(group_id)):
+    for name, offsets in _by_topic(_fetch(call, request, group_id)):
         topic = call.broker.topics.get(name)
         if not may_of_topic(call, AclOperation.DESCRIBE, name):
             continue
@@ -107,7 +118,7 @@ def _all_topics(call: Call, group_id: str) -> list[ResponseTopic]:
     return topics
 
 
-def _of_topic(call: Call, group_id: str, wanted: RequestTopic) -> ResponseTopic:
+def _of_topic(call: Call, group_id: str, wanted: RequestTopic, request: OffsetFetchRequest) -> ResponseTopic:
     name, topic_id = wanted.name, wanted.topic_id
     if call.version >= TOPIC_ID_FROM:
         topic: Topic | None = call.broker.topics.by_id(topic_id)
@@ -116,14 +127,18 @@ def _of_topic(call: Call, group_id: str, wanted: RequestTopic) -> ResponseTopic:
         name = topic.name
     if not may_of_topic(call, AclOperation.DESCRIBE, name):
         return _refusal(wanted, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-    found = call.broker.groups.coordinator.fetch(group_id, [FetchTopic(name, wanted.partition_indexes, topic_id)])
+    found = _fetch(call, request, group_id, [FetchTopic(name, wanted.partition_indexes, topic_id)])
     return ResponseTopic(wanted.name, topic_id, _partitions(found))
 
 
 def _partitions(offsets: list[FetchedOffset]) -> list[ResponsePartition]:
     return [
         ResponsePartition(
-            offset.partition, offset.committed.offset, offset.committed.leader_epoch, offset.committed.metadata
+            offset.partition,
+            offset.committed.offset,
+            offset.committed.leader_epoch,
+            offset.committed.metadata,
+            offset.error,
         )
         for offset in offsets
     ]

@@ -23,6 +23,7 @@ from stages.request import NO_OP, Close, Final, Pending, Result
 
 if TYPE_CHECKING:
     from pipeline_broker.apis.call import Call
+    from pipeline_broker.apis.transactional_produce import Admission
     from pipeline_broker.log.entry import Appended, JournalEntry
     from pipeline_broker.log.partition_log import PartitionLog
 
@@ -41,6 +42,9 @@ ADMIN_CLIENT_ID = "__admin_client"
 EXPECTED = frozenset({"CORRUPT_MESSAGE", "MESSAGE_TOO_LARGE", "RECORD_LIST_TOO_LARGE"})
 """Errors of records that do not count as failed requests in Apache Kafka."""
 
+REFUSED_TEXTS = {ErrorCode.INVALID_TXN_STATE: "Partition was not added to the transaction"}
+"""What is said with a refusal of the transaction coordinator, as in Apache Kafka."""
+
 PartitionResponse = ProduceResponse.PartitionProduceResponse
 RecordProblem = ProduceResponse.BatchIndexAndErrorMessage
 
@@ -48,15 +52,16 @@ RecordProblem = ProduceResponse.BatchIndexAndErrorMessage
 def handle(call: Call, request: ProduceRequest) -> Result:
     """Append what may be appended; the result waits for all of it."""
     call.request.acks = request.acks
-    refused = _refuse_all(request)
-    if refused is not None:
+    admission = _admit(call, request)
+    if isinstance(admission, ErrorCode):
         refuse_batches(request, call)
         if request.acks:
-            return call.send(error_response(request, call, refused))
-        return _close(call, _all_refused(request, refused), refused)
-    entries: list[JournalEntry] = []
+            return call.send(error_response(request, call, admission))
+        return _close(call, _all_refused(request, admission), admission)
+    entries: list[JournalEntry] = [] if admission is None else [*admission.appending.entries]
+    on_durable = None if admission is None else admission.appending.apply
     try:
-        result, is_waiting = _append_all(call, request, entries)
+        result, is_waiting = _append_all(call, request, entries, admission)
     except Exception:
         if not entries:
             raise
@@ -64,12 +69,16 @@ def handle(call: Call, request: ProduceRequest) -> Result:
         logger.exception("a produce request failed after batches of it were appended")
         appended_to = {entry.log for entry in entries}
         refuse_batches(request, call, appended_to)
-        return Pending(entries, Close("produce failed after it was appended"))
+        return Pending(entries, Close("produce failed after it was appended"), on_durable)
     # A duplicate whose original is still on the way waits behind it: commits complete in the order of submission.
-    return Pending(entries, result) if entries or is_waiting else result
+    # So does what was decided about a transaction that is still on the way.
+    is_waiting = is_waiting or admission is not None
+    return Pending(entries, result, on_durable) if entries or is_waiting else result
 
 
-def _append_all(call: Call, request: ProduceRequest, entries: list[JournalEntry]) -> tuple[Final, bool]:
+def _append_all(
+    call: Call, request: ProduceRequest, entries: list[JournalEntry], admission: Admission | None
+) -> tuple[Final, bool]:
     """Append batch by batch, noting each in `entries` at once; the answer, and whether it waits for an original."""
     is_waiting = False
     failure: ErrorCode | None = None
@@ -81,7 +90,7 @@ def _append_all(call: Call, request: ProduceRequest, entries: list[JournalEntry]
             log = call.broker.find_allowed_log(
                 topic.name, topic.topic_id, data.index, is_allowed, by_id=call.version >= TOPIC_ID_FROM
             )
-            response, appended = _append(call, data, log)
+            response, appended = _append(call, data, log, admission)
             partition_responses.append(response)
             if appended is None:
                 failure = ErrorCode(response.error_code)
@@ -96,7 +105,7 @@ def _append_all(call: Call, request: ProduceRequest, entries: list[JournalEntry]
         result = call.send(ProduceResponse(responses))
     else:
         result = NO_OP if failure is None else _close(call, ProduceResponse(responses), failure)
-    if len(entries) == 1 == len(responses) == len(partition_responses) and request.acks:
+    if len(entries) == 1 == len(responses) == len(partition_responses) and request.acks and admission is None:
         _remember(call, request, entries[0].log)
     return result, is_waiting
 
@@ -125,8 +134,11 @@ def _remember(call: Call, request: ProduceRequest, log: PartitionLog) -> None:
         templates.remember(frame, call.version, request, log, call.broker.topics_generation, call.client_id)
 
 
-def _refuse_all(request: ProduceRequest) -> ErrorCode | None:
-    """What is wrong with the request as a whole, before anything is appended."""
+def _admit(call: Call, request: ProduceRequest) -> Admission | ErrorCode | None:
+    """What is wrong with the request as a whole, or what its transaction admits, before anything is appended.
+
+    None where no batch is transactional.
+    """
     transactional = False  # told by the batches: what the request itself says is only a claim (CVE-2018-17196)
     for topic in request.topic_data:
         for data in topic.partition_data:
@@ -138,11 +150,15 @@ def _refuse_all(request: ProduceRequest) -> ErrorCode | None:
                 return ErrorCode.CORRUPT_MESSAGE
             except RecordError:
                 continue  # concerns one partition only
-    return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED if transactional else None
+    if not transactional:
+        return None
+    from pipeline_broker.apis.transactional_produce import admit  # noqa: PLC0415 - nobody else needs the coordinator
+
+    return admit(call, request)
 
 
 def _append(
-    call: Call, data: ProduceRequest.PartitionProduceData, log: PartitionLog | ErrorCode
+    call: Call, data: ProduceRequest.PartitionProduceData, log: PartitionLog | ErrorCode, admission: Admission | None
 ) -> tuple[PartitionResponse, Appended | None]:
     """The response for one partition, and what was appended unless it is an error."""
     if isinstance(log, ErrorCode):
@@ -154,8 +170,20 @@ def _append(
     if call.request.acks not in ACKS:
         _tell_refused(call, log)
         return _refusal(data.index, ErrorCode.INVALID_REQUIRED_ACKS), None
+    if admission is not None and log in admission.refusals:
+        _tell_refused(call, log)
+        log.refuse(data.records or b"")
+        return _refusal(data.index, admission.refusals[log], REFUSED_TEXTS.get(admission.refusals[log])), None
     try:
-        appended = log.produce(data.records or b"", call.now_ms, zstd_allowed=call.version >= ZSTD_FROM)
+        if admission is None:
+            appended = log.produce(data.records or b"", call.now_ms, zstd_allowed=call.version >= ZSTD_FROM)
+        else:
+            appended = log.produce_transactional(
+                data.records or b"",
+                call.now_ms,
+                starts_at_zero=admission.starts_at_zero,
+                zstd_allowed=call.version >= ZSTD_FROM,
+            )
     except RecordError as error:
         _tell_refused(call, log, error, len(data.records or b""))
         problems = [RecordProblem(index, message) for index, message in error.record_errors]

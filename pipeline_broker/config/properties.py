@@ -19,6 +19,7 @@ TYPE_RANGES: Mapping[str, tuple[int, int]] = {
 INTEGER = re.compile(r"[+-]?[0-9]{1,20}")
 PREFIXED = re.compile(r"listener\.name\.[A-Za-z0-9_-]+\.(?:[A-Za-z0-9-]+\.(?=sasl\.|connections\.max\.reauth\.))?(.+)")
 """A property of one listener, or of one SASL mechanism of it."""
+FOLDER = Path(__file__).parent
 FIELDS = 6
 """Columns of a table line."""
 
@@ -166,13 +167,13 @@ def format_value(value: Value) -> str:
 @functools.cache
 def broker_properties() -> Mapping[str, Property]:
     """Every property of a broker by its name."""
-    return _read_table("broker_properties.txt", lambda column: {"update_mode": column})
+    return read_table(FOLDER / "broker_properties.txt", lambda column: {"update_mode": column})
 
 
 @functools.cache
 def topic_properties() -> Mapping[str, Property]:
     """Every setting of a topic by its name."""
-    return _read_table("topic_properties.txt", lambda column: {"broker_property": None if column == "-" else column})
+    return read_table(FOLDER / "topic_properties.txt", of_broker)
 
 
 def nearest_hint(name: str, known: Iterable[str]) -> str:
@@ -190,9 +191,15 @@ def unknown_property(name: str, known: Iterable[str], client_message: str | None
     return UnknownPropertyError(f"unknown property {name!r}{nearest_hint(name, known)}", client_message)
 
 
-def _read_table(file_name: str, fifth: Callable[[str], dict[str, str | None]]) -> dict[str, Property]:
+def of_broker(column: str) -> dict[str, str | None]:
+    """The fifth column where it names the property of the broker that gives a default."""
+    return {"broker_property": None if column == "-" else column}
+
+
+def read_table(path: Path, fifth: Callable[[str], dict[str, str | None]]) -> dict[str, Property]:
+    """The properties of a table by their names; `fifth` says what the fifth column stands for."""
     table = {}
-    for line in (Path(__file__).parent / file_name).read_text(encoding="utf-8").splitlines():
+    for line in path.read_text(encoding="utf-8").splitlines():
         if line.startswith("#"):
             continue
         columns: Sequence[str] = line.split(" | ")

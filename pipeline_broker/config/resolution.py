@@ -70,6 +70,8 @@ class Source(enum.IntEnum):
     DYNAMIC_DEFAULT_BROKER = 3
     STATIC_BROKER = 4
     DEFAULT = 5
+    DYNAMIC_CLIENT_METRICS = 7
+    DYNAMIC_GROUP = 8
 
 
 class Operation(enum.IntEnum):
@@ -244,7 +246,7 @@ def alter_topic_settings(own: Settings, changes: Sequence[tuple[str, Operation, 
         definition = topic_properties().get(name)
         if definition is None and operation is not Operation.DELETE:
             raise _unknown_topic_setting(name)
-        _alter(altered, definition, name, operation, text)
+        alter_one(altered, definition, name, operation, text)
     _check_topic_relations(altered)
     return altered
 
@@ -275,7 +277,7 @@ def alter_broker_settings(
         if definition is None and text is not None and operation is Operation.SET:
             altered[name] = text  # as Kafka, which keeps them for plug-ins
         else:
-            _alter(altered, definition, name, operation, text)
+            alter_one(altered, definition, name, operation, text)
     return altered
 
 
@@ -305,9 +307,10 @@ def _unknown_topic_setting(name: str) -> ConfigError:
     return unknown_property(name, topic_properties(), f"Unknown topic config name: {name}")
 
 
-def _alter(
+def alter_one(
     altered: dict[str, str], definition: Property | None, name: str, operation: Operation, text: str | None
 ) -> None:
+    """Change one setting among those that are `altered`; raises ConfigError where its value is not allowed."""
     if operation is Operation.DELETE:
         altered.pop(name, None)
         return

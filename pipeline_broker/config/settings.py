@@ -19,7 +19,6 @@ from pipeline_broker.config.listeners import (
     ListenerConfig,
     listener_configs,
     read_endpoints,
-    zero_refusal,
 )
 from pipeline_broker.config.properties import (
     PREFIXED,
@@ -29,14 +28,14 @@ from pipeline_broker.config.properties import (
     nearest_hint,
     unknown_property,
 )
+from pipeline_broker.config.relations import check_relations
+from pipeline_broker.config.share_properties import SHARE_PROPERTIES
 from pipeline_broker.config.sources import read_argument, read_settings_file
 
 INT32_MAX = 2**31 - 1
 JAAS = "sasl.jaas.config"
 PLUGIN_PREFIXES = ("rsm.config.", "rlmm.config.", "config.providers.")
 """Properties that Kafka hands to plug-ins unread."""
-AUTHORIZERS = ("", "org.apache.kafka.metadata.authorizer.StandardAuthorizer", "kafka.security.authorizer.AclAuthorizer")
-"""What `authorizer.class.name` may be: nobody is asked, Kafka's, and its former name."""
 
 
 def _super_users(text: str) -> tuple[str, ...]:
@@ -89,11 +88,9 @@ class BrokerConfig:
     controller_quota_window_size_seconds: int = 1
     connection_failed_authentication_delay_ms: int = 100
     background_threads: int = 10
-
     authorizer_class_name: str = ""
     super_users: tuple[str, ...] = ()
     allow_everyone_if_no_acl_found: bool = False
-
     num_partitions: int = 1
     auto_create_topics_enable: bool = True
     delete_topic_enable: bool = True
@@ -134,16 +131,42 @@ class BrokerConfig:
     group_min_session_timeout_ms: int = 6000
     group_max_session_timeout_ms: int = 1800000
     group_max_size: int = INT32_MAX
+    group_consumer_session_timeout_ms: int = 45000
+    group_consumer_min_session_timeout_ms: int = 45000
+    group_consumer_max_session_timeout_ms: int = 60000
+    group_consumer_heartbeat_interval_ms: int = 5000
+    group_consumer_min_heartbeat_interval_ms: int = 5000
+    group_consumer_max_heartbeat_interval_ms: int = 15000
+    group_consumer_assignment_interval_ms: int = 1000
+    group_consumer_min_assignment_interval_ms: int = 0
+    group_consumer_max_assignment_interval_ms: int = 15000
+    group_consumer_max_size: int = INT32_MAX
+    group_consumer_assignors: tuple[str, ...] = ("uniform", "range")
+    group_consumer_migration_policy: str = "bidirectional"
     offset_metadata_max_bytes: int = 4096
     offsets_topic_num_partitions: int = 50
     offsets_retention_minutes: int = 10080
     offsets_retention_check_interval_ms: int = 600000
     producer_id_expiration_ms: int = 86400000
+    transaction_max_timeout_ms: int = 900000
+    transaction_abort_timed_out_transaction_cleanup_interval_ms: int = 10000
+    transaction_remove_expired_transaction_cleanup_interval_ms: int = 3600000
+    transaction_partition_verification_enable: bool = True
+    transaction_state_log_num_partitions: int = 50
+    transaction_state_log_segment_bytes: int = 104857600
+    transactional_id_expiration_ms: int = 604800000
+
+    delegation_token_secret_key: str | None = None
+    delegation_token_expiry_time_ms: int = 86400000
+    delegation_token_max_lifetime_ms: int = 604800000
+    delegation_token_expiry_check_interval_ms: int = 3600000
+    telemetry_max_bytes: int = 1048576
 
     pipeline_queues: int | None = None
     pipeline_unsent_response_bytes: int = 268435456
     pipeline_in_flight: int | None = None
     pipeline_commit: str | None = None
+    pipeline_telemetry_file: str | None = None
 
     properties: Mapping[str, str] = attrs.field(factory=dict)
     """What was set, by Kafka's name, in Kafka's form: the static settings that DescribeConfigs shows."""
@@ -194,32 +217,7 @@ class BrokerConfig:
 
 
 FIELDS = frozenset(field.name.replace("_", ".") for field in attrs.fields(BrokerConfig)) - {"properties", "changed"}
-ACTED_ON = (FIELDS - AUTHORIZER_PROPERTIES.keys()) | LISTENER_PROPERTIES
-TOPIC_ACTED_ON = frozenset(
-    {
-        "max.message.bytes",
-        "message.timestamp.after.max.ms",
-        "message.timestamp.before.max.ms",
-        "message.timestamp.type",
-        "cleanup.policy",
-        "compression.gzip.level",
-        "compression.lz4.level",
-        "compression.type",
-        "compression.zstd.level",
-        "delete.retention.ms",
-        "max.compaction.lag.ms",
-        "min.cleanable.dirty.ratio",
-        "min.compaction.lag.ms",
-        "file.delete.delay.ms",
-        "min.insync.replicas",
-        "retention.bytes",
-        "retention.ms",
-        "segment.bytes",
-        "segment.jitter.ms",
-        "segment.ms",
-    }
-)
-"""The settings of topics that this broker acts on; one replica is all that it could wait for."""
+ACTED_ON = (FIELDS - AUTHORIZER_PROPERTIES.keys()) | LISTENER_PROPERTIES | SHARE_PROPERTIES
 ALIASES = {"broker.id": "node.id", "log.dir": "log.dirs"}
 """Former names, and the properties that they set."""
 
@@ -255,7 +253,7 @@ def parse_settings(pairs: Iterable[tuple[str, str]]) -> tuple[BrokerConfig, list
             warnings.append(f"warning: {warning_of(name)}")
     _apply_aliases(fields, properties)
     config = BrokerConfig(**fields, properties=properties)
-    _check_relations(config)
+    check_relations(config)
     return config, warnings + _idle_warnings(config)
 
 
@@ -271,7 +269,7 @@ def config_with(started: BrokerConfig, changed: Mapping[str, str]) -> BrokerConf
         if name in FIELDS:
             fields[name.replace(".", "_")] = broker_properties()[name].parse(text)
     config = attrs.evolve(started, **fields, changed=counting)
-    _check_relations(config)
+    check_relations(config)
     return config
 
 
@@ -358,38 +356,3 @@ def _apply_aliases(fields: dict[str, Any], properties: Mapping[str, str]) -> Non
         raise ConfigError(f"node.id is {node} but broker.id is {broker}: they must agree where both are set")
     if "log.dirs" not in properties and "log.dir" in properties:
         fields["log_dirs"] = tuple(properties["log.dir"].split(","))
-
-
-def _check_relations(config: BrokerConfig) -> None:
-    """What one property demands of another; the derived values are made once, so that they fail at the start."""
-    if 0 < config.queued_max_request_bytes < config.socket_request_max_bytes:
-        raise ConfigError(
-            f"queued.max.request.bytes is {config.queued_max_request_bytes}: it must be at least "
-            f"socket.request.max.bytes ({config.socket_request_max_bytes}), or -1"
-        )
-    if config.max_connections_per_ip == 0 and not config.connection_limit_overrides():
-        raise ConfigError(
-            "max.connections.per.ip: 0 is allowed only with max.connections.per.ip.overrides",
-            "requirement failed: max.connections.per.ip can be set to zero only if max.connections.per.ip.overrides"
-            " property is set.",
-        )
-    if config.group_min_session_timeout_ms > config.group_max_session_timeout_ms:
-        raise ConfigError(
-            f"group.min.session.timeout.ms is {config.group_min_session_timeout_ms}: it must not be above "
-            f"group.max.session.timeout.ms ({config.group_max_session_timeout_ms})"
-        )
-    if config.log_dirs is not None and len(config.log_dirs) != 1:
-        raise ConfigError(f"log.dirs: exactly one data directory is expected, not {len(config.log_dirs)}")
-    if 0 <= config.connections_max_idle_ms <= config.connection_failed_authentication_delay_ms:
-        raise ConfigError(
-            f"connection.failed.authentication.delay.ms is {config.connection_failed_authentication_delay_ms}: it must"
-            f" be below connections.max.idle.ms ({config.connections_max_idle_ms})"
-        )
-    if config.max_connection_creation_rate == 0:
-        raise zero_refusal("max.connection.creation.rate", "max.connection.creation.rate")
-    if config.authorizer_class_name not in AUTHORIZERS:
-        raise ConfigError(
-            f"authorizer.class.name: {config.authorizer_class_name!r} is not known here; expected {AUTHORIZERS[1]}"
-        )
-    config.connection_limit_overrides()
-    _ = config.listener_configs

@@ -8,7 +8,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping
 
-from pipeline_broker.config.settings import TOPIC_ACTED_ON, warning_of, warning_of_change
+from pipeline_broker.config.settings import warning_of, warning_of_change
+from pipeline_broker.config.topic_settings import TOPIC_ACTED_ON
 
 __all__ = ["SettingsWarnings"]
 

@@ -15,7 +15,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import IO, Self
+from typing import IO, Protocol, Self
 
 import attrs
 
@@ -41,6 +41,10 @@ class BrokerSettings:
     commits_in_flight: int = 1
     flush: str = "always"
     trace: Path | None = None
+
+    def start(self) -> "BrokerProcess":
+        """Begin to start one."""
+        return BrokerProcess(self)
 
     def command(self) -> list[str]:
         """The arguments of `serve`."""
@@ -126,9 +130,13 @@ class BrokerProcess:
             raise ExperimentError(f"the {self.settings.mode} broker ended with exit code {code}: {complaint}")
 
     def _complaint(self) -> str:
-        """The last line on stderr."""
-        lines = self._errors_path.read_text(errors="replace").strip().splitlines()
-        return lines[-1] if lines else ""
+        return last_line(self._errors_path)
+
+
+def last_line(path: Path) -> str:
+    """What a process wrote last; empty when it wrote nothing."""
+    lines = path.read_text(errors="replace").strip().splitlines()
+    return lines[-1] if lines else ""
 
 
 def read_line(stream: IO[bytes], seconds: float) -> str:
@@ -147,21 +155,69 @@ def read_line(stream: IO[bytes], seconds: float) -> str:
     return line.decode(errors="replace")
 
 
+class RunningBroker(Protocol):
+    """A broker that can be driven: ours, or another.
+
+    Attributes:
+        host, port: where it listens, once it is ready.
+    """
+
+    host: str
+    port: int
+
+    def wait_ready(self) -> None:
+        """Return when it can be driven."""
+
+    def terminate(self) -> None:
+        """Ask it to end; does not wait."""
+
+    def stop(self) -> None:
+        """Wait until it has ended."""
+
+
+class BrokerStart(Protocol):
+    """How a broker is started, or found."""
+
+    def start(self) -> RunningBroker:
+        """Begin to start it."""
+
+
+@attrs.define(slots=True)
+class FoundBroker:
+    """A broker that somebody else has started, and will end."""
+
+    host: str
+    port: int
+
+    def start(self) -> "FoundBroker":
+        """It runs."""
+        return self
+
+    def wait_ready(self) -> None:
+        """See RunningBroker."""
+
+    def terminate(self) -> None:
+        """See RunningBroker."""
+
+    def stop(self) -> None:
+        """See RunningBroker."""
+
+
 class Brokers:
     """The brokers that run now; all have ended after the block."""
 
     def __init__(self) -> None:
-        self._running: list[BrokerProcess] = []
-        self._ending: list[BrokerProcess] = []
+        self._running: list[RunningBroker] = []
+        self._ending: list[RunningBroker] = []
 
     def __enter__(self) -> Self:
         return self
 
-    def replace(self, settings: Sequence[BrokerSettings]) -> list[BrokerProcess]:
+    def replace(self, settings: Sequence[BrokerStart]) -> list[RunningBroker]:
         """Start brokers while those before them drain; returns when these are ready and those have ended."""
         self._end_all()
         for one in settings:
-            self._running.append(BrokerProcess(one))
+            self._running.append(one.start())
         self._wait_ended()
         for broker in self._running:
             broker.wait_ready()
@@ -185,7 +241,7 @@ class Brokers:
 
 
 @contextlib.contextmanager
-def running(settings: Sequence[BrokerSettings]) -> Iterator[list[BrokerProcess]]:
+def running(settings: Sequence[BrokerStart]) -> Iterator[list[RunningBroker]]:
     """Brokers that are all ready inside the block, and have all ended after it."""
     with Brokers() as brokers:
         yield brokers.replace(settings)

@@ -11,7 +11,8 @@ import click
 
 from pipeline_broker.config.duration import milliseconds
 from pipeline_broker.experiment.broker_process import ExperimentError
-from pipeline_broker.experiment.plan import COMPARED_MODES, PROFILES, Request
+from pipeline_broker.experiment.plan import COMPARED_MODES, KAFKA_MODES, OTHER_BROKER, PROFILES, Request
+from pipeline_broker.load.command import Address
 
 __all__ = ["compare", "report"]
 
@@ -98,8 +99,20 @@ _COUNTS = Several("n,...", _count)
     show_default=True,
     help="Group commits that may run at once.",
 )
+@click.option(
+    "--with-kafka", is_flag=True, help="Drive Apache Kafka beside both: synced per message, and with its defaults."
+)
+@click.option("--against", type=Address(), help="Drive the broker at this address (HOST:PORT) beside both.")
 @click.option("--no-report", is_flag=True, help="End after the table; the raw rows stay in OUT/raw.")
-def compare(out: Path, flush: str, commits_in_flight: int, no_report: bool, **request: Any) -> None:
+def compare(
+    out: Path,
+    flush: str,
+    commits_in_flight: int,
+    with_kafka: bool,
+    against: tuple[str, int] | None,
+    no_report: bool,
+    **request: Any,
+) -> None:
     """Compare two modes in one interleaved experiment and write the report.
 
     Without a grid of its own (--in-flight, --connections, --commit-delay) it drives both modes with the native client,
@@ -114,7 +127,9 @@ def compare(out: Path, flush: str, commits_in_flight: int, no_report: bool, **re
     from pipeline_broker.experiment.verdict import sentence  # noqa: PLC0415 - see below
 
     try:
-        results = run_compare(CompareOptions(out, Request(**request), flush, commits_in_flight))
+        others = (*(KAFKA_MODES if with_kafka else ()), *((OTHER_BROKER,) if against else ()))
+        asked = Request(**request, others=others)
+        results = run_compare(CompareOptions(out, asked, flush, commits_in_flight, against))
     except (ExperimentError, LoadError) as error:
         raise click.ClickException(str(error)) from None
     if not no_report:

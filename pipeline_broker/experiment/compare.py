@@ -19,31 +19,49 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from pipeline_broker.experiment.broker_process import (
-    BrokerProcess,
     Brokers,
     BrokerSettings,
+    BrokerStart,
     ExperimentError,
+    FoundBroker,
+    RunningBroker,
     python_environment,
     python_module,
 )
 from pipeline_broker.experiment.drive import Driver, driver, has_confluent
+from pipeline_broker.experiment.kafka_process import KafkaSettings, fetch_jars
 from pipeline_broker.experiment.machine import describe_machine
-from pipeline_broker.experiment.plan import PROFILES, REPLAY, Group, Request, Run, plan
+from pipeline_broker.experiment.plan import (
+    KAFKA_MODES,
+    OTHER_BROKER,
+    PROFILES,
+    REPLAY,
+    Group,
+    Request,
+    Run,
+    Side,
+    plan,
+)
 from pipeline_broker.experiment.raw import RawFolder
 from pipeline_broker.experiment.verdict import LEGEND, Results, table
 from pipeline_broker.load.departures import Departure, read_departures
-from pipeline_broker.load.exchange import LoadError
+from pipeline_broker.load.errors import LoadError
 from pipeline_broker.load.replay import DEFAULT_DATA
 
 
 @attrs.frozen(slots=True)
 class CompareOptions:
-    """What is run, how the brokers are started, and where the raw rows go."""
+    """What is run, how the brokers are started, and where the raw rows go.
+
+    Attributes:
+        against: the address of a broker that runs already and is driven beside ours.
+    """
 
     out: Path
     request: Request = attrs.field(factory=Request)
     flush: str = "always"
     commits_in_flight: int = 1
+    against: tuple[str, int] | None = None
 
 
 def run_compare(options: CompareOptions) -> Results:
@@ -60,9 +78,11 @@ def run_compare(options: CompareOptions) -> Results:
         else:
             _say(f"{DEFAULT_DATA} is missing: the replay is left out")
             request = attrs.evolve(request, with_replay=False)
+    if set(request.others) & set(KAFKA_MODES):
+        fetch_jars()  # before anything else: it may take minutes, or fail
     groups = plan(request)
     raw = _empty_output(options.out)
-    results = Results(request.modes)
+    results = Results(request.modes, request.others)
     with (
         _sigterm_as_interrupt(),
         _scratch(options.out) as scratch,
@@ -103,9 +123,9 @@ class _Experiment:
         """All runs of a group, on brokers that they share or, traced, on brokers of their own."""
         shared = [run for run in group.runs if not run.traced]
         if shared:
-            brokers = self.brokers.replace([self._settings(side.mode, group) for side in group.sides])
-            for broker in brokers:
-                self.driver.warm_up(broker)
+            brokers = self.brokers.replace([self._start(side, group) for side in group.sides])
+            for side, broker in zip(group.sides, brokers, strict=True):
+                self.driver.warm_up(broker, is_ours=side.mode not in (*KAFKA_MODES, OTHER_BROKER))
             of_side = dict(zip(group.sides, brokers, strict=True))
             for run in shared:
                 self._run(run, of_side[run.side])
@@ -115,6 +135,16 @@ class _Experiment:
             settings = [self._settings(run.side.mode, group, self.raw.run(run.number)) for run in runs]
             for run, broker in zip(runs, self.brokers.replace(settings), strict=True):
                 self._run(run, broker)
+
+    def _start(self, side: Side, group: Group) -> BrokerStart:
+        if side.mode == OTHER_BROKER:
+            assert self.options.against is not None
+            return FoundBroker(*self.options.against)
+        if side.mode in KAFKA_MODES:
+            self._started += 1
+            data = self.scratch / f"kafka-{self._started}"
+            return KafkaSettings(side.mode, data, is_synced=side.mode == KAFKA_MODES[0])
+        return self._settings(side.mode, group)
 
     def _settings(self, mode: str, group: Group, trace: Path | None = None) -> BrokerSettings:
         self._started += 1
@@ -127,7 +157,7 @@ class _Experiment:
             trace=trace,
         )
 
-    def _run(self, run: Run, broker: BrokerProcess) -> None:
+    def _run(self, run: Run, broker: RunningBroker) -> None:
         self.progress.show(_title(run))
         rows, measured = self.driver.run(run, broker, self.raw.run(run.number))
         self.raw.write_run(run, measured, self.options.flush, self.machine)

@@ -17,22 +17,26 @@ from typing import Any
 import attrs
 
 from pipeline_broker.experiment.broker_process import (
-    BrokerProcess,
     ExperimentError,
+    RunningBroker,
     python_environment,
     python_module,
     read_line,
 )
 from pipeline_broker.experiment.plan import RAW, REPLAY, Profile, Run
 from pipeline_broker.experiment.raw import Measured
-from pipeline_broker.load.client import LoadOptions, LoadResult, run_load
+from pipeline_broker.load.client import LoadResult, run_load
 from pipeline_broker.load.control import error_name
 from pipeline_broker.load.departures import Departure
+from pipeline_broker.load.options import LoadOptions
 from pipeline_broker.load.replay import ReplayOptions, run_replay
 from pipeline_broker.load.ring import ClientRow, read_ring, write_ring
 
 RECORD_SIZE = 100
+TOPIC = "load"
 WARM_S = 0.1
+OTHER_WARM_S = 8.0
+"""A Java broker compiles what it does often; after so long its rate has settled."""
 _WARM_LOAD = (4, 16)  # connections and requests in flight that warm a broker up
 _CHILD_S_MAX = 90.0
 _RING = "client-0.ring"
@@ -87,12 +91,17 @@ class Driver:
     departures: Sequence[Departure]
     _child: ConfluentChild | None = None
 
-    def warm_up(self, broker: BrokerProcess) -> None:
-        """Make a broker compile and import what it needs, before anything is measured."""
-        connections, in_flight = _WARM_LOAD
-        run_load(LoadOptions(broker.host, broker.port, connections, in_flight, RECORD_SIZE, WARM_S, topic="warm-up"))
+    def warm_up(self, broker: RunningBroker, *, is_ours: bool = True) -> None:
+        """Make a broker compile and import what it needs, before anything is measured.
 
-    def run(self, run: Run, broker: BrokerProcess, folder: Path) -> tuple[list[ClientRow], Measured]:
+        One that is not ours is warmed up on the topic that is measured: Apache Kafka names the leader of a new topic
+        some time before it lets itself be written to.
+        """
+        connections, in_flight = _WARM_LOAD
+        seconds, topic = (WARM_S, "warm-up") if is_ours else (OTHER_WARM_S, TOPIC)
+        run_load(LoadOptions(broker.host, broker.port, connections, in_flight, RECORD_SIZE, seconds, topic=topic))
+
+    def run(self, run: Run, broker: RunningBroker, folder: Path) -> tuple[list[ClientRow], Measured]:
         """Drive the broker as the run's cell says, and write the client's rows."""
         if run.cell.client == RAW:
             rows, measured = self._in_process(run_load(self._load_options(run, broker)), folder)
@@ -108,7 +117,7 @@ class Driver:
             raise ExperimentError(f"{run.cell.client} got no answer from the {run.side.mode} broker in measured time")
         return rows, measured
 
-    def _load_options(self, run: Run, broker: BrokerProcess) -> LoadOptions:
+    def _load_options(self, run: Run, broker: RunningBroker) -> LoadOptions:
         return LoadOptions(
             broker.host,
             broker.port,
@@ -123,13 +132,13 @@ class Driver:
         write_ring(folder / _RING, result.rows)
         return result.rows, Measured(result.started_ns, result.ended_ns, result.client_cpu_share)
 
-    def _confluent(self, run: Run, broker: BrokerProcess, folder: Path) -> tuple[list[ClientRow], Measured]:
+    def _confluent(self, run: Run, broker: RunningBroker, folder: Path) -> tuple[list[ClientRow], Measured]:
         if self._child is None:
             self._child = ConfluentChild()
         measured = self._child.run(
             {
                 "address": f"{broker.host}:{broker.port}",
-                "topic": "load",
+                "topic": TOPIC,
                 "producers": run.cell.connections,
                 "linger_ms": run.cell.linger_ms,
                 "seconds": self.profile.run_s,

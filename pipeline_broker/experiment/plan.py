@@ -35,6 +35,9 @@ MODES: dict[str, tuple[str, dict[str, str]]] = {
     "both": ("classic", {"pipeline.in.flight": "64", "pipeline.commit": "group"}),
 }
 COMPARED_MODES = ("classic", "pipelined")
+KAFKA_MODES = ("kafka-synced", "kafka")
+"""Apache Kafka as it would have to run to lose nothing on one machine, and with its defaults."""
+OTHER_BROKER = "other"
 ABLATION_MODES = ("mute-off", "group-commit", "both")
 
 
@@ -98,7 +101,11 @@ class Group:
 
 @attrs.frozen(slots=True)
 class Request:
-    """What was asked for; a grid without values is the profile's own, with all that belongs to it."""
+    """What was asked for; a grid without values is the profile's own, with all that belongs to it.
+
+    Attributes:
+        others: brokers that are not ours and are driven beside the two sides, where no delay is injected into commits.
+    """
 
     profile: str = "quick"
     modes: tuple[str, str] = COMPARED_MODES
@@ -108,6 +115,7 @@ class Request:
     rounds: int | None = None
     with_confluent: bool = True
     with_replay: bool = True
+    others: tuple[str, ...] = ()
 
     @property
     def chosen_grid(self) -> bool:
@@ -133,6 +141,7 @@ def plan(request: Request) -> list[Group]:
     """Everything that is to be run, in order, numbered from 1."""
     profile = PROFILES[request.profile]
     sides = tuple(Side(mode, number) for number, mode in enumerate(request.modes))
+    others = tuple(Side(mode, number) for number, mode in enumerate(request.others, start=len(sides)))
     rounds = request.rounds or profile.rounds
     parts = min(rounds, profile.rounds_of_parts)
     cells = grid(request)
@@ -140,7 +149,8 @@ def plan(request: Request) -> list[Group]:
     drafts: list[tuple[tuple[Side, ...], float, list[Run]]] = []
     for delay in delays:
         own = [cell for cell in cells if cell.commit_delay_ms == delay]
-        drafts.append((sides, delay, list(_rounds(own, sides, rounds, GRID_EXPERIMENT))))
+        driven = sides if delay else sides + others
+        drafts.append((driven, delay, list(_rounds(own, driven, rounds, GRID_EXPERIMENT))))
         drafts.append((sides, delay, list(_traced(own, sides, rounds + 1))))
     if not request.chosen_grid:
         if request.with_confluent:
@@ -151,7 +161,7 @@ def plan(request: Request) -> list[Group]:
             ]
             # Cell by cell, because its producers live as long as a cell does.
             for client in clients:
-                drafts[0][2].extend(_rounds([client], sides, parts, CLIENTS_EXPERIMENT))
+                drafts[0][2].extend(_rounds([client], drafts[0][0], parts, CLIENTS_EXPERIMENT))
         if request.with_replay:
             drafts[0][2].extend(_rounds([Cell(REPLAY, 0, 4)], sides, 1, REPLAY_EXPERIMENT))
         if set(request.modes) == set(COMPARED_MODES):
@@ -161,9 +171,15 @@ def plan(request: Request) -> list[Group]:
 
 
 def _rounds(cells: Sequence[Cell], sides: Sequence[Side], rounds: int, experiment: str) -> Iterator[Run]:
-    """All cells in every round; side and side back to back, the other one first in the next round."""
+    """All cells in every round; all sides back to back, in turn forwards and backwards.
+
+    With more than two sides each begins in turn, so that none is always between the same others.
+    """
     for round_number in range(1, rounds + 1):
-        order = list(sides) if round_number % 2 else list(reversed(sides))
+        first = (round_number - 1) // 2 % max(1, len(sides) - 1)
+        order = [*sides[first:], *sides[:first]]
+        if not round_number % 2:
+            order.reverse()
         for cell in cells:
             for side in order:
                 yield Run(0, round_number, False, side, cell, experiment)

@@ -48,7 +48,7 @@ class RawFolder:
 
     def write_run(self, run: Run, measured: Measured, flush: str, machine: dict[str, str | int]) -> None:
         """Describe a run whose rows are written."""
-        _, settings = MODES[run.side.mode]
+        _, settings = MODES.get(run.side.mode, ("", {}))
         cell = run.cell
         row = {
             "schema": SCHEMA,

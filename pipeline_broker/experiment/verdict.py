@@ -57,6 +57,7 @@ class Results:
     """The figures of an experiment, gathered run by run."""
 
     modes: tuple[str, str]
+    others: tuple[str, ...] = ()
     cells: dict[tuple[Cell, str, int], CellTotals] = attrs.field(factory=dict)
 
     def add(self, run: Run, rows: Sequence[ClientRow]) -> None:
@@ -80,17 +81,30 @@ class Results:
 
     def speedup(self, cell: Cell) -> Speedup | None:
         """B over A; None for an open loop, whose rate is given."""
+        return self._ratio(self.side(cell, 0), self.side(cell, 1), cell)
+
+    def over_other(self, cell: Cell, mode: str) -> Speedup | None:
+        """B over a broker that is not ours; None where that was not driven."""
+        other = self.other(cell, mode)
+        return None if other is None else self._ratio(other, self.side(cell, 1), cell)
+
+    def other(self, cell: Cell, mode: str) -> CellTotals | None:
+        """What a broker that is not ours has reached under a load."""
+        return self.cells.get((cell, mode, len(self.modes) + self.others.index(mode)))
+
+    def _ratio(self, base: CellTotals, compared: CellTotals, cell: Cell) -> Speedup | None:
         if cell.client == REPLAY:
             return None
         rates = [
-            {rate.round: rate.requests / rate.seconds for rate in self.side(cell, number).rates if rate.seconds}
-            for number in (0, 1)
+            {rate.round: rate.requests / rate.seconds for rate in totals.rates if rate.seconds}
+            for totals in (base, compared)
         ]
         return speedup([(rates[0][number], rates[1][number]) for number in rates[0] if number in rates[1]])
 
     def ablation(self) -> list[tuple[Cell, str, CellTotals]]:
         """The cells of other modes than the compared ones."""
-        return [(cell, mode, totals) for (cell, mode, _), totals in self.cells.items() if mode not in self.modes]
+        shown = {*self.modes, *self.others}
+        return [(cell, mode, totals) for (cell, mode, _), totals in self.cells.items() if mode not in shown]
 
     @property
     def order_violations(self) -> int:
@@ -106,6 +120,11 @@ def table(results: Results) -> str:
         for number, mode in enumerate(results.modes):
             name = (cell.client, _load(cell), f"{cell.commit_delay_ms:g} ms") if number == 0 else ("", "", "")
             lines.append((*name, mode, *_figures(results.side(cell, number)), _gain(gain) if number else ""))
+        for mode in results.others:
+            other = results.other(cell, mode)
+            if other is not None:
+                over = _gain(results.over_other(cell, mode))
+                lines.append(("", "", "", mode, *_figures(other), f"{results.modes[1]} over it {over}"))
     for place, (cell, mode, totals) in enumerate(results.ablation()):
         name = ("ablation", _load(cell), f"{cell.commit_delay_ms:g} ms") if place == 0 else ("", "", "")
         lines.append((*name, mode, *_figures(totals), ""))
@@ -162,6 +181,10 @@ def sentence(results: Results) -> str:
         parts.append(_claim(f"An ordinary client (confluent-kafka) on {second} instead of {first}", ordinary))
     if raw:
         parts.append(_claim(f"The native client on {second} instead of {first}", raw))
+    for mode in results.others:
+        over = [(cell, gain) for cell, _ in found if (gain := results.over_other(cell, mode)) is not None]
+        if over:
+            parts.append(_claim(f"{second.capitalize()} instead of {mode}", over))
     violations = results.order_violations
     parts.append(f"Answers out of order: {violations}.")
     return " ".join(parts)

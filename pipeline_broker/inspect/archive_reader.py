@@ -14,6 +14,7 @@ from pipeline_broker.inspect.findings import (
     Damage,
     Finding,
     Leftover,
+    OpenTransactionFound,
     PartitionFound,
     Superseded,
 )
@@ -181,6 +182,7 @@ def _partition_found(key: bytes, topic: str | None, manifest: PartitionManifest)
         len(manifest.segments),
         manifest.size_bytes,
         producer_count(manifest) or 0,
+        tuple(OpenTransactionFound(*each) for each in manifest.open_transactions),
     )
 
 

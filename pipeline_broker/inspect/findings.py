@@ -24,6 +24,7 @@ __all__ = [
     "IndexStatus",
     "Leftover",
     "ManifestFound",
+    "OpenTransactionFound",
     "PartitionFound",
     "SegmentEnd",
     "SegmentFound",
@@ -166,6 +167,14 @@ class ManifestFound:
 
 
 @attrs.frozen
+class OpenTransactionFound:
+    """A transaction that had not ended where the archive does, and where it began."""
+
+    producer_id: int
+    first_offset: int
+
+
+@attrs.frozen
 class PartitionFound:
     """What the manifest says of a partition; see `log.archive.manifest.PartitionManifest`.
 
@@ -175,6 +184,7 @@ class PartitionFound:
         log_start_offset, end_offset, first_dirty_offset: as in the manifest.
         segments, size_bytes: how many there are, and of how many bytes of batches.
         producers: how many idempotent producers are remembered.
+        open_transactions: those that had not ended at `end_offset`.
     """
 
     topic: str | None
@@ -187,6 +197,7 @@ class PartitionFound:
     segments: int
     size_bytes: int
     producers: int
+    open_transactions: tuple[OpenTransactionFound, ...] = ()
 
 
 @attrs.frozen

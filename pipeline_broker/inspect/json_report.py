@@ -32,6 +32,7 @@ from pipeline_broker.inspect.findings import (
     TornTail,
     Totals,
 )
+from pipeline_broker.inspect.markers import marker_of
 from pipeline_broker.inspect.selection import Selection, topic_id_text
 from pipeline_broker.records.compression import codec_name
 from pipeline_broker.records.record import Record
@@ -95,6 +96,9 @@ def _batch(found: BatchFound | ArchivedBatchFound, selection: Selection) -> dict
         line["batch"] = None if header is None else {**header._asdict(), "codec": codec_name(header.compression)}
     if selection.shows("records"):
         line["records"] = [_record(record) for record in found.records]
+        if header is not None and header.is_control:
+            markers = map(marker_of, found.records)
+            line["markers"] = [None if marker is None else attrs.asdict(marker) for marker in markers]
     return line
 
 

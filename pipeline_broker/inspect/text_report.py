@@ -29,6 +29,7 @@ from pipeline_broker.inspect.findings import (
     TornTail,
     Totals,
 )
+from pipeline_broker.inspect.markers import marker_of
 from pipeline_broker.inspect.selection import Selection, topic_id_text
 from pipeline_broker.records.batch import BatchHeader
 from pipeline_broker.records.compression import codec_name
@@ -38,6 +39,8 @@ __all__ = ["text_lines"]
 
 TEXT_BYTES_MAX = 60
 """Of a key or a value."""
+OPEN_MAX = 5
+"""Open transactions of a partition that are shown, the oldest; JSON has all."""
 
 
 def _plain(text: str) -> str:
@@ -121,8 +124,16 @@ def _partition_line(found: PartitionFound) -> str:
     return (
         f"archived {_plain(found.folder)}: {_topic(found.topic, found.topic_id)} partition {found.partition}, offsets "
         f"{found.log_start_offset}..{found.end_offset - 1}, {found.segments:,} segments, {found.size_bytes:,} bytes"
-        f"{dirty}{producers}"
+        f"{dirty}{producers}{_open_transactions(found)}"
     )
+
+
+def _open_transactions(found: PartitionFound) -> str:
+    if not found.open_transactions:
+        return ""
+    shown = [f"producer {it.producer_id} from offset {it.first_offset}" for it in found.open_transactions[:OPEN_MAX]]
+    more = len(found.open_transactions) - len(shown)
+    return f", open transactions: {', '.join(shown)}{f' and {more:,} more' if more else ''}"
 
 
 def _archive_segment_line(found: ArchiveSegmentFound) -> str:
@@ -169,6 +180,13 @@ def _record_line(record: Record) -> str:
     )
 
 
+def _marker_line(record: Record) -> Iterator[str]:
+    marker = marker_of(record)
+    if marker is not None:
+        kind = "commit" if marker.is_commit else "abort"
+        yield f"        {kind} of the producer's transaction, by a coordinator of epoch {marker.coordinator_epoch}"
+
+
 def _batch_lines(found: BatchFound | ArchivedBatchFound, selection: Selection) -> Iterator[str]:
     if not selection.shows("entries"):
         return
@@ -183,6 +201,8 @@ def _batch_lines(found: BatchFound | ArchivedBatchFound, selection: Selection) -
         yield _batch_line(header)
     for record in found.records:
         yield _record_line(record)
+        if header is not None and header.is_control:
+            yield from _marker_line(record)
 
 
 # Of both

@@ -1,52 +1,43 @@
-"""Runs a load against a broker and returns what was measured.
+"""Runs a load against a broker.
 
 Rules of this file: the loop of one connection is read, stamp, account, send, with nothing per request but what
 `exchange` does; connections are opened before the first request is sent; every run has a bound after which it is a
 LoadError, so that a dead broker is an error and never a hang. The garbage collector rests during a run.
 
-Warm-up and measurement are two loops, and the first is drained before the second starts: the measured requests are then
-all that is in flight from the first one sent to the last one answered, so that their number over that time is the
-broker's rate however long the queue is. (With a warm-up cut out of one loop, a broker that takes 0.6 s for a window
-would seem three times slower than it is.)
+Warm-up and measurement of a closed loop are two loops, and the first is drained before the second starts: the measured
+requests are then all that is in flight from the first one sent to the last one answered, so that their number over
+that time is the broker's rate however long the queue is. (With a warm-up cut out of one loop, a broker that takes
+0.6 s for a window would seem three times slower than it is.) An open loop goes on, and what was meant for the time of
+the warm-up is not counted.
 """
 
 import contextlib
 import gc
+import random
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 import attrs
 import trio
 
 from pipeline_broker.load.connection import Connection, connect
-from pipeline_broker.load.control import Target, prepare
-from pipeline_broker.load.exchange import ClosedLoop, Exchange, LoadError
-from pipeline_broker.load.ring import ClientRow, rows_of
-from pipeline_broker.load.template import produce_template
+from pipeline_broker.load.control import Node, Target, controlling, prepare
+from pipeline_broker.load.conversation import converse
+from pipeline_broker.load.errors import LoadError
+from pipeline_broker.load.exchange import Exchange
+from pipeline_broker.load.options import Arrivals, LoadOptions
+from pipeline_broker.load.pace import ClosedPace, OpenPace, Pace, constant_moments, poisson_moments
+from pipeline_broker.load.recorders import Recorder, RowRecorder
+from pipeline_broker.load.requests import IdempotentProduce, Mixed, ProduceInOrder, ProduceInTurn, Reads, Requests
+from pipeline_broker.load.ring import ClientRow
+from pipeline_broker.load.template import at_random, in_turn, keyed_template, produce_template, read_template
 
 Options = TypeVar("Options")
-
+Result = TypeVar("Result")
+Recording = TypeVar("Recording", bound=Recorder)
 WARMUP_IN_FLIGHT = 8  # deep enough to warm up everything, and drained soon
-
-
-@attrs.frozen(slots=True)
-class LoadOptions:
-    """A closed loop: so many connections, each with so many requests in flight, for so long."""
-
-    host: str
-    port: int
-    connections: int = 1
-    in_flight: int = 1
-    record_size: int = 100
-    seconds: float = 5.0  # warm-up included; longer only where a window takes longer
-    warmup_s: float = 0.5
-    topic: str = "load"
-    partitions: int = 4
-    timeout_s: float = 30.0  # for preparing, and again for the answers that are missing at the end
-
-
-Finish = Callable[[Sequence[Exchange], int, int], "LoadResult"]
+LEAD_NS = 20_000_000  # from the start of the clock to the first moment of an open loop
 
 
 @attrs.frozen(slots=True)
@@ -59,12 +50,36 @@ class LoadResult:
     client_cpu_share: float
 
 
+@attrs.define
+class Clock:
+    """When a run began and ended, and the client's own processor time in it."""
+
+    started_ns: int = 0
+    ended_ns: int = 0
+    cpu_ns: int = 0
+
+    @property
+    def cpu_share(self) -> float:
+        """Of one core."""
+        return self.cpu_ns / max(1, self.ended_ns - self.started_ns)
+
+
+@attrs.frozen(slots=True)
+class Driven(Generic[Recording]):
+    """What a run leaves: of each connection what it recorded, sent and received."""
+
+    recorders: list[Recording]
+    exchanges: list[Exchange]
+    reads: list[Reads]
+    clock: Clock
+
+
 def run_load(options: LoadOptions) -> LoadResult:
-    """Run a closed loop to its end."""
-    return run_to_end(closed_loop, options)
+    """Run a load to its end, and keep a row of every request."""
+    return run_to_end(load_rows, options)
 
 
-def run_to_end(function: Callable[[Options], Awaitable[LoadResult]], options: Options) -> LoadResult:
+def run_to_end(function: Callable[[Options], Awaitable[Result]], options: Options) -> Result:
     """A Trio program of its own, in which Ctrl-C is a KeyboardInterrupt and not a group with one in it."""
     try:
         return trio.run(function, options)
@@ -74,45 +89,139 @@ def run_to_end(function: Callable[[Options], Awaitable[LoadResult]], options: Op
         raise KeyboardInterrupt from None
 
 
-async def closed_loop(options: LoadOptions) -> LoadResult:
-    """Run a closed loop inside a running Trio program."""
+async def load_rows(options: LoadOptions) -> LoadResult:
+    """The same inside a running Trio program."""
+    driven = await drive(options, lambda _: RowRecorder(is_open=options.rate_per_s is not None))
+    rows = [row for index, recorder in enumerate(driven.recorders) for row in recorder.rows(index)]
+    clock = driven.clock
+    return LoadResult(rows, clock.started_ns, clock.ended_ns, clock.cpu_share)
+
+
+async def drive(
+    options: LoadOptions,
+    record: Callable[[Requests], Recording],
+    wait_for_start: Callable[[], Awaitable[int]] | None = None,
+) -> Driven[Recording]:
+    """Run a load.
+
+    Args:
+        options: which.
+        record: makes the recorder of a connection that sends such requests.
+        wait_for_start: waits until all processes are connected; gives the common start, ns of the monotonic clock.
+
+    Raises:
+        LoadError: the broker cannot be reached, refuses, or goes away.
+    """
+    options.check()
     target = await prepared(options.host, options.port, options.topic, options.partitions, options.timeout_s)
-    template = produce_template(target, options.record_size)
-    exchanges = [ClosedLoop(template, options.in_flight, index) for index in range(options.connections)]
-    async with connections_to(options.host, options.port, len(exchanges), options.timeout_s) as connections:
-        with measuring() as finish:
-            start_ns = time.monotonic_ns()
-            with bounded(options.seconds + options.timeout_s, exchanges):
-                if options.warmup_s > 0:
-                    await _drive(connections, exchanges, min(options.in_flight, WARMUP_IN_FLIGHT), options.warmup_s)
-                measured_from_ns = time.monotonic_ns()
-                await _drive(connections, exchanges, options.in_flight, options.seconds - options.warmup_s)
-            return finish(exchanges, start_ns, measured_from_ns)
+    nodes = [target.nodes[index % len(target.nodes)] for index in range(options.connections)]
+    requests, reads = await _requests_of(options, target, nodes)
+    async with connections_to(nodes, options.timeout_s) as connections:
+        start_ns = None if wait_for_start is None else await wait_for_start()
+        with measuring() as clock:
+            recorders = [record(it) for it in requests]
+            exchanges = await _run(options, connections, requests, recorders, start_ns)
+    return Driven(recorders, exchanges, reads, clock)
 
 
-async def _drive(
-    connections: Sequence[Connection], exchanges: Sequence[ClosedLoop], in_flight: int, seconds: float
-) -> None:
-    """Keep so many requests in flight on every connection for about so long, the last answers included."""
-    stop_ns = time.monotonic_ns() + round(seconds * 1e9)
-    async with trio.open_nursery() as nursery:
-        for connection, exchange in zip(connections, exchanges, strict=True):
-            exchange.window = in_flight
-            nursery.start_soon(_keep_in_flight, connection, exchange, stop_ns)
+async def _run(
+    options: LoadOptions,
+    connections: Sequence[Connection],
+    requests: Sequence[Requests],
+    recorders: Sequence[Recorder],
+    start_ns: int | None,
+) -> list[Exchange]:
+    limit_s = options.seconds + options.timeout_s
+    if options.rate_per_s is not None:
+        began_ns = (time.monotonic_ns() if start_ns is None else start_ns) + LEAD_NS
+        from_ns = began_ns + round(options.warmup_s * 1e9)
+        exchanges = [
+            Exchange(it, _open_pace(options, began_ns, index), recorder, is_answered=options.acks != 0)
+            for index, (it, recorder) in enumerate(zip(requests, recorders, strict=True))
+        ]
+        _measure_from(from_ns, recorders)
+        with bounded(limit_s, exchanges):
+            await converse(connections, exchanges)
+        return exchanges
+    think_ns = round(options.think_s * 1e9)
+    warm_ns = time.monotonic_ns() + round(options.warmup_s * 1e9)
+    window = min(options.in_flight, WARMUP_IN_FLIGHT)
+    exchanges = [
+        Exchange(it, ClosedPace(window, warm_ns), recorder) for it, recorder in zip(requests, recorders, strict=True)
+    ]
+    with bounded(limit_s, exchanges):
+        if options.warmup_s > 0:
+            await converse(connections, exchanges)
+        from_ns = time.monotonic_ns()
+        _measure_from(from_ns, recorders)
+        stop_ns = from_ns + round((options.seconds - options.warmup_s) * 1e9)
+        for exchange in exchanges:
+            exchange.pace = ClosedPace(options.in_flight, stop_ns, think_ns)
+        await converse(connections, exchanges)
+    return exchanges
 
 
-async def _keep_in_flight(connection: Connection, exchange: ClosedLoop, stop_ns: int) -> None:
-    """Refill the window with every read, as long as an answer can be expected in time; wait for what is missing."""
-    clock, sent_ns, received = time.monotonic_ns, exchange.sent_ns, exchange.received
-    connection.send_nowait(exchange.refill(clock()))
-    while True:
-        data = await connection.receive()
-        now_ns = clock()
-        if exchange.receive(data, now_ns):
-            if now_ns + (now_ns - sent_ns[received[-1]]) < stop_ns:
-                connection.send_nowait(exchange.refill(now_ns))
-            elif exchange.in_flight == 0:
-                return
+def _measure_from(moment_ns: int, recorders: Sequence[Recorder]) -> None:
+    for recorder in recorders:
+        recorder.measured_from_ns = moment_ns
+
+
+def _open_pace(options: LoadOptions, began_ns: int, index: int) -> Pace:
+    assert options.rate_per_s is not None
+    share, shares = options.share + index * options.shares, options.connections_together or options.connections
+    if options.arrivals is Arrivals.POISSON:
+        randomness = random.Random(f"{options.seed} {share}")  # noqa: S311 - the moments of a load
+        moments = poisson_moments(began_ns, options.rate_per_s, shares, randomness)
+    else:
+        moments = constant_moments(began_ns, options.rate_per_s, share, shares)
+    return OpenPace(moments, options.in_flight, began_ns + round(options.seconds * 1e9))
+
+
+async def _requests_of(
+    options: LoadOptions, target: Target, nodes: Sequence[Node]
+) -> tuple[list[Requests], list[Reads]]:
+    """What each connection sends, and those of it that read."""
+    reads = await _reads_of(options, target, nodes)
+    if options.read_share >= 1:
+        return list(reads), reads
+    requests: list[Requests] = []
+    async with contextlib.AsyncExitStack() as stack:
+        control = await stack.enter_async_context(controlling(options.host, options.port))
+        for index, node in enumerate(nodes):
+            produce = _produce_of(options, target, node, index)
+            if isinstance(produce, IdempotentProduce):
+                produce.become(*await control.new_producer())
+            requests.append(Mixed(produce, reads[index], options.read_share) if reads else produce)
+    return requests, reads
+
+
+def _produce_of(options: LoadOptions, target: Target, node: Node, index: int) -> Requests:
+    place = options.share + index * options.shares
+    randomness = random.Random(f"{options.seed} {place}")  # noqa: S311 - the keys of a load
+    if options.keys:
+        template = keyed_template(target, options, node.partitions, randomness)
+        order = at_random(len(template.requests), randomness)
+    else:
+        template = produce_template(target, options, node.partitions)
+        order = in_turn(len(template.requests), place)
+    if options.is_idempotent:
+        return IdempotentProduce(template, order, options.batch_records)
+    if options.keys or options.compression != "none":
+        return ProduceInOrder(template, order)
+    return ProduceInTurn(template, max(options.in_flight, WARMUP_IN_FLIGHT), place)
+
+
+async def _reads_of(options: LoadOptions, target: Target, nodes: Sequence[Node]) -> list[Reads]:
+    if not options.read_share:
+        return []
+    if target.fetch_version is None:
+        raise LoadError("the broker has no version of Fetch that names topics and has tags: leave the read share out")
+    templates = {}
+    for node in dict.fromkeys(nodes):
+        async with controlling(node.host, node.port) as control:
+            starts = await control.log_starts(target.topic, node.partitions)
+        templates[node] = read_template(target, node.partitions, starts, options.read_bytes)
+    return [Reads(templates[node], options.share + index * options.shares) for index, node in enumerate(nodes)]
 
 
 async def prepared(host: str, port: int, topic: str, partitions: int, timeout_s: float) -> Target:
@@ -124,16 +233,21 @@ async def prepared(host: str, port: int, topic: str, partitions: int, timeout_s:
 
 
 @contextlib.asynccontextmanager
-async def connections_to(host: str, port: int, count: int, timeout_s: float) -> AsyncIterator[list[Connection]]:
-    """So many connections, with their writers running."""
+async def connections_to(nodes: Sequence[Node], timeout_s: float) -> AsyncIterator[list[Connection]]:
+    """A connection to each, with their writers running."""
     with one_error():
         async with contextlib.AsyncExitStack() as stack, trio.open_nursery() as nursery:
             connections: list[Connection] = []
             with trio.move_on_after(timeout_s) as scope:
-                while len(connections) < count:
-                    connections.append(await stack.enter_async_context(connect(host, port)))
+                while len(connections) < len(nodes):
+                    node = nodes[len(connections)]
+                    connections.append(await stack.enter_async_context(connect(node.host, node.port)))
             if scope.cancelled_caught:
-                raise LoadError(f"{host}:{port} accepted {len(connections)} of {count} connections in {timeout_s:g} s")
+                node = nodes[len(connections)]
+                raise LoadError(
+                    f"{node.host}:{node.port} and others accepted {len(connections)} of {len(nodes)} connections in "
+                    f"{timeout_s:g} s"
+                )
             for connection in connections:
                 nursery.start_soon(connection.run_writer)
             yield connections
@@ -141,25 +255,17 @@ async def connections_to(host: str, port: int, count: int, timeout_s: float) -> 
 
 
 @contextlib.contextmanager
-def measuring() -> Iterator[Finish]:
-    """Keep the garbage collector away and count the client's own CPU time; gives a function that makes the result."""
+def measuring() -> Iterator[Clock]:
+    """Keep the garbage collector away and count the client's own processor time."""
     gc.collect()
     gc.disable()
-    began_ns, cpu_began_ns = time.monotonic_ns(), time.process_time_ns()
-
-    def finish(exchanges: Sequence[Exchange], started_ns: int, measured_from_ns: int) -> LoadResult:
-        ended_ns = time.monotonic_ns()
-        share = (time.process_time_ns() - cpu_began_ns) / max(1, ended_ns - began_ns)
-        rows = [
-            row
-            for connection, exchange in enumerate(exchanges)
-            for row in rows_of(exchange, connection, measured_from_ns)
-        ]
-        return LoadResult(rows, started_ns, ended_ns, share)
-
+    clock = Clock(time.monotonic_ns())
+    cpu_began_ns = time.process_time_ns()
     try:
-        yield finish
+        yield clock
     finally:
+        clock.cpu_ns = time.process_time_ns() - cpu_began_ns
+        clock.ended_ns = time.monotonic_ns()
         gc.enable()
 
 

@@ -3,15 +3,27 @@
 Rules of this file: options and output only; a dead or refusing broker is one line and exit code 1.
 """
 
+import functools
 import json
-from typing import Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+
+from pipeline_broker.config.duration import milliseconds
+
+if TYPE_CHECKING:
+    from pipeline_broker.load.measurement import Measurement
+    from pipeline_broker.load.options import LoadOptions
 
 __all__ = ["load"]
 
 WARMUP_SHARE = 0.1
 WARMUP_S_MAX = 1.0
+PROCESSES_MAX = 64
+IN_FLIGHT_DEFAULT = 64
+ACKS = {"all": -1, "-1": -1, "1": 1, "0": 0}
 
 
 class Address(click.ParamType[Any]):
@@ -29,81 +41,136 @@ class Address(click.ParamType[Any]):
         return host.strip("[]"), int(port)
 
 
+class Duration(click.ParamType[Any]):
+    """A time such as 5ms, 300us or 1s; a bare number counts milliseconds."""
+
+    name = "time"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Seconds."""
+        if isinstance(value, float):
+            return value
+        found = milliseconds(str(value))
+        if found is None:
+            self.fail(f"{value!r} is not a time such as 5ms", param, ctx)
+        return found / 1000
+
+
+Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+
+
+def _option(*names: str, **settings: Any) -> Callable[[Decorated], Decorated]:
+    return click.option(*names, **{"show_default": True, **settings})
+
+
 @click.command()
 @click.argument("address", type=Address())
-@click.option(
-    "--connections", type=click.IntRange(1, 10_000), default=1, show_default=True, help="Connections to the broker."
-)
-@click.option(
+@_option("--connections", type=click.IntRange(1, 10_000), default=1, help="Connections to the broker.")
+@_option(
     "--in-flight",
     type=click.IntRange(1, 10_000),
-    default=64,
-    show_default=True,
-    help="Requests in flight per connection.",
+    default=IN_FLIGHT_DEFAULT,
+    help="Requests in flight per connection; an open loop does not exceed it.",
 )
-@click.option(
-    "--record-size",
-    type=click.IntRange(0, 1_000_000),
-    default=100,
-    show_default=True,
-    help="Bytes of the one record in a request.",
+@_option("--processes", type=click.IntRange(1, PROCESSES_MAX), default=1, help="Processes that share the connections.")
+@_option("--rate", "rate_per_s", type=click.FloatRange(0.01, 10_000_000), help="Requests/s of an open loop.")
+@_option(
+    "--arrivals",
+    type=click.Choice(["constant", "poisson"]),
+    default="constant",
+    help="How the requests of an open loop come.",
 )
-@click.option(
-    "--seconds",
-    type=click.FloatRange(0.05, 86_400),
-    default=5.0,
-    show_default=True,
-    help="How long to send; the first tenth (at most 1 s) is warm-up.",
+@_option("--think-time", "think_s", type=Duration(), default=0.0, help="Wait so long after an answer (5ms, 1s).")
+@_option("--record-size", type=click.IntRange(0, 1_000_000), default=100, help="Bytes of a record.")
+@_option("--batch", "batch_records", type=click.IntRange(1, 100_000), default=1, help="Records in a request.")
+@_option(
+    "--compression",
+    type=click.Choice(["none", "gzip", "snappy", "lz4", "zstd"]),
+    default="none",
+    help="Codec of the batches.",
 )
-@click.option("--topic", default="load", show_default=True, help="Topic; created with 4 partitions when missing.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def load(address: tuple[str, int], as_json: bool, **options: Any) -> None:
-    """Keep requests in flight to the Kafka broker at ADDRESS (HOST:PORT) and print what it reached.
+@_option("--keys", type=click.IntRange(0, 1_000_000), default=0, help="Different keys, which choose the partition.")
+@_option("--key-skew", type=click.FloatRange(0, 10), default=0.0, help="Exponent of a Zipf distribution of the keys.")
+@_option("--acks", type=click.Choice(list(ACKS)), default="all", help="What answers a request; 0: nothing.")
+@_option("--idempotent", "is_idempotent", is_flag=True, help="Each connection is an idempotent producer.")
+@_option("--read-share", type=click.FloatRange(0, 1), default=0.0, help="Share of the requests that read.")
+@_option("--read-bytes", type=click.IntRange(1, 64 << 20), default=1 << 20, help="Bytes that a read asks for.")
+@_option("--seconds", type=click.FloatRange(0.05, 86_400), default=5.0, help="How long to send, warm-up included.")
+@_option("--warmup", "warmup_s", type=Duration(), help="Not counted at the beginning.  [default: a tenth, at most 1s]")
+@_option("--topic", default="load", help="Topic; created when missing.")
+@_option("--partitions", type=click.IntRange(1, 10_000), default=4, help="Partitions of it that are used.")
+@_option("--seed", type=int, default=0, help="Of what is drawn: Poisson moments, keys.")
+@_option(
+    "--replay",
+    type=click.Path(path_type=Path),
+    help="Send what a broker has recorded (`serve --trace`), at its times, instead.",
+)
+@_option("--speed", type=click.FloatRange(0.001, 1000), default=1.0, help="Replay so many times faster.")
+@_option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@_option(
+    "--histogram", type=click.Path(dir_okay=False, path_type=Path), help="Write the latencies' histogram to this file."
+)
+def load(address: tuple[str, int], as_json: bool, histogram: Path | None, **given: Any) -> None:
+    """Send requests to the Kafka broker at ADDRESS (HOST:PORT), ours or another, and print what it reached.
 
-    A closed loop with acks=all: a connection sends its next request when an answer has come. Exit code 1 when a request
-    fails, or when the broker cannot be reached or goes away.
+    Without --rate a closed loop: a connection sends its next request when an answer has come. With --rate an open loop:
+    requests are sent at their moments whatever the broker does, and their latency counts from these moments. Exit code
+    1 when a request fails, or when the broker cannot be reached or goes away.
     """
-    from pipeline_broker.load.client import LoadOptions, run_load  # noqa: PLC0415 - it imports Trio
-    from pipeline_broker.load.exchange import LoadError  # noqa: PLC0415 - paid for when used
+    from pipeline_broker.load.errors import LoadError  # noqa: PLC0415 - paid for when used
 
-    host, port = address
-    warmup_s = min(WARMUP_S_MAX, options["seconds"] * WARMUP_SHARE)
     try:
-        result = run_load(LoadOptions(host, port, warmup_s=warmup_s, **options))
+        found = _run(address, given)
     except LoadError as error:
         raise click.ClickException(str(error)) from None
-    found = summary(result)
-    click.echo(json.dumps(found) if as_json else sentence(found))
-    if found["errors"]:
+    from pipeline_broker.load.measurement import sentence, summary  # noqa: PLC0415 - see above
+
+    figures = summary(found)
+    if histogram is not None:
+        _write(histogram, found)
+    click.echo(json.dumps(figures) if as_json else sentence(figures))
+    if figures["errors"] or figures["order_violations"]:
         raise click.exceptions.Exit(1)
 
 
-def summary(result: Any) -> dict[str, Any]:
-    """The figures of a run under their names."""
-    from pipeline_broker.load.statistics import figures, percentile_ms  # noqa: PLC0415 - see above
+def _run(address: tuple[str, int], given: dict[str, Any]) -> "Measurement":
+    from pipeline_broker.load.client import drive, run_to_end  # noqa: PLC0415 - it imports Trio
+    from pipeline_broker.load.measurement import measured  # noqa: PLC0415 - see above
+    from pipeline_broker.load.processes import run_processes  # noqa: PLC0415 - see above
+    from pipeline_broker.load.recorded import drive_recorded, read_trace  # noqa: PLC0415 - see above
+    from pipeline_broker.load.worker import recorder_of  # noqa: PLC0415 - see above
 
-    found = figures(result.rows)
-    percentiles = {"p50_ms": 0.5, "p99_ms": 0.99, "p999_ms": 0.999}
-    return {
-        "requests": found.requests,
-        "requests_per_s": round(found.requests_per_s, 1),
-        **{name: percentile_ms(found.latencies_ns, quantile) for name, quantile in percentiles.items()},
-        "errors": found.errors,
-        "order_violations": found.order_violations,
-        "client_cpu_share": round(result.client_cpu_share, 3),
-    }
+    processes, replay, speed = given.pop("processes"), given.pop("replay"), given.pop("speed")
+    options = _options(address, given)
+    if replay is not None:
+        recorded = read_trace(replay)
+        run = functools.partial(drive_recorded, recorded=recorded, speed=speed, record=recorder_of)
+    elif processes > 1:
+        return run_processes(options, processes)
+    else:
+        run = functools.partial(drive, record=recorder_of)
+    return measured(options, run_to_end(run, options))
 
 
-def sentence(found: dict[str, Any]) -> str:
-    """The figures for a person."""
-    percentiles = ", ".join(
-        f"{name} {found[key]:.2f} ms"
-        for name, key in (("p50", "p50_ms"), ("p99", "p99_ms"), ("p99.9", "p999_ms"))
-        if found[key] is not None
-    )
-    return (
-        f"{found['requests']:,} requests, {found['requests_per_s']:,.0f}/s; "
-        f"{percentiles or 'too few for percentiles'}; "
-        f"errors {found['errors']}, out of order {found['order_violations']}; "
-        f"client {found['client_cpu_share']:.0%} of a core"
-    )
+def _options(address: tuple[str, int], given: dict[str, Any]) -> "LoadOptions":
+    from pipeline_broker.load.options import Arrivals, LoadOptions  # noqa: PLC0415 - see above
+
+    host, port = address
+    given["acks"] = ACKS[given["acks"]]
+    given["arrivals"] = Arrivals(given["arrivals"])
+    if given["warmup_s"] is None:
+        given["warmup_s"] = min(WARMUP_S_MAX, given["seconds"] * WARMUP_SHARE)
+    if given["warmup_s"] >= given["seconds"]:
+        raise click.UsageError("the warm-up takes all of the time: give more --seconds or less --warmup")
+    return LoadOptions(host, port, **given)
+
+
+def _write(path: Path, found: "Measurement") -> None:
+    """The histograms by kind: pairs of the upper end of a bucket in microseconds and the share of requests up to it."""
+    from pipeline_broker.load.measurement import KINDS  # noqa: PLC0415 - see above
+
+    curves = {KINDS[kind]: list(histogram.cumulative()) for kind, histogram in sorted(found.histograms.items())}
+    try:
+        path.write_text(json.dumps(curves) + "\n")
+    except OSError as error:
+        raise click.ClickException(f"{path}: {error.strerror or error}") from None

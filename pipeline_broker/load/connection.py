@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator
 
 import trio
 
-from pipeline_broker.load.exchange import Buffer, LoadError
+from pipeline_broker.load.errors import Buffer, LoadError
 
 RECEIVE_SIZE = 1 << 16
 

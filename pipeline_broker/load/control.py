@@ -4,25 +4,33 @@ Rules of this file: a connection of its own, so that the measured ones carry pro
 bounded by the caller; whatever the broker refuses is one LoadError.
 """
 
+import contextlib
 import struct
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Any, TypeVar
 
 import attrs
 import trio
 
 from pipeline_broker.load.connection import Connection, connect
-from pipeline_broker.load.exchange import RESPONSE_SIZE_MAX, LoadError
+from pipeline_broker.load.errors import LoadError
+from pipeline_broker.load.exchange import RESPONSE_SIZE_MAX
 from pipeline_broker.wire.codec import DecodeError, decode, encode, versions_of
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.header import RequestHeader, encode_request_header, read_response_header
 from pipeline_broker.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from pipeline_broker.wire.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from pipeline_broker.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from pipeline_broker.wire.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 from pipeline_broker.wire.messages.metadata import MetadataRequest, MetadataResponse
 
 CLIENT_ID = "pipeline-broker-load"
 PRODUCE_VERSIONS = range(9, 13)  # flexible, and topics by name
+FETCH_VERSIONS = range(12, 13)  # the same
 _PRODUCE_KEY = 0
+_FETCH_KEY = 1
+_INIT_PRODUCER_ID_VERSIONS = range(2, 6)
+_EARLIEST = -2
 _METADATA_POLL_S = 0.02
 _LENGTH = struct.Struct(">i")
 
@@ -30,24 +38,58 @@ Response = TypeVar("Response")
 
 
 @attrs.frozen(slots=True)
+class Node:
+    """A broker that leads partitions of a topic."""
+
+    host: str
+    port: int
+    partitions: tuple[int, ...]
+
+
+@attrs.frozen(slots=True)
 class Target:
-    """A topic ready to be written to."""
+    """A topic ready to be written to.
+
+    Attributes:
+        topic: its name.
+        partitions: how many of them are used.
+        produce_version: of the API.
+        nodes: who leads them.
+        fetch_version: of the API; None where it has none that this client speaks.
+    """
 
     topic: str
     partitions: int
     produce_version: int
+    nodes: tuple[Node, ...] = ()
+    fetch_version: int | None = None
 
 
-async def prepare(host: str, port: int, topic: str, partitions: int) -> Target:
-    """Agree on versions, and see to it that the topic exists."""
+@contextlib.asynccontextmanager
+async def controlling(host: str, port: int) -> AsyncIterator["Control"]:
+    """A connection on which one thing after the other is asked, versions agreed on."""
     async with connect(host, port) as connection, trio.open_nursery() as nursery:
         nursery.start_soon(connection.run_writer)
         control = Control(connection)
         await control.negotiate()
-        await control.create_topic(topic, partitions)
-        count = await control.wait_until_led(topic)
+        yield control
         nursery.cancel_scope.cancel()
-    return Target(topic, min(partitions, count), control.version(_PRODUCE_KEY, PRODUCE_VERSIONS))
+
+
+async def prepare(host: str, port: int, topic: str, partitions: int) -> Target:
+    """Agree on versions, and see to it that the topic exists."""
+    async with controlling(host, port) as control:
+        await control.create_topic(topic, partitions)
+        leaders = await control.wait_until_led(topic)
+    used = sorted(leaders)[:partitions]
+    addresses = dict.fromkeys(leaders[partition] for partition in used)
+    # A broker alone is where it was found, whatever it advertises.
+    nodes = tuple(
+        Node(*((host, port) if len(addresses) == 1 else address), tuple(it for it in used if leaders[it] == address))
+        for address in addresses
+    )
+    produce_version = control.version(_PRODUCE_KEY, PRODUCE_VERSIONS)
+    return Target(topic, len(used), produce_version, nodes, control.common_version(_FETCH_KEY, FETCH_VERSIONS))
 
 
 class Control:
@@ -68,11 +110,15 @@ class Control:
 
     def version(self, api_key: int, ours: range) -> int:
         """The newest version that both sides have."""
-        theirs = self._ranges.get(api_key, range(0))
-        common = [version for version in ours if version in theirs]
-        if not common:
+        common = self.common_version(api_key, ours)
+        if common is None:
             raise LoadError(f"the broker has no version {ours[0]} to {ours[-1]} of API {api_key}")
-        return common[-1]
+        return common
+
+    def common_version(self, api_key: int, ours: range) -> int | None:
+        """The same; None where there is none."""
+        theirs = self._ranges.get(api_key, range(0))
+        return max((version for version in ours if version in theirs), default=None)
 
     async def create_topic(self, topic: str, partitions: int) -> None:
         """Create the topic, which may exist; where that is not offered, asking for it by name creates it."""
@@ -85,16 +131,40 @@ class Control:
             if result.error_code != ErrorCode.TOPIC_ALREADY_EXISTS:
                 _refuse(result.error_code, f"creating topic {topic}")
 
-    async def wait_until_led(self, topic: str) -> int:
-        """Wait until every partition has a leader; the number of partitions."""
+    async def wait_until_led(self, topic: str) -> dict[int, tuple[str, int]]:
+        """Wait until every partition has a leader; the address of each partition's."""
         request = MetadataRequest(topics=[MetadataRequest.MetadataRequestTopic(name=topic)])
         while True:
             response = await self._ask_newest(request, MetadataResponse)
+            addresses = {broker.node_id: (broker.host, broker.port) for broker in response.brokers}
             for found in response.topics:
-                leaders = [partition.leader_id for partition in found.partitions if partition.error_code == 0]
-                if found.error_code == 0 and leaders and len(leaders) == len(found.partitions) and min(leaders) >= 0:
-                    return len(leaders)
+                leaders = {
+                    partition.partition_index: addresses[partition.leader_id]
+                    for partition in found.partitions
+                    if partition.error_code == 0 and partition.leader_id in addresses
+                }
+                if found.error_code == 0 and leaders and len(leaders) == len(found.partitions):
+                    return leaders
             await trio.sleep(_METADATA_POLL_S)
+
+    async def new_producer(self) -> tuple[int, int]:
+        """The id and epoch of a new idempotent producer."""
+        version = self.version(InitProducerIdRequest.SCHEMA.key or 0, _INIT_PRODUCER_ID_VERSIONS)
+        request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=0)
+        response = await self._ask(request, InitProducerIdResponse, version)
+        _refuse(response.error_code, "an id for an idempotent producer")
+        return response.producer_id, response.producer_epoch
+
+    async def log_starts(self, topic: str, partitions: Sequence[int]) -> list[int]:
+        """The first offset of partitions that this broker leads."""
+        wanted = [ListOffsetsRequest.ListOffsetsPartition(partition_index=it, timestamp=_EARLIEST) for it in partitions]
+        request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsRequest.ListOffsetsTopic(topic, wanted)])
+        response = await self._ask_newest(request, ListOffsetsResponse)
+        starts = {}
+        for found in (partition for answered in response.topics for partition in answered.partitions):
+            _refuse(found.error_code, f"the start of partition {found.partition_index}")
+            starts[found.partition_index] = found.offset
+        return [starts[partition] for partition in partitions]
 
     async def _ask_newest(self, request: Any, response_type: type[Response]) -> Response:
         return await self._ask(request, response_type, self.version(request.SCHEMA.key, versions_of(type(request))))

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import attrs
 
-from pipeline_broker.load.exchange import LoadError
+from pipeline_broker.load.errors import LoadError
 from pipeline_broker.load.murmur2 import partition_of
 from pipeline_broker.records.batch import NewRecord
 

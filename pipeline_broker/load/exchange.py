@@ -1,139 +1,133 @@
 """The bytes of one connection of the load client, without the connection.
 
-Rules of this file: no I/O and no clock, stamps are passed in. Requests are pre-built and differ in their
-correlation id only, 0, 1, 2, ... per connection; of a response only length, correlation id and error code are read.
-What is remembered per request is one entry in a plain list, because the client must not be what is measured.
+Rules of this file: no I/O and no clock, stamps are passed in. What is sent, when, and what is remembered of it is each
+somebody else's (`requests`, `pace`, `recorders`); here requests get their correlation ids, 0, 1, 2, ... per
+connection, and answers are cut from what was read.
 """
 
 import struct
-from collections.abc import Sequence
 
-import attrs
-
-Buffer = bytes | bytearray | memoryview
+from pipeline_broker.load.errors import Buffer, LoadError
+from pipeline_broker.load.pace import Pace
+from pipeline_broker.load.recorders import Recorder
+from pipeline_broker.load.requests import ReadAnswer, Requests
 
 RESPONSE_SIZE_MAX = 1 << 20
-CORRELATION_POSITION = 8  # behind length, api key and version
-_CORRELATION = struct.Struct(">i")
-
-
-class LoadError(Exception):
-    """The load cannot be run or was broken off; the message is one line for a person."""
-
-
-@attrs.frozen(slots=True)
-class ProduceTemplate:
-    """Framed produce requests, one per partition and all of one size, and where a response has its error code."""
-
-    requests: tuple[bytes, ...]
-    error_position: int  # within the framed response
-
-    @property
-    def size(self) -> int:
-        """Bytes of one framed request."""
-        return len(self.requests[0])
+READ_RESPONSE_SIZE_MAX = 128 << 20
+HEAD = struct.Struct(">ii")  # length, correlation id
 
 
 class Exchange:
     """What was sent and received on one connection.
 
-    `sent_ns[i]` and `intended_ns[i]` belong to correlation id i; `received`, `errors` and `answered_ns` are in order
-    of receipt.
+    Args:
+        requests: what is sent.
+        pace: when.
+        recorder: what is remembered of it.
+        is_answered: whether answers come; they do not with acks=0.
+
+    Attributes:
+        in_flight: requests without an answer that will come.
+        sent_bytes, received_bytes: of whole frames.
     """
 
-    def __init__(self, error_position: int) -> None:
-        self.sent_ns: list[int] = []
-        self.intended_ns: list[int] = []  # stays empty in a closed loop
-        self.received: list[int] = []
-        self.errors: list[int] = []
-        self.answered_ns: list[int] = []
-        self._rest = b""
-        self._fields = struct.Struct(f">ii{error_position - 8}xh")
+    def __init__(self, requests: Requests, pace: Pace, recorder: Recorder, *, is_answered: bool = True) -> None:
+        self._requests = requests
+        self._is_answered = is_answered
+        self.pace = pace
+        self.recorder = recorder
+        self._sent = 0
+        self.in_flight = 0
+        self.sent_bytes = self.received_bytes = 0
+        self._rest: list[Buffer] = []  # of an answer that has not come whole
+        self._rest_bytes = 0
+        self._wanted = 0  # bytes that the rest must have before it is looked at again
+        self._read = requests.read
+        self._fields = struct.Struct(f">ii{max(0, requests.error_position - HEAD.size)}xh")
 
-    @property
-    def in_flight(self) -> int:
-        """Requests without an answer."""
-        return len(self.sent_ns) - len(self.received)
+    def send(self, now_ns: int) -> bytes:
+        """The requests that are to be sent now."""
+        intended_ns = self.pace.take(now_ns, self.in_flight)
+        if not intended_ns:
+            return b""
+        count = len(intended_ns)
+        data = self._requests.frames(self._sent, count)
+        self.recorder.sent(intended_ns, now_ns)
+        self._sent += count
+        if self._is_answered:
+            self.in_flight += count
+        self.sent_bytes += len(data)
+        return data
 
-    def receive(self, data: bytes, now_ns: int) -> int:
+    def receive(self, data: Buffer, now_ns: int) -> int:
         """Take in what one read gave; the number of answers in it."""
         if self._rest:
-            data = self._rest + data
+            self._rest.append(data)
+            self._rest_bytes += len(data)
+            if self._rest_bytes < self._wanted:
+                return 0
+            data = b"".join(self._rest)
+        ids, errors = self._cut(data) if self._read is None else self._cut_and_read(data, self._read)
+        count = len(ids)
+        if count:
+            self.in_flight -= count
+            if self.in_flight < 0:
+                raise LoadError("the broker sent more answers than it got requests")
+            latency_ns = self.recorder.answered(ids, errors, now_ns)
+            self.pace.answered(count, now_ns, latency_ns)
+        return count
+
+    def is_done(self, now_ns: int) -> bool:
+        """Whether everything is answered and nothing more will be sent."""
+        return self.in_flight == 0 and self.pace.is_over(now_ns)
+
+    def _cut(self, data: Buffer) -> tuple[list[int], list[int]]:
+        """The ids and error codes of whole answers that all have their error code at one place."""
+        ids: list[int] = []
+        errors: list[int] = []
         position, size = 0, len(data)
-        received, errors = self.received, self.errors
-        unpack, head_size = self._fields.unpack_from, self._fields.size
-        before, sent = len(received), len(self.sent_ns)
+        unpack, head_size, sent = self._fields.unpack_from, self._fields.size, self._sent
+        self._wanted = head_size
         while size - position >= head_size:
             length, correlation_id, error = unpack(data, position)
             if not head_size - 4 <= length <= RESPONSE_SIZE_MAX:
                 raise LoadError(f"the broker sent a response of {length} bytes, which is not a produce response")
             end = position + 4 + length
             if end > size:
+                self._wanted = end - position
                 break
             if not 0 <= correlation_id < sent:
                 raise LoadError(f"the broker answered correlation id {correlation_id}, which was never sent")
-            received.append(correlation_id)
+            ids.append(correlation_id)
             errors.append(error)
             position = end
-        self._rest = data[position:]
-        count = len(received) - before
-        if len(received) > sent:
-            raise LoadError("the broker sent more answers than it got requests")
-        self.answered_ns += [now_ns] * count
-        return count
+        self._keep(data, position)
+        return ids, errors
 
+    def _cut_and_read(self, data: Buffer, read: ReadAnswer) -> tuple[list[int], list[int]]:
+        """The same where each answer must be read."""
+        ids: list[int] = []
+        errors: list[int] = []
+        view = memoryview(data)
+        position, size = 0, len(data)
+        self._wanted = HEAD.size
+        while size - position >= HEAD.size:
+            length, correlation_id = HEAD.unpack_from(data, position)
+            if not HEAD.size - 4 <= length <= READ_RESPONSE_SIZE_MAX:
+                raise LoadError(f"the broker sent a response of {length} bytes")
+            end = position + 4 + length
+            if end > size:
+                self._wanted = end - position
+                break
+            if not 0 <= correlation_id < self._sent:
+                raise LoadError(f"the broker answered correlation id {correlation_id}, which was never sent")
+            ids.append(correlation_id)
+            errors.append(read(correlation_id, view[position:end]))
+            position = end
+        self._keep(data, position)
+        return ids, errors
 
-class ClosedLoop(Exchange):
-    """Keeps a window of requests in flight, over all partitions in turn; `window` may be made smaller for a while."""
-
-    def __init__(self, template: ProduceTemplate, in_flight: int, partition_first: int = 0) -> None:
-        super().__init__(template.error_position)
-        self.window = in_flight
-        count = len(template.requests)
-        self._size = template.size
-        self._partitions = count
-        self._first = partition_first
-        # One window of requests behind every partition that may come first: sending is patching ids and one slice.
-        self._buffer = bytearray(b"".join(template.requests[index % count] for index in range(in_flight + count - 1)))
-
-    def refill(self, now_ns: int) -> bytes:
-        """The requests that fill the window again, to be sent now."""
-        count = self.window - self.in_flight
-        next_id = len(self.sent_ns)
-        size = self._size
-        start = (next_id + self._first) % self._partitions * size
-        buffer, pack_into = self._buffer, _CORRELATION.pack_into
-        position = start + CORRELATION_POSITION
-        for correlation_id in range(next_id, next_id + count):
-            pack_into(buffer, position, correlation_id)
-            position += size
-        self.sent_ns += [now_ns] * count
-        return bytes(memoryview(buffer)[start : start + count * size])
-
-
-class OpenLoop(Exchange):
-    """Sends given requests at given times, whatever the answers do."""
-
-    def __init__(self, requests: Sequence[bytes], intended_ns: Sequence[int], error_position: int) -> None:
-        super().__init__(error_position)
-        self._requests = requests
-        self._plan_ns = intended_ns
-
-    @property
-    def next_ns(self) -> int | None:
-        """When the next request is to be sent; None when all are."""
-        sent = len(self.sent_ns)
-        return self._plan_ns[sent] if sent < len(self._plan_ns) else None
-
-    def due(self, now_ns: int) -> bytes:
-        """All requests whose time has come."""
-        first = sent = len(self.sent_ns)
-        plan, total = self._plan_ns, len(self._plan_ns)
-        parts: list[bytes] = []
-        while sent < total and plan[sent] <= now_ns:
-            request = self._requests[sent]
-            parts += (request[:CORRELATION_POSITION], _CORRELATION.pack(sent), request[CORRELATION_POSITION + 4 :])
-            sent += 1
-        self.intended_ns += plan[first:sent]
-        self.sent_ns += [now_ns] * (sent - first)
-        return b"".join(parts)
+    def _keep(self, data: Buffer, position: int) -> None:
+        self._rest = [data[position:]] if position < len(data) else []
+        self._rest_bytes = len(data) - position
+        self.received_bytes += position

@@ -10,24 +10,25 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import attrs
-import trio
 
 from pipeline_broker.load.client import (
-    LoadOptions,
     LoadResult,
     bounded,
-    closed_loop,
     connections_to,
+    load_rows,
     measuring,
     prepared,
     run_to_end,
 )
-from pipeline_broker.load.connection import Connection
 from pipeline_broker.load.control import Target
+from pipeline_broker.load.conversation import converse
 from pipeline_broker.load.departures import Departure, intended_offsets_ns
-from pipeline_broker.load.exchange import OpenLoop
+from pipeline_broker.load.exchange import Exchange
+from pipeline_broker.load.options import IN_FLIGHT_MAX, LoadOptions
+from pipeline_broker.load.pace import OpenPace
+from pipeline_broker.load.recorders import RowRecorder
+from pipeline_broker.load.requests import ProduceInOrder, ProduceTemplate
 from pipeline_broker.load.template import error_position, produce_frame
-from pipeline_broker.load.timer import WaitUntil, precise_timer
 from pipeline_broker.records.batch import build_batch
 
 DEFAULT_DATA = Path(__file__).resolve().parents[2] / "data" / "departures-2013.csv.gz"
@@ -57,24 +58,28 @@ async def open_loop(options: ReplayOptions) -> LoadResult:
     """Replay inside a running Trio program."""
     host, port, timeout_s = options.host, options.port, options.timeout_s
     if options.warmup_s > 0:  # on a topic of its own: the replayed one holds departures only
-        await closed_loop(LoadOptions(host, port, seconds=options.warmup_s, topic="warm-up", timeout_s=timeout_s))
+        await load_rows(LoadOptions(host, port, seconds=options.warmup_s, topic="warm-up", timeout_s=timeout_s))
     target = await prepared(host, port, options.topic, options.partitions, timeout_s)
     frames, offsets_ns = _plan(options.departures, options.week_s, target)
-    async with connections_to(host, port, target.partitions, timeout_s) as connections:
-        with measuring() as finish, precise_timer() as wait_until:
+    position = error_position(target)
+    nodes = [node for partition in range(target.partitions) for node in target.nodes if partition in node.partitions]
+    async with connections_to(nodes, timeout_s) as connections:
+        with measuring() as clock:
             start_ns = time.monotonic_ns() + LEAD_NS
-            position = error_position(target)
+            recorders = [RowRecorder(is_open=True) for _ in frames]
             exchanges = [
-                OpenLoop(requests, [start_ns + offset for offset in offsets], position)
-                for requests, offsets in zip(frames, offsets_ns, strict=True)
+                Exchange(
+                    ProduceInOrder(ProduceTemplate(tuple(requests), position), iter(range(len(requests)))),
+                    OpenPace((start_ns + offset for offset in offsets), IN_FLIGHT_MAX),
+                    recorder,
+                )
+                for requests, offsets, recorder in zip(frames, offsets_ns, recorders, strict=True)
             ]
             last_ns = max(offsets[-1] for offsets in offsets_ns if offsets)
             with bounded((LEAD_NS + last_ns) / 1e9 + timeout_s, exchanges):
-                async with trio.open_nursery() as nursery:
-                    for connection, exchange in zip(connections, exchanges, strict=True):
-                        nursery.start_soon(_receive_all, connection, exchange)
-                    await _send_all(connections, exchanges, wait_until)
-            return finish(exchanges, start_ns, start_ns)
+                await converse(connections, exchanges)
+    rows = [row for index, recorder in enumerate(recorders) for row in recorder.rows(index)]
+    return LoadResult(rows, start_ns, clock.ended_ns, clock.cpu_share)
 
 
 def _plan(departures: Sequence[Departure], week_s: float, target: Target) -> tuple[list[list[bytes]], list[list[int]]]:
@@ -86,21 +91,3 @@ def _plan(departures: Sequence[Departure], week_s: float, target: Target) -> tup
         frames[partition].append(produce_frame(target, partition, build_batch([departure.record()])))
         times[partition].append(offset_ns)
     return frames, times
-
-
-async def _send_all(connections: Sequence[Connection], exchanges: Sequence[OpenLoop], wait_until: WaitUntil) -> None:
-    while True:
-        now_ns = time.monotonic_ns()
-        for connection, exchange in zip(connections, exchanges, strict=True):
-            if data := exchange.due(now_ns):
-                connection.send_nowait(data)
-        waiting = [exchange.next_ns for exchange in exchanges if exchange.next_ns is not None]
-        if not waiting:
-            return
-        await wait_until(min(waiting))
-
-
-async def _receive_all(connection: Connection, exchange: OpenLoop) -> None:
-    while exchange.next_ns is not None or exchange.in_flight:
-        data = await connection.receive()
-        exchange.receive(data, time.monotonic_ns())

@@ -6,11 +6,9 @@ length of a JSON header, the header, little-endian rows without padding; the lea
 
 import json
 import struct
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
-
-from pipeline_broker.load.exchange import Exchange
 
 RING_MAGIC = b"PBTRACE1"
 SCHEMA = 1
@@ -40,17 +38,6 @@ class ClientRow(NamedTuple):
     answered_ns: int | None
     error: int
     measured: bool
-
-
-def rows_of(exchange: Exchange, connection: int, measured_from_ns: int) -> Iterator[ClientRow]:
-    """The rows of one connection in order of receipt: `sequence` counts answers, not requests."""
-    sent_ns, intended_ns = exchange.sent_ns, exchange.intended_ns
-    answers = zip(exchange.received, exchange.answered_ns, exchange.errors, strict=True)
-    for sequence, (correlation_id, answered, error) in enumerate(answers):
-        sent = sent_ns[correlation_id]
-        intended = intended_ns[correlation_id] if intended_ns else None
-        measured = (sent if intended is None else intended) >= measured_from_ns
-        yield ClientRow(connection, sequence, correlation_id, intended, sent, answered, error, measured)
 
 
 def write_ring(path: Path, rows: Sequence[ClientRow]) -> None:

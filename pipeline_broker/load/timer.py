@@ -9,11 +9,10 @@ import ctypes
 import os
 import sys
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
+from typing import Protocol
 
 import trio
-
-WaitUntil = Callable[[int], Awaitable[None]]
 
 _CLOCK_MONOTONIC = 1
 _ABSOLUTE = 1
@@ -32,30 +31,75 @@ class _Moments(ctypes.Structure):
     )
 
 
-async def _sleep_until(moment_ns: int) -> None:
-    await trio.sleep(max(0, moment_ns - time.monotonic_ns()) / _NS_PER_S)
+class Timer(Protocol):
+    """Waits for one moment at a time."""
+
+    async def wait_until(self, moment_ns: int) -> None:
+        """Wait until a moment of `time.monotonic_ns`, or until the one that `hurry` names meanwhile."""
+
+    def hurry(self, moment_ns: int) -> None:
+        """Let who waits for a later moment wait for this one instead."""
+
+
+class _TimerDescriptor:
+    """A Linux timer descriptor."""
+
+    def __init__(self, libc: ctypes.CDLL, descriptor: int) -> None:
+        self._libc = libc
+        self._descriptor = descriptor
+        self._moment_ns = 0
+
+    async def wait_until(self, moment_ns: int) -> None:
+        """See Timer."""
+        self._set(moment_ns)
+        await trio.lowlevel.wait_readable(self._descriptor)
+        with contextlib.suppress(BlockingIOError):
+            os.read(self._descriptor, 8)
+
+    def hurry(self, moment_ns: int) -> None:
+        """See Timer."""
+        if moment_ns < self._moment_ns:
+            self._set(moment_ns)
+
+    def _set(self, moment_ns: int) -> None:
+        self._moment_ns = moment_ns
+        moments = _Moments(0, 0, *divmod(max(1, moment_ns), _NS_PER_S))
+        self._libc.timerfd_settime(self._descriptor, _ABSOLUTE, ctypes.byref(moments), None)
+
+
+class _TrioTimer:
+    """Trio's own sleep, which is rounded up to milliseconds."""
+
+    def __init__(self) -> None:
+        self._scope = trio.CancelScope()
+
+    async def wait_until(self, moment_ns: int) -> None:
+        """See Timer."""
+        self._scope = trio.CancelScope(deadline=_trio_time(moment_ns))
+        with self._scope:
+            await trio.sleep_forever()
+
+    def hurry(self, moment_ns: int) -> None:
+        """See Timer."""
+        self._scope.deadline = min(self._scope.deadline, _trio_time(moment_ns))
+
+
+def _trio_time(moment_ns: int) -> float:
+    return trio.current_time() + (moment_ns - time.monotonic_ns()) / _NS_PER_S
 
 
 @contextlib.contextmanager
-def precise_timer() -> Iterator[WaitUntil]:
-    """A function that waits until a moment of `time.monotonic_ns`; one wait at a time."""
+def precise_timer() -> Iterator[Timer]:
+    """A timer; one wait at a time."""
     if sys.platform != "linux":
-        yield _sleep_until
+        yield _TrioTimer()
         return
     libc = ctypes.CDLL(None, use_errno=True)
     descriptor = libc.timerfd_create(_CLOCK_MONOTONIC, _NON_BLOCKING)
     if descriptor < 0:
-        yield _sleep_until
+        yield _TrioTimer()
         return
-
-    async def wait_until(moment_ns: int) -> None:
-        moments = _Moments(0, 0, *divmod(max(1, moment_ns), _NS_PER_S))
-        libc.timerfd_settime(descriptor, _ABSOLUTE, ctypes.byref(moments), None)
-        await trio.lowlevel.wait_readable(descriptor)
-        with contextlib.suppress(BlockingIOError):
-            os.read(descriptor, 8)
-
     try:
-        yield wait_until
+        yield _TimerDescriptor(libc, descriptor)
     finally:
         os.close(descriptor)

@@ -15,14 +15,10 @@ import attrs
 
 from pipeline_broker.log.errors import DamagedIndexError
 from pipeline_broker.records.batch import BatchHeader, Buffer
-from pipeline_broker.records.errors import InvalidRecord
-from pipeline_broker.records.record import iterate_records
+from pipeline_broker.records.control_batch import ABORT, COMMIT, control_type
 
 ENTRY = struct.Struct(">hqqqq")
 VERSION = 0
-ABORT, COMMIT = 0, 1
-"""Types of control records that end a transaction; all others are about something else."""
-_CONTROL_KEY = struct.Struct(">hh")  # version, type
 
 
 @attrs.frozen(slots=True)
@@ -56,6 +52,8 @@ class OpenTransactions:
     def add(self, header: BatchHeader, batch: Buffer) -> AbortedTransaction | None:
         """A batch follows; the transaction that it aborts, if it had data."""
         producer_id = header.producer_id
+        if producer_id < 0:  # a batch that says so and has no producer belongs to no transaction, as in Apache Kafka
+            return None
         if not header.is_control:
             if header.is_transactional:
                 self._first_offsets.setdefault(producer_id, header.base_offset)
@@ -68,16 +66,6 @@ class OpenTransactions:
             return None
         last_stable_offset = min(self._first_offsets.values(), default=header.last_offset + 1)
         return AbortedTransaction(producer_id, first_offset, header.last_offset, last_stable_offset)
-
-
-def control_type(header: BatchHeader, batch: Buffer) -> int | None:
-    """What the record of a control batch is; None for one that compaction has emptied."""
-    if not header.record_count:
-        return None
-    key = next(iterate_records(batch, header)).key
-    if key is None or len(key) < _CONTROL_KEY.size:
-        raise InvalidRecord("a control record without a type")
-    return int(_CONTROL_KEY.unpack_from(key)[1])
 
 
 def encode_entries(entries: Iterable[AbortedTransaction]) -> bytes:

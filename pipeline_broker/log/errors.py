@@ -42,6 +42,18 @@ class OutOfOrderSequence(LogError):
     error_name = "OUT_OF_ORDER_SEQUENCE_NUMBER"
 
 
+class InvalidTxnState(LogError):
+    """A batch outside of transactions, of a producer that has one open."""
+
+    error_name = "INVALID_TXN_STATE"
+
+
+class TransactionCoordinatorFenced(LogError):
+    """A newer transaction coordinator has written: this one speaks for nobody any more."""
+
+    error_name = "TRANSACTION_COORDINATOR_FENCED"
+
+
 class DamagedSegment(LogError):
     """What a segment file holds is not what was written to it; nothing from there on is served.
 

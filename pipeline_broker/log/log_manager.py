@@ -193,7 +193,7 @@ class LogManager:
                 skipped += 1
                 continue
             header = read_header(batch)
-            log.replay(header, place, now_ms)
+            log.replay(header, place, now_ms, batch)
             replayed += 1
             on_replayed(log, header, batch)
         self.batches_replayed, self.batches_skipped = replayed, skipped

@@ -2,40 +2,45 @@
 
 Rules of this file: everything here runs on one thread. What is visible is durable: reads end at the high watermark,
 which only `on_durable` moves, in order. Offsets are given out at append and never taken back: after an entry failed
-nothing more is acknowledged anyway (see journal).
+nothing more is acknowledged anyway (see journal). What stands in front of the last stable offset is decided: it is of
+no transaction, or of one whose marker is durable.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
+from pipeline_broker.log import time_search
+from pipeline_broker.log.committed_reads import aborted_view, in_front_of
 from pipeline_broker.log.entry import LEADER_EPOCH, Appended, Buffer, JournalEntry
 from pipeline_broker.log.errors import JournalCorrupt, OffsetOutOfRange, RecycledError
 from pipeline_broker.log.frame import JOIN_BELOW_BYTES, entry_key
 from pipeline_broker.log.offset_index import OffsetIndex
 from pipeline_broker.log.policies import DEFAULT_POLICIES, LogPolicies
+from pipeline_broker.log.producer_batches import note_among_transactions, replay_transactional
 from pipeline_broker.log.producer_state import SEQUENCE_MASK, ProducedBatch, ProducerStates
-from pipeline_broker.log.reading import BatchSource, ColdRead, ReadResult, TimestampedOffset
+from pipeline_broker.log.reading import BatchSource, ColdRead, ReadResult
 from pipeline_broker.log.tail_cache import TailCache
+from pipeline_broker.log.time_search import Found
 from pipeline_broker.records.batch import (
     APPEND_TIME_BIT,
     HEADER_SIZE,
     LENGTH_OVERHEAD,
+    TRANSACTIONAL_BIT,
     BatchHeader,
-    iterate_batches,
     read_header,
     restamp,
     restamped,
+    with_times,
 )
 from pipeline_broker.records.check import DEFAULT_RULES, Rules, as_stored, check_batch
+from pipeline_broker.records.control_batch import EndMarker, marker_batch
 from pipeline_broker.records.errors import RecordError
-from pipeline_broker.records.record import iterate_records
 
 if TYPE_CHECKING:
+    from pipeline_broker.log.aborted_transactions import AbortedTransaction
     from pipeline_broker.log.archive.archived_log import ArchivedLog
 
-Found: TypeAlias = TimestampedOffset | ColdRead[TimestampedOffset | None] | None
-"""What a search by time has found, or the work that finds it, or nothing."""
 _NEW = tuple.__new__  # straight to the tuple's constructor: half the time of a named tuple's own, for every batch
 
 
@@ -111,6 +116,32 @@ class PartitionLog:
             raise
         return self.append(header, batch, now_ms)
 
+    def produce_transactional(
+        self, batch: Buffer, now_ms: int, *, starts_at_zero: bool = False, zstd_allowed: bool = True
+    ) -> Appended:
+        """The same where the batch may be part of a transaction: whoever calls has made sure that one is going on.
+
+        Args:
+            batch: a client's; it need not be transactional.
+            now_ms: wall clock.
+            starts_at_zero: the producer is one of transactions version 2 (Produce 12 and later): it must begin with
+                sequence 0 where nothing is known of it.
+            zstd_allowed: see `check_batch`.
+
+        Raises:
+            RecordError, LogError: both with `error_name`.
+        """
+        try:
+            header = check_batch(batch, now_ms, self.rules, zstd_allowed=zstd_allowed, transactions_allowed=True)
+            if self.rules.compression is not None:
+                header, batch = as_stored(header, batch, self.rules)
+        except RecordError:
+            self.refuse(batch)
+            raise
+        if starts_at_zero and header.producer_id >= 0:
+            self.producers.check_start(header.producer_id, header.producer_epoch, header.base_sequence)
+        return self.append(header, batch, now_ms)
+
     def append(self, header: BatchHeader, batch: Buffer, now_ms: int) -> Appended:
         """Give the batch its offsets. The header is `check_batch`'s, or `read_header`'s of a batch of our own.
 
@@ -121,12 +152,16 @@ class PartitionLog:
         base_offset = self.log_end_offset
         last_offset = base_offset + last_delta
         if producer_id >= 0:
-            last_sequence = (sequence + last_delta) & SEQUENCE_MASK
-            original = self.producers.check(producer_id, epoch, sequence, last_sequence)
+            if attributes & TRANSACTIONAL_BIT or self.producers.open:
+                original = note_among_transactions(self.producers, header, base_offset, now_ms)
+            else:
+                last_sequence = (sequence + last_delta) & SEQUENCE_MASK
+                original = self.producers.check(producer_id, epoch, sequence, last_sequence)
+                if original is None:
+                    produced = _NEW(ProducedBatch, (sequence, last_sequence, base_offset, last_offset, max_timestamp))
+                    self.producers.record(producer_id, epoch, produced, now_ms)
             if original is not None:
                 return self._duplicate(original)
-            produced = _NEW(ProducedBatch, (sequence, last_sequence, base_offset, last_offset, max_timestamp))
-            self.producers.record(producer_id, epoch, produced, now_ms)
         size = LENGTH_OVERHEAD + length
         parts: tuple[Buffer, ...]
         if size < JOIN_BELOW_BYTES:  # as a view it would keep the whole receive buffer in memory
@@ -137,6 +172,52 @@ class PartitionLog:
         self.log_end_offset = last_offset + 1
         stamped = max_timestamp if attributes & APPEND_TIME_BIT else -1
         return _NEW(Appended, (entry, base_offset, last_offset, stamped, False, True))
+
+    def append_marker(
+        self,
+        producer_id: int,
+        producer_epoch: int,
+        *,
+        committed: bool,
+        coordinator_epoch: int,
+        now_ms: int,
+        version: int = 0,
+    ) -> Appended:
+        """End a producer's transaction; the entry must be committed as that of `append`.
+
+        A marker is appended whether a transaction is open or not, as in Apache Kafka.
+
+        Args:
+            producer_id: whose transaction.
+            producer_epoch: its epoch from now on.
+            committed: whether its records count.
+            coordinator_epoch: of the partition of the transaction coordinator's topic.
+            now_ms: wall clock.
+            version: of transactions; a marker's epoch is that of the data or a higher one, from 2 on a higher one.
+
+        Raises:
+            InvalidProducerEpoch: the marker is late.
+            TransactionCoordinatorFenced: a newer coordinator has written.
+        """
+        self.producers.check_marker(producer_id, producer_epoch, coordinator_epoch, version)
+        offset = self.log_end_offset
+        marker = EndMarker(committed, coordinator_epoch)
+        batch = marker_batch(producer_id, producer_epoch, marker, now_ms, base_offset=offset, leader_epoch=LEADER_EPOCH)
+        if self.rules.append_time:
+            header = with_times(read_header(batch), batch, now_ms, append_time=True)
+            batch = restamped(header, batch, offset, LEADER_EPOCH)
+        self.producers.record_marker(producer_id, producer_epoch, marker, offset, now_ms, now_ms)
+        entry = JournalEntry(self, offset, offset, now_ms, (batch,), len(batch))
+        self.log_end_offset = offset + 1
+        return Appended(entry, offset, offset, now_ms if self.rules.append_time else -1)
+
+    @property
+    def last_stable_offset(self) -> int:
+        """Where readers of committed records end: nothing in front of it is undecided, or may be so after a crash."""
+        first_unstable = self.producers.first_unstable_offset
+        if first_unstable is None or first_unstable >= self.high_watermark:
+            return self.high_watermark
+        return max(first_unstable, self.log_start_offset)
 
     def _duplicate(self, original: ProducedBatch) -> Appended:
         self.duplicates += 1
@@ -165,21 +246,29 @@ class PartitionLog:
         assert entry.base_offset >= self.high_watermark, "commits of a partition complete in offset order"
         assert entry.position >= 0, "an entry is written before it is durable"
         self.high_watermark = entry.last_offset + 1
+        ended = self.producers.ended
+        if ended is not None:
+            ended.durable(self.high_watermark)
         self.index.append(entry.base_offset, entry.position, entry.size_bytes, entry.max_timestamp)
         self._cache.add(entry)
 
-    def replay(self, header: BatchHeader, place: int, now_ms: int) -> None:
+    def replay(self, header: BatchHeader, place: int, now_ms: int, batch: Buffer) -> None:
         """A batch found in the journal at start."""
-        base_offset, length, _, _, _, _, last_delta, _, max_timestamp, producer_id, epoch, sequence, _ = header
+        base_offset, length, _, _, _, attributes, last_delta, _, max_timestamp, producer_id, epoch, sequence, _ = header
         if base_offset < self.log_end_offset:
             raise JournalCorrupt(f"{self.topic}-{self.partition}: offset {base_offset} is there twice")
         last_offset = base_offset + last_delta
         self.log_end_offset = self.high_watermark = last_offset + 1
         self.index.append(base_offset, place, LENGTH_OVERHEAD + length, max_timestamp)
-        if producer_id >= 0 and sequence >= 0:
-            last_sequence = (sequence + last_delta) & SEQUENCE_MASK
-            produced = _NEW(ProducedBatch, (sequence, last_sequence, base_offset, last_offset, max_timestamp))
-            self.producers.record(producer_id, epoch, produced, now_ms)
+        if producer_id >= 0:
+            if attributes & TRANSACTIONAL_BIT:
+                replay_transactional(self.producers, header, batch, now_ms)
+                if self.producers.ended is not None:
+                    self.producers.ended.durable(self.high_watermark)
+            else:
+                last_sequence = (sequence + last_delta) & SEQUENCE_MASK
+                produced = _NEW(ProducedBatch, (sequence, last_sequence, base_offset, last_offset, max_timestamp))
+                self.producers.record(producer_id, epoch, produced, now_ms)
 
     def attach(self, archived: ArchivedLog, producers: ProducerStates) -> None:
         """Begin with what the archive holds, before anything is replayed."""
@@ -192,6 +281,8 @@ class PartitionLog:
     def on_archived(self, archived: ArchivedLog) -> None:
         """The archive holds more, or less, than before."""
         self.archived = archived
+        if self.producers.ended is not None:
+            self.producers.ended.archived(archived.end_offset)
         self._dropped_batches += self.index.drop_before(archived.end_offset)
         self.raise_log_start(archived.manifest.log_start_offset)
 
@@ -214,62 +305,81 @@ class PartitionLog:
         """How many they are."""
         return self._dropped_batches + len(self.index)
 
-    def bytes_available(self, offset: int) -> int:
+    def bytes_available(self, offset: int, *, committed: bool = False) -> int:
         """What a reader at the offset could get if nothing limited it; of what is archived, about so many."""
-        index = self.index
-        if not self.log_start_offset <= offset < self.high_watermark:
+        end_offset = self.last_stable_offset if committed else self.high_watermark
+        if not self.log_start_offset <= offset < end_offset:
             return 0
+        behind = self._bytes_from(end_offset) if end_offset < self.high_watermark else 0
+        return self._bytes_from(offset) - behind
+
+    def _bytes_from(self, offset: int) -> int:
+        index = self.index
         if self.archived is not None and offset < self.archived.end_offset:
             return self.archived.bytes_from(offset) + index.size_bytes
         return index.totals[-1] - index.totals[max(0, index.find(offset))]
 
-    def read(self, offset: int, bytes_max: int, *, at_least_one: bool) -> ReadResult:
+    def read(self, offset: int, bytes_max: int, *, at_least_one: bool, committed: bool = False) -> ReadResult:
         """Whole batches from the one that holds `offset` on, at most `bytes_max` bytes, below the high watermark.
 
-        With `at_least_one` the first batch comes whatever its size. Fewer than asked for is no sign of the end.
+        With `at_least_one` the first batch comes whatever its size; `committed` ends at the last stable offset. Fewer
+        than asked for is no sign of the end.
         """
         if not self.log_start_offset <= offset <= self.log_end_offset:
             raise OffsetOutOfRange(
                 f"offset {offset} is not in {self.log_start_offset}..{self.log_end_offset} of {self.topic}"
                 f"-{self.partition}"
             )
-        if offset >= self.high_watermark:
+        end_offset = self.last_stable_offset if committed else self.high_watermark
+        if offset >= end_offset:
             return ReadResult()
         if self.archived is not None and offset < self.archived.end_offset:
             result = self.archived.read(offset, bytes_max, at_least_one=at_least_one)
             if result is not None:
-                return result
+                return in_front_of(result, end_offset) if end_offset < self.archived.end_offset else result
         index = self.index
         if not index.bases:
             return ReadResult()
         first = max(0, index.find(offset))
         end = index.run_end(first, bytes_max, at_least_one=at_least_one)
-        if end == first:
+        if end_offset < self.high_watermark:
+            end = min(end, index.find(end_offset - 1) + 1)
+        if end <= first:
             return ReadResult()
-        result = self._read_batches(first, end)
+        result = self.read_batches(first, end)
         if result.cold is not None:
-            return ReadResult(cold=self._or_from_archive(result.cold, index.bases[first], bytes_max))
+            return ReadResult(cold=self.or_from_archive(result.cold, index.bases[first], bytes_max, end_offset))
         return result
 
-    def _or_from_archive(self, cold: ColdRead[list[Buffer]], offset: int, bytes_max: int) -> ColdRead[list[Buffer]]:
+    def or_from_archive(
+        self, cold: ColdRead[list[Buffer]], offset: int, bytes_max: int, end_offset: int
+    ) -> ColdRead[list[Buffer]]:
         """A read of the journal that goes on in the archive when that has taken over meanwhile."""
 
         def work() -> list[Buffer]:
             try:
                 return cold()
             except RecycledError:
-                result = None
-                if (
-                    self.archived is not None
-                ):  # one look: the event loop may replace it by a newer one, not take it away
-                    result = self.archived.read(offset, bytes_max, at_least_one=True)
+                archived = self.archived  # one look: the event loop may replace it by a newer one, not take it away
+                result = None if archived is None else archived.read(offset, bytes_max, at_least_one=True)
                 if result is None:
                     return []  # below the start by now
+                result = in_front_of(result, end_offset)
                 return result.parts if result.cold is None else result.cold()
 
         return ColdRead(work, cold.size_bytes)
 
-    def _read_batches(self, first: int, end: int) -> ReadResult:
+    def aborted_transactions(
+        self, first_offset: int, end_offset: int
+    ) -> list[AbortedTransaction] | ColdRead[list[AbortedTransaction]]:
+        """Those whose records lie in front of `end_offset` and whose marker does not lie in front of `first_offset`.
+
+        They come in the order of their markers; where the archive knows of some, as the work that reads them.
+        """
+        return aborted_view(self, first_offset).find(first_offset, end_offset)
+
+    def read_batches(self, first: int, end: int) -> ReadResult:
+        """Batches of the index, of those from `first` to `end` at least one."""
         for source in self._sources:
             result = source.read(self, first, end)
             if result is not None:
@@ -278,62 +388,8 @@ class PartitionLog:
 
     def offset_for_timestamp(self, timestamp: int) -> Found:
         """The first record at or after the time that is not in front of the start; None when there is none."""
-        in_journal = self._search_from_start(timestamp)
-        if self.archived is None:
-            return in_journal
-        return _or_else(self.archived.offset_for_timestamp(timestamp, self.log_start_offset), in_journal)
-
-    def _search_from_start(self, timestamp: int) -> Found:
-        """The same in what only the journal holds."""
-        start = self.log_start_offset
-        first = max(0, self.index.find(start))
-        number = self.index.first_since(timestamp, first)
-        found = self._search(number, timestamp, start)
-        if number is None or number > first or self.index.bases[first] >= start:
-            return found
-        # The start lies within the batch: perhaps only what is in front of it is that late.
-        return _or_else(found, self._search(self.index.first_since(timestamp, first + 1), timestamp, start))
+        return time_search.offset_for_timestamp(self, timestamp)
 
     def max_timestamp(self) -> Found:
-        """The first record with the largest timestamp; None in an empty log.
-
-        As in Apache Kafka it is looked for in all that is stored: it may lie in front of the start.
-        """
-        latest = self.index.timestamps[-1] if self.index.timestamps else None
-        archived = self.archived if self.archived is not None and self.archived.manifest.segments else None
-        if archived is not None and (latest is None or archived.max_timestamp >= latest):
-            return archived.offset_for_timestamp(archived.max_timestamp, 0)
-        if latest is None:
-            return None
-        return self._search(self.index.latest(), latest)
-
-    def _search(self, number: int | None, timestamp: int, start_offset: int = 0) -> Found:
-        if number is None:
-            return None
-        result = self._read_batches(number, number + 1)
-        if result.cold is None:
-            return _first_record_since(result.parts, timestamp, start_offset)
-        cold = self._or_from_archive(result.cold, self.index.bases[number], 0)
-        return ColdRead(lambda: _first_record_since(cold(), timestamp, start_offset), cold.size_bytes)
-
-
-def _or_else(found: Found, other: Found) -> Found:
-    """What was found, or else what the other search has found."""
-    if not isinstance(found, ColdRead):
-        return other if found is None else found
-
-    def work() -> TimestampedOffset | None:
-        first = found()
-        if first is not None:
-            return first
-        return other() if isinstance(other, ColdRead) else other
-
-    return ColdRead(work, found.size_bytes)
-
-
-def _first_record_since(parts: list[Buffer], timestamp: int, start_offset: int) -> TimestampedOffset | None:
-    for header, batch in iterate_batches(b"".join(parts)):
-        for record in iterate_records(batch, header):
-            if record.timestamp >= timestamp and record.offset >= start_offset:
-                return TimestampedOffset(record.timestamp, record.offset, LEADER_EPOCH)
-    return None
+        """The first record with the largest timestamp; None in an empty log."""
+        return time_search.max_timestamp(self)

@@ -73,12 +73,18 @@ DEFAULT_RULES = Rules()
 
 
 def check_batch(
-    buffer: Buffer | None, now_ms: int, rules: Rules = DEFAULT_RULES, *, zstd_allowed: bool = True
+    buffer: Buffer | None,
+    now_ms: int,
+    rules: Rules = DEFAULT_RULES,
+    *,
+    zstd_allowed: bool = True,
+    transactions_allowed: bool = False,
 ) -> BatchHeader:
     """The header of the one batch in `buffer`, with max timestamp and type as the broker stores them.
 
     Raises a RecordError when the batch must be refused. Where the rules ask for a codec `as_stored` must follow.
-    `zstd_allowed` is false for produce requests before v7.
+    `zstd_allowed` is false for produce requests before v7; `transactions_allowed` is whether the batch may be part of a
+    transaction, which only those say who know that the producer has one.
     """
     if buffer is None or len(buffer) < MAGIC_END:
         raise NotOneBatch("not one complete record batch")
@@ -95,7 +101,7 @@ def check_batch(
     if crc32c(view[CHECKED_FROM:end]) != crc:
         raise WrongChecksum("the checksum does not match")
     if last_delta != count - 1 or count <= 0 or attributes or producer_id >= 0 > sequence:
-        _check_header(header)
+        _check_header(header, transactions_allowed=transactions_allowed)
     data = bytes(view[HEADER_SIZE:end])
     if compression:
         data = decompress(compression, data, rules.decompressed_size_max)
@@ -162,7 +168,7 @@ def _check_rest(buffer: Buffer, position: int) -> None:
         raise NotOneBatch("a partition's records must be exactly one batch")
 
 
-def _check_header(header: BatchHeader) -> None:
+def _check_header(header: BatchHeader, *, transactions_allowed: bool) -> None:
     count = header.record_count
     if header.compression > Compression.ZSTD:
         raise UnknownCompression(f"unknown compression id {header.compression}")
@@ -172,8 +178,8 @@ def _check_header(header: BatchHeader) -> None:
         raise RecordsOutOfOrder("an idempotent producer's batch has no sequence number")
     if header.attributes & CONTROL_BIT:
         raise InvalidRecord("clients may not write control records")
-    if header.is_transactional:
-        raise TransactionalRecords("transactions are not served")
+    if header.is_transactional and not transactions_allowed:
+        raise TransactionalRecords("no transaction is going on")
 
 
 def _check_records(header: BatchHeader, batch: Buffer, rules: Rules, now_ms: int) -> None:

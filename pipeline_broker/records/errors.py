@@ -98,7 +98,7 @@ class UnsupportedCompression(RecordError):
 
 
 class TransactionalRecords(RecordError):
-    """Part of a transaction, which nobody may write here yet."""
+    """Part of a transaction, where none was made sure of."""
 
     error_name = "TRANSACTIONAL_ID_AUTHORIZATION_FAILED"
     tells_log_start = False

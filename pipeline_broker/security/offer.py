@@ -21,6 +21,7 @@ from pipeline_broker.security.scram import (
     ScramCredential,
     ScramMechanism,
     ScramServer,
+    TokenLogin,
     salted_password,
 )
 from pipeline_broker.security.scram_users import ScramUsers
@@ -93,7 +94,7 @@ def read_offer(
             servers[mechanism] = _oauthbearer(settings, clock_ms)
         else:
             users = {} if entry is None else users_of(entry)
-            servers[mechanism] = _ScramServers(SCRAM_MECHANISMS[mechanism], scram_users, users)
+            servers[mechanism] = _ScramServers(SCRAM_MECHANISMS[mechanism], scram_users, users, clock_ms)
     if not servers:
         raise ConfigError("sasl.enabled.mechanisms: at least one is expected")
     lifetimes = {mechanism: _lifetime_ms_max(mechanism, settings) for mechanism in servers}
@@ -189,16 +190,23 @@ def _integer(settings: Mapping[str, str], name: str, default: int) -> int:
 class _ScramServers:
     """Begins conversations of one SCRAM mechanism; users of the listener's own line come before those with records."""
 
-    def __init__(self, mechanism: ScramMechanism, users: ScramUsers, passwords: Mapping[str, str]) -> None:
+    def __init__(
+        self, mechanism: ScramMechanism, users: ScramUsers, passwords: Mapping[str, str], clock_ms: Callable[[], int]
+    ) -> None:
         self._mechanism = mechanism
         self._users = users
         self._passwords = passwords
+        self._clock_ms = clock_ms
         self._made: dict[str, ScramCredential] = {}
         for name in passwords:
             self._credential_of(name)
 
     def __call__(self) -> SaslServer:
-        return ScramServer(self._mechanism, self._credential_of)
+        return ScramServer(self._mechanism, self._credential_of, self._login_of)
+
+    def _login_of(self, token_id: str) -> TokenLogin | None:
+        tokens = self._users.tokens
+        return None if tokens is None else tokens.login(self._mechanism, token_id, self._clock_ms())
 
     def _credential_of(self, name: str) -> ScramCredential:
         """The credential of a user; one of the line has the salt that it would have if it were unknown."""

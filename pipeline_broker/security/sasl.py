@@ -12,6 +12,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import ClassVar
 
+from pipeline_broker.security.principal import KafkaPrincipal
+
 __all__ = ["TOKEN_BYTES_MAX", "AuthenticationFailedError", "SaslServer", "Step"]
 
 TOKEN_BYTES_MAX = 64 * 1024
@@ -47,6 +49,8 @@ class SaslServer(ABC):
     Attributes:
         name: who the client has proved to be; counts once `is_complete`.
         expires_ms: when the proof itself ends, milliseconds since the epoch; None if never.
+        owner: who the client is, where it has proved something that stands for somebody else; None for `name`.
+        is_token: whether that was a delegation token.
     """
 
     table: ClassVar[Mapping[Step, frozenset[Step]]]
@@ -55,6 +59,8 @@ class SaslServer(ABC):
     def __init__(self) -> None:
         self.name = ""
         self.expires_ms: int | None = None
+        self.owner: KafkaPrincipal | None = None
+        self.is_token = False
         self._step = Step.FIRST
 
     @property

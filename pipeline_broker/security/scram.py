@@ -19,10 +19,11 @@ import hmac
 import re
 import secrets
 from collections.abc import Callable, Mapping
-from typing import ClassVar
+from typing import ClassVar, Protocol
 
 import attrs
 
+from pipeline_broker.security.principal import KafkaPrincipal
 from pipeline_broker.security.sasl import AuthenticationFailedError, SaslServer, Step
 
 __all__ = [
@@ -48,8 +49,10 @@ CLIENT_FIRST = re.compile(
 CLIENT_FINAL = re.compile(
     rf"(?P<without_proof>c=(?P<binding>[A-Za-z0-9+/=]+),r=(?P<nonce>{NONCE}){EXTENSIONS}),p=(?P<proof>[A-Za-z0-9+/=]+)"
 )
-REFUSED_EXTENSION = re.compile(r",(?:m=|tokenauth=true)")
-"""What must be understood and is not, and names that are those of delegation tokens."""
+REFUSED_EXTENSION = re.compile(r",m=")
+"""What must be understood and is not."""
+TOKEN_EXTENSION = re.compile(r",tokenauth=true(?:,|$)", re.IGNORECASE)
+"""What a client says whose name is that of a delegation token."""
 
 
 @attrs.frozen
@@ -99,12 +102,29 @@ def salted_password(mechanism: ScramMechanism, password: str, salt: bytes, itera
     return hashlib.pbkdf2_hmac(mechanism.hash_name, password.encode(), salt, iterations)
 
 
+class TokenLogin(Protocol):
+    """See `delegation_tokens`."""
+
+    @property
+    def credential(self) -> ScramCredential:
+        """What the client must prove."""
+
+    @property
+    def owner(self) -> KafkaPrincipal:
+        """Who it then is."""
+
+    @property
+    def expires_ms(self) -> int:
+        """Until when."""
+
+
 class ScramServer(SaslServer):
     """One conversation.
 
     Args:
         mechanism: which of the two.
         credential_of: the credential of a user name; for an unknown one too.
+        login_of: the credential behind a delegation token, who it stands for and until when; None for an unknown one.
     """
 
     table: ClassVar[Mapping[Step, frozenset[Step]]] = {
@@ -112,10 +132,16 @@ class ScramServer(SaslServer):
         Step.FINAL: frozenset({Step.COMPLETE}),
     }
 
-    def __init__(self, mechanism: ScramMechanism, credential_of: Callable[[str], ScramCredential]) -> None:
+    def __init__(
+        self,
+        mechanism: ScramMechanism,
+        credential_of: Callable[[str], ScramCredential],
+        login_of: Callable[[str], TokenLogin | None] = lambda _: None,
+    ) -> None:
         super().__init__()
         self._mechanism = mechanism
         self._credential_of = credential_of
+        self._login_of = login_of
 
     def answer(self, step: Step, token: bytes) -> tuple[Step, bytes]:
         """See SaslServer."""
@@ -137,12 +163,22 @@ class ScramServer(SaslServer):
             refusal = "Authentication failed: Client requested an authorization id that is different from username"
             raise AuthenticationFailedError(refusal, refusal)
         self._credential = self._credential_of(self.name)
+        if TOKEN_EXTENSION.search(match["extensions"]):
+            self._take_token()
         self._header = match["header"].encode()
         self._nonce = match["nonce"] + base64.b64encode(secrets.token_bytes(NONCE_BYTES)).decode()
         salt = base64.b64encode(self._credential.salt).decode()
         server_first = f"r={self._nonce},s={salt},i={self._credential.iterations}"
         self._said = f"{match['bare']},{server_first},"
         return server_first.encode()
+
+    def _take_token(self) -> None:
+        """The name is a token's: what proves it, and whose it is; an unknown one is as an unknown user."""
+        login = self._login_of(self.name)
+        self._credential = self._credential_of("") if login is None else login.credential
+        self.is_token = True
+        if login is not None:
+            self.owner, self.expires_ms = login.owner, login.expires_ms
 
     def _final(self, text: str) -> bytes:
         match = CLIENT_FINAL.fullmatch(text)

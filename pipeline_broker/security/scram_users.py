@@ -19,6 +19,7 @@ import json
 import secrets
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 import attrs
 
@@ -40,6 +41,9 @@ from pipeline_broker.state.metadata_records import (
 )
 from pipeline_broker.state.outcome import StateRecord, Write
 from pipeline_broker.wire.error import ErrorCode
+
+if TYPE_CHECKING:
+    from pipeline_broker.security.delegation_tokens import DelegationTokens
 
 __all__ = ["Deletion", "Refusal", "ScramUsers", "Upsertion"]
 
@@ -90,9 +94,14 @@ NOBODY = Refusal(ErrorCode.RESOURCE_NOT_FOUND, "Attempt to delete a user credent
 
 
 class ScramUsers:
-    """The credentials of all users."""
+    """The credentials of all users.
 
-    def __init__(self) -> None:
+    Args:
+        tokens: those who come with a delegation token; None where there are none.
+    """
+
+    def __init__(self, tokens: DelegationTokens | None = None) -> None:
+        self.tokens = tokens
         self._credentials: dict[_Name, ScramCredential] = {}
         self._coming: dict[_Name, ScramCredential | None] = {}  # as decided, while not durable
         self._decoy_key = secrets.token_bytes(_DECOY_KEY_BYTES)

@@ -11,6 +11,7 @@ is altered any more.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping
 
 from pipeline_broker.state.metadata_records import (
@@ -32,9 +33,15 @@ Resource = tuple[str, str]
 
 
 class ClusterState:
-    """What concerns the cluster and its brokers rather than one topic."""
+    """What concerns the cluster and its brokers rather than one topic.
+
+    Attributes:
+        cluster_id: see `create`; None before.
+        generations: by the kind of resource, what changes with every change of settings, for those who remember them.
+    """
 
     def __init__(self) -> None:
+        self.generations: Counter[str] = Counter()
         self.cluster_id: str | None = None
         self._settings: dict[Resource, dict[str, str]] = {}
         self._coming: dict[Resource, dict[str, str]] = {}  # as decided, while not durable: the base of the next change
@@ -42,6 +49,10 @@ class ClusterState:
     def settings(self, resource: Resource) -> Mapping[str, str]:
         """What is altered for a resource, such as ("broker", "1") or, for all brokers, ("broker", "")."""
         return self._settings.get(resource, {})
+
+    def names(self, kind: str) -> list[str]:
+        """The resources of a kind of which anything is altered."""
+        return sorted(name for each, name in self._settings if each == kind)
 
     def latest_settings(self, resource: Resource) -> Mapping[str, str]:
         """The same when all that is on its way is durable."""
@@ -79,6 +90,7 @@ class ClusterState:
             raise CorruptMetadataRecordError(f"cluster record {key!r}: {error!r}") from error
 
     def _show(self, resource: Resource, settings: dict[str, str]) -> None:
+        self.generations[resource[0]] += 1
         if settings:
             self._settings[resource] = settings
         else:

@@ -59,6 +59,8 @@ class RecordType(enum.IntEnum):
     CLIENT_QUOTA = 6
     ACL = 7
     LOG_START = 8
+    FEATURE = 9
+    DELEGATION_TOKEN = 10
 
 
 class CorruptMetadataRecordError(Exception):

@@ -2,7 +2,8 @@
 
 Rules of this file: an offset is visible once its record is durable. A change is prepared (`change` gives it a
 handle), appended by the caller, and then applied or dropped. Changes become durable in the order in which they were
-prepared, so applying them in that order gives what a replay of the records gives.
+prepared, so applying them in that order gives what a replay of the records gives. What a transaction stores is held
+back until the transaction ends (`PendingOffsets`).
 """
 
 from __future__ import annotations
@@ -13,15 +14,22 @@ from collections.abc import Callable, Iterable, Iterator
 import attrs
 
 from pipeline_broker.state.group_records import CommittedOffset, OffsetKey
+from pipeline_broker.state.pending_offsets import Holder, PendingOffsets
 
 __all__ = ["CommittedOffsets", "OffsetChange"]
 
 
 @attrs.frozen(eq=False)
 class OffsetChange:
-    """What becomes visible when its records are durable; None is a deletion."""
+    """What becomes visible when its records are durable; None is a deletion.
+
+    Attributes:
+        changes: the offsets.
+        holder: whose transaction they are part of: they are visible once that has committed.
+    """
 
     changes: tuple[tuple[OffsetKey, CommittedOffset | None], ...]
+    holder: Holder | None = None
 
 
 class CommittedOffsets:
@@ -30,22 +38,35 @@ class CommittedOffsets:
     def __init__(self) -> None:
         self._groups: dict[str, dict[str, dict[int, CommittedOffset]]] = {}
         self._unsettled: dict[str, Counter[OffsetKey]] = {}
+        self._pending = PendingOffsets()
 
-    def change(self, changes: Iterable[tuple[OffsetKey, CommittedOffset | None]]) -> OffsetChange:
+    def change(
+        self, changes: Iterable[tuple[OffsetKey, CommittedOffset | None]], holder: Holder | None = None
+    ) -> OffsetChange:
         """Prepare a change; the caller settles it by `apply` or `drop`, once."""
-        change = OffsetChange(tuple(changes))
+        change = OffsetChange(tuple(changes), holder)
+        if holder is not None:
+            self._pending.append(key for key, _ in change.changes)
         for key, _ in change.changes:
             self._unsettled.setdefault(key.group_id, Counter())[key] += 1
         return change
 
     def apply(self, change: OffsetChange) -> None:
         """The records of the change are durable."""
-        for key, committed in change.changes:
-            self.replay(key, committed)
-        self.drop(change)
+        if change.holder is not None:
+            self._pending.hold(change.holder, [(key, it) for key, it in change.changes if it is not None])
+        else:
+            for key, committed in change.changes:
+                self.replay(key, committed)
+        self._settle(change)
 
     def drop(self, change: OffsetChange) -> None:
         """The records of the change never became durable: it stays invisible."""
+        if change.holder is not None:
+            self._pending.drop(key for key, _ in change.changes)
+        self._settle(change)
+
+    def _settle(self, change: OffsetChange) -> None:
         for key, _ in change.changes:
             unsettled = self._unsettled[key.group_id]
             unsettled[key] -= 1
@@ -54,8 +75,25 @@ class CommittedOffsets:
             if not unsettled:
                 del self._unsettled[key.group_id]
 
+    def replay_held(self, holder: Holder, key: OffsetKey, committed: CommittedOffset) -> None:
+        """Take over one durable record of a transaction."""
+        self._pending.append([key])
+        self._pending.hold(holder, [(key, committed)])
+
+    def end_transaction(self, holder: Holder, *, committed: bool) -> None:
+        """The marker of a transaction is durable."""
+        for key, offset in self._pending.end(holder):
+            if committed:
+                self.replay(key, offset)
+
+    def is_unstable(self, key: OffsetKey) -> bool:
+        """Whether a transaction that is open may change the offset."""
+        return self._pending.is_unstable(key)
+
     def replay(self, key: OffsetKey, committed: CommittedOffset | None) -> None:
         """Take over one durable record."""
+        if self._pending:
+            self._pending.overtake(key)
         if committed is not None:
             self._groups.setdefault(key.group_id, {}).setdefault(key.topic, {})[key.partition] = committed
             return
@@ -78,26 +116,29 @@ class CommittedOffsets:
                 yield OffsetKey(group_id, topic, partition), committed
 
     def has_any(self, group_id: str) -> bool:
-        """Whether a group has offsets, or has some on their way."""
-        return group_id in self._groups or group_id in self._unsettled
+        """Whether a group has offsets, or has some on their way or in a transaction."""
+        return group_id in self._groups or group_id in self._unsettled or any(self._pending.of_group(group_id))
 
     def deletable(self, group_id: str) -> list[OffsetKey]:
-        """Everything that must be deleted for nothing to be left: also what is on its way."""
+        """Everything that must be deleted for nothing to be left: also what is on its way or in a transaction."""
         keys = dict.fromkeys(key for key, _ in self.of_group(group_id))
         keys.update(dict.fromkeys(self._unsettled.get(group_id, ())))
+        keys.update(dict.fromkeys(self._pending.of_group(group_id)))
         return list(keys)
 
     def expired(self, group_id: str, is_expired: Callable[[OffsetKey, CommittedOffset], bool]) -> list[OffsetKey]:
         """What may be deleted for its age; an offset that is being changed is not old."""
         unsettled = self._unsettled.get(group_id, ())
         return [
-            key for key, committed in self.of_group(group_id) if key not in unsettled and is_expired(key, committed)
+            key
+            for key, committed in self.of_group(group_id)
+            if key not in unsettled and not self._pending.is_unstable(key) and is_expired(key, committed)
         ]
 
     def of_topic(self, topic: str) -> dict[str, list[OffsetKey]]:
         """The offsets of one topic by group, those on their way included."""
         found: dict[str, list[OffsetKey]] = {}
-        for group_id in {**self._groups, **self._unsettled}:
+        for group_id in {**self._groups, **self._unsettled, **dict.fromkeys(self._pending.groups())}:
             keys = [key for key in self.deletable(group_id) if key.topic == topic]
             if keys:
                 found[group_id] = keys

@@ -50,3 +50,8 @@ class Outcome:
 
     completions: list[Completion] = attrs.Factory(list)
     writes: list[Write] = attrs.Factory(list)
+
+    def extend(self, more: Outcome) -> None:
+        """Do what another call left to do, too."""
+        self.completions += more.completions
+        self.writes += more.writes

@@ -1,13 +1,14 @@
 """Fetches that wait for enough bytes, or for their deadline.
 
 Rules of this file: it counts bytes and reads none. A fetch is parked with what it could read when it came; `notify`
-adds what became visible since, each partition up to what the fetch would take from it. Whoever is returned is no
-longer parked.
+adds what became visible since, each partition up to what the fetch would take from it. What a reader of committed
+records may read does not grow with the log but when transactions end, so it is asked for anew. Whoever is returned is
+no longer parked.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from typing import Generic, TypeVar
 
 import attrs
@@ -22,10 +23,15 @@ Partition = TypeVar("Partition", bound=Hashable)
 
 @attrs.define
 class Readable:
-    """What a fetch could read of one partition, and the most it would take."""
+    """What a fetch could read of one partition, and the most it would take.
+
+    Attributes:
+        measure: tells what it could read now; None where that grows by what is added to the partition.
+    """
 
     size_bytes: int
     size_bytes_max: int
+    measure: Callable[[], int] | None = None
 
 
 @attrs.define(eq=False)
@@ -75,7 +81,8 @@ class ParkedFetches(Generic[Token, Partition]):
         for parked in self._by_partition.get(partition, {}).values():
             readable = parked.partitions[partition]
             before = min(readable.size_bytes, readable.size_bytes_max)
-            readable.size_bytes += added_bytes
+            measure = readable.measure
+            readable.size_bytes = readable.size_bytes + added_bytes if measure is None else measure()
             parked.missing_bytes -= min(readable.size_bytes, readable.size_bytes_max) - before
             if parked.missing_bytes <= 0:
                 ready.append(parked.token)

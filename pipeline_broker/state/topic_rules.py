@@ -17,6 +17,7 @@ __all__ = [
     "check_assignments",
     "check_name",
     "check_partitions",
+    "check_replicas",
     "check_replication_factor",
     "collision_key",
 ]
@@ -115,7 +116,7 @@ def check_assignments(
         if partition in placed:
             raise _bad_placement(f"Found multiple manual partition assignments for partition {partition}")
         placed.add(partition)
-        _check_replicas(replicas, brokers)
+        check_replicas(replicas, brokers)
     if placed != set(range(len(placed))):
         raise _bad_placement("partitions should be a consecutive 0-based integer sequence")
     check_partitions(len(placed))
@@ -129,10 +130,11 @@ def check_added_assignments(assignments: Sequence[Sequence[int]], added: int, br
             " specified.",
         )
     for replicas in assignments:
-        _check_replicas(replicas, brokers)
+        check_replicas(replicas, brokers)
 
 
-def _check_replicas(replicas: Sequence[int], brokers: Iterable[int]) -> None:
+def check_replicas(replicas: Sequence[int], brokers: Iterable[int]) -> None:
+    """Refuse a list of replicas of one partition that names nobody, somebody twice or somebody unknown."""
     if not replicas:
         raise _bad_placement("The manual partition assignment includes an empty replica list.")
     seen: Mapping[int, None] = dict.fromkeys(sorted(replicas))

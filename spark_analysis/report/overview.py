@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from spark_analysis.cells import Cell, Load
 from spark_analysis.findings import (
+    OTHER_NAMES,
     describe,
     full_name,
     interval,
@@ -22,7 +23,7 @@ from spark_analysis.findings import (
     verdict_sentences,
 )
 from spark_analysis.report import charts
-from spark_analysis.report.common import focus, load_table, loads_of, ratio_cells
+from spark_analysis.report.common import ARROW, focus, load_table, loads_of, persecond, ratio_cells
 from spark_analysis.report.markup import NOTHING, Markup, element, figure, paragraph, section, table, text
 from spark_analysis.tables import RAW_CLIENT
 
@@ -129,6 +130,31 @@ def ordinary_clients(comparison: Comparison) -> Markup:
         ),
         load_table(comparison, loads, "Messages a second and latency of an ordinary client"),
     )
+
+
+def others(comparison: Comparison) -> Markup:
+    """Brokers that are not ours, under the same loads in the same rounds."""
+    parts = []
+    _, one = comparison.sides
+    for mode, ratios in comparison.over_others.items():
+        rows = []
+        for load, ratio in ratios.items():
+            theirs, ours = (comparison.cells[Cell(name, load)] for name in (mode, one))
+            rates = [persecond(cell.requests_per_s) for cell in (theirs, ours)]
+            latencies = [f"{milliseconds(theirs.p50_ms)} {ARROW} {milliseconds(ours.p50_ms)}"]
+            latencies.append(f"{milliseconds(theirs.p99_ms)} {ARROW} {milliseconds(ours.p99_ms)}")
+            rows.append([full_name(load), *rates, *ratio_cells(ratio), *latencies, judgement(ratio)])
+        head = ["Load", f"{mode}, rate", f"{one}, rate", f"{one} over it", "95% interval", "p50", "p99", "Finding"]
+        parts.append(table(f"{one} beside {OTHER_NAMES.get(mode, mode)}", head, rows))
+    if not parts:
+        return NOTHING
+    note = (
+        "The same client, machine, disk and rounds; only the broker differs. Compare what promises the same: with "
+        "flush=always our brokers acknowledge what is on the disk, as Apache Kafka does only when it flushes every "
+        "message; with its defaults it acknowledges what is in the page cache, and leaves the rest to replication. A "
+        "Java broker compiles what it does often: it was driven for eight seconds before anything was measured."
+    )
+    return section("others", "Other brokers", paragraph(note), *parts)
 
 
 def where_not(comparison: Comparison) -> Markup:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 _NAMES = {
     "summary": "Summary",
     "ordinary": "Ordinary clients",
+    "others": "Other brokers",
     "throughput": "Throughput",
     "latency": "Latency",
     "stages": "Stages",
@@ -46,22 +47,7 @@ def render(comparison: Comparison, directory: str) -> str:
         comparison: what is reported.
         directory: what the reader passes to make the page again.
     """
-    sections = [
-        overview.summary(comparison),
-        overview.ordinary_clients(comparison),
-        curves.throughput(comparison),
-        curves.latency(comparison),
-        inside.stages(comparison),
-        curves.ablation(comparison),
-        inside.commits(comparison),
-        curves.replay(comparison),
-        overview.where_not(comparison),
-        inside.audit(comparison),
-        inside.tracing(comparison),
-        method.method(comparison),
-        method.reproduce(comparison, directory),
-        method.machine(comparison),
-    ]
+    sections = _sections(comparison, directory)
     zero, one = comparison.sides
     title = f"{zero} against {one}" if zero != one else f"{one} against itself"
     head = [
@@ -89,6 +75,26 @@ def render(comparison: Comparison, directory: str) -> str:
         Markup(f"<script>{_SCRIPT}</script>"),
     ]
     return f'<!doctype html>\n<html lang="en">\n{element("head", *head)}\n{element("body", *body)}\n</html>\n'
+
+
+def _sections(comparison: Comparison, directory: str) -> list[Markup]:
+    return [
+        overview.summary(comparison),
+        overview.ordinary_clients(comparison),
+        overview.others(comparison),
+        curves.throughput(comparison),
+        curves.latency(comparison),
+        inside.stages(comparison),
+        curves.ablation(comparison),
+        inside.commits(comparison),
+        curves.replay(comparison),
+        overview.where_not(comparison),
+        inside.audit(comparison),
+        inside.tracing(comparison),
+        method.method(comparison),
+        method.reproduce(comparison, directory),
+        method.machine(comparison),
+    ]
 
 
 def _style() -> str:

@@ -2,6 +2,7 @@
 
 from pipeline_broker.apis.registry import SERVED
 from tests.apis.authorized_requests import CASES
+from tests.apis.authorized_transactions import TRANSACTION_CASES
 
 HEAD = "| API | version tried | rights | refusal |\n|---|---|---|---|\n"
 
@@ -9,7 +10,7 @@ HEAD = "| API | version tried | rights | refusal |\n|---|---|---|---|\n"
 def table():
     """In the order of the APIs' numbers."""
     rows = []
-    for parameters in CASES:
+    for parameters in TRANSACTION_CASES + CASES:
         version, code, rules, message = parameters.values
         key = message.SCHEMA.key
         rights = " and ".join(f"{words(rule.operation.name)} on the {words(rule.resource_type.name)}" for rule in rules)

@@ -3,65 +3,39 @@
 Rules of this file: a table; where several rules are needed, each of all but the first alone is not enough.
 """
 
-from importlib import import_module
-
-import pytest
-
-from pipeline_broker.records.batch import NewRecord, build_batch
-from pipeline_broker.security.acl import (
-    CLUSTER_NAME,
-    AclBinding,
-    AclOperation,
-    PatternType,
-    PermissionType,
-    ResourceType,
-)
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.registry import ApiKey
+from tests.apis.access_cases import (
+    BATCH,
+    CLUSTER_REFUSED,
+    GROUP_REFUSED,
+    REFUSALS,
+    TOPIC_REFUSED,
+    Op,
+    case,
+    cluster,
+    group,
+    inner,
+    make,
+    rule,
+    topic,
+)
+from tests.apis.authorized_cluster_requests import CLUSTER_CASES
+from tests.apis.authorized_share_requests import SHARE_CASES
 
-TOPIC_REFUSED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-GROUP_REFUSED = ErrorCode.GROUP_AUTHORIZATION_FAILED
-CLUSTER_REFUSED = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-REFUSALS = {TOPIC_REFUSED, GROUP_REFUSED, CLUSTER_REFUSED, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED}
+__all__ = ["BATCH", "CASES", "REFUSALS", "TOPIC_REFUSED", "Op", "cluster", "group", "inner", "make", "rule", "topic"]
 
-Op = AclOperation
-BATCH = build_batch([NewRecord(b"v", None, 0)])
-
-
-def rule(resource_type, name, operation):
-    return AclBinding(resource_type, name, PatternType.LITERAL, "User:ANONYMOUS", "*", operation, PermissionType.ALLOW)
-
-
-def topic(operation):
-    return rule(ResourceType.TOPIC, "t", operation)
-
-
-def group(operation):
-    return rule(ResourceType.GROUP, "g", operation)
-
-
-def cluster(operation):
-    return rule(ResourceType.CLUSTER, CLUSTER_NAME, operation)
-
-
-def make(module, /, **fields):
-    return getattr(import_module(f"pipeline_broker.wire.messages.{module}"), _class_name(module))(**fields)
-
-
-def _class_name(module):
-    return "".join(word.capitalize() for word in module.split("_")) + "Request"
-
-
-def inner(module, struct, /, *values, **fields):
-    return getattr(getattr(import_module(f"pipeline_broker.wire.messages.{module}"), _class_name(module)), struct)(
-        *values, **fields
-    )
-
-
-def case(key, version, code, rules, module, /, **fields):
-    return pytest.param(version, code, rules, make(module, **fields), id=f"{key.name}-{version}-{code.name}")
-
-
+MARKERS = {
+    "markers": [
+        inner(
+            "write_txn_markers",
+            "WritableTxnMarker",
+            7,
+            0,
+            True,
+            [inner("write_txn_markers", "WritableTxnMarkerTopic", "t", [0])],
+        )
+    ]
+}
 PARTITIONS = {
     "topics": [inner("list_offsets", "ListOffsetsTopic", "t", [inner("list_offsets", "ListOffsetsPartition")])]
 }
@@ -181,6 +155,41 @@ CASES = [
         ],
     ),
     case(ApiKey.DESCRIBE_GROUPS, 5, GROUP_REFUSED, [group(Op.DESCRIBE)], "describe_groups", groups=["g"]),
+    case(
+        ApiKey.CONSUMER_GROUP_HEARTBEAT,
+        1,
+        GROUP_REFUSED,
+        [group(Op.READ), topic(Op.DESCRIBE)],
+        "consumer_group_heartbeat",
+        group_id="g",
+        member_id="m",
+        rebalance_timeout_ms=1000,
+        subscribed_topic_names=["t"],
+    ),
+    case(
+        ApiKey.CONSUMER_GROUP_DESCRIBE,
+        1,
+        GROUP_REFUSED,
+        [group(Op.DESCRIBE)],
+        "consumer_group_describe",
+        group_ids=["g"],
+    ),
+    case(
+        ApiKey.OFFSET_DELETE,
+        0,
+        GROUP_REFUSED,
+        [group(Op.DELETE), topic(Op.READ)],
+        "offset_delete",
+        group_id="g",
+        topics=[
+            inner(
+                "offset_delete",
+                "OffsetDeleteRequestTopic",
+                "t",
+                [inner("offset_delete", "OffsetDeleteRequestPartition", 0)],
+            )
+        ],
+    ),
     case(ApiKey.DELETE_GROUPS, 2, GROUP_REFUSED, [group(Op.DELETE)], "delete_groups", groups_names=["g"]),
     case(
         ApiKey.CREATE_TOPICS,
@@ -242,6 +251,16 @@ CASES = [
         "incremental_alter_configs",
         resources=[inner("incremental_alter_configs", "AlterConfigsResource", 4, "1")],
     ),
+    case(ApiKey.WRITE_TXN_MARKERS, 1, CLUSTER_REFUSED, [cluster(Op.CLUSTER_ACTION)], "write_txn_markers", **MARKERS),
+    case(ApiKey.WRITE_TXN_MARKERS, 2, CLUSTER_REFUSED, [cluster(Op.ALTER)], "write_txn_markers", **MARKERS),
+    case(
+        ApiKey.DESCRIBE_PRODUCERS,
+        0,
+        TOPIC_REFUSED,
+        [topic(Op.READ)],
+        "describe_producers",
+        topics=[inner("describe_producers", "TopicRequest", "t", [0])],
+    ),
     case(
         ApiKey.DESCRIBE_TOPIC_PARTITIONS,
         0,
@@ -301,4 +320,6 @@ CASES = [
         "alter_client_quotas",
         entries=[inner("alter_client_quotas", "EntryData", [inner("alter_client_quotas", "EntityData", "user", "u")])],
     ),
+    *CLUSTER_CASES,
+    *SHARE_CASES,
 ]

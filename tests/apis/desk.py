@@ -6,6 +6,7 @@ once, work that would go to a thread runs in place. Frames are real: each reques
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -64,6 +65,8 @@ class Desk:
         self.broker.advertised = {"PLAINTEXT": ("broker.test", 9092)}
         self.broker.recover(self.now_ms)
         self.commit(self.broker.first_entries(self.now_ms))
+        for coordinator in self.broker.coordinators:
+            coordinator.submit = self.submit
         self.dispatcher = Dispatcher(self.broker, lambda: self.now_ms)
         self.request_ns = self._looked_ns = 0
         self.broker.quotas.clock_ns = self.clock_ns
@@ -77,12 +80,24 @@ class Desk:
 
     def restart(self, *settings: str) -> Desk:
         self.journal.close()
-        return Desk(*(settings or self.settings), files=self.files)
+        return type(self)(*(settings or self.settings), files=self.files)
 
     def commit(self, entries: list[Any]) -> None:
         if entries:
             self.journal.sync(self.journal.write(entries))
             self.broker.entries_durable(entries)
+
+    def submit(self, entries: Sequence[Any], on_durable: Callable[[], None]) -> None:
+        """What coordinators commit unasked."""
+        self.commit(list(entries))
+        on_durable()
+
+    def create_topic(self, name: str) -> None:
+        """Create a topic as if a client had asked for it."""
+        write = self.broker.topics.create(self.broker.new_topic(name))
+        result = self.broker.commit_metadata([(write, self.broker.topic_durable)], self.now_ms, Send())
+        assert isinstance(result, Pending)
+        self.submit(result.entries, result.on_durable or (lambda: None))
 
     def archive_all(self) -> None:
         """Let the archive take over all that is in the journal."""
@@ -107,9 +122,12 @@ class Desk:
 
     def finish(self, message: Any, version: int, result: Any) -> Any:
         """Make a result durable and read its response."""
-        if isinstance(result, Parked):
-            assert result.work is not None
-            result = result.work()
+        while isinstance(result, Parked):
+            if result.work is None:  # somebody has answered it meanwhile
+                (result,) = [answer for request, answer in self.connection.completed if request.sequence == self.asked]
+                continue
+            found = result.work()
+            result = found if result.then is None else result.then(found)
         if isinstance(result, Pending):
             key = type(message).SCHEMA.key
             assert SERVED[key].writes or key in LOOK_FIRST or not result.entries, "it may write when nothing can be"

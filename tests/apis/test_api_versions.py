@@ -18,7 +18,7 @@ KEY = ApiVersionsRequest.SCHEMA.key
 @pytest.mark.parametrize("version", versions_of(ApiVersionsRequest))
 def test_everything_that_is_served_is_told(version):
     named = {"client_software_name": "a-b.c", "client_software_version": "1.0"} if version >= 3 else {}
-    response = Desk().ask(ApiVersionsRequest(**named), version)
+    response = Desk("pipeline.telemetry.file=pushed.json").ask(ApiVersionsRequest(**named), version)
     ranges = {each.api_key: (each.min_version, each.max_version) for each in response.api_keys}
     assert response.error_code == 0
     assert ranges == {key: served.advertised for key, served in SERVED.items()}

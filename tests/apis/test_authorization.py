@@ -27,12 +27,21 @@ from tests.apis.authorized_requests import (
     rule,
     topic,
 )
+from tests.apis.authorized_transactions import TRANSACTION_CASES
 from tests.apis.desk import Desk
 
+ALL_CASES = CASES + TRANSACTION_CASES
 OPEN_TO_ALL = {
     ApiKey.API_VERSIONS: "everybody may ask",
     ApiKey.DESCRIBE_CLUSTER: "only the operations that it names depend on rights",
     ApiKey.LIST_GROUPS: "shows what may be described: a test of its own",
+    ApiKey.LIST_TRANSACTIONS: "shows what may be described: a test of its own",
+    ApiKey.GET_TELEMETRY_SUBSCRIPTIONS: "everybody may ask what to push",
+    ApiKey.PUSH_TELEMETRY: "everybody may push what it was asked for",
+    ApiKey.CREATE_DELEGATION_TOKEN: "refused without proof of who one is: tests of its own",
+    ApiKey.RENEW_DELEGATION_TOKEN: "as above; by who owns it or may renew it",
+    ApiKey.EXPIRE_DELEGATION_TOKEN: "as above; by who owns it or may renew it",
+    ApiKey.DESCRIBE_DELEGATION_TOKEN: "as above; shows what may be described",
     ApiKey.SASL_HANDSHAKE: "comes before anybody is anybody",
     ApiKey.SASL_AUTHENTICATE: "comes before anybody is anybody",
 }
@@ -49,11 +58,6 @@ def desk():
         desk.commit(list(result.entries))
         result.on_durable()
 
-    def submit(entries, on_durable):
-        desk.commit(entries)
-        on_durable()
-
-    desk.broker.groups.submit = submit
     desk.broker.authorizer = Authorizer(desk.broker.acls)
     return desk
 
@@ -72,14 +76,14 @@ def codes(message: Any) -> set[int]:
     found = set()
     for field in attrs.fields(type(message)):
         value = getattr(message, field.name)
-        if field.name == "error_code":
+        if field.name in {"error_code", "partition_error_code"}:
             found.add(value)
         elif field.name != "topic_config_error_code":
             found |= codes(value)
     return found
 
 
-@pytest.mark.parametrize(("version", "code", "rules", "message"), CASES)
+@pytest.mark.parametrize(("version", "code", "rules", "message"), ALL_CASES)
 def test_a_client_without_the_right_is_refused_and_one_with_it_is_not(desk, version, code, rules, message):
     assert code in codes(desk.ask(message, version))
     for some in rules[1:]:
@@ -89,7 +93,7 @@ def test_a_client_without_the_right_is_refused_and_one_with_it_is_not(desk, vers
     assert not codes(desk.ask(message, version)) & REFUSALS
 
 
-@pytest.mark.parametrize(("version", "code", "rules", "message"), CASES)
+@pytest.mark.parametrize(("version", "code", "rules", "message"), ALL_CASES)
 def test_a_broker_without_an_authorizer_refuses_nobody(desk, version, code, rules, message):
     desk.broker.authorizer = None
     assert not codes(desk.ask(message, version)) & REFUSALS
@@ -97,7 +101,7 @@ def test_a_broker_without_an_authorizer_refuses_nobody(desk, version, code, rule
 
 def test_every_api_is_in_the_table_or_open_to_all_for_a_reason():
     """CVE-2023-50976: an API that nobody remembered."""
-    asked = {type(parameters.values[3]).SCHEMA.key for parameters in CASES}
+    asked = {type(parameters.values[3]).SCHEMA.key for parameters in ALL_CASES}
     assert asked | set(OPEN_TO_ALL) >= set(SERVED)
     assert all(message_classes(key) for key in asked)
 
@@ -233,3 +237,23 @@ def test_a_filter_with_a_number_that_stands_for_nothing_deletes_nothing(desk):
         (ErrorCode.INVALID_REQUEST, "Unknown entryFilter."),
     ]
     assert len(list(desk.broker.acls)) == 1
+
+
+def test_only_transactions_that_may_be_described_are_listed_and_only_their_topics_that_may_be(desk):
+    desk.create_topic("__transaction_state")
+    desk.broker.authorizer = None
+    start = make("init_producer_id", transactional_id="x", transaction_timeout_ms=1_000)
+    producer_id = desk.ask(start, 2).producer_id
+    partitions = [inner("add_partitions_to_txn", "AddPartitionsToTxnTopic", "t", [0])]
+    fields = {"transactional_id": "x", "producer_id": producer_id, "producer_epoch": 0, "topics": partitions}
+    desk.ask(make("add_partitions_to_txn", **{f"v3_and_below_{name}": value for name, value in fields.items()}), 3)
+    desk.broker.authorizer = Authorizer(desk.broker.acls)
+    listing, description = make("list_transactions"), make("describe_transactions", transactional_ids=["x"])
+    assert desk.ask(listing, 0).transaction_states == []
+    allow(desk, rule(ResourceType.TRANSACTIONAL_ID, "x", Op.DESCRIBE))
+    assert [each.transactional_id for each in desk.ask(listing, 0).transaction_states] == ["x"]
+    (described,) = desk.ask(description, 0).transaction_states
+    assert (described.error_code, described.topics) == (0, [])
+    allow(desk, topic(Op.DESCRIBE))
+    (described,) = desk.ask(description, 0).transaction_states
+    assert [each.topic for each in described.topics] == ["t"]

@@ -230,8 +230,8 @@ def test_names_that_nobody_knows_are_kept_for_plug_ins_and_shown_as_secrets(desk
 
 def test_what_no_longer_goes_together_at_a_start_is_left_aside(desk, caplog):
     alter(desk, (B, ("max.connections.per.ip.overrides", SET, "h:1"), ("max.connections.per.ip", SET, "0")))
-    write = desk.broker.cluster.alter(desk.broker.settings_key(for_all=False), {"max.connections.per.ip": "0"})
-    desk.commit([desk.broker.append_write(desk.broker._metadata_log, write, 0)])
+    write = desk.broker.cluster.alter(desk.broker.layers.key(for_all=False), {"max.connections.per.ip": "0"})
+    desk.commit([desk.broker.append_metadata(write, 0)])
     again = desk.restart()
     assert again.broker.config.max_connections_per_ip == 2**31 - 1
     assert "left aside" in caplog.text

@@ -45,7 +45,8 @@ def test_an_id_is_told_when_its_block_is_durable_and_never_given_twice():
 
 
 @pytest.mark.parametrize(
-    ("transactional_id", "code"), [("", 42), ("x", ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)]
+    ("transactional_id", "code"), [("", ErrorCode.INVALID_REQUEST), ("x", ErrorCode.NOT_COORDINATOR)]
 )
-def test_transactions_are_refused(transactional_id, code):
+def test_a_transactional_id_needs_a_coordinator(transactional_id, code):
+    """Its topic is made when a client asks for the coordinator: see test_transactions."""
     assert ask(Desk(), transactional_id=transactional_id) == (code, -1, -1)

@@ -19,6 +19,8 @@ from tests.conftest import BrokerProcess, start_broker
 
 TOPIC = "bad-input"
 PARTITIONS = 3
+SETTINGS = [f"num.partitions={PARTITIONS}", "log.retention.ms=-1"]
+"""Records are of 1970: with Kafka's seven days they would go when retention looks, half a minute after the start."""
 PRODUCE_VERSION = 9
 
 
@@ -76,9 +78,7 @@ class Subject:
 @pytest.fixture(scope="session", params=["classic", "pipelined"])
 def running_broker(request, tmp_path_factory):
     directory = tmp_path_factory.mktemp(f"bad-input-{request.param}")
-    process = start_broker(
-        directory, mode=request.param, arguments=["--flush", "os"], settings=[f"num.partitions={PARTITIONS}"]
-    )
+    process = start_broker(directory, mode=request.param, arguments=["--flush", "os"], settings=SETTINGS)
     try:
         create_topic(process.port, TOPIC)
         with RawClient(process.port) as healthy:

@@ -146,9 +146,12 @@ def test_zstd_needs_version_7(broker):
 
 
 @pytest.mark.parametrize("neighbours", [0, 1, 2])
-@pytest.mark.parametrize("transactional_id", [None, "transaction"])
-def test_transactional_records_without_permission_are_53_for_all(broker, transactional_id, neighbours):
-    """With an id that may not be used, or without one; also when the like of this request was answered before."""
+@pytest.mark.parametrize(
+    ("transactional_id", "code"),
+    [(None, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED), ("nobody's", ErrorCode.NOT_ENOUGH_REPLICAS)],
+)
+def test_transactional_records_outside_a_transaction_are_refused(broker, transactional_id, code, neighbours):
+    """Without an id for all of the request; with one that the coordinator does not know only where they are."""
     producer = {"producer_id": 5, "producer_epoch": 0, "base_sequence": 0}
     transactional = batch_of(b"value", transactional=True, **producer)
     good = [(index, batch_of(b"good")) for index in range(neighbours)]
@@ -158,7 +161,7 @@ def test_transactional_records_without_permission_are_53_for_all(broker, transac
         request = produce_request(*good, (2, transactional))
         request.transactional_id = transactional_id
         codes = [code for _, code in produce_answers(client.ask(request, VERSION))]
-    assert codes == [ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED] * (neighbours + 1)
+    assert codes == [code if transactional_id is None else 0] * neighbours + [code]
     assert appended(broker, 2) == before
 
 

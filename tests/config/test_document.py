@@ -4,7 +4,8 @@ import re
 from pathlib import Path
 
 from pipeline_broker.config.properties import broker_properties, topic_properties
-from pipeline_broker.config.settings import ACTED_ON, TOPIC_ACTED_ON
+from pipeline_broker.config.settings import ACTED_ON
+from pipeline_broker.config.topic_settings import TOPIC_ACTED_ON
 
 DOCUMENT = (Path(__file__).parents[2] / "docs/configuration.md").read_text(encoding="utf-8")
 

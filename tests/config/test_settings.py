@@ -9,13 +9,13 @@ from pipeline_broker.config.resolution import COARSER
 from pipeline_broker.config.settings import (
     ACTED_ON,
     FIELDS,
-    TOPIC_ACTED_ON,
     BrokerConfig,
     config_with,
     load_settings,
     parse_settings,
     warning_of_change,
 )
+from pipeline_broker.config.topic_settings import TOPIC_ACTED_ON
 
 SOURCE = Path(__file__).parents[2] / "pipeline_broker"
 

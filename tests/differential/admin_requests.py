@@ -2,38 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from hypothesis import strategies as st
 
 from pipeline_broker.wire.messages.create_partitions import CreatePartitionsRequest
 from pipeline_broker.wire.messages.create_topics import CreateTopicsRequest
-from pipeline_broker.wire.messages.delete_groups import DeleteGroupsRequest
 from pipeline_broker.wire.messages.delete_topics import DeleteTopicsRequest
 from pipeline_broker.wire.messages.describe_cluster import DescribeClusterRequest
 from pipeline_broker.wire.messages.describe_configs import DescribeConfigsRequest
-from pipeline_broker.wire.messages.describe_groups import DescribeGroupsRequest
 from pipeline_broker.wire.messages.describe_log_dirs import DescribeLogDirsRequest
 from pipeline_broker.wire.messages.describe_topic_partitions import (
     DescribeTopicPartitionsCursor,
     DescribeTopicPartitionsRequest,
 )
 from pipeline_broker.wire.messages.find_coordinator import FindCoordinatorRequest
-from pipeline_broker.wire.messages.heartbeat import HeartbeatRequest
 from pipeline_broker.wire.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
-from pipeline_broker.wire.messages.join_group import JoinGroupRequest
-from pipeline_broker.wire.messages.leave_group import LeaveGroupRequest
-from pipeline_broker.wire.messages.list_groups import ListGroupsRequest
-from pipeline_broker.wire.messages.offset_commit import OffsetCommitRequest
-from pipeline_broker.wire.messages.offset_fetch import OffsetFetchRequest
-from pipeline_broker.wire.messages.sync_group import SyncGroupRequest
 from pipeline_broker.wire.registry import ApiKey
 from tests.differential.data_requests import BAD_NAMES, NO_ID, Ask, ask, partitions, topic_id, topics
 from tests.differential.oracle import Side
 
 CREATED = ["made0", "made1", "made2", "made3"]
 GROUPS = ["simple", "other", "nobody", ""]
-TOPIC, BROKER, BROKER_LOGGER = 2, 4, 8
+TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
 NODE_ID = "1"
 LONG_METADATA = "m" * 5000
 DELETE_BY_ID_FROM = 6
@@ -115,6 +104,32 @@ def create_partitions(draw: st.DrawFn, version: int) -> Ask:
 
 
 @st.composite
+def other_resources(draw: st.DrawFn) -> tuple[int, str, list[tuple[str, str]]]:
+    """A subscription or a group, and values for some of its settings."""
+    if draw(st.booleans()):
+        values = {
+            "interval.ms": ["100", "99", "x", "3600001", "5000"],
+            "metrics": ["org.apache", "a,b", "*", ""],
+            "match": ["client_id=.*", "client_id=", "nope=1", "client_id", "client_id=[", ""],
+            "no.such.setting": ["1"],
+        }
+        kind, name = CLIENT_METRICS, draw(st.sampled_from(["subscribed", "subscribed", ""]))
+    else:
+        values = {
+            "consumer.session.timeout.ms": ["50000", "1", "70000", "x"],
+            "consumer.heartbeat.interval.ms": ["6000", "1"],
+            "share.auto.offset.reset": ["earliest", "nope", "by_duration:PT1H", "by_duration:-PT1H"],
+            "share.isolation.level": ["read_committed", "other"],
+            "share.record.lock.duration.ms": ["20000", "1", "1000"],
+            "share.delivery.count.limit": ["3", "1"],
+            "no.such.setting": ["1"],
+        }
+        kind, name = GROUP, draw(st.sampled_from(["simple", "nobody", ""]))
+    names = draw(st.lists(st.sampled_from(sorted(values)), max_size=2, unique=True))
+    return kind, name, [(each, draw(st.sampled_from(values[each]))) for each in names]
+
+
+@st.composite
 def describe_configs(draw: st.DrawFn, version: int) -> Ask:
     names = st.none() | st.lists(
         st.sampled_from(["retention.ms", "cleanup.policy", "no.such.setting", "num.io.threads"]),
@@ -122,7 +137,14 @@ def describe_configs(draw: st.DrawFn, version: int) -> Ask:
         unique=True,
     )
     resources = st.sampled_from(
-        [(TOPIC, "one"), (TOPIC, "made0"), (TOPIC, "missing"), (TOPIC, ""), (BROKER, "7"), (BROKER, "x"), (99, "one")]
+        [
+            *((TOPIC, name) for name in ("one", "made0", "missing", "")),
+            *((BROKER, name) for name in ("7", "x")),
+            *((CLIENT_METRICS, name) for name in ("subscribed", "")),
+            *((GROUP, name) for name in ("simple", "")),
+            (BROKER_LOGGER, ""),
+            (99, "one"),
+        ]
     )
     wanted = [
         DescribeConfigsRequest.DescribeConfigsResource(*resource, draw(names))
@@ -147,7 +169,12 @@ def incremental_alter_configs(draw: st.DrawFn, version: int) -> Ask:
         )
         for resource in draw(st.lists(resources, max_size=2))
     ]
-    return ask(version, IncrementalAlterConfigsRequest(wanted, draw(st.booleans())))
+    if draw(st.booleans()):
+        kind, name, pairs = draw(other_resources())
+        operations = st.sampled_from([0, 0, 0, 1, 2, 3])
+        configs = [altered.AlterableConfig(setting, draw(operations), value) for setting, value in pairs]
+        wanted.append(altered.AlterConfigsResource(kind, name, configs))
+    return ask(version, IncrementalAlterConfigsRequest(wanted, draw(st.booleans())), changes_settings=True)
 
 
 @st.composite
@@ -182,152 +209,12 @@ def describe_log_dirs(draw: st.DrawFn, version: int) -> Ask:
 
 @st.composite
 def find_coordinator(draw: st.DrawFn, version: int) -> Ask:
-    request = FindCoordinatorRequest(key_type=draw(st.sampled_from([0, 0, 0, 3])) if version else 0)
+    request = FindCoordinatorRequest(key_type=draw(st.sampled_from([0, 0, 0, 2, 3])) if version else 0)
     if version >= 4:
         request.coordinator_keys = draw(st.lists(groups, max_size=2, unique=True))
     else:
         request.key = draw(groups)
     return ask(version, request)
-
-
-@st.composite
-def join_group(draw: st.DrawFn, version: int) -> Ask:
-    """What is answered at once: mistakes, and the member id that a member must have."""
-    protocols = draw(st.sampled_from([[], [("range", b"x")]]))
-    request = JoinGroupRequest(
-        group_id=draw(groups),
-        session_timeout_ms=draw(st.sampled_from([10_000, 10_000, 1, 2**31 - 1])),
-        rebalance_timeout_ms=10_000,
-        member_id=draw(st.sampled_from(["nobody", "nobody", ""])) if version >= 4 else "nobody",
-        protocol_type=draw(st.sampled_from(["consumer", "consumer", ""])),
-        protocols=[JoinGroupRequest.JoinGroupRequestProtocol(*pair) for pair in protocols],
-    )
-    return ask(version, request)
-
-
-@st.composite
-def sync_group(draw: st.DrawFn, version: int) -> Ask:
-    request = SyncGroupRequest(
-        group_id=draw(groups), generation_id=draw(st.sampled_from([-1, 0, 1])), member_id=draw(members)
-    )
-    if version >= 3:
-        request.group_instance_id = draw(instances)
-    if version >= 5:
-        request.protocol_type = draw(st.sampled_from([None, "consumer"]))
-        request.protocol_name = draw(st.sampled_from([None, "range"]))
-    return ask(version, request)
-
-
-members = st.sampled_from(["nobody", ""])
-instances = st.sampled_from([None, "static"])
-
-
-@st.composite
-def heartbeat(draw: st.DrawFn, version: int) -> Ask:
-    request = HeartbeatRequest(draw(groups), draw(st.sampled_from([-1, 0, 1])), draw(members))
-    if version >= 3:
-        request.group_instance_id = draw(instances)
-    return ask(version, request)
-
-
-@st.composite
-def leave_group(draw: st.DrawFn, version: int) -> Ask:
-    if version < 3:
-        return ask(version, LeaveGroupRequest(group_id=draw(groups), member_id=draw(members)))
-    leaving = draw(st.lists(st.tuples(members, instances), max_size=2))
-    return ask(
-        version,
-        LeaveGroupRequest(group_id=draw(groups), members=[LeaveGroupRequest.MemberIdentity(*one) for one in leaving]),
-    )
-
-
-@st.composite
-def offset_commit(draw: st.DrawFn, version: int) -> Ask:
-    metadata = st.sampled_from([None, "", "note", LONG_METADATA])
-    per_partition = st.tuples(st.sampled_from([0, 5, -1]), metadata)
-    wanted = draw(st.dictionaries(topics, st.dictionaries(partitions, per_partition, max_size=2), max_size=2))
-    group, generation, member_id = (
-        draw(groups),
-        draw(st.sampled_from([-1, -1, -1, 0, 1])),
-        draw(st.sampled_from(["", "", "nobody"])),
-    )
-    instance = draw(st.sampled_from([None, None, "static"])) if version >= 7 else None
-
-    def build(side: Side) -> OffsetCommitRequest:
-        part = OffsetCommitRequest.OffsetCommitRequestPartition
-        return OffsetCommitRequest(
-            group_id=group,
-            generation_id_or_member_epoch=generation,
-            member_id=member_id,
-            group_instance_id=instance,
-            topics=[
-                OffsetCommitRequest.OffsetCommitRequestTopic(
-                    name,
-                    topic_id(side, name),
-                    [part(index, offset, -1, note) for index, (offset, note) in parts.items()],
-                )
-                for name, parts in wanted.items()
-            ],
-        )
-
-    return Ask(version, build, text=f"commit {group!r} {generation} {member_id!r} {instance} {wanted}")
-
-
-@st.composite
-def offset_fetch(draw: st.DrawFn, version: int) -> Ask:
-    contents = st.dictionaries(topics, st.lists(partitions, max_size=2, unique=True), max_size=2)
-    wanted = draw(st.dictionaries(groups, st.none() | contents, min_size=1, max_size=2))
-    stable = version >= 7 and draw(st.booleans())
-
-    def build(side: Side) -> OffsetFetchRequest:
-        if version >= 8:
-            one = OffsetFetchRequest.OffsetFetchRequestTopics
-            return OffsetFetchRequest(
-                groups=[
-                    OffsetFetchRequest.OffsetFetchRequestGroup(
-                        group_id=group,
-                        topics=None
-                        if parts is None
-                        else [one(name, topic_id(side, name), list(indexes)) for name, indexes in parts.items()],
-                    )
-                    for group, parts in wanted.items()
-                ],
-                require_stable=stable,
-            )
-        group, parts = next(iter(wanted.items()))
-        listed: list[Any] | None = [
-            OffsetFetchRequest.OffsetFetchRequestTopic(name, list(indexes)) for name, indexes in (parts or {}).items()
-        ]
-        return OffsetFetchRequest(
-            group_id=group, topics=None if parts is None and version >= 2 else listed, require_stable=stable
-        )
-
-    return Ask(version, build, text=f"offsets {wanted} stable={stable}")
-
-
-@st.composite
-def list_groups(draw: st.DrawFn, version: int) -> Ask:
-    request = ListGroupsRequest()
-    if version >= 4:
-        request.states_filter = draw(st.lists(st.sampled_from(["Empty", "stable", "Dead", "unheard of"]), max_size=2))
-    if version >= 5:
-        request.types_filter = draw(
-            st.lists(st.sampled_from(["classic", "Consumer", "share", "unheard of"]), max_size=2)
-        )
-    return ask(version, request)
-
-
-@st.composite
-def describe_groups(draw: st.DrawFn, version: int) -> Ask:
-    return ask(
-        version,
-        DescribeGroupsRequest(draw(st.lists(groups, max_size=3, unique=True)), version >= 3 and draw(st.booleans())),
-    )
-
-
-@st.composite
-def delete_groups(draw: st.DrawFn, version: int) -> Ask:
-    return ask(version, DeleteGroupsRequest(draw(st.lists(groups, max_size=2, unique=True))))
 
 
 ADMIN_REQUESTS = {
@@ -340,13 +227,4 @@ ADMIN_REQUESTS = {
     ApiKey.DESCRIBE_LOG_DIRS: describe_log_dirs,
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: describe_topic_partitions,
     ApiKey.FIND_COORDINATOR: find_coordinator,
-    ApiKey.JOIN_GROUP: join_group,
-    ApiKey.SYNC_GROUP: sync_group,
-    ApiKey.HEARTBEAT: heartbeat,
-    ApiKey.LEAVE_GROUP: leave_group,
-    ApiKey.OFFSET_COMMIT: offset_commit,
-    ApiKey.OFFSET_FETCH: offset_fetch,
-    ApiKey.LIST_GROUPS: list_groups,
-    ApiKey.DESCRIBE_GROUPS: describe_groups,
-    ApiKey.DELETE_GROUPS: delete_groups,
 }

@@ -59,6 +59,7 @@ def compare(
         (ask.changes_quotas, Side.quotas),
         (ask.changes_acls, Side.acls),
         (ask.changes_users, Side.users),
+        (ask.changes_settings, Side.settings),
     ):
         if changes:
             seeing.settle_what(read)

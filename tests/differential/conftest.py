@@ -1,5 +1,6 @@
 """Kafka and both modes, started once: the tests of this folder are of one group, which runs in one worker."""
 
+import base64
 import time
 
 import pytest
@@ -10,15 +11,21 @@ from pipeline_broker.wire.messages.create_topics import CreateTopicsRequest
 from pipeline_broker.wire.messages.find_coordinator import FindCoordinatorRequest
 from pipeline_broker.wire.messages.heartbeat import HeartbeatRequest
 from pipeline_broker.wire.messages.init_producer_id import InitProducerIdRequest
+from pipeline_broker.wire.messages.read_share_group_state import ReadShareGroupStateRequest
 from tests.conftest import start_broker
 from tests.differential.admin_requests import GROUPS
 from tests.differential.data_requests import TOPICS
+from tests.differential.marker_requests import MARKED_TOPICS
 from tests.differential.oracle import CONTROL_HOST, GUEST_HOST, Side, Sides, start_kafka, what_is_missing
+from tests.differential.share_requests import GROUPS as SHARE_GROUPS
 
 SETTINGS = {
     "num.partitions": "2",
     "offsets.topic.num.partitions": "2",
+    "transaction.state.log.num.partitions": "2",
+    "share.coordinator.state.topic.num.partitions": "2",
     "group.initial.rebalance.delay.ms": "0",
+    "group.consumer.assignment.interval.ms": "0",
     "log.retention.ms": "-1",
     "log.initial.task.delay.ms": "3600000",
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
@@ -27,6 +34,9 @@ SETTINGS = {
 """Access is controlled, and everybody may do everything until a test says otherwise. Files of deleted records stay:
 when they would go is a matter of each side's own time."""
 UNKNOWN_MEMBER = 25
+TRANSACTION = 1
+SHARE = 2
+UNINITIALIZED = 42
 PREPARE_SECONDS_MAX = 60.0
 
 
@@ -68,7 +78,7 @@ def guests(sides):
 def prepare(sides):
     """The topics that requests are about, a group coordinator that has loaded, and producer ids to give out."""
     allow_control(sides)
-    wanted = [CreateTopicsRequest.CreatableTopic(name, count, 1) for name, count in TOPICS.items()]
+    wanted = [CreateTopicsRequest.CreatableTopic(name, count, 1) for name, count in (TOPICS | MARKED_TOPICS).items()]
     for side in sides.all:
         answer = side.ask(CreateTopicsRequest(wanted, 20_000), 5)
         assert not any(topic["error_code"] for topic in answer["topics"])
@@ -76,7 +86,31 @@ def prepare(sides):
             becomes(side, FindCoordinatorRequest(key=group), 0)
             becomes(side, HeartbeatRequest(group, 0, "nobody"), UNKNOWN_MEMBER)
         becomes(side, InitProducerIdRequest(transactional_id=None), 0)
+        becomes(side, FindCoordinatorRequest(key="x", key_type=TRANSACTION), 0, 2)
+        becomes(side, InitProducerIdRequest("first", 60_000), 0, 5)
+        prepare_share_groups(side)
     sides.settle()
+
+
+def prepare_share_groups(side):
+    """The share coordinator has loaded what it keeps of the groups that requests are about."""
+    deadline = time.monotonic() + PREPARE_SECONDS_MAX
+    while "three" not in side.topics():
+        assert time.monotonic() < deadline
+    topic_id = side.topic_ids["three"]
+    key = base64.urlsafe_b64encode(topic_id).decode().rstrip("=")
+    for group in SHARE_GROUPS:
+        for partition in range(TOPICS["three"]):
+            find = FindCoordinatorRequest(key_type=SHARE, coordinator_keys=[f"{group}:{key}:{partition}"])
+            read = ReadShareGroupStateRequest.PartitionData(partition, 0)
+            request = ReadShareGroupStateRequest(group, [ReadShareGroupStateRequest.ReadStateData(topic_id, [read])])
+            while True:
+                side.ask(find, 6)
+                answer = side.ask(request, 0)
+                if answer["results"][0]["partitions"][0]["error_code"] == UNINITIALIZED:
+                    break
+                assert time.monotonic() < deadline, answer
+                time.sleep(0.1)
 
 
 def allow_control(sides):
@@ -95,9 +129,9 @@ def allow_control(sides):
     sides.settle_what(Side.acls)
 
 
-def becomes(side, request, code):
+def becomes(side, request, code, version=0):
     """Ask until the answer is this error code: Kafka makes and loads some things when they are first asked for."""
     deadline = time.monotonic() + PREPARE_SECONDS_MAX
-    while (answer := side.ask(request, 0))["error_code"] != code:
+    while (answer := side.ask(request, version))["error_code"] != code:
         assert time.monotonic() < deadline, answer
         time.sleep(0.02)

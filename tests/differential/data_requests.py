@@ -50,6 +50,7 @@ class Ask:
     Attributes:
         changes_topics: whether topics may be others after it.
         changes_quotas, changes_acls, changes_users: whether quotas, rules of access or SCRAM users may.
+        changes_settings: whether settings of topics, groups or subscriptions may.
     """
 
     version: int
@@ -59,14 +60,15 @@ class Ask:
     changes_quotas: bool = False
     changes_acls: bool = False
     changes_users: bool = False
+    changes_settings: bool = False
 
     def __repr__(self) -> str:
         return f"v{self.version} {self.text}"
 
 
-def ask(version: int, message: Any, *, changes_topics: bool = False) -> Ask:
+def ask(version: int, message: Any, *, changes_topics: bool = False, changes_settings: bool = False) -> Ask:
     """A request that is the same for all sides."""
-    return Ask(version, lambda _side: message, changes_topics, repr(message))
+    return Ask(version, lambda _side: message, changes_topics, repr(message), changes_settings=changes_settings)
 
 
 def topic_id(side: Side, name: str) -> bytes:

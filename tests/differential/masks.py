@@ -7,15 +7,25 @@ Everything that is not named here must be equal. docs/compatibility.md explains 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
+import attrs
+
 from pipeline_broker.apis.registry import SERVED
-from pipeline_broker.records.batch import iterate_batches
-from pipeline_broker.records.record import iterate_records
+from pipeline_broker.records.batch import BatchHeader, iterate_batches
+from pipeline_broker.records.record import Record, iterate_records
+from pipeline_broker.state.features import Features
 from tests.differential.oracle import CLOSED, MEMBER_ID, Side, name_of_topic
 
 HIDDEN = "..."
-OFFSETS_TOPIC = "__consumer_offsets"
+DRAWN_ID = re.compile(r"[\w-]{22}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+"""An id that is drawn as a whole: in base64, as Kafka writes it, or in hexadecimal digits."""
+WITH_MARKERS = {"one", "marked"}
+"""Where transactions end: each broker writes markers at its own time."""
+INTERNAL_TOPICS = {"__consumer_offsets", "__transaction_state", "__share_group_state"}
+DONE_WITH = (2, 4)
+"""Delivery states Acknowledged and Archived."""
 
 
 def hidden(_side: Side, _value: Any) -> Any:
@@ -32,20 +42,32 @@ def is_allocated(_side: Side, value: Any) -> Any:
     return value >= 0
 
 
+def is_allocated_time(_side: Side, value: Any) -> Any:
+    """Whether there is a time, not which."""
+    return value > 0
+
+
 def member(_side: Side, value: Any) -> Any:
     """A member id without the part that is drawn."""
+    if value and DRAWN_ID.fullmatch(value):
+        return HIDDEN
     match = MEMBER_ID.fullmatch(value) if value else None
     return f"{match[1]}-..." if match else value
 
 
 def records(_side: Side, value: Any) -> Any:
-    """Batches as they are, but for the id of their producer, which each broker gives out, and its checksum."""
+    """Batches as they are, but for what each broker gives out: ids of producers, times of markers, so checksums too."""
     if value is None:
         return None
-    return [
-        [header._replace(crc=0, producer_id=min(header.producer_id, 0)), list(iterate_records(batch, header))]
-        for header, batch in iterate_batches(value)
-    ]
+    return [_batch(header, list(iterate_records(batch, header))) for header, batch in iterate_batches(value)]
+
+
+def _batch(header: BatchHeader, inner: list[Record]) -> list[Any]:
+    header = header._replace(crc=0, producer_id=min(header.producer_id, 0))
+    if header.is_control:
+        header = header._replace(base_timestamp=0, max_timestamp=0)
+        inner = [record._replace(timestamp=0) for record in inner]
+    return [header, inner]
 
 
 def served_only(_side: Side, value: Any) -> Any:
@@ -53,47 +75,112 @@ def served_only(_side: Side, value: Any) -> Any:
     return [entry for entry in value if entry["api_key"] in SERVED]
 
 
+def producers(_side: Side, value: Any) -> Any:
+    """All but the ids that each broker gives out, and the time of markers, which is each broker's own."""
+    known = [{name: inner for name, inner in it.items() if name != "producer_id"} for it in value]
+    for it in known:
+        if it["coordinator_epoch"] >= 0:
+            it["last_timestamp"] = HIDDEN
+    return sorted(known, key=lambda it: sorted(map(str, it.items())))
+
+
+def features(_side: Side, value: Any) -> Any:
+    """Those that our APIs make true."""
+    ours = {feature.name for feature in Features.supported(SERVED)}
+    return [feature for feature in value if feature["name"] in ours]
+
+
+def acquired_records(_side: Side, value: Any) -> Any:
+    """Record by record: neighbours are told together in pieces of each broker's own."""
+    return [
+        (offset, one["delivery_count"])
+        for one in value
+        for offset in range(one["first_offset"], one["last_offset"] + 1)
+    ]
+
+
+def records_or_none(side: Side, value: Any) -> Any:
+    """The batches; no records are told in two ways."""
+    return records(side, value) if value else None
+
+
+def share_state(_side: Side, value: Any) -> Any:
+    """Kafka writes a start that has moved with the next change, so what is done with stands behind the start still."""
+    return [one | dict(zip(("start_offset", "state_batches"), _moved(one), strict=True)) for one in value]
+
+
+def _moved(partition: dict[str, Any]) -> tuple[int, list[Any]]:
+    start, batches = partition["start_offset"], list(partition["state_batches"])
+    while batches and batches[0]["first_offset"] == start and batches[0]["delivery_state"] in DONE_WITH:
+        start = batches.pop(0)["last_offset"] + 1
+    return start, batches
+
+
 def sizes(_side: Side, value: Any) -> Any:
-    """How large the partitions of clients are: what a broker notes of groups is worded differently."""
+    """How large the partitions of clients are: what a broker notes for itself is worded, and placed, differently."""
     return [
         topic | {"partitions": [part | {"partition_size": HIDDEN} for part in topic["partitions"]]}
-        if topic["name"] == OFFSETS_TOPIC
+        if topic["name"] in INTERNAL_TOPICS | WITH_MARKERS
         else topic
         for topic in value
     ]
 
 
-EVERYWHERE = {
-    "throttle_time": hidden,  # nothing is throttled; Kafka measures
-    "error_message": hidden,  # texts are for people
-    "batch_index_error_message": hidden,
-    "aborted_transactions": lambda _side, value: value or None,  # Kafka says "none" in two ways, by how it read
-    "topic_id": name_of_topic,  # drawn by each broker
-    "cluster_id": hidden,
-    "host": hidden,
-    "port": hidden,
-    "producer_id": is_allocated,
-    "session_id": is_given,
-    "member_id": member,
-    "leader": member,
-    "client_host": hidden,  # ours leaves out Java's slash
-    "records": records,
-    "documentation": is_given,
-}
-"""By the field's name."""
+@attrs.frozen
+class Mask:
+    """What is left to compare of some fields, and why; `api` is None where they are masked in every API."""
 
-ONLY_IN = {
-    ("ApiVersions", "api_keys"): served_only,
-    ("ApiVersions", "supported_features"): hidden,  # features of KRaft clusters, none of which are served yet
-    ("ApiVersions", "finalized_features"): hidden,
-    ("ApiVersions", "finalized_features_epoch"): hidden,
-    ("ApiVersions", "zk_migration_ready"): hidden,
-    ("DescribeLogDirs", "log_dir"): is_given,
-    ("DescribeLogDirs", "topics"): sizes,
-    ("DescribeLogDirs", "total_bytes"): is_given,
-    ("DescribeLogDirs", "usable_bytes"): is_given,
-}
-"""By the API and the field's name."""
+    why: str
+    apply: Callable[[Side, Any], Any]
+    fields: tuple[str, ...]
+    api: str | None = None
+
+
+OWN = ("session_id", "documentation", "client_instance_id", "subscription_id", "log_dir", "total_bytes", "usable_bytes")
+MASKS = (
+    Mask("nothing is throttled; Kafka measures", hidden, ("throttle_time",)),
+    Mask("texts are for people", hidden, ("error_message", "acknowledge_error_message", "batch_index_error_message")),
+    Mask("Kafka says none in two ways, by how it read", lambda _side, value: value or None, ("aborted_transactions",)),
+    Mask("drawn by each broker", name_of_topic, ("topic_id",)),
+    Mask("each has its own", hidden, ("cluster_id", "host", "port")),
+    Mask("given out by each broker", is_allocated, ("producer_id",)),
+    Mask("each has its own", is_given, OWN),
+    Mask("drawn by each broker", member, ("member_id", "leader")),
+    Mask("ours leaves out Java's slash", hidden, ("client_host",)),
+    Mask("hold ids of producers", records, ("records",)),
+    Mask("a set", lambda _side, value: sorted(value), ("subscribed_topic_names",)),
+    Mask("what is not served yet, and telemetry where nobody receives it", served_only, ("api_keys",), "ApiVersions"),
+    Mask("of what is not served yet", features, ("supported_features", "finalized_features"), "ApiVersions"),
+    Mask("counts other things", is_allocated, ("finalized_features_epoch",), "ApiVersions"),
+    Mask(
+        "each has its own metadata, and there is no controller apart",
+        is_given,
+        (
+            "high_watermark",
+            "last_caught_up_timestamp",
+            "last_fetch_timestamp",
+            "listeners",
+            "log_end_offset",
+            "replica_directory_id",
+        ),
+        "DescribeQuorum",
+    ),
+    Mask("what each notes for itself is worded differently", sizes, ("topics",), "DescribeLogDirs"),
+    Mask("ids and the time of markers are each broker's own", producers, ("active_producers",), "DescribeProducers"),
+    Mask("the time is each broker's own", is_allocated_time, ("transaction_start_time",), "DescribeTransactions"),
+    Mask(
+        "Kafka writes a start that has moved with the next change", share_state, ("partitions",), "ReadShareGroupState"
+    ),
+    Mask("follows the group's epoch, which each counts", is_allocated, ("state_epoch",), "ReadShareGroupState"),
+    Mask("the same; the lag is compared", hidden, ("start_offset",), "DescribeShareGroupOffsets"),
+    Mask("neighbours are told together or apart", acquired_records, ("acquired_records",), "ShareFetch"),
+    Mask("no records are told in two ways", records_or_none, ("records",), "ShareFetch"),
+)
+"""All that is not compared as it is."""
+COMPARED_AS_THEY_ARE = {("WriteTxnMarkers", "producer_id"), ("ShareGroupDescribe", "authorized_operations")}
+"""Fields that would be masked by their name, and are not."""
+BY_FIELD = {(mask.api, field): mask.apply for mask in MASKS for field in mask.fields}
+MASKS_MAX = 25
 TEXTS = {"error_message"}
 SAME_TEXTS = {*range(29, 32), 33, 34, 53, 54}
 """Codes of refusals whose texts are Kafka's."""
@@ -101,7 +188,7 @@ OF_CLUSTER = "Cluster authorization failed."
 JAVA_TEXT = re.compile(r"Request Request\(.* needs [A-Z_]+ permission\.$")
 """Kafka's text for the same: it prints objects of its program."""
 BROKER = 4
-SAME_TEXTS_IN = {"CreateAcls", "DescribeAcls", "DeleteAcls"}
+SAME_TEXTS_IN = {"CreateAcls", "DescribeAcls", "DeleteAcls", "ConsumerGroupHeartbeat", "ConsumerGroupDescribe"}
 
 CLUSTER_DEFAULT = "min.insync.replicas"
 """A formatted KRaft cluster has one dynamic default, this one; ours has none, but the value is the same."""
@@ -109,10 +196,14 @@ TOPIC_NAMES = {"name", "topic", "topic_id"}
 PARTITION_LISTS = {"partitions", "partition_responses"}
 SORTED_BY = (
     "name",
+    "producer_id",
+    "topic_name",
+    "feature",
     "topic",
     "topic_id",
     "partition_index",
     "partition",
+    "partition_id",
     "index",
     "group_id",
     "key",
@@ -125,6 +216,7 @@ SORTED_BY = (
     "principal",
     "operation",
     "permission_type",
+    "member_id",
 )
 """Lists of such things are compared in the order of these fields."""
 
@@ -149,7 +241,9 @@ def _masked(side: Side, api: str, value: Any) -> Any:
             if name == "configs" and value.get("resource_type") == BROKER:  # which settings there are depends on both
                 found[name] = bool(inner)
                 continue
-            mask = ONLY_IN.get((api, name)) or EVERYWHERE.get(name)
+            mask = BY_FIELD.get((api, name)) or BY_FIELD.get((None, name))
+            if (api, name) in COMPARED_AS_THEY_ARE:
+                mask = None
             plain = inner if mask is None else mask(side, inner)
             found[name] = plain if mask is records else _masked(side, api, plain)
         return found

@@ -27,14 +27,16 @@ from typing import Any
 import attrs
 from kio.serial import entity_reader
 
-from pipeline_broker.wire.codec import encode
+from pipeline_broker.wire.codec import decode, encode
 from pipeline_broker.wire.header import RequestHeader, encode_request_header, read_response_header
 from pipeline_broker.wire.messages.describe_acls import DescribeAclsRequest
 from pipeline_broker.wire.messages.describe_client_quotas import DescribeClientQuotasRequest
+from pipeline_broker.wire.messages.describe_configs import DescribeConfigsRequest
 from pipeline_broker.wire.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest
+from pipeline_broker.wire.messages.list_config_resources import ListConfigResourcesRequest
 from pipeline_broker.wire.messages.list_offsets import ListOffsetsRequest
 from pipeline_broker.wire.messages.metadata import MetadataRequest
-from pipeline_broker.wire.registry import message_classes
+from pipeline_broker.wire.registry import ApiKey, message_classes
 from tests.conftest import ROOT
 from tests.wire.oracle import kio_class, written
 
@@ -49,7 +51,16 @@ CLIENT_ID = "differential"
 CONTROL_HOST, GUEST_HOST = "127.0.0.1", "127.0.0.2"
 """All that is set up, and all that Kafka says to itself, comes from the first; rules may be about the second."""
 CORRELATION_ID = 11
+SET = {1, 7, 8}
+"""Sources of values that were set for one topic, subscription or group."""
 CLOSED = "closed"
+READ_BY_OURS = {
+    ApiKey.CREATE_DELEGATION_TOKEN,
+    ApiKey.RENEW_DELEGATION_TOKEN,
+    ApiKey.EXPIRE_DELEGATION_TOKEN,
+    ApiKey.DESCRIBE_TRANSACTIONS,
+}
+"""kio reads their times as dates, which are never negative; Kafka's are where there is no token or transaction."""
 METADATA_VERSION = 12
 OFFSETS_VERSION = 5
 LATEST = -1
@@ -159,6 +170,10 @@ class Side:
             return CLOSED
         correlation_id, position = read_response_header(message.SCHEMA.key, version, answer)
         assert correlation_id == CORRELATION_ID
+        if message.SCHEMA.key in READ_BY_OURS:
+            decoded, end = decode(message_classes(message.SCHEMA.key)[1], version, answer, position)
+            assert end == len(answer)
+            return plain_of_ours(decoded)
         response = kio_class(message_classes(message.SCHEMA.key)[1], version)
         entity, size = entity_reader(response)(answer, position)
         assert position + size == len(answer)
@@ -194,6 +209,9 @@ class Side:
                 chunk = self._socket.recv(count - len(data))
             except ConnectionResetError:
                 return None
+            except TimeoutError:
+                self.close()  # an answer that comes later must not be taken for that to the next request
+                raise
             if not chunk:
                 return None
             data += chunk
@@ -237,6 +255,22 @@ class Side:
             for resource in resources
         )
 
+    def settings(self) -> list[Any]:
+        """What was set for topics, groups and subscriptions."""
+        listed = self.ask(ListConfigResourcesRequest([2, 16, 32]), 1)["config_resources"]
+        wanted = [
+            DescribeConfigsRequest.DescribeConfigsResource(each["resource_type"], each["resource_name"], None)
+            for each in listed
+            if not each["resource_name"].startswith("__")  # what Kafka sets itself
+        ]
+        results = self.ask(DescribeConfigsRequest(wanted), 4)["results"]
+        return sorted(
+            (result["resource_type"], result["resource_name"], config["name"], config["value"])
+            for result in results
+            for config in result["configs"]
+            if config["config_source"] in SET
+        )
+
     def users(self) -> list[Any]:
         """All SCRAM users."""
         results = self.ask(DescribeUserScramCredentialsRequest(None), 0)["results"]
@@ -249,6 +283,15 @@ def checked_body(message: Any, version: int) -> bytes:
     entity, size = entity_reader(kio_class(type(message), version))(data, 0)
     assert (size, written(entity)) == (len(data), data)
     return data
+
+
+def plain_of_ours(value: Any) -> Any:
+    """The same of what our codec has read."""
+    if isinstance(value, list):
+        return [plain_of_ours(inner) for inner in value]
+    if not attrs.has(type(value)):
+        return value
+    return {field.name: plain_of_ours(getattr(value, field.name)) for field in attrs.fields(type(value))}
 
 
 def plain(value: Any) -> Any:

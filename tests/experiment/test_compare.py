@@ -1,6 +1,7 @@
 """The experiment with real brokers: raw rows as the trace format has them, and nothing left running or lying about."""
 
 import json
+import socket
 import subprocess
 import time
 from pathlib import Path
@@ -54,6 +55,24 @@ def test_a_small_experiment_leaves_complete_raw_rows(tmp_path, capsys):
     output = capsys.readouterr()
     assert "2 x 5" in output.out
     assert output.err == "", "no progress bar and no log line where there is no terminal"
+
+
+def test_a_broker_that_runs_already_is_driven_beside_both_and_left_running(tmp_path, capsys):
+    out = tmp_path / "out"
+    with running([BrokerSettings("pipelined", tmp_path / "data", flush="os")]) as (other,):
+        address = f"{other.host}:{other.port}"
+        arguments = ["--out", str(out), "--in-flight", "5", "--connections", "1", "--rounds", "1", "--flush", "os"]
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("pipeline_broker.experiment.drive.OTHER_WARM_S", 0.1)
+            result = CliRunner().invoke(compare, [*arguments, "--against", address, "--no-report"])
+        assert result.exit_code == 0, result.output
+        socket.create_connection((other.host, other.port)).close()
+    described = [json.loads(path.read_text()) for path in sorted((out / "raw").glob("*/run.json"))]
+    assert [(run["mode"], run["side"]) for run in described if not run["traced"]] == [
+        ("classic", 0),
+        ("pipelined", 1),
+        ("other", 2),
+    ]
 
 
 def test_a_terminated_experiment_stops_its_brokers(tmp_path):

@@ -122,3 +122,28 @@ def test_a_mode_compared_with_itself_has_no_ablation():
     runs = runs_of(Request(modes=("classic", "classic")))
     assert count(runs, experiment="ablation") == 0
     assert {(run.side.mode, run.side.number) for run in runs} == {("classic", 0), ("classic", 1)}
+
+
+def test_other_brokers_are_driven_in_every_round_of_ordinary_commits_and_never_traced():
+    request = Request(others=("kafka-synced", "kafka"), rounds=4)
+    runs = runs_of(request)
+    others = [run for run in runs if run.side.number > 1]
+    assert {(run.side.mode, run.side.number) for run in others} == {("kafka-synced", 2), ("kafka", 3)}
+    assert not any(run.traced or run.cell.commit_delay_ms for run in others)
+    assert {run.experiment for run in others} == {"grid", "clients"}
+    for experiment in ("grid", "clients"):
+        plain = [
+            run for run in runs if run.experiment == experiment and not run.traced and not run.cell.commit_delay_ms
+        ]
+        counts = Counter(run.side.number for run in plain)
+        assert len(set(counts.values())) == 1, "every side has the same rounds of the same loads"
+        for start in range(0, len(plain), 4):
+            part = plain[start : start + 4]
+            assert {run.side.number for run in part} == {0, 1, 2, 3}, "back to back"
+            assert len({(run.cell, run.round) for run in part}) == 1
+
+
+def test_with_several_sides_each_goes_first_in_turn():
+    runs = runs_of(Request(others=("kafka-synced", "kafka"), rounds=8, in_flight=(5,), connections=(1,)))
+    firsts = [run.side.number for run in runs if not run.traced][::4]
+    assert len(set(firsts)) == 4

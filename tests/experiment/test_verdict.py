@@ -54,10 +54,10 @@ def rows(count, rate, ids=None):
     ]
 
 
-def results_of(*cells, modes=("classic", "pipelined")):
-    results = Results(modes)
+def results_of(*cells, modes=("classic", "pipelined"), others=()):
+    results = Results(modes, others)
     for cell, rates_by_side in cells:
-        for side, mode in enumerate(modes):
+        for side, mode in enumerate((*modes, *others)):
             for round_number, rate in enumerate(rates_by_side[side], start=1):
                 results.add(Run(0, round_number, False, Side(mode, side), cell, "grid"), rows(100, rate))
     return results
@@ -113,3 +113,13 @@ def test_a_mode_compared_with_itself_keeps_its_sides_apart():
     results = results_of((RAW_CELL, ([100, 100], [200, 200])), modes=("classic", "classic"))
     assert results.speedup(RAW_CELL).ratio == pytest.approx(2)
     assert results.compared() == [RAW_CELL]
+
+
+def test_other_brokers_have_lines_and_a_sentence_of_their_own():
+    results = results_of((RAW_CELL, ([100, 110], [1000, 1010], [500, 510])), others=("kafka",))
+    assert results.speedup(RAW_CELL).ratio == pytest.approx(9.58, rel=1e-3)
+    assert results.over_other(RAW_CELL, "kafka").ratio == pytest.approx(1.99, rel=1e-3)
+    assert results.ablation() == []
+    (line,) = [line for line in table(results).splitlines() if " kafka " in line]
+    assert "pipelined over it 1.99x" in line
+    assert "Pipelined instead of kafka: is faster in 1 of 1 cells" in sentence(results)

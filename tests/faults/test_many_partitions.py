@@ -75,12 +75,11 @@ def opened(data, files):
 
 
 def create_topics(journal, broker, partitions):
-    (metadata,) = broker.logs.partitions("__cluster_metadata")
     writes = [
         broker.topics.create(NewTopic(name=name, topic_id=os.urandom(16), partitions=count))
         for name, count in partitions.items()
     ]
-    entries = [broker.append_write(metadata, write, 0) for write in writes]
+    entries = [broker.append_metadata(write, 0) for write in writes]
     journal.sync(journal.write(entries))
     broker.entries_durable(entries)
     for write in writes:

@@ -48,6 +48,23 @@ class Data:
         self.journal.sync(self.journal.write([entry]))
         self.manager.on_durable([entry])
 
+    def write_in_transaction(self, producer_id, *, ends_with=None, partition=0):
+        """A record of a transaction, and perhaps its end: whether it is committed."""
+        log = self.logs[partition]
+        batch = build_batch(
+            [NewRecord(b"value", b"key", 1)],
+            producer_id=producer_id,
+            producer_epoch=0,
+            base_sequence=0,
+            transactional=True,
+        )
+        entries = [log.produce_transactional(batch, 0).entry]
+        if ends_with is not None:
+            marker = log.append_marker(producer_id, 1, committed=ends_with, coordinator_epoch=3, now_ms=2, version=2)
+            entries.append(marker.entry)
+        self.journal.sync(self.journal.write(entries))
+        self.manager.on_durable(entries)
+
     def fill(self, commits, value=b"value", start=0):
         """Batches of two records, to the partitions in turn."""
         for number in range(start, start + commits):

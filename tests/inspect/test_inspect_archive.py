@@ -294,3 +294,39 @@ def test_the_broker_s_own_records_are_shown_only_when_asked_for(directory):
     lines = json_of(directory, "--show", "records", "--topic", "events")
 
     assert {line["topic_id"] for line in of_type(lines, "archived_batch", "entry")} == {TOPIC_ID_TEXT}
+
+
+@pytest.mark.parametrize("is_archived", [True, False])
+def test_the_ends_of_transactions_are_told_in_words(tmp_path, is_archived):
+    data = Data(tmp_path)
+    data.write_in_transaction(21, ends_with=True)
+    data.write_in_transaction(22, ends_with=False)
+    if is_archived:
+        data.archive_all()
+
+    text = run(tmp_path, "--show", "records", "--topic", "events").stdout
+    assert text.count("transactional batch: 1 records") == 2
+    assert text.count("transactional control batch: 1 records") == 2
+    assert "commit of the producer's transaction, by a coordinator of epoch 3" in text
+    assert "abort of the producer's transaction, by a coordinator of epoch 3" in text
+
+    lines = of_type(json_of(tmp_path, "--show", "records", "--topic", "events"), "archived_batch", "entry")
+    markers = {line["base_offset"]: line["markers"] for line in lines if "markers" in line}
+    assert markers == {
+        1: [{"is_commit": True, "coordinator_epoch": 3}],
+        3: [{"is_commit": False, "coordinator_epoch": 3}],
+    }
+
+
+def test_a_partition_tells_its_open_transactions(tmp_path):
+    data = Data(tmp_path)
+    data.write_in_transaction(21, ends_with=True)
+    for producer_id in range(22, 29):
+        data.write_in_transaction(producer_id)
+    data.archive_all()
+
+    (partition,) = of_type(json_of(tmp_path, "--topic", "events"), "partition")
+    expected = [{"producer_id": producer_id, "first_offset": producer_id - 20} for producer_id in range(22, 29)]
+    assert (partition["open_transactions"], partition["producers"]) == (expected, 8)
+    assert "open transactions: producer 22 from offset 2, producer 23 from offset 3" in run(tmp_path).stdout
+    assert "producer 26 from offset 6 and 2 more" in run(tmp_path).stdout

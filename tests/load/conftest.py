@@ -9,10 +9,14 @@ import attrs
 import pytest
 import trio
 
+from pipeline_broker.records.batch import NewRecord, build_batch
 from pipeline_broker.wire.codec import decode, encode
 from pipeline_broker.wire.header import read_request_header, response_header
 from pipeline_broker.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from pipeline_broker.wire.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from pipeline_broker.wire.messages.fetch import FetchRequest, FetchResponse
+from pipeline_broker.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from pipeline_broker.wire.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 from pipeline_broker.wire.messages.metadata import MetadataRequest, MetadataResponse
 from pipeline_broker.wire.messages.produce import ProduceRequest, ProduceResponse
 
@@ -27,6 +31,8 @@ class FakeBroker:
     error_code: int = 0
     port: int = 0
     produced: list[tuple[str, int, bytes]] = attrs.field(factory=list)
+    fetched: list[tuple[int, int]] = attrs.field(factory=list)
+    producers: int = 0
 
     async def handle(self, stream: trio.SocketStream) -> None:
         data = b""
@@ -37,7 +43,7 @@ class FakeBroker:
                 frame, data = data[4 : 4 + size], data[4 + size :]
                 produce = produce or frame[:2] == b"\0\0"
                 answers.append(self.answer(frame))
-            sent = self.rearrange(answers) if produce else answers
+            sent = self.rearrange([it for it in answers if it]) if produce else answers
             if sent is None:
                 return
             if sent:
@@ -46,13 +52,24 @@ class FakeBroker:
     def answer(self, frame: bytes) -> bytes:
         header, position = read_request_header(frame)
         key, version = header.api_key, header.api_version
-        respond = {0: self.produce, 3: self.metadata, 18: self.api_versions, 19: self.create_topics}[key]
-        body = b"".join((response_header(key, version, header.correlation_id), *respond(frame, version, position)))
+        respond = {
+            0: self.produce,
+            1: self.fetch,
+            2: self.list_offsets,
+            3: self.metadata,
+            18: self.api_versions,
+            19: self.create_topics,
+            22: self.init_producer_id,
+        }[key]
+        parts = respond(frame, version, position)
+        if parts is None:
+            return b""
+        body = b"".join((response_header(key, version, header.correlation_id), *parts))
         return struct.pack(">i", len(body)) + body
 
     def api_versions(self, frame, version, position):
         decode(ApiVersionsRequest, version, frame, position)
-        ranges = {0: (3, 12), 3: (0, 13), 18: (0, 4), 19: (2, 7)}
+        ranges = {0: (3, 12), 1: (4, 18), 2: (1, 11), 3: (0, 13), 18: (0, 4), 19: (2, 7), 22: (0, 5)}
         keys = [ApiVersionsResponse.ApiVersion(key, low, high) for key, (low, high) in ranges.items()]
         return encode(ApiVersionsResponse(api_keys=keys), version)
 
@@ -70,13 +87,41 @@ class FakeBroker:
         topics = [
             MetadataResponse.MetadataResponseTopic(name=topic.name, partitions=partitions) for topic in request.topics
         ]
-        return encode(MetadataResponse(topics=topics), version)
+        brokers = [MetadataResponse.MetadataResponseBroker(node_id=1, host="somewhere.invalid", port=1)]
+        return encode(MetadataResponse(brokers=brokers, topics=topics), version)
+
+    def init_producer_id(self, frame, version, position):
+        decode(InitProducerIdRequest, version, frame, position)
+        self.producers += 1
+        return encode(InitProducerIdResponse(producer_id=self.producers, producer_epoch=0), version)
+
+    def list_offsets(self, frame, version, position):
+        request, _ = decode(ListOffsetsRequest, version, frame, position)
+        partitions = [
+            ListOffsetsResponse.ListOffsetsPartitionResponse(it.partition_index, offset=it.partition_index)
+            for it in request.topics[0].partitions
+        ]
+        topics = [ListOffsetsResponse.ListOffsetsTopicResponse(request.topics[0].name, partitions)]
+        return encode(ListOffsetsResponse(topics=topics), version)
+
+    def fetch(self, frame, version, position):
+        """One record at the offset that is asked for, up to ten of them."""
+        request, _ = decode(FetchRequest, version, frame, position)
+        (wanted,) = request.topics[0].partitions
+        offset = wanted.fetch_offset
+        self.fetched.append((wanted.partition, offset))
+        records = build_batch([NewRecord(b"value")], offset) if offset < 10 else b""
+        found = FetchResponse.PartitionData(wanted.partition, high_watermark=10, records=records)
+        topic = FetchResponse.FetchableTopicResponse(topic=request.topics[0].topic, partitions=[found])
+        return encode(FetchResponse(responses=[topic]), version)
 
     def produce(self, frame, version, position):
         request, _ = decode(ProduceRequest, version, frame, position)
         (topic,) = request.topic_data
         (data,) = topic.partition_data
         self.produced.append((topic.name, data.index, bytes(data.records)))
+        if not request.acks:
+            return None
         partition = ProduceResponse.PartitionProduceResponse(index=data.index, error_code=self.error_code)
         found = ProduceResponse.TopicProduceResponse(name=topic.name, partition_responses=[partition])
         return encode(ProduceResponse(responses=[found]), version)

@@ -15,7 +15,7 @@ from pipeline_broker.load.departures import (
     intended_offsets_ns,
     read_departures,
 )
-from pipeline_broker.load.exchange import LoadError
+from pipeline_broker.load.errors import LoadError
 from pipeline_broker.load.murmur2 import murmur2, partition_of
 from pipeline_broker.load.replay import DEFAULT_DATA
 

@@ -6,9 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline_broker.load.exchange import ClosedLoop, LoadError, OpenLoop, ProduceTemplate
+from pipeline_broker.load.errors import LoadError
+from pipeline_broker.load.exchange import Exchange
+from pipeline_broker.load.pace import ClosedPace, OpenPace
+from pipeline_broker.load.recorders import RowRecorder
+from pipeline_broker.load.requests import ProduceInTurn, ProduceTemplate
 
 ERROR_POSITION = 20
+NEVER_NS = 1 << 60
 
 
 def answer(correlation_id, error=0, size=40):
@@ -24,56 +29,86 @@ def template(partitions=3):
     return ProduceTemplate(requests, ERROR_POSITION)
 
 
+def closed(in_flight, partitions=3, first=0):
+    source = ProduceInTurn(template(partitions), in_flight, first)
+    return Exchange(source, ClosedPace(in_flight, NEVER_NS), RowRecorder(is_open=False))
+
+
 @given(st.integers(1, 20), st.integers(1, 5), st.integers(0, 4), st.data())
 def test_the_window_is_kept_full_over_all_partitions_in_turn(in_flight, partitions, first, draw):
-    loop = ClosedLoop(template(partitions), in_flight, first)
+    exchange = closed(in_flight, partitions, first)
     outstanding, sent = [], 0
     for now_ns in range(draw.draw(st.integers(1, 8))):
-        for frame in frames(loop.refill(now_ns), 16):
+        for frame in frames(exchange.send(now_ns), 16):
             (correlation_id,) = struct.unpack_from(">i", frame, 8)
             assert correlation_id == sent, "ids count up from 0"
             assert frame[12] == (sent + first) % partitions
             outstanding.append(correlation_id)
             sent += 1
-        assert loop.in_flight == len(outstanding) == in_flight
-        assert loop.refill(now_ns) == b"", "a full window sends nothing"
+        assert exchange.in_flight == len(outstanding) == in_flight
+        assert exchange.send(now_ns) == b"", "a full window sends nothing"
         answered = draw.draw(st.integers(0, len(outstanding)))
-        assert loop.receive(b"".join(map(answer, outstanding[:answered])), now_ns) == answered
+        assert exchange.receive(b"".join(map(answer, outstanding[:answered])), now_ns) == answered
         del outstanding[:answered]
-    assert len(loop.sent_ns) == sent
-    assert loop.received == list(range(sent - len(outstanding)))
+    assert len(exchange.recorder.sent_ns) == sent
+    assert exchange.recorder.received == list(range(sent - len(outstanding)))
+    assert exchange.sent_bytes == 16 * sent
+    assert exchange.received_bytes == 40 * (sent - len(outstanding))
 
 
-@given(st.lists(st.tuples(st.integers(0, 9), st.integers(-1, 133), st.integers(22, 60)), max_size=10), st.data())
-def test_answers_are_understood_wherever_reads_cut_them(answers, draw):
-    loop = ClosedLoop(template(), 10)
-    loop.refill(5)
+ANSWERS = st.lists(st.tuples(st.integers(0, 9), st.integers(-1, 133), st.integers(22, 60)), max_size=10)
+
+
+@given(ANSWERS, st.booleans(), st.data())
+def test_answers_are_understood_wherever_reads_cut_them(answers, is_read_one_by_one, draw):
+    exchange = closed(10)
+    if is_read_one_by_one:
+        exchange._read = lambda _, response: struct.unpack_from(">h", response, ERROR_POSITION)[0]
+    exchange.send(5)
     data = b"".join(answer(*each) for each in answers)
     cuts = sorted(draw.draw(st.lists(st.integers(0, len(data)), max_size=6)))
     for start, end in zip([0, *cuts], [*cuts, len(data)], strict=True):
-        loop.receive(data[start:end], 7)
-    assert list(zip(loop.received, loop.errors, strict=True)) == [(each[0], each[1]) for each in answers]
-    assert loop.answered_ns == [7] * len(answers)
+        exchange.receive(data[start:end], 7)
+    recorder = exchange.recorder
+    assert list(zip(recorder.received, recorder.errors, strict=True)) == [(each[0], each[1]) for each in answers]
+    assert recorder.answered_ns == [7] * len(answers)
 
 
-@pytest.mark.parametrize("raw", [answer(64), answer(-1), struct.pack(">ii", 4, 0) + bytes(40), b"\x7f" * 40])
-def test_what_was_never_asked_is_refused(raw):
-    loop = ClosedLoop(template(), 4)
-    loop.refill(0)
+@pytest.mark.parametrize("is_read_one_by_one", [False, True])
+@pytest.mark.parametrize("raw", [answer(64), answer(-1), struct.pack(">ii", 3, 0) + bytes(40), b"\x7f" * 40])
+def test_what_was_never_asked_is_refused(raw, is_read_one_by_one):
+    exchange = closed(4)
+    if is_read_one_by_one:
+        exchange._read = lambda *_: 0
+    exchange.send(0)
     with pytest.raises(LoadError):
-        loop.receive(raw, 0)
+        exchange.receive(raw, 0)
 
 
-@given(st.lists(st.integers(0, 50), max_size=30).map(sorted), st.lists(st.integers(0, 60), max_size=10).map(sorted))
-def test_an_open_loop_sends_what_is_due_and_nothing_else(plan, moments):
-    requests = [struct.pack(">ihhi", 12, 0, 9, 0) + struct.pack(">i", index) for index in range(len(plan))]
-    loop = OpenLoop(requests, plan, ERROR_POSITION)
-    for now_ns in moments:
-        before = len(loop.sent_ns)
-        sent = frames(loop.due(now_ns), 16)
-        assert [struct.unpack_from(">ii", frame, 8) for frame in sent] == [
-            (index, index) for index in range(before, before + len(sent))
-        ]
-        assert len(loop.sent_ns) == sum(1 for intended in plan if intended <= now_ns)
-        assert loop.next_ns == next((intended for intended in plan if intended > now_ns), None)
-    assert loop.intended_ns == plan[: len(loop.sent_ns)]
+def test_more_answers_than_requests_are_refused():
+    exchange = closed(1)
+    exchange.send(0)
+    with pytest.raises(LoadError, match="more answers"):
+        exchange.receive(answer(0) * 2, 0)
+
+
+def test_requests_without_answers_are_never_in_flight():
+    pace = OpenPace([1, 2, 3], window=1)
+    exchange = Exchange(ProduceInTurn(template(), 3), pace, RowRecorder(is_open=True), is_answered=False)
+    assert len(frames(exchange.send(5), 16)) == 1, "one at a time through a window of one"
+    assert len(frames(exchange.send(5) + exchange.send(5), 16)) == 2
+    assert exchange.in_flight == 0
+    assert exchange.is_done(5)
+
+
+def test_a_long_answer_in_many_reads_is_joined_once():
+    """Its bytes are not looked at again before it is whole: reading stays linear."""
+    exchange, joined = closed(1), []
+    exchange._read = lambda _, response: joined.append(len(response)) or 0
+    exchange.send(0)
+    size = 8 << 20
+    data = struct.pack(">ii", size, 0) + bytes(size - 4)
+    for start in range(0, len(data), 1 << 16):
+        exchange.receive(data[start : start + (1 << 16)], 1)
+    assert joined == [size + 4]
+    assert exchange.in_flight == 0

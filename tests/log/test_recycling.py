@@ -25,7 +25,7 @@ def start(files, *, flush="always", archived_lsn=0, segment_bytes=SEGMENT_BYTES)
     (log,) = LogManager(journal).create("topic", TOPIC_ID, 1)
     found = []
     for _, place, batch in journal.recover(archived_lsn):
-        log.replay(read_header(batch), place, 0)
+        log.replay(read_header(batch), place, 0, batch)
         found += [bytes(record.value) for record in iterate_records(batch, read_header(batch))]
     return journal, log, found
 

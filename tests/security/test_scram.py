@@ -100,7 +100,6 @@ FIRSTS = [
     b"n,,m=x,n=user,r=abc",
     b"n,,n=user,r=abc,m=x",
     b"n,,n=user,r=abc,x=1,m=x",
-    b"n,,n=user,r=abc,tokenauth=true",
 ]
 
 

@@ -225,6 +225,29 @@ def test_a_mode_compared_with_itself_has_one_cell_over_both_sides(synthetic, spa
     assert "against itself" in (tmp_path / "report.html").read_text()
 
 
+def test_other_brokers_are_compared_with_side_b_and_are_no_side_of_the_comparison(synthetic, tmp_path, spark):
+    number = 0
+    for place in range(3):
+        sides = [("classic", 100), ("pipelined", 10), ("kafka-synced", 200), ("kafka", 30)]
+        for side, (mode, gap_us) in enumerate(sides):
+            number += 1
+            run = synthetic.RawRun(tmp_path / "raw", number, round=place, side=side, mode=mode)
+            synthetic.steady(run, [0] * 1001, gap_us=gap_us)
+            run.write()
+    convert(tmp_path)
+    verdict = report(tmp_path, spark)
+    summary = json.loads((tmp_path / "summary.json").read_text())
+    assert [cell["mode"] for cell in summary["cells"]] == ["classic", "pipelined", "kafka-synced", "kafka"]
+    (entry,) = summary["speedups"]
+    assert entry["speedup"] == pytest.approx(10, rel=1e-4)
+    over = {entry["mode"]: entry["speedup"] for entry in summary["over_others"]}
+    assert over == {"kafka-synced": pytest.approx(20, rel=1e-4), "kafka": pytest.approx(3, rel=1e-4)}
+    assert "Beside Apache Kafka that flushes every message: pipelined is faster under 1 of 1 load" in verdict
+    page = (tmp_path / "report.html").read_text()
+    assert '<section id="others"' in page
+    assert "classic against pipelined" in page
+
+
 def test_ablation_is_paired_with_the_classic_runs_of_its_own_rounds(synthetic, tmp_path, spark):
     number = 0
     for place in range(2):

@@ -1,8 +1,11 @@
 """Callbacks: work that a request left for later and that must run as a handler's."""
 
+import threading
+
 import attrs
 import pytest
 import trio
+import trio.lowlevel
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from stages.mode import CLASSIC, PIPELINED
@@ -79,6 +82,33 @@ def test_a_callback_may_park_its_request_again_and_call_back_once_more():
         assert await client.receive() == b"from a thread"
 
     run(test, application=Calling(), jumps=False)
+
+
+@both_modes
+@pytest.mark.parametrize("result", [Send(b"done"), NoOp(), Close("done"), Pending([b"x"], Send(b"done"))])
+def test_what_follows_work_in_a_thread_runs_on_the_loop_and_is_treated_as_a_handler_s(mode, result):
+    async def main():
+        storage, application = MemoryStorage(), Calling()
+        async with open_memory_server(mode, application, storage=storage, limits=limits()) as memory:
+            client = await memory.connect()
+            client.send(b"1", b"s2")
+            await wait_all_tasks_blocked()
+            (request,) = application.parked
+            loop = threading.get_ident()
+            seen = []
+
+            def then(found):
+                seen.append((found != loop, threading.get_ident() == loop))
+                return result
+
+            request.complete(Parked(threading.get_ident, then=then))
+            expected = {Send: [b"done", b"s2"], NoOp: [b"s2"], Close: [], Pending: [b"done", b"s2"]}[type(result)]
+            assert await client.receive_count(len(expected)) == expected
+            while not seen:
+                await trio.lowlevel.checkpoint()
+            assert seen == [(True, True)]
+
+    trio.run(main)
 
 
 def paused_turns(memory, queue=None):

@@ -1,12 +1,13 @@
 """What a handler does in one turn is bounded, and each of its failures is counted and answered."""
 
 import attrs
+import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from stages.mode import PIPELINED
 from stages.request import Close, Pending, Send
-from stages.request_handler import TURN_MAX
+from stages.request_handler import TURN_MAX, TURN_RESPONSE_BYTES_MAX
 from stages.socket_server import ServerLimits
 from stages.testing.memory_server import open_memory_server
 from stages.testing.memory_storage import MemoryStorage
@@ -16,15 +17,21 @@ from tests.stages.connection_bench import ONE_QUEUE
 
 
 class Counting:
-    """Notes which requests it handled without another task having run in between."""
+    """Notes which requests it handled without another task having run in between.
 
-    def __init__(self):
+    It answers with the request, once that is durable, or at once with `response`.
+    """
+
+    def __init__(self, response=None):
         self.turns = [0]
+        self.response = response
 
     def handle(self, request):
         if bytes(request.frame) == b"raise":
             raise ValueError
         self.turns[-1] += 1
+        if self.response is not None:
+            return Send(self.response)
         return Pending([request.frame], Send(request.frame))
 
     def failed(self, request, error):
@@ -54,6 +61,33 @@ def test_a_turn_is_bounded_and_others_run_between_turns():
                 nursery.cancel_scope.cancel()
         assert max(application.turns) <= 2 * TURN_MAX  # the ticking may run first in one round, last in the next
         assert sum(application.turns) == 500
+
+    trio.run(main)
+
+
+@pytest.mark.parametrize(("response_bytes", "in_a_turn"), [(100, TURN_MAX), (TURN_RESPONSE_BYTES_MAX, 1)])
+def test_a_large_response_ends_a_turn(response_bytes, in_a_turn):
+    """So a client that asks for much, and takes little, does not keep the others waiting."""
+
+    async def main():
+        application = Counting(bytes(response_bytes))
+        mode = attrs.evolve(ONE_QUEUE, in_flight_max=100)
+
+        async def tick():
+            while True:
+                await trio.lowlevel.checkpoint()
+                if application.turns[-1]:
+                    application.turns.append(0)
+
+        async with open_memory_server(mode, application) as memory:
+            client = await memory.connect()
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(tick)
+                client.send(*[b"r"] * TURN_MAX)
+                await client.receive_count(TURN_MAX)
+                nursery.cancel_scope.cancel()
+        assert max(application.turns) <= 2 * in_a_turn  # as above
+        assert sum(application.turns) == TURN_MAX
 
     trio.run(main)
 

@@ -6,9 +6,7 @@ from itertools import count
 
 import attrs
 
-from pipeline_broker.state.classic_groups.coordinator import GroupCoordinator
 from pipeline_broker.state.classic_groups.messages import (
-    GroupSettings,
     HeartbeatRequest,
     JoinRequest,
     JoinResult,
@@ -18,7 +16,10 @@ from pipeline_broker.state.classic_groups.messages import (
     SyncRequest,
     SyncResult,
 )
+from pipeline_broker.state.groups.coordinator import GroupCoordinator
+from pipeline_broker.state.groups.settings import GroupSettings
 from pipeline_broker.state.outcome import Outcome, StateRecord, Write
+from pipeline_broker.state.topics import TopicCatalogue
 from pipeline_broker.wire.error import ErrorCode
 
 START_MS = 1_700_000_000_000
@@ -38,6 +39,7 @@ class Driver:
     journal: list[StateRecord] = attrs.Factory(list)
     coordinator: GroupCoordinator = attrs.field(init=False)
     fresh: count = attrs.Factory(count)
+    topics: TopicCatalogue = attrs.Factory(lambda: TopicCatalogue(1, 0))
 
     def __attrs_post_init__(self) -> None:
         self.restart()
@@ -45,7 +47,7 @@ class Driver:
     def restart(self) -> None:
         """Forget everything that is not durable."""
         self.pending.clear()
-        self.coordinator = GroupCoordinator(self.settings)
+        self.coordinator = GroupCoordinator(self.settings, self.topics)
         for record in self.journal:
             self.coordinator.replay(record.key, record.value)
         self.take(self.coordinator.loaded(self.now_ms))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline_broker.state.classic_groups.messages import GroupSettings, LeavingMember, MemberProtocol
+from pipeline_broker.state.classic_groups.messages import LeavingMember, MemberProtocol
+from pipeline_broker.state.groups.settings import GroupSettings
 from pipeline_broker.wire.error import ErrorCode
 from tests.state.group_driver import OTHER, Driver, in_state
 
@@ -317,7 +318,7 @@ def test_describe_and_list() -> None:
     driver.join("again", ids[0])
     described = driver.coordinator.describe("g")
     assert (described.protocol_name, described.members[0].metadata) == ("", b"")
-    assert not driver.coordinator.describe("h").found
+    assert driver.coordinator.describe("h").not_found == "Group h not found."
     listed = driver.coordinator.list_groups
     assert [(group.group_id, group.state, group.group_type) for group in listed()] == [
         ("g", "PreparingRebalance", "classic")

@@ -12,15 +12,15 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from pipeline_broker.state.classic_groups.commits import CommitRequest, PartitionCommit
-from pipeline_broker.state.classic_groups.coordinator import GroupCoordinator
 from pipeline_broker.state.classic_groups.messages import (
-    GroupSettings,
     JoinResult,
     LeavingMember,
     MemberProtocol,
     SyncResult,
 )
+from pipeline_broker.state.groups.commits import CommitRequest, PartitionCommit
+from pipeline_broker.state.groups.coordinator import GroupCoordinator
+from pipeline_broker.state.groups.settings import GroupSettings
 from pipeline_broker.wire.error import ErrorCode
 from tests.state.group_driver import Driver
 
@@ -274,7 +274,7 @@ class GroupLives(RuleBasedStateMachine):
         """Parked in the coordinator is exactly what is not answered."""
         parked = [
             token
-            for group in self.driver.coordinator._groups.values()
+            for group in self.driver.coordinator.registry.all()
             for token in (*group.parked_joins.values(), *group.parked_syncs.values())
         ]
         assert sorted(parked) == sorted(self.parked)
@@ -302,7 +302,7 @@ class GroupLives(RuleBasedStateMachine):
 
     @invariant()
     def members_are_consistent(self) -> None:
-        for group in self.driver.coordinator._groups.values():
+        for group in self.driver.coordinator.registry.all():
             assert (group.leader in group.members) if group.members else group.leader is None
             assert set(group.parked_joins) <= set(group.members)
             assert set(group.parked_syncs) <= set(group.members)

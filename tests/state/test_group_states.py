@@ -5,7 +5,7 @@ from __future__ import annotations
 import attrs
 import pytest
 
-from pipeline_broker.state.classic_groups.commits import CommitRequest, PartitionCommit
+from pipeline_broker.state.groups.commits import CommitRequest, PartitionCommit
 from pipeline_broker.wire.error import ErrorCode
 from tests.state.group_driver import OTHER, RANGE, Driver, in_state
 

@@ -6,9 +6,10 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from pipeline_broker.state.classic_groups.commits import CommitRequest, FetchTopic, PartitionCommit
-from pipeline_broker.state.classic_groups.coordinator import GroupCoordinator
-from pipeline_broker.state.classic_groups.messages import GroupSettings, LeavingMember, MemberProtocol
+from pipeline_broker.state.classic_groups.messages import LeavingMember, MemberProtocol
+from pipeline_broker.state.groups.commits import CommitRequest, FetchTopic, PartitionCommit
+from pipeline_broker.state.groups.coordinator import GroupCoordinator
+from pipeline_broker.state.groups.settings import GroupSettings
 from pipeline_broker.wire.error import ErrorCode
 from tests.state.group_driver import Driver
 

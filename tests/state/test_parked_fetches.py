@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import attrs
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
@@ -19,6 +21,7 @@ class Model:
     deadline_ms: int
     limits: dict[int, int]
     found: dict[int, int]
+    is_committed: bool = False
 
     @property
     def is_ready(self) -> bool:
@@ -32,28 +35,43 @@ class Lives(RuleBasedStateMachine):
         self.model: dict[int, Model] = {}
         self.now_ms = 0
         self.tokens = 0
+        self.total = dict.fromkeys(range(4), 0)
+        self.decided = dict.fromkeys(range(4), 0)
 
     @rule(
         wanted=st.dictionaries(PARTITIONS, st.tuples(SIZES, SIZES), max_size=4),
         bytes_min=SIZES,
         wait_ms=st.integers(0, 50),
+        is_committed=st.booleans(),
     )
-    def park(self, wanted, bytes_min, wait_ms) -> None:
+    def park(self, wanted, bytes_min, wait_ms, is_committed) -> None:
         self.tokens += 1
         limits = {partition: limit for partition, (_, limit) in wanted.items()}
         found = {partition: size for partition, (size, _) in wanted.items()}
-        model = Model(bytes_min, self.now_ms + wait_ms, limits, found)
-        partitions = {partition: Readable(*pair) for partition, pair in wanted.items()}
+        before = dict(self.decided)
+
+        def measure(partition: int) -> int:
+            return wanted[partition][0] + self.decided[partition] - before[partition]
+
+        model = Model(bytes_min, self.now_ms + wait_ms, limits, found, is_committed)
+        partitions = {
+            partition: Readable(*pair, functools.partial(measure, partition) if is_committed else None)
+            for partition, pair in wanted.items()
+        }
         parked = self.fetches.park(self.tokens, partitions, bytes_min, self.now_ms + wait_ms)
         assert parked == (not model.is_ready)
         if parked:
             self.model[self.tokens] = model
 
-    @rule(partition=PARTITIONS, size=SIZES)
-    def notify(self, partition, size) -> None:
+    @rule(partition=PARTITIONS, size=SIZES, decides=st.booleans())
+    def notify(self, partition, size, decides) -> None:
+        """What was added counts for readers of committed records only once it is decided."""
+        self.total[partition] += size
+        newly_decided = self.total[partition] - self.decided[partition] if decides else 0
+        self.decided[partition] += newly_decided
         for model in self.model.values():
             if partition in model.found:
-                model.found[partition] += size
+                model.found[partition] += newly_decided if model.is_committed else size
         expected = [token for token, model in self.model.items() if model.is_ready]
         assert self.fetches.notify(partition, size) == expected
         self.gone(expected)

@@ -74,6 +74,8 @@ UUIDS = st.just(bytes(16)) | st.binary(min_size=16, max_size=16)
 def primitive(kind: str) -> st.SearchStrategy[Any]:
     if kind in INTEGER_BITS:
         return integers(INTEGER_BITS[kind])
+    if kind == "uint16":
+        return st.sampled_from([0, 1, 0xFFFF]) | st.integers(0, 0xFFFF)
     return {
         "bool": st.booleans(),
         "float64": FLOATS,

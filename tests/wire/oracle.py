@@ -22,9 +22,10 @@ TIMESTAMP_SECONDS_MAX = 253_402_300_799
 """Time stamps are datetime objects in kio, which end with the year 9999 and keep whole seconds only."""
 
 ERROR_CODES = st.sampled_from([code.value for code in ErrorCode])
+TIMESTAMPS = st.integers(0, TIMESTAMP_SECONDS_MAX).map(lambda seconds: seconds * 1000)
 NARROWED = {
     "error_code": ERROR_CODES,
-    "datetime_i64": st.just(-1) | st.integers(0, TIMESTAMP_SECONDS_MAX).map(lambda seconds: seconds * 1000),
+    "datetime_i64": st.just(-1) | TIMESTAMPS,
     "timedelta_i64": st.integers(-(10**13), 10**13),
 }
 
@@ -57,7 +58,11 @@ def narrowing(message: type, version: int) -> Any:
     def narrow(owner: type, field: Field) -> st.SearchStrategy[Any]:
         theirs = classes.get(owner.__name__.removeprefix(shared_prefix(message, owner)), {})
         kio_field = theirs.get(field.name) or theirs.get(field.name.removesuffix("_ms"))
-        kafka_type = kio_field.metadata.get("kafka_type") if kio_field else None
+        if kio_field is None:  # of a struct that kio names otherwise
+            return ERROR_CODES if field.name.endswith("error_code") else primitive(str(field.type))
+        kafka_type = kio_field.metadata.get("kafka_type")
+        if kafka_type == "datetime_i64" and type(None) not in get_args(kio_field.type):
+            return TIMESTAMPS
         return NARROWED[kafka_type] if kafka_type in NARROWED else primitive(str(field.type))
 
     return narrow
@@ -124,6 +129,10 @@ def written(theirs: Any) -> bytes:
     return bytes(buffer)
 
 
+DEFAULTS_LEFT_OUT_BY_KIO = {"ConsumerGroupHeartbeatRequest.topic_partitions"}
+"""Lists of structures that Kafka declares to be null by default."""
+
+
 def default_differences(ours: Any, kio: Any, version: int) -> list[str]:
     """Where the declared defaults of a message of ours, and of what it nests, differ from kio's."""
     found = []
@@ -136,11 +145,15 @@ def default_differences(ours: Any, kio: Any, version: int) -> list[str]:
         for field, kio_field in zip(fields, dataclasses.fields(theirs), strict=True):
             if kio_field.default is dataclasses.MISSING:
                 implicit = {"bool": False, "string": "", "bytes": b"", "uuid": bytes(16), "records": None}
+                if field.is_array and version in field.nullable:
+                    continue  # null or empty: kio has no default for these, whatever the schema says
                 expected = () if field.is_array else implicit.get(str(field.type), 0)
             else:
                 expected = converted(kio_field.default)
                 if expected is None:  # kio has None for the time stamp -1 and for the zero uuid
                     expected = {"int64": -1, "uuid": bytes(16)}.get(str(field.type))
+            if f"{owner.__name__}.{field.name}" in DEFAULTS_LEFT_OUT_BY_KIO:
+                expected = None
             if not isinstance(field.type, type) and field.default != expected:
                 found.append(f"{owner.__name__}.{field.name}: {field.default!r} and {expected!r}")
     return found

@@ -10,7 +10,7 @@ from typing import Any
 
 from pipeline_broker.wire.schema import Field, fields_of, parse_versions, resolve
 
-CODES = {"bool": "?", "int8": "b", "int16": "h", "int32": "i", "int64": "q", "float64": "d"}
+CODES = {"bool": "?", "int8": "b", "int16": "h", "uint16": "H", "int32": "i", "int64": "q", "float64": "d"}
 
 
 def varint(value: int) -> bytes:

@@ -93,7 +93,8 @@ class Archive:
         """Give a new log what there is of it."""
         manifest = self.find(log.entry_key)
         if manifest is not None:
-            log.attach(ArchivedLog(self.reader, manifest), ProducerStates.restored(manifest.producers))
+            producers = ProducerStates.restored(manifest.producers, manifest.open_transactions)
+            log.attach(ArchivedLog(self.reader, manifest), producers)
 
     def batches(self, log: PartitionLog) -> Iterator[tuple[BatchHeader, memoryview]]:
         """All batches of a log that are here, each valid until the next is asked for; may block."""

@@ -89,8 +89,7 @@ class ArchivedLog:
     def aborted_transactions(self, offset: int, end_offset: int) -> ColdRead[list[AbortedTransaction]] | None:
         """The aborted transactions with records in front of `end_offset` and a marker not in front of `offset`.
 
-        Readers of committed records must be told of them; None when there is none in what is archived. Nobody asks
-        while transactions are not served.
+        Readers of committed records must be told of them; None when there is none in what is archived.
         """
         segments = [each for each in self.manifest.segments[self._place(offset) :] if each.aborted_bytes]
         if not segments:

@@ -21,7 +21,8 @@ from pipeline_broker.log.archive.pace import Pace
 from pipeline_broker.log.archive.segment_file import SegmentInfo, file_names, resumed_builder, transaction_index_name
 from pipeline_broker.log.archive.transaction_index import TransactionIndex, aborted_in
 from pipeline_broker.log.errors import DamagedSegment
-from pipeline_broker.log.producer_state import SEQUENCE_MASK, ProducedBatch, ProducerStates
+from pipeline_broker.log.producer_batches import produced_batch, replay_transactional
+from pipeline_broker.log.producer_state import ProducerStates
 from pipeline_broker.log.retention import RollRules, should_roll
 from pipeline_broker.records.batch import LENGTH_OVERHEAD, TRANSACTIONAL_BIT, BatchHeader, read_header
 
@@ -154,11 +155,11 @@ class _PartitionWriter:
 
     def add(self, header: BatchHeader, batch: memoryview) -> None:
         """Take over one batch; it is copied."""
-        base_offset, length, _, _, _, attributes, last_delta, _, max_timestamp, producer_id, _, sequence, _ = header
+        base_offset, length, _, _, _, attributes, last_delta, _, max_timestamp, producer_id, _, _, _ = header
         last_offset = base_offset + last_delta
         aborted = self._open.add(header, batch) if attributes & TRANSACTIONAL_BIT else None
-        if producer_id >= 0 and sequence >= 0:
-            self._note_producer(header, last_offset)
+        if producer_id >= 0:
+            self._note_producer(header, batch)
         self._end_offset = last_offset + 1
         if last_offset < self._start_offset:
             return
@@ -241,13 +242,14 @@ class _PartitionWriter:
         if self._aborted.write(store, transactions):
             self.written[transactions] = None
 
-    def _note_producer(self, header: BatchHeader, last_offset: int) -> None:
+    def _note_producer(self, header: BatchHeader, batch: memoryview) -> None:
         if self._producers is None:
-            self._producers = ProducerStates.restored(self._before.producers)
-        sequence = header.base_sequence
-        last_sequence = (sequence + header.last_offset_delta) & SEQUENCE_MASK
-        batch = ProducedBatch(sequence, last_sequence, header.base_offset, last_offset, header.max_timestamp)
-        self._producers.record(header.producer_id, header.producer_epoch, batch, self._now_ms)
+            self._producers = ProducerStates.restored(self._before.producers, self._before.open_transactions)
+        if header.is_transactional:
+            replay_transactional(self._producers, header, batch, self._now_ms)
+        else:
+            produced = produced_batch(header, header.base_offset)
+            self._producers.record(header.producer_id, header.producer_epoch, produced, self._now_ms)
 
     def manifest(self) -> PartitionManifest:
         """What the archive holds of the partition now."""

@@ -10,10 +10,11 @@ marker counts as one of a transaction without data, unless data was seen.
 from collections import deque
 from collections.abc import Iterable
 
-from pipeline_broker.log.aborted_transactions import ABORT, COMMIT, AbortedTransaction, control_type
+from pipeline_broker.log.aborted_transactions import AbortedTransaction
 from pipeline_broker.records.batch import BatchHeader, Buffer
+from pipeline_broker.records.control_batch import ABORT, COMMIT, control_type
 
-__all__ = ["ABORT", "COMMIT", "AbortedTransaction", "TransactionsRead"]
+__all__ = ["AbortedTransaction", "TransactionsRead"]
 
 
 class TransactionsRead:

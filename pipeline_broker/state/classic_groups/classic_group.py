@@ -11,11 +11,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from enum import Enum
+from typing import ClassVar
 
 import attrs
 
 from pipeline_broker.state.classic_groups.messages import JoinedMember, MemberProtocol
 from pipeline_broker.state.classic_groups.subscription import subscribed_topics
+from pipeline_broker.state.groups.commits import CommitRequest, OffsetAge
+from pipeline_broker.state.groups.group import GroupType
 from pipeline_broker.wire.error import ErrorCode
 
 __all__ = ["CONSUMER_PROTOCOL_TYPE", "PREVIOUS_STATES", "ClassicGroup", "GroupState", "Member"]
@@ -43,6 +46,14 @@ PREVIOUS_STATES: dict[GroupState, frozenset[GroupState]] = {
     GroupState.COMPLETING_REBALANCE: frozenset({GroupState.PREPARING_REBALANCE}),
     GroupState.STABLE: frozenset({GroupState.COMPLETING_REBALANCE}),
     GroupState.DEAD: frozenset({GroupState.EMPTY}),
+}
+
+COMMIT_ANSWERS: dict[GroupState, ErrorCode] = {
+    GroupState.EMPTY: ErrorCode.NONE,
+    GroupState.PREPARING_REBALANCE: ErrorCode.NONE,
+    GroupState.COMPLETING_REBALANCE: ErrorCode.REBALANCE_IN_PROGRESS,
+    GroupState.STABLE: ErrorCode.NONE,
+    GroupState.DEAD: ErrorCode.COORDINATOR_NOT_AVAILABLE,
 }
 
 
@@ -84,6 +95,8 @@ class ClassicGroup:
         grew: a member came since the initial delay was last (re)started.
         initial_delay_ms, initial_remaining_ms: the delay running, and how much more it may be extended.
     """
+
+    group_type: ClassVar[GroupType] = GroupType.CLASSIC
 
     group_id: str
     state: GroupState = GroupState.EMPTY
@@ -195,6 +208,13 @@ class ClassicGroup:
                 return ErrorCode.UNKNOWN_MEMBER_ID
         return ErrorCode.NONE if member_id in self.members else ErrorCode.UNKNOWN_MEMBER_ID
 
+    def generation_error(self, member_id: str, group_instance_id: str | None, generation_id: int) -> ErrorCode:
+        """Whether such a member exists, and is of this generation."""
+        error = self.member_error(member_id, group_instance_id)
+        if error is ErrorCode.NONE and generation_id != self.generation_id:
+            return ErrorCode.ILLEGAL_GENERATION
+        return error
+
     def supports(self, protocol_type: str, protocols: Iterable[MemberProtocol]) -> bool:
         """Whether somebody with these protocols would have one in common with all members."""
         if self.state is GroupState.EMPTY:
@@ -254,6 +274,87 @@ class ClassicGroup:
             JoinedMember(member.member_id, member.group_instance_id, member.metadata(name))
             for member in self.members.values()
         )
+
+    # What is asked of groups of all kinds, see `state/groups/group.py`
+
+    @property
+    def state_name(self) -> str:
+        """See Group."""
+        return self.state.value
+
+    @property
+    def protocol_type_name(self) -> str:
+        """See Group."""
+        return self.protocol_type or ""
+
+    @property
+    def is_empty(self) -> bool:
+        """See Group."""
+        return self.state is GroupState.EMPTY
+
+    @property
+    def is_deleted(self) -> bool:
+        """See Group."""
+        return self.state is GroupState.DEAD
+
+    @property
+    def is_deletable_unasked(self) -> bool:
+        """See Group."""
+        return self.is_empty and not self.pending_joins
+
+    def commit_errors(self, request: CommitRequest) -> tuple[ErrorCode, ...]:
+        """See Group."""
+        error = self._commit_error(request)
+        return (error,) * len(request.partitions)
+
+    def _commit_error(self, request: CommitRequest) -> ErrorCode:
+        """Whether a commit is acceptable: from a member of the generation, or, to an empty group, from anybody.
+
+        As part of a transaction it is so while a rebalance goes on too, and from somebody who does not say who he is:
+        before version 3 of TxnOffsetCommit nobody could (as in Apache Kafka).
+        """
+        if self.state is GroupState.DEAD:
+            return COMMIT_ANSWERS[self.state]
+        if request.generation_id < 0 and self.state is GroupState.EMPTY:
+            return ErrorCode.NONE
+        if request.generation_id >= 0 or request.member_id or request.group_instance_id is not None:
+            error = self.generation_error(request.member_id, request.group_instance_id, request.generation_id)
+            if error is not ErrorCode.NONE:
+                return error
+        elif self.state is not GroupState.EMPTY and request.holder is None:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        return ErrorCode.NONE if request.holder is not None else COMMIT_ANSWERS[self.state]
+
+    def fetch_error(self, member_id: str | None, member_epoch: int) -> ErrorCode:
+        """See Group: anybody may."""
+        del member_id, member_epoch
+        return ErrorCode.NONE
+
+    def is_subscribed_to(self, topic: str) -> bool:
+        """See Group; consumers whose subscriptions cannot be read may be subscribed to anything."""
+        return self.protocol_type == CONSUMER_PROTOCOL_TYPE if self.topics is None else topic in self.topics
+
+    def delete_offsets_error(self) -> ErrorCode:
+        """See Group: of members that are no consumers nobody knows what they use."""
+        if self.is_deleted:
+            return ErrorCode.GROUP_ID_NOT_FOUND
+        is_known = self.is_empty or self.protocol_type == CONSUMER_PROTOCOL_TYPE
+        return ErrorCode.NONE if is_known else ErrorCode.NON_EMPTY_GROUP
+
+    def offset_age(self) -> OffsetAge | None:
+        """See Group.
+
+        From when it became Empty or, where that is not known, from each commit; of consumers that are Stable, and of
+        offsets stored by hand, from each commit.
+        """
+        if self.protocol_type is None:
+            return lambda committed: committed.commit_timestamp_ms
+        if self.state is GroupState.EMPTY:
+            since_ms = self.state_since_ms
+            return lambda committed: since_ms if since_ms >= 0 else committed.commit_timestamp_ms
+        if self.protocol_type == CONSUMER_PROTOCOL_TYPE and self.state is GroupState.STABLE and self.topics is not None:
+            return lambda committed: committed.commit_timestamp_ms
+        return None
 
     def _candidates(self) -> set[str]:
         return {name for name, supporters in self._supporters.items() if supporters == len(self.members)}

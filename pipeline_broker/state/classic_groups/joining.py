@@ -1,9 +1,11 @@
 """JoinGroup: who is let in, under which id, and whether that starts a rebalance.
 
-state       somebody new              a member Empty       first rebalance           25 UNKNOWN_MEMBER_ID Preparing
-parked                    parked Completing  rebalance                 same metadata: current generation again; else
-rebalance Stable      rebalance                 leader, or changed metadata: rebalance; else current generation again
-Dead        15 COORDINATOR_NOT_AVAILABLE
+state        somebody new                 a member
+Empty        first rebalance              25 UNKNOWN_MEMBER_ID
+Preparing    parked                       parked
+Completing   rebalance                    same metadata: current generation again; else rebalance
+Stable       rebalance                    leader, or changed metadata: rebalance; else current generation again
+Dead         15 COORDINATOR_NOT_AVAILABLE
 """
 
 from __future__ import annotations

@@ -1,9 +1,11 @@
 """SyncGroup, Heartbeat, LeaveGroup: what a member may do in each state of its group.
 
-state       sync                                      heartbeat    commit (see `commit_error`) Empty       25
-25           25 Preparing   27                                        27 *         ok * Completing  follower parked;
-leader's is stored       0 *          27 Stable      the assignment                            0 *          ok * Dead
-15                                        15           15
+state        sync                                     heartbeat    commit (see `ClassicGroup.commit_errors`)
+Empty        25                                       25           25
+Preparing    27                                       27 *         ok *
+Completing   follower parked; leader's is stored       0 *         27
+Stable       the assignment                            0 *         ok *
+Dead         15                                       15           15
 
 * the session of the member starts anew
 """
@@ -28,7 +30,6 @@ __all__ = [
     "AssignmentStored",
     "assignment_not_stored",
     "assignment_stored",
-    "commit_error",
     "heartbeat",
     "leave",
     "sync",
@@ -38,14 +39,6 @@ HEARTBEAT_ANSWERS: dict[GroupState, ErrorCode] = {
     GroupState.EMPTY: ErrorCode.UNKNOWN_MEMBER_ID,
     GroupState.PREPARING_REBALANCE: ErrorCode.REBALANCE_IN_PROGRESS,
     GroupState.COMPLETING_REBALANCE: ErrorCode.NONE,
-    GroupState.STABLE: ErrorCode.NONE,
-    GroupState.DEAD: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-}
-
-COMMIT_ANSWERS: dict[GroupState, ErrorCode] = {
-    GroupState.EMPTY: ErrorCode.NONE,
-    GroupState.PREPARING_REBALANCE: ErrorCode.NONE,
-    GroupState.COMPLETING_REBALANCE: ErrorCode.REBALANCE_IN_PROGRESS,
     GroupState.STABLE: ErrorCode.NONE,
     GroupState.DEAD: ErrorCode.COORDINATOR_NOT_AVAILABLE,
 }
@@ -78,17 +71,10 @@ class AssignmentStored:
     assignments: dict[str, bytes]
 
 
-def _member_error(group: ClassicGroup, member_id: str, group_instance_id: str | None, generation_id: int) -> ErrorCode:
-    error = group.member_error(member_id, group_instance_id)
-    if error is ErrorCode.NONE and generation_id != group.generation_id:
-        return ErrorCode.ILLEGAL_GENERATION
-    return error
-
-
 def _sync_error(group: ClassicGroup, request: SyncRequest) -> ErrorCode:
     if group.state is GroupState.DEAD:
         return SYNC_REFUSALS[group.state]
-    error = _member_error(group, request.member_id, request.group_instance_id, request.generation_id)
+    error = group.generation_error(request.member_id, request.group_instance_id, request.generation_id)
     if error is not ErrorCode.NONE:
         return error
     if request.protocol_type not in {None, group.protocol_type} or request.protocol_name not in {
@@ -147,7 +133,7 @@ def assignment_not_stored(turn: Turn, change: AssignmentStored, error: ErrorCode
 def heartbeat(turn: Turn, group: ClassicGroup, request: HeartbeatRequest) -> ErrorCode:
     """Note that a member is alive, and tell it whether to join again."""
     if group.state is not GroupState.DEAD:
-        error = _member_error(group, request.member_id, request.group_instance_id, request.generation_id)
+        error = group.generation_error(request.member_id, request.group_instance_id, request.generation_id)
         if error is not ErrorCode.NONE:
             return error
         turn.refresh_session(group, group.members[request.member_id])
@@ -175,18 +161,3 @@ def _find(group: ClassicGroup, who: LeavingMember) -> tuple[str, ErrorCode]:
     if who.member_id in group.pending_joins:
         return who.member_id, ErrorCode.NONE
     return who.member_id, group.member_error(who.member_id, who.group_instance_id)
-
-
-def commit_error(group: ClassicGroup, member_id: str, group_instance_id: str | None, generation_id: int) -> ErrorCode:
-    """Whether a commit is acceptable: from a member of the generation, or, to an empty group, from anybody."""
-    if group.state is GroupState.DEAD:
-        return COMMIT_ANSWERS[group.state]
-    if generation_id < 0 and group.state is GroupState.EMPTY:
-        return ErrorCode.NONE
-    if generation_id >= 0 or member_id or group_instance_id is not None:
-        error = _member_error(group, member_id, group_instance_id, generation_id)
-        if error is not ErrorCode.NONE:
-            return error
-    elif group.state is not GroupState.EMPTY:
-        return ErrorCode.UNKNOWN_MEMBER_ID
-    return COMMIT_ANSWERS[group.state]

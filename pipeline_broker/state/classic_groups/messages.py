@@ -11,7 +11,6 @@ from pipeline_broker.wire.error import ErrorCode
 __all__ = [
     "DescribedGroup",
     "DescribedMember",
-    "GroupSettings",
     "HeartbeatRequest",
     "JoinRequest",
     "JoinResult",
@@ -19,27 +18,10 @@ __all__ = [
     "LeaveResult",
     "LeavingMember",
     "LeftMember",
-    "ListedGroup",
     "MemberProtocol",
     "SyncRequest",
     "SyncResult",
 ]
-
-INT32_MAX = 2**31 - 1
-
-
-@attrs.frozen(kw_only=True)
-class GroupSettings:
-    """Kafka's settings of groups and committed offsets, with Kafka's defaults."""
-
-    initial_rebalance_delay_ms: int = 3_000
-    session_timeout_ms_min: int = 6_000
-    session_timeout_ms_max: int = 1_800_000
-    group_size_max: int = INT32_MAX
-    new_member_join_timeout_ms: int = 300_000
-    offset_metadata_size_max: int = 4_096
-    offsets_retention_ms: int = 10_080 * 60_000
-    offsets_retention_check_interval_ms: int = 600_000
 
 
 @attrs.frozen
@@ -169,21 +151,11 @@ class DescribedMember:
 
 @attrs.frozen(kw_only=True)
 class DescribedGroup:
-    """A group as an administrator sees it; one that does not exist is `Dead`, with `found` False."""
+    """A group as an administrator sees it; one that does not exist is `Dead`, with the reason in `not_found`."""
 
     group_id: str
-    found: bool = True
+    not_found: str | None = None
     state: str
     protocol_type: str = ""
     protocol_name: str = ""
     members: tuple[DescribedMember, ...] = ()
-
-
-@attrs.frozen
-class ListedGroup:
-    """One line of a list of groups."""
-
-    group_id: str
-    protocol_type: str
-    state: str
-    group_type: str = "classic"

@@ -12,9 +12,10 @@ from typing import NamedTuple
 import attrs
 
 from pipeline_broker.state.classic_groups.classic_group import ClassicGroup, GroupState, Member
-from pipeline_broker.state.classic_groups.messages import GroupSettings, JoinResult, SyncResult
+from pipeline_broker.state.classic_groups.messages import JoinResult, SyncResult
+from pipeline_broker.state.classic_groups.records import group_metadata_record
 from pipeline_broker.state.deadlines import Deadlines
-from pipeline_broker.state.group_records import group_metadata_record
+from pipeline_broker.state.groups.settings import GroupSettings
 from pipeline_broker.state.outcome import Completion, Outcome, Write
 from pipeline_broker.wire.error import ErrorCode
 
@@ -28,7 +29,6 @@ class TimerKind(IntEnum):
     INITIAL_DELAY = 1  # of the first rebalance of a group
     JOIN = 2  # phase of a group
     SYNC = 3  # phase of a group
-    OFFSET_EXPIRY = 4  # of all groups
 
 
 class Timer(NamedTuple):

@@ -26,6 +26,7 @@ from pipeline_broker.log.compaction.schedule import CompactionRules
 from pipeline_broker.log.compaction_of_logs import next_round
 from pipeline_broker.log.entry import LEADER_EPOCH, JournalEntry
 from pipeline_broker.log.errors import DamagedIndexError
+from pipeline_broker.log.file_system import SystemFileSystem
 from pipeline_broker.log.policies import LogPolicies
 from pipeline_broker.log.retention import RetentionRules, RollRules
 from pipeline_broker.records.batch import NewRecord, build_batch, read_header, restamp
@@ -275,6 +276,30 @@ def test_kafka_reads_the_entries(tmp_path):
     assert done.stderr == ""
     pattern = r"version: 0 producerId: (\d+) firstOffset: (\d+) lastOffset: (\d+) lastStableOffset: (\d+)"
     assert [AbortedTransaction(*map(int, found)) for found in re.findall(pattern, done.stdout)] == entries
+
+
+def test_kafka_reads_markers_and_what_they_end(tmp_path):
+    """The archive's own files, by Kafka's own tool: who wrote, in which epoch, how it ended, by which coordinator."""
+    run = kafka_tool(tmp_path)
+    bench = Bench(directory=tmp_path / "data", files=SystemFileSystem())
+    entries = []
+    for producer, is_commit in ((11, True), (12, False)):
+        batch = batch_of(producer, DATA, 0)
+        header = read_header(batch)
+        entries.append(bench.log.append(header, batch, NOW_MS).entry)
+        marker_options = {"committed": is_commit, "coordinator_epoch": 4, "now_ms": NOW_MS}
+        entries.append(bench.log.append_marker(producer, 1, **marker_options).entry)
+    bench.journal.sync(bench.journal.write(entries))
+    bench.logs.on_durable(entries)
+    archive_all(bench)
+    folder = tmp_path / "data" / "archive" / "topic-0"
+    done = run("DumpLogSegments", "--deep-iteration", "--files", str(folder / "00000000000000000000.log"))
+    assert done.stderr == ""
+    control = re.findall(r"producerId: (\d+) producerEpoch: (\d+) .*isTransactional: true isControl: true", done.stdout)
+    assert control == [("11", "1"), ("12", "1")]
+    assert re.findall(r"endTxnMarker: (\w+) coordinatorEpoch: (\d+)", done.stdout) == [("COMMIT", "4"), ("ABORT", "4")]
+    index = run("DumpLogSegments", "--files", str(folder / "00000000000000000000.txnindex"))
+    assert "producerId: 12 firstOffset: 3 lastOffset: 5 lastStableOffset: 6" in index.stdout
 
 
 @pytest.mark.parametrize("data", [b"x", bytes(33), b"\0\1" + bytes(32)])

@@ -3,9 +3,10 @@
 import attrs
 from hypothesis import strategies as st
 
-from pipeline_broker.log.compaction.transactions import ABORT, COMMIT, AbortedTransaction
+from pipeline_broker.log.compaction.transactions import AbortedTransaction
 from pipeline_broker.records.batch import NewRecord, build_batch, iterate_batches, read_header, restamped, with_times
 from pipeline_broker.records.checksum import crc32c
+from pipeline_broker.records.control_batch import ABORT, COMMIT
 from pipeline_broker.records.record import iterate_records
 
 MARKER_VALUE = b"\0\0\0\0\0\0"

@@ -6,8 +6,9 @@ from hypothesis import strategies as st
 
 from pipeline_broker.log.compaction.cleaner import CleaningRound, DirtyPart, LastRecord, RoundParameters
 from pipeline_broker.log.compaction.offset_map import OffsetMap
-from pipeline_broker.log.compaction.transactions import ABORT, COMMIT, AbortedTransaction
+from pipeline_broker.log.compaction.transactions import AbortedTransaction
 from pipeline_broker.records.batch import NewRecord, build_batch, read_header
+from pipeline_broker.records.control_batch import ABORT, COMMIT
 from pipeline_broker.records.errors import WrongChecksum
 from pipeline_broker.records.record import iterate_records
 from tests.log.compaction.logs import marker, parsed, placed

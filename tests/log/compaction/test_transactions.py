@@ -2,8 +2,9 @@
 
 import pytest
 
-from pipeline_broker.log.compaction.transactions import ABORT, COMMIT, AbortedTransaction, TransactionsRead
+from pipeline_broker.log.compaction.transactions import AbortedTransaction, TransactionsRead
 from pipeline_broker.records.batch import NewRecord, build_batch, read_header
+from pipeline_broker.records.control_batch import ABORT, COMMIT
 from pipeline_broker.records.errors import InvalidRecord
 from tests.log.compaction.logs import marker, placed
 

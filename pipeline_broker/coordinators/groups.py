@@ -8,12 +8,16 @@ for it with `answer_when_durable`.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from pipeline_broker.records.batch import NewRecord, build_batch, read_header
+from pipeline_broker.coordinators.coordinator import InternalTopic, Submit
+from pipeline_broker.log.errors import LogError
+from pipeline_broker.records.control_batch import read_marker
+from pipeline_broker.records.record import iterate_records
+from pipeline_broker.state.partition_for import partition_for
 from pipeline_broker.wire.error import ErrorCode
 from stages.request import PARKED, Close, Parked, Pending, Request, Send
 
@@ -21,17 +25,20 @@ if TYPE_CHECKING:
     from pipeline_broker.config.settings import BrokerConfig
     from pipeline_broker.log.entry import JournalEntry
     from pipeline_broker.log.log_manager import LogManager
-    from pipeline_broker.state.classic_groups.coordinator import GroupCoordinator
-    from pipeline_broker.state.classic_groups.messages import GroupSettings
+    from pipeline_broker.log.partition_log import PartitionLog
+    from pipeline_broker.records.batch import BatchHeader
+    from pipeline_broker.state.groups.commits import CommitRequest
+    from pipeline_broker.state.groups.coordinator import GroupCoordinator
+    from pipeline_broker.state.groups.settings import GroupSettings
     from pipeline_broker.state.outcome import Outcome, Write
+    from pipeline_broker.state.pending_offsets import Holder
+    from pipeline_broker.state.topics import TopicCatalogue
 
 __all__ = ["OFFSETS_TOPIC", "Groups", "WaitingMember", "group_settings"]
 
 logger = logging.getLogger(__name__)
 
 OFFSETS_TOPIC = "__consumer_offsets"
-
-Submit = Callable[[Sequence["JournalEntry"], Callable[[], None]], None]
 
 
 @attrs.frozen(eq=False)
@@ -44,8 +51,9 @@ class WaitingMember:
 
 def group_settings(config: BrokerConfig) -> GroupSettings:
     """The configuration as the coordinator wants it."""
-    from pipeline_broker.state.classic_groups.messages import GroupSettings  # noqa: PLC0415 - see Groups.coordinator
+    from pipeline_broker.state.groups.settings import GroupSettings  # noqa: PLC0415 - see Groups.coordinator
 
+    policy = config.group_consumer_migration_policy.upper()
     return GroupSettings(
         initial_rebalance_delay_ms=config.group_initial_rebalance_delay_ms,
         session_timeout_ms_min=config.group_min_session_timeout_ms,
@@ -54,6 +62,19 @@ def group_settings(config: BrokerConfig) -> GroupSettings:
         offset_metadata_size_max=config.offset_metadata_max_bytes,
         offsets_retention_ms=config.offsets_retention_minutes * 60_000,
         offsets_retention_check_interval_ms=config.offsets_retention_check_interval_ms,
+        consumer_session_timeout_ms=config.group_consumer_session_timeout_ms,
+        consumer_session_timeout_ms_min=config.group_consumer_min_session_timeout_ms,
+        consumer_session_timeout_ms_max=config.group_consumer_max_session_timeout_ms,
+        consumer_heartbeat_interval_ms=config.group_consumer_heartbeat_interval_ms,
+        consumer_heartbeat_interval_ms_min=config.group_consumer_min_heartbeat_interval_ms,
+        consumer_heartbeat_interval_ms_max=config.group_consumer_max_heartbeat_interval_ms,
+        consumer_assignment_interval_ms=config.group_consumer_assignment_interval_ms,
+        consumer_assignment_interval_ms_min=config.group_consumer_min_assignment_interval_ms,
+        consumer_assignment_interval_ms_max=config.group_consumer_max_assignment_interval_ms,
+        consumer_group_size_max=config.group_consumer_max_size,
+        consumer_assignors=config.group_consumer_assignors,
+        consumer_upgrade_enabled=policy in {"UPGRADE", "BIDIRECTIONAL"},
+        consumer_downgrade_enabled=policy in {"DOWNGRADE", "BIDIRECTIONAL"},
     )
 
 
@@ -63,15 +84,32 @@ class Groups:
     Args:
         config: what it acts on.
         logs: where the partitions of `__consumer_offsets` are.
+        topics: those that exist.
+        configs_of: what was set for a single group, by its id.
         wake_timer: called when `next_deadline_ms` has become earlier.
 
     Attributes:
+        topic: `__consumer_offsets`.
         submit: commits entries that no request waits for, then calls back; set by the server.
     """
 
-    def __init__(self, config: BrokerConfig, logs: LogManager, wake_timer: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        config: BrokerConfig,
+        logs: LogManager,
+        topics: TopicCatalogue,
+        configs_of: Callable[[str], Mapping[str, str]],
+        wake_timer: Callable[[], None],
+    ) -> None:
         self._config = config
-        self._logs = logs
+        self._topics = topics
+        self._configs_of = configs_of
+        self.topic = InternalTopic(
+            OFFSETS_TOPIC,
+            config.offsets_topic_num_partitions,
+            {"cleanup.policy": "compact", "compression.type": "producer"},
+            logs,
+        )
         self._now_ms = 0
         self._announced_ms: int | None = None
         self._coordinator: GroupCoordinator | None = None
@@ -86,11 +124,11 @@ class Groups:
         It is made for the first record or request: a broker without groups starts without it.
         """
         if self._coordinator is None:
-            from pipeline_broker.state.classic_groups.coordinator import (  # noqa: PLC0415 - see above
+            from pipeline_broker.state.groups.coordinator import (  # noqa: PLC0415 - see above
                 GroupCoordinator,
             )
 
-            self._coordinator = GroupCoordinator(group_settings(self._config))
+            self._coordinator = GroupCoordinator(group_settings(self._config), self._topics, self._configs_of)
             if self._is_loaded:
                 self._begin(self._coordinator)
         return self._coordinator
@@ -98,16 +136,66 @@ class Groups:
     @property
     def is_ready(self) -> bool:
         """Whether there is a place for records; clients make one by asking for their coordinator."""
-        return self._logs.find(OFFSETS_TOPIC, 0) is not None
+        return self.topic.exists
 
     def time(self, now_ms: int) -> int:
         """The time as the coordinator may see it: a wall clock that was set back stands still for a while."""
         self._now_ms = max(self._now_ms, now_ms)
         return self._now_ms
 
-    def replay(self, key: bytes, value: bytes | None) -> None:
-        """Take over one durable record; raises CorruptStateRecordError."""
-        self.coordinator.replay(key, value)
+    def replay(self, partition: int, header: BatchHeader, batch: memoryview) -> None:
+        """See Coordinator."""
+        if header.is_transactional:
+            self._replay_transactional(partition, header, batch)
+            return
+        for record in iterate_records(batch, header):
+            self.coordinator.replay(bytes(record.key or b""), None if record.value is None else bytes(record.value))
+
+    def _replay_transactional(self, partition: int, header: BatchHeader, batch: memoryview) -> None:
+        """Take over offsets that a transaction stores, or the marker that ends it there."""
+        if header.is_control:
+            marker = read_marker(header, batch)
+            if marker is not None and self._coordinator is not None:
+                holder = _holder(partition, header.producer_id)
+                self._coordinator.end_transaction(holder, committed=marker.is_commit)
+            return
+        holder = _holder(partition, header.producer_id)
+        for record in iterate_records(batch, header):
+            value = None if record.value is None else bytes(record.value)
+            self.coordinator.replay_held(holder, bytes(record.key or b""), value)
+
+    def commit_in_transaction(
+        self, request: CommitRequest, producer: tuple[int, int], now_ms: int
+    ) -> tuple[tuple[ErrorCode, ...], JournalEntry | None, Callable[[], None]]:
+        """Store offsets that become visible when a transaction commits.
+
+        Args:
+            request: names the holder of the transaction.
+            producer: its id and epoch.
+            now_ms: wall clock.
+
+        Returns:
+            an error per partition; what must be committed, if anything; and what is to be called then.
+
+        Raises:
+            LogError: the producer is fenced.
+        """
+        result = self.coordinator.commit(request, self.time(now_ms))
+        self._announce(self.coordinator)
+        write = result.write
+        if write is None:
+            return result.errors, None, _nothing
+        try:
+            entry = self.topic.append(write.subject, write.records, now_ms, producer)
+        except LogError:
+            self.coordinator.failed(write, ErrorCode.INVALID_PRODUCER_EPOCH, self._now_ms)
+            raise
+        return result.errors, entry, self._applies(write)
+
+    def partition_of(self, group_id: str) -> int:
+        """The partition of the topic that has, or will have, the records of a group."""
+        log = self.topic.log_of(group_id)
+        return partition_for(group_id, self.topic.partitions) if log is None else log.partition
 
     def loaded(self, now_ms: int) -> None:
         """All records are replayed."""
@@ -121,17 +209,32 @@ class Groups:
         assert not outcome.writes, "nobody has joined yet, so nothing has changed"
         self._announce(coordinator)
 
-    def unload(self, now_ms: int) -> None:
+    def unload(self) -> None:
         """The records are gone: so are the groups."""
-        self.time(now_ms)
         if self._coordinator is not None:
             gone, self._coordinator = self._coordinator, None
             self._answer(gone.unload(self._now_ms))
 
-    def topic_deleted(self, topic: str, now_ms: int) -> None:
+    def marker_durable(self, log: PartitionLog, producer_id: int, *, is_commit: bool) -> None:
+        """See Coordinator: the offsets that the transaction stored become visible, or are dropped."""
+        if self._coordinator is not None:
+            self._coordinator.end_transaction(_holder(log.partition, producer_id), committed=is_commit)
+
+    def settings_changed(self, config: BrokerConfig) -> None:
+        """Act on another configuration from now on."""
+        self._config = config
+        if self._coordinator is not None:
+            self._coordinator.change_settings(group_settings(config))
+
+    def topic_changed(self, topic: str) -> None:
+        """Some topic came, grew or went."""
+        if self._coordinator is not None:
+            self._coordinator.topic_changed(topic)
+
+    def topic_deleted(self, topic: str) -> None:
         """What was committed for a topic goes with it."""
         if self._coordinator is not None:
-            self.carry_out(self._coordinator.forget_topic(topic), now_ms)
+            self.carry_out(self._coordinator.forget_topic(topic), self._now_ms)
 
     def next_deadline_ms(self) -> int | None:
         """When `advance` has something to do."""
@@ -190,17 +293,10 @@ class Groups:
 
     def _append(self, write: Write, now_ms: int) -> JournalEntry | None:
         """Append the records of a write; None when there is no place for them, which the coordinator is told."""
-        logs = self._logs.partitions(OFFSETS_TOPIC)
-        if not logs:
+        entry = self.topic.append(write.subject, write.records, now_ms)
+        if entry is None:
             outcome = self.coordinator.failed(write, ErrorCode.NOT_LEADER_OR_FOLLOWER, self._now_ms)
             self.carry_out(outcome, now_ms)
-            return None
-        from pipeline_broker.state.group_records import partition_for  # noqa: PLC0415 - see Groups.coordinator
-
-        log = logs[partition_for(write.subject, len(logs))]
-        batch = build_batch([NewRecord(record.value, record.key, now_ms) for record in write.records])
-        entry = log.append(read_header(batch), batch, now_ms).entry
-        assert entry is not None, "no producer, so no duplicate"
         return entry
 
     def _answer(self, outcome: Outcome, own: WaitingMember | None = None) -> Send | Close | Parked:
@@ -229,6 +325,16 @@ def _encode(waiting: WaitingMember, result: object) -> Send | Close:
     except Exception as error:
         logger.exception("the answer to a member could not be written")
         return Close(f"answer failed: {error!r}")
+
+
+def _holder(partition: int, producer_id: int) -> Holder:
+    from pipeline_broker.state.pending_offsets import Holder  # noqa: PLC0415 - see Groups.coordinator
+
+    return Holder(partition, producer_id)
+
+
+def _nothing() -> None:
+    """Nothing is to be called."""
 
 
 def _not_serving(entries: Sequence[JournalEntry], on_durable: Callable[[], None]) -> None:

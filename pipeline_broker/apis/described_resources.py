@@ -1,0 +1,43 @@
+"""The kinds of resource that have settings, by their numbers in requests, and who may see or change them.
+
+Rules of this file: a broker named "" stands for all brokers. Groups have rights of their own, everything else that is
+no topic belongs to the cluster.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from pipeline_broker.apis.authorization import REFUSAL_TEXTS, may_of_cluster, may_of_group, may_of_topic
+from pipeline_broker.config.resources import CLIENT_METRICS, GROUP
+from pipeline_broker.state.topic_rules import TopicError
+from pipeline_broker.wire.error import ErrorCode
+
+if TYPE_CHECKING:
+    from pipeline_broker.apis.call import Call
+    from pipeline_broker.security.acl import AclOperation
+
+__all__ = ["BROKER", "BROKER_LOGGER", "CLIENT_METRICS", "GROUP", "NODE_ID", "RESOURCE_TYPES", "TOPIC", "check_allowed"]
+
+TOPIC = 2
+BROKER = 4
+BROKER_LOGGER = 8
+RESOURCE_TYPES = (TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP)
+NODE_ID = re.compile(r"[+-]?[0-9]+")
+
+
+def check_allowed(call: Call, operation: AclOperation, resource_type: int, name: str) -> None:
+    """Refuse what the client may not do to the settings of a resource.
+
+    Raises:
+        TopicError: it may not.
+    """
+    if resource_type == TOPIC:
+        is_allowed, code = may_of_topic(call, operation, name), ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    elif resource_type == GROUP:
+        is_allowed, code = may_of_group(call, operation, name), ErrorCode.GROUP_AUTHORIZATION_FAILED
+    else:
+        is_allowed, code = may_of_cluster(call, operation), ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    if not is_allowed:
+        raise TopicError(code, REFUSAL_TEXTS[code])

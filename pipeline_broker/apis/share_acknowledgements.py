@@ -1,0 +1,102 @@
+"""Acknowledgements of acquired records, as ShareAcknowledge and ShareFetch bring them.
+
+Rules of this file: the checks and their order are Kafka's. A partition with one bad batch changes nothing; the others
+of the request are not touched by that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from pipeline_broker.apis.authorization import may_of_topic
+from pipeline_broker.security.acl import AclOperation
+from pipeline_broker.state.share_partitions.messages import AcknowledgeError, AcknowledgementBatch
+from pipeline_broker.state.share_partitions.record_state import AcknowledgeType
+from pipeline_broker.state.share_states.records import ShareKey
+from pipeline_broker.wire.error import ErrorCode
+
+if TYPE_CHECKING:
+    from pipeline_broker.apis.call import Call
+    from pipeline_broker.coordinators.appended import Appended
+
+__all__ = ["MEMBER_ID_SIZE_MAX", "RENEW_FROM", "acknowledge", "is_member_id"]
+
+MEMBER_ID_SIZE_MAX = 36
+RENEW_FROM = 2
+
+
+class Batch(Protocol):
+    """A batch of either request."""
+
+    first_offset: int
+    last_offset: int
+    acknowledge_types: list[int]
+
+
+def is_member_id(member_id: str | None) -> bool:
+    """Whether a member may have this id; whether there is such a member is not asked, as in Kafka."""
+    return bool(member_id) and len(member_id or "") <= MEMBER_ID_SIZE_MAX
+
+
+def acknowledge(
+    call: Call, key: ShareKey, member_id: str, batches: Sequence[Batch], appended: Appended, *, is_renewal: bool
+) -> tuple[ErrorCode, str | None]:
+    """Acknowledge records of one partition.
+
+    Args:
+        call: the request's.
+        key: the share partition.
+        member_id: who has acquired them.
+        batches: what is said of them.
+        appended: gets the records that must be durable before the member is told.
+        is_renewal: the request says that it may renew locks.
+
+    Returns:
+        the error of the partition, and Kafka's text where it has one.
+    """
+    broker = call.broker
+    coordinator = broker.share.coordinator
+    topic = broker.topics.by_id(key.topic_id)
+    if topic is None:
+        return ErrorCode.UNKNOWN_TOPIC_ID, None
+    may_renew = is_renewal and call.version >= RENEW_FROM
+    if not _are_valid(batches, may_renew=may_renew):
+        return ErrorCode.INVALID_REQUEST, None
+    if not may_of_topic(call, AclOperation.READ, topic.name):
+        return ErrorCode.TOPIC_AUTHORIZATION_FAILED, None
+    active = coordinator.find(key)
+    if not 0 <= key.partition < topic.partitions or (active is None and batches):
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None
+    if active is None or not batches:
+        return ErrorCode.NONE, None
+    settings = coordinator.refresh_rules(active)
+    if not settings.renew_acknowledge and _renew(batches):
+        return ErrorCode.INVALID_REQUEST, None
+    now_ms = coordinator.time(call.now_ms)
+    said = [AcknowledgementBatch(batch.first_offset, batch.last_offset, batch.acknowledge_types) for batch in batches]
+    try:
+        change = active.partition.acknowledge(member_id, said, now_ms)
+    except AcknowledgeError as error:
+        return error.code, str(error)
+    coordinator.locked(active)
+    coordinator.append_change(active, change, appended, now_ms)
+    return ErrorCode.NONE, None
+
+
+def _are_valid(batches: Iterable[Batch], *, may_renew: bool) -> bool:
+    """Whether batches are in order and each has one type for all of its offsets, or one for each."""
+    types = {*AcknowledgeType} if may_renew else {*AcknowledgeType} - {AcknowledgeType.RENEW}
+    previous_last = -1
+    for batch in batches:
+        size = batch.last_offset - batch.first_offset + 1
+        if size < 1 or batch.first_offset < previous_last or len(batch.acknowledge_types) not in {1, size}:
+            return False
+        if not types.issuperset(batch.acknowledge_types):
+            return False
+        previous_last = batch.last_offset
+    return True
+
+
+def _renew(batches: Iterable[Batch]) -> bool:
+    return any(AcknowledgeType.RENEW in batch.acknowledge_types for batch in batches)

@@ -1,0 +1,43 @@
+"""What administrators change of share groups without members: where they begin, and what they have forgotten.
+
+Rules of this file: a change is one commit: first the state of the share partitions, then the group's own records.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pipeline_broker.coordinators.appended import Appended, in_one_commit
+from pipeline_broker.state.outcome import Outcome
+from pipeline_broker.state.share_groups.messages import ShareGroupError
+from pipeline_broker.wire.error import ErrorCode
+from stages.request import Result, Send
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pipeline_broker.apis.call import Call
+    from pipeline_broker.state.outcome import StateRecord
+    from pipeline_broker.state.share_groups.share_group import ShareGroup
+
+__all__ = ["UNKNOWN_TEXT", "check_empty", "commit"]
+
+UNKNOWN_TEXT = "This server does not host this topic-partition."
+
+
+def check_empty(group_id: str, group: ShareGroup | None) -> None:
+    """Refuse a group that has members; raises ShareGroupError."""
+    if not group_id:
+        raise ShareGroupError(ErrorCode.INVALID_GROUP_ID, "The group id is invalid.")
+    if group is not None and not group.is_empty:
+        raise ShareGroupError(ErrorCode.NON_EMPTY_GROUP, "The group is not empty.")
+
+
+def commit(
+    call: Call, group: ShareGroup, records: Sequence[StateRecord], appended: Appended, answer: Send, now_ms: int
+) -> Result:
+    """Answer when the states that were appended, and these records of the group behind them, are durable."""
+    groups = call.broker.groups
+    write = groups.coordinator.share.write(group, list(records))
+    result = groups.answer_when_durable(Outcome(writes=[] if write is None else [write]), now_ms, answer)
+    return in_one_commit(appended, result, answer)

@@ -1,0 +1,102 @@
+"""What the requests to the share coordinator have in common: they name partitions under topics, and come from brokers.
+
+Rules of this file: a client must be allowed to act as a broker (CLUSTER_ACTION). Each partition is answered by itself.
+The checks of what is named, and their texts, are Kafka's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from pipeline_broker.apis.authorization import REFUSAL_TEXTS, may_of_cluster
+from pipeline_broker.coordinators.appended import Appended
+from pipeline_broker.security.acl import AclOperation
+from pipeline_broker.state.share_states.records import ShareKey
+from pipeline_broker.state.share_states.share_states import ShareStateError
+from pipeline_broker.wire.error import ErrorCode
+from stages.request import Pending, Result
+
+if TYPE_CHECKING:
+    from pipeline_broker.apis.call import Call
+
+__all__ = ["Answers", "check_known", "check_partition"]
+
+UNKNOWN_TEXT = "This server does not host this topic-partition."
+
+
+def _check_may(call: Call) -> None:
+    """Refuse whoever is no broker, and everybody while there is no place for the state.
+
+    Raises:
+        ShareStateError: why.
+    """
+    if not may_of_cluster(call, AclOperation.CLUSTER_ACTION):
+        code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        raise ShareStateError(code, REFUSAL_TEXTS[code])
+    if not call.broker.share.topic.exists:
+        raise ShareStateError(ErrorCode.NOT_COORDINATOR, "This is not the correct coordinator.")
+
+
+def check_partition(key: ShareKey) -> None:
+    """Refuse what cannot be a partition; raises ShareStateError."""
+    if key.partition < 0:
+        raise ShareStateError(ErrorCode.INVALID_REQUEST, "The partition id cannot be a negative number.")
+
+
+def check_known(call: Call, key: ShareKey) -> None:
+    """Refuse what is no partition of any topic; raises ShareStateError."""
+    check_partition(key)
+    topic = call.broker.topics.by_id(key.topic_id)
+    if topic is None or key.partition >= topic.partitions:
+        raise ShareStateError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TEXT)
+
+
+@attrs.frozen
+class Answers:
+    """How one of these APIs answers: partition by partition, under the topics of the request.
+
+    Attributes:
+        response, topic, partition: what its answers are made of.
+    """
+
+    response: Callable[..., Any]
+    topic: Callable[..., Any]
+    partition: Callable[..., Any]
+
+    def each(self, call: Call, request: Any, one: Callable[[Call, ShareKey, Any, Appended], Any]) -> Result:
+        """Answer for each partition, when what was appended for them is durable.
+
+        Args:
+            call: the request's.
+            request: what was asked.
+            one: the result for one partition, given what names it; appends what it changes, raises ShareStateError.
+        """
+        if not request.group_id and may_of_cluster(call, AclOperation.CLUSTER_ACTION):
+            return call.send(self.response())  # as Kafka: nothing is said of anything
+        appended = Appended()
+
+        def result(topic_id: bytes, wanted: Any) -> Any:
+            try:
+                _check_may(call)
+                return one(call, ShareKey(request.group_id, topic_id, wanted.partition), wanted, appended)
+            except ShareStateError as error:
+                return self.partition(wanted.partition, error.code, str(error))
+
+        results = [
+            self.topic(topic.topic_id, [result(topic.topic_id, wanted) for wanted in topic.partitions])
+            for topic in request.topics
+        ]
+        answer = call.send(self.response(results=results))
+        return Pending(appended.entries, answer, appended.durable) if appended.entries else answer
+
+    def refused(self, request: Any, code: ErrorCode) -> Any:
+        """Every partition with the same error."""
+        return self.response(
+            results=[
+                self.topic(topic.topic_id, [self.partition(wanted.partition, code) for wanted in topic.partitions])
+                for topic in request.topics
+            ]
+        )

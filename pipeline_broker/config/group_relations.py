@@ -1,0 +1,65 @@
+"""What settings of a group must be like beside each other and beside the broker's; the texts are Kafka's."""
+
+import re
+from collections.abc import Callable, Mapping
+
+from pipeline_broker.config.properties import ConfigError
+
+__all__ = ["check_group_settings"]
+
+BOUNDED = (
+    "consumer.assignment.interval.ms",
+    "consumer.heartbeat.interval.ms",
+    "consumer.session.timeout.ms",
+    "share.assignment.interval.ms",
+    "share.delivery.count.limit",
+    "share.heartbeat.interval.ms",
+    "share.partition.max.record.locks",
+    "share.record.lock.duration.ms",
+    "share.session.timeout.ms",
+    "streams.assignment.interval.ms",
+    "streams.heartbeat.interval.ms",
+    "streams.session.timeout.ms",
+)
+"""Settings whose limits are properties of the broker: `group.KIND.min.REST` and `group.KIND.max.REST`."""
+KINDS = ("consumer", "share", "streams")
+STANDBY_REPLICAS = "streams.num.standby.replicas"
+OFFSET_RESET = "share.auto.offset.reset"
+DURATION = re.compile(
+    r"by_duration:P(?=\d|T\d)(?:\d+D)?(?:T(?=\d)(?:\d+H)?(?:\d+M)?(?:\d+(?:\.\d{1,9})?S)?)?", re.IGNORECASE
+)
+"""A duration in days and smaller units (ISO 8601), as Java reads it; none that is negative."""
+
+
+def check_group_settings(own: Mapping[str, str], value_of: Callable[[str], int], broker: Callable[[str], int]) -> None:
+    """Refuse settings that no group may have.
+
+    Args:
+        own: what is set for the group.
+        value_of: the number that counts for a setting of the group.
+        broker: the number of a property of the broker.
+
+    Raises:
+        ConfigError: they do not go together.
+    """
+    reset = own.get(OFFSET_RESET, "latest")
+    if reset not in {"earliest", "latest"} and not DURATION.fullmatch(reset):
+        said = (
+            f"Invalid value `{reset}` for configuration {OFFSET_RESET}. The value must be either 'earliest', 'latest'"
+            " or of the format 'by_duration:<PnDTnHnMn.nS>'."
+        )
+        raise ConfigError(said, f"Invalid value {reset} for configuration {OFFSET_RESET}: {said}")
+    for name in BOUNDED:
+        kind, rest = name.split(".", 1)
+        for word, relation in (("min", "greater"), ("max", "less")):
+            bound = f"group.{kind}.{word}.{rest}"
+            value, limit = value_of(name), broker(bound)
+            if value < limit if word == "min" else value > limit:
+                raise ConfigError(f"{name} must be {relation} than or equal to {bound}")
+    most = "group.streams.max.standby.replicas"
+    if value_of(STANDBY_REPLICAS) > broker(most):
+        raise ConfigError(f"{STANDBY_REPLICAS} must be less than or equal to {most}")
+    for kind in KINDS:
+        session, heartbeat = f"{kind}.session.timeout.ms", f"{kind}.heartbeat.interval.ms"
+        if value_of(session) <= value_of(heartbeat):
+            raise ConfigError(f"{session} must be greater than {heartbeat}")

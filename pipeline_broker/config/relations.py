@@ -1,0 +1,75 @@
+"""What one property demands of another.
+
+Rules: it looks at a whole configuration and changes nothing; a refusal is one line for the person who wrote it.
+"""
+
+from typing import TYPE_CHECKING
+
+from pipeline_broker.config.listeners import zero_refusal
+from pipeline_broker.config.properties import ConfigError
+
+if TYPE_CHECKING:
+    from pipeline_broker.config.settings import BrokerConfig
+
+AUTHORIZERS = ("", "org.apache.kafka.metadata.authorizer.StandardAuthorizer", "kafka.security.authorizer.AclAuthorizer")
+"""What `authorizer.class.name` may be: nobody is asked, Kafka's, and its former name."""
+ASSIGNORS = ("uniform", "range")
+"""What `group.consumer.assignors` may name; classes of a user's own cannot be loaded here."""
+
+
+def check_relations(config: "BrokerConfig") -> None:
+    """What one property demands of another; the derived values are made once, so that they fail at the start."""
+    if 0 < config.queued_max_request_bytes < config.socket_request_max_bytes:
+        raise ConfigError(
+            f"queued.max.request.bytes is {config.queued_max_request_bytes}: it must be at least "
+            f"socket.request.max.bytes ({config.socket_request_max_bytes}), or -1"
+        )
+    if config.max_connections_per_ip == 0 and not config.connection_limit_overrides():
+        raise ConfigError(
+            "max.connections.per.ip: 0 is allowed only with max.connections.per.ip.overrides",
+            "requirement failed: max.connections.per.ip can be set to zero only if max.connections.per.ip.overrides"
+            " property is set.",
+        )
+    if config.group_min_session_timeout_ms > config.group_max_session_timeout_ms:
+        raise ConfigError(
+            f"group.min.session.timeout.ms is {config.group_min_session_timeout_ms}: it must not be above "
+            f"group.max.session.timeout.ms ({config.group_max_session_timeout_ms})"
+        )
+    _check_consumer_groups(config)
+    if config.log_dirs is not None and len(config.log_dirs) != 1:
+        raise ConfigError(f"log.dirs: exactly one data directory is expected, not {len(config.log_dirs)}")
+    if 0 <= config.connections_max_idle_ms <= config.connection_failed_authentication_delay_ms:
+        raise ConfigError(
+            f"connection.failed.authentication.delay.ms is {config.connection_failed_authentication_delay_ms}: it must"
+            f" be below connections.max.idle.ms ({config.connections_max_idle_ms})"
+        )
+    if config.max_connection_creation_rate == 0:
+        raise zero_refusal("max.connection.creation.rate", "max.connection.creation.rate")
+    if config.authorizer_class_name not in AUTHORIZERS:
+        raise ConfigError(
+            f"authorizer.class.name: {config.authorizer_class_name!r} is not known here; expected {AUTHORIZERS[1]}"
+        )
+    config.connection_limit_overrides()
+    _ = config.listener_configs
+
+
+def _check_consumer_groups(config: "BrokerConfig") -> None:
+    for name in ("session_timeout", "heartbeat_interval", "assignment_interval"):
+        least, value, most = (getattr(config, f"group_consumer_{bound}{name}_ms") for bound in ("min_", "", "max_"))
+        if not least <= value <= most:
+            setting = f"group.consumer.{name.replace('_', '.')}.ms"
+            raise ConfigError(
+                f"{setting} is {value}: it must be between {setting.replace('consumer.', 'consumer.min.')} ({least})"
+                f" and {setting.replace('consumer.', 'consumer.max.')} ({most})"
+            )
+    if config.group_consumer_heartbeat_interval_ms >= config.group_consumer_session_timeout_ms:
+        raise ConfigError(
+            f"group.consumer.heartbeat.interval.ms is {config.group_consumer_heartbeat_interval_ms}: it must be below"
+            f" group.consumer.session.timeout.ms ({config.group_consumer_session_timeout_ms})"
+        )
+    strangers = [name for name in config.group_consumer_assignors if name not in ASSIGNORS]
+    if strangers or not config.group_consumer_assignors:
+        raise ConfigError(
+            f"group.consumer.assignors: {', '.join(strangers) or 'an empty list'} is not known here; expected one or"
+            f" both of {', '.join(ASSIGNORS)}"
+        )

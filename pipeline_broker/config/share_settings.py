@@ -1,0 +1,123 @@
+"""What the configuration says of share groups: the broker's properties, and what a group's own settings make of them.
+
+Rules: the properties are Kafka's `group.share.*` and `share.coordinator.*`; a group's setting that lies outside the
+broker's bounds counts as the nearest bound, as in Kafka where bounds are moved after a group was set.
+"""
+
+from collections.abc import Mapping
+
+import attrs
+
+from pipeline_broker.config.properties import broker_properties
+from pipeline_broker.config.share_properties import SHARE_PROPERTIES
+
+__all__ = ["GroupShareSettings", "ShareSettings", "group_share_settings", "share_settings"]
+
+
+@attrs.frozen(kw_only=True)
+class ShareSettings:
+    """The broker's properties about share groups, Kafka's names with `_` for `.`."""
+
+    group_share_assignment_interval_ms: int = 1000
+    group_share_delivery_count_limit: int = 5
+    group_share_heartbeat_interval_ms: int = 5000
+    group_share_max_assignment_interval_ms: int = 15000
+    group_share_max_delivery_count_limit: int = 10
+    group_share_max_heartbeat_interval_ms: int = 15000
+    group_share_max_partition_max_record_locks: int = 4000
+    group_share_max_record_lock_duration_ms: int = 60000
+    group_share_max_session_timeout_ms: int = 60000
+    group_share_max_share_sessions: int = 2000
+    group_share_max_size: int = 200
+    group_share_min_assignment_interval_ms: int = 0
+    group_share_min_delivery_count_limit: int = 2
+    group_share_min_heartbeat_interval_ms: int = 5000
+    group_share_min_partition_max_record_locks: int = 100
+    group_share_min_record_lock_duration_ms: int = 15000
+    group_share_min_session_timeout_ms: int = 45000
+    group_share_partition_max_record_locks: int = 2000
+    group_share_record_lock_duration_ms: int = 30000
+    group_share_session_timeout_ms: int = 45000
+    share_coordinator_snapshot_update_records_per_snapshot: int = 500
+    share_coordinator_state_topic_num_partitions: int = 50
+
+
+assert {field.name.replace("_", ".") for field in attrs.fields(ShareSettings)} == SHARE_PROPERTIES
+
+
+@attrs.frozen(kw_only=True)
+class GroupShareSettings:
+    """What counts for one group.
+
+    Attributes:
+        auto_offset_reset: where a partition is begun that the group has never read: `latest`, `earliest`, or
+            `by_duration:` and a duration of ISO 8601.
+        isolation_level: `read_uncommitted` or `read_committed`.
+        renew_acknowledge: whether members may renew their locks.
+    """
+
+    session_timeout_ms: int
+    heartbeat_interval_ms: int
+    assignment_interval_ms: int
+    record_lock_duration_ms: int
+    delivery_count_limit: int
+    partition_max_record_locks: int
+    auto_offset_reset: str = "latest"
+    isolation_level: str = "read_uncommitted"
+    renew_acknowledge: bool = True
+
+
+def share_settings(texts: Mapping[str, str]) -> ShareSettings:
+    """The broker's settings, from what was set by name."""
+    known = broker_properties()
+    fields = {name.replace(".", "_"): known[name].parse(texts[name]) for name in SHARE_PROPERTIES & texts.keys()}
+    return ShareSettings(**fields)  # type: ignore[arg-type]  # their types are those of the table
+
+
+def group_share_settings(broker: ShareSettings, group: Mapping[str, str]) -> GroupShareSettings:
+    """What counts for a group that has these settings of its own."""
+
+    def number(name: str, default: int, low: int, high: int) -> int:
+        return min(max(int(group[name]), low), high) if name in group else default
+
+    return GroupShareSettings(
+        session_timeout_ms=number(
+            "share.session.timeout.ms",
+            broker.group_share_session_timeout_ms,
+            broker.group_share_min_session_timeout_ms,
+            broker.group_share_max_session_timeout_ms,
+        ),
+        heartbeat_interval_ms=number(
+            "share.heartbeat.interval.ms",
+            broker.group_share_heartbeat_interval_ms,
+            broker.group_share_min_heartbeat_interval_ms,
+            broker.group_share_max_heartbeat_interval_ms,
+        ),
+        assignment_interval_ms=number(
+            "share.assignment.interval.ms",
+            broker.group_share_assignment_interval_ms,
+            broker.group_share_min_assignment_interval_ms,
+            broker.group_share_max_assignment_interval_ms,
+        ),
+        record_lock_duration_ms=number(
+            "share.record.lock.duration.ms",
+            broker.group_share_record_lock_duration_ms,
+            broker.group_share_min_record_lock_duration_ms,
+            broker.group_share_max_record_lock_duration_ms,
+        ),
+        delivery_count_limit=number(
+            "share.delivery.count.limit",
+            broker.group_share_delivery_count_limit,
+            broker.group_share_min_delivery_count_limit,
+            broker.group_share_max_delivery_count_limit,
+        ),
+        partition_max_record_locks=number(
+            "share.partition.max.record.locks",
+            broker.group_share_partition_max_record_locks,
+            broker.group_share_min_partition_max_record_locks,
+            broker.group_share_max_partition_max_record_locks,
+        ),
+        auto_offset_reset=group.get("share.auto.offset.reset", "latest"),
+        isolation_level=group.get("share.isolation.level", "read_uncommitted"),
+        renew_acknowledge=group.get("share.renew.acknowledge.enable", "true").lower() == "true",
+    )

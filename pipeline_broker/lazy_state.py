@@ -1,0 +1,81 @@
+"""State that most brokers never have: each part is loaded and made when something asks for it first.
+
+Rules of this room: as of `broker`, whose part it is; a broker without a feature starts without importing it.
+"""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pipeline_broker.config.settings import BrokerConfig
+    from pipeline_broker.security.acls import Acls
+    from pipeline_broker.security.delegation_tokens import DelegationTokens
+    from pipeline_broker.security.scram_users import ScramUsers
+    from pipeline_broker.state.client_metrics import ClientMetrics
+    from pipeline_broker.state.cluster import ClusterState
+    from pipeline_broker.state.features import Features
+    from pipeline_broker.telemetry.client_metrics_file import ClientMetricsFile
+
+__all__ = ["LazyState"]
+
+
+class LazyState:
+    """See above.
+
+    Attributes:
+        config: what the broker acts on.
+        cluster: keeps settings.
+    """
+
+    config: BrokerConfig
+    cluster: ClusterState
+
+    @functools.cached_property
+    def acls(self) -> Acls:
+        """The rules of access."""
+        from pipeline_broker.security.acls import Acls  # noqa: PLC0415 - see the rules of the room
+
+        return Acls()
+
+    @functools.cached_property
+    def scram_users(self) -> ScramUsers:
+        """The users that prove who they are by SCRAM, and the tokens that do it for others."""
+        from pipeline_broker.security.scram_users import ScramUsers  # noqa: PLC0415 - see the rules of the room
+
+        return ScramUsers(self.delegation_tokens if self.config.delegation_token_secret_key else None)
+
+    @functools.cached_property
+    def delegation_tokens(self) -> DelegationTokens:
+        """The tokens that stand for users."""
+        from pipeline_broker.security.delegation_tokens import (  # noqa: PLC0415 - see the rules of the room
+            DelegationTokens,
+        )
+
+        return DelegationTokens(self.config)
+
+    @functools.cached_property
+    def features(self) -> Features:
+        """The levels of features that are finalized."""
+        from pipeline_broker.state.features import Features  # noqa: PLC0415 - see the rules of the room
+
+        return Features()
+
+    @functools.cached_property
+    def client_metrics(self) -> ClientMetrics:
+        """Which clients push metrics."""
+        from pipeline_broker.state.client_metrics import ClientMetrics  # noqa: PLC0415 - see the rules of the room
+
+        return ClientMetrics(self.cluster)
+
+    @functools.cached_property
+    def client_metrics_file(self) -> ClientMetricsFile:
+        """Where they are kept."""
+        from pipeline_broker.telemetry.client_metrics_file import (  # noqa: PLC0415 - see the rules of the room
+            ClientMetricsFile,
+        )
+
+        path = self.config.pipeline_telemetry_file
+        return ClientMetricsFile(None if path is None else Path(path), self.config.telemetry_max_bytes)

@@ -1,0 +1,84 @@
+"""The layers of a broker's settings: what it was started with, and what clients have set since.
+
+Rules of this room: synchronous; it reads what the cluster keeps and changes nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from pipeline_broker.config.properties import ConfigError
+from pipeline_broker.config.reconfiguration import check_change
+from pipeline_broker.config.resolution import BrokerSettings
+from pipeline_broker.config.settings import config_with
+
+if TYPE_CHECKING:
+    from pipeline_broker.config.settings import BrokerConfig
+    from pipeline_broker.state.cluster import ClusterState
+
+__all__ = ["SettingsLayers"]
+
+logger = logging.getLogger(__name__)
+
+BROKER_RESOURCE = "broker"
+
+
+class SettingsLayers:
+    """Which settings count for a broker.
+
+    Args:
+        started_with: the configuration of its start.
+        cluster: keeps what was set for this broker and for all brokers.
+
+    Attributes:
+        config: the configuration that counts.
+    """
+
+    def __init__(self, started_with: BrokerConfig, cluster: ClusterState) -> None:
+        self._started_with = started_with
+        self._cluster = cluster
+        self.config = started_with
+
+    @property
+    def settings(self) -> BrokerSettings:
+        """All that was set."""
+        return BrokerSettings(
+            static=self.config.properties,
+            dynamic_default=self._cluster.settings(self.key(for_all=True)),
+            dynamic=self._cluster.settings(self.key(for_all=False)),
+        )
+
+    def key(self, *, for_all: bool) -> tuple[str, str]:
+        """Under which key the cluster keeps what was set for this broker, or for all brokers, while they run."""
+        return BROKER_RESOURCE, "" if for_all else str(self.config.node_id)
+
+    def refresh(self) -> BrokerConfig:
+        """Work out the configuration that counts after something was set; of two settings that for this broker does."""
+        of_all, of_this = (self._cluster.settings(self.key(for_all=for_all)) for for_all in (True, False))
+        try:
+            self.config = config_with(self._started_with, {**of_all, **of_this})
+        except ConfigError as error:  # it did go together with the settings of an earlier start
+            logger.warning("what was set while the broker ran is left aside: %s", error)
+        return self.config
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether anything was set while brokers ran."""
+        return any(self._cluster.settings(self.key(for_all=for_all)) for for_all in (True, False))
+
+    def check(self, key: tuple[str, str], settings: Mapping[str, str]) -> BrokerConfig:
+        """The configuration that would count with these settings under a key.
+
+        Raises:
+            ConfigError: they do not go together with the others, or cannot be changed in this way.
+        """
+        layers = {
+            layer: self._cluster.latest_settings(layer) for layer in (self.key(for_all=True), self.key(for_all=False))
+        }
+        layers[key] = settings
+        of_all, of_this = layers.values()
+        after = config_with(self._started_with, {**of_all, **of_this})
+        check_change(self.config, after)
+        return after

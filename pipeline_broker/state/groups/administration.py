@@ -1,0 +1,74 @@
+"""What administrators ask of groups of any kind, and how they are answered.
+
+OffsetDelete    Kafka asks the group as a whole first, then for each topic whether a member subscribes to it
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import attrs
+
+from pipeline_broker.state.group_records import OffsetKey, offset_tombstone
+from pipeline_broker.state.groups.group import Group
+from pipeline_broker.state.offsets import CommittedOffsets
+from pipeline_broker.state.outcome import Write
+from pipeline_broker.wire.error import ErrorCode
+
+__all__ = ["DeletedOffset", "DeletedOffsets", "ListedGroup", "delete_offsets"]
+
+
+@attrs.frozen
+class ListedGroup:
+    """One line of a list of groups."""
+
+    group_id: str
+    protocol_type: str
+    state: str
+    group_type: str
+
+
+@attrs.frozen
+class DeletedOffset:
+    """A partition whose committed offset is to be forgotten."""
+
+    topic: str
+    partition: int
+
+
+@attrs.frozen
+class DeletedOffsets:
+    """The answer to a request to delete offsets.
+
+    Attributes:
+        error: about the request; if there is one, nothing is deleted.
+        errors: one for each partition.
+        write: the answer may leave when it is durable.
+    """
+
+    error: ErrorCode = ErrorCode.NONE
+    errors: tuple[ErrorCode, ...] = ()
+    write: Write | None = None
+
+
+def delete_offsets(
+    group: Group | None, offsets: CommittedOffsets, group_id: str, wanted: Collection[DeletedOffset]
+) -> DeletedOffsets:
+    """Decide which offsets are forgotten."""
+    missing = ErrorCode.GROUP_ID_NOT_FOUND if group_id else ErrorCode.INVALID_GROUP_ID
+    error = missing if group is None else group.delete_offsets_error()
+    if group is None or error is not ErrorCode.NONE:
+        return DeletedOffsets(error)
+    errors = tuple(
+        ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if group.is_subscribed_to(each.topic) else ErrorCode.NONE for each in wanted
+    )
+    free = {
+        OffsetKey(group_id, each.topic, each.partition)
+        for each, refusal in zip(wanted, errors, strict=True)
+        if refusal is ErrorCode.NONE
+    }
+    keys = [key for key in offsets.deletable(group_id) if key in free]
+    if not keys:
+        return DeletedOffsets(errors=errors)
+    change = offsets.change((key, None) for key in keys)
+    return DeletedOffsets(errors=errors, write=Write(group_id, tuple(map(offset_tombstone, keys)), change))

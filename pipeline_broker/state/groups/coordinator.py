@@ -1,0 +1,362 @@
+"""The coordinator of groups of all kinds and of their committed offsets.
+
+Rules of this room: see `group.py` and `state/outcome.py`. A request that cannot be answered at once is parked under the
+caller's token, and its answer comes out of whichever call makes it possible. The caller
+
+    * appends the records of every `Write` in the outcome, in order, and calls `durable` (or `failed`) with it after;
+    * calls `advance` when `next_deadline_ms` has come;
+    * after a restart calls `replay` for every durable record in order, then `loaded`.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import TYPE_CHECKING
+
+import attrs
+
+from pipeline_broker.state.deadlines import Deadlines
+from pipeline_broker.state.group_records import (
+    OFFSET_TYPES,
+    OffsetKey,
+    offset_from_value,
+    offset_key,
+    offset_tombstone,
+    record_type,
+)
+from pipeline_broker.state.groups import commits
+from pipeline_broker.state.groups.administration import DeletedOffset, DeletedOffsets, ListedGroup, delete_offsets
+from pipeline_broker.state.groups.commits import CommitRequest, CommitResult, FetchedOffset, FetchTopic
+from pipeline_broker.state.groups.group import Group, GroupType
+from pipeline_broker.state.groups.kind import RECORD_OWNERS, GroupKind
+from pipeline_broker.state.groups.registry import GroupRegistry
+from pipeline_broker.state.groups.settings import GroupSettings
+from pipeline_broker.state.offsets import CommittedOffsets, OffsetChange
+from pipeline_broker.state.outcome import Outcome, Write
+from pipeline_broker.state.pending_offsets import Holder
+from pipeline_broker.state.topics import TopicCatalogue
+from pipeline_broker.wire.error import ErrorCode
+
+if TYPE_CHECKING:
+    from pipeline_broker.state.classic_groups.coordinator import ClassicGroups
+    from pipeline_broker.state.classic_groups.messages import (
+        DescribedGroup,
+        HeartbeatRequest,
+        JoinRequest,
+        LeaveResult,
+        LeavingMember,
+        SyncRequest,
+    )
+    from pipeline_broker.state.consumer_groups.coordinator import ConsumerGroups
+    from pipeline_broker.state.share_groups.coordinator import ShareGroups
+
+__all__ = ["GroupCoordinator"]
+
+EXPIRY = "offset expiry"
+
+
+@attrs.frozen(eq=False)
+class GroupDeleted:
+    """A group and its offsets: gone once their tombstones are durable."""
+
+    group: Group
+    offsets: OffsetChange
+
+
+class GroupCoordinator:
+    """All groups of a broker, and what they have committed.
+
+    Args:
+        settings: of the broker.
+        topics: those that exist; none unless given.
+        configs_of: what was set for a single group, by its id.
+    """
+
+    def __init__(
+        self,
+        settings: GroupSettings,
+        topics: TopicCatalogue | None = None,
+        configs_of: Callable[[str], Mapping[str, str]] = lambda _: {},
+    ) -> None:
+        self.settings = settings
+        self._topics = TopicCatalogue(1, 0) if topics is None else topics
+        self._configs_of = configs_of
+        self.registry = GroupRegistry()
+        self._offsets = CommittedOffsets()
+        self._deadlines: Deadlines[str] = Deadlines()
+        self._kinds: list[GroupKind] = []
+
+    @functools.cached_property
+    def classic(self) -> ClassicGroups:
+        """The groups of the classic protocol."""
+        from pipeline_broker.state.classic_groups.coordinator import (  # noqa: PLC0415 - on first use, see group.py
+            ClassicGroups,
+        )
+
+        classic = ClassicGroups(self.settings, self.registry)
+        self._kinds.append(classic)
+        return classic
+
+    @functools.cached_property
+    def consumer(self) -> ConsumerGroups:
+        """The groups of the consumer protocol."""
+        from pipeline_broker.state.consumer_groups.coordinator import (  # noqa: PLC0415 - on first use, see group.py
+            ConsumerGroups,
+        )
+
+        consumer = ConsumerGroups(self.settings, self.registry, self.classic, self._topics, self._configs_of)
+        self._kinds.append(consumer)
+        return consumer
+
+    @functools.cached_property
+    def share(self) -> ShareGroups:
+        """The groups that share partitions."""
+        from pipeline_broker.state.share_groups.coordinator import ShareGroups  # noqa: PLC0415 - see `classic`
+
+        share = ShareGroups(self.settings, self.registry)
+        self._kinds.append(share)
+        return share
+
+    def change_settings(self, settings: GroupSettings) -> None:
+        """Act on other settings from now on."""
+        self.settings = settings
+        for kind in self._kinds:
+            kind.settings = settings
+
+    def _kind(self, group_type: GroupType) -> GroupKind:
+        """The kind of a type."""
+        if group_type is GroupType.SHARE:
+            return self.share
+        return self.classic if group_type is GroupType.CLASSIC else self.consumer
+
+    def _type_of(self, group_id: str) -> GroupType | None:
+        group = self.registry.get(group_id)
+        return None if group is None else group.group_type
+
+    # Members of the classic protocol
+
+    def join(self, request: JoinRequest, token: object, now_ms: int) -> Outcome:
+        """Answer a JoinGroup, or park it; an empty group of consumers becomes a classic one."""
+        group = self.registry.get(request.group_id)
+        if group is None or group.group_type is GroupType.CLASSIC:
+            return self.classic.join(request, token, now_ms)
+        if group.group_type is not GroupType.CONSUMER:
+            return self.classic.refuse_join(request, ErrorCode.INCONSISTENT_GROUP_PROTOCOL, token, now_ms)
+        error = self.classic.join_error(request, None if group.is_empty else group)
+        if error is not ErrorCode.NONE:
+            return self.classic.refuse_join(request, error, token, now_ms)
+        if not group.is_empty:
+            return self.consumer.join(request, token, now_ms)
+        outcome = Outcome(writes=[self.consumer.tombstones(group, now_ms)])
+        outcome.extend(self.classic.join(request, token, now_ms))
+        return outcome
+
+    def sync(self, request: SyncRequest, token: object, now_ms: int) -> Outcome:
+        """Answer a SyncGroup, or park it."""
+        if self._type_of(request.group_id) is GroupType.CONSUMER:
+            return self.consumer.sync(request, token, now_ms)
+        return self.classic.sync(request, token, now_ms)
+
+    def heartbeat(self, request: HeartbeatRequest, now_ms: int) -> ErrorCode:
+        """Note that a member is alive."""
+        if self._type_of(request.group_id) is GroupType.CONSUMER:
+            return self.consumer.classic_heartbeat(request, now_ms)
+        return self.classic.heartbeat(request, now_ms)
+
+    def leave(self, group_id: str, leaving: Iterable[LeavingMember], now_ms: int) -> tuple[LeaveResult, Outcome]:
+        """Let members go; the answer may leave when the writes of the outcome are durable."""
+        if self._type_of(group_id) is GroupType.CONSUMER:
+            return self.consumer.leave(group_id, leaving, now_ms)
+        return self.classic.leave(group_id, leaving, now_ms)
+
+    # Administration
+
+    def describe(self, group_id: str) -> DescribedGroup:
+        """Show a group of the classic protocol; any other is not found."""
+        group = self.registry.shown(group_id)
+        if group is not None and group.group_type is GroupType.CLASSIC:
+            return self.classic.describe(group)
+        reason = f"Group {group_id} not found." if group is None else f"Group {group_id} is not a classic group."
+        return self.classic.not_found(group_id, reason)
+
+    def list_groups(self, states: Collection[str] = (), types: Collection[str] = ()) -> list[ListedGroup]:
+        """Name the groups that are in one of the states and of one of the types, in any case; none given: all."""
+        wanted_states = {state.lower() for state in states}
+        wanted_types = {group_type.lower() for group_type in types}
+        return [
+            ListedGroup(group.group_id, group.protocol_type_name, group.state_name, group.group_type.value)
+            for group in self.registry.all_shown()
+            if (not wanted_states or group.state_name.lower() in wanted_states)
+            and (not wanted_types or group.group_type.value in wanted_types)
+        ]
+
+    def delete(self, group_ids: Iterable[str], now_ms: int) -> tuple[dict[str, ErrorCode], Outcome]:
+        """Delete empty groups with their offsets; the answer may leave when the writes are durable."""
+        outcome = Outcome()
+        errors: dict[str, ErrorCode] = {}
+        for group_id in group_ids:
+            if group_id in errors:
+                continue
+            group = self.registry.get(group_id)
+            if group is None or group.is_deleted:
+                errors[group_id] = ErrorCode.GROUP_ID_NOT_FOUND
+            elif not group.is_empty:
+                errors[group_id] = ErrorCode.NON_EMPTY_GROUP
+            else:
+                errors[group_id] = ErrorCode.NONE
+                outcome.writes.append(self._delete(group, now_ms))
+        return errors, outcome
+
+    # Offsets
+
+    def commit(self, request: CommitRequest, now_ms: int) -> CommitResult:
+        """Check a commit; it is visible after `durable` was called with its write, never after `failed`."""
+        group = self.registry.get(request.group_id)
+        if group is None and request.generation_id >= 0:
+            named = request.missing_group_named
+            error = ErrorCode.GROUP_ID_NOT_FOUND if named else ErrorCode.ILLEGAL_GENERATION
+            return CommitResult((error,) * len(request.partitions))
+        if group is None:
+            group = self.classic.create(request.group_id, now_ms)
+        errors = group.commit_errors(request)
+        if ErrorCode.NONE in errors:
+            self._kind(group.group_type).committed(group, request.member_id, now_ms)
+        return commits.commit(self._offsets, request, errors, self.settings, now_ms)
+
+    def fetch_error(self, group_id: str, member_id: str | None, member_epoch: int) -> ErrorCode:
+        """Whether somebody may read the offsets of a group, as the member that he says to be (version 9 and later)."""
+        group = self.registry.get(group_id)
+        return ErrorCode.NONE if group is None else group.fetch_error(member_id, member_epoch)
+
+    def fetch(
+        self, group_id: str, topics: Iterable[FetchTopic] | None = None, *, require_stable: bool = False
+    ) -> list[FetchedOffset]:
+        """Show the durable offsets of a group: of some partitions, or (None) all; see `commits.fetch`."""
+        group = self.registry.get(group_id)
+        if group is not None and group.is_deleted and topics is None:
+            return []
+        return commits.fetch(self._offsets, group_id, topics, require_stable=require_stable)
+
+    def delete_offsets(self, group_id: str, wanted: Collection[DeletedOffset]) -> DeletedOffsets:
+        """Forget what a group has committed, but for topics that it subscribes to."""
+        return delete_offsets(self.registry.get(group_id), self._offsets, group_id, wanted)
+
+    def forget_topic(self, topic: str) -> Outcome:
+        """Delete what all groups have committed for a topic that is gone."""
+        outcome = Outcome()
+        for group_id, keys in self._offsets.of_topic(topic).items():
+            outcome.writes.append(self._delete_offsets(group_id, keys))
+        return outcome
+
+    def topic_changed(self, topic: str) -> None:
+        """A topic came, grew or went."""
+        for kind in self._kinds:
+            kind.topic_changed(topic)
+
+    # Time and durability
+
+    def next_deadline_ms(self) -> int | None:
+        """When `advance` must be called at the latest; None: not until something else happens."""
+        deadlines = [self._deadlines.next_ms(), *(kind.next_deadline_ms() for kind in self._kinds)]
+        return min((deadline for deadline in deadlines if deadline is not None), default=None)
+
+    def advance(self, now_ms: int) -> Outcome:
+        """Do what is due."""
+        outcome = Outcome()
+        for kind in self._kinds:
+            outcome.extend(kind.advance(now_ms))
+        for _ in self._deadlines.pop_due(now_ms):
+            self._expire_offsets(outcome, now_ms)
+        return outcome
+
+    def durable(self, write: Write, now_ms: int) -> Outcome:
+        """The records of a write are durable; writes become durable in the order in which they were returned."""
+        change = write.change
+        if isinstance(change, OffsetChange):
+            self._offsets.apply(change)
+        elif isinstance(change, GroupDeleted):
+            self._offsets.apply(change.offsets)
+            self._kind(change.group.group_type).deleted(change.group)
+        elif change is not None:
+            return self._owner(change).durable(change, now_ms)
+        return Outcome()
+
+    def failed(self, write: Write, error: ErrorCode, now_ms: int) -> Outcome:
+        """The records of a write will never be durable."""
+        change = write.change
+        if isinstance(change, OffsetChange):
+            self._offsets.drop(change)
+        elif isinstance(change, GroupDeleted):
+            self._offsets.drop(change.offsets)
+            self._kind(change.group.group_type).not_deleted(change.group, now_ms)
+        elif change is not None:
+            return self._owner(change).failed(change, error, now_ms)
+        return Outcome()
+
+    def replay(self, key: bytes, value: bytes | None) -> None:
+        """Take over one durable record; raises CorruptStateRecordError."""
+        kind = record_type(key)
+        if kind in OFFSET_TYPES:
+            subject = offset_key(key)
+            self._offsets.replay(subject, None if value is None else offset_from_value(value))
+            if value is not None and self.registry.get(subject.group_id) is None:
+                self.classic.create(subject.group_id, -1)
+            return
+        owner = RECORD_OWNERS.get(kind)
+        if owner is not None:
+            self._kind(owner).replay(kind, key, value)
+
+    def replay_held(self, holder: Holder, key: bytes, value: bytes | None) -> None:
+        """The same of a record that is part of a transaction; raises CorruptStateRecordError."""
+        if record_type(key) in OFFSET_TYPES and value is not None:
+            subject = offset_key(key)
+            self._offsets.replay_held(holder, subject, offset_from_value(value))
+            if self.registry.get(subject.group_id) is None:
+                self.classic.create(subject.group_id, -1)
+
+    def end_transaction(self, holder: Holder, *, committed: bool) -> None:
+        """The marker of a transaction is durable in one partition of the offsets' topic."""
+        self._offsets.end_transaction(holder, committed=committed)
+
+    def loaded(self, now_ms: int) -> Outcome:
+        """All records are replayed: sessions start now."""
+        outcome = Outcome()
+        for kind in self._kinds:
+            outcome.extend(kind.loaded(now_ms))
+        self._schedule_expiry(now_ms)
+        return outcome
+
+    def unload(self, now_ms: int) -> Outcome:
+        """Give up all groups: who waits is told to look for another coordinator. This one must not be used again."""
+        outcome = Outcome()
+        for kind in self._kinds:
+            outcome.extend(kind.unload(now_ms))
+        return outcome
+
+    def _owner(self, change: object) -> GroupKind:
+        return next(kind for kind in self._kinds if isinstance(change, kind.changes))
+
+    def _expire_offsets(self, outcome: Outcome, now_ms: int) -> None:
+        for group in self.registry.all():
+            if group.is_deleted:
+                continue
+            keys = commits.expired(group, self._offsets, self.settings.offsets_retention_ms, now_ms)
+            if group.is_deletable_unasked and len(keys) == len(self._offsets.deletable(group.group_id)):
+                outcome.writes.append(self._delete(group, now_ms))
+            elif keys:
+                outcome.writes.append(self._delete_offsets(group.group_id, keys))
+        self._schedule_expiry(now_ms)
+
+    def _schedule_expiry(self, now_ms: int) -> None:
+        self._deadlines.set(EXPIRY, now_ms + self.settings.offsets_retention_check_interval_ms)
+
+    def _delete(self, group: Group, now_ms: int) -> Write:
+        write = self._delete_offsets(group.group_id, self._offsets.deletable(group.group_id))
+        records = (*write.records, *self._kind(group.group_type).delete(group, now_ms))
+        assert isinstance(write.change, OffsetChange)
+        return Write(group.group_id, records, GroupDeleted(group, write.change))
+
+    def _delete_offsets(self, group_id: str, keys: Iterable[OffsetKey]) -> Write:
+        change = self._offsets.change((key, None) for key in keys)
+        return Write(group_id, tuple(offset_tombstone(key) for key, _ in change.changes), change)

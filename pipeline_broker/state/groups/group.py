@@ -1,0 +1,73 @@
+"""What a group of any kind is to the rest of the broker.
+
+Rules of this room: it knows what all kinds of groups have in common and imports none of them but on first use; a broker
+without a kind of group in use never loads it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import Enum
+from typing import Protocol
+
+from pipeline_broker.state.groups.commits import CommitRequest, OffsetAge
+from pipeline_broker.wire.error import ErrorCode
+
+__all__ = ["Group", "GroupType"]
+
+
+class GroupType(Enum):
+    """Kinds of groups by the names that clients see."""
+
+    CLASSIC = "classic"
+    CONSUMER = "consumer"
+    SHARE = "share"
+
+
+class Group(Protocol):
+    """One group.
+
+    Attributes:
+        group_id: its name.
+    """
+
+    group_id: str
+
+    @property
+    def group_type(self) -> GroupType:
+        """Its kind."""
+
+    @property
+    def state_name(self) -> str:
+        """Its state as clients see it."""
+
+    @property
+    def protocol_type_name(self) -> str:
+        """What its members do together: `consumer`, `share`, or what classic members agreed on; empty for none."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it has no members, so that it may be deleted."""
+
+    @property
+    def is_deleted(self) -> bool:
+        """Whether it is on its way to be deleted."""
+
+    @property
+    def is_deletable_unasked(self) -> bool:
+        """Whether it may go with the last of its offsets."""
+
+    def commit_errors(self, request: CommitRequest) -> Sequence[ErrorCode]:
+        """Whether a commit is acceptable, for each of its partitions."""
+
+    def fetch_error(self, member_id: str | None, member_epoch: int) -> ErrorCode:
+        """Whether somebody who calls himself a member may read the group's offsets."""
+
+    def is_subscribed_to(self, topic: str) -> bool:
+        """Whether a member consumes the topic, as far as that is known."""
+
+    def delete_offsets_error(self) -> ErrorCode:
+        """Whether offsets of the group may be deleted now, but for topics that it subscribes to."""
+
+    def offset_age(self) -> OffsetAge | None:
+        """From when the age of an offset counts; None while nothing of the group expires."""

@@ -1,0 +1,72 @@
+"""What the coordinator asks of each kind of group.
+
+Rules of this room: see `group.py` and `state/outcome.py`. A kind owns its groups' members, timers and records; what is
+about groups of all kinds (their ids, their offsets, lists, deletion) is the coordinator's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from pipeline_broker.state.groups.group import GroupType
+from pipeline_broker.state.groups.settings import GroupSettings
+from pipeline_broker.state.outcome import Outcome, StateRecord
+from pipeline_broker.wire.error import ErrorCode
+
+__all__ = ["RECORD_OWNERS", "GroupKind"]
+
+RECORD_OWNERS: Mapping[int, GroupType] = {
+    2: GroupType.CLASSIC,
+    **dict.fromkeys((3, 4, 5, 6, 7, 8, 16), GroupType.CONSUMER),
+    **dict.fromkeys(range(10, 16), GroupType.SHARE),
+}
+"""Record types of `__consumer_offsets`: which kind reads them. Those that stand here for nobody are read past."""
+
+
+class GroupKind(Protocol):
+    """All groups of one kind; groups are passed as `Any`, since each kind knows its own.
+
+    Attributes:
+        changes: the classes of `Write.change` that are this kind's.
+        settings: of the broker.
+    """
+
+    changes: tuple[type, ...]
+    settings: GroupSettings
+
+    def replay(self, record_type: int, key: bytes, value: bytes | None) -> None:
+        """Take over one durable record; raises CorruptStateRecordError."""
+
+    def loaded(self, now_ms: int) -> Outcome:
+        """All records are replayed: sessions start now."""
+
+    def unload(self, now_ms: int) -> Outcome:
+        """The groups are gone: who waits is told to look for another coordinator."""
+
+    def next_deadline_ms(self) -> int | None:
+        """When `advance` must be called at the latest; None: not until something else happens."""
+
+    def advance(self, now_ms: int) -> Outcome:
+        """Do what is due."""
+
+    def durable(self, change: Any, now_ms: int) -> Outcome:
+        """The records of a change are durable."""
+
+    def failed(self, change: Any, error: ErrorCode, now_ms: int) -> Outcome:
+        """The records of a change will never be durable."""
+
+    def committed(self, group: Any, member_id: str, now_ms: int) -> None:
+        """A commit of a member was accepted, so it lives."""
+
+    def delete(self, group: Any, now_ms: int) -> tuple[StateRecord, ...]:
+        """Begin to delete an empty group; the records that do."""
+
+    def deleted(self, group: Any) -> None:
+        """That a group is deleted is durable."""
+
+    def not_deleted(self, group: Any, now_ms: int) -> None:
+        """That a group is deleted will never be durable."""
+
+    def topic_changed(self, topic: str) -> None:
+        """A topic came, grew or went."""

@@ -1,0 +1,55 @@
+"""All groups by their ids, whatever their kind.
+
+Rules of this file: a group is decided upon as it will be (`get`) and shown as it is durable (`shown`). Kinds that show
+what they decide, as classic groups do in Kafka, give the same object for both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pipeline_broker.state.groups.group import Group
+
+__all__ = ["GroupRegistry"]
+
+
+class GroupRegistry:
+    """One group for each id."""
+
+    def __init__(self) -> None:
+        self._groups: dict[str, Group] = {}
+        self._shown: dict[str, Group] = {}
+
+    def get(self, group_id: str) -> Group | None:
+        """A group as it will be when all that is on its way is durable."""
+        return self._groups.get(group_id)
+
+    def all(self) -> list[Group]:
+        """All groups, as `get` gives them."""
+        return list(self._groups.values())
+
+    def put(self, group: Group) -> None:
+        """Take in a group, instead of any other with its id."""
+        self._groups[group.group_id] = group
+
+    def remove(self, group: Group) -> None:
+        """Forget a group, unless another one has its id by now."""
+        if self._groups.get(group.group_id) is group:
+            del self._groups[group.group_id]
+
+    def shown(self, group_id: str) -> Group | None:
+        """A group as it is durable."""
+        return self._shown.get(group_id)
+
+    def all_shown(self) -> Iterator[Group]:
+        """All groups, as `shown` gives them."""
+        return iter(self._shown.values())
+
+    def show(self, group: Group) -> None:
+        """A group, or its kind, is durable."""
+        self._shown[group.group_id] = group
+
+    def hide(self, group: Group) -> None:
+        """That a group is gone is durable, unless another one has its id by now."""
+        if self._shown.get(group.group_id) is group:
+            del self._shown[group.group_id]

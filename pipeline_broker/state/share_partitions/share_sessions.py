@@ -1,0 +1,149 @@
+"""Share sessions: a member of a share group names its partitions once, and from then on only what changes.
+
+    epoch  0   the partitions are named; a session is opened, the member's former one is closed
+    epoch -1   the session is closed
+    epoch  n   the n-th request of a session: partitions added or forgotten; the rest as before
+
+Rules of this file: a member has one session, and it ends with the connection that opened it. Errors are Kafka's:
+SHARE_SESSION_NOT_FOUND, INVALID_SHARE_SESSION_EPOCH, and SHARE_SESSION_LIMIT_REACHED where there are too many.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TypeAlias
+
+import attrs
+
+from pipeline_broker.state.fetch_sessions import next_epoch
+from pipeline_broker.wire.error import ErrorCode
+
+__all__ = ["EPOCH_FINAL", "EPOCH_INITIAL", "Place", "ShareSession", "ShareSessionError", "ShareSessions"]
+
+EPOCH_INITIAL = 0
+EPOCH_FINAL = -1
+Place: TypeAlias = tuple[bytes, int]
+"""Topic id and partition."""
+
+
+class ShareSessionError(Exception):
+    """The request does not go with its session.
+
+    Attributes:
+        code: Kafka's error.
+    """
+
+    def __init__(self, code: ErrorCode) -> None:
+        super().__init__(code.name)
+        self.code = code
+
+
+@attrs.define(eq=False)
+class ShareSession:
+    """One member's session.
+
+    Attributes:
+        group_id, member_id: whose.
+        connection: by which it was opened.
+        epoch: of the next request.
+        places: the partitions that it fetches; whether the next answer lists one even if it has nothing to say of it.
+    """
+
+    group_id: str
+    member_id: str
+    connection: object
+    epoch: int = 1
+    places: dict[Place, bool] = attrs.Factory(dict)
+
+    def must_list(self, place: Place, *, has_records: bool, has_error: bool) -> bool:
+        """Whether an answer lists a partition; one that had an error is listed once more when that is over."""
+        if place not in self.places:
+            return True
+        was_due = self.places[place]
+        self.places[place] = has_error
+        return was_due or has_records or has_error
+
+
+class ShareSessions:
+    """All of them.
+
+    Args:
+        sessions_max: how many there may be.
+    """
+
+    def __init__(self, sessions_max: int) -> None:
+        self._sessions_max = sessions_max
+        self._sessions: dict[tuple[str, str], ShareSession] = {}
+        self._members: dict[str, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def has_members(self, group_id: str) -> bool:
+        """Whether a group has sessions."""
+        return group_id in self._members
+
+    def open(self, group_id: str, member_id: str, connection: object, places: Iterable[Place]) -> ShareSession:
+        """Open a session, instead of the member's former one.
+
+        Raises:
+            ShareSessionError: there are too many.
+        """
+        self.remove(group_id, member_id)
+        if len(self._sessions) >= self._sessions_max:
+            raise ShareSessionError(ErrorCode.SHARE_SESSION_LIMIT_REACHED)
+        session = ShareSession(group_id, member_id, connection, places=dict.fromkeys(places, True))
+        self._sessions[group_id, member_id] = session
+        self._members[group_id] = self._members.get(group_id, 0) + 1
+        return session
+
+    def find(self, group_id: str, member_id: str) -> ShareSession:
+        """The member's session.
+
+        Raises:
+            ShareSessionError: it has none.
+        """
+        session = self._sessions.get((group_id, member_id))
+        if session is None:
+            raise ShareSessionError(ErrorCode.SHARE_SESSION_NOT_FOUND)
+        return session
+
+    def proceed(
+        self,
+        group_id: str,
+        member_id: str,
+        epoch: int,
+        added: Iterable[Place] = (),
+        forgotten: Iterable[Place] = (),
+    ) -> ShareSession:
+        """The next request of a session.
+
+        Raises:
+            ShareSessionError: there is no session, or this is not its next request.
+        """
+        session = self.find(group_id, member_id)
+        if epoch != session.epoch:
+            raise ShareSessionError(ErrorCode.INVALID_SHARE_SESSION_EPOCH)
+        for place in added:
+            session.places.setdefault(place, True)
+        for place in forgotten:
+            session.places.pop(place, None)
+        session.epoch = next_epoch(epoch)
+        return session
+
+    def remove(self, group_id: str, member_id: str) -> ShareSession | None:
+        """Forget a session; None where there was none."""
+        session = self._sessions.pop((group_id, member_id), None)
+        if session is not None:
+            self._members[group_id] -= 1
+            if not self._members[group_id]:
+                del self._members[group_id]
+        return session
+
+    def of_connection(self, connection: object) -> list[ShareSession]:
+        """The sessions that a connection has opened."""
+        return [session for session in self._sessions.values() if session.connection is connection]
+
+    def listed(self) -> Mapping[tuple[str, str], ShareSession]:
+        """All of them, by group and member."""
+        return self._sessions

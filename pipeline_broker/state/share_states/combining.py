@@ -1,0 +1,69 @@
+"""Two accounts of the same records made one.
+
+Rules of this file: Kafka's, so that both read the same from one log: where two batches speak of a record, the one with
+more deliveries counts, and of two with as many the one with the higher state; neighbours that agree become one batch;
+what is in front of the start is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pipeline_broker.state.share_partitions.messages import StateBatch
+
+__all__ = ["combine"]
+
+
+def combine(known: Iterable[StateBatch], told: Iterable[StateBatch], start_offset: int) -> tuple[StateBatch, ...]:
+    """What is known of records, after being told more.
+
+    Args:
+        known: in offset order, without overlaps.
+        told: in any order, with overlaps.
+        start_offset: the first offset that matters; all do where it is -1.
+    """
+    batches = list(known)
+    for batch in told:
+        batches = _laid_over(batches, batch)
+    joined: list[StateBatch] = []
+    for batch in batches:
+        if batch.last < start_offset:
+            continue
+        now = batch._replace(first=max(batch.first, start_offset))
+        last = joined[-1] if joined else None
+        if last is not None and (last.last + 1, last[2:]) == (now.first, now[2:]):
+            joined[-1] = last._replace(last=now.last)
+        else:
+            joined.append(now)
+    return tuple(joined)
+
+
+def _laid_over(batches: list[StateBatch], told: StateBatch) -> list[StateBatch]:
+    """The batches with one more among them, in offset order and without overlaps."""
+    result: list[StateBatch] = []
+    position = told.first  # up to here `told` is in the result
+    for batch in batches:
+        if batch.last < told.first:
+            result.append(batch)
+            continue
+        if position <= told.last and position < batch.first:
+            result.append(told._replace(first=position, last=min(told.last, batch.first - 1)))
+            position = min(told.last, batch.first - 1) + 1
+        if batch.first > told.last:
+            result.append(batch)
+            continue
+        if batch.first < told.first:
+            result.append(batch._replace(last=told.first - 1))
+        first, last = max(batch.first, told.first), min(batch.last, told.last)
+        winner = max(batch, told, key=_weight)
+        result.append(winner._replace(first=first, last=last))
+        position = last + 1
+        if batch.last > told.last:
+            result.append(batch._replace(first=told.last + 1))
+    if position <= told.last:
+        result.append(told._replace(first=position))
+    return result
+
+
+def _weight(batch: StateBatch) -> tuple[int, int]:
+    return batch.delivery_count, batch.state

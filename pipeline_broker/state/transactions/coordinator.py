@@ -1,0 +1,320 @@
+"""The coordinator of transactions: who may write under a transactional id, and how its transactions end.
+
+Rules of this room: as of `state/outcome.py`, but for one thing. What is decided here counts at once for what is decided
+next, since all of it goes through one journal of which only a contiguous prefix survives: who is told something waits
+until all that was decided before it is durable, which is the caller's part. So the caller
+
+    * appends the steps of every `Decision`, each as one commit and all in order, before it asks for more;
+    * gives its answer when they, and the steps of all earlier decisions, are durable;
+    * after a restart calls `replay` for every durable record in order, then `unfinished`, whose steps come first.
+
+An end is decided, marked and completed in one decision: clients never meet a transaction whose markers are on their
+way. Only a crash can leave one behind, if its commit was not one frame.
+
+    InitProducerId      at rest: the epoch rises    open: aborted and fenced, the client is told to come again (51)
+    AddPartitionsToTxn  at rest or open: open
+    EndTxn              open: ended; at rest: see `ending`
+    time                open for too long: aborted and fenced          at rest for too long: forgotten
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator
+
+import attrs
+
+from pipeline_broker.state.outcome import StateRecord
+from pipeline_broker.state.transactions import ending
+from pipeline_broker.state.transactions.records import read_key, read_value, tombstone, transaction_record
+from pipeline_broker.state.transactions.states import ENDED, PREPARED, TransactionState
+from pipeline_broker.state.transactions.transaction import (
+    NO_EPOCH,
+    NO_PRODUCER_ID,
+    VERSION_2,
+    Partition,
+    Transaction,
+    is_exhausted,
+)
+from pipeline_broker.wire.error import ErrorCode
+
+__all__ = ["Decision", "Marker", "Producer", "Step", "TransactionCoordinator", "TransactionSettings"]
+
+
+@attrs.frozen
+class TransactionSettings:
+    """What the coordinator acts on.
+
+    Attributes:
+        timeout_ms_max: the longest timeout that a client may ask for.
+        expiration_ms: after how long at rest a transactional id is forgotten.
+    """
+
+    timeout_ms_max: int
+    expiration_ms: int
+
+
+@attrs.frozen
+class Producer:
+    """Who writes: a producer id and its epoch."""
+
+    producer_id: int
+    epoch: int
+
+
+NO_PRODUCER = Producer(NO_PRODUCER_ID, NO_EPOCH)
+
+
+@attrs.frozen
+class Marker:
+    """The end of a transaction in one partition.
+
+    Attributes:
+        partition: where it is appended; one that is gone is left out.
+        producer: whose transaction ends. The epoch is the one from here on.
+        committed: or else aborted.
+        version: how the transaction was written, see `Transaction.version`.
+    """
+
+    partition: Partition
+    producer: Producer
+    committed: bool
+    version: int
+
+
+Step = StateRecord | Marker
+"""What is appended: a record of the coordinator, or a marker in another partition."""
+
+
+@attrs.frozen
+class Decision:
+    """What a request came to.
+
+    Attributes:
+        error: for the client.
+        transactional_id: decides the partition of the records.
+        steps: to be appended in this order, as one commit.
+        producer: for the client, where it is told.
+    """
+
+    error: ErrorCode
+    transactional_id: str
+    steps: tuple[Step, ...] = ()
+    producer: Producer = NO_PRODUCER
+
+
+class TransactionCoordinator:
+    """All transactional ids of a broker.
+
+    Args:
+        settings: what it acts on.
+        new_producer_id: gives out an id that nobody had; it may be told when what gave it out is durable.
+    """
+
+    def __init__(self, settings: TransactionSettings, new_producer_id: Callable[[], int]) -> None:
+        self.settings = settings
+        self._new_producer_id = new_producer_id
+        self._transactions: dict[str, Transaction] = {}
+        self._open: dict[str, None] = {}
+
+    def __len__(self) -> int:
+        return len(self._transactions)
+
+    def __iter__(self) -> Iterator[Transaction]:
+        return iter(self._transactions.values())
+
+    @property
+    def has_open(self) -> bool:
+        """Whether any transaction is open, and could last too long."""
+        return bool(self._open)
+
+    def get(self, transactional_id: str) -> Transaction | None:
+        """What is known of an id."""
+        return self._transactions.get(transactional_id)
+
+    # Requests
+
+    def init_producer_id(
+        self, transactional_id: str, timeout_ms: int, expected: Producer | None, now_ms: int
+    ) -> Decision:
+        """Put an id into the hands of a client; whoever had it before is fenced.
+
+        Args:
+            transactional_id: the client's.
+            timeout_ms: how long its transactions may last.
+            expected: what the client has, if it goes on after an error (KIP-360).
+            now_ms: wall clock.
+        """
+        if not transactional_id:
+            return Decision(ErrorCode.INVALID_REQUEST, transactional_id)
+        if not 0 < timeout_ms <= self.settings.timeout_ms_max:
+            return Decision(ErrorCode.INVALID_TRANSACTION_TIMEOUT, transactional_id)
+        known = self._transactions.get(transactional_id)
+        if known is None:
+            known = Transaction(
+                transactional_id=transactional_id, producer_id=self._new_producer_id(), timeout_ms=timeout_ms
+            )
+        elif expected is not None and not _may_go_on(known, expected):
+            return Decision(ErrorCode.PRODUCER_FENCED, transactional_id)
+        if known.state is TransactionState.ONGOING:
+            return self._abort(known, ErrorCode.CONCURRENT_TRANSACTIONS, now_ms)
+        if known.is_exhausted and (expected is None or expected.epoch == known.producer_epoch):
+            is_known = expected is not None
+            taken: Transaction | None = known.rotated(self._new_producer_id(), timeout_ms, now_ms, is_known=is_known)
+        else:
+            taken = known.bumped(timeout_ms, None if expected is None else expected.epoch, now_ms)
+        if taken is None:
+            return Decision(ErrorCode.PRODUCER_FENCED, transactional_id)
+        return self._decide(taken)
+
+    def add_partitions(
+        self, transactional_id: str, producer: Producer, partitions: Collection[Partition], version: int, now_ms: int
+    ) -> Decision:
+        """Let a transaction write to partitions; the first ones begin it."""
+        known = self._of(transactional_id, producer)
+        if isinstance(known, ErrorCode):
+            return Decision(known, transactional_id)
+        if known.state is TransactionState.ONGOING and known.partitions.issuperset(partitions):
+            return Decision(ErrorCode.NONE, transactional_id)
+        return self._decide(known.with_partitions(partitions, version, now_ms))
+
+    def repeat(self, transactional_id: str) -> Decision:
+        """The latest record of an id again."""
+        return self._decide(self._transactions[transactional_id])
+
+    def verify_partitions(
+        self, transactional_id: str, producer: Producer, partitions: Iterable[Partition]
+    ) -> dict[Partition, ErrorCode]:
+        """Whether the producer's transaction is open and may write to the partitions."""
+        known = self._of(transactional_id, producer)
+        if isinstance(known, ErrorCode):
+            return dict.fromkeys(partitions, known)
+        return {
+            partition: ErrorCode.NONE if partition in known.partitions else ErrorCode.TRANSACTION_ABORTABLE
+            for partition in partitions
+        }
+
+    def end(self, transactional_id: str, producer: Producer, version: int, now_ms: int, *, committed: bool) -> Decision:
+        """Commit or abort; the answer names the producer from here on."""
+        if not transactional_id:
+            return Decision(ErrorCode.INVALID_REQUEST, transactional_id)
+        known = self._transactions.get(transactional_id)
+        if known is None:
+            return Decision(ErrorCode.INVALID_PRODUCER_ID_MAPPING, transactional_id)
+        checked = ending.check_of_version(version)(known, producer.producer_id, producer.epoch, committed=committed)
+        if checked is ending.Verdict.AGAIN:
+            told = NO_PRODUCER if version < VERSION_2 else Producer(known.producer_id, known.producer_epoch)
+            return Decision(ErrorCode.NONE, transactional_id, producer=told)
+        if isinstance(checked, ErrorCode):
+            return Decision(checked, transactional_id)
+        next_producer_id = NO_PRODUCER_ID
+        if version >= VERSION_2 and known.is_exhausted:
+            next_producer_id = self._new_producer_id()
+        state = TransactionState.PREPARE_COMMIT if committed else TransactionState.PREPARE_ABORT
+        return self._end(known.prepared(state, version, next_producer_id, now_ms), ErrorCode.NONE, now_ms)
+
+    # Time
+
+    def timed_out(self, now_ms: int) -> list[Decision]:
+        """Abort the transactions that last too long, and fence their producers."""
+        late = [it for it in self._open_transactions() if it.start_ms + it.timeout_ms < now_ms]
+        return [self._abort(known, ErrorCode.NONE, now_ms) for known in late]
+
+    def expired(self, now_ms: int) -> list[Decision]:
+        """Forget the ids that were at rest for long."""
+        updated_ms_max = now_ms - self.settings.expiration_ms
+        old = [it for it in self._transactions.values() if it.state in ENDED and it.updated_ms <= updated_ms_max]
+        for known in old:
+            del self._transactions[known.transactional_id]
+        return [Decision(ErrorCode.NONE, it.transactional_id, (tombstone(it.transactional_id),)) for it in old]
+
+    def forget_topic(self, topic: str) -> None:
+        """A topic is gone: open transactions have nothing to end there, nor in another one of its name."""
+        for known in self._open_transactions():
+            kept = frozenset(partition for partition in known.partitions if partition.topic != topic)
+            if len(kept) != len(known.partitions):
+                self._transactions[known.transactional_id] = attrs.evolve(known, partitions=kept)
+
+    # Start
+
+    def replay(self, key: bytes, value: bytes | None) -> None:
+        """Take over one durable record; raises CorruptStateRecordError."""
+        transactional_id = read_key(key)
+        if transactional_id is None:
+            return
+        if value is not None:
+            self._keep(read_value(transactional_id, value))
+        else:
+            self._transactions.pop(transactional_id, None)
+            self._open.pop(transactional_id, None)
+
+    def unfinished(self, now_ms: int) -> list[Decision]:
+        """All records are replayed: what completes the transactions whose end was decided and not completed."""
+        prepared = [known for known in self._transactions.values() if known.state in PREPARED]
+        return [
+            Decision(ErrorCode.NONE, known.transactional_id, (*_markers(known), self._step(known.completed(now_ms))))
+            for known in prepared
+        ]
+
+    def abandon(self, now_ms: int) -> list[Decision]:
+        """The records are gone: what ends the transactions that are open, without any. Not to be used again."""
+        decisions = []
+        for known in self._open_transactions():
+            aborted = known.fenced().prepared(TransactionState.PREPARE_ABORT, VERSION_2, NO_PRODUCER_ID, now_ms)
+            decisions.append(Decision(ErrorCode.NONE, known.transactional_id, tuple(_markers(aborted))))
+        return decisions
+
+    # What is decided
+
+    def _open_transactions(self) -> list[Transaction]:
+        return [self._transactions[transactional_id] for transactional_id in self._open]
+
+    def _of(self, transactional_id: str, producer: Producer) -> Transaction | ErrorCode:
+        """The id in the hands of a producer; an error for any other."""
+        if not transactional_id:
+            return ErrorCode.INVALID_REQUEST
+        known = self._transactions.get(transactional_id)
+        if known is None or known.producer_id != producer.producer_id:
+            return ErrorCode.INVALID_PRODUCER_ID_MAPPING
+        return ErrorCode.PRODUCER_FENCED if known.producer_epoch != producer.epoch else known
+
+    def _abort(self, known: Transaction, error: ErrorCode, now_ms: int) -> Decision:
+        """End an open transaction that its producer did not end; as in Apache Kafka with the broker's own version."""
+        prepared = known.fenced().prepared(TransactionState.PREPARE_ABORT, VERSION_2, NO_PRODUCER_ID, now_ms)
+        return self._end(prepared, error, now_ms)
+
+    def _end(self, prepared: Transaction, error: ErrorCode, now_ms: int) -> Decision:
+        completed = prepared.completed(now_ms)
+        steps: list[Step] = [self._step(prepared), *_markers(prepared), self._step(completed)]
+        producer = Producer(completed.producer_id, completed.producer_epoch)
+        return Decision(error, prepared.transactional_id, tuple(steps), producer)
+
+    def _decide(self, latest: Transaction) -> Decision:
+        producer = Producer(latest.producer_id, latest.producer_epoch)
+        return Decision(ErrorCode.NONE, latest.transactional_id, (self._step(latest),), producer)
+
+    def _step(self, transaction: Transaction) -> StateRecord:
+        self._keep(transaction)
+        return transaction_record(transaction)
+
+    def _keep(self, transaction: Transaction) -> None:
+        transactional_id = transaction.transactional_id
+        self._transactions[transactional_id] = transaction
+        if transaction.state is TransactionState.ONGOING:
+            self._open[transactional_id] = None
+        else:
+            self._open.pop(transactional_id, None)
+
+
+def _may_go_on(known: Transaction, expected: Producer) -> bool:
+    """Whether a client that names a producer may still be the one of this id; its epoch is looked at later."""
+    return (
+        known.producer_epoch == NO_EPOCH
+        or expected.producer_id == known.producer_id
+        or (expected.producer_id == known.previous_producer_id and is_exhausted(expected.epoch))
+    )
+
+
+def _markers(prepared: Transaction) -> list[Marker]:
+    producer = Producer(prepared.producer_id, prepared.producer_epoch)
+    committed = prepared.state is TransactionState.PREPARE_COMMIT
+    return [Marker(partition, producer, committed, prepared.version) for partition in sorted(prepared.partitions)]

@@ -1,0 +1,101 @@
+"""Whether a client may end the transaction of an id now: EndTxn by state, epoch and verdict.
+
+Rules of this file: tables, one for each way in which clients write transactions; they are Apache Kafka's. With version
+2 every transaction has its own epoch (KIP-890), so that a request which comes late, again, is told from one for the
+next transaction: `again` is the epoch before the one now, `now` the one now.
+
+    version 2           abort again   abort now   commit again   commit now
+    Empty               fenced        ends        fenced         invalid
+    CompleteAbort       is done       ends        invalid        invalid
+    CompleteCommit      invalid       ends        is done        invalid
+    Ongoing             fenced        ends        fenced         ends
+
+    version 0, now only           abort     commit
+    Empty                         invalid   invalid
+    CompleteAbort                 is done   invalid
+    CompleteCommit                invalid   is done
+    Ongoing                       ends      ends
+
+To end without an open transaction means to abort nothing; the epoch rises all the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+from typing import Protocol
+
+from pipeline_broker.state.transactions.states import TransactionState
+from pipeline_broker.state.transactions.transaction import EPOCH_MAX, VERSION_2, Transaction
+from pipeline_broker.wire.error import ErrorCode
+
+__all__ = ["Check", "Verdict", "check_of_version"]
+
+
+class Verdict(Enum):
+    """What becomes of a request that is in order."""
+
+    ENDS = "ends"
+    AGAIN = "is done"
+
+
+_S = TransactionState
+_INVALID, _FENCED = ErrorCode.INVALID_TXN_STATE, ErrorCode.PRODUCER_FENCED
+_ENDS, _AGAIN = Verdict.ENDS, Verdict.AGAIN
+
+_Row = tuple[Verdict | ErrorCode, Verdict | ErrorCode]  # abort, commit
+NOW_OF_VERSION_2: Mapping[TransactionState, _Row] = {
+    _S.EMPTY: (_ENDS, _INVALID),
+    _S.ONGOING: (_ENDS, _ENDS),
+    _S.COMPLETE_ABORT: (_ENDS, _INVALID),
+    _S.COMPLETE_COMMIT: (_ENDS, _INVALID),
+}
+AGAIN_OF_VERSION_2: Mapping[TransactionState, _Row] = {
+    _S.EMPTY: (_FENCED, _FENCED),
+    _S.ONGOING: (_FENCED, _FENCED),
+    _S.COMPLETE_ABORT: (_AGAIN, _INVALID),
+    _S.COMPLETE_COMMIT: (_INVALID, _AGAIN),
+}
+OF_VERSION_0: Mapping[TransactionState, _Row] = {
+    _S.EMPTY: (_INVALID, _INVALID),
+    _S.ONGOING: (_ENDS, _ENDS),
+    _S.COMPLETE_ABORT: (_AGAIN, _INVALID),
+    _S.COMPLETE_COMMIT: (_INVALID, _AGAIN),
+}
+
+
+class Check(Protocol):
+    """What may be done with a request to end the transaction of an id."""
+
+    def __call__(self, known: Transaction, producer_id: int, epoch: int, *, committed: bool) -> Verdict | ErrorCode:
+        """The verdict, or the error for the client."""
+
+
+def check_of_version(version: int) -> Check:
+    """The rules for clients of a `transaction.version`."""
+    return _check_version_2 if version >= VERSION_2 else _check_version_0
+
+
+def _check_version_0(known: Transaction, producer_id: int, epoch: int, *, committed: bool) -> Verdict | ErrorCode:
+    if producer_id != known.producer_id:
+        return ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    if epoch != known.producer_epoch:
+        return ErrorCode.PRODUCER_FENCED
+    return OF_VERSION_0[known.state][committed]
+
+
+def _check_version_2(known: Transaction, producer_id: int, epoch: int, *, committed: bool) -> Verdict | ErrorCode:
+    # The producer id changed with the end that the client asks for again: its epochs were used up.
+    changed = (
+        known.previous_producer_id == producer_id
+        and epoch == EPOCH_MAX - 1
+        and known.producer_epoch == 0
+        and known.state in {TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT}
+    )
+    if producer_id != known.producer_id and not changed:
+        return ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    if changed or epoch + 1 == known.producer_epoch:
+        return AGAIN_OF_VERSION_2[known.state][committed]
+    if epoch != known.producer_epoch:
+        return ErrorCode.PRODUCER_FENCED
+    return NOW_OF_VERSION_2[known.state][committed]

@@ -1,0 +1,121 @@
+"""Records of `__transaction_state`, with Kafka's own layouts.
+
+    key   = int16 0, transactional id
+    value = int16 version, fields     or null: the transactional id is gone
+
+Value version 1 is written, 0 is read too. A key of another type belongs to a broker of another age: it is read past.
+"""
+
+from __future__ import annotations
+
+import functools
+import struct
+
+from pipeline_broker.state.errors import CorruptStateRecordError
+from pipeline_broker.state.outcome import StateRecord
+from pipeline_broker.state.transactions.states import TransactionState
+from pipeline_broker.state.transactions.transaction import NO_PRODUCER_ID, Partition, Transaction
+from pipeline_broker.wire.codec import DecodeError, decode, encode, versions_of
+from pipeline_broker.wire.messages.transaction_log_record import TransactionLogKey, TransactionLogValue
+from pipeline_broker.wire.primitives import write_uvarint
+
+__all__ = ["read_key", "read_value", "tombstone", "transaction_record"]
+
+_NUMBER = struct.Struct(">h")
+_KEY_TYPE = 0
+_VALUE_VERSION = 1
+_HEAD = struct.Struct(">hqhib")
+_TAIL = struct.Struct(">qqB")
+_ID_TAG = struct.Struct(">BBq")
+_VERSION_TAG = struct.Struct(">BBh")
+KEYS_REMEMBERED = 4_096
+PARTITIONS_REMEMBERED = 1_024
+"""Of sets of partitions: producers write to the same ones again and again."""
+
+
+def read_key(key: bytes) -> str | None:
+    """The transactional id that a record is about; None for a type that is not known."""
+    if len(key) < _NUMBER.size:
+        raise CorruptStateRecordError("the key is too short for its type")
+    (kind,) = _NUMBER.unpack_from(key)
+    if kind != _KEY_TYPE:
+        return None
+    try:
+        return decode(TransactionLogKey, 0, key, _NUMBER.size)[0].transactional_id
+    except DecodeError as error:
+        raise CorruptStateRecordError(f"key of a transaction: {error}") from error
+
+
+def read_value(transactional_id: str, value: bytes) -> Transaction:
+    """What a record says; raises CorruptStateRecordError."""
+    if len(value) < _NUMBER.size:
+        raise CorruptStateRecordError("the value is too short for its version")
+    (version,) = _NUMBER.unpack_from(value)
+    if version not in versions_of(TransactionLogValue):
+        raise CorruptStateRecordError(f"TransactionLogValue has no version {version}")
+    try:
+        read, _ = decode(TransactionLogValue, version, value, _NUMBER.size)
+        state = TransactionState(read.transaction_status)
+    except (DecodeError, ValueError) as error:
+        raise CorruptStateRecordError(f"value of a transaction: {error}") from error
+    topics = read.transaction_partitions or ()
+    return Transaction(
+        transactional_id=transactional_id,
+        producer_id=read.producer_id,
+        previous_producer_id=read.previous_producer_id,
+        next_producer_id=read.next_producer_id,
+        producer_epoch=read.producer_epoch,
+        timeout_ms=read.transaction_timeout_ms,
+        state=state,
+        partitions=frozenset(Partition(topic.topic, index) for topic in topics for index in topic.partition_ids),
+        start_ms=read.transaction_start_timestamp_ms,
+        updated_ms=read.transaction_last_update_timestamp_ms,
+        version=read.client_transaction_version,
+    )
+
+
+def transaction_record(transaction: Transaction) -> StateRecord:
+    """The record that says all of this; partitions are null while there is no transaction.
+
+    Three are written for a transaction, so the layout is packed here, a fifth of the codec's time: version, producer id
+    and epoch, timeout, state, partitions, the time of the change and of the start, and tags in their order.
+    """
+    it = transaction
+    partitions = b"\0" if it.state is TransactionState.EMPTY else _partitions(it.partitions)
+    tags = []
+    if it.previous_producer_id != NO_PRODUCER_ID:
+        tags.append(_ID_TAG.pack(0, 8, it.previous_producer_id))
+    if it.next_producer_id != NO_PRODUCER_ID:
+        tags.append(_ID_TAG.pack(1, 8, it.next_producer_id))
+    if it.version:
+        tags.append(_VERSION_TAG.pack(2, 2, it.version))
+    head = _HEAD.pack(_VALUE_VERSION, it.producer_id, it.producer_epoch, it.timeout_ms, it.state)
+    tail = _TAIL.pack(it.updated_ms, it.start_ms, len(tags))
+    return StateRecord(_key(it.transactional_id), b"".join([head, partitions, tail, *tags]))
+
+
+def tombstone(transactional_id: str) -> StateRecord:
+    """The record that says that the id is gone."""
+    return StateRecord(_key(transactional_id), None)
+
+
+@functools.lru_cache(PARTITIONS_REMEMBERED)
+def _partitions(partitions: frozenset[Partition]) -> bytes:
+    """Their array: for each topic its name, the array of its partitions, no tags."""
+    topics: dict[str, list[int]] = {}
+    for partition in sorted(partitions):
+        topics.setdefault(partition.topic, []).append(partition.number)
+    data = bytearray()
+    data += write_uvarint(len(topics) + 1)
+    for topic, numbers in topics.items():
+        name = topic.encode()
+        data += write_uvarint(len(name) + 1)
+        data += name
+        data += write_uvarint(len(numbers) + 1)
+        data += struct.pack(f">{len(numbers)}ix", *numbers)  # no tags behind
+    return bytes(data)
+
+
+@functools.lru_cache(KEYS_REMEMBERED)
+def _key(transactional_id: str) -> bytes:
+    return b"".join([_NUMBER.pack(_KEY_TYPE), *encode(TransactionLogKey(transactional_id), 0)])

@@ -1,0 +1,41 @@
+"""ListTransactions: which transactional ids there are, and in which states."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import attrs
+
+from pipeline_broker.wire.schema import Schema, array, int16, int32, int64, string
+
+
+@attrs.define
+class ListTransactionsRequest:
+    """Request of API key 66: versions 0-2, flexible 0+."""
+
+    SCHEMA: ClassVar[Schema] = Schema(key=66, versions="0-2", flexible="0+")
+
+    state_filters: list[str] = array("string", "0+")
+    producer_id_filters: list[int] = array("int64", "0+")
+    duration_filter: int = int64("1+", default=-1)
+    transactional_id_pattern: str | None = string("2+", nullable="2+", default=None)
+
+
+@attrs.define
+class ListTransactionsResponse:
+    """Response of API key 66: versions 0-2, flexible 0+."""
+
+    SCHEMA: ClassVar[Schema] = Schema(key=66, versions="0-2", flexible="0+")
+
+    @attrs.define
+    class TransactionState:
+        """One element of `transaction_states`."""
+
+        transactional_id: str = string("0+")
+        producer_id: int = int64("0+")
+        transaction_state: str = string("0+")
+
+    throttle_time_ms: int = int32("0+")
+    error_code: int = int16("0+")
+    unknown_state_filters: list[str] = array("string", "0+")
+    transaction_states: list[ListTransactionsResponse.TransactionState] = array("TransactionState", "0+")

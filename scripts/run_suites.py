@@ -1,0 +1,150 @@
+"""Run third-party client suites against the broker, each with a fresh one, and compare with Apache Kafka.
+
+    scripts/run_suites.py --suites-dir DIR [--modes "classic pipelined"] [--out DIR] ["SUITE [ARGUMENT]"...]
+
+A suite is one of those below, or a part of it: what its program takes as an argument after the file of results, such as
+a pattern of names. Results go to out/suites/MODE-SUITE.json, what a suite and its broker say beside them. A suite that
+fails does not end the others; one table ends them all. The exit status is 1 where something failed that passes on
+Apache Kafka.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).parent.parent
+SUITES = {
+    "python_clients": ("python_clients.py", ""),
+    "kafka_python": ("kafka_python.sh", ""),
+    "librdkafka-smoke": ("librdkafka.sh", "smoke"),
+    "librdkafka-quick": ("librdkafka.sh", "quick"),
+    "librdkafka-long": ("librdkafka.sh", "long"),
+    "librdkafka-share": ("librdkafka.sh", "share"),
+    "java_tools": ("java_tools.sh", ""),
+    "spark_connector": ("spark_connector.py", ""),
+}
+"""Name of a suite, which is that of Kafka's results too: its program and what that takes for all of it."""
+DEFAULT = ("python_clients", "kafka_python", "librdkafka-smoke", "librdkafka-quick", "java_tools", "spark_connector")
+SETTINGS = {
+    "num.partitions": "4",
+    "group.min.session.timeout.ms": "1000",
+    "group.initial.rebalance.delay.ms": "0",
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "allow.everyone.if.no.acl.found": "true",
+    "super.users": "User:ANONYMOUS",
+}
+"""The broker that the suites expect; see their README."""
+
+
+class Row(NamedTuple):
+    """One line of the table."""
+
+    suite: str
+    mode: str
+    reached: str
+    failed: str
+    note: str = ""
+
+
+def free_port() -> int:
+    """A port that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def broker_command(mode: str, port: int, data: Path) -> str:
+    """The broker as the suites expect it."""
+    settings = {**SETTINGS, "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}"}
+    arguments = " ".join(f"--set {name}={value}" for name, value in settings.items())
+    return f"{sys.executable} -m pipeline_broker serve --mode {mode} --port {port} --data {data} {arguments}"
+
+
+def run(suites_dir: Path, out: Path, mode: str, suite: str, argument: str) -> Row:
+    """Run one suite, and compare it."""
+    program, everything = SUITES[suite]
+    stem = f"{mode}-{suite}"
+    results, said = out / f"{stem}.json", out / f"{stem}.out"
+    results.unlink(missing_ok=True)
+    data, port = Path(tempfile.mkdtemp(prefix="suites-")), free_port()
+    command = [suites_dir / "with_broker.sh", str(port), broker_command(mode, port, data)]
+    command += [suites_dir / program, f"127.0.0.1:{port}", str(results), *filter(None, [argument or everything])]
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    environment = {**os.environ, "BROKER_LOG": str(out / f"{stem}.log"), "PATH": path}
+    print(f"{suite} {argument}".rstrip() + f", {mode}", flush=True)
+    try:
+        with said.open("wb") as output:
+            subprocess.run(command, cwd=ROOT, env=environment, stdout=output, stderr=output, check=False)
+    finally:
+        shutil.rmtree(data, ignore_errors=True)
+    if not results.is_file():
+        return Row(suite, mode, "-", "-", f"did not run: see {said}")
+    return compared(suites_dir, suite, mode, results, is_part=bool(argument))
+
+
+def compared(suites_dir: Path, suite: str, mode: str, results: Path, *, is_part: bool) -> Row:
+    """What a suite reached of what Apache Kafka reaches; of a part only what it has run counts."""
+    baseline = suites_dir / "baseline" / f"{suite}.json"
+    listing = subprocess.run(
+        [sys.executable, suites_dir / "compare.py", results, baseline], capture_output=True, text=True, check=False
+    )
+    results.with_suffix(".compared").write_text(listing.stdout + listing.stderr, encoding="utf-8")
+    ours, kafka = (json.loads(path.read_text(encoding="utf-8")) for path in (results, baseline))
+    tried = {name for kind in ("passed", "failed", "skipped") for name in ours[kind]}
+    wanted = [name for name in kafka["passed"] if name in tried or not is_part]
+    missed = sorted(set(wanted) - set(ours["passed"]))
+    reached = f"{len(wanted) - len(missed)} of {len(wanted)}"
+    return Row(suite, mode, reached, str(len(missed)), ", ".join(missed))
+
+
+def table(rows: list[Row]) -> str:
+    """All suites, one line each."""
+    head = Row("suite", "mode", "reached", "missed", "what passes on Apache Kafka only")
+    widths = [max(len(row[column]) for row in [head, *rows]) for column in range(4)]
+    lines = []
+    for row in [head, *rows]:
+        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=False)]
+        lines.append("  ".join([*cells, row.note]))
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def wanted_suites(texts: list[str]) -> list[tuple[str, str]]:
+    """Name and argument of each suite."""
+    wanted = []
+    for text in texts or DEFAULT:
+        name, _, argument = text.partition(" ")
+        if name not in SUITES:
+            sys.exit(f"there is no suite {name!r}; there are {', '.join(SUITES)}")
+        wanted.append((name, argument))
+    return wanted
+
+
+def main() -> int:
+    """See above."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--suites-dir", type=Path, required=True)
+    parser.add_argument("--modes", default="classic pipelined")
+    parser.add_argument("--out", type=Path, default=ROOT / "out" / "suites")
+    parser.add_argument("suites", nargs="*", metavar="SUITE")
+    options = parser.parse_args()
+    wanted = wanted_suites(options.suites)
+    suites_dir = options.suites_dir.resolve()
+    if not (suites_dir / "with_broker.sh").is_file():
+        print(f"no client suites in {options.suites_dir}: skipped; name their folder with SUITES_DIR=...")
+        return 0
+    out = options.out.resolve()
+    out.mkdir(parents=True, exist_ok=True)
+    rows = [run(suites_dir, out, mode, suite, argument) for suite, argument in wanted for mode in options.modes.split()]
+    print(table(rows))
+    return 1 if any(row.failed != "0" for row in rows) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,58 @@
+"""How the tables of requests and rights are written: rules, messages by the names of their files, one case each."""
+
+from importlib import import_module
+
+import pytest
+
+from pipeline_broker.records.batch import NewRecord, build_batch
+from pipeline_broker.security.acl import (
+    CLUSTER_NAME,
+    AclBinding,
+    AclOperation,
+    PatternType,
+    PermissionType,
+    ResourceType,
+)
+from pipeline_broker.wire.error import ErrorCode
+
+TOPIC_REFUSED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+GROUP_REFUSED = ErrorCode.GROUP_AUTHORIZATION_FAILED
+CLUSTER_REFUSED = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+REFUSALS = {TOPIC_REFUSED, GROUP_REFUSED, CLUSTER_REFUSED, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED}
+
+Op = AclOperation
+BATCH = build_batch([NewRecord(b"v", None, 0)])
+
+
+def rule(resource_type, name, operation):
+    return AclBinding(resource_type, name, PatternType.LITERAL, "User:ANONYMOUS", "*", operation, PermissionType.ALLOW)
+
+
+def topic(operation):
+    return rule(ResourceType.TOPIC, "t", operation)
+
+
+def group(operation):
+    return rule(ResourceType.GROUP, "g", operation)
+
+
+def cluster(operation):
+    return rule(ResourceType.CLUSTER, CLUSTER_NAME, operation)
+
+
+def make(module, /, **fields):
+    return getattr(import_module(f"pipeline_broker.wire.messages.{module}"), _class_name(module))(**fields)
+
+
+def _class_name(module):
+    return "".join(word.capitalize() for word in module.split("_")) + "Request"
+
+
+def inner(module, struct, /, *values, **fields):
+    return getattr(getattr(import_module(f"pipeline_broker.wire.messages.{module}"), _class_name(module)), struct)(
+        *values, **fields
+    )
+
+
+def case(key, version, code, rules, module, /, **fields):
+    return pytest.param(version, code, rules, make(module, **fields), id=f"{key.name}-{version}-{code.name}")

@@ -1,0 +1,25 @@
+"""Every API that is compared, one row each: what draws its requests. An API is added here, and nowhere else."""
+
+from tests.differential.access_requests import ACCESS_REQUESTS
+from tests.differential.admin_requests import ADMIN_REQUESTS
+from tests.differential.cluster_requests import CLUSTER_REQUESTS
+from tests.differential.data_requests import DATA_REQUESTS
+from tests.differential.group_requests import GROUP_REQUESTS
+from tests.differential.marker_requests import MARKER_REQUESTS
+from tests.differential.quota_requests import QUOTA_REQUESTS
+from tests.differential.share_requests import SHARE_REQUESTS
+from tests.differential.transaction_requests import TRANSACTION_REQUESTS
+
+__all__ = ["REQUESTS"]
+
+REQUESTS = (
+    DATA_REQUESTS
+    | ADMIN_REQUESTS
+    | GROUP_REQUESTS
+    | QUOTA_REQUESTS
+    | CLUSTER_REQUESTS
+    | ACCESS_REQUESTS
+    | MARKER_REQUESTS
+    | TRANSACTION_REQUESTS
+    | SHARE_REQUESTS
+)

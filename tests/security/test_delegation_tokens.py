@@ -1,0 +1,167 @@
+"""Delegation tokens: who may do what with them and how long they last, with Kafka's codes."""
+
+import base64
+
+import pytest
+
+from pipeline_broker.config.settings import BrokerConfig
+from pipeline_broker.security.delegation_tokens import DelegationTokens, TokenError
+from pipeline_broker.security.principal import KafkaPrincipal
+from pipeline_broker.security.sasl import AuthenticationFailedError
+from pipeline_broker.security.scram import SCRAM_MECHANISMS, ScramServer
+from pipeline_broker.security.scram_users import ScramUsers
+from pipeline_broker.state.metadata_records import CorruptMetadataRecordError, RecordType, record_key, record_value
+from pipeline_broker.wire.error import ErrorCode
+from tests.security.scram_client import ScramClient
+
+ANN, BOB, EVE = (KafkaPrincipal("User", name) for name in ("ann", "bob", "eve"))
+NOW, DAY_MS = 1_000_000, 86_400_000
+CONFIG = BrokerConfig(delegation_token_secret_key="a secret")
+
+
+@pytest.fixture
+def tokens():
+    return DelegationTokens(CONFIG)
+
+
+def created(tokens, owner=ANN, requester=ANN, renewers=(), lifetime_ms=-1, token_id="t"):
+    token, write = tokens.create(token_id, owner, requester, renewers, lifetime_ms, NOW)
+    tokens.durable(write)
+    return token
+
+
+def code(call, *arguments):
+    with pytest.raises(TokenError) as raised:
+        call(*arguments)
+    return raised.value.code
+
+
+def test_without_a_key_there_are_no_tokens():
+    tokens = DelegationTokens(BrokerConfig())
+    disabled = ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED
+    assert code(tokens.create, "t", ANN, ANN, (), -1, NOW) is disabled
+    assert code(tokens.renew, b"x", ANN, -1, NOW) is disabled
+    assert code(tokens.expire, b"x", ANN, -1, NOW) is disabled
+
+
+@pytest.mark.parametrize(
+    ("lifetime_ms", "expires_ms", "ends_ms"),
+    [(-1, DAY_MS, 7 * DAY_MS), (0, DAY_MS, 7 * DAY_MS), (5, 5, 5), (8 * DAY_MS, DAY_MS, 7 * DAY_MS)],
+)
+def test_a_token_lasts_a_day_and_a_week_at_most(tokens, lifetime_ms, expires_ms, ends_ms):
+    token = created(tokens, lifetime_ms=lifetime_ms)
+    assert (token.issued_ms, token.expires_ms, token.ends_ms) == (NOW, NOW + expires_ms, NOW + ends_ms)
+
+
+def test_it_is_renewed_for_a_day_but_never_beyond_its_end(tokens):
+    created(tokens)
+    secret = tokens.secret("t")
+    for now_ms, period_ms, expected in [
+        (NOW + 10, -1, NOW + 10 + DAY_MS),
+        (NOW + 20, 5, NOW + 25),
+        (NOW + 25, 2 * DAY_MS, NOW + 25 + DAY_MS),
+    ]:
+        expires_ms, write = tokens.renew(secret, ANN, period_ms, now_ms)
+        tokens.durable(write)
+        assert expires_ms == expected
+    assert code(tokens.renew, secret, ANN, -1, NOW + 2 * DAY_MS) is ErrorCode.DELEGATION_TOKEN_EXPIRED
+    for day in range(1, 7):
+        _, write = tokens.expire(secret, ANN, DAY_MS + 30, NOW + 25 + day * 10)
+        tokens.durable(write)
+    expires_ms, _ = tokens.expire(secret, ANN, 30 * DAY_MS, NOW + 100)
+    assert expires_ms == NOW + 7 * DAY_MS
+
+
+def test_owners_and_renewers_may_renew_and_nobody_else(tokens):
+    created(tokens, owner=ANN, requester=EVE, renewers=[BOB])
+    secret = tokens.secret("t")
+    tokens.renew(secret, ANN, -1, NOW)
+    tokens.renew(secret, BOB, -1, NOW)
+    assert code(tokens.renew, secret, EVE, -1, NOW) is ErrorCode.DELEGATION_TOKEN_OWNER_MISMATCH
+    assert code(tokens.expire, secret, EVE, -1, NOW) is ErrorCode.DELEGATION_TOKEN_OWNER_MISMATCH
+    assert code(tokens.renew, b"another", ANN, -1, NOW) is ErrorCode.DELEGATION_TOKEN_NOT_FOUND
+
+
+def test_a_negative_period_ends_a_token_at_once_even_one_that_has_expired(tokens):
+    created(tokens, lifetime_ms=5)
+    secret = tokens.secret("t")
+    assert code(tokens.expire, secret, ANN, 10, NOW + 6) is ErrorCode.DELEGATION_TOKEN_EXPIRED
+    expires_ms, write = tokens.expire(secret, ANN, -1, NOW + 6)
+    assert expires_ms == NOW + 6
+    assert code(tokens.renew, secret, ANN, -1, NOW) is ErrorCode.DELEGATION_TOKEN_NOT_FOUND, "decided already"
+    tokens.durable(write)
+    assert tokens.visible(ANN, None, lambda _: True) == []
+
+
+def test_everybody_sees_its_own_and_what_it_may_describe(tokens):
+    mine = created(tokens, token_id="mine")
+    renewed = created(tokens, owner=BOB, requester=BOB, renewers=[ANN], token_id="renewed")
+    asked = created(tokens, owner=BOB, requester=ANN, token_id="asked")
+    other = created(tokens, owner=EVE, requester=EVE, token_id="other")
+    assert tokens.visible(ANN, None, lambda _: False) == [mine, renewed, asked]
+    assert tokens.visible(ANN, None, lambda token: token == other) == [mine, renewed, asked, other]
+    assert tokens.visible(ANN, [BOB], lambda _: True) == [renewed, asked]
+    assert tokens.visible(ANN, [], lambda _: True) == []
+
+
+def test_expired_tokens_are_swept(tokens):
+    created(tokens, lifetime_ms=5, token_id="short")
+    kept = created(tokens, token_id="long")
+    assert tokens.sweep(NOW + 5) is None
+    write = tokens.sweep(NOW + 6)
+    assert tokens.sweep(NOW + 6) is None, "already on its way"
+    tokens.durable(write)
+    assert tokens.visible(ANN, None, lambda _: True) == [kept]
+
+
+def test_tokens_are_there_after_a_restart_and_void_with_another_key(tokens):
+    token, write = tokens.create("t", ANN, EVE, [BOB], -1, NOW)
+    again, other = DelegationTokens(CONFIG), DelegationTokens(BrokerConfig(delegation_token_secret_key="other"))
+    for each in (again, other):
+        for record in write.records:
+            assert tokens.secret("t") not in record.value
+            each.replay(record.key, record.value)
+        assert each.visible(ANN, None, lambda _: False) == [token]
+    assert again.secret("t") == tokens.secret("t")
+    assert code(other.renew, tokens.secret("t"), ANN, -1, NOW) is ErrorCode.DELEGATION_TOKEN_NOT_FOUND
+
+
+@pytest.mark.parametrize("body", ["", "[]", "{}", '{"owner": ["User"]}'])
+def test_a_record_that_cannot_be_read_is_told(tokens, body):
+    with pytest.raises(CorruptMetadataRecordError):
+        tokens.replay(record_key(RecordType.DELEGATION_TOKEN, "t"), record_value(body))
+
+
+def login(tokens, mechanism, token_id, password, now_ms=NOW, extensions=",tokenauth=true"):
+    users = ScramUsers(tokens)
+    server = ScramServer(
+        mechanism, lambda name: users.credential(mechanism, name), lambda name: tokens.login(mechanism, name, now_ms)
+    )
+    client = ScramClient(mechanism.hash_name, token_id, password, extensions=extensions)
+    final = server.receive(client.final(server.receive(client.first())))
+    assert client.accepts(final)
+    return server
+
+
+@pytest.mark.parametrize("mechanism", SCRAM_MECHANISMS.values(), ids=lambda each: each.name)
+def test_a_client_with_a_token_is_its_owner_until_the_token_expires(tokens, mechanism):
+    token = created(tokens, owner=BOB)
+    password = base64.b64encode(tokens.secret("t")).decode()
+    server = login(tokens, mechanism, "t", password)
+    assert (server.owner, server.is_token, server.expires_ms) == (BOB, True, token.expires_ms)
+    with pytest.raises(AuthenticationFailedError):
+        login(tokens, mechanism, "t", password, now_ms=token.expires_ms + 1)
+    with pytest.raises(AuthenticationFailedError):
+        login(tokens, mechanism, "t", "wrong")
+    with pytest.raises(AuthenticationFailedError):
+        login(tokens, mechanism, "nobody's", password)
+    with pytest.raises(AuthenticationFailedError):
+        login(tokens, mechanism, "t", password, extensions="")
+
+
+def test_a_token_opens_no_door_before_it_is_durable(tokens):
+    mechanism = SCRAM_MECHANISMS["SCRAM-SHA-256"]
+    _, write = tokens.create("t", ANN, ANN, (), -1, NOW)
+    assert tokens.login(mechanism, "t", NOW) is None
+    tokens.durable(write)
+    assert tokens.login(mechanism, "t", NOW).owner == ANN

@@ -1,0 +1,276 @@
+"""What may become of records in a share partition, rule by rule."""
+
+from __future__ import annotations
+
+import pytest
+
+from pipeline_broker.state.share_partitions.messages import (
+    AcknowledgeError,
+    AcknowledgementBatch,
+    Acquired,
+    AcquireMode,
+    DeliveryRules,
+    FetchedBatch,
+    StateBatch,
+    Wanted,
+)
+from pipeline_broker.state.share_partitions.record_state import AFTER, TERMINAL, AcknowledgeType, RecordState
+from pipeline_broker.state.share_partitions.share_partition import NEVER_MS, SharePartition
+from pipeline_broker.wire.error import ErrorCode
+
+NOW_MS = 1_000_000
+LOCK_MS = 30_000
+GAP, ACCEPT, RELEASE, REJECT, RENEW = AcknowledgeType
+AVAILABLE, ACQUIRED, ACKNOWLEDGED, ARCHIVED = RecordState
+MANY = Wanted(records_max=500, batch_size=500)
+
+
+def batches(*ranges):
+    return [FetchedBatch(*each) for each in ranges]
+
+
+def taken(partition, *ranges, member="m", wanted=MANY, now_ms=NOW_MS, read_from=None):
+    read_from = partition.next_offset() if read_from is None else read_from
+    return partition.acquire(member, read_from, batches(*ranges), wanted, now_ms)
+
+
+def said(partition, first, last, *types, member="m", now_ms=NOW_MS):
+    return partition.acknowledge(member, [AcknowledgementBatch(first, last, types)], now_ms)
+
+
+def states(partition):
+    return [(run.first, run.last, run.state) for run in partition.runs]
+
+
+def test_the_table_moves_only_what_is_acquired():
+    """Every acknowledgement begins at Acquired, and nothing leaves a terminal state."""
+    assert {before for before, _ in AFTER} == {ACQUIRED}
+    assert {kind for _, kind in AFTER} == set(AcknowledgeType)
+    assert not TERMINAL & {before for before, _ in AFTER}
+
+
+def test_records_are_acquired_once():
+    """What one member has, no other gets; the next fetch goes on behind it."""
+    partition = SharePartition(0)
+    assert taken(partition, (0, 9)) == [Acquired(0, 9, 1)]
+    assert partition.next_offset() == 10
+    assert taken(partition, (0, 9), member="other", read_from=0) == []
+    assert taken(partition, (10, 14), member="other") == [Acquired(10, 14, 1)]
+
+
+def test_what_is_accepted_moves_the_start():
+    """Done with from the start on is forgotten; done with further on is remembered."""
+    partition = SharePartition(0)
+    taken(partition, (0, 9))
+    change = said(partition, 5, 9, ACCEPT)
+    assert (change.start_offset, change.delivery_complete_count) == (0, 5)
+    assert change.batches == (StateBatch(5, 9, ACKNOWLEDGED, 1),)
+    change = said(partition, 0, 4, ACCEPT)
+    assert (change.start_offset, change.batches) == (10, ())
+    assert (partition.start_offset, partition.in_flight) == (10, 0)
+
+
+def test_one_type_for_each_record():
+    """Accepted, released, rejected and missing records of one batch go their own ways."""
+    partition = SharePartition(0)
+    taken(partition, (0, 4))
+    change = said(partition, 0, 4, RELEASE, ACCEPT, ACCEPT, REJECT, GAP)
+    assert change.batches == (
+        StateBatch(0, 0, AVAILABLE, 1),
+        StateBatch(1, 2, ACKNOWLEDGED, 1),
+        StateBatch(3, 3, ARCHIVED, 1),
+        StateBatch(4, 4, ARCHIVED, 1),
+    )
+    assert states(partition) == [(0, 0, AVAILABLE), (1, 2, ACKNOWLEDGED), (3, 4, ARCHIVED)]
+    assert partition.next_offset() == 0
+
+
+def test_a_released_record_counts_its_deliveries_and_is_archived_at_the_limit():
+    """The last delivery that is given back is the end of the record."""
+    partition = SharePartition(0, rules=DeliveryRules(delivery_count_max=2))
+    assert taken(partition, (0, 0)) == [Acquired(0, 0, 1)]
+    said(partition, 0, 0, RELEASE)
+    assert taken(partition, (0, 0)) == [Acquired(0, 0, 2)]
+    change = said(partition, 0, 0, RELEASE)
+    assert (change.start_offset, change.batches) == (1, ())
+
+
+def test_locks_end():
+    """What a member has for too long is available again, and counted; a renewed lock lasts longer."""
+    partition = SharePartition(0)
+    taken(partition, (0, 9))
+    assert partition.next_lock_ms == NOW_MS + LOCK_MS
+    assert said(partition, 0, 4, RENEW, now_ms=NOW_MS + 20_000) is None
+    assert partition.expire_locks(NOW_MS + LOCK_MS - 1) is None
+    change = partition.expire_locks(NOW_MS + LOCK_MS)
+    assert change.batches == (StateBatch(5, 9, AVAILABLE, 1),)
+    assert partition.next_lock_ms == NOW_MS + 20_000 + LOCK_MS
+    assert partition.expire_locks(NOW_MS + 20_000 + LOCK_MS).batches == (StateBatch(0, 4, AVAILABLE, 1),)
+    assert partition.next_lock_ms == NEVER_MS
+
+
+def test_a_member_that_leaves_gives_everything_back():
+    """All of its records, and only those."""
+    partition = SharePartition(0)
+    taken(partition, (0, 4), member="gone")
+    taken(partition, (5, 9), member="stays")
+    change = partition.release("gone")
+    assert change.batches == (StateBatch(0, 4, AVAILABLE, 1),)
+    assert partition.release("gone") is None
+    assert taken(partition, (0, 9), member="stays") == [Acquired(0, 4, 2)]
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "code"),
+    [
+        (20, 21, ErrorCode.INVALID_REQUEST),
+        (8, 21, ErrorCode.INVALID_REQUEST),
+        (0, 9, ErrorCode.INVALID_RECORD_STATE),
+        (3, 3, ErrorCode.INVALID_RECORD_STATE),
+    ],
+)
+def test_what_is_not_acquired_is_not_acknowledged(first, last, code):
+    """Kafka's errors: past what was acquired, or given back already; nothing is changed."""
+    partition = SharePartition(0)
+    taken(partition, (0, 9))
+    said(partition, 3, 3, RELEASE)
+    before = states(partition)
+    with pytest.raises(AcknowledgeError) as refused:
+        said(partition, first, last, ACCEPT)
+    assert refused.value.code is code
+    assert states(partition) == before
+
+
+def test_of_others_nothing_is_acknowledged_and_of_an_empty_window_neither():
+    """Only the owner; and where nothing is in flight there is nothing to say."""
+    partition = SharePartition(0)
+    with pytest.raises(AcknowledgeError) as refused:
+        said(partition, 0, 0, ACCEPT)
+    assert refused.value.code is ErrorCode.INVALID_RECORD_STATE
+    taken(partition, (0, 9))
+    with pytest.raises(AcknowledgeError, match="owner"):
+        said(partition, 0, 9, ACCEPT, member="other")
+
+
+def test_one_bad_batch_refuses_all():
+    """Of several batches in one request either all count or none."""
+    partition = SharePartition(0)
+    taken(partition, (0, 9))
+    with pytest.raises(AcknowledgeError):
+        partition.acknowledge("m", [AcknowledgementBatch(0, 4, [ACCEPT]), AcknowledgementBatch(4, 5, [ACCEPT])], NOW_MS)
+    assert states(partition) == [(0, 9, ACQUIRED)]
+
+
+def test_in_front_of_the_start_everything_is_done_with():
+    """It may be acknowledged again; what reaches behind the start counts from there."""
+    partition = SharePartition(0)
+    taken(partition, (0, 9))
+    said(partition, 0, 4, ACCEPT)
+    assert said(partition, 0, 4, RELEASE) is None
+    assert said(partition, 3, 9, ACCEPT).start_offset == 10
+
+
+def test_batch_optimized_goes_to_the_end_of_a_batch():
+    """Three records wanted, batches of two: four are acquired; told in pieces of the size that is wanted."""
+    partition = SharePartition(0)
+    wanted = Wanted(records_max=3, batch_size=2)
+    assert taken(partition, (0, 1), (2, 3), (4, 5), wanted=wanted) == [Acquired(0, 1, 1), Acquired(2, 3, 1)]
+    assert taken(partition, (4, 5), (6, 7), wanted=MANY) == [Acquired(4, 7, 1)]
+
+
+def test_record_limit_is_exact():
+    """KIP-1206: three wanted, three acquired; the rest of the batch is there for the next."""
+    partition = SharePartition(0)
+    exact = Wanted(records_max=3, batch_size=1, mode=AcquireMode.RECORD_LIMIT)
+    assert taken(partition, (0, 9), wanted=exact) == [Acquired(0, 2, 1)]
+    assert partition.next_offset() == 3
+    assert taken(partition, (0, 9), wanted=exact) == [Acquired(3, 5, 1)]
+
+
+def test_the_window_is_bounded():
+    """With as many in flight as allowed nothing new is acquired, but what is given back is."""
+    partition = SharePartition(0, rules=DeliveryRules(record_locks_max=100))
+    assert taken(partition, *((n, n + 9) for n in range(0, 200, 10))) == [Acquired(0, 99, 1)]
+    assert partition.next_offset() is None
+    said(partition, 50, 59, ACCEPT)
+    assert partition.next_offset() is None
+    said(partition, 20, 21, RELEASE)
+    assert partition.next_offset() == 20
+    assert taken(partition, (20, 29), (100, 109)) == [Acquired(20, 21, 2)]
+    said(partition, 0, 9, ACCEPT)
+    assert partition.next_offset() == 100
+
+
+def test_records_that_are_gone_from_the_log_are_archived():
+    """Compaction took 5 to 9 while they were available: the read goes on behind them, and so does the start."""
+    partition = SharePartition(0)
+    taken(partition, (0, 4), (5, 9), (10, 14))
+    said(partition, 0, 14, RELEASE)
+    assert taken(partition, (10, 14), read_from=0) == [Acquired(10, 14, 2)]
+    assert partition.start_offset == 10
+
+
+def test_a_gap_in_the_log_is_stepped_over():
+    """Between batches there are no records: they are not told, and do not hold the start back."""
+    partition = SharePartition(0)
+    assert taken(partition, (0, 4), (8, 9)) == [Acquired(0, 4, 1), Acquired(8, 9, 1)]
+    said(partition, 0, 4, ACCEPT)
+    assert partition.start_offset == 8
+
+
+def test_batches_that_may_not_be_seen_are_archived():
+    """By read_committed: markers and aborted records are never delivered."""
+    partition = SharePartition(0)
+    assert taken(partition, (0, 4), (5, 5, False), (6, 9)) == [Acquired(0, 4, 1), Acquired(6, 9, 1)]
+    said(partition, 0, 4, ACCEPT)
+    assert partition.start_offset == 6
+    assert taken(SharePartition(0), (0, 4, False)) == []
+
+
+def test_a_log_that_begins_later_takes_the_window_along():
+    """What was in front of it is done with, whoever has it."""
+    partition = SharePartition(0)
+    taken(partition, (0, 9))
+    partition.raise_start(5)
+    assert (partition.start_offset, states(partition)) == (5, [(5, 9, ACQUIRED)])
+    assert said(partition, 0, 9, ACCEPT).start_offset == 10
+    partition.raise_start(3)
+    assert partition.start_offset == 10
+    partition.raise_start(100)
+    assert (partition.start_offset, partition.next_offset()) == (100, 100)
+
+
+def test_bad_records_are_isolated():
+    """From half of the deliveries on a run is halved, and before its last one a record is delivered alone."""
+    partition = SharePartition(0)
+    sizes = []
+    for _ in range(5):
+        (first, last, _), *_ = taken(partition, (0, 99))
+        sizes.append(last - first + 1)
+        partition.release("m")
+    assert sizes == [100, 100, 100, 50, 1]
+
+
+def test_a_restart_keeps_what_was_durable():
+    """Deliveries and what is done with; what lay between was acquired by somebody who never spoke."""
+    partition = SharePartition(
+        4, [StateBatch(6, 6, ACKNOWLEDGED, 1), StateBatch(7, 7, AVAILABLE, 2), StateBatch(8, 9, ARCHIVED, 1)]
+    )
+    assert states(partition) == [
+        (4, 5, AVAILABLE),
+        (6, 6, ACKNOWLEDGED),
+        (7, 7, AVAILABLE),
+        (8, 9, ARCHIVED),
+    ]
+    assert taken(partition, (0, 14)) == [Acquired(4, 5, 1), Acquired(7, 7, 3), Acquired(10, 14, 1)]
+    assert SharePartition(4, [StateBatch(4, 9, ACKNOWLEDGED, 1)]).start_offset == 10
+
+
+def test_neighbours_are_one_run():
+    """A thousand records that were treated alike take one entry, however they came and went."""
+    partition = SharePartition(0)
+    for first in range(0, 1000, 10):
+        taken(partition, (first, first + 9))
+    for offset in range(1, 1000):
+        said(partition, offset, offset, ACCEPT)
+    assert len(partition.runs) == 2

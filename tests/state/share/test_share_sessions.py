@@ -1,0 +1,69 @@
+"""Share sessions: epochs, their errors, what is listed, and whose end is whose."""
+
+from __future__ import annotations
+
+import pytest
+
+from pipeline_broker.state.share_partitions.share_sessions import ShareSessionError, ShareSessions
+from pipeline_broker.wire.error import ErrorCode
+
+PLACE, OTHER = (bytes(16), 0), (bytes(16), 1)
+
+
+def test_epochs_follow_each_other():
+    """The first request of a session has epoch 0, the next 1; another one is refused and changes nothing."""
+    sessions = ShareSessions(10)
+    session = sessions.open("g", "m", "c", [PLACE])
+    with pytest.raises(ShareSessionError) as refused:
+        sessions.proceed("g", "m", 2, [OTHER])
+    assert refused.value.code is ErrorCode.INVALID_SHARE_SESSION_EPOCH
+    assert sessions.proceed("g", "m", 1, [OTHER], [PLACE]) is session
+    assert list(session.places) == [OTHER]
+    assert session.epoch == 2
+    session.epoch = 2**31 - 1
+    assert sessions.proceed("g", "m", 2**31 - 1).epoch == 1
+
+
+def test_without_a_session_there_is_none():
+    """SHARE_SESSION_NOT_FOUND, also after it was removed."""
+    sessions = ShareSessions(10)
+    sessions.open("g", "m", "c", [])
+    assert sessions.remove("g", "m") is not None
+    assert sessions.remove("g", "m") is None
+    with pytest.raises(ShareSessionError) as refused:
+        sessions.proceed("g", "m", 1)
+    assert refused.value.code is ErrorCode.SHARE_SESSION_NOT_FOUND
+
+
+def test_there_are_so_many():
+    """SHARE_SESSION_LIMIT_REACHED, but a member may open its own again."""
+    sessions = ShareSessions(1)
+    sessions.open("g", "m", "c", [])
+    sessions.open("g", "m", "c", [])
+    with pytest.raises(ShareSessionError) as refused:
+        sessions.open("g", "other", "c", [])
+    assert refused.value.code is ErrorCode.SHARE_SESSION_LIMIT_REACHED
+    assert sessions.has_members("g")
+    sessions.remove("g", "m")
+    assert not sessions.has_members("g")
+
+
+def test_what_is_listed():
+    """New partitions once, then those with records or an error, and once more when the error is over."""
+    session = ShareSessions(1).open("g", "m", "c", [PLACE])
+    quiet = {"has_records": False, "has_error": False}
+    assert session.must_list(PLACE, **quiet)
+    assert not session.must_list(PLACE, **quiet)
+    assert session.must_list(PLACE, has_records=True, has_error=False)
+    assert session.must_list(PLACE, has_records=False, has_error=True)
+    assert session.must_list(PLACE, **quiet)
+    assert not session.must_list(PLACE, **quiet)
+
+
+def test_sessions_of_a_connection():
+    """They end with it, whatever their groups are."""
+    sessions = ShareSessions(10)
+    for member in ("a", "b"):
+        sessions.open("g", member, "one", [])
+    sessions.open("h", "a", "two", [])
+    assert {session.member_id for session in sessions.of_connection("one")} == {"a", "b"}

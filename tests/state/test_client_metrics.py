@@ -1,0 +1,134 @@
+"""Who pushes which metrics when: rules and codes of Apache Kafka's ClientMetricsManager."""
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline_broker.state import client_metrics
+from pipeline_broker.state.client_metrics import ClientMetrics, TelemetryError
+from pipeline_broker.state.cluster import ClusterState
+from pipeline_broker.wire.error import ErrorCode
+
+ID = b"sixteen bytes id"
+CLIENT = {"client_id": "app-1", "client_software_name": "librdkafka", "client_source_address": "10.0.0.1"}
+NOW = 1_000_000
+
+
+@pytest.fixture
+def cluster():
+    return ClusterState()
+
+
+def subscribe(cluster, name, **settings):
+    cluster.durable(cluster.alter(("client-metrics", name), {k.replace("_", "."): v for k, v in settings.items()}))
+
+
+def refusal(call, *arguments, **options):
+    with pytest.raises(TelemetryError) as raised:
+        call(*arguments, **options)
+    return raised.value.code
+
+
+def test_without_subscriptions_nothing_is_wanted_every_five_minutes(cluster):
+    told = ClientMetrics(cluster).subscription(ID, CLIENT, NOW)
+    assert (told.metrics, told.push_interval_ms) == ((), 300_000)
+
+
+def test_a_client_is_told_what_all_that_match_it_ask_for(cluster):
+    subscribe(cluster, "a", metrics="org.a,org.b", interval_ms="5000", match="client_id=app-.*")
+    subscribe(cluster, "b", metrics="org.b,org.c", interval_ms="9000")
+    subscribe(cluster, "c", metrics="org.d", interval_ms="100", match="client_id=app")
+    told = ClientMetrics(cluster).subscription(ID, CLIENT, NOW)
+    assert (told.metrics, told.push_interval_ms) == (("org.a", "org.b", "org.c"), 5000)
+
+
+def test_every_pattern_must_match_as_a_whole(cluster):
+    subscribe(cluster, "a", metrics="m", match="client_id=app-1,client_software_name=lib")
+    assert ClientMetrics(cluster).subscription(ID, CLIENT, NOW).metrics == ()
+
+
+def test_everything_is_wanted_where_one_wants_everything(cluster):
+    subscribe(cluster, "a", metrics="org.a")
+    subscribe(cluster, "b", metrics="*")
+    assert ClientMetrics(cluster).subscription(ID, CLIENT, NOW).metrics == ("*",)
+
+
+def test_who_asks_before_it_may_is_throttled_until_the_interval_is_over(cluster):
+    metrics = ClientMetrics(cluster)
+    told = metrics.subscription(ID, CLIENT, NOW)
+    assert refusal(metrics.subscription, ID, CLIENT, NOW + 299_999) is ErrorCode.THROTTLING_QUOTA_EXCEEDED
+    assert metrics.subscription(ID, CLIENT, NOW + 300_000) == told
+
+
+def test_a_change_of_what_is_wanted_is_told_at_once_and_makes_the_old_answer_unknown(cluster):
+    metrics = ClientMetrics(cluster)
+    before = metrics.subscription(ID, CLIENT, NOW)
+    subscribe(cluster, "a", metrics="org.a")
+    push = metrics.check_push
+    assert refusal(push, ID, CLIENT, before.subscription_id, NOW, is_last=False) is ErrorCode.UNKNOWN_SUBSCRIPTION_ID
+    after = metrics.subscription(ID, CLIENT, NOW + 1)
+    assert (after.metrics, after.subscription_id != before.subscription_id) == (("org.a",), True)
+
+
+def test_the_first_push_is_at_the_clients_own_time_later_ones_an_interval_apart(cluster):
+    metrics = ClientMetrics(cluster)
+    told = metrics.subscription(ID, CLIENT, NOW).subscription_id
+    metrics.check_push(ID, CLIENT, told, NOW + 1, is_last=False)
+    early = NOW + 300_000
+    assert refusal(metrics.check_push, ID, CLIENT, told, early, is_last=False) is ErrorCode.THROTTLING_QUOTA_EXCEEDED
+    metrics.check_push(ID, CLIENT, told, NOW + 300_001, is_last=False)
+
+
+def test_the_last_push_may_come_early_and_nothing_comes_after_it(cluster):
+    metrics = ClientMetrics(cluster)
+    told = metrics.subscription(ID, CLIENT, NOW).subscription_id
+    metrics.check_push(ID, CLIENT, told, NOW, is_last=False)
+    metrics.check_push(ID, CLIENT, told, NOW + 1, is_last=True)
+    later = NOW + 900_000
+    assert refusal(metrics.check_push, ID, CLIENT, told, later, is_last=False) is ErrorCode.INVALID_REQUEST
+
+
+def test_a_client_in_the_wrong_codec_may_ask_again_at_once_but_once(cluster):
+    metrics = ClientMetrics(cluster)
+    told = metrics.subscription(ID, CLIENT, NOW).subscription_id
+    code = refusal(metrics.check_push, ID, CLIENT, told, NOW, is_last=False, is_codec_known=False)
+    assert code is ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+    assert metrics.subscription(ID, CLIENT, NOW).subscription_id == told
+    assert refusal(metrics.subscription, ID, CLIENT, NOW) is ErrorCode.THROTTLING_QUOTA_EXCEEDED
+
+
+def test_an_id_that_nobody_was_told_is_unknown(cluster):
+    code = refusal(ClientMetrics(cluster).check_push, ID, CLIENT, 7, NOW, is_last=False)
+    assert code is ErrorCode.UNKNOWN_SUBSCRIPTION_ID
+
+
+def test_only_the_last_clients_are_remembered(cluster, monkeypatch):
+    monkeypatch.setattr(client_metrics, "CLIENTS_MAX", 3)
+    metrics = ClientMetrics(cluster)
+    for number in range(10):
+        metrics.subscription(bytes([number]) * 16, CLIENT, NOW)
+    assert len(metrics) == 3
+    assert refusal(metrics.subscription, b"\x09" * 16, CLIENT, NOW) is ErrorCode.THROTTLING_QUOTA_EXCEEDED
+    metrics.subscription(b"\x00" * 16, CLIENT, NOW)
+
+
+@given(st.lists(st.tuples(st.booleans(), st.integers(0, 400_000)), max_size=30))
+def test_pushes_that_are_taken_are_an_interval_apart_unless_the_client_has_asked_again(steps):
+    metrics, now, taken, asked, refused = ClientMetrics(ClusterState()), NOW, [], [], set()
+    for is_push, step_ms in steps:
+        now += step_ms
+        try:
+            if is_push:
+                told = metrics._known(ID, CLIENT).subscription.subscription_id
+                metrics.check_push(ID, CLIENT, told, now, is_last=False)
+                taken.append(now)
+            else:
+                metrics.subscription(ID, CLIENT, now)
+                asked.append(now)
+        except TelemetryError as error:
+            refused.add(error.code)
+    assert refused <= {ErrorCode.THROTTLING_QUOTA_EXCEEDED}
+    for earlier, later in pairwise(taken):
+        assert later - earlier >= 300_000 or any(earlier < each <= later for each in asked)

@@ -1,0 +1,120 @@
+"""Features: what is refused and what is finalized was asked of Apache Kafka 4.3.1."""
+
+import pytest
+
+from pipeline_broker.state.features import FEATURES, FeatureError, Features, FeatureUpdate, UpgradeType
+from pipeline_broker.state.metadata_records import CorruptMetadataRecordError, RecordType, record_key, record_value
+from pipeline_broker.wire.error import ErrorCode
+from pipeline_broker.wire.registry import ApiKey
+
+ALL = frozenset(ApiKey)
+LEADERS = "eligible.leader.replicas.version"
+
+
+def update(features, *updates, served=ALL, validate_only=False):
+    return features.update([FeatureUpdate(*each) for each in updates], served, validate_only=validate_only)
+
+
+def finalized(features, served=ALL):
+    return dict(features.finalized(served))
+
+
+def test_a_new_cluster_has_kafkas_levels():
+    assert finalized(Features()) == {
+        "eligible.leader.replicas.version": 1,
+        "group.version": 1,
+        "kraft.version": 1,
+        "metadata.version": 30,
+        "share.version": 1,
+        "streams.version": 1,
+        "transaction.version": 2,
+    }
+
+
+@pytest.mark.parametrize("feature", [each for each in FEATURES.values() if each.needs is not None], ids=str)
+def test_a_feature_without_its_api_is_neither_offered_nor_changed(feature):
+    features, served = Features(), ALL - {feature.needs}
+    assert feature.name not in finalized(features, served)
+    assert feature not in features.supported(served)
+    with pytest.raises(FeatureError) as raised:
+        update(features, (feature.name, feature.max_level), served=served)
+    assert raised.value.message.endswith("Local controller 1 does not support this feature.")
+
+
+def test_a_level_counts_when_its_record_is_durable_and_after_a_restart():
+    features = Features()
+    write = update(features, (LEADERS, 0, UpgradeType.SAFE_DOWNGRADE), ("transaction.version", 1, 2))
+    assert (features.level(LEADERS), features.epoch) == (1, 0)
+    features.durable(write)
+    restarted = Features()
+    for record in write.records:
+        restarted.replay(record.key, record.value)
+    for each in (features, restarted):
+        assert LEADERS not in finalized(each), "level 0 is not finalized"
+        assert (each.level("transaction.version"), each.epoch) == (1, 1)
+
+
+def test_the_epoch_grows_with_every_change():
+    features = Features()
+    first = update(features, (LEADERS, 0, 2))
+    second = update(features, (LEADERS, 1))
+    assert second is not None, "what is on its way decides"
+    features.durable(first)
+    features.durable(second)
+    assert (features.level(LEADERS), features.epoch) == (1, 2)
+
+
+def test_what_is_so_already_and_what_is_only_validated_changes_nothing():
+    features = Features()
+    assert update(features, ("metadata.version", 30), ("kraft.version", 1)) is None
+    assert update(features, (LEADERS, 0, 2), validate_only=True) is None
+    assert finalized(features) == finalized(Features())
+
+
+@pytest.mark.parametrize(
+    ("wanted", "reason"),
+    [
+        (("metadata.version", 99), "Local controller 1 only supports versions 7-30"),
+        (("no.such.feature", 1), "Local controller 1 does not support this feature."),
+        (("transaction.version", -1), "A feature version cannot be less than 0."),
+        (("transaction.version", 2, 0), "The controller does not support the given upgrade type."),
+        (("transaction.version", 2, 9), "The controller does not support the given upgrade type."),
+        (("kraft.version", 0, 2), "Can't downgrade the version of this feature."),
+        (
+            ("transaction.version", 1),
+            "without setting the upgrade type to either safe or unsafe downgrade.",
+        ),
+        (
+            ("metadata.version", 29, 2),
+            "Refusing to perform the requested downgrade because it might delete metadata information.",
+        ),
+        (("metadata.version", 20, 3), "Unsafe metadata downgrade is not supported in this version."),
+    ],
+)
+def test_updates_that_kafka_refuses_are_refused_with_its_words(wanted, reason):
+    features = Features()
+    with pytest.raises(FeatureError) as raised:
+        update(features, (LEADERS, 0, 2), wanted)
+    assert raised.value.code is ErrorCode.INVALID_UPDATE_VERSION
+    assert raised.value.message.endswith(reason)
+    assert features._coming == {}, "all or none"
+
+
+def test_a_downgrade_does_not_go_up():
+    features = Features()
+    features.durable(update(features, (LEADERS, 0, 2)))
+    with pytest.raises(FeatureError) as raised:
+        update(features, (LEADERS, 1, UpgradeType.SAFE_DOWNGRADE))
+    assert raised.value.message.endswith("Can't downgrade to a newer version.")
+
+
+@pytest.mark.parametrize("body", ["", "[]", "{}", '{"level": "x", "epoch": 1}'])
+def test_a_record_that_cannot_be_read_is_told(body):
+    with pytest.raises(CorruptMetadataRecordError):
+        Features().replay(record_key(RecordType.FEATURE, LEADERS), record_value(body))
+
+
+def test_records_of_other_subjects_are_read_past():
+    features = Features()
+    features.replay(record_key(RecordType.TOPIC, "t"), None)
+    assert features.epoch == 0

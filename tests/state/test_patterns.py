@@ -1,0 +1,80 @@
+"""Expressions of clients have RE2's syntax, match whole texts, and take bounded time and memory."""
+
+import subprocess
+import sys
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline_broker.state.patterns import InvalidPatternError, compiled
+
+
+@pytest.mark.parametrize(
+    ("text", "matching", "other"),
+    [
+        ("events", "events", "events2"),
+        ("ev.*", "events", "my-events"),
+        (".*", "", None),
+        ("a|b", "b", "ab"),
+        ("[[:alpha:]]+", "abc", "ab1"),
+        ("(?i)ABC", "abc", "abd"),
+        (r"\pL+", "grüße", "a1"),
+        (r"\Qa.b\E", "a.b", "axb"),
+        ("x{2,3}", "xxx", "x"),
+        ("^orders-[0-9]+$", "orders-17", "orders-x"),
+    ],
+)
+def test_a_whole_text_matches_or_does_not(text, matching, other):
+    assert compiled(text).matches(matching)
+    assert other is None or not compiled(text).matches(other)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "(",
+        "[",
+        "[b-a]",
+        "(?=x)",
+        "(?<!x)",
+        "*",
+        "a**",
+        "a{1001}",
+        "\\8",
+        "\\",
+        "((a{100}){100}){100}",
+    ],
+)
+def test_what_re2_does_not_have_is_refused_with_the_reason(text):
+    with pytest.raises(InvalidPatternError) as caught:
+        compiled(text)
+    assert str(caught.value)
+
+
+@given(st.text(max_size=30) | st.text("(){}[]*+?|\\.^$a1:<>P-,", max_size=30), st.text(max_size=20))
+def test_any_text_is_an_expression_or_is_refused(text, name):
+    try:
+        pattern = compiled(text)
+    except InvalidPatternError:
+        return
+    assert pattern.matches(name) in {True, False}
+
+
+def test_a_text_that_utf8_cannot_hold_is_refused():
+    with pytest.raises(InvalidPatternError):
+        compiled("\ud800")
+
+
+def test_what_runs_away_elsewhere_takes_linear_time():
+    pattern = compiled("(a*)*(a|a)*(a?){100}b")
+    began = time.perf_counter()
+    assert not pattern.matches("a" * 50_000)
+    assert time.perf_counter() - began < 2
+
+
+def test_a_broker_that_is_asked_for_no_pattern_does_not_load_it():
+    script = "import sys, pipeline_broker.broker; print('re2' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"

@@ -1,0 +1,65 @@
+"""EndTxn by state, epoch and verdict: every cell was asked of Apache Kafka 4.3.1."""
+
+import pytest
+
+from pipeline_broker.state.transactions.ending import Verdict, check_of_version
+from pipeline_broker.state.transactions.states import TransactionState
+from pipeline_broker.state.transactions.transaction import EPOCH_MAX, Transaction
+from pipeline_broker.wire.error import ErrorCode
+
+ENDS, AGAIN = Verdict.ENDS, Verdict.AGAIN
+FENCED, INVALID, MAPPING = (
+    ErrorCode.PRODUCER_FENCED,
+    ErrorCode.INVALID_TXN_STATE,
+    ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+)
+S = TransactionState
+VERSION_2 = [  # state, abort again, abort now, commit again, commit now
+    (S.EMPTY, FENCED, ENDS, FENCED, INVALID),
+    (S.COMPLETE_ABORT, AGAIN, ENDS, INVALID, INVALID),
+    (S.COMPLETE_COMMIT, INVALID, ENDS, AGAIN, INVALID),
+    (S.ONGOING, FENCED, ENDS, FENCED, ENDS),
+]
+VERSION_0 = [  # state, abort, commit
+    (S.EMPTY, INVALID, INVALID),
+    (S.COMPLETE_ABORT, AGAIN, INVALID),
+    (S.COMPLETE_COMMIT, INVALID, AGAIN),
+    (S.ONGOING, ENDS, ENDS),
+]
+
+
+def known(state, epoch=5, **more):
+    return Transaction(transactional_id="x", producer_id=7, producer_epoch=epoch, timeout_ms=1, state=state, **more)
+
+
+@pytest.mark.parametrize(("state", "abort_again", "abort_now", "commit_again", "commit_now"), VERSION_2)
+def test_with_version_2(state, abort_again, abort_now, commit_again, commit_now):
+    check = check_of_version(2)
+    assert check(known(state), 7, 4, committed=False) is abort_again
+    assert check(known(state), 7, 5, committed=False) is abort_now
+    assert check(known(state), 7, 4, committed=True) is commit_again
+    assert check(known(state), 7, 5, committed=True) is commit_now
+    for committed in (False, True):
+        assert check(known(state), 7, 3, committed=committed) is FENCED
+        assert check(known(state), 7, 6, committed=committed) is FENCED
+        assert check(known(state), 8, 5, committed=committed) is MAPPING
+
+
+@pytest.mark.parametrize(("state", "abort", "commit"), VERSION_0)
+def test_with_version_0(state, abort, commit):
+    check = check_of_version(0)
+    assert check(known(state), 7, 5, committed=False) is abort
+    assert check(known(state), 7, 5, committed=True) is commit
+    for committed in (False, True):
+        assert check(known(state), 7, 4, committed=committed) is FENCED
+        assert check(known(state), 8, 5, committed=committed) is MAPPING
+
+
+@pytest.mark.parametrize("state", [S.COMPLETE_COMMIT, S.COMPLETE_ABORT])
+def test_an_end_that_used_up_the_epochs_may_be_asked_for_again_by_the_former_producer(state):
+    ended = known(state, epoch=0, previous_producer_id=6)
+    check = check_of_version(2)
+    assert check(ended, 6, EPOCH_MAX - 1, committed=state is S.COMPLETE_COMMIT) is AGAIN
+    assert check(ended, 6, EPOCH_MAX - 1, committed=state is S.COMPLETE_ABORT) is INVALID
+    assert check(ended, 6, EPOCH_MAX - 2, committed=True) is MAPPING
+    assert check(known(S.ONGOING, epoch=0, previous_producer_id=6), 6, EPOCH_MAX - 1, committed=True) is MAPPING

@@ -1,0 +1,245 @@
+"""The rules of the transaction coordinator, one by one; what clients are answered was asked of Apache Kafka 4.3.1."""
+
+import itertools
+
+import pytest
+
+from pipeline_broker.state.outcome import StateRecord
+from pipeline_broker.state.transactions.coordinator import (
+    Marker,
+    Producer,
+    TransactionCoordinator,
+    TransactionSettings,
+)
+from pipeline_broker.state.transactions.records import read_value
+from pipeline_broker.state.transactions.states import NEXT_STATES, TransactionState
+from pipeline_broker.state.transactions.transaction import EPOCH_MAX, Partition
+from pipeline_broker.wire.error import ErrorCode
+
+S = TransactionState
+T0, T1 = Partition("t", 0), Partition("t", 1)
+NONE, FENCED, COME_AGAIN = ErrorCode.NONE, ErrorCode.PRODUCER_FENCED, ErrorCode.CONCURRENT_TRANSACTIONS
+
+
+@pytest.fixture
+def coordinator():
+    ids = itertools.count(100)
+    return TransactionCoordinator(TransactionSettings(timeout_ms_max=900_000, expiration_ms=1_000), ids.__next__)
+
+
+def init(coordinator, expected=None, timeout_ms=60_000, now_ms=0):
+    decision = coordinator.init_producer_id("x", timeout_ms, expected, now_ms)
+    return decision.producer if decision.error is NONE else decision.error
+
+
+def begin(coordinator, producer, *partitions, version=2, now_ms=0):
+    return coordinator.add_partitions("x", producer, partitions or (T0,), version, now_ms).error
+
+
+def end(coordinator, producer, *, committed=True, version=2, now_ms=0):
+    return coordinator.end("x", producer, version, now_ms, committed=committed)
+
+
+def states(decision):
+    """What the steps are: states of records, and verdicts of markers."""
+    return [
+        read_value("x", step.value).state if isinstance(step, StateRecord) else (step.partition, step.committed)
+        for step in decision.steps
+    ]
+
+
+def test_the_first_producer_of_an_id_has_epoch_0_and_each_one_after_it_the_next(coordinator):
+    assert [init(coordinator) for _ in range(3)] == [Producer(100, epoch) for epoch in range(3)]
+
+
+@pytest.mark.parametrize("timeout_ms", [0, -1, 900_001, 2**31 - 1])
+def test_a_timeout_must_be_positive_and_not_above_the_maximum(coordinator, timeout_ms):
+    assert init(coordinator, timeout_ms=timeout_ms) is ErrorCode.INVALID_TRANSACTION_TIMEOUT
+    assert coordinator.get("x") is None
+
+
+def test_an_empty_id_is_invalid_everywhere(coordinator):
+    producer = Producer(1, 0)
+    assert coordinator.init_producer_id("", 1, None, 0).error is ErrorCode.INVALID_REQUEST
+    assert coordinator.add_partitions("", producer, [T0], 2, 0).error is ErrorCode.INVALID_REQUEST
+    assert coordinator.end("", producer, 2, 0, committed=True).error is ErrorCode.INVALID_REQUEST
+    assert set(coordinator.verify_partitions("", producer, [T0]).values()) == {ErrorCode.INVALID_REQUEST}
+
+
+def test_a_producer_goes_on_after_an_error_and_asks_again_for_the_answer_it_missed(coordinator):
+    first = init(coordinator)
+    second = init(coordinator, expected=first)
+    assert second == Producer(100, 1)
+    assert init(coordinator, expected=first) == second
+    assert init(coordinator, expected=second) == Producer(100, 2)
+    assert init(coordinator, expected=first) is FENCED
+
+
+def test_who_goes_on_is_fenced_once_somebody_else_has_begun(coordinator):
+    first = init(coordinator)
+    init(coordinator)
+    assert init(coordinator, expected=first) is FENCED
+    assert init(coordinator, expected=Producer(999, 0)) is FENCED
+
+
+def test_an_id_that_nobody_knows_may_be_named_with_a_producer(coordinator):
+    assert init(coordinator, expected=Producer(77, 3)) == Producer(100, 0)
+
+
+def test_an_open_transaction_is_aborted_and_fenced_and_the_client_comes_again(coordinator):
+    first = init(coordinator)
+    begin(coordinator, first, T1, T0)
+    decision = coordinator.init_producer_id("x", 60_000, None, 0)
+    assert decision.error is COME_AGAIN
+    assert states(decision) == [S.PREPARE_ABORT, (T0, False), (T1, False), S.COMPLETE_ABORT]
+    assert {step.producer for step in decision.steps if isinstance(step, Marker)} == {Producer(100, 1)}
+    assert end(coordinator, first).error is ErrorCode.INVALID_TXN_STATE
+    assert init(coordinator) == Producer(100, 2)
+    assert end(coordinator, first).error is FENCED
+
+
+def test_who_goes_on_with_a_transaction_open_keeps_the_epoch_of_its_abort(coordinator):
+    first = init(coordinator)
+    begin(coordinator, first)
+    assert init(coordinator, expected=first) is COME_AGAIN
+    assert init(coordinator, expected=first) == Producer(100, 1)
+
+
+def test_used_up_epochs_bring_a_new_producer_id(coordinator):
+    producer = init(coordinator)
+    while producer.epoch < EPOCH_MAX - 1:
+        producer = init(coordinator, expected=producer)
+    assert init(coordinator, expected=producer) == Producer(101, 0)
+    assert init(coordinator, expected=producer) is not FENCED
+
+
+def test_the_transaction_that_uses_up_the_epochs_ends_with_a_new_producer_id(coordinator):
+    producer = init(coordinator)
+    while producer.epoch < EPOCH_MAX - 1:
+        producer = end(coordinator, producer, committed=False).producer
+    begin(coordinator, producer)
+    decision = end(coordinator, producer)
+    assert decision.producer == Producer(101, 0)
+    (marker,) = (step for step in decision.steps if isinstance(step, Marker))
+    assert marker.producer == Producer(100, EPOCH_MAX)
+    again = end(coordinator, producer)
+    assert (again.error, again.producer, again.steps) == (NONE, Producer(101, 0), ())
+
+
+def test_partitions_begin_a_transaction_once(coordinator):
+    producer = init(coordinator)
+    first = coordinator.add_partitions("x", producer, [T0], 2, 5)
+    assert states(first) == [S.ONGOING]
+    assert not coordinator.add_partitions("x", producer, [T0], 2, 6).steps
+    assert states(coordinator.add_partitions("x", producer, [T1], 2, 7)) == [S.ONGOING]
+    assert (coordinator.get("x").start_ms, coordinator.get("x").partitions) == (5, {T0, T1})
+
+
+@pytest.mark.parametrize(
+    ("producer", "code"),
+    [
+        (Producer(100, 1), FENCED),
+        (Producer(100, -1), FENCED),
+        (Producer(99, 0), ErrorCode.INVALID_PRODUCER_ID_MAPPING),
+    ],
+)
+def test_only_the_producer_of_the_id_may_use_it(coordinator, producer, code):
+    init(coordinator)
+    assert begin(coordinator, producer) is code
+    assert coordinator.verify_partitions("x", producer, [T0]) == {T0: code}
+    assert coordinator.add_partitions("y", producer, [T0], 2, 0).error is ErrorCode.INVALID_PRODUCER_ID_MAPPING
+
+
+def test_a_partition_is_part_of_a_transaction_until_that_ends(coordinator):
+    producer = init(coordinator)
+    abortable = ErrorCode.TRANSACTION_ABORTABLE
+    assert coordinator.verify_partitions("x", producer, [T0]) == {T0: abortable}
+    begin(coordinator, producer, T0)
+    assert coordinator.verify_partitions("x", producer, [T0, T1]) == {T0: NONE, T1: abortable}
+    producer = end(coordinator, producer).producer
+    assert coordinator.verify_partitions("x", producer, [T0]) == {T0: abortable}
+
+
+@pytest.mark.parametrize("committed", [True, False])
+def test_a_transaction_is_decided_marked_and_completed_at_once(coordinator, committed):
+    producer = init(coordinator)
+    begin(coordinator, producer, T0, T1)
+    decision = end(coordinator, producer, committed=committed)
+    prepared, completed = (S.PREPARE_COMMIT, S.COMPLETE_COMMIT) if committed else (S.PREPARE_ABORT, S.COMPLETE_ABORT)
+    assert states(decision) == [prepared, (T0, committed), (T1, committed), completed]
+    assert decision.producer == Producer(100, 1)
+
+
+def test_an_end_that_comes_late_cannot_end_the_next_transaction(coordinator):
+    producer = init(coordinator)
+    begin(coordinator, producer)
+    after = end(coordinator, producer).producer
+    begin(coordinator, after)
+    for committed in (True, False):
+        late = end(coordinator, producer, committed=committed)
+        assert (late.error, late.steps) == (FENCED, ())
+    assert coordinator.get("x").state is S.ONGOING
+
+
+def test_an_end_that_comes_twice_is_answered_twice_and_done_once(coordinator):
+    producer = init(coordinator)
+    begin(coordinator, producer)
+    first, second = end(coordinator, producer), end(coordinator, producer)
+    assert (second.error, second.producer, second.steps) == (NONE, first.producer, ())
+
+
+def test_with_version_2_nothing_may_be_aborted_and_the_epoch_rises(coordinator):
+    producer = init(coordinator)
+    decision = end(coordinator, producer, committed=False, now_ms=9)
+    assert states(decision) == [S.PREPARE_ABORT, S.COMPLETE_ABORT]
+    assert (decision.producer, coordinator.get("x").start_ms) == (Producer(100, 1), 9)
+
+
+def test_with_version_0_the_epoch_stays(coordinator):
+    producer = init(coordinator)
+    begin(coordinator, producer, version=0)
+    end(coordinator, producer, version=0)
+    assert coordinator.get("x").producer_epoch == producer.epoch
+    assert end(coordinator, producer, version=0).error is NONE
+
+
+def test_a_transaction_that_lasts_too_long_is_aborted_and_its_producer_fenced(coordinator):
+    producer = init(coordinator, timeout_ms=100)
+    begin(coordinator, producer, now_ms=50)
+    assert coordinator.timed_out(150) == []
+    (decision,) = coordinator.timed_out(151)
+    assert states(decision) == [S.PREPARE_ABORT, (T0, False), S.COMPLETE_ABORT]
+    assert end(coordinator, producer).error is ErrorCode.INVALID_TXN_STATE
+    assert begin(coordinator, producer) is FENCED
+    assert not coordinator.has_open
+
+
+def test_an_id_at_rest_for_long_is_forgotten(coordinator):
+    producer = init(coordinator, now_ms=0)
+    begin(coordinator, producer, now_ms=10)
+    assert coordinator.expired(10_000) == []  # a transaction is open
+    end(coordinator, producer, now_ms=10_000)
+    assert coordinator.expired(10_999) == []
+    (decision,) = coordinator.expired(11_000)
+    assert [step.value for step in decision.steps] == [None]
+    assert coordinator.get("x") is None
+
+
+def test_a_topic_that_is_gone_needs_no_marker(coordinator):
+    producer = init(coordinator)
+    begin(coordinator, producer, T0, Partition("u", 0))
+    coordinator.forget_topic("u")
+    assert states(end(coordinator, producer)) == [S.PREPARE_COMMIT, (T0, True), S.COMPLETE_COMMIT]
+
+
+def test_without_its_records_a_coordinator_can_only_abort(coordinator):
+    producer = init(coordinator)
+    begin(coordinator, producer)
+    (decision,) = coordinator.abandon(0)
+    assert states(decision) == [(T0, False)]
+
+
+def test_every_state_but_death_leads_on():
+    assert {state for state, following in NEXT_STATES.items() if not following} == {S.DEAD}
+    assert set(NEXT_STATES) == set(S)
+    assert [state.title for state in S][-1] == "PrepareEpochFence"
