@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import attrs
 
+from pipeline_broker.apis.authorization import may_of_cluster
 from pipeline_broker.apis.broker_loggers import alter_loggers, loggers_to_change
 from pipeline_broker.apis.described_resources import BROKER, BROKER_LOGGER, NODE_ID, TOPIC, check_allowed
 from pipeline_broker.config.properties import ConfigError
@@ -102,7 +103,6 @@ def alter_resources(
         code, message = ErrorCode.NONE, None
         try:
             _check_names(alteration, counts[alteration.resource_type, alteration.name])
-            check_allowed(call, AclOperation.ALTER_CONFIGS, alteration.resource_type, alteration.name)
             change = _alter(call, alteration, validate_only=validate_only)
             if change is not None:
                 changes.append(change)
@@ -138,18 +138,30 @@ def _check_names(alteration: Alteration, count: int) -> None:
 
 
 def _alter(call: Call, alteration: Alteration, *, validate_only: bool) -> Change | None:
-    if alteration.resource_type == TOPIC:
-        return _alter_topic(call, alteration, validate_only=validate_only)
-    if alteration.resource_type == BROKER:
+    kind = alteration.resource_type
+    if kind == BROKER:  # Kafka's broker looks at its own settings before its controller asks who may change them
         return _alter_broker(call, alteration, validate_only=validate_only)
-    if alteration.resource_type in RESOURCE_KINDS:
-        return _alter_other(call, alteration, validate_only=validate_only)
+    if kind == BROKER_LOGGER:
+        _alter_loggers(call, alteration, validate_only=validate_only)
+        return None
+    _check_allowed(call, alteration)
+    if kind == TOPIC:
+        return _alter_topic(call, alteration, validate_only=validate_only)
+    return _alter_other(call, alteration, validate_only=validate_only)
+
+
+def _check_allowed(call: Call, alteration: Alteration) -> None:
+    check_allowed(call, AclOperation.ALTER_CONFIGS, alteration.resource_type, alteration.name)
+
+
+def _alter_loggers(call: Call, alteration: Alteration, *, validate_only: bool) -> None:
+    if not may_of_cluster(call, AclOperation.ALTER_CONFIGS):
+        raise TopicError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)  # without a text, as Kafka's
     node_id = call.broker.config.node_id
     _check_node_id(call, alteration, f"Unexpected node id. Expected {node_id}, but received ")
     levels = loggers_to_change(call.broker.loggers, alteration.changes)
     if not validate_only:
         alter_loggers(call.broker.loggers, levels)
-    return None
 
 
 def _alter_topic(call: Call, alteration: Alteration, *, validate_only: bool) -> Change | None:
@@ -181,6 +193,7 @@ def _alter_broker(call: Call, alteration: Alteration, *, validate_only: bool) ->
     operations = alteration.operations(own, ErrorCode.INVALID_REQUEST)
     altered = alter_broker_settings(own, operations, for_all=for_all)
     broker.check_settings(key, altered, [name for name, _, _ in operations])
+    _check_allowed(call, alteration)
     if validate_only or not operations:
         return None
     broker.settings_warnings.tell(alteration.sets)

@@ -167,7 +167,7 @@ MASKS = (
     ),
     Mask("what each notes for itself is worded differently", sizes, ("topics",), "DescribeLogDirs"),
     Mask("ids and the time of markers are each broker's own", producers, ("active_producers",), "DescribeProducers"),
-    Mask("the time is each broker's own", is_allocated_time, ("transaction_start_time",), "DescribeTransactions"),
+    Mask("the time is each broker's own", is_allocated_time, ("transaction_start_time_ms",), "DescribeTransactions"),
     Mask(
         "Kafka writes a start that has moved with the next change", share_state, ("partitions",), "ReadShareGroupState"
     ),

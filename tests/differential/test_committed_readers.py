@@ -30,6 +30,8 @@ PASSING = {3, 6, 14, 15, 16, 51}
 """Errors while a topic or a coordinator comes up, or a transaction ends."""
 SECONDS_MAX = 30.0
 READ_COMMITTED = 1
+TIMEOUT_MS = 900_000
+"""Of transactions: those that a plan leaves open are not aborted while the tests of this folder run."""
 
 
 class Consumed(NamedTuple):
@@ -58,7 +60,7 @@ class Writer:
         self.ask(CreateTopicsRequest(topics, 20_000), 5)
         for name in IDS:
             answer = self.until_ready(
-                InitProducerIdRequest(f"{self.topic}-{name}", 60_000), 1, lambda it: it["error_code"]
+                InitProducerIdRequest(f"{self.topic}-{name}", TIMEOUT_MS), 1, lambda it: it["error_code"]
             )
             self.producers[name] = answer["producer_id"], answer["producer_epoch"]
 

@@ -20,10 +20,12 @@ from pipeline_broker.security.acl import (
     PermissionType,
     ResourceType,
 )
+from pipeline_broker.wire.messages.alter_configs import AlterConfigsRequest
 from pipeline_broker.wire.messages.api_versions import ApiVersionsRequest
 from pipeline_broker.wire.messages.create_acls import CreateAclsRequest
 from pipeline_broker.wire.messages.create_topics import CreateTopicsRequest
 from pipeline_broker.wire.messages.delete_acls import DeleteAclsRequest
+from pipeline_broker.wire.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 from pipeline_broker.wire.messages.produce import ProduceRequest
 from pipeline_broker.wire.registry import ApiKey
 from tests.apis.authorized_requests import CASES
@@ -162,6 +164,42 @@ def test_what_no_rule_is_about_is_allowed_to_everybody_as_in_kafka(sides, guests
     """`allow.everyone.if.no.acl.found`; the control may not use what the rules are about."""
     wanted = [each for each in wanted if each.resource_type != ResourceType.CLUSTER]
     tell(sides, guests, wanted, drawn_steps(data, READING))
+
+
+BROKER, BROKER_LOGGER = 4, 8
+OF_BROKERS = [
+    (BROKER, "x", "log.retention.ms", "1"),
+    (BROKER, "9", "log.retention.ms", "1"),
+    (BROKER, "1", "log.retention.ms", "1"),
+    (BROKER, "1", "log.retention.ms", "many"),
+    (BROKER, "1", "node.id", "2"),
+    (BROKER, "1", "log.retention.ms", None),
+    (BROKER, "", "log.retention.ms", "many"),
+    (BROKER, "", "log.retention.ms", "1"),
+    (BROKER_LOGGER, "x", "root", "INFO"),
+    (BROKER_LOGGER, "9", "root", "INFO"),
+    (BROKER_LOGGER, "1", "root", "LOUD"),
+    (99, "x", "root", "INFO"),
+]
+"""Resource type, name, setting, value."""
+
+
+@pytest.mark.parametrize(("kind", "name", "setting", "value"), OF_BROKERS)
+def test_what_is_looked_at_before_rights_is_what_kafka_looks_at_first(sides, guests, kind, name, setting, value):
+    """Settings of brokers, altered in both ways by somebody who may not."""
+    old, new = AlterConfigsRequest, IncrementalAlterConfigsRequest
+    replaced = old.AlterConfigsResource(kind, name, [old.AlterableConfig(setting, value)])
+    changed = new.AlterConfigsResource(kind, name, [new.AlterableConfig(setting, 0, value)])
+    unknown = new.AlterConfigsResource(kind, name, [new.AlterableConfig(setting, 7, value)])
+    deny = rule(
+        ResourceType.CLUSTER, CLUSTER_NAME, PatternType.LITERAL, GUEST_HOST, AclOperation.ALL, PermissionType.DENY
+    )
+    asked = [
+        (ApiKey.ALTER_CONFIGS, ask(2, old([replaced], validate_only=True))),
+        (ApiKey.INCREMENTAL_ALTER_CONFIGS, ask(1, new([changed], validate_only=True))),
+        (ApiKey.INCREMENTAL_ALTER_CONFIGS, ask(1, new([unknown], validate_only=True))),
+    ]
+    tell(sides, guests, [deny], asked)
 
 
 @pytest.mark.parametrize(

@@ -32,6 +32,8 @@ pytestmark = pytest.mark.xdist_group("kafka")
 numbers = itertools.count()
 TOPIC = "three"
 SECONDS_MAX = 30.0
+TIMEOUT_MS = 900_000
+"""Of transactions: none ends of itself while the tests of this folder run."""
 STEPS = 14
 
 
@@ -54,7 +56,7 @@ class Transactions:
     def init(self, version: int, back: int | None) -> Ask:
         def build(side: Side) -> InitProducerIdRequest:
             producer = (-1, -1) if back is None or version < 3 else self.producer(side, back)
-            return InitProducerIdRequest(self.name, 60_000, *producer)
+            return InitProducerIdRequest(self.name, TIMEOUT_MS, *producer)
 
         return Ask(version, build, text=f"init of {back}")
 
