@@ -24,6 +24,7 @@ __all__ = [
     "IndexStatus",
     "Leftover",
     "ManifestFound",
+    "MarkFound",
     "OpenTransactionFound",
     "PartitionFound",
     "SegmentEnd",
@@ -262,6 +263,22 @@ class ArchiveSegmentEnd:
 
 
 @attrs.frozen
+class MarkFound:
+    """The mark of a clean shutdown: where the journal must end.
+
+    Attributes:
+        file: the mark's own.
+        segment, position: of the journal, behind its last frame.
+        next_lsn: behind its last entry.
+    """
+
+    file: str
+    segment: int
+    position: int
+    next_lsn: int
+
+
+@attrs.frozen
 class TornTail:
     """Bytes behind what counts, where a write was cut short that nobody was promised; the next start cuts them off."""
 
@@ -350,6 +367,7 @@ Finding = (
     | ArchiveSegmentEnd
     | TornTail
     | Leftover
+    | MarkFound
     | Superseded
     | Damage
     | Totals

@@ -1,4 +1,4 @@
-"""One look at a data directory: the manifest, the archive, the journal, in this order.
+"""One look at a data directory: the manifest, the archive, the journal, the mark of a clean shutdown, in this order.
 
 Rules of this file: read only. The archive comes first because the journal goes on where it ends; what a running broker
 archives meanwhile is not looked at in the archive any more, and no longer in the journal.
@@ -25,6 +25,7 @@ from pipeline_broker.inspect.findings import (
 )
 from pipeline_broker.inspect.journal_reader import JournalReader
 from pipeline_broker.inspect.manifest_reader import ManifestReader
+from pipeline_broker.inspect.mark_reader import MarkReader
 from pipeline_broker.inspect.selection import EVERYTHING, Selection
 from pipeline_broker.inspect.topic_names import TopicNames
 from pipeline_broker.log.archive.archive import ARCHIVE_NAME
@@ -68,6 +69,7 @@ class Inspection:
         yield Totals(**self._counts)
 
     def _walk(self) -> Iterator[Finding]:
+        mark = MarkReader(self._files, self._directory)
         manifests = ManifestReader(self._files, self._directory)
         yield from manifests.findings()
         if manifests.manifest is not None:
@@ -75,6 +77,8 @@ class Inspection:
             yield from ArchiveReader(self._files, self._directory, manifests, self._names, self._selection).findings()
         journal = JournalReader(self._directory, manifests, self._names, self._selection)
         yield from journal.findings()
+        if not self._counts["damages"]:  # else it is known already why things do not end where the mark says
+            yield from mark.findings(journal, manifests)
         self._counts["next_lsn"] = max(journal.next_lsn, self._counts["archived_lsn"])
 
     def has_found_topic(self) -> bool:

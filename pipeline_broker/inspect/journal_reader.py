@@ -72,6 +72,7 @@ class JournalReader:
         self._suspects: list[_Suspect] = []
         self._prefix_ended = False
         self._frames = self._entries = 0  # of the segment that is being read
+        self._last_end: tuple[int, int | None, int] | None = None  # of the last segment with a frame that counts
 
     def findings(self) -> Iterator[Finding]:
         """Everything in the order in which it lies there; the verdict on the end comes last.
@@ -96,6 +97,10 @@ class JournalReader:
         yield from self._check.unarchived()
         yield from extra_files(self._directory)
 
+    def ends_at(self, number: int, identity: int, position: int) -> bool:
+        """Whether the last segment with a frame that counts is this one, and the frame ends at this position."""
+        return self._last_end == (number, identity, position)
+
     def _begin_anew(self) -> None:
         """The next segment is the first one."""
         manifest = self._manifests.refreshed() if self._manifests.manifest is not None else None
@@ -104,6 +109,7 @@ class JournalReader:
         self.next_lsn = self._archived_lsn or 0
         self._first_kept = None
         self._last_kept = 0
+        self._last_end = None
         self._suspects.clear()
         self._declared_durable = 0
         self._prefix_ended = False
@@ -138,6 +144,7 @@ class JournalReader:
             segment = now
         if self._frames:
             self._last_kept = segment.number
+            self._last_end = (segment.number, segment.identity, position)
         elif self._first_kept != segment.number:
             self._prefix_ended = True
         yield self._end(segment, position)

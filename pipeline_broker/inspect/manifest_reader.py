@@ -21,9 +21,11 @@ from pipeline_broker.log.archive.manifest_file import (
     stored_edits,
 )
 from pipeline_broker.log.archive.store import split_name
+from pipeline_broker.log.clean_shutdown import ManifestEnd
 from pipeline_broker.log.file_system import FileSystem
 from pipeline_broker.log.frame import split_key
 from pipeline_broker.log.producer_state import ProducerStates
+from pipeline_broker.records.checksum import crc32c
 
 __all__ = ["MANIFEST_FILE", "ManifestReader", "folder_problem", "offset_problems", "producer_count"]
 
@@ -43,6 +45,8 @@ class ManifestReader:
     def __init__(self, files: FileSystem, data_directory: Path) -> None:
         #: What counts; None when that cannot be known.
         self.manifest: Manifest | None = Manifest()
+        #: Of all that is in the file, whether it counts or not; what a mark of a clean shutdown names.
+        self.end = ManifestEnd()
         self._files = files
         self._directory = data_directory / ARCHIVE_NAME
         self._positions: dict[bytes, int] = {}
@@ -67,7 +71,7 @@ class ManifestReader:
     def findings(self) -> Iterator[Finding]:
         """Its edits, what is wrong with it, and what it is; `manifest` is known then."""
         data = self._read()
-        self.manifest = None
+        self.manifest, self.end = None, ManifestEnd(len(data), crc32c(data))
         manifest, position, count = Manifest(), 0, 0
         try:
             for stored in stored_edits(data):

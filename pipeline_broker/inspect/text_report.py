@@ -21,6 +21,7 @@ from pipeline_broker.inspect.findings import (
     IndexFound,
     Leftover,
     ManifestFound,
+    MarkFound,
     PartitionFound,
     SegmentEnd,
     SegmentFound,
@@ -216,6 +217,13 @@ def _leftover_line(found: Leftover) -> str:
     return f"  leftover: {_plain(found.file)} @{found.position}, {found.size_bytes:,} bytes: {found.reason}"
 
 
+def _mark_line(found: MarkFound) -> str:
+    return (
+        f"{found.file}: stopped in order with LSN {found.next_lsn - 1}, in front of {found.position} of segment "
+        f"{found.segment}"
+    )
+
+
 def _superseded_line(found: Superseded) -> str:
     return f"  {_plain(found.file)} was deleted or replaced by a running broker while it was read"
 
@@ -250,6 +258,7 @@ _LINES: dict[type, Callable[[Any], str]] = {
     SpareFound: _spare_line,
     EditFound: _edit_line,
     ManifestFound: _manifest_line,
+    MarkFound: _mark_line,
     PartitionFound: _partition_line,
     ArchiveSegmentFound: _archive_segment_line,
     IndexFound: _index_line,

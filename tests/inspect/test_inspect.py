@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from pipeline_broker.inspect.command import inspect
 from pipeline_broker.inspect.findings import BatchFound, Damage, TornTail, Totals
 from pipeline_broker.inspect.inspection import Inspection
+from pipeline_broker.log.clean_shutdown import mark_path
 from pipeline_broker.log.errors import JournalCorrupt
 from pipeline_broker.log.frame import FRAME_HEADER_SIZE
 from pipeline_broker.log.journal import Journal
@@ -131,6 +132,7 @@ def test_zero_filled_space_is_no_torn_tail(tmp_path):
 @pytest.mark.parametrize("cut", [FRAME_HEADER_SIZE + 1, 2 * FRAME_HEADER_SIZE, 2 * FRAME_HEADER_SIZE + 90])
 def test_a_commit_that_was_cut_short_is_a_torn_tail_and_no_damage(tmp_path, cut):
     write_journal(tmp_path, commits=3)
+    mark_path(tmp_path).unlink()  # a crash leaves none
     path = segment_path(tmp_path / "journal", 1)
     path.write_bytes(path.read_bytes()[:-cut])
 

@@ -1,0 +1,118 @@
+"""`inspect` holds the mark of a clean shutdown against what it finds, as the next start does."""
+
+import shutil
+
+import pytest
+
+from pipeline_broker.inspect.findings import MarkFound, Superseded
+from pipeline_broker.inspect.inspection import Inspection
+from pipeline_broker.inspect.journal_reader import JournalReader
+from pipeline_broker.inspect.manifest_reader import ManifestReader
+from pipeline_broker.inspect.mark_reader import MarkReader
+from pipeline_broker.inspect.topic_names import TopicNames
+from pipeline_broker.log.archive.archive import Archive
+from pipeline_broker.log.clean_shutdown import MARK_NAME
+from pipeline_broker.log.errors import JournalCorrupt, ManifestDamaged
+from pipeline_broker.log.file_system import SystemFileSystem
+from pipeline_broker.log.journal import Journal
+from pipeline_broker.log.segment import segment_path
+from tests.inspect.data_directory import Data, damages, json_of, of_type, run
+
+
+@pytest.fixture(params=["journal", "journal and archive"])
+def stopped(request, tmp_path):
+    """A directory that was left in order."""
+    data = Data(tmp_path / "data")
+    data.journal.manifest_end = lambda: data.archive.manifest_end
+    data.fill(20)
+    if request.param != "journal":
+        data.archive_all()
+        data.fill(3, start=20)
+    data.close()
+    return data.directory
+
+
+def start(directory):
+    """What the next start does with it."""
+    journal = Journal.open(directory)
+    try:
+        clean = journal.clean_shutdown
+        Archive.open(directory, SystemFileSystem(), None if clean is None else clean.manifest)
+        for _ in journal.recover():
+            pass
+    finally:
+        journal.close()
+
+
+def last_segment(directory):
+    return max((directory / "journal").glob("*.segment"))
+
+
+def test_a_mark_is_shown_and_nothing_is_wrong(stopped):
+    (mark,) = of_type(json_of(stopped), "mark")
+    (totals,) = of_type(json_of(stopped), "totals")
+    assert mark["next_lsn"] == totals["next_lsn"]
+    assert segment_path(stopped / "journal", mark["segment"]) == last_segment(stopped)
+    assert mark["position"] == last_segment(stopped).stat().st_size
+    assert not damages(stopped)
+    result = run(stopped)
+    assert result.exit_code == 0
+    assert f"{MARK_NAME}: stopped in order with LSN {totals['next_lsn'] - 1}" in result.stdout
+
+
+def test_a_journal_that_lost_its_end_since_is_damaged_as_for_the_next_start(stopped):
+    """Without the mark it would be taken for the end of a crash."""
+    segment = last_segment(stopped)
+    segment.write_bytes(segment.read_bytes()[:-100])
+    (damage,) = of_type(json_of(stopped), "damage")
+    assert damage["file"] == MARK_NAME
+    assert "stopped in order" in damage["reason"]
+    assert run(stopped).exit_code == 1
+    with pytest.raises(JournalCorrupt):
+        start(stopped)
+    (stopped / MARK_NAME).unlink()
+    assert not damages(stopped)
+
+
+def test_another_manifest_than_the_one_that_was_left_is_damage_as_for_the_next_start(stopped):
+    manifest = stopped / "archive" / "manifest"
+    with manifest.open("ab") as file:
+        file.write(bytes(3))
+    (damage,) = of_type(json_of(stopped), "damage")
+    assert (damage["file"], "the manifest" in damage["reason"]) == (MARK_NAME, True)
+    with pytest.raises(ManifestDamaged):
+        start(stopped)
+
+
+def test_what_is_damaged_anyway_is_told_once(stopped):
+    segment = last_segment(stopped)
+    data = bytearray(segment.read_bytes())
+    data[17] ^= 1  # of the header
+    segment.write_bytes(data)
+    assert len(damages(stopped)) == 1
+
+
+@pytest.mark.parametrize("content", [b"", b"PBCLEAN1", bytes(100)])
+def test_a_mark_that_was_not_written_as_a_whole_is_left_over(stopped, content):
+    (stopped / MARK_NAME).write_bytes(content)
+    (leftover,) = [line for line in of_type(json_of(stopped), "leftover") if line["file"] == MARK_NAME]
+    assert leftover["size_bytes"] == len(content)
+    assert not damages(stopped)
+
+
+def test_a_directory_without_a_mark_has_nothing_to_say_of_it(stopped):
+    (stopped / MARK_NAME).unlink()
+    assert not [line for line in json_of(stopped) if line.get("file") == MARK_NAME]
+
+
+def test_a_mark_that_goes_or_changes_while_it_is_looked_at_is_not_judged(stopped, tmp_path):
+    """A broker may start, and end, meanwhile."""
+    files, copy = SystemFileSystem(), tmp_path / "copy"
+    shutil.copytree(stopped, copy)
+    for change in ((copy / MARK_NAME).unlink, lambda: (copy / MARK_NAME).write_bytes(b"another")):
+        shutil.copyfile(stopped / MARK_NAME, copy / MARK_NAME)
+        mark, manifests = MarkReader(files, copy), ManifestReader(files, copy)
+        change()
+        found = list(mark.findings(JournalReader(copy, manifests, TopicNames()), manifests))
+        assert found == [Superseded(MARK_NAME)]
+    assert any(isinstance(found, MarkFound) for found in Inspection(stopped).findings())
