@@ -12,10 +12,9 @@ from pathlib import Path
 
 import trio
 
-from pipeline_broker import server
+from pipeline_broker import upkeep
 from pipeline_broker.cli import main as command_line
 from pipeline_broker.experiment.broker_process import python_environment
-from pipeline_broker.upkeep import Upkeep
 
 __all__ = ["ARCHIVING", "HOARDING", "broker"]
 
@@ -23,7 +22,7 @@ HOARDING = "hoarding"
 ARCHIVING = "archiving"
 
 
-class NoUpkeep(Upkeep):
+class NoUpkeep(upkeep.Upkeep):
     """Archives nothing, so that everything stays in the journal."""
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
@@ -51,5 +50,5 @@ def broker(folder: Path, kind: str, *options: str) -> Iterator[int]:
 
 if __name__ == "__main__":
     if sys.argv[1] == HOARDING:
-        server.Upkeep = NoUpkeep  # type: ignore[misc]  # in this process alone
+        upkeep.Upkeep = NoUpkeep  # type: ignore[misc]  # in this process alone
     command_line(sys.argv[2:])

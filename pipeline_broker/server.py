@@ -35,7 +35,6 @@ from pipeline_broker.observers import Observers, ObserversUnavailableError, firs
 from pipeline_broker.serve_options import ServeOptions, StartError, limits_of, mode_of
 from pipeline_broker.state.errors import CorruptStateRecordError
 from pipeline_broker.state.metadata_records import CorruptMetadataRecordError
-from pipeline_broker.upkeep import Upkeep, UpkeepFailedError
 from stages.commit_storage import CommitStorage
 from stages.committer import Commit, CommitFailedError, Submission
 from stages.request_handler import Application
@@ -45,6 +44,7 @@ from stages.socket_server import SocketServer
 if TYPE_CHECKING:
     from pipeline_broker.log.entry import JournalEntry
     from pipeline_broker.log.ticket import Ticket
+    from pipeline_broker.upkeep import Upkeep
 
 __all__ = ["ServeOptions", "StartError", "compose", "open_broker", "run", "serve"]
 
@@ -144,6 +144,8 @@ def open_broker(
 
 def upkeep_of(broker: Broker) -> Upkeep:
     """Who looks after the logs of a broker that has an archive."""
+    from pipeline_broker.upkeep import Upkeep  # noqa: PLC0415 - see `_start_upkeep`
+
     assert broker.logs.archive is not None, "open_broker gives it one"
     return Upkeep(broker.logs, broker.logs.archive, lambda: broker.config, wall_clock_ms, broker.fetches.wake)
 
@@ -254,13 +256,21 @@ async def _serve(
             nursery.start_soon(_run_server, server, listeners, nursery.cancel_scope)
             nursery.start_soon(changes.run)
             await nursery.start(prepare_ahead, journal)
-            upkeep = upkeep_of(broker)
-            await nursery.start(upkeep.run)
-            await nursery.start(serve_admin, options.data, upkeep.commands())
+            await _start_upkeep(nursery, options, broker)
             for line in listeners.further_lines:
                 print(line, file=sys.stderr, flush=True)  # noqa: T201 - stdout has the ready line alone
             on_ready(ready_line(options, listeners))
             task_status.started(server)
+
+
+async def _start_upkeep(nursery: trio.Nursery, options: ServeOptions, broker: Broker) -> None:
+    """Look after the logs, and do as the commands of an operator say.
+
+    The rooms behind that are a tenth of what a start imports. A thread does it, so that clients are answered meanwhile.
+    """
+    upkeep = await trio.to_thread.run_sync(upkeep_of, broker)
+    await nursery.start(upkeep.run)
+    await nursery.start(serve_admin, options.data, upkeep.commands())
 
 
 async def _run_server(server: SocketServer, listeners: BrokerListeners, scope: trio.CancelScope) -> None:
@@ -298,6 +308,8 @@ def run(options: ServeOptions, on_ready: Callable[[str], None]) -> None:
         if isinstance(cause, CommitFailedError):
             logger.critical("%s; nothing after it was acknowledged", cause)
             sys.exit(1)
+        from pipeline_broker.upkeep import UpkeepFailedError  # noqa: PLC0415 - see `_start_upkeep`
+
         if isinstance(cause, UpkeepFailedError):
             logger.critical("%s", cause)
             sys.exit(1)

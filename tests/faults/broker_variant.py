@@ -203,13 +203,13 @@ class ForgetfulProducerIds(ProducerIds):
 COUNTING = {(server, "Journal"): CountedJournal, (server, "SystemFileSystem"): KillingFileSystem}
 VARIANTS = {
     "rolling": {(server, "Journal"): RollingJournal},
-    "unarchived": {(server, "Upkeep"): NoUpkeep},
+    "unarchived": {(upkeep, "Upkeep"): NoUpkeep},
     "counting": COUNTING,
     "wandering-clock": {(time, "time"): wandering(time.time), (time, "time_ns"): wandering(time.time_ns)},
     "soaked": {(server, "Journal"): SoakedJournal},
     "small-segments": {(server, "Journal"): CountedJournal},
     "counting-and-loses-the-last-frame": {**COUNTING, (journal, "Recovery"): ShortRecovery},
-    "hoarding": {(server, "Journal"): RollingJournal, (server, "Upkeep"): NoUpkeep},
+    "hoarding": {(server, "Journal"): RollingJournal, (upkeep, "Upkeep"): NoUpkeep},
     "acknowledges-before-the-write": {(server, "Journal"): journal_on(HoldingFileSystem)},
     "acknowledges-before-the-sync": {(server, "Journal"): journal_on(files_as(LateSyncedFile))},
     "syncs-no-data": {(server, "SystemFileSystem"): files_as(UnsyncedFile)},
