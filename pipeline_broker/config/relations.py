@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from pipeline_broker.config.listeners import zero_refusal
 from pipeline_broker.config.properties import ConfigError
+from pipeline_broker.config.share_properties import SHARE_PROPERTIES
 
 if TYPE_CHECKING:
     from pipeline_broker.config.settings import BrokerConfig
@@ -15,6 +16,16 @@ AUTHORIZERS = ("", "org.apache.kafka.metadata.authorizer.StandardAuthorizer", "k
 """What `authorizer.class.name` may be: nobody is asked, Kafka's, and its former name."""
 ASSIGNORS = ("uniform", "range")
 """What `group.consumer.assignors` may name; classes of a user's own cannot be loaded here."""
+
+SHARE_BOUNDED = (
+    "session_timeout_ms",
+    "heartbeat_interval_ms",
+    "assignment_interval_ms",
+    "record_lock_duration_ms",
+    "delivery_count_limit",
+    "partition_max_record_locks",
+)
+"""Settings of share groups that have limits."""
 
 
 def check_relations(config: "BrokerConfig") -> None:
@@ -36,6 +47,8 @@ def check_relations(config: "BrokerConfig") -> None:
             f"group.max.session.timeout.ms ({config.group_max_session_timeout_ms})"
         )
     _check_consumer_groups(config)
+    if config.properties.keys() & SHARE_PROPERTIES:  # their defaults go together
+        _check_share_groups(config)
     if config.log_dirs is not None and len(config.log_dirs) != 1:
         raise ConfigError(f"log.dirs: exactly one data directory is expected, not {len(config.log_dirs)}")
     if 0 <= config.connections_max_idle_ms <= config.connection_failed_authentication_delay_ms:
@@ -54,22 +67,43 @@ def check_relations(config: "BrokerConfig") -> None:
 
 
 def _check_consumer_groups(config: "BrokerConfig") -> None:
-    for name in ("session_timeout", "heartbeat_interval", "assignment_interval"):
-        least, value, most = (getattr(config, f"group_consumer_{bound}{name}_ms") for bound in ("min_", "", "max_"))
-        if not least <= value <= most:
-            setting = f"group.consumer.{name.replace('_', '.')}.ms"
-            raise ConfigError(
-                f"{setting} is {value}: it must be between {setting.replace('consumer.', 'consumer.min.')} ({least})"
-                f" and {setting.replace('consumer.', 'consumer.max.')} ({most})"
-            )
-    if config.group_consumer_heartbeat_interval_ms >= config.group_consumer_session_timeout_ms:
-        raise ConfigError(
-            f"group.consumer.heartbeat.interval.ms is {config.group_consumer_heartbeat_interval_ms}: it must be below"
-            f" group.consumer.session.timeout.ms ({config.group_consumer_session_timeout_ms})"
-        )
+    _check_kind(config, "consumer", ("session_timeout_ms", "heartbeat_interval_ms", "assignment_interval_ms"))
     strangers = [name for name in config.group_consumer_assignors if name not in ASSIGNORS]
     if strangers or not config.group_consumer_assignors:
         raise ConfigError(
             f"group.consumer.assignors: {', '.join(strangers) or 'an empty list'} is not known here; expected one or"
             f" both of {', '.join(ASSIGNORS)}"
+        )
+
+
+def _check_share_groups(config: "BrokerConfig") -> None:
+    """What Kafka's ShareGroupConfig demands; the settings are read here only where one of them is set."""
+    from pipeline_broker.config.share_settings import share_settings  # noqa: PLC0415 - few set any of them
+
+    settings = share_settings(config.properties)
+    _check_kind(settings, "share", SHARE_BOUNDED)
+    if settings.group_share_max_share_sessions < settings.group_share_max_size:
+        raise ConfigError(
+            f"group.share.max.share.sessions is {settings.group_share_max_share_sessions}: it must be at least"
+            f" group.share.max.size ({settings.group_share_max_size})"
+        )
+
+
+def _check_kind(settings: object, kind: str, names: tuple[str, ...]) -> None:
+    """Settings of a kind of groups lie within their limits, and a session outlasts a heartbeat."""
+    for name in names:
+        least, value, most = (getattr(settings, f"group_{kind}_{bound}{name}") for bound in ("min_", "", "max_"))
+        if not least <= value <= most:
+            rest = name.replace("_", ".")
+            raise ConfigError(
+                f"group.{kind}.{rest} is {value}: it must be between group.{kind}.min.{rest} ({least})"
+                f" and group.{kind}.max.{rest} ({most})"
+            )
+    heartbeat_ms, session_ms = (
+        getattr(settings, f"group_{kind}_{name}") for name in ("heartbeat_interval_ms", "session_timeout_ms")
+    )
+    if heartbeat_ms >= session_ms:
+        raise ConfigError(
+            f"group.{kind}.heartbeat.interval.ms is {heartbeat_ms}: it must be below"
+            f" group.{kind}.session.timeout.ms ({session_ms})"
         )

@@ -262,7 +262,7 @@ def test_many_partitions_take_turns():
 
 def test_sessions_are_checked():
     """No session, the wrong epoch, too many; acknowledging opens none."""
-    desk = ShareDesk("group.share.max.share.sessions=1")
+    desk = ShareDesk("group.share.max.share.sessions=1", "group.share.max.size=1")
     desk.begin()
     assert desk.fetch(7).error_code == ErrorCode.INVALID_SHARE_SESSION_EPOCH
     assert desk.acknowledge(0, []).error_code == ErrorCode.INVALID_SHARE_SESSION_EPOCH

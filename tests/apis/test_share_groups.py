@@ -110,7 +110,9 @@ def test_describe(desk):
 
 def test_members_fall_silent():
     """After their session the group is empty; a restart begins the sessions anew."""
-    desk = ShareDesk("group.share.min.session.timeout.ms=1000", "group.share.session.timeout.ms=1000")
+    names = ("min.session.timeout.ms=1000", "session.timeout.ms=1000")
+    names += ("min.heartbeat.interval.ms=500", "heartbeat.interval.ms=500")
+    desk = ShareDesk(*(f"group.share.{name}" for name in names))
     desk.heartbeat()
     desk.desk.now_ms += 1_000
     desk.desk.broker.advance(desk.desk.now_ms)
