@@ -26,7 +26,7 @@ END_SECONDS_MAX = 10.0
 
 
 class ThreadEndedError(Exception):
-    """The loop has ended, and nothing can be asked of it any more; the cause, where it failed, is `__cause__`."""
+    """The loop has ended, or does not answer, and nothing can be asked of it any more."""
 
 
 class BrokerThread:
@@ -62,9 +62,16 @@ class BrokerThread:
 
     def call(self, function: Callable[[], Awaitable[Result]]) -> Result:
         """Run an async function on the loop and wait for what it returns."""
-        future = self.submit(function)
+        try:
+            future = self.submit(function)
+        except ThreadEndedError:
+            self._has_ended.wait(END_SECONDS_MAX)
+            raise self._ended() from None
         try:
             return future.result(CALL_SECONDS_MAX)
+        except ThreadEndedError:  # by now it may be known why
+            self._has_ended.wait(END_SECONDS_MAX)
+            raise self._ended() from None
         except FutureTimeoutError:
             if future.done():  # the function's own
                 raise
@@ -92,9 +99,7 @@ class BrokerThread:
     def _ended(self) -> ThreadEndedError:
         if self._failure is None:
             return ThreadEndedError("the broker has ended")
-        error = ThreadEndedError(f"the broker failed: {_first(self._failure)}")
-        error.__cause__ = self._failure
-        return error
+        return ThreadEndedError(f"the broker failed: {_first(self._failure)}")
 
     def _begin(self, function: Callable[[], Awaitable[Any]], future: Future[Any]) -> None:
         """On the loop."""

@@ -28,6 +28,7 @@ __all__ = ["Lifecycle"]
 Result = TypeVar("Result")
 
 REQUESTS_MAX = 4096
+NOT_ON_LOOP = "a function of on_loop has the running broker as its argument, and asks that"
 
 logger = logging.getLogger(__name__)
 
@@ -79,9 +80,11 @@ class Lifecycle:
         return self
 
     def close(self) -> None:
-        """End it: what is in flight is answered, connections are closed. Once is enough, and never fails."""
+        """End it: what is in flight is answered, connections are closed. Once is enough."""
         if self._thread is None or self._core is None or self._is_closed or self._process_id != os.getpid():
             return
+        if self._thread.is_current:
+            raise EmbeddedBrokerError(NOT_ON_LOOP)
         self._is_closed = True
         atexit.unregister(self.close)
         try:
@@ -151,7 +154,7 @@ class Lifecycle:
         if self._is_closed:
             raise EmbeddedBrokerError("the broker is closed; start another one")
         if thread.is_current:
-            raise EmbeddedBrokerError("a function of on_loop has the running broker as its argument, and asks that")
+            raise EmbeddedBrokerError(NOT_ON_LOOP)
         return core
 
     @property
@@ -178,7 +181,7 @@ class Lifecycle:
         try:
             return self._thread.call(work)
         except ThreadEndedError as error:
-            raise EmbeddedBrokerError(str(error)) from error.__cause__
+            raise EmbeddedBrokerError(str(error)) from None
 
     def _wait(self, name: str, work: Callable[[], Awaitable[Result]]) -> Result:
         if (loop := running_loop()) is not None:
@@ -192,4 +195,4 @@ class Lifecycle:
         try:
             return await await_future(self._thread.submit(work))
         except ThreadEndedError as error:
-            raise EmbeddedBrokerError(str(error)) from error.__cause__
+            raise EmbeddedBrokerError(str(error)) from None

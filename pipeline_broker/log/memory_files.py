@@ -106,7 +106,8 @@ class MemoryFiles:
             for directory in reversed((path, *path.parents)):
                 if directory not in self._directories:
                     self._directories[directory] = {}
-                    self._directories.setdefault(directory.parent, {}).setdefault(directory.name, None)
+                    if directory.name:  # the root is in nothing
+                        self._directories.setdefault(directory.parent, {}).setdefault(directory.name, None)
 
     def list_directory(self, path: Path) -> list[str]:
         """See FileSystem."""
