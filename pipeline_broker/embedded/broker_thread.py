@@ -21,7 +21,7 @@ Result = TypeVar("Result")
 
 START_SECONDS_MAX = 60.0
 CALL_SECONDS_MAX = 60.0
-"""How long a thread waits for the loop; what is asked of it takes milliseconds, or has a deadline that is shorter."""
+"""How long a thread waits for the loop, which takes milliseconds unless something is wrong."""
 END_SECONDS_MAX = 10.0
 
 
@@ -60,15 +60,20 @@ class BrokerThread:
         """Whether this is called from the thread itself."""
         return threading.current_thread() is self._thread
 
-    def call(self, function: Callable[[], Awaitable[Result]]) -> Result:
-        """Run an async function on the loop and wait for what it returns."""
+    def call(self, function: Callable[[], Awaitable[Result]], own_seconds: float = 0) -> Result:
+        """Run an async function on the loop and wait for what it returns.
+
+        Args:
+            function: what is run.
+            own_seconds: how long it may wait by itself, on top of CALL_SECONDS_MAX.
+        """
         try:
             future = self.submit(function)
         except ThreadEndedError:
             self._has_ended.wait(END_SECONDS_MAX)
             raise self._ended() from None
         try:
-            return future.result(CALL_SECONDS_MAX)
+            return future.result(own_seconds + CALL_SECONDS_MAX)
         except ThreadEndedError:  # by now it may be known why
             self._has_ended.wait(END_SECONDS_MAX)
             raise self._ended() from None
@@ -76,7 +81,7 @@ class BrokerThread:
             if future.done():  # the function's own
                 raise
             future.cancel()
-            raise ThreadEndedError(f"the broker has not answered for {CALL_SECONDS_MAX:g} s") from None
+            raise ThreadEndedError(f"the broker has not answered for {own_seconds + CALL_SECONDS_MAX:g} s") from None
         except BaseException:
             future.cancel()
             raise

@@ -143,7 +143,7 @@ class EmbeddedBroker(Lifecycle):
             WaitTimeoutError: they did not come within `timeout` seconds.
         """
         work = functools.partial(self._of_core.wait_records, topic, count, partition, timeout, is_committed=committed)
-        return list(decoded(topic, self._wait("wait_records", work)))
+        return list(decoded(topic, self._wait("wait_records", work, timeout)))
 
     async def wait_records_async(
         self,
@@ -166,7 +166,7 @@ class EmbeddedBroker(Lifecycle):
         Raises:
             WaitTimeoutError: they did not within `timeout` seconds.
         """
-        self._wait("wait_fetching", functools.partial(self._of_core.wait_fetching, topic, timeout))
+        self._wait("wait_fetching", functools.partial(self._of_core.wait_fetching, topic, timeout), timeout)
 
     async def wait_fetching_async(
         self,
@@ -192,7 +192,8 @@ class EmbeddedBroker(Lifecycle):
         Raises:
             WaitTimeoutError: it was not so within `timeout` seconds.
         """
-        return self._wait("wait_assigned", functools.partial(self._of_core.wait_assigned, group, members, timeout))
+        work = functools.partial(self._of_core.wait_assigned, group, members, timeout)
+        return self._wait("wait_assigned", work, timeout)
 
     async def wait_assigned_async(
         self,

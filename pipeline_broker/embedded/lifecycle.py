@@ -176,19 +176,19 @@ class Lifecycle:
 
         return self._call(in_turn)
 
-    def _call(self, work: Callable[[], Awaitable[Result]]) -> Result:
+    def _call(self, work: Callable[[], Awaitable[Result]], own_seconds: float = 0) -> Result:
         assert self._thread is not None, "asked while it runs"
         try:
-            return self._thread.call(work)
+            return self._thread.call(work, own_seconds)
         except ThreadEndedError as error:
             raise EmbeddedBrokerError(str(error)) from None
 
-    def _wait(self, name: str, work: Callable[[], Awaitable[Result]]) -> Result:
+    def _wait(self, name: str, work: Callable[[], Awaitable[Result]], timeout_seconds: float) -> Result:
         if (loop := running_loop()) is not None:
             raise EmbeddedBrokerError(
                 f"{name} would block this {loop} event loop and all clients on it: await {name}_async instead"
             )
-        return self._call(work)
+        return self._call(work, timeout_seconds)
 
     async def _wait_async(self, work: Callable[[], Awaitable[Result]]) -> Result:
         assert self._thread is not None, "asked while it runs"
