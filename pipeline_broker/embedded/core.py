@@ -19,7 +19,7 @@ from pipeline_broker.embedded.ports import KeptPorts
 from pipeline_broker.embedded.record_reader import RecordReader
 from pipeline_broker.embedded.shown import Group, Snapshot
 from pipeline_broker.log.memory_files import MemoryFiles
-from pipeline_broker.serve_options import ServeOptions
+from pipeline_broker.serve_options import ServeOptions, StartError
 from pipeline_broker.telemetry.recent_requests import RecentRequests
 
 __all__ = ["Core"]
@@ -107,7 +107,9 @@ class Core:
 
     @property
     def running(self) -> Running:
-        """What the broker is made of now."""
+        """What the broker is made of now; raises EmbeddedBrokerError where it is about to end."""
+        if self._closing.is_set():
+            raise EmbeddedBrokerError("the broker has ended")
         return self.life.running
 
     async def snapshot(self) -> Snapshot:
@@ -115,12 +117,20 @@ class Core:
         return Snapshot(self._kept("snapshot").copy(), self.clock.ahead_ms)
 
     async def restore(self, snapshot: Snapshot) -> None:
-        """Begin a new life with what was kept; connections are closed."""
+        """Begin a new life with what was kept; connections are closed.
+
+        Raises:
+            EmbeddedBrokerError: no life can begin with it; the broker has ended then.
+        """
         self._kept("restore")
         await self.life.end(0)
         self._files = snapshot.files.copy()
         self.clock.ahead_ms = snapshot.ahead_ms
-        await self._begin_life()
+        try:
+            await self._begin_life()
+        except StartError as error:
+            self._closing.set()
+            raise EmbeddedBrokerError(f"restore: {error}") from None
 
     async def reset(self) -> None:
         """Begin a new life with nothing."""

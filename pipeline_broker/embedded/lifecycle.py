@@ -46,6 +46,8 @@ class Lifecycle:
         requests_max: int = REQUESTS_MAX,
     ) -> None:
         self._options = serve_options(mode, settings, MEMORY_DIRECTORY if data is None else Path(data), flush)
+        if requests_max < 0:
+            raise EmbeddedBrokerError(f"requests_max {requests_max} is less than 0, which remembers none")
         self._in_memory = data is None
         self._requests_max = requests_max
         self._core: Core | None = None

@@ -198,6 +198,7 @@ def test_an_unknown_name_of_the_package_is_an_attribute_error():
     ("arguments", "line"),
     [
         ({"mode": "fast"}, "mode 'fast' is neither of classic, pipelined"),
+        ({"requests_max": -1}, "requests_max -1 is less than 0"),
         ({"flush": "never"}, "flush 'never' is neither of os, always"),
         (
             {"settings": {"num.partition": 3}},

@@ -4,6 +4,7 @@ import pytest
 
 from pipeline_broker import EmbeddedBroker
 from pipeline_broker.embedded.errors import EmbeddedBrokerError
+from pipeline_broker.embedded.life import MEMORY_DIRECTORY
 
 DAY = 86_400
 
@@ -93,3 +94,13 @@ def test_a_week_later_what_is_older_is_gone(broker):
 def test_time_does_not_go_back(broker):
     with pytest.raises(EmbeddedBrokerError, match="time does not go back"):
         broker.advance(-1)
+
+
+def test_a_snapshot_that_no_broker_can_begin_with_ends_it_and_says_why(broker):
+    snapshot = broker.snapshot()
+    snapshot.files.open(MEMORY_DIRECTORY / "archive" / "manifest").write([b"damaged"], 0)
+    with pytest.raises(EmbeddedBrokerError, match=r"^restore: /embedded: .*manifest"):
+        broker.restore(snapshot)
+    with pytest.raises(EmbeddedBrokerError, match=r"^the broker has ended$"):
+        broker.topics()
+    broker.close()
