@@ -23,7 +23,10 @@ TEXT_RECORDS_MAX = 5
 """Of each topic."""
 HTML_REQUESTS_MAX = 1_000
 HTML_RECORDS_MAX = 500
-TOPICS_MAX = 50
+TEXT_TOPICS_MAX = 10
+HTML_TOPICS_MAX = 50
+"""Those that were created last: a test looks for its own."""
+GROUPS_MAX = 50
 CONTENT_CHARACTERS_MAX = 80
 
 STYLE = """
@@ -46,8 +49,8 @@ def as_text(broker: EmbeddedBroker) -> str:
     lines = [f"{broker!r}", f"last {len(requests)} requests:"]
     lines += _lines(REQUEST_COLUMNS, _request_rows(requests))
     lines += ["groups:", *_lines(GROUP_COLUMNS, _group_rows(broker))]
-    lines += [f"last {TEXT_RECORDS_MAX} records of each topic:"]
-    lines += _lines(RECORD_COLUMNS, _record_rows(broker, TEXT_RECORDS_MAX))
+    lines += [f"last {TEXT_RECORDS_MAX} records of each of the newest topics:"]
+    lines += _lines(RECORD_COLUMNS, _record_rows(broker, TEXT_TOPICS_MAX, TEXT_RECORDS_MAX))
     return "\n".join(lines)
 
 
@@ -55,7 +58,7 @@ def as_html(broker: EmbeddedBroker, title: str) -> str:
     """The same with more of each, as a page."""
     requests = broker.requests()[-HTML_REQUESTS_MAX:]
     tables = (
-        ("Records", RECORD_COLUMNS, _record_rows(broker, HTML_RECORDS_MAX)),
+        ("Records", RECORD_COLUMNS, _record_rows(broker, HTML_TOPICS_MAX, HTML_RECORDS_MAX)),
         ("Groups", GROUP_COLUMNS, _group_rows(broker)),
         ("Requests", REQUEST_COLUMNS, _request_rows(requests)),
     )
@@ -85,7 +88,7 @@ def _request_rows(requests: Sequence[AnsweredRequest]) -> Iterable[Row]:
 
 
 def _group_rows(broker: EmbeddedBroker) -> Iterable[Row]:
-    for group in broker.groups():
+    for group in broker.groups()[:GROUPS_MAX]:
         lag = sum(broker.lag(group.group_id).values())
         if not group.members:
             yield group.group_id, group.group_type, group.state, "", "", "", lag
@@ -100,8 +103,8 @@ def _head(group: Group) -> tuple[str, str, str]:
     return group.group_id, group.group_type, group.state
 
 
-def _record_rows(broker: EmbeddedBroker, records_max: int) -> Iterable[Row]:
-    for topic in sorted(broker.topics())[:TOPICS_MAX]:
+def _record_rows(broker: EmbeddedBroker, topics_max: int, records_max: int) -> Iterable[Row]:
+    for topic in list(broker.topics())[-topics_max:]:
         for record in broker.records(topic, committed=False)[-records_max:]:
             yield _record_row(record)
 

@@ -242,3 +242,12 @@ def test_a_broker_that_saw_nothing_says_so():
     with EmbeddedBroker() as broker:
         assert as_text(broker).count("none") == 3
         assert as_html(broker, "nothing").count("<p>none</p>") == 3
+
+
+def test_of_many_topics_those_are_told_of_that_were_created_last():
+    with EmbeddedBroker() as broker:
+        for number in reversed(range(12)):
+            broker.produce(f"topic-{number:02}", "value")
+        text = as_text(broker)
+        assert "topic-00" in text
+        assert "topic-11" not in text
