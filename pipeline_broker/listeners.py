@@ -37,12 +37,14 @@ if TYPE_CHECKING:
     from stages.request import ConnectionHandle
     from stages.transport_layer import TransportLayer
 
-__all__ = ["BrokerListeners"]
+__all__ = ["Bind", "BrokerListeners", "bind_listener"]
 
 logger = logging.getLogger(__name__)
 
 Users: TypeAlias = "Callable[[], ScramUsers]"
 """The users that have records; asked only for listeners with SASL."""
+Bind: TypeAlias = "Callable[[ListenerConfig, BrokerConfig], Listener]"
+"""Binds an address, as `bind_listener`."""
 
 
 def _nobody() -> ScramUsers:
@@ -59,13 +61,13 @@ class _Served:
         ConfigError: its keys, certificates, mechanisms or users cannot be used.
     """
 
-    def __init__(self, config: ListenerConfig, all_of: BrokerConfig, users: Users) -> None:
+    def __init__(self, config: ListenerConfig, all_of: BrokerConfig, users: Users, bind: Bind) -> None:
         self.config = config
         self._users = users
         self._tls = _tls_of(config)
         self.offer = _offer_of(config, users)
         self.listener = attrs.evolve(
-            _bind(config, all_of),
+            bind(config, all_of),
             tls=None if self._tls is None else self._tls.context,
             open_session=self._open_session,
             processors=config.limit("num.network.threads"),
@@ -137,12 +139,14 @@ class BrokerListeners:
 
     Args:
         config: what the broker is started with.
+        bind: binds their addresses.
 
     Raises:
         StartError: an address cannot be had, or what is set for a listener cannot be used.
     """
 
-    def __init__(self, config: BrokerConfig) -> None:
+    def __init__(self, config: BrokerConfig, bind: Bind | None = None) -> None:
+        self._bind = bind_listener if bind is None else bind
         self._served: dict[str, _Served] = {}
         self._users: Users = _nobody  # until the broker's records are read
         try:
@@ -257,7 +261,7 @@ class BrokerListeners:
             StartError: its address cannot be had, or what is set for it cannot be used.
         """
         try:
-            served = self._served[listener.name] = _Served(listener, config, self._users)
+            served = self._served[listener.name] = _Served(listener, config, self._users, self._bind)
         except ConfigError as error:
             raise StartError(f"listener {listener.name}: {error}") from None
         return served.listener
@@ -297,7 +301,12 @@ def _offer_of(listener: ListenerConfig, users: Users) -> SaslOffer | None:
     return read_offer(listener.properties, users(), wall_clock_ms, prefix_of(listener.name))
 
 
-def _bind(listener: ListenerConfig, config: BrokerConfig) -> Listener:
+def bind_listener(listener: ListenerConfig, config: BrokerConfig) -> Listener:
+    """Bind the address of a listener, which is not served yet.
+
+    Raises:
+        StartError: the address cannot be had.
+    """
     try:
         return open_listener(
             listener.name,

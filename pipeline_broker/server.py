@@ -142,12 +142,12 @@ def open_broker(
     return journal, broker
 
 
-def upkeep_of(broker: Broker) -> Upkeep:
+def upkeep_of(broker: Broker, clock_ms: Callable[[], int] = wall_clock_ms) -> Upkeep:
     """Who looks after the logs of a broker that has an archive."""
     from pipeline_broker.upkeep import Upkeep  # noqa: PLC0415 - see `_start_upkeep`
 
     assert broker.logs.archive is not None, "open_broker gives it one"
-    return Upkeep(broker.logs, broker.logs.archive, lambda: broker.config, wall_clock_ms, broker.fetches.wake)
+    return Upkeep(broker.logs, broker.logs.archive, lambda: broker.config, clock_ms, broker.fetches.wake)
 
 
 def open_observers(options: ServeOptions) -> Observers:

@@ -38,6 +38,9 @@ class WaitingFetches:
 
     Args:
         wake_timer: called when `next_deadline_ms` has become earlier.
+
+    Attributes:
+        on_parked: called when a fetch has begun to wait; set by whoever wants to know.
     """
 
     def __init__(self, wake_timer: Callable[[], None]) -> None:
@@ -45,6 +48,7 @@ class WaitingFetches:
         self._parked: ParkedFetches[Waiting, Hashable] = ParkedFetches()
         self._by_session: dict[object, set[Waiting]] = {}
         self._is_ending = False
+        self.on_parked: Callable[[], None] = _nothing
 
     def __len__(self) -> int:
         return len(self._parked)
@@ -53,6 +57,10 @@ class WaitingFetches:
     def watched(self) -> int:
         """In how many partitions they wait, each with all of its partitions."""
         return self._parked.watched
+
+    def is_watched(self, partition: Hashable) -> bool:
+        """Whether a fetch waits for what comes to a partition."""
+        return self._parked.is_watched(partition)
 
     @property
     def expired(self) -> int:
@@ -76,6 +84,7 @@ class WaitingFetches:
         self._by_session.setdefault(waiting.request.connection.session, set()).add(waiting)
         if earliest is None or deadline_ms < earliest:
             self._wake_timer()
+        self.on_parked()
         return True
 
     def next_deadline_ms(self) -> int | None:
@@ -120,3 +129,7 @@ class WaitingFetches:
                 logger.exception("a parked fetch could not be answered")
                 result = Close(f"parked fetch failed: {error!r}")
             waiting.request.complete(result)
+
+
+def _nothing() -> None:
+    """Nobody wants to know."""

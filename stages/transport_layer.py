@@ -21,6 +21,8 @@ JOIN_BYTES_MAX = 64 * 1024
 """Parts that are together smaller are joined: one copy is cheaper than one vector element each."""
 PARTS_MAX = 512
 """Vector elements of one `sendmsg`; Linux accepts 1024."""
+HAS_SENDMSG = hasattr(socket.socket, "sendmsg")
+"""Not on Windows: there the parts are sent one by one."""
 
 
 class BrokenTransportError(Exception):
@@ -109,6 +111,8 @@ class PlaintextTransportLayer:
                 return self._sock.send(parts[0])
             if sum(map(len, parts)) <= JOIN_BYTES_MAX:
                 return self._sock.send(b"".join(parts))
+            if not HAS_SENDMSG:
+                return self._sock.send(parts[0] or b"".join(parts))
             return self._sock.sendmsg(parts[:PARTS_MAX])
         except BlockingIOError:
             raise

@@ -2,19 +2,27 @@
 
 Rules of this file: one call of the system per method, nothing retried and nothing hidden; a write may be short (only
 `write_all` goes on), a read may be short at the end of the file; errors are OSError, those of syncs SyncError.
-`testing.MemoryFileSystem` is the other implementation: the same contract test runs on both.
+`memory_files.MemoryFiles` and `testing.MemoryFileSystem` are the other implementations: the same contract test runs on
+all. The calls are Linux's. What other systems lack is looked for when it is called, so that this can be imported
+everywhere: macOS has others that do as well, and Windows keeps nothing in directories.
 """
 
 import contextlib
 import errno
-import fcntl
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import Protocol
 
 from pipeline_broker.log.entry import Buffer
 from pipeline_broker.log.errors import DirectoryLocked, SyncError
+
+fcntl: ModuleType | None
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None
 
 PARTS_MAX = 1024  # IOV_MAX of Linux: more parts in one call are refused
 
@@ -124,6 +132,8 @@ class _SystemFile:
         return os.pread(self._descriptor, size_bytes, position)
 
     def read_cached(self, size_bytes: int, position: int) -> Buffer | None:
+        if not hasattr(os, "RWF_NOWAIT"):
+            return None  # whoever asks reads in a thread
         target = bytearray(size_bytes)
         try:
             count = os.preadv(self._descriptor, [target], position, os.RWF_NOWAIT)
@@ -134,11 +144,12 @@ class _SystemFile:
         return target if count == size_bytes else None
 
     def read_ahead(self, size_bytes: int, position: int) -> None:
-        os.posix_fadvise(self._descriptor, position, size_bytes, os.POSIX_FADV_WILLNEED)
+        if hasattr(os, "posix_fadvise"):
+            os.posix_fadvise(self._descriptor, position, size_bytes, os.POSIX_FADV_WILLNEED)
 
     def sync_data(self) -> None:
         try:
-            os.fdatasync(self._descriptor)
+            getattr(os, "fdatasync", os.fsync)(self._descriptor)
         except OSError as error:
             raise SyncError(error.errno, error.strerror) from None
 
@@ -185,6 +196,8 @@ class SystemFileSystem:
 
     def make_directory(self, path: Path) -> None:
         """See FileSystem."""
+        if fcntl is None:  # said before anything is made
+            raise OSError(errno.ENOSYS, "directories are kept on Linux and macOS only")
         missing = 0
         lineage = (path, *path.parents)
         while not lineage[missing].exists():
@@ -236,6 +249,8 @@ class SystemFileSystem:
 
     def lock(self, path: Path) -> Lock:
         """See FileSystem. The kernel drops the lock of a killed process; the number in the file is for people."""
+        if fcntl is None:
+            raise OSError(errno.ENOSYS, "this system has no locks that end with their process")
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

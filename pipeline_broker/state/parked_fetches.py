@@ -62,6 +62,10 @@ class ParkedFetches(Generic[Token, Partition]):
         """In how many partitions fetches wait, each fetch with all of its partitions."""
         return sum(map(len, self._by_partition.values()))
 
+    def is_watched(self, partition: Partition) -> bool:
+        """Whether a fetch waits for what comes to a partition."""
+        return partition in self._by_partition
+
     def park(self, token: Token, partitions: Mapping[Partition, Readable], bytes_min: int, deadline_ms: int) -> bool:
         """Park a fetch; False (and not parked) when it has enough already."""
         assert token not in self._parked

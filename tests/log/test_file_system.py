@@ -8,10 +8,11 @@ import pytest
 
 from pipeline_broker.log.errors import DirectoryLocked
 from pipeline_broker.log.file_system import PARTS_MAX, SystemFileSystem
+from pipeline_broker.log.memory_files import MemoryFiles
 from pipeline_broker.log.testing import MemoryFileSystem
 
 
-@pytest.fixture(params=[SystemFileSystem, MemoryFileSystem])
+@pytest.fixture(params=[SystemFileSystem, MemoryFileSystem, MemoryFiles])
 def files(request):
     return request.param()
 

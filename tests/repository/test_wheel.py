@@ -87,6 +87,18 @@ def test_the_wheel_holds_every_file_of_the_packages(wheel):
     assert {f"{package}/py.typed" for package in PACKAGES} <= names
 
 
+def test_the_wheel_tells_pytest_of_the_plugin(wheel):
+    archive = zipfile.ZipFile(wheel)
+    (name,) = [name for name in archive.namelist() if name.endswith(".dist-info/entry_points.txt")]
+    assert "[pytest11]\npipeline_broker = pipeline_broker.pytest_plugin" in archive.read(name).decode()
+
+
+def test_a_broker_is_embedded_from_the_wheel(scripts, tmp_path):
+    program = "from pipeline_broker import EmbeddedBroker\nwith EmbeddedBroker() as broker: print(broker.topics())"
+    result = run([scripts / "python", "-c", program], tmp_path)
+    assert (result.returncode, result.stdout) == (0, "{}\n"), result.stderr
+
+
 def test_the_command_helps_beside_a_foreign_stages(scripts, shadowing_folder):
     result = run([scripts / "pipeline-broker", "--help"], shadowing_folder)
     assert result.returncode == 0, result.stderr

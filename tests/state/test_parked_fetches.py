@@ -110,3 +110,13 @@ class Lives(RuleBasedStateMachine):
 
 TestParkedFetches = Lives.TestCase
 TestParkedFetches.settings = hypothesis_settings(max_examples=80, stateful_step_count=25, deadline=None)
+
+
+def test_a_partition_is_watched_while_a_fetch_waits_for_it() -> None:
+    fetches: ParkedFetches[int, int] = ParkedFetches()
+    assert not fetches.is_watched(0)
+    fetches.park(1, {0: Readable(0, 100)}, 1, 1_000)
+    assert fetches.is_watched(0)
+    assert not fetches.is_watched(1)
+    fetches.notify(0, 1)
+    assert not fetches.is_watched(0)

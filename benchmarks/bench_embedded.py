@@ -1,0 +1,113 @@
+"""An embedded broker: how soon it is there, how soon it is empty again, and how much memory it takes.
+
+    python benchmarks/bench_embedded.py [--rounds 30]
+
+Bounds: a start within 30 ms once all is imported, a reset within 5 ms, 15 MB more than the import took. Each process
+measures one mode; the import is told apart, because a test run pays for it once.
+"""
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+
+BOUNDS = {"start_ms": 30.0, "reset_ms": 5.0, "memory_mb": 15.0}
+ROWS = (
+    ("import_ms", "import", "ms"),
+    ("first_start_ms", "first start", "ms"),
+    ("start_ms", "start", "ms"),
+    ("produce_ms", "produce", "ms"),
+    ("records_ms", "records (of 100)", "ms"),
+    ("snapshot_ms", "snapshot", "ms"),
+    ("restore_ms", "restore", "ms"),
+    ("reset_ms", "reset", "ms"),
+    ("close_ms", "close", "ms"),
+    ("memory_mb", "memory on top", "MB"),
+)
+PRODUCED = 100
+
+MEASURED = """
+import json, statistics, sys, time
+from pathlib import Path
+
+began = time.perf_counter()
+from pipeline_broker import EmbeddedBroker
+
+mode, rounds, produced = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+imported_seconds = time.perf_counter() - began
+
+
+def memory_mb():
+    status = Path("/proc/self/status").read_text()
+    return int(next(line.split()[1] for line in status.splitlines() if line.startswith("VmRSS"))) / 1024
+
+
+def timed(times, work):
+    began = time.perf_counter()
+    found = work()
+    times.append((time.perf_counter() - began) * 1000)
+    return found
+
+
+before = memory_mb()
+starts, closes, resets, produces, records, snapshots, restores = ([] for _ in range(7))
+first = []
+broker = timed(first, lambda: EmbeddedBroker(mode=mode).start())
+broker.create_topic("t")
+memory = memory_mb() - before
+for _ in range(produced):
+    timed(produces, lambda: broker.produce("t", bytes(100)))
+for _ in range(rounds):
+    timed(records, lambda: broker.records("t"))
+    snapshot = timed(snapshots, broker.snapshot)
+    timed(restores, lambda: broker.restore(snapshot))
+for _ in range(rounds):
+    broker.produce("t", "v")
+    timed(resets, broker.reset)
+broker.close()
+for _ in range(rounds):
+    broker = timed(starts, lambda: EmbeddedBroker(mode=mode).start())
+    broker.produce("t", "v")
+    timed(closes, broker.close)
+median = statistics.median
+print(json.dumps({
+    "import_ms": imported_seconds * 1000,
+    "first_start_ms": first[0],
+    "start_ms": median(starts),
+    "produce_ms": median(produces),
+    "records_ms": median(records),
+    "snapshot_ms": median(snapshots),
+    "restore_ms": median(restores),
+    "reset_ms": median(resets),
+    "close_ms": median(closes),
+    "memory_mb": memory,
+}))
+"""
+
+
+def measure(mode: str, rounds: int) -> dict[str, float]:
+    command = [sys.executable, "-c", MEASURED, mode, str(rounds), str(PRODUCED)]
+    root = Path(__file__).parents[1]
+    result = subprocess.run(command, cwd=root, check=True, capture_output=True, text=True)
+    return json.loads(result.stdout)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=30, help="how often each is done; medians are told")
+    parser.add_argument("--processes", type=int, default=3, help="processes for each mode; their median is told")
+    options = parser.parse_args()
+    measured = {
+        mode: [measure(mode, options.rounds) for _ in range(options.processes)] for mode in ("classic", "pipelined")
+    }
+    print(f"{'':<18}{'classic':>10}{'pipelined':>11}")
+    for name, title, unit in ROWS:
+        values = [statistics.median(each[name] for each in found) for found in measured.values()]
+        bound = f", bound {BOUNDS[name]:g} {unit}" if name in BOUNDS else ""
+        print(f"{title:<18}{values[0]:>10.2f}{values[1]:>11.2f} {unit}{bound}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,17 @@
+import pytest
+from confirmations import Confirmations
+
+
+@pytest.fixture
+def broker(kafka_broker):
+    """A broker with nothing in it; it takes milliseconds."""
+    kafka_broker.reset()
+    kafka_broker.create_topic("orders", partitions=2)
+    return kafka_broker
+
+
+@pytest.fixture
+def service(broker):
+    started = Confirmations(broker.bootstrap_servers)
+    yield started
+    started.close()

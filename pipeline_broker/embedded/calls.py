@@ -1,0 +1,139 @@
+"""Kafka's requests from within: handled as a client's, by whoever has the broker in hand.
+
+Rules of this file: on the event loop. A call passes no connection, no queue and no observer, may do everything, and is
+refused for what Kafka refuses; what must be durable first is durable when it returns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+import trio
+
+from pipeline_broker.apis.call import Call, Session
+from pipeline_broker.apis.registry import SERVED
+from pipeline_broker.embedded.errors import EmbeddedBrokerError
+from stages.committer import Submission
+from stages.request import Close, NoOp, Parked, Pending, Request, Result, Send
+
+if TYPE_CHECKING:
+    from pipeline_broker.broker import Broker
+    from pipeline_broker.embedded.life import Running
+
+__all__ = ["ask"]
+
+CLIENT_ID = "embedded-broker"
+LISTENER = "EMBEDDED"
+HOST = "127.0.0.1"
+ROOM_BYTES = 1 << 30
+NO_FRAME = memoryview(b"")
+"""In place of the bytes of a request: there are none, and no later request is compared with them."""
+
+
+class _NobodyWaits:
+    """A `stages.request.Deferral`: there is no connection whose client could be slow."""
+
+    is_full = False
+    size_bytes = 0
+
+    def defer(self, request: Request) -> None:
+        raise AssertionError(f"{request!r} is never deferred")
+
+
+class _Caller:
+    """A `stages.request.ConnectionHandle` for one call."""
+
+    id = LISTENER
+    index = -1
+    peer = HOST
+    listener = LISTENER
+    response_room_bytes = ROOM_BYTES
+    unsent = _NobodyWaits()
+
+    def __init__(self) -> None:
+        self.session = Session(host=HOST, listener=LISTENER, is_privileged=True)
+        self.results: list[Result] = []
+        self._completed = trio.Event()
+
+    def complete(self, request: Request, result: Result) -> None:  # noqa: ARG002 - there is one only
+        self.results.append(result)
+        self._completed.set()
+
+    def call_back(self, request: Request, callback: Callable[[], Result]) -> None:
+        self.complete(request, callback())
+
+    def throttle(self, seconds: float) -> None:
+        """Whoever calls from within is not throttled."""
+
+    def take_deferred(self) -> Request | None:
+        return None
+
+    async def next_result(self) -> Result:
+        await self._completed.wait()
+        self._completed = trio.Event()
+        return self.results.pop()
+
+
+async def ask(running: Running, message: Any, now_ms: int) -> Any:
+    """Handle a request and wait for its response.
+
+    Args:
+        running: the broker, and the server that commits for it.
+        message: the request, in the newest version that is served.
+        now_ms: wall clock.
+
+    Returns:
+        the response message; None where there is none.
+
+    Raises:
+        EmbeddedBrokerError: a connection would have been closed.
+    """
+    served = SERVED[message.SCHEMA.key]
+    caller = _Caller()
+    request = Request(caller, 0, NO_FRAME, 0)
+    key, version = int(served.key), served.versions[-1]
+    call = Call(running.broker, request, caller.session, key, version, 0, CLIENT_ID, now_ms)
+    handle = import_module(f"pipeline_broker.apis.{served.module}").handle
+    result = _unrestricted(running.broker, handle, call, message)
+    while not isinstance(result, Send | NoOp | Close):
+        result = await _next(running, caller, result)
+    if isinstance(result, Close):
+        raise EmbeddedBrokerError(f"{served.name} was not answered: {result.reason}")
+    return request.answer if isinstance(result, Send) else None
+
+
+def _unrestricted(broker: Broker, handle: Callable[[Call, Any], Result], call: Call, message: Any) -> Result:
+    """Handle it with no authorizer: access rules are for those who come by a connection."""
+    authorizer, broker.authorizer = broker.authorizer, None
+    try:
+        return handle(call, message)
+    finally:
+        broker.authorizer = authorizer
+
+
+async def _next(running: Running, caller: _Caller, result: Pending | Parked) -> Result:
+    if isinstance(result, Pending):
+        await _commit(running, result)
+        return result.result
+    if result.work is None:
+        return await caller.next_result()
+    found = await trio.to_thread.run_sync(result.work)
+    answer: Result = found if result.then is None else result.then(found)
+    return answer
+
+
+async def _commit(running: Running, pending: Pending) -> None:
+    """Return when the entries are durable."""
+    ended = trio.Event()
+    errors: list[BaseException | None] = []
+
+    def end(_: Submission, error: BaseException | None) -> None:
+        errors.append(error)
+        ended.set()
+
+    running.server.submit(Submission(pending.entries, on_durable=pending.on_durable, on_ended=end))
+    await ended.wait()
+    if errors[0] is not None:
+        raise EmbeddedBrokerError(f"the broker failed: {errors[0]}")

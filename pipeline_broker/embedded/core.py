@@ -1,0 +1,226 @@
+"""An embedded broker on its event loop: its lives, one after the other, and all that is asked of it.
+
+Rules of this file: what is asked is done one at a time, so that nobody meets a broker between two lives; who waits for
+something looks whenever a request or a commit has ended, and gives the others their turn meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+import trio
+
+from pipeline_broker.embedded.clock import AdvancedClock
+from pipeline_broker.embedded.errors import EmbeddedBrokerError, WaitTimeoutError
+from pipeline_broker.embedded.groups import describe_groups
+from pipeline_broker.embedded.life import Life, Running
+from pipeline_broker.embedded.ports import KeptPorts
+from pipeline_broker.embedded.record_reader import RecordReader
+from pipeline_broker.embedded.shown import Group, Snapshot
+from pipeline_broker.log.memory_files import MemoryFiles
+from pipeline_broker.serve_options import ServeOptions, StartError
+from pipeline_broker.telemetry.recent_requests import RecentRequests
+
+__all__ = ["Core"]
+
+Found = TypeVar("Found")
+
+DRAIN_SECONDS = 0.25
+"""How long a broker that is closed goes on with what is in flight: a member may be waiting for others to join."""
+LOOK_AGAIN_SECONDS = 1.0
+"""Whoever waits looks at least this often."""
+
+
+class Core:
+    """See the rules.
+
+    Args:
+        options: how the broker is started.
+        in_memory: keep its files in memory; the data directory of the options is a name only.
+        requests_max: how many requests are remembered.
+
+    Attributes:
+        clock: the wall clock of the broker.
+        requests: the last ones.
+        turn: held by whoever asks something.
+    """
+
+    def __init__(self, options: ServeOptions, requests_max: int, *, in_memory: bool) -> None:
+        self.clock = AdvancedClock()
+        self.requests = RecentRequests(requests_max, self._changed)
+        self.turn = trio.Lock()
+        self._options = options
+        self._files = MemoryFiles() if in_memory else None
+        self._empty: Snapshot | None = None
+        self._ports = KeptPorts()
+        self._closing = trio.Event()
+        self._changes = trio.lowlevel.ParkingLot()
+        self._changes_count = 0
+        self._nursery: trio.Nursery | None = None
+        self._life: Life | None = None
+
+    def _changed(self) -> None:
+        self._changes_count += 1
+        if self._changes:
+            self._changes.unpark_all()
+
+    # Lives
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Serve until `close`.
+
+        Raises:
+            StartError: it cannot start.
+            CommitFailedError, UpkeepFailedError: the disk failed.
+        """
+        try:
+            async with trio.open_nursery() as nursery:
+                self._nursery = nursery
+                await self._begin_life()
+                if self._files is not None:
+                    self._empty = Snapshot(self._files.copy(), 0)
+                task_status.started()
+                await self._closing.wait()
+                async with self.turn:
+                    await self.life.end(DRAIN_SECONDS)
+        finally:
+            self._ports.close()
+
+    async def close(self) -> None:
+        """Let `run` end."""
+        self._closing.set()
+
+    async def _begin_life(self) -> None:
+        assert self._nursery is not None, "a life begins while `run` runs"
+        life = Life(self._options, self._files, self.clock, self._ports, self.requests)
+        await self._nursery.start(life.run)
+        life.running.broker.fetches.on_parked = self._changed
+        self._life = life
+        self._changed()
+
+    @property
+    def life(self) -> Life:
+        """The one that there is now."""
+        assert self._life is not None, "asked once it has begun"
+        return self._life
+
+    @property
+    def running(self) -> Running:
+        """What the broker is made of now; raises EmbeddedBrokerError where it is about to end."""
+        if self._closing.is_set():
+            raise EmbeddedBrokerError("the broker has ended")
+        return self.life.running
+
+    async def snapshot(self) -> Snapshot:
+        """Everything that it keeps, as it is now."""
+        return Snapshot(self._kept("snapshot").copy(), self.clock.ahead_ms)
+
+    async def restore(self, snapshot: Snapshot) -> None:
+        """Begin a new life with what was kept; connections are closed.
+
+        Raises:
+            EmbeddedBrokerError: no life can begin with it; the broker has ended then.
+        """
+        self._kept("restore")
+        await self.life.end(0)
+        self._files = snapshot.files.copy()
+        self.clock.ahead_ms = snapshot.ahead_ms
+        try:
+            await self._begin_life()
+        except StartError as error:
+            self._closing.set()
+            raise EmbeddedBrokerError(f"restore: {error}") from None
+
+    async def reset(self) -> None:
+        """Begin a new life with nothing."""
+        self._kept("reset")
+        assert self._empty is not None, "made when the first life has begun"
+        await self.restore(self._empty)
+        self.requests.clear()
+
+    async def advance(self, seconds: float) -> None:
+        """Let the clock go on; see `Life.advance`."""
+        await self.life.advance(seconds)
+
+    def _kept(self, asked: str) -> MemoryFiles:
+        if self._files is None:
+            raise EmbeddedBrokerError(
+                f"{asked}: a broker with a data directory cannot do this; start one without data="
+            )
+        return self._files
+
+    # Waiting
+
+    async def wait_until(
+        self, look: Callable[[], Awaitable[Found | None]], timeout_seconds: float, missing: Callable[[], str]
+    ) -> Found:
+        """Look until something is found.
+
+        Args:
+            look: returns None for nothing.
+            timeout_seconds: for how long.
+            missing: says what there is instead.
+
+        Raises:
+            WaitTimeoutError: it was not found in time.
+        """
+        with trio.move_on_after(timeout_seconds):
+            while True:
+                count = self._changes_count
+                async with self.turn:
+                    found = await look()
+                if found is not None:
+                    return found
+                if count == self._changes_count:
+                    with trio.move_on_after(LOOK_AGAIN_SECONDS):
+                        await self._changes.park()
+        raise WaitTimeoutError(f"{missing()}, after {timeout_seconds:g} s")
+
+    async def wait_records(
+        self, topic: str, count: int, partition: int | None, timeout_seconds: float, *, is_committed: bool
+    ) -> list[tuple[int, int, bytes]]:
+        """The batches of a topic once it has so many records; it need not be there yet."""
+        reader = RecordReader(self.running.broker, topic, partition, is_committed=is_committed)
+
+        async def look() -> RecordReader | None:
+            nonlocal reader
+            if reader.broker is not self.running.broker:  # a new life
+                reader = RecordReader(self.running.broker, topic, partition, is_committed=is_committed)
+            await reader.read()
+            return reader if reader.count >= count else None
+
+        def missing() -> str:
+            return f"the topic {topic!r} has {reader.count} of {count} records"
+
+        return (await self.wait_until(look, timeout_seconds, missing)).batches
+
+    async def wait_assigned(self, group_id: str, members: int, timeout_seconds: float) -> Group:
+        """A group once it is stable with so many members."""
+        last: list[Group] = []
+
+        async def look() -> Group | None:
+            last[:] = await describe_groups(self.running, self.clock.now_ms(), group_id)
+            is_there = bool(last) and last[0].state == "Stable" and len(last[0].members) == members
+            return last[0] if is_there else None
+
+        def missing() -> str:
+            if not last:
+                return f"there is no group {group_id!r}"
+            return f"the group {group_id!r} is {last[0].state} with {len(last[0].members)} of {members} members"
+
+        return await self.wait_until(look, timeout_seconds, missing)
+
+    async def wait_fetching(self, topic: str, timeout_seconds: float) -> None:
+        """Return when somebody waits for further records in every partition of a topic."""
+        idle: list[int] = []
+
+        async def look() -> bool | None:
+            logs = self.running.broker.logs.partitions(topic)
+            idle[:] = [log.partition for log in logs if not self.running.broker.fetches.is_watched(log)]
+            return True if logs and not idle else None
+
+        def missing() -> str:
+            return f"nobody fetches from {topic!r}" + (f", partitions {idle}" if idle else ": there is no such topic")
+
+        await self.wait_until(look, timeout_seconds, missing)

@@ -1,0 +1,266 @@
+"""A broker inside a Python process, for tests and for programs that want one at hand.
+
+Rules of this file: it is the face of the room and decides nothing; every method may be called from any thread of the
+process that started the broker, and from asyncio or Trio. What waits for clients has a form that is awaited.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Mapping
+
+from pipeline_broker.embedded import groups, topics
+from pipeline_broker.embedded.errors import EmbeddedBrokerError, RefusedError
+from pipeline_broker.embedded.life import Running
+from pipeline_broker.embedded.lifecycle import Lifecycle
+from pipeline_broker.embedded.record_reader import RecordReader
+from pipeline_broker.embedded.settings import SettingValue
+from pipeline_broker.embedded.shown import Group, Record, Snapshot, decoded
+from pipeline_broker.records.batch import NewRecord
+from pipeline_broker.telemetry.recent_requests import AnsweredRequest
+from pipeline_broker.wire.error import ErrorCode
+
+__all__ = ["EmbeddedBroker"]
+
+WAIT_SECONDS = 10.0
+
+
+class EmbeddedBroker(Lifecycle):
+    """A Kafka broker in this process: `with EmbeddedBroker() as broker:`, or `async with`.
+
+    It listens on a free port of 127.0.0.1, keeps its data in memory unless `data` is given, and serves when the
+    statement is entered.
+
+    Args:
+        mode: its request path, "pipelined" or "classic".
+        settings: properties by Kafka's names, such as {"num.partitions": 4}; they go over `settings.DEFAULTS`.
+        data: a directory that its data is kept in, and found again; None for memory.
+        flush: with `data`, "os" acknowledges what is written, "always" what is on disk.
+        requests_max: how many requests `requests` remembers.
+
+    Raises:
+        EmbeddedBrokerError: something of that is not possible.
+    """
+
+    # Topics and records
+
+    def create_topic(
+        self, name: str, *, partitions: int | None = None, configs: Mapping[str, SettingValue] | None = None
+    ) -> None:
+        """Create a topic; it can be used when this returns.
+
+        Args:
+            name: of the topic.
+            partitions: how many; None for `num.partitions`.
+            configs: its settings by Kafka's names.
+
+        Raises:
+            RefusedError: it is there already, or what is asked for is not possible.
+        """
+        texts = {
+            key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in (configs or {}).items()
+        }
+        self._ask(lambda: topics.create_topic(self._running, name, partitions, texts, self._now_ms))
+
+    def delete_topic(self, name: str) -> None:
+        """Delete a topic; raises RefusedError where there is none."""
+        self._ask(lambda: topics.delete_topic(self._running, name, self._now_ms))
+
+    def topics(self) -> dict[str, int]:
+        """The topics that there are, without the broker's own, with their numbers of partitions."""
+
+        def find(running: Running) -> dict[str, int]:
+            own = running.broker.internal_topics
+            return {topic.name: topic.partitions for topic in running.broker.topics.all() if topic.name not in own}
+
+        return self.on_loop(find)
+
+    def produce(
+        self,
+        topic: str,
+        value: bytes | str | None,
+        *,
+        key: bytes | str | None = None,
+        headers: Iterable[tuple[str, bytes | str | None]] = (),
+        partition: int | None = None,
+        timestamp: int | None = None,
+    ) -> Record:
+        """Append a record, without a client; the topic is created if clients may do so too.
+
+        Args:
+            topic: its name.
+            value: a text is encoded as UTF-8.
+            key: the same.
+            headers: names and values.
+            partition: None for the one that Kafka's clients choose for the key, and 0 without a key.
+            timestamp: milliseconds since 1970; None for now.
+
+        Raises:
+            RefusedError: Kafka's error.
+        """
+        encoded = tuple((name, _bytes(content)) for name, content in headers)
+
+        async def append() -> Record:
+            now_ms = self._now_ms
+            record = NewRecord(_bytes(value), _bytes(key), now_ms if timestamp is None else timestamp, encoded)
+            return await topics.produce(self._running, topic, record, partition, now_ms)
+
+        return self._ask(append)
+
+    def records(self, topic: str, *, partition: int | None = None, committed: bool = True) -> list[Record]:
+        """The records of a topic, by partition and offset, without a consumer.
+
+        Args:
+            topic: its name.
+            partition: of one partition only.
+            committed: without those of transactions that were aborted or have not ended.
+
+        Raises:
+            RefusedError: there is no such topic.
+        """
+
+        async def read() -> list[tuple[int, int, bytes]]:
+            if self._running.broker.topics.get(topic) is None:
+                raise RefusedError(f"records({topic!r})", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            reader = RecordReader(self._running.broker, topic, partition, is_committed=committed)
+            await reader.read()
+            return reader.batches
+
+        return list(decoded(topic, self._ask(read)))
+
+    def wait_records(
+        self,
+        topic: str,
+        count: int = 1,
+        *,
+        timeout: float = WAIT_SECONDS,
+        partition: int | None = None,
+        committed: bool = True,
+    ) -> list[Record]:
+        """The records of a topic, once there are at least so many; the topic need not be there yet.
+
+        Raises:
+            WaitTimeoutError: they did not come within `timeout` seconds.
+        """
+        work = functools.partial(self._of_core.wait_records, topic, count, partition, timeout, is_committed=committed)
+        return list(decoded(topic, self._wait("wait_records", work, timeout)))
+
+    async def wait_records_async(
+        self,
+        topic: str,
+        count: int = 1,
+        *,
+        timeout: float = WAIT_SECONDS,  # noqa: ASYNC109 - part of what is waited for on another loop
+        partition: int | None = None,
+        committed: bool = True,
+    ) -> list[Record]:
+        """As `wait_records`, awaited from asyncio or Trio."""
+        work = functools.partial(self._of_core.wait_records, topic, count, partition, timeout, is_committed=committed)
+        return list(decoded(topic, await self._wait_async(work)))
+
+    def wait_fetching(self, topic: str, *, timeout: float = WAIT_SECONDS) -> None:
+        """Return when consumers have read all of a topic and wait for more, in each of its partitions.
+
+        From here on a consumer that begins at the end (`auto.offset.reset=latest`) misses nothing.
+
+        Raises:
+            WaitTimeoutError: they did not within `timeout` seconds.
+        """
+        self._wait("wait_fetching", functools.partial(self._of_core.wait_fetching, topic, timeout), timeout)
+
+    async def wait_fetching_async(
+        self,
+        topic: str,
+        *,
+        timeout: float = WAIT_SECONDS,  # noqa: ASYNC109 - see wait_records_async
+    ) -> None:
+        """As `wait_fetching`, awaited from asyncio or Trio."""
+        await self._wait_async(functools.partial(self._of_core.wait_fetching, topic, timeout))
+
+    # Groups
+
+    def groups(self) -> list[Group]:
+        """All groups, by their names."""
+        return self._ask(lambda: groups.describe_groups(self._running, self._now_ms))
+
+    def wait_assigned(self, group: str, *, members: int = 1, timeout: float = WAIT_SECONDS) -> Group:
+        """A group, once it is stable with exactly so many members.
+
+        The broker has given every member its partitions then; the last of them may not have been told yet. Whoever
+        produces to consumers that begin at the end also needs `wait_fetching`.
+
+        Raises:
+            WaitTimeoutError: it was not so within `timeout` seconds.
+        """
+        work = functools.partial(self._of_core.wait_assigned, group, members, timeout)
+        return self._wait("wait_assigned", work, timeout)
+
+    async def wait_assigned_async(
+        self,
+        group: str,
+        *,
+        members: int = 1,
+        timeout: float = WAIT_SECONDS,  # noqa: ASYNC109 - see wait_records_async
+    ) -> Group:
+        """As `wait_assigned`, awaited from asyncio or Trio."""
+        return await self._wait_async(functools.partial(self._of_core.wait_assigned, group, members, timeout))
+
+    def offsets(self, group: str) -> dict[tuple[str, int], int]:
+        """What a group has committed: offsets by topic and partition."""
+        return self.on_loop(lambda running: groups.committed_offsets(running, group))
+
+    def lag(self, group: str) -> dict[tuple[str, int], int]:
+        """How far a group is behind in each partition that it has committed or is assigned.
+
+        A partition without a committed offset counts from its beginning, markers of transactions count as records.
+        """
+        return self._ask(lambda: groups.lags(self._running, group, self._now_ms))
+
+    def expire_member(self, group: str, member_id: str | None = None) -> str:
+        """Let a member's session end now, as if it had been silent for too long; returns its id.
+
+        Args:
+            group: its group.
+            member_id: who; None for the only one.
+
+        Raises:
+            EmbeddedBrokerError: there is no such member, or several to choose from.
+        """
+        return self._ask(lambda: groups.expire_member(self._running, group, member_id, self._now_ms))
+
+    # What happened, and what is to happen
+
+    def requests(self, api: str | None = None) -> list[AnsweredRequest]:
+        """The last requests of clients with their stamps, oldest first; of one API, by Kafka's name, or of all."""
+        core = self._of_core
+        found = self.on_loop(lambda _: list(core.requests))
+        return [request for request in found if api in (None, request.api)]
+
+    def snapshot(self) -> Snapshot:
+        """Everything that the broker keeps: topics, records, groups, offsets, settings; see `restore`."""
+        return self._ask(self._of_core.snapshot)
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Put the broker back to a snapshot, also of another one. Connections are closed, the address stays.
+
+        Members of groups are as after a restart: they have their session timeout to come back.
+        """
+        self._ask(functools.partial(self._of_core.restore, snapshot))
+
+    def reset(self) -> None:
+        """Drop topics, groups and all else, the requests too; connections are closed, the address stays."""
+        self._ask(self._of_core.reset)
+
+    def advance(self, seconds: float) -> None:
+        """Let the clock of the broker go on by so much, and do what is due: time-outs, retention, compaction.
+
+        Clients have clocks of their own, which do not: a member that has not sent a heartbeat for its session timeout
+        by the broker's clock is expired, however lively it is.
+        """
+        if seconds < 0:
+            raise EmbeddedBrokerError(f"advance({seconds:g}): time does not go back; restore a snapshot instead")
+        self._ask(functools.partial(self._of_core.advance, seconds))
+
+
+def _bytes(content: bytes | str | None) -> bytes | None:
+    return content.encode() if isinstance(content, str) else content

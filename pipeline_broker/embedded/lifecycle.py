@@ -1,0 +1,200 @@
+"""How an embedded broker begins, is reached from other threads, and ends.
+
+Rules of this file: whatever is asked of the broker goes through here, once it is sure that it can be answered: it was
+started, in this process, and is not closed. A mistake of who asks is one line that says what to do.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Self, TypeVar
+
+from pipeline_broker.config.listeners import format_host
+from pipeline_broker.embedded.broker_thread import BrokerThread, ThreadEndedError
+from pipeline_broker.embedded.core import Core
+from pipeline_broker.embedded.errors import EmbeddedBrokerError
+from pipeline_broker.embedded.life import MEMORY_DIRECTORY, Running
+from pipeline_broker.embedded.loops import await_future, in_thread, running_loop
+from pipeline_broker.embedded.settings import SettingValue, serve_options
+from pipeline_broker.serve_options import StartError
+
+__all__ = ["Lifecycle"]
+
+Result = TypeVar("Result")
+
+REQUESTS_MAX = 4096
+NOT_ON_LOOP = "a function of on_loop has the running broker as its argument, and asks that"
+
+logger = logging.getLogger(__name__)
+
+
+class Lifecycle:
+    """See the rules; the arguments are those of EmbeddedBroker."""
+
+    def __init__(
+        self,
+        *,
+        mode: str = "pipelined",
+        settings: Mapping[str, SettingValue] | None = None,
+        data: str | os.PathLike[str] | None = None,
+        flush: str = "os",
+        requests_max: int = REQUESTS_MAX,
+    ) -> None:
+        self._options = serve_options(mode, settings, MEMORY_DIRECTORY if data is None else Path(data), flush)
+        if requests_max < 0:
+            raise EmbeddedBrokerError(f"requests_max {requests_max} is less than 0, which remembers none")
+        self._in_memory = data is None
+        self._requests_max = requests_max
+        self._core: Core | None = None
+        self._thread: BrokerThread | None = None
+        self._process_id = 0
+        self._is_closed = False
+        self._addresses: Mapping[str, tuple[str, int]] = {}
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.mode} {self.bootstrap_servers if self._addresses else 'not started'}>"
+
+    # Beginning and end
+
+    def start(self) -> Self:
+        """Start it; it serves when this returns.
+
+        Raises:
+            EmbeddedBrokerError: it was started before, or cannot start.
+        """
+        if self._thread is not None:
+            raise EmbeddedBrokerError("this broker was started already; a broker starts once, make another one")
+        core = self._core = Core(self._options, self._requests_max, in_memory=self._in_memory)
+        self._thread = BrokerThread("embedded-broker", core.run)
+        self._process_id = os.getpid()
+        try:
+            self._thread.start()
+        except StartError as error:
+            self._is_closed = True
+            raise EmbeddedBrokerError(str(error)) from None
+        self._addresses = dict(core.running.listeners.addresses)
+        atexit.register(self.close)
+        return self
+
+    def close(self) -> None:
+        """End it: what is in flight is answered, connections are closed. Once is enough."""
+        if self._thread is None or self._core is None or self._is_closed or self._process_id != os.getpid():
+            return
+        if self._thread.is_current:
+            raise EmbeddedBrokerError(NOT_ON_LOOP)
+        self._is_closed = True
+        atexit.unregister(self.close)
+        try:
+            self._thread.call(self._core.close)
+            self._thread.join()
+        except ThreadEndedError as error:
+            logger.warning("%s", error)
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        return await in_thread(self.start)
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await in_thread(self.close)
+
+    @property
+    def mode(self) -> str:
+        """Its request path: "pipelined" or "classic"."""
+        return self._options.mode.name
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """What clients connect to: `host:port` of the first listener."""
+        if not self._addresses:
+            raise EmbeddedBrokerError("the broker was not started: use `with EmbeddedBroker() as broker:`, or start()")
+        host, port = next(iter(self._addresses.values()))
+        return f"{format_host(host)}:{port}"
+
+    @property
+    def addresses(self) -> Mapping[str, tuple[str, int]]:
+        """Host and port of each listener, by its name."""
+        return dict(self._addresses)
+
+    def on_loop(self, function: Callable[[Running], Result]) -> Result:
+        """Call a function with the parts of the running broker, on its event loop; it must not block.
+
+        This is the way to everything that has no method here. What it returns must not be used as a part of the
+        broker: after a `restore` these are others.
+        """
+
+        async def call() -> Result:
+            return function(self._running)
+
+        return self._ask(call)
+
+    # On the way to the loop
+
+    @property
+    def _of_core(self) -> Core:
+        thread, core = self._thread, self._core
+        if core is None or thread is None:
+            raise EmbeddedBrokerError("the broker was not started: use `with EmbeddedBroker() as broker:`, or start()")
+        if self._process_id != os.getpid():
+            raise EmbeddedBrokerError(
+                f"the broker runs in process {self._process_id}: this fork of it may connect clients to it,"
+                " and needs a broker of its own for everything else"
+            )
+        if self._is_closed:
+            raise EmbeddedBrokerError("the broker is closed; start another one")
+        if thread.is_current:
+            raise EmbeddedBrokerError(NOT_ON_LOOP)
+        return core
+
+    @property
+    def _running(self) -> Running:  # on the loop
+        assert self._core is not None, "asked while it runs"
+        return self._core.running
+
+    @property
+    def _now_ms(self) -> int:  # on the loop
+        assert self._core is not None, "asked while it runs"
+        return self._core.clock.now_ms()
+
+    def _ask(self, work: Callable[[], Awaitable[Result]]) -> Result:
+        core = self._of_core
+
+        async def in_turn() -> Result:
+            async with core.turn:
+                return await work()
+
+        return self._call(in_turn)
+
+    def _call(self, work: Callable[[], Awaitable[Result]], own_seconds: float = 0) -> Result:
+        assert self._thread is not None, "asked while it runs"
+        try:
+            return self._thread.call(work, own_seconds)
+        except ThreadEndedError as error:
+            raise EmbeddedBrokerError(str(error)) from None
+
+    def _wait(self, name: str, work: Callable[[], Awaitable[Result]], timeout_seconds: float) -> Result:
+        if (loop := running_loop()) is not None:
+            raise EmbeddedBrokerError(
+                f"{name} would block this {loop} event loop and all clients on it: await {name}_async instead"
+            )
+        return self._call(work, timeout_seconds)
+
+    async def _wait_async(self, work: Callable[[], Awaitable[Result]]) -> Result:
+        assert self._thread is not None, "asked while it runs"
+        try:
+            return await await_future(self._thread.submit(work))
+        except ThreadEndedError as error:
+            raise EmbeddedBrokerError(str(error)) from None

@@ -1,0 +1,104 @@
+"""Reads the records of a topic from its logs, without a consumer.
+
+Rules of this file: on the event loop; batches are copied and decoded elsewhere, so that a large topic does not hold up
+those who are served. What must be read from a disk is read in a thread.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import trio
+
+from pipeline_broker.log.errors import OffsetOutOfRange
+from pipeline_broker.log.reading import ColdRead
+from pipeline_broker.records.batch import read_header
+
+if TYPE_CHECKING:
+    from pipeline_broker.broker import Broker
+    from pipeline_broker.log.aborted_transactions import AbortedTransaction
+    from pipeline_broker.log.partition_log import PartitionLog
+
+__all__ = ["RecordReader"]
+
+READ_BYTES_MAX = 1 << 20
+"""Of one read, unless a single batch is larger: others are served between two."""
+
+
+class RecordReader:
+    """Collects the batches of a topic, and those that come later at the next `read`.
+
+    Args:
+        broker: whose logs they are; the topic need not be there yet.
+        topic: its name.
+        partition: of one partition only; None for all.
+        is_committed: leave out records of transactions that were aborted, or have not ended.
+
+    Attributes:
+        broker: as given.
+        batches: of each the number of its partition, the offset from which on its records count, and its bytes; in the
+            order of partitions and offsets.
+        count: of the records in them, those of the broker itself not counted.
+    """
+
+    def __init__(self, broker: Broker, topic: str, partition: int | None, *, is_committed: bool) -> None:
+        self.broker = broker
+        self._topic = topic
+        self._partition = partition
+        self._is_committed = is_committed
+        self._next_offsets: dict[int, int] = {}
+        self._batches: dict[int, list[tuple[int, bytes]]] = {}
+        self.count = 0
+
+    @property
+    def batches(self) -> list[tuple[int, int, bytes]]:
+        """See the class."""
+        return [(partition, *batch) for partition in sorted(self._batches) for batch in self._batches[partition]]
+
+    async def read(self) -> None:
+        """Read what is there and was not read yet."""
+        for log in self.broker.logs.partitions(self._topic):
+            if self._partition in (None, log.partition):
+                await self._read_log(log)
+
+    async def _read_log(self, log: PartitionLog) -> None:
+        while True:
+            offset = max(self._next_offsets.get(log.partition, 0), log.log_start_offset)
+            end_offset = log.last_stable_offset if self._is_committed else log.high_watermark
+            if offset >= end_offset:
+                return
+            try:
+                result = log.read(offset, READ_BYTES_MAX, at_least_one=True, committed=self._is_committed)
+            except OffsetOutOfRange:  # the start rose meanwhile
+                continue
+            parts = result.parts if result.cold is None else await trio.to_thread.run_sync(result.cold)
+            data = b"".join(parts)
+            if data:
+                await self._add(log, offset, data)
+            else:  # below the start by now, or nothing is left of what stood here
+                self._next_offsets[log.partition] = end_offset
+            await trio.lowlevel.checkpoint()
+
+    async def _add(self, log: PartitionLog, offset: int, data: bytes) -> None:
+        batches, position = [], 0
+        while position < len(data):
+            header = read_header(data, position)
+            batches.append((header, data[position : position + header.size_bytes]))
+            position += header.size_bytes
+        end_offset = batches[-1][0].last_offset + 1
+        aborted = await self._aborted(log, offset, end_offset) if self._is_committed else []
+        kept = self._batches.setdefault(log.partition, [])
+        for header, batch in batches:
+            is_aborted = header.is_transactional and any(
+                it.producer_id == header.producer_id and it.first_offset <= header.base_offset < it.last_offset
+                for it in aborted
+            )
+            if not header.is_control and not is_aborted and header.last_offset >= offset:
+                kept.append((offset, batch))
+                self.count += min(header.record_count, header.last_offset - offset + 1)
+        self._next_offsets[log.partition] = end_offset
+
+    @staticmethod
+    async def _aborted(log: PartitionLog, offset: int, end_offset: int) -> list[AbortedTransaction]:
+        found = log.aborted_transactions(offset, end_offset)
+        return await trio.to_thread.run_sync(found) if isinstance(found, ColdRead) else found

@@ -1,0 +1,161 @@
+"""The pytest plugin: a broker for the tests of whoever has pipeline-broker installed.
+
+Rules of this file: pytest loads it in every run of everybody who has the package, so it imports nothing of ours before
+a fixture is used; what goes wrong then fails the tests that use it, with one line, and no others.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from pipeline_broker.embedded.embedded_broker import EmbeddedBroker
+
+__all__ = ["kafka_broker", "kafka_topic"]
+
+MODES = ("classic", "pipelined")
+MARKER = (
+    "kafka(mode=..., settings={...}, partitions=1): with what broker a test with kafka_broker or kafka_topic runs; "
+    "mode is 'classic', 'pipelined' or a list of both, which runs the test twice; settings are Kafka's; partitions are "
+    "those of kafka_topic"
+)
+MARKER_ARGUMENTS = frozenset({"mode", "settings", "partitions"})
+SECTION = "kafka broker"
+NAME_CHARACTERS_MAX = 200
+"""Of a topic and of a file; Kafka's bound is 249 and that of file systems 255."""
+
+_topic_numbers = itertools.count(1)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Options of the command line and of the configuration file."""
+    group = parser.getgroup("kafka", "a Kafka broker in the test process")
+    group.addoption("--kafka-mode", choices=MODES, default=None, help="request path of kafka_broker; see kafka_mode")
+    group.addoption(
+        "--kafka-dump",
+        metavar="DIR",
+        default=None,
+        help="for each failed test that used kafka_broker, write what the broker saw to an HTML page in DIR",
+    )
+    parser.addini("kafka_mode", f"request path of kafka_broker: {' or '.join(MODES)}", default="pipelined")
+    parser.addini(
+        "kafka_settings", "Kafka's properties of kafka_broker, NAME=VALUE a line", type="linelist", default=[]
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Make the marker known."""
+    config.addinivalue_line("markers", MARKER)
+
+
+def _marked(node: Any) -> dict[str, Any]:
+    """What the markers of a test say together, the closest last."""
+    said: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
+    for marker in reversed(list(node.iter_markers("kafka"))):
+        unknown = marker.kwargs.keys() - MARKER_ARGUMENTS
+        if marker.args or unknown:
+            wrong = ", ".join([*map(repr, marker.args), *sorted(unknown)])
+            raise pytest.UsageError(
+                f"{node.nodeid}: @pytest.mark.kafka takes {MARKER.split(':', maxsplit=1)[0][6:-1]}, not {wrong}"
+            )
+        settings |= marker.kwargs.get("settings", {})
+        said |= marker.kwargs
+    return said | {"settings": settings}
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Give a test that is marked a broker as the marker says, and run it once for each mode that it names."""
+    if "kafka_broker" not in metafunc.fixturenames:
+        return
+    said = _marked(metafunc.definition)
+    modes = said.get("mode", [])
+    modes = [modes] if isinstance(modes, str) else list(modes)
+    if wrong := [mode for mode in modes if mode not in MODES]:
+        raise pytest.UsageError(f"{metafunc.definition.nodeid}: mode {wrong[0]!r} is neither of {', '.join(MODES)}")
+    settings = tuple(sorted((name, str(value)) for name, value in said["settings"].items()))
+    if not modes and not settings:
+        return
+    brokers = [(mode, settings) for mode in modes or [None]]
+    ids = [f"{mode or ''}{'+settings' if settings else ''}".strip("+") for mode, _ in brokers]
+    metafunc.parametrize("kafka_broker", brokers, indirect=True, ids=ids, scope="session")
+
+
+@pytest.fixture(scope="session")
+def kafka_broker(request: pytest.FixtureRequest) -> Iterator[EmbeddedBroker]:
+    """A broker in this process, as `pipeline_broker.EmbeddedBroker`, shared by the tests of the session."""
+    mode, settings = getattr(request, "param", (None, ()))
+    config = request.config
+    mode = mode or config.getoption("--kafka-mode") or config.getini("kafka_mode")
+    broker = _broker(mode, {**_of_lines(config.getini("kafka_settings")), **dict(settings)})
+    yield broker
+    broker.close()
+
+
+def _of_lines(lines: list[str]) -> Mapping[str, str]:
+    pairs = [line.partition("=") for line in lines]
+    if wrong := [name for name, equals, _ in pairs if not equals]:
+        raise pytest.UsageError(f"kafka_settings: {wrong[0]!r} is not of the form NAME=VALUE")
+    return {name.strip(): value.strip() for name, _, value in pairs}
+
+
+def _broker(mode: str, settings: Mapping[str, str]) -> EmbeddedBroker:
+    """Start one; what prevents that is one line of the test that wanted it."""
+    from pipeline_broker._stages_check import ShadowedStagesError  # noqa: PLC0415 - see the rules
+
+    try:
+        from pipeline_broker import EmbeddedBroker  # noqa: PLC0415 - see the rules
+    except ShadowedStagesError as error:
+        pytest.fail(str(error), pytrace=False)
+    from pipeline_broker.embedded.errors import EmbeddedBrokerError  # noqa: PLC0415 - see the rules
+
+    try:
+        return EmbeddedBroker(mode=mode, settings=settings).start()
+    except EmbeddedBrokerError as error:
+        pytest.fail(f"kafka_broker: {error}", pytrace=False)
+
+
+@pytest.fixture
+def kafka_topic(kafka_broker: EmbeddedBroker, request: pytest.FixtureRequest) -> str:
+    """The name of a topic that only this test has; it is there and empty."""
+    name = f"{_safe(request.node.name)}-{next(_topic_numbers)}"
+    kafka_broker.create_topic(name, partitions=_marked(request.node).get("partitions"))
+    return name
+
+
+def _safe(name: str) -> str:
+    """A text as a part of the name of a topic or a file."""
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.")[:NAME_CHARACTERS_MAX]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Any:
+    """Put what the broker saw below a test that failed."""
+    report: pytest.TestReport = yield
+    broker = getattr(item, "funcargs", {}).get("kafka_broker")
+    if report.failed and report.when == "call" and broker is not None:
+        _tell(item, report, broker)
+    return report
+
+
+def _tell(item: pytest.Item, report: pytest.TestReport, broker: EmbeddedBroker) -> None:
+    from pipeline_broker.embedded.dump import as_html, as_text  # noqa: PLC0415 - see the rules
+    from pipeline_broker.embedded.errors import EmbeddedBrokerError  # noqa: PLC0415 - see the rules
+
+    folder = item.config.getoption("--kafka-dump")
+    try:
+        text = as_text(broker)
+        if folder is not None:
+            path = Path(folder).absolute() / f"{_safe(item.nodeid)}.html"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(as_html(broker, item.nodeid), encoding="utf-8")
+            text += f"\nall of it: {path}"
+    except (EmbeddedBrokerError, OSError) as error:  # the failure of the test is what counts
+        text = f"nothing can be shown of the broker: {error}"
+    report.sections.append((SECTION, text))

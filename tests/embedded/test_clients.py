@@ -1,0 +1,253 @@
+"""Clients of an embedded broker in the same process: confluent-kafka, kafka-python, aiokafka."""
+
+import asyncio
+import queue
+import threading
+
+import pytest
+
+from pipeline_broker import EmbeddedBroker
+from pipeline_broker.embedded.dump import as_html, as_text
+from pipeline_broker.embedded.errors import EmbeddedBrokerError
+from tests.clients.kafka_python_client import kafka
+
+pytestmark = pytest.mark.clients
+
+HEARTBEAT_MS = 50
+PATIENCE = 30.0
+POLL_SECONDS = 0.02
+
+
+@pytest.fixture(params=["classic", "pipelined"])
+def broker(request):
+    with EmbeddedBroker(mode=request.param) as started:
+        yield started
+
+
+class PolledConsumer:
+    """A consumer of confluent-kafka in a thread that polls it: one that is not polled joins no further rebalance."""
+
+    def __init__(self, config, topics):
+        from confluent_kafka import Consumer
+
+        self._consumer = Consumer(config)
+        self._consumer.subscribe(topics)
+        self._messages = queue.SimpleQueue()
+        self._is_over = threading.Event()
+        self._thread = threading.Thread(target=self._poll)
+        self._thread.start()
+
+    def _poll(self):
+        while not self._is_over.is_set():
+            message = self._consumer.poll(POLL_SECONDS)
+            if message is not None and message.error() is None:
+                self._messages.put(message)
+
+    def next(self):
+        return self._messages.get(timeout=PATIENCE)
+
+    def close(self):
+        self._is_over.set()
+        self._thread.join()
+        self._consumer.close()
+
+
+@pytest.fixture
+def consumer(broker):
+    """Makes consumers that are polled; all are closed."""
+    made = []
+
+    def make(group, topics, **config):
+        names = {name.replace("_", "."): value for name, value in config.items()}
+        common = {"bootstrap.servers": broker.bootstrap_servers, "group.id": group, "auto.offset.reset": "earliest"}
+        made.append(PolledConsumer({**common, "heartbeat.interval.ms": HEARTBEAT_MS, **names}, topics))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.close()
+
+
+def test_what_confluent_kafka_produces_is_there_and_what_is_produced_here_it_consumes(broker, consumer):
+    from confluent_kafka import Producer
+
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+    producer.produce("t", b"from the client", key=b"k", headers=[("h", b"1")])
+    assert producer.flush(PATIENCE) == 0
+    (record,) = broker.records("t")
+    assert (record.key, record.value, record.headers) == (b"k", b"from the client", (("h", b"1"),))
+    broker.produce("t", "from here")
+    reader = consumer("g", ["t"])
+    assert [reader.next().value() for _ in range(2)] == [b"from the client", b"from here"]
+
+
+def test_a_consumer_that_begins_at_the_end_misses_nothing_once_it_waits(broker, consumer):
+    broker.create_topic("t")
+    broker.produce("t", "before")
+    reader = consumer("g", ["t"], auto_offset_reset="latest")
+    broker.wait_fetching("t", timeout=PATIENCE)
+    broker.produce("t", "behind")
+    assert reader.next().value() == b"behind"
+
+
+def test_a_group_is_waited_for_shown_and_counted(broker, consumer):
+    broker.create_topic("t", partitions=2)
+    consumer("g", ["t"], client_id="one")
+    consumer("g", ["t"], client_id="two")
+    group = broker.wait_assigned("g", members=2, timeout=PATIENCE)
+    assert (group.group_type, group.state, group.assigned) == ("classic", "Stable", {("t", 0), ("t", 1)})
+    assert sorted(member.client_id for member in group.members) == ["one", "two"]
+    assert sorted(member.assignment["t"] for member in group.members) == [(0,), (1,)]
+    assert broker.groups() == [group]
+    for partition in (0, 0, 1):
+        broker.produce("t", "v", partition=partition)
+    assert broker.lag("g") == {("t", 0): 2, ("t", 1): 1}
+    with pytest.raises(EmbeddedBrokerError, match="needs a member to be named; members: "):
+        broker.expire_member("g")
+
+
+def test_offsets_that_are_committed_are_seen_and_lag_counts_from_them(broker):
+    from confluent_kafka import Consumer
+
+    for number in range(3):
+        broker.produce("t", str(number))
+    reader = Consumer(
+        {
+            "bootstrap.servers": broker.bootstrap_servers,
+            "group.id": "g",
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+        }
+    )
+    reader.subscribe(["t"])
+    reader.commit(reader.poll(PATIENCE), asynchronous=False)
+    reader.close()
+    assert broker.offsets("g") == {("t", 0): 1}
+    assert broker.lag("g") == {("t", 0): 2}
+    assert broker.offsets("nobody") == {}
+
+
+def test_a_member_that_is_expired_leaves_at_once_and_comes_back_by_itself(broker, consumer):
+    broker.create_topic("t")
+    consumer("g", ["t"])
+    (before,) = broker.wait_assigned("g", timeout=PATIENCE).members
+    assert broker.expire_member("g") == before.member_id
+    (after,) = broker.wait_assigned("g", timeout=PATIENCE).members
+    assert after.member_id != before.member_id
+    with pytest.raises(EmbeddedBrokerError, match="needs 'stranger' to be named"):
+        broker.expire_member("g", "stranger")
+
+
+def test_a_member_whose_session_is_over_by_the_brokers_clock_is_gone(broker, consumer):
+    broker.create_topic("t")
+    consumer("g", ["t"], session_timeout_ms=30_000, heartbeat_interval_ms=10_000)
+    (member,) = broker.wait_assigned("g", timeout=PATIENCE).members
+    broker.advance(31)
+    assert member not in [each for group in broker.groups() for each in group.members]
+
+
+def test_a_group_of_the_newer_protocol_is_shown_and_loses_members_in_the_same_way(broker, consumer):
+    from confluent_kafka import Consumer
+
+    broker.create_topic("t", partitions=2)
+    reader = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": "g", "group.protocol": "consumer"})
+    try:
+        reader.subscribe(["t"])
+        group = broker.wait_assigned("g", timeout=PATIENCE)
+        assert (group.group_type, group.assigned) == ("consumer", {("t", 0), ("t", 1)})
+        assert broker.expire_member("g") == group.members[0].member_id
+        assert group.members[0].member_id not in [each.member_id for each in broker.groups()[0].members]
+    finally:
+        reader.close()
+
+
+def test_requests_are_remembered_with_stages_and_errors(broker, consumer):
+    broker.create_topic("t")
+    consumer("g", ["t"], client_id="watched")
+    broker.wait_assigned("g", timeout=PATIENCE)
+    joins = broker.requests("JoinGroup")
+    assert joins[0].errors == ("MEMBER_ID_REQUIRED",)
+    assert {request.client_id for request in joins} == {"watched"}
+    assert all(request.stages.total_ns >= request.stages.local_ns >= 0 for request in broker.requests())
+    assert {request.api for request in broker.requests()} > {"ApiVersions", "Metadata", "FindCoordinator"}
+    assert broker.requests("Produce") == []
+
+
+def test_kafka_python_produces_and_consumes(broker):
+    producer = kafka.KafkaProducer(bootstrap_servers=broker.bootstrap_servers)
+    assert producer.send("t", b"value").get(PATIENCE).offset == 0
+    producer.close(PATIENCE)
+    reader = kafka.KafkaConsumer(
+        "t",
+        bootstrap_servers=broker.bootstrap_servers,
+        group_id="g",
+        auto_offset_reset="earliest",
+        consumer_timeout_ms=PATIENCE * 1000,
+    )
+    assert next(reader).value == b"value"
+    reader.close()
+    assert broker.offsets("g") == {("t", 0): 1}
+
+
+def test_aiokafka_and_the_test_share_an_event_loop(broker):
+    from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+
+    async def main():
+        consumer = AIOKafkaConsumer(
+            "t", bootstrap_servers=broker.bootstrap_servers, group_id="g", auto_offset_reset="latest"
+        )
+        await consumer.start()
+        await broker.wait_assigned_async("g", timeout=PATIENCE)
+        fetching = asyncio.create_task(consumer.getone())
+        await broker.wait_fetching_async("t", timeout=PATIENCE)
+        async with AIOKafkaProducer(bootstrap_servers=broker.bootstrap_servers) as producer:
+            await producer.send_and_wait("t", b"value")
+        (record,) = await broker.wait_records_async("t", timeout=PATIENCE)
+        try:
+            return record.value, (await asyncio.wait_for(fetching, PATIENCE)).value
+        finally:
+            await consumer.stop()
+
+    broker.create_topic("t")
+    assert asyncio.run(main()) == (b"value", b"value")
+
+
+def test_a_producer_goes_on_behind_a_reset(broker):
+    producer = kafka.KafkaProducer(bootstrap_servers=broker.bootstrap_servers)
+    producer.send("t", b"before").get(PATIENCE)
+    broker.reset()
+    producer.send("t", b"behind").get(PATIENCE)
+    producer.close(PATIENCE)
+    assert [record.value for record in broker.records("t")] == [b"behind"]
+
+
+def test_what_the_broker_saw_is_told_as_text_and_as_a_page(broker, consumer):
+    broker.create_topic("t")
+    broker.produce("t", "<b>bold</b>", key=b"\xff", headers=[("h", "x")])
+    broker.produce("t", "long" * 100)
+    consumer("g", ["t"], client_id="watched")
+    broker.wait_assigned("g", timeout=PATIENCE)
+    text, page = as_text(broker), as_html(broker, "a <title>")
+    assert "watched" in text
+    assert "JoinGroup" in text
+    assert "<b>bold</b>" in text
+    assert "... (400 bytes)" in text
+    assert "&lt;b&gt;bold&lt;/b&gt;" in page
+    assert "<b>bold</b>" not in page
+    assert "a &lt;title&gt;" in page
+    assert "http" not in page
+
+
+def test_a_broker_that_saw_nothing_says_so():
+    with EmbeddedBroker() as broker:
+        assert as_text(broker).count("none") == 3
+        assert as_html(broker, "nothing").count("<p>none</p>") == 3
+
+
+def test_of_many_topics_those_are_told_of_that_were_created_last():
+    with EmbeddedBroker() as broker:
+        for number in reversed(range(12)):
+            broker.produce(f"topic-{number:02}", "value")
+        text = as_text(broker)
+        assert "topic-00" in text
+        assert "topic-11" not in text

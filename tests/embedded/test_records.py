@@ -1,0 +1,167 @@
+"""Topics and records of an embedded broker, without a client."""
+
+import pytest
+
+from pipeline_broker import EmbeddedBroker
+from pipeline_broker.embedded.errors import RefusedError
+from pipeline_broker.load.murmur2 import partition_of
+from pipeline_broker.records.batch import NewRecord, build_batch
+from pipeline_broker.wire.error import ErrorCode
+
+
+@pytest.fixture(params=["classic", "pipelined"])
+def broker(request):
+    with EmbeddedBroker(mode=request.param) as started:
+        yield started
+
+
+def test_a_record_comes_back_as_it_was_produced(broker):
+    produced = broker.produce("t", "välue", key=b"key", headers=[("a", "1"), ("a", None)], timestamp=1_700_000_000_000)
+    (record,) = broker.records("t")
+    assert record == produced
+    assert (record.topic, record.partition, record.offset) == ("t", 0, 0)
+    assert (record.key, record.value, record.headers) == (b"key", "välue".encode(), (("a", b"1"), ("a", None)))
+    assert record.timestamp == 1_700_000_000_000
+
+
+def test_null_is_not_empty(broker):
+    broker.produce("t", None)
+    broker.produce("t", b"")
+    assert [(record.key, record.value) for record in broker.records("t")] == [(None, None), (None, b"")]
+
+
+def test_a_key_leads_to_the_partition_that_kafkas_clients_choose(broker):
+    broker.create_topic("t", partitions=7)
+    for number in range(20):
+        broker.produce("t", "v", key=f"key-{number}")
+    broker.produce("t", "v", partition=6)
+    records = broker.records("t")
+    assert len(records) == 21
+    assert all(record.partition == partition_of(record.key, 7) for record in records if record.key)
+    assert [(record.partition, record.offset) for record in records] == sorted(
+        (record.partition, record.offset) for record in records
+    )
+    assert [record.key for record in broker.records("t", partition=6)][-1] is None
+
+
+def test_a_topic_that_takes_the_time_of_the_broker_gives_it_back(broker):
+    broker.create_topic("t", configs={"message.timestamp.type": "LogAppendTime"})
+    produced = broker.produce("t", "v", timestamp=5)
+    assert produced.timestamp > 1_700_000_000_000
+    assert broker.records("t") == [produced]
+
+
+@pytest.mark.parametrize(
+    ("ask", "code", "begins"),
+    [
+        (lambda b: b.create_topic("t"), ErrorCode.TOPIC_ALREADY_EXISTS, "create_topic('t'): TOPIC_ALREADY_EXISTS: "),
+        (lambda b: b.create_topic("a/b"), ErrorCode.INVALID_TOPIC_EXCEPTION, "create_topic('a/b'): INVALID_TOPIC"),
+        (lambda b: b.create_topic("u", partitions=0), ErrorCode.INVALID_PARTITIONS, "create_topic('u'): "),
+        (lambda b: b.create_topic("u", configs={"x": 1}), ErrorCode.INVALID_CONFIG, "create_topic('u'): "),
+        (lambda b: b.delete_topic("u"), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "delete_topic('u'): "),
+        (lambda b: b.records("u"), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "records('u'): "),
+        (lambda b: b.produce("t", "v", partition=1), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "produce('t'): "),
+        (lambda b: b.produce("t", bytes(2 << 20)), ErrorCode.MESSAGE_TOO_LARGE, "produce('t'): MESSAGE_TOO_LARGE"),
+        (lambda b: b.produce("__consumer_offsets", "v"), ErrorCode.INVALID_TOPIC_EXCEPTION, "produce('__consumer"),
+    ],
+)
+def test_what_kafka_refuses_is_refused_with_its_error(broker, ask, code, begins):
+    broker.create_topic("t")
+    with pytest.raises(RefusedError) as caught:
+        ask(broker)
+    assert caught.value.code is code
+    assert str(caught.value).startswith(begins)
+
+
+def test_a_topic_that_is_deleted_is_gone_with_its_records(broker):
+    broker.produce("t", "v")
+    broker.delete_topic("t")
+    assert broker.topics() == {}
+    broker.create_topic("t")
+    assert broker.records("t") == []
+
+
+def append(broker, batch, topic="t"):
+    """As a client's batch, whatever is in it; returns when it is durable."""
+
+    def submit(running):
+        from stages.committer import Submission
+
+        log = running.broker.logs.find(topic, 0)
+        entry = log.produce_transactional(batch, 1_700_000_000_000).entry
+        running.server.submit(Submission([entry]))
+
+    broker.on_loop(submit)
+
+
+def end(broker, producer_id, *, committed, topic="t"):
+    def submit(running):
+        from stages.committer import Submission
+
+        log = running.broker.logs.find(topic, 0)
+        appended = log.append_marker(producer_id, 0, committed=committed, coordinator_epoch=0, now_ms=1_700_000_000_000)
+        running.server.submit(Submission([appended.entry]))
+
+    broker.on_loop(submit)
+
+
+def batch(value, producer_id, sequence=0):
+    return build_batch(
+        [NewRecord(value, None, 1_700_000_000_000)],
+        producer_id=producer_id,
+        producer_epoch=0,
+        base_sequence=sequence,
+        transactional=True,
+    )
+
+
+def test_records_of_a_transaction_show_when_it_is_committed_and_never_when_it_is_aborted(broker):
+    broker.create_topic("t")
+    append(broker, batch(b"committed", 1))
+    append(broker, batch(b"aborted", 2))
+    assert [record.value for record in broker.wait_records("t", 2, committed=False)] == [b"committed", b"aborted"]
+    assert broker.records("t") == []
+    end(broker, 2, committed=False)
+    end(broker, 1, committed=True)
+    append(broker, batch(b"open", 3))
+    (record,) = broker.wait_records("t")
+    assert (record.value, record.offset) == (b"committed", 0)
+    everything = broker.wait_records("t", 3, committed=False)
+    assert [(record.value, record.offset) for record in everything] == [
+        (b"committed", 0),
+        (b"aborted", 1),
+        (b"open", 4),
+    ]
+
+
+def test_waiting_counts_what_comes_later_and_begins_before_there_is_a_topic(broker):
+    import threading
+
+    def produce():
+        for number in range(5):
+            broker.produce("late", str(number))
+
+    producer = threading.Thread(target=produce)
+    producer.start()
+    records = broker.wait_records("late", 5)
+    producer.join()
+    assert [record.value for record in records] == [b"0", b"1", b"2", b"3", b"4"]
+
+
+def test_more_than_one_read_and_more_than_one_journal_segment_come_back_in_order(broker):
+    """A read takes a megabyte, a segment four: what was archived meanwhile is read from there."""
+    values = [bytes([number]) * 900_000 for number in range(12)]
+    for value in values:
+        broker.produce("t", value)
+    assert [record.value for record in broker.records("t")] == values
+    assert broker.on_loop(lambda running: running.broker.logs.journal.segment_count) < 12
+
+
+def test_records_in_front_of_the_start_of_the_log_are_left_out_also_of_a_batch_that_begins_there(broker):
+    broker.create_topic("t")
+    records = [NewRecord(b"%d" % number, None, 1_700_000_000_000) for number in range(4)]
+    append(broker, build_batch(records))
+    broker.wait_records("t", 4)
+    broker.on_loop(lambda running: running.broker.logs.find("t", 0).raise_log_start(2))
+    assert [record.value for record in broker.records("t")] == [b"2", b"3"]
+    assert len(broker.wait_records("t", 2)) == 2

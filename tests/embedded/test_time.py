@@ -1,0 +1,66 @@
+"""What the clock of an embedded broker brings about when it goes on."""
+
+import pytest
+
+from pipeline_broker import EmbeddedBroker
+
+pytestmark = pytest.mark.clients
+
+PATIENCE = 30.0
+
+
+@pytest.fixture(params=["classic", "pipelined"])
+def broker(request):
+    with EmbeddedBroker(mode=request.param) as started:
+        yield started
+
+
+def test_a_transaction_that_is_left_open_is_aborted_when_its_time_is_over(broker):
+    from confluent_kafka import Producer
+
+    producer = Producer(
+        {
+            "bootstrap.servers": broker.bootstrap_servers,
+            "transactional.id": "left-open",
+            "transaction.timeout.ms": 60_000,
+        }
+    )
+    producer.init_transactions(PATIENCE)
+    producer.begin_transaction()
+    producer.produce("t", b"undecided")
+    producer.flush(PATIENCE)
+    assert [record.value for record in broker.records("t", committed=False)] == [b"undecided"]
+
+    broker.advance(59)
+    broker.produce("t", "behind")
+    assert broker.records("t") == [], "what stands behind an open transaction waits for its end"
+    broker.advance(30)
+
+    assert [record.value for record in broker.wait_records("t")] == [b"behind"]
+
+
+def test_offsets_of_a_group_without_members_are_forgotten_after_their_retention(broker):
+    from confluent_kafka import Consumer
+
+    broker.produce("t", "value")
+    config = {"bootstrap.servers": broker.bootstrap_servers, "group.id": "g", "auto.offset.reset": "earliest"}
+    consumer = Consumer({**config, "enable.auto.commit": False})
+    consumer.subscribe(["t"])
+    consumer.commit(consumer.poll(PATIENCE), asynchronous=False)
+    consumer.close()
+    broker.advance(6 * 86_400)
+    assert broker.offsets("g") == {("t", 0): 1}
+    broker.advance(2 * 86_400)
+    assert (broker.offsets("g"), broker.groups()) == ({}, [])
+
+
+def test_a_compacted_topic_is_compacted_when_its_time_has_come(broker):
+    configs = {"cleanup.policy": "compact", "max.compaction.lag.ms": 60_000, "min.cleanable.dirty.ratio": 0.01}
+    broker.create_topic("t", configs={**configs, "segment.ms": 1_000})
+    for number in range(5):
+        broker.produce("t", f"value-{number}", key="k")
+    assert len(broker.records("t")) == 5
+    broker.advance(3_600)
+    broker.produce("t", "last", key="other")
+    broker.advance(3_600)
+    assert [record.value for record in broker.records("t")] == [b"value-4", b"last"]

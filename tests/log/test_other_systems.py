@@ -1,0 +1,41 @@
+"""The file system where some of Linux's calls are missing, played by taking them away."""
+
+import os
+
+import pytest
+
+from pipeline_broker.log import file_system
+from pipeline_broker.log.file_system import SystemFileSystem
+
+
+@pytest.fixture
+def macos(monkeypatch):
+    for name in ("RWF_NOWAIT", "posix_fadvise", "fdatasync"):
+        monkeypatch.delattr(os, name)
+
+
+@pytest.mark.usefixtures("macos")
+def test_a_file_is_written_synced_and_read_with_what_macos_has(tmp_path, monkeypatch):
+    synced = []
+    monkeypatch.setattr(os, "fsync", synced.append)
+    file = SystemFileSystem().open(tmp_path / "a", create=True)
+
+    assert file.write([b"one", b"two"], 0) == 6
+    file.sync_data()
+    file.read_ahead(6, 0)
+
+    assert len(synced) == 1
+    assert file.read(100, 0) == b"onetwo"
+    assert file.read_cached(6, 0) is None, "nobody can tell, so it is read in a thread"
+
+
+def test_where_nothing_locks_a_directory_it_is_refused_before_anything_is_made(tmp_path, monkeypatch):
+    monkeypatch.setattr(file_system, "fcntl", None)
+    files = SystemFileSystem()
+
+    with pytest.raises(OSError, match="on Linux and macOS only"):
+        files.make_directory(tmp_path / "data")
+    with pytest.raises(OSError, match="no locks"):
+        files.lock(tmp_path / ".lock")
+
+    assert list(tmp_path.iterdir()) == []

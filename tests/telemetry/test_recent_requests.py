@@ -1,0 +1,107 @@
+"""The last requests, as they are kept and shown."""
+
+import struct
+from types import SimpleNamespace
+
+import pytest
+
+from pipeline_broker.telemetry.recent_requests import RecentRequests
+from pipeline_broker.wire.error import ErrorCode
+from pipeline_broker.wire.messages.heartbeat import HeartbeatResponse
+from stages.request import NO_STAMP, Close, NoOp, Request, Send
+
+HEARTBEAT = 12
+
+
+def frame(client_id):
+    name = b"" if client_id is None else client_id.encode()
+    return struct.pack(">hhih", HEARTBEAT, 4, 77, -1 if client_id is None else len(name)) + name
+
+
+def request(*, result=None, client_id="me", answer=None, api=HEARTBEAT, received_ns=1_000):
+    made = Request(SimpleNamespace(index=3), 5, frame(client_id), received_ns)
+    made.api, made.version, made.correlation_id = api, 4, 77
+    made.result = Send(b"x") if result is None else result
+    made.answer = answer
+    made.dequeued_ns, made.handled_ns, made.completed_ns, made.sent_ns = 2_000, 4_000, 7_000, 11_000
+    return made
+
+
+def test_a_request_is_shown_with_its_names_and_stamps():
+    recent = RecentRequests(10)
+    recent.request_ended(request())
+    (shown,) = recent
+    assert (shown.api, shown.version, shown.client_id, shown.outcome) == ("Heartbeat", 4, "me", "answered")
+    assert (shown.connection, shown.sequence, shown.correlation_id) == (3, 5, 77)
+    assert (shown.received_ns, shown.sent_ns, shown.submitted_ns, shown.acks) == (1_000, 11_000, 0, None)
+    assert (shown.stages.request_queue_ns, shown.stages.local_ns, shown.stages.total_ns) == (1_000, 2_000, 10_000)
+
+
+def test_a_stage_that_was_not_passed_took_no_time():
+    recent = RecentRequests(10)
+    made = request()
+    assert made.submitted_ns == NO_STAMP
+    recent.request_ended(made)
+    assert next(iter(recent)).stages.commit_wait_ns == 0
+
+
+def test_the_errors_of_an_answer_are_named_once():
+    recent = RecentRequests(10)
+    recent.request_ended(request(answer=HeartbeatResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID)))
+    recent.request_ended(request(answer=HeartbeatResponse(error_code=0)))
+    recent.request_ended(request(answer=HeartbeatResponse(error_code=9_999)))
+    assert [shown.errors for shown in recent] == [("UNKNOWN_MEMBER_ID",), (), ("9999",)]
+
+
+@pytest.mark.parametrize(
+    ("result", "outcome"), [(Send(b"x"), "answered"), (NoOp(), "no answer"), (Close("reason"), "closed")]
+)
+def test_how_a_request_ended_is_said(result, outcome):
+    recent = RecentRequests(10)
+    recent.request_ended(request(result=result))
+    assert next(iter(recent)).outcome == outcome
+
+
+def test_a_request_whose_client_went_is_dropped():
+    recent = RecentRequests(10)
+    made = request()
+    made.result = None
+    recent.request_dropped(made)
+    assert next(iter(recent)).outcome == "dropped"
+
+
+@pytest.mark.parametrize("client_id", [None, "", "a name with ümlauts"])
+def test_a_client_is_named_as_it_names_itself(client_id):
+    recent = RecentRequests(10)
+    recent.request_ended(request(client_id=client_id))
+    assert next(iter(recent)).client_id == (client_id or "")
+
+
+def test_a_frame_that_is_no_header_has_no_client():
+    recent = RecentRequests(10)
+    made = request(api=-1)
+    for data in (b"", b"\0" * 9, frame("cut short")[:12]):
+        made.frame = data
+        recent.request_ended(made)
+    assert [shown.client_id for shown in recent] == ["", "", "cu"]
+    assert {shown.api for shown in recent} == {"-1"}
+
+
+def test_the_newest_are_kept_and_neither_frame_nor_answer():
+    recent = RecentRequests(3)
+    for number in range(5):
+        recent.request_ended(request(received_ns=number))
+    assert [shown.received_ns for shown in recent] == [2, 3, 4]
+    recent.clear()
+    assert list(recent) == []
+
+
+def test_whoever_wants_to_know_is_told_of_every_end_even_where_nothing_is_kept():
+    told = []
+    recent = RecentRequests(0, lambda: told.append(1))
+    recent.request_ended(request())
+    recent.request_dropped(request())
+    recent.commit_ended(object())
+    recent.mute_ended(0, 0, 0, 0)
+    recent.queue_sampled(0, 0, 0)
+    assert (len(told), list(recent)) == (3, [])

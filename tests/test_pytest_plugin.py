@@ -1,0 +1,325 @@
+"""The pytest plugin in the tree of a stranger: another process, another folder, the package as it is installed.
+
+What the plugin does there is looked at from outside, by the outcomes that pytest tells and the files that it writes.
+"""
+
+import os
+import re
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import attrs
+import pytest
+
+from tests.plugin_runs import PLUGIN, plugin_arguments
+
+ROOT = Path(__file__).parents[1]
+RUN_SECONDS_MAX = 100
+
+
+@attrs.frozen
+class Outcome:
+    text: str
+    code: int
+
+    def counts(self):
+        """How many tests passed, failed, ... by the last line."""
+        return {
+            word.rstrip("s"): int(number) for number, word in re.findall(r"(\d+) (passed|failed|errors?)", self.last)
+        }
+
+    @property
+    def last(self):
+        return self.text.rstrip().splitlines()[-1]
+
+
+@pytest.fixture
+def tree(tmp_path):
+    """Writes test files and runs pytest on them, in a folder whose path has blanks."""
+    folder = tmp_path / "a stranger's tree"
+    folder.mkdir()
+
+    def run(files, *arguments):
+        for name, text in files.items():
+            path = folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(textwrap.dedent(text), encoding="utf-8")
+        command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-W", "error"]
+        command += [*plugin_arguments(), *arguments]
+        result = subprocess.run(
+            command,
+            cwd=folder,
+            env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONSAFEPATH": "", "COLUMNS": "200"},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=RUN_SECONDS_MAX,
+        )
+        return Outcome(result.stdout + result.stderr, result.returncode)
+
+    run.folder = folder
+    return run
+
+
+THREE_CLIENTS = """
+    import asyncio
+    import warnings
+
+    import pytest
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        from kafka import KafkaConsumer, KafkaProducer
+
+
+    def test_confluent_kafka(kafka_broker, kafka_topic):
+        from confluent_kafka import Consumer, Producer
+
+        producer = Producer({"bootstrap.servers": kafka_broker.bootstrap_servers})
+        producer.produce(kafka_topic, b"value")
+        assert producer.flush(30) == 0
+        consumer = Consumer(
+            {
+                "bootstrap.servers": kafka_broker.bootstrap_servers,
+                "group.id": kafka_topic,
+                "auto.offset.reset": "earliest",
+            }
+        )
+        consumer.subscribe([kafka_topic])
+        assert consumer.poll(30).value() == b"value"
+        consumer.close()
+
+
+    def test_kafka_python(kafka_broker, kafka_topic):
+        producer = KafkaProducer(bootstrap_servers=kafka_broker.bootstrap_servers)
+        producer.send(kafka_topic, b"value").get(30)
+        producer.close()
+        consumer = KafkaConsumer(
+            kafka_topic,
+            bootstrap_servers=kafka_broker.bootstrap_servers,
+            group_id=kafka_topic,
+            auto_offset_reset="earliest",
+            consumer_timeout_ms=30_000,
+        )
+        assert next(consumer).value == b"value"
+        consumer.close()
+
+
+    def test_aiokafka(kafka_broker, kafka_topic):
+        from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+
+        async def main():
+            servers = kafka_broker.bootstrap_servers
+            async with AIOKafkaProducer(bootstrap_servers=servers) as producer:
+                await producer.send_and_wait(kafka_topic, b"value")
+            consumer = AIOKafkaConsumer(
+                kafka_topic, bootstrap_servers=servers, group_id=kafka_topic, auto_offset_reset="earliest"
+            )
+            await consumer.start()
+            try:
+                return (await asyncio.wait_for(consumer.getone(), 30)).value
+            finally:
+                await consumer.stop()
+
+        assert asyncio.run(main()) == b"value"
+"""
+
+
+@pytest.mark.clients
+@pytest.mark.parametrize(
+    ("mode", "workers"),
+    [("classic", ()), ("pipelined", ()), ("pipelined", ("-n", "2"))],
+    ids=["classic", "pipelined", "xdist"],
+)
+def test_all_three_clients_work_alone_and_under_xdist(tree, mode, workers):
+    outcome = tree({"tests/test_clients.py": THREE_CLIENTS}, "-q", "--kafka-mode", mode, *workers)
+    assert outcome.counts() == {"passed": 3}, outcome.text
+
+
+def test_a_session_has_one_broker_and_each_test_a_topic_that_is_there_and_empty(tree):
+    outcome = tree(
+        {
+            "test_topics.py": """
+            import pytest
+
+            seen = set()
+
+            @pytest.mark.parametrize("name", ["a b/c", "ü" * 300, ""])
+            def test_topic(kafka_broker, kafka_topic, name):
+                assert type(kafka_topic) is str
+                assert kafka_broker.topics()[kafka_topic] == 1
+                assert kafka_broker.records(kafka_topic) == []
+                kafka_broker.produce(kafka_topic, "value")
+                seen.add((kafka_broker.bootstrap_servers, kafka_topic))
+
+            @pytest.mark.kafka(partitions=3)
+            def test_partitions(kafka_broker, kafka_topic):
+                assert kafka_broker.topics()[kafka_topic] == 3
+
+            def test_one_broker():
+                assert len({servers for servers, _ in seen}) == 1
+                assert len({topic for _, topic in seen}) == 3
+            """
+        }
+    )
+    assert outcome.counts() == {"passed": 5}, outcome.text
+
+
+def test_a_marker_chooses_mode_and_settings_and_the_closest_one_wins(tree):
+    outcome = tree(
+        {
+            "test_marks.py": """
+            import pytest
+
+            pytestmark = pytest.mark.kafka(settings={"num.partitions": 2})
+
+            def partitions(broker, name):
+                broker.create_topic(name)
+                return broker.topics()[name]
+
+            @pytest.mark.kafka(mode=["classic", "pipelined"])
+            def test_both(kafka_broker, request):
+                assert kafka_broker.mode in request.node.name
+                assert partitions(kafka_broker, "both") == 2
+
+            @pytest.mark.kafka(mode="classic", settings={"num.partitions": 5})
+            def test_closest(kafka_topic, kafka_broker):
+                assert kafka_broker.mode == "classic"
+                assert partitions(kafka_broker, "closest") == 5
+
+            def test_neither(kafka_broker):
+                assert kafka_broker.mode == "pipelined"
+                assert partitions(kafka_broker, "neither") == 2
+            """
+        },
+        "--strict-markers",
+        "-v",
+    )
+    assert outcome.counts() == {"passed": 4}, outcome.text
+
+
+def test_the_configuration_file_chooses_and_the_command_line_goes_over_it(tree):
+    files = {
+        "pytest.ini": """
+        [pytest]
+        kafka_mode = classic
+        kafka_settings =
+            num.partitions = 4
+            auto.create.topics.enable=false
+        """,
+        "test_it.py": """
+        def test_it(kafka_broker, kafka_topic):
+            assert kafka_broker.topics()[kafka_topic] == 4
+            print("mode", kafka_broker.mode)
+        """,
+    }
+    assert "mode classic" in tree(files, "-s").text
+    assert "mode pipelined" in tree({}, "-s", "--kafka-mode", "pipelined").text
+
+
+FAILING = """
+    def test_that_fails(kafka_broker, kafka_topic):
+        kafka_broker.produce(kafka_topic, "what was there <&>", key="k")
+        assert len(kafka_broker.records(kafka_topic)) == 2
+
+    def test_that_passes(kafka_broker, kafka_topic):
+        kafka_broker.produce(kafka_topic, "nobody asks")
+"""
+
+
+@pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["alone", "xdist"])
+def test_below_a_test_that_failed_stands_what_the_broker_saw_and_on_request_in_a_page(tree, workers):
+    outcome = tree({"test_it.py": FAILING}, "--kafka-dump", "dumps of it", *workers)
+    assert outcome.counts() == {"passed": 1, "failed": 1}, outcome.text
+    assert re.search(r"^-+ kafka broker -+$", outcome.text, re.MULTILINE)
+    assert re.search(r"test_that_fails-\d+ +0 +0 +\d+ +k +what was there <&>", outcome.text)
+    (page,) = (tree.folder / "dumps of it").iterdir()
+    assert page.name == "test_it.py-test_that_fails.html"
+    assert f"all of it: {page}" in outcome.text
+    assert "what was there &lt;&amp;&gt;" in page.read_text(encoding="utf-8")
+
+
+def test_a_dump_that_cannot_be_written_does_not_hide_the_failure(tree):
+    outcome = tree({"test_it.py": FAILING, "file": ""}, "--kafka-dump", "file")
+    assert outcome.counts() == {"passed": 1, "failed": 1}, outcome.text
+    assert "nothing can be shown of the broker: " in outcome.text
+
+
+def test_another_package_named_stages_fails_only_the_tests_that_want_a_broker_with_one_line(tree):
+    outcome = tree(
+        {
+            "stages/__init__.py": "theirs = 1\n",
+            "test_it.py": """
+            import stages
+
+            def test_theirs():
+                assert stages.theirs
+
+            def test_ours(kafka_broker):
+                pass
+            """,
+        },
+        "-q",
+    )
+    assert outcome.counts() == {"passed": 1, "error": 1}, outcome.text
+    assert "is another package named stages and shadows the one of pipeline-broker" in outcome.text
+    assert "Traceback" not in outcome.text
+
+
+def test_a_run_that_uses_no_fixture_loads_nothing_of_ours(tree):
+    outcome = tree(
+        {
+            "test_it.py": f"""
+            import sys
+
+            def test_it():
+                ours = [name for name in sys.modules if name.startswith(("pipeline_broker.", "stages"))]
+                assert ours == [{PLUGIN!r}]
+                assert "trio" not in sys.modules
+            """
+        },
+        "-p",
+        "no:trio",  # another plugin, which imports Trio for reasons of its own
+    )
+    assert outcome.counts() == {"passed": 1}, outcome.text
+
+
+@pytest.mark.parametrize(
+    ("marker", "line"),
+    [
+        ("mode='fast'", "mode 'fast' is neither of classic, pipelined"),
+        ("modes='classic'", "@pytest.mark.kafka takes mode=..., settings={...}, partitions=1, not modes"),
+        ("'classic'", "@pytest.mark.kafka takes mode=..., settings={...}, partitions=1, not 'classic'"),
+        (
+            "settings={'num.partition': 1}",
+            "kafka_broker: settings: unknown property 'num.partition'; did you mean num.partitions?",
+        ),
+    ],
+)
+def test_a_mistake_is_told_in_one_line(tree, marker, line):
+    test = f"import pytest\n@pytest.mark.kafka({marker})\ndef test_it(kafka_broker): pass\n"
+    outcome = tree({"test_it.py": test}, "-q")
+    assert outcome.code != 0
+    assert line in outcome.text
+    assert "Traceback" not in outcome.text
+
+
+def test_a_line_of_the_configuration_file_that_is_no_setting_is_told(tree):
+    files = {"pytest.ini": "[pytest]\nkafka_settings = nonsense\n", "test_it.py": "def test_it(kafka_broker): pass\n"}
+    assert "kafka_settings: 'nonsense' is not of the form NAME=VALUE" in tree(files, "-q").text
+
+
+def test_the_options_and_the_marker_are_documented(tree):
+    text = tree({}, "--help").text + tree({}, "--markers").text
+    for name in ("--kafka-mode", "--kafka-dump", "kafka_mode", "kafka_settings", "@pytest.mark.kafka"):
+        assert name in text
+
+
+def test_the_package_tells_pytest_of_the_plugin():
+    """As the wheel does: its metadata are made of this file."""
+    import tomllib
+
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert project["entry-points"]["pytest11"] == {"pipeline_broker": PLUGIN}
