@@ -23,7 +23,8 @@ __all__ = ["OPERATIONS", "Choice", "DiskCondition", "RequestCondition", "Rule"]
 
 OPERATIONS = ("sync", "write")
 """What a file is asked for that a rule may be about."""
-JOURNAL = "*/journal/*"
+JOURNAL = "*/journal/*.segment"
+"""What an acknowledgement waits for; not the spare that is prepared meanwhile."""
 SEED_MAX = 2**32 - 1
 
 
@@ -123,7 +124,7 @@ class DiskCondition:
 
     Args:
         disk: one of OPERATIONS.
-        path: a pattern of the shell that the whole path must match; the journal's files unless given.
+        path: a pattern of the shell that the whole path must match; the journal's segments unless given.
 
     Raises:
         FaultError: there is no such operation.

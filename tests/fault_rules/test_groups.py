@@ -124,10 +124,10 @@ def test_all_members_of_a_group_expire_where_none_is_named(desk):
 
 
 def test_a_group_or_member_that_there_is_not_is_one_line(desk):
-    with pytest.raises(FaultError, match="^there is no group 'none'$"):
+    with pytest.raises(FaultError, match=r"^there is no group 'none'$"):
         desk.broker.faults.expire_member("none")
     join_classic(desk)
-    with pytest.raises(FaultError, match="^there is no group 'g' with a member 'nobody'$"):
+    with pytest.raises(FaultError, match=r"^there is no group 'g' with a member 'nobody'$"):
         desk.broker.faults.expire_member(GROUP, "nobody")
     with pytest.raises(FaultError, match="there is no group 'none' with members"):
         desk.broker.faults.force_rebalance("none")

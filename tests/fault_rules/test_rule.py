@@ -91,6 +91,7 @@ def test_a_choice_that_makes_no_sense_is_one_line(fields, line):
     [
         ("sync", "/data/journal/00000000000000000001.segment", True),
         ("write", "/data/journal/00000000000000000001.segment", False),
+        ("sync", "/data/journal/preparing", False),
         ("sync", "/data/archive/t-0/00000000000000000000.log", False),
     ],
 )
