@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, Any
 import trio
 
 from pipeline_broker.admin import CommandFailedError
-from pipeline_broker.faults.names import FaultError
-from pipeline_broker.faults.rule_text import parse_arguments
 
 if TYPE_CHECKING:
     from pipeline_broker.admin import Command
@@ -30,7 +28,7 @@ def _told(broker: Broker, rule: Rule) -> dict[str, Any]:
         "rule": str(rule),
         "matched": rule.matched,
         "hits": rule.hits,
-        "holds": broker.faults.held.count(rule.number),
+        "holds": broker.faults.held_by(rule.number),
         "deterministic": rule.choice.is_deterministic,
     }
 
@@ -40,6 +38,8 @@ def fault_commands(broker: Broker) -> dict[str, Command]:
 
     def command(work: Callable[..., Mapping[str, Any]]) -> Command:
         async def run(**arguments: Any) -> Mapping[str, Any]:
+            from pipeline_broker.faults.names import FaultError  # noqa: PLC0415 - for those who have rules
+
             await trio.lowlevel.checkpoint()
             try:
                 return work(broker, **arguments)
@@ -52,6 +52,8 @@ def fault_commands(broker: Broker) -> dict[str, Command]:
 
 
 def _add(broker: Broker, arguments: list[str]) -> Mapping[str, Any]:
+    from pipeline_broker.faults.rule_text import parse_arguments  # noqa: PLC0415 - for those who make rules
+
     return _told(broker, broker.faults.add(*parse_arguments(arguments)))
 
 

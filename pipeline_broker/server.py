@@ -214,7 +214,7 @@ async def serve(
         observers = open_observers(options)
         stack.callback(observers.close)
         files = FaultyFiles(SystemFileSystem())
-        files.disk.crash = functools.partial(os.kill, os.getpid(), signal.SIGKILL)
+        files.crash = functools.partial(os.kill, os.getpid(), signal.SIGKILL)
         journal, broker = open_broker(options, files=files)
         broker.fault_files = files
         stack.callback(journal.close)

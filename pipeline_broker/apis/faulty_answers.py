@@ -103,10 +103,11 @@ class FaultyAnswer:
             frame = b"".join(map(bytes, result.parts)) if isinstance(result, Send) else b""
             sent = LENGTH.pack(len(frame)) + frame if frame else b""
             return Close(f"fault rule {rule.number}", sent[: effect.size_bytes])
+        if isinstance(effect, Throttle):
+            throttle(request, effect.throttle_ms)
         if not isinstance(result, Send):
             return result
         if isinstance(effect, Throttle):
-            throttle(request, effect.throttle_ms)
             return _rewritten(request, result, lambda answer: _tell_throttle(answer, effect.throttle_ms))
         if isinstance(effect, CorruptCrc):
             return _rewritten(request, result, lambda answer: self._corrupt(answer, rule))
@@ -120,7 +121,8 @@ class FaultyAnswer:
             for name, partition in _partitions_with_records(answer, self._broker.topic_name)
             if condition.topic in (None, name) and condition.partition in (None, partition_number(partition))
         ]
-        if not wanted or not rule.strikes():
+        is_counted = not isinstance(rule.effect, CorruptCrc)  # a function said it, and was counted
+        if not wanted or not (is_counted or rule.strikes()):
             return False
         for partition in wanted:
             records = bytearray(partition.records)

@@ -93,7 +93,7 @@ class FaultyRequests:
         for place, (rule, effect) in enumerate(met):
             if rule.is_removed:
                 continue
-            found = self._call(request, effect.function(subject)) if isinstance(effect, Call) else effect
+            found = self._call(request, rule, effect.function(subject)) if isinstance(effect, Call) else effect
             if isinstance(found, Pause) and found.stage == effects.QUEUE:
                 self._paused[request] = subject, [*answering, *met[place + 1 :]]
                 raise QueueHeldError(functools.partial(self._faults.held.hold_queue, rule.number))
@@ -119,10 +119,13 @@ class FaultyRequests:
             return Close(f"fault rule {rule.number}")
         return effect if isinstance(effect, Result) else None
 
-    def _call(self, request: Request, said: Any) -> Effect | Result | None:
+    def _call(self, request: Request, rule: Rule, said: Any) -> Effect | Result | None:
         """What a function said: nothing, an effect, or the answer."""
-        if said is None or isinstance(said, Effect):
+        if isinstance(said, Effect):
+            self._faults.check(rule.condition, said)
             return said
+        if said is None:
+            return None
         self._dispatcher.drop(request)
         return self._dispatcher.read(request)[0].send(said)
 

@@ -20,7 +20,7 @@ from pipeline_broker.faults.rule import Choice, DiskCondition, RequestCondition,
 from pipeline_broker.wire.registry import ApiKey
 
 if TYPE_CHECKING:
-    from pipeline_broker.faults.files import DiskFaults
+    from pipeline_broker.faults.disk import DiskFaults
     from pipeline_broker.faults.subject import Subject
 
 __all__ = ["DiskRuleMaker", "Faults", "GroupControls", "RuleMaker"]
@@ -145,21 +145,26 @@ class Faults:
         """
         if len(self.rules) >= RULES_MAX:
             raise FaultError(f"there are {RULES_MAX} rules already; remove some")
-        self._check(condition, effect)
+        self.check(condition, effect)
         rule = Rule(next(self._numbers), condition, choice, effect)
         self.rules.append(rule)
         logger.warning("fault rule %d is active: %s", rule.number, rule)
         self._rules_changed()
         return rule
 
-    def _check(self, condition: RequestCondition | DiskCondition, effect: Effect) -> None:
+    def check(self, condition: RequestCondition | DiskCondition, effect: Effect) -> None:
+        """Refuse an effect that makes no sense for what a rule is about.
+
+        Raises:
+            FaultError: it makes none.
+        """
         needs_disk = isinstance(condition, DiskCondition) or (type(effect) is Pause and effect.stage == effects.COMMIT)
         if needs_disk and self.disk is None:
             raise FaultError("the files of this broker take no fault rules")
         if isinstance(condition, DiskCondition):
             if not isinstance(effect, Delay | Pause | DiskError | Crash):
                 raise FaultError(f"{effect.key} is no effect on a file; there are crash, delay, error, pause")
-            if type(effect) is Crash and self.disk is not None and self.disk.crash is None:
+            if type(effect) is Crash and self.disk is not None and not self.disk.can_crash:
                 raise FaultError("a crash ends the process: only a broker that runs in a process of its own takes it")
         elif isinstance(effect, DiskError | Crash):
             raise FaultError(f"{effect.key} is an effect on a file, not on a request")
@@ -228,6 +233,10 @@ class Faults:
         self.rule(number)
         has_held = self.disk is not None and self.disk.release(number)
         return self.held.release(number, self._clock_ms()) or has_held
+
+    def held_by(self, number: int) -> int:
+        """How many answers, queues and operations on files a rule holds."""
+        return self.held.count(number) + (0 if self.disk is None else self.disk.count(number))
 
     def end(self) -> None:
         """The broker ends: nobody waits any more, and no rule holds anybody else."""

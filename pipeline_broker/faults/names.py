@@ -1,14 +1,12 @@
 """Names that rules are made of, checked when a rule is made.
 
 Rules of this room: synchronous, sans-IO, time passed in. A rule says when, an effect says what; who carries an effect
-out stands outside (`apis/faulty_requests.py`, `files.py`). Whatever is wrong with a rule is one FaultError with one
+out stands outside (`apis/faulty_requests.py`, `disk.py`). Whatever is wrong with a rule is one FaultError with one
 line that names what there is.
 """
 
 from __future__ import annotations
 
-import difflib
-import errno
 from collections.abc import Collection
 
 from pipeline_broker.wire.error import ErrorCode
@@ -70,6 +68,8 @@ def choice(kind: str, name: str, names: Collection[str]) -> str:
     Raises:
         FaultError: it is none of them.
     """
+    import difflib  # noqa: PLC0415 - for wrong names only
+
     folded = {each.casefold(): each for each in names}
     found = folded.get(name.casefold())
     if found is not None:
@@ -107,5 +107,7 @@ def system_error(name: str) -> int:
     Raises:
         FaultError: there is none of this name.
     """
+    import errno  # noqa: PLC0415 - for rules about files only
+
     number: int = getattr(errno, choice("error of the system", name, list(errno.errorcode.values())))
     return number

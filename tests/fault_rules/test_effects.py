@@ -4,7 +4,7 @@ import attrs
 import pytest
 import trio
 
-from pipeline_broker.faults.effects import Delay, Error
+from pipeline_broker.faults.effects import CorruptCrc, Delay, Error
 from pipeline_broker.faults.names import FaultError
 from pipeline_broker.records.batch import MAGIC_END
 from pipeline_broker.wire.error import ErrorCode
@@ -167,6 +167,17 @@ async def test_a_throttle_is_told_and_done(scene, client):
 
 
 @through
+async def test_a_request_without_an_answer_is_throttled_too(scene, client):
+    scene.faults.when("Produce").throttle(4000)
+    began = trio.current_time()
+    client.send(produce(b"a", acks=0))
+    client._received += 1
+    await trio.sleep(0.1)
+    await client.ask(list_groups())
+    assert 3.9 < trio.current_time() - began < 4.2
+
+
+@through
 async def test_a_pause_in_the_queue_stops_what_is_behind_until_it_is_released(scene, client):
     rule = scene.faults.when("Produce", nth=2).pause("queue")
     client.send(*[produce(b"%d" % number) for number in range(4)])
@@ -224,6 +235,24 @@ async def test_a_function_may_look_answer_or_name_an_effect(scene, client):
     assert codes == [0, 77, ErrorCode.COORDINATOR_NOT_AVAILABLE, 0]
     assert round(trio.current_time() - began) == 2
     assert seen == [(4, "client", "ListGroupsRequest")] * 4
+
+
+@through
+async def test_a_function_that_names_an_effect_that_makes_no_sense_is_a_handler_that_raises(scene, client):
+    scene.faults.when("ListGroups").call(lambda subject: CorruptCrc())
+    assert (await client.ask(list_groups())).error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+@through
+async def test_a_function_may_corrupt_a_checksum_once(scene, client):
+    await client.ask(produce(b"a"))
+    rule = scene.faults.when("Fetch", times=2).call(lambda subject: CorruptCrc())
+    (topic,) = (await client.ask(fetch())).responses
+    corrupt = bytes(topic.partitions[0].records)
+    (topic,) = (await client.ask(fetch(offset=1))).responses
+    assert rule.hits == 2
+    (topic,) = (await client.ask(fetch())).responses
+    assert bytes(topic.partitions[0].records) != corrupt
 
 
 @through

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pipeline_broker.faults.effects import Drop
 from pipeline_broker.faults.faults import Faults
-from pipeline_broker.faults.files import DiskFaults, FaultyFiles
+from pipeline_broker.faults.files import FaultyFiles
 from pipeline_broker.faults.names import FaultError
 from pipeline_broker.faults.rule import Choice, DiskCondition
 from pipeline_broker.log.errors import SyncError
@@ -93,7 +93,7 @@ def test_a_paused_operation_begins_when_the_rule_is_released_and_is_done_then(fi
     file = opened(files)
     rule = faults.disk_when("write").pause()
     ended = in_thread(lambda: file.write([b"a"], 0))
-    wait_until(lambda: rule.hits == 1 and files.disk._waiting[rule.number])
+    wait_until(lambda: rule.hits == 1 and faults.held_by(rule.number))
     assert content(file) == b""
     assert faults.release(rule.number)
     assert ended.wait(SECONDS_MAX)
@@ -107,13 +107,13 @@ def test_who_waits_for_a_rule_goes_on_when_it_goes(files, faults, make, end):
     file = opened(files)
     rule = make(faults.disk_when("sync"))
     ended = in_thread(file.sync_data)
-    wait_until(lambda: files.disk._waiting[rule.number])
+    wait_until(lambda: faults.held_by(rule.number))
     if end == "remove":
         faults.remove(rule.number)
     else:
         faults.end()
     assert ended.wait(SECONDS_MAX)
-    assert not files.disk.is_active
+    assert not files.is_active
 
 
 def test_a_delay_takes_its_time(files, faults):
@@ -130,7 +130,7 @@ def test_commits_are_held_from_the_moment_that_somebody_says_so(files, faults):
     file.write([b"a"], 0)
     files.disk.hold_commits(rule.number)
     ended = in_thread(lambda: file.write([b"b"], 1))
-    wait_until(lambda: files.disk._waiting[rule.number])
+    wait_until(lambda: faults.held_by(rule.number))
     assert content(file) == b"a"
     faults.release(rule.number)
     assert ended.wait(SECONDS_MAX)
@@ -150,7 +150,7 @@ def crash():
 )
 def test_a_crash_leaves_what_was_synced_and_nothing_else(steps, before):
     files = FaultyFiles(MemoryFileSystem())
-    files.disk.crash = crash
+    files.crash = crash
     file = opened(files)
     file.write([before], 0)
     Faults(None, lambda: 0, lambda: None, files.disk).disk_when("sync", nth=steps.count("sync") + 1).crash()
@@ -179,8 +179,8 @@ def test_a_crash_is_refused_where_it_would_end_more_than_a_broker(faults, files)
 
 def test_files_without_rules_are_the_system_s_but_for_a_flag(files):
     file = opened(files)
-    assert not files.disk.is_active
-    assert isinstance(files.disk, DiskFaults)
+    assert not files.is_active
+    assert "disk" not in vars(files)
     file.write([b"a", b"b"], 0)
     file.sync_data()
     file.truncate(1)

@@ -15,7 +15,7 @@ from trio.testing import MockClock
 
 from pipeline_broker.wire.error import ErrorCode
 from stages.request_channel import RequestQueue
-from stages.testing.order_checks import OrderViolationError, WatchedApplication
+from stages.testing.order_checks import OrderViolationError, WatchedApplication, watched_response_order
 from stages.testing.schedules import Schedule, ScheduleCount
 from stages.testing.scripted_commits import ScriptedCommits
 from tests.fault_rules.in_memory import error_of, fetch, list_groups, produce, serving
@@ -38,7 +38,7 @@ CHOICES = st.one_of(
     st.builds(dict, p=st.sampled_from([0.3, 0.7]), seed=st.integers(0, 99), times=st.integers(1, 4)),
 )
 RULES = st.lists(st.tuples(APIS, CHOICES, st.sampled_from(sorted(MAKERS))), max_size=4)
-ASKS = st.lists(st.sampled_from(["produce", "fetch", "groups"]), min_size=1, max_size=6)
+ASKS = st.lists(st.sampled_from(["produce", "fetch", "groups"]), min_size=2, max_size=6)
 RELEASE_SECONDS = 0.1
 
 
@@ -79,7 +79,8 @@ async def play(mode, rules, clients, delays, schedule):
         watched.append(Started(application, schedule))
         return watched[0]
 
-    async with serving(mode, wrap=watch, executor=ScriptedCommits(delays)) as scene:
+    observed = {} if schedule is None else {"response_order": watched_response_order(schedule)}
+    async with serving(mode, wrap=watch, executor=ScriptedCommits(delays, schedule), **observed) as scene:
         for api, choice, effect in rules:
             MAKERS[effect](scene.faults.when(api, **choice))
         told = [[] for _ in clients]
@@ -136,7 +137,7 @@ def test_order_and_durability_hold_with_rules(mode):
     @settings(max_examples=EXAMPLES)
     @given(
         RULES,
-        st.lists(ASKS, min_size=1, max_size=4),
+        st.lists(ASKS, min_size=2, max_size=4),
         st.lists(st.sampled_from([0.0, 0.001, 0.01]), min_size=1, max_size=3),
         st.random_module(),
     )

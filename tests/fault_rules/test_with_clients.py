@@ -32,7 +32,9 @@ def librdkafka_producer(broker, **more):
     from confluent_kafka import Producer
 
     # errors of the whole broker are expected: each is an attempt that is made again
-    return Producer({"bootstrap.servers": broker.bootstrap, "linger.ms": 0, "error_cb": lambda error: None, **more})
+    return Producer(
+        {"bootstrap.servers": broker.bootstrap, "linger.ms": 0, "log_level": 0, "error_cb": lambda error: None, **more}
+    )
 
 
 def values(broker, count):
