@@ -42,6 +42,8 @@ from stages.request import Pending, Send
 if TYPE_CHECKING:
     from pipeline_broker.config.resolution import BrokerSettings
     from pipeline_broker.config.settings import BrokerConfig
+    from pipeline_broker.faults.faults import Faults
+    from pipeline_broker.faults.files import FaultyFiles
     from pipeline_broker.log.entry import JournalEntry
     from pipeline_broker.log.partition_log import PartitionLog
     from pipeline_broker.records.batch import BatchHeader
@@ -88,6 +90,8 @@ class Broker(LazyState):
         settings_warnings: of settings that have no effect.
         topic_metrics: told of what leaves no trace in a log, when somebody observes the broker.
         config_changed: called when `config` has become another while the broker runs; set by the server.
+        fault_files: the broker's files where they take fault rules; set by whoever opens it.
+        faults_changed: called when there are fault rules, or others; set by whoever asks them about requests.
     """
 
     internal_topics = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
@@ -121,6 +125,8 @@ class Broker(LazyState):
         self.config_changed: Callable[[BrokerConfig], None] = lambda _: None
         self.loggers = BrokerLoggers()
         self.topic_metrics: TopicMetrics | None = None
+        self.fault_files: FaultyFiles | None = None
+        self.faults_changed: Callable[[Faults], None] = lambda _: None
         self.topics_generation = self.produce_templates = 0
         self._check_producers_ms = 0
         self._sweep_tokens_ms: int | None = None
@@ -357,13 +363,22 @@ class Broker(LazyState):
             self.coordinators.next_deadline_ms(),
             self._check_producers_ms,
             self._sweep_tokens_ms,
+            self.faults.next_deadline_ms() if self.has_faults else None,
         )
         return min(deadline for deadline in deadlines if deadline is not None)
+
+    def end_waiting(self) -> None:
+        """The broker ends: answer those that wait for records, and those that fault rules hold."""
+        self.fetches.end()
+        if self.has_faults:
+            self.faults.end()
 
     def advance(self, now_ms: int) -> None:
         """Do what is due."""
         self.fetches.advance(now_ms)
         self.coordinators.advance(now_ms)
+        if self.has_faults:
+            self.faults.advance(now_ms)
         if now_ms >= self._check_producers_ms:
             self._check_producers_ms = now_ms + PRODUCERS_CHECK_INTERVAL_MS
             self.logs.expire_producers(now_ms, self.config.producer_id_expiration_ms)

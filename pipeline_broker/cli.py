@@ -25,6 +25,7 @@ COMMANDS = {
     "inspect": ("pipeline_broker.inspect.command", "Show and verify the journal of a data directory."),
     "compact": ("pipeline_broker.upkeep_command", "Compact logs now."),
     "retain": ("pipeline_broker.upkeep_command", "Delete what retention lets go, now."),
+    "faults": ("pipeline_broker.faults_command", "Make, list and remove fault rules of a running broker."),
     "apis": ("pipeline_broker.apis.command", "List the APIs and versions that are served."),
 }
 """Command name: the module that defines it under that name, and its line in the help."""

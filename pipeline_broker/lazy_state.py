@@ -6,11 +6,15 @@ Rules of this room: as of `broker`, whose part it is; a broker without a feature
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pipeline_broker.config.settings import BrokerConfig
+    from pipeline_broker.coordinators.groups import Groups
+    from pipeline_broker.faults.faults import Faults
+    from pipeline_broker.faults.files import FaultyFiles
     from pipeline_broker.security.acls import Acls
     from pipeline_broker.security.delegation_tokens import DelegationTokens
     from pipeline_broker.security.scram_users import ScramUsers
@@ -28,10 +32,35 @@ class LazyState:
     Attributes:
         config: what the broker acts on.
         cluster: keeps settings.
+        groups: of the broker, as are the next ones; see Broker.
+        clock_ms: see above.
+        wake_timer: see above.
+        fault_files: see above.
+        faults_changed: see above.
     """
 
     config: BrokerConfig
     cluster: ClusterState
+    groups: Groups
+    clock_ms: Callable[[], int]
+    wake_timer: Callable[[], None]
+    fault_files: FaultyFiles | None
+    faults_changed: Callable[[Faults], None]
+
+    @functools.cached_property
+    def faults(self) -> Faults:
+        """The fault rules."""
+        from pipeline_broker.faults.faults import Faults  # noqa: PLC0415 - see the rules of the room
+
+        disk = None if self.fault_files is None else self.fault_files.disk
+        faults = Faults(self.groups, lambda: self.clock_ms(), lambda: self.wake_timer(), disk)  # noqa: PLW0108 - both are set later
+        faults.changed = lambda: self.faults_changed(faults)
+        return faults
+
+    @property
+    def has_faults(self) -> bool:
+        """Whether somebody asked for the fault rules."""
+        return "faults" in self.__dict__
 
     @functools.cached_property
     def acls(self) -> Acls:

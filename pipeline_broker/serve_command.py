@@ -120,6 +120,12 @@ class EndSignals:
     help="Append a line of JSON for each request to this file.",
 )
 @click.option(
+    "--faults",
+    type=click.Path(path_type=Path, dir_okay=False),
+    default=None,
+    help="Begin with the fault rules of this TOML file.",
+)
+@click.option(
     "--config",
     "config_files",
     type=click.Path(path_type=Path, dir_okay=False, exists=True),

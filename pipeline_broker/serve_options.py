@@ -50,6 +50,7 @@ class ServeOptions:
         commits_in_flight: group commits that run at once.
         metrics_port: port of the Prometheus endpoint, if any.
         request_log: the file that requests are logged in, if they are from the start.
+        faults: the file of the fault rules that it begins with, if any.
     """
 
     mode: Mode
@@ -61,6 +62,7 @@ class ServeOptions:
     commits_in_flight: int = 1
     metrics_port: int | None = None
     request_log: Path | None = None
+    faults: Path | None = None
 
     @classmethod
     def from_command_line(cls, config: BrokerConfig, options: Mapping[str, Any]) -> ServeOptions:
@@ -79,6 +81,7 @@ class ServeOptions:
             commits_in_flight=options["commits_in_flight"],
             metrics_port=options["metrics"],
             request_log=options["request_log"],
+            faults=options["faults"],
             config=config,
         )
 

@@ -11,6 +11,7 @@ import contextlib
 import functools
 import gc
 import logging
+import os
 import random
 import signal
 import sys
@@ -22,8 +23,11 @@ import trio
 
 from pipeline_broker.admin import serve_admin
 from pipeline_broker.apis.dispatch import Dispatcher, wall_clock_ms
+from pipeline_broker.apis.fault_switch import FaultSwitch
 from pipeline_broker.background import prepare_ahead, run_timer
 from pipeline_broker.broker import Broker
+from pipeline_broker.fault_commands import fault_commands
+from pipeline_broker.faults.files import FaultyFiles
 from pipeline_broker.listeners import BrokerListeners
 from pipeline_broker.live_changes import LiveChanges, follow_ip_rates, reconfigure
 from pipeline_broker.log.archive.archive import Archive
@@ -42,6 +46,7 @@ from stages.server_limits import ServerLimits
 from stages.socket_server import SocketServer
 
 if TYPE_CHECKING:
+    from pipeline_broker.faults.rule_text import RuleParts
     from pipeline_broker.log.entry import JournalEntry
     from pipeline_broker.log.ticket import Ticket
     from pipeline_broker.upkeep import Upkeep
@@ -169,6 +174,23 @@ def open_observers(options: ServeOptions) -> Observers:
         raise StartError(str(error)) from None
 
 
+def fault_rules(options: ServeOptions) -> list[RuleParts]:
+    """The fault rules that a broker is to begin with.
+
+    Raises:
+        StartError: their file is wrong.
+    """
+    if options.faults is None:
+        return []
+    from pipeline_broker.faults.names import FaultError  # noqa: PLC0415 - for those who asked
+    from pipeline_broker.faults.rule_file import read_rules  # noqa: PLC0415 - see above
+
+    try:
+        return read_rules(options.faults)
+    except FaultError as error:
+        raise StartError(str(error)) from None
+
+
 def ready_line(options: ServeOptions, listeners: BrokerListeners) -> str:
     """What is printed when the broker serves."""
     return f"listening on {listeners.first_address} mode={options.mode.name} data={options.data}"
@@ -190,10 +212,16 @@ async def serve(
         listeners = BrokerListeners(options.config)
         stack.callback(listeners.close)
         options = with_actual_settings(options, listeners)
+        rules = fault_rules(options)
         observers = open_observers(options)
         stack.callback(observers.close)
-        journal, broker = open_broker(options)
+        files = FaultyFiles(SystemFileSystem())
+        files.crash = functools.partial(os.kill, os.getpid(), signal.SIGKILL)
+        journal, broker = open_broker(options, files=files)
+        broker.fault_files = files
         stack.callback(journal.close)
+        for rule in rules:
+            broker.faults.add(*rule)
         await _serve(options, listeners, journal, broker, observers, on_ready, task_status)
 
 
@@ -247,7 +275,8 @@ async def _serve(
     task_status: trio.TaskStatus[SocketServer],
 ) -> None:
     listeners.follow_at_start(broker.config, lambda: broker.scram_users)
-    server = compose(options, broker, Dispatcher(broker), JournalStorage(journal), timeline=observers.timeline)
+    application = FaultSwitch(Dispatcher(broker), broker)
+    server = compose(options, broker, application, JournalStorage(journal), timeline=observers.timeline)
     changes = LiveChanges(server, listeners, broker)
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
         async with observers.observing(server, broker), trio.open_nursery() as nursery:
@@ -270,7 +299,7 @@ async def _start_upkeep(nursery: trio.Nursery, options: ServeOptions, broker: Br
     """
     upkeep = await trio.to_thread.run_sync(upkeep_of, broker)
     await nursery.start(upkeep.run)
-    await nursery.start(serve_admin, options.data, upkeep.commands())
+    await nursery.start(serve_admin, options.data, upkeep.commands() | fault_commands(broker))
 
 
 async def _run_server(server: SocketServer, listeners: BrokerListeners, scope: trio.CancelScope) -> None:
@@ -281,7 +310,7 @@ async def _run_server(server: SocketServer, listeners: BrokerListeners, scope: t
 async def _stop_on_signal(signals: Any, server: SocketServer, broker: Broker) -> None:
     async for _ in signals:
         server.stop()
-        broker.fetches.end()
+        broker.end_waiting()
 
 
 def run(options: ServeOptions, on_ready: Callable[[str], None]) -> None:

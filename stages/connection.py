@@ -163,9 +163,8 @@ class Connection:
                 result = Close(f"{result!r} is no result")
         if self.closed:
             return
-        if request.expected_bytes:
-            self._waiting_bytes -= request.expected_bytes
-            request.expected_bytes = 0
+        if (request.expected_bytes or request.before_answer is not None) and self._is_asked(request, result):
+            return
         completed_ns = 0
         if self._timeline is not None:
             completed_ns = request.completed_ns = now_ns()
@@ -174,6 +173,15 @@ class Connection:
             self._release(released, completed_ns)
         elif kind is Send:
             self._count_waiting(request, result)  # type: ignore[arg-type]  # told by `kind`
+
+    def _is_asked(self, request: Request, result: Result) -> bool:
+        """Count a response no longer that was expected; whether somebody else says what becomes of the result."""
+        self._waiting_bytes -= request.expected_bytes
+        request.expected_bytes = 0
+        if request.before_answer is None:
+            return False
+        self.complete(request, request.ask_before_answer(result))  # type: ignore[arg-type]  # it ends the slot
+        return True
 
     def _expect(self, request: Request, parked: Parked) -> None:
         """Count a response that is not there yet."""

@@ -22,6 +22,7 @@ __all__ = [
     "NoOp",
     "Parked",
     "Pending",
+    "QueueHeldError",
     "Request",
     "Result",
     "Send",
@@ -114,12 +115,18 @@ class NoOp:
 
 
 class Close:
-    """Close the connection once the earlier responses have left."""
+    """Close the connection once the earlier responses have left.
 
-    __slots__ = ("reason",)
+    Args:
+        reason: for people.
+        last_bytes: sent before that as they are, without a length: the beginning of a response that is cut short.
+    """
 
-    def __init__(self, reason: str) -> None:
+    __slots__ = ("last_bytes", "reason")
+
+    def __init__(self, reason: str, last_bytes: bytes = b"") -> None:
         self.reason = reason
+        self.last_bytes = last_bytes
 
     def __repr__(self) -> str:
         return f"Close({self.reason!r})"
@@ -169,6 +176,21 @@ class Parked:
         self.then = then
 
 
+class QueueHeldError(Exception):
+    """Raised by `Application.handle`: the request is not started yet, and its queue stands still until then.
+
+    Nothing that waits in the queue is started meanwhile, so that requests start in their order. The application is
+    asked again for this request, first of all.
+
+    Args:
+        when_over: called once with what lets the queue go on; that must be called exactly once, on the event loop.
+    """
+
+    def __init__(self, when_over: Callable[[Callable[[], None]], None]) -> None:
+        super().__init__("the queue is held")
+        self.when_over = when_over
+
+
 NOT_SET = -(2**15)
 """The null of the small integers of a request: the lowest value of the 16 bits that they have in traces."""
 NO_STAMP = -(2**63)
@@ -194,6 +216,9 @@ class Request:
         callback_ns: time spent in callbacks, which is part of the local time.
         expected_bytes: of a response that counts as unsent before it is there.
         answer: what its response says, as the application's own message; set by the application, for observers only.
+        before_answer: asked once, with the result that would end the slot: what it returns does so in its place. On
+            None the slot stays open, and whoever set this completes the request later; the response that was held
+            back counts as unsent meanwhile. Set by the application.
         queue, commit: where it waited and which commit made it durable; NOT_SET for none.
         *_ns: stamps of a monotonic clock, see `stages.timeline`; `submitted_ns` and `durable_ns` are NO_STAMP where
             nothing was committed.
@@ -214,6 +239,7 @@ class Request:
     has_callback: bool = False
     callback_ns: int = 0
     answer: Any = None
+    before_answer: Callable[[Request, Final], Final | None] | None = None
     enqueued_ns: int = 0
     dequeued_ns: int = 0
     handled_ns: int = 0
@@ -234,6 +260,18 @@ class Request:
     def complete(self, result: Result) -> None:
         """Give a parked request its result; on the event loop, exactly once."""
         self.connection.complete(self, result)
+
+    def ask_before_answer(self, result: Final) -> Final | Parked:
+        """What becomes of `result`, see `before_answer`: the result that ends the slot, or that it is held back."""
+        ask, self.before_answer = self.before_answer, None
+        assert ask is not None
+        try:
+            changed = ask(self, result)
+        except Exception as error:  # noqa: BLE001 - whatever it was, the slot must end
+            return Close(f"the answer was refused: {error!r}")
+        if changed is not None:
+            return changed
+        return Parked(response_bytes=sum(map(len, result.parts)) if type(result) is Send else 0)
 
     def __repr__(self) -> str:
         return f"<Request {self.sequence} of {self.connection.id}>"

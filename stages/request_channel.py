@@ -77,6 +77,7 @@ class RequestQueue:
             most one waiting each.
         requests: what waits, oldest first; only handlers take from it.
         waiters: connections in line for room, in their order; while there are some, others stand behind them.
+        is_held: nothing is taken from it now, see `stages.request.QueueHeldError`.
     """
 
     __slots__ = (
@@ -87,6 +88,7 @@ class RequestQueue:
         "connections",
         "depth_max",
         "index",
+        "is_held",
         "put",
         "requests",
         "retired",
@@ -98,6 +100,7 @@ class RequestQueue:
         self.capacity = capacity
         self.connections = 0
         self.retired = False
+        self.is_held = False
         self.put = 0
         self.depth_max = 0
         self.callbacks: deque[tuple[Request, Callable[[], Result] | None]] = deque()
@@ -151,6 +154,16 @@ class RequestQueue:
         """Wait until a request was put or the handlers were woken; one handler wakes for each request."""
         self._has_idle = True
         await self._idle.park()
+
+    def hold(self, request: Request, callback: Callable[[], Result]) -> None:
+        """Stand still; when that is over, begin with this callback."""
+        self.is_held = True
+        self.callbacks.appendleft((request, callback))
+
+    def go_on(self) -> None:
+        """Stand still no longer."""
+        self.is_held = False
+        self.wake_handlers()
 
     def wait_for_room(self, waiter: Waiter, *, is_next: bool = False) -> None:
         """Have `waiter.resume` called when there is room; one that was called in vain goes before all others."""

@@ -12,6 +12,7 @@ An application that raises, or returns no result, gets its request closed: no sl
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol
@@ -21,7 +22,7 @@ import trio
 
 from stages.committer import Committer, Submission
 from stages.mode import Batching
-from stages.request import Close, NoOp, Parked, Pending, Request, Result, Send
+from stages.request import Close, NoOp, Parked, Pending, QueueHeldError, Request, Result, Send
 from stages.response_order import SlotCompletedTwiceError
 from stages.timeline import Timeline, now_ns
 
@@ -58,7 +59,7 @@ class Application(Protocol):
     """Decides requests; synchronous, on the event loop."""
 
     def handle(self, request: Request) -> Result:
-        """The result of a request; when it raises, `failed` decides."""
+        """The result of a request; when it raises anything but QueueHeldError, `failed` decides."""
 
     def failed(self, request: Request, error: Exception) -> Send | NoOp | Close:
         """The result of a request that `handle`, or work that it parked, failed to answer."""
@@ -167,7 +168,7 @@ class RequestHandlerPool:
                 if self._surplus:
                     self._surplus -= 1
                     return
-                if not queue.has_work:
+                if not queue.has_work or queue.is_held:
                     self._idle += 1
                     try:
                         await queue.wait_not_empty_once()
@@ -176,7 +177,10 @@ class RequestHandlerPool:
                     continue
                 if self._timeline is not None:
                     self._sample(queue, self._timeline)
-                await self._turn(queue)
+                try:
+                    await self._turn(queue)
+                except QueueHeldError as held:
+                    self._hold(queue, held)
             if queue in self._channel.retired:
                 self._channel.forget(queue)
         finally:
@@ -219,6 +223,23 @@ class RequestHandlerPool:
         if queue.has_work:
             await trio.lowlevel.cancel_shielded_checkpoint()
 
+    def _hold(self, queue: RequestQueue, held: QueueHeldError) -> None:
+        """End a turn whose last request is not to be started yet; what the turn decided before goes on."""
+        request = self._current
+        assert request is not None, "only `handle` raises it"
+        self._current = None
+        self._is_in_turn = False
+        self._handled -= 1
+        queue.hold(request, functools.partial(self._handle_held, request))
+        held.when_over(queue.go_on)
+        self._committer.start_commit()
+        queue.room_was_made()
+
+    def _handle_held(self, request: Request) -> Result:
+        result = self._handle(request)
+        request.callback_ns -= request.handled_ns - request.dequeued_ns  # stamped anew: it counts as no callback
+        return result
+
     @staticmethod
     def _sample(queue: RequestQueue, timeline: Timeline) -> None:
         if timeline.samples_queues:
@@ -233,6 +254,8 @@ class RequestHandlerPool:
             result = self._application.handle(request)
             if type(result) not in _RESULTS:
                 raise TypeError(f"the handler returned {result!r}, which is no result")  # noqa: TRY301 - one way to fail
+        except QueueHeldError:
+            raise  # ends the turn
         except Exception as error:  # noqa: BLE001 - whatever it was, the slot must end
             result = self._fail(request, error)
         self._current = None
@@ -252,7 +275,9 @@ class RequestHandlerPool:
             result = callback()
             if type(result) not in _RESULTS:
                 raise TypeError(f"the callback returned {result!r}, which is no result")  # noqa: TRY301 - see _handle
-        except Exception as error:  # noqa: BLE001 - see _handle
+        except Exception as error:
+            if type(error) is QueueHeldError and self._current is request:
+                raise  # it was held before, and is held again
             result = self._fail(request, error)
         request.callback_ns += now_ns() - began_ns
         return request, result

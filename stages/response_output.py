@@ -11,7 +11,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from stages.frames import frame_of
-from stages.request import Buffer, Request, Send
+from stages.request import Buffer, Close, Request, Send
 from stages.timeline import Timeline, now_ns
 from stages.transport_layer import PARTS_MAX
 
@@ -57,6 +57,9 @@ class ResponseOutput:
             self._output.extend(parts)
             self.unsent_bytes += count
             request.response_bytes = count
+        elif type(result) is Close and result.last_bytes:
+            self._output.append(result.last_bytes)
+            self.unsent_bytes += len(result.last_bytes)
         if self._timeline is not None:
             self._ends.append((request, self._sent_bytes + self.unsent_bytes))
         return count

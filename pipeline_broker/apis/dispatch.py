@@ -145,29 +145,56 @@ class Dispatcher:
     def failed(self, request: Request, error: Exception) -> Send | NoOp | Close:
         """Answer with the error in the API's own response, or close where no response is possible."""
         logger.error("request of API %d version %d failed", request.api, request.version, exc_info=error)
-        served = SERVED.get(request.api)
-        if served is None:
+        if request.api not in SERVED:
             return Close(f"handler failed: {error!r}")
-        module = import_module(f"pipeline_broker.apis.{served.module}")
+        return self._answer_with(ErrorCode.UNKNOWN_SERVER_ERROR, *self.read(request))
+
+    def read(self, request: Request) -> tuple[Call, Any]:
+        """A request whose API and version are served, decoded once more.
+
+        Raises:
+            DecodeError: it cannot be understood.
+        """
         header, position = read_request_header(request.frame)
-        message, _ = decoder(module.REQUEST, request.version)(request.frame, position)
+        module = import_module(f"pipeline_broker.apis.{SERVED[header.api_key].module}")
+        message, _ = decoder(module.REQUEST, header.api_version)(request.frame, position)
+        connection = request.connection
+        if connection.session is None:
+            connection.session = Session(host=connection.peer, listener=connection.listener)
         call = Call(
             self._broker,
             request,
-            request.connection.session,
-            request.api,
-            request.version,
+            connection.session,
+            header.api_key,
+            header.api_version,
             header.correlation_id,
             header.client_id,
             self._clock_ms(),
         )
-        return self._answer_with(ErrorCode.UNKNOWN_SERVER_ERROR, call, message)
+        return call, message
+
+    def refuse(self, request: Request, code: ErrorCode, *, is_handled: bool = False) -> Send | Close:
+        """Answer with an error a request that is served, in its API's own response.
+
+        Args:
+            request: its API, version and correlation id are set.
+            code: the error.
+            is_handled: it was handled, and only its answer is another one.
+        """
+        call, message = self.read(request)
+        return self._answer_with(code, call, message, is_handled=is_handled)
+
+    def drop(self, request: Request) -> None:
+        """A request that is served is not handled, and not answered either: see `produce.refuse_batches`."""
+        if request.api == PRODUCE:
+            call, message = self.read(request)
+            import_module(f"pipeline_broker.apis.{SERVED[PRODUCE].module}").refuse_batches(message, call)
 
     @staticmethod
-    def _answer_with(code: ErrorCode, call: Call, message: Any) -> Send | Close:
+    def _answer_with(code: ErrorCode, call: Call, message: Any, *, is_handled: bool = False) -> Send | Close:
         """The error in the API's own response, or a closed connection where no response is possible."""
         module = import_module(f"pipeline_broker.apis.{SERVED[call.request.api].module}")
-        if call.request.api == PRODUCE:
+        if call.request.api == PRODUCE and not is_handled:
             module.refuse_batches(message, call)
         response = module.error_response(message, call, code)
         return Close(f"{code.name}, and no response was asked for") if response is None else call.send(response)

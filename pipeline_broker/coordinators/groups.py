@@ -236,6 +236,20 @@ class Groups:
         if self._coordinator is not None:
             self.carry_out(self._coordinator.forget_topic(topic), self._now_ms)
 
+    def expire_member(self, group_id: str, member_id: str | None, now_ms: int) -> bool:
+        """Take out a member of a group, or all of them; whether there is such a group and member."""
+        outcome = self.coordinator.expire_members(group_id, member_id, self.time(now_ms))
+        if outcome is not None:
+            self.carry_out(outcome, now_ms)
+        return outcome is not None
+
+    def force_rebalance(self, group_id: str, now_ms: int) -> bool:
+        """Have the members of a group come to a new agreement; whether there are any."""
+        outcome = self.coordinator.force_rebalance(group_id, self.time(now_ms))
+        if outcome is not None:
+            self.carry_out(outcome, now_ms)
+        return outcome is not None
+
     def next_deadline_ms(self) -> int | None:
         """When `advance` has something to do."""
         self._announced_ms = None if self._coordinator is None else self._coordinator.next_deadline_ms()

@@ -131,6 +131,11 @@ class FetchSessions(Generic[Key, Request]):
         """Partitions in all sessions."""
         return sum(len(session.partitions) for session in self._sessions.values())
 
+    def keys_of(self, session_id: int) -> tuple[Key, ...]:
+        """The partitions that a session reads; none where there is no such session."""
+        session = self._sessions.get(session_id)
+        return () if session is None else tuple(session.partitions)
+
     def begin(
         self,
         session_id: int,

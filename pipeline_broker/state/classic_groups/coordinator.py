@@ -133,6 +133,18 @@ class ClassicGroups:
         if member is not None and group.state is not GroupState.EMPTY:
             self._turn(now_ms).refresh_session(group, member)
 
+    def expire_member(self, group: ClassicGroup, member_id: str, now_ms: int) -> Outcome:
+        """See GroupKind."""
+        turn = self._turn(now_ms)
+        rebalancing.remove_member(turn, group, member_id)
+        return turn.outcome
+
+    def force_rebalance(self, group: ClassicGroup, now_ms: int) -> Outcome:
+        """See GroupKind: the members join again."""
+        turn = self._turn(now_ms)
+        rebalancing.prepare_or_complete(turn, group)
+        return turn.outcome
+
     # Administration
 
     def describe(self, group: Group) -> DescribedGroup:

@@ -25,6 +25,7 @@ from pipeline_broker.state.classic_groups.messages import (
 )
 from pipeline_broker.state.classic_groups.records import group_tombstone
 from pipeline_broker.state.consumer_groups import classic_members, heartbeats, migration
+from pipeline_broker.state.consumer_groups.assigning import bump_epoch
 from pipeline_broker.state.consumer_groups.describing import describe_group
 from pipeline_broker.state.consumer_groups.group import ConsumerGroup
 from pipeline_broker.state.consumer_groups.leaving import remove_members, tombstone_all
@@ -177,6 +178,17 @@ class ConsumerGroups:
 
     def committed(self, group: ConsumerGroup, member_id: str, now_ms: int) -> None:
         """See GroupKind: only heartbeats keep members of the consumer protocol in their group."""
+
+    def expire_member(self, group: ConsumerGroup, member_id: str, now_ms: int) -> Outcome:
+        """See GroupKind."""
+        step = self._step(group, now_ms)
+        return self._finish(step, None, None, self._remove(step, (group.members[member_id],)))
+
+    def force_rebalance(self, group: ConsumerGroup, now_ms: int) -> Outcome:
+        """See GroupKind: the group moves to its next epoch."""
+        step = self._step(group, now_ms)
+        bump_epoch(step)
+        return self._finish(step, None, None)
 
     # Administration
 

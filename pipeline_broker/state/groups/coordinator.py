@@ -208,6 +208,27 @@ class GroupCoordinator:
                 outcome.writes.append(self._delete(group, now_ms))
         return errors, outcome
 
+    # From outside
+
+    def expire_members(self, group_id: str, member_id: str | None, now_ms: int) -> Outcome | None:
+        """Take out a member, or all, as if their session were over; None where there is no such group or member."""
+        group = self.registry.get(group_id)
+        if group is None or group.is_deleted or (member_id is not None and member_id not in group.members):
+            return None
+        outcome = Outcome()
+        for each in list(group.members) if member_id is None else [member_id]:
+            remaining = self.registry.get(group_id)  # a group may become one of another kind when members go
+            if remaining is not None and each in remaining.members:
+                outcome.extend(self._kind(remaining.group_type).expire_member(remaining, each, now_ms))
+        return outcome
+
+    def force_rebalance(self, group_id: str, now_ms: int) -> Outcome | None:
+        """Have the members of a group come to a new agreement; None where there are none."""
+        group = self.registry.get(group_id)
+        if group is None or group.is_empty or group.is_deleted:
+            return None
+        return self._kind(group.group_type).force_rebalance(group, now_ms)
+
     # Offsets
 
     def commit(self, request: CommitRequest, now_ms: int) -> CommitResult:

@@ -6,9 +6,9 @@ without a kind of group in use never loads it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import Enum
-from typing import Protocol
+from typing import Any, Protocol
 
 from pipeline_broker.state.groups.commits import CommitRequest, OffsetAge
 from pipeline_broker.wire.error import ErrorCode
@@ -36,6 +36,10 @@ class Group(Protocol):
     @property
     def group_type(self) -> GroupType:
         """Its kind."""
+
+    @property
+    def members(self) -> Mapping[str, Any]:
+        """Those that are in it, by their ids."""
 
     @property
     def state_name(self) -> str:

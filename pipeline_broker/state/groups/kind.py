@@ -59,6 +59,12 @@ class GroupKind(Protocol):
     def committed(self, group: Any, member_id: str, now_ms: int) -> None:
         """A commit of a member was accepted, so it lives."""
 
+    def expire_member(self, group: Any, member_id: str, now_ms: int) -> Outcome:
+        """Take out a member as if its session were over."""
+
+    def force_rebalance(self, group: Any, now_ms: int) -> Outcome:
+        """Have all members come to a new agreement, although nothing changed."""
+
     def delete(self, group: Any, now_ms: int) -> tuple[StateRecord, ...]:
         """Begin to delete an empty group; the records that do."""
 

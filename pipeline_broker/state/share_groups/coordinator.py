@@ -145,6 +145,16 @@ class ShareGroups:
         assert write is not None, "there are records"
         return write
 
+    def expire_member(self, group: ShareGroup, member_id: str, now_ms: int) -> Outcome:  # noqa: ARG002 - GroupKind's
+        """See GroupKind."""
+        return Outcome(writes=[self._remove(group, member_id)])
+
+    def force_rebalance(self, group: ShareGroup, now_ms: int) -> Outcome:  # noqa: ARG002 - GroupKind's signature
+        """See GroupKind: the group moves to its next epoch."""
+        group.epoch += 1
+        write = self._write(group, [records.group_record(group)])
+        return Outcome(writes=[] if write is None else [write])
+
     # Assignments
 
     def _follow_topics(

@@ -1,0 +1,49 @@
+"""The application of a broker's server: its dispatcher, and fault rules around it while there are some.
+
+Rules of this file: a broker without fault rules pays nothing for them. `handle` is the dispatcher's own until a rule is
+about requests; what carries out rules is loaded with the first, and stays for those whom it still holds.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pipeline_broker.apis.dispatch import Dispatcher
+    from pipeline_broker.apis.faulty_requests import FaultyRequests
+    from pipeline_broker.broker import Broker
+    from pipeline_broker.faults.faults import Faults
+
+__all__ = ["FaultSwitch"]
+
+
+class FaultSwitch:
+    """See the rules of the file, and `stages.request_handler.Application`.
+
+    Args:
+        dispatcher: decides requests.
+        broker: its broker, whose rules count.
+    """
+
+    def __init__(self, dispatcher: Dispatcher, broker: Broker) -> None:
+        self.handle = dispatcher.handle
+        self.failed = dispatcher.failed
+        self._dispatcher = dispatcher
+        self._broker = broker
+        self._faulty: FaultyRequests | None = None
+        broker.faults_changed = self._follow
+        if broker.has_faults:
+            self._follow(broker.faults)
+
+    def _follow(self, faults: Faults) -> None:
+        if self._faulty is None:
+            from pipeline_broker.apis.faulty_requests import FaultyRequests  # noqa: PLC0415 - see the rules of the file
+
+            self._faulty = FaultyRequests(self._dispatcher, self._broker, faults)
+        self.handle = self._faulty.handle if faults.judges_requests else self._faulty.handle_unjudged
+
+    def connection_closed(self, session: object) -> None:
+        """See Application."""
+        if self._broker.has_faults:
+            self._broker.faults.held.connection_closed(session)
+        self._dispatcher.connection_closed(session)

@@ -1,0 +1,157 @@
+"""Answers that meet fault rules: changed, cut short, held back, or never given.
+
+Rules of this file: as of `faulty_requests.py`. An answer is changed as the client would read it: decoded, changed and
+encoded again, so that it does not matter how it was made. What closes a connection anyhow is left alone.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from pipeline_broker.apis.throttling import throttle
+from pipeline_broker.faults.effects import (
+    RESPONSE_ORDER,
+    CorruptCrc,
+    Delay,
+    Disconnect,
+    Drop,
+    Effect,
+    Error,
+    PartialWrite,
+    Pause,
+    Throttle,
+)
+from pipeline_broker.faults.subject import partition_number
+from pipeline_broker.wire.codec import decode, encode
+from pipeline_broker.wire.error import ErrorCode
+from pipeline_broker.wire.header import read_response_header, response_header
+from pipeline_broker.wire.registry import message_classes
+from stages.request import Close, Final, Request, Send
+
+if TYPE_CHECKING:
+    from pipeline_broker.apis.dispatch import Dispatcher
+    from pipeline_broker.broker import Broker
+    from pipeline_broker.faults.faults import Faults
+    from pipeline_broker.faults.rule import Rule
+    from pipeline_broker.faults.subject import Subject
+
+__all__ = ["FaultyAnswer"]
+
+LENGTH = struct.Struct(">i")
+"""In front of every answer."""
+CRC_POSITION = 17
+"""Of the checksum in a batch: behind base offset, length, leader epoch and magic."""
+
+
+class FaultyAnswer:
+    """What rules say of the answer to one request; see `stages.request.Request.before_answer`.
+
+    Args:
+        dispatcher: writes errors.
+        faults: holds answers back.
+        broker: knows the time, and topics by their ids.
+        answering: rules with their effects, in their order.
+        subject: the request.
+    """
+
+    def __init__(
+        self,
+        dispatcher: Dispatcher,
+        faults: Faults,
+        broker: Broker,
+        answering: list[tuple[Rule, Effect]],
+        subject: Subject,
+    ) -> None:
+        self._dispatcher = dispatcher
+        self._faults = faults
+        self._broker = broker
+        self._answering = answering
+        self._subject = subject
+
+    def __call__(self, request: Request, result: Final) -> Final | None:
+        """The result that ends the slot; None where it is held back."""
+        if isinstance(result, Close):
+            return result
+        delay_ms = 0
+        delays, pauses = [], []
+        for rule, effect in self._answering:
+            if rule.is_removed:
+                continue
+            if isinstance(effect, Delay):
+                delay_ms += max(1, round(effect.seconds * 1000))
+                delays.append(rule.number)
+            elif isinstance(effect, Pause) and effect.stage == RESPONSE_ORDER:
+                pauses.append(rule.number)
+            elif isinstance(effect, Drop):
+                result = Close(f"fault rule {rule.number} dropped the answer")
+                pauses.append(rule.number)
+            elif not isinstance(result, Close):
+                result = self._changed(request, result, rule, effect)
+        if not delays and not pauses:
+            return result
+        self._faults.held.hold_answer(request, result, self._broker.clock_ms() + delay_ms, delays, pauses)
+        return None
+
+    def _changed(self, request: Request, result: Final, rule: Rule, effect: Effect) -> Final:
+        if isinstance(effect, Error):
+            return self._dispatcher.refuse(request, ErrorCode[effect.code], is_handled=True)
+        if isinstance(effect, Disconnect):
+            return Close(f"fault rule {rule.number}")
+        if isinstance(effect, PartialWrite):
+            frame = b"".join(map(bytes, result.parts)) if isinstance(result, Send) else b""
+            sent = LENGTH.pack(len(frame)) + frame if frame else b""
+            return Close(f"fault rule {rule.number}", sent[: effect.size_bytes])
+        if isinstance(effect, Throttle):
+            throttle(request, effect.throttle_ms)
+        if not isinstance(result, Send):
+            return result
+        if isinstance(effect, Throttle):
+            return _rewritten(request, result, lambda answer: _tell_throttle(answer, effect.throttle_ms))
+        if isinstance(effect, CorruptCrc):
+            return _rewritten(request, result, lambda answer: self._corrupt(answer, rule))
+        return result
+
+    def _corrupt(self, answer: Any, rule: Rule) -> bool:
+        """Corrupt the first batch of each partition that the rule is about; whether the rule strikes."""
+        condition: Any = rule.condition
+        wanted = [
+            partition
+            for name, partition in _partitions_with_records(answer, self._broker.topic_name)
+            if condition.topic in (None, name) and condition.partition in (None, partition_number(partition))
+        ]
+        is_counted = not isinstance(rule.effect, CorruptCrc)  # a function said it, and was counted
+        if not wanted or not (is_counted or rule.strikes()):
+            return False
+        for partition in wanted:
+            records = bytearray(partition.records)
+            records[CRC_POSITION] ^= 1
+            partition.records = bytes(records)
+        return True
+
+
+def _partitions_with_records(answer: Any, topic_name: Callable[[bytes], str | None]) -> Iterable[tuple[str, Any]]:
+    for topic in answer.responses:
+        name = getattr(topic, "topic", "") or topic_name(topic.topic_id) or ""
+        for partition in topic.partitions:
+            if partition.records is not None and len(partition.records) > CRC_POSITION:
+                yield name, partition
+
+
+def _tell_throttle(answer: Any, throttle_ms: int) -> bool:
+    """Write a throttle into an answer that has a place for it."""
+    if throttle_ms <= getattr(answer, "throttle_time_ms", throttle_ms):
+        return False
+    answer.throttle_time_ms = throttle_ms
+    return True
+
+
+def _rewritten(request: Request, result: Send, change: Callable[[Any], bool]) -> Send:
+    """An answer with something changed in it, or as it is where nothing was."""
+    frame = b"".join(map(bytes, result.parts))
+    correlation_id, position = read_response_header(request.api, request.version, frame)
+    answer, _ = decode(message_classes(request.api)[1], request.version, frame, position)
+    if not change(answer):
+        return result
+    return Send(response_header(request.api, request.version, correlation_id), *encode(answer, request.version))

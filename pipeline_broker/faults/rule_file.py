@@ -1,0 +1,66 @@
+"""A file of rules: TOML with a table `[[rule]]` for each.
+
+Rules of this file: as of `names.py`. Whatever is wrong is one line that begins with the file and the line in it. TOML's
+parser tells no lines but for its own errors, so the line of a key is looked for in the text.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+from pipeline_broker.faults.names import FaultError
+from pipeline_broker.faults.rule_text import RuleParts, parse_rule
+
+__all__ = ["read_rules"]
+
+HEADER = re.compile(r"\s*\[\[\s*rule\s*\]\]")
+TOML_LINE = re.compile(r"(?P<what>.*) \(at line (?P<line>\d+), column \d+\)")
+FILE_BYTES_MAX = 1 << 20
+
+
+def read_rules(path: Path) -> list[RuleParts]:
+    """The rules of a file.
+
+    Raises:
+        FaultError: it cannot be read, or holds something else than rules.
+    """
+    try:
+        with path.open("rb") as file:
+            data = file.read(FILE_BYTES_MAX + 1)
+        text = data.decode()
+    except OSError as error:
+        raise FaultError(f"cannot read {path}: {error.strerror or error}") from None
+    except UnicodeDecodeError:
+        raise FaultError(f"cannot read {path}: it is not UTF-8 text") from None
+    if len(data) > FILE_BYTES_MAX:
+        raise FaultError(f"cannot read {path}: it has more than {FILE_BYTES_MAX} bytes")
+    try:
+        document = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        found = TOML_LINE.fullmatch(str(error))
+        raise FaultError(f"{path}:{found['line']}: {found['what']}" if found else f"{path}: {error}") from None
+    lines = text.splitlines()
+    for key in document:
+        if key != "rule":
+            raise FaultError(f"{path}:{_line_of(lines, key, 0)}: there is no {key!r}; a file holds [[rule]] tables")
+    rules = document.get("rule", [])
+    starts = [number for number, line in enumerate(lines) if HEADER.match(line)]
+    if not isinstance(rules, list) or len(starts) != len(rules):
+        raise FaultError(f"{path}: each rule is a table of its own that begins with [[rule]]")
+    return [_parse(path, lines, start, fields) for start, fields in zip(starts, rules, strict=True)]
+
+
+def _parse(path: Path, lines: list[str], start: int, fields: dict[str, object]) -> RuleParts:
+    try:
+        return parse_rule(fields)
+    except FaultError as error:
+        line = start + 1 if error.key is None else _line_of(lines, error.key, start)
+        raise FaultError(f"{path}:{line}: {error}") from None
+
+
+def _line_of(lines: list[str], key: str, start: int) -> int:
+    """The line, from 1, where a key is set behind the line `start`."""
+    wanted = re.compile(rf"""\s*\[*\s*["']?{re.escape(key)}["']?\s*[=.\]]""")
+    return next((number for number in range(start, len(lines)) if wanted.match(lines[number])), start) + 1

@@ -1,0 +1,187 @@
+"""Rules as people write them: names and values, in a file or on the command line.
+
+Rules of this file: as of `names.py`. A rule says what it is about (`api` or `disk`, and what narrows that), which of it
+is struck, and one effect, whose key is the effect and whose value is its argument. Values are what TOML gives, or
+texts; a time is a text such as "200ms" or "1s", or a number of milliseconds.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
+
+from pipeline_broker.config.duration import milliseconds
+from pipeline_broker.faults.effects import (
+    COMMIT,
+    CorruptCrc,
+    Crash,
+    Delay,
+    Disconnect,
+    DiskError,
+    Drop,
+    Effect,
+    Error,
+    PartialWrite,
+    Pause,
+    Throttle,
+)
+from pipeline_broker.faults.names import FaultError, choice
+from pipeline_broker.faults.rule import Choice, DiskCondition, RequestCondition
+
+__all__ = ["RuleParts", "parse_arguments", "parse_rule"]
+
+RuleParts: TypeAlias = tuple[RequestCondition | DiskCondition, Choice, Effect]
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise FaultError(f"needs a text, not {value!r}")
+    return value
+
+
+def _number(value: object) -> int:
+    if isinstance(value, str) and value.lstrip("-").isdecimal():
+        return int(value)
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise FaultError(f"needs a whole number, not {value!r}")
+    return value
+
+
+def _chance(value: object) -> float:
+    try:
+        return float(value)  # type: ignore[arg-type]  # what it does not take is said below
+    except (TypeError, ValueError):
+        raise FaultError(f"needs a number, not {value!r}") from None
+
+
+def _time_ms(value: object) -> float:
+    found = milliseconds(str(value).strip()) if isinstance(value, str | int | float) else None
+    if found is None or isinstance(value, bool):
+        raise FaultError(f"needs a time such as 200ms or 1s, not {value!r}")
+    return found
+
+
+def _yes(value: object) -> None:
+    if value is not True and value != "true":
+        raise FaultError(f"needs true, not {value!r}")
+
+
+REQUEST_KEYS: Mapping[str, Callable[[object], Any]] = {
+    "api": _text,
+    "topic": _text,
+    "partition": _number,
+    "client_id": _text,
+    "group": _text,
+}
+DISK_KEYS: Mapping[str, Callable[[object], Any]] = {"disk": _text, "path": _text}
+CHOICE_KEYS: Mapping[str, Callable[[object], Any]] = {
+    "nth": _number,
+    "times": _number,
+    "every": _number,
+    "p": _chance,
+    "seed": _number,
+}
+WHEN = "when"
+"""The second argument of an error."""
+
+
+def _flag(effect: Callable[[], Effect]) -> Callable[[object, str | None], Effect]:
+    def make(value: object, when: str | None) -> Effect:
+        del when
+        _yes(value)
+        return effect()
+
+    return make
+
+
+REQUEST_EFFECTS: Mapping[str, Callable[[object, str | None], Effect]] = {
+    "error": lambda value, when: Error(_text(value)) if when is None else Error(_text(value), when),
+    "delay": lambda value, _: Delay(_time_ms(value) / 1000),
+    "drop": _flag(Drop),
+    "disconnect": lambda value, _: Disconnect(_text(value)),
+    "partial_write": lambda value, _: PartialWrite(_number(value)),
+    "corrupt_crc": _flag(CorruptCrc),
+    "throttle": lambda value, _: Throttle(round(_time_ms(value))),
+    "pause": lambda value, _: Pause(_text(value)),
+}
+DISK_EFFECTS: Mapping[str, Callable[[object, str | None], Effect]] = {
+    "error": lambda value, _: DiskError(_text(value)),
+    "delay": lambda value, _: Delay(_time_ms(value) / 1000),
+    "pause": lambda value, _: _flag(lambda: Pause(COMMIT))(value, None),
+    "crash": _flag(Crash),
+}
+KEYS = (*REQUEST_KEYS, *DISK_KEYS, *CHOICE_KEYS, *REQUEST_EFFECTS, "crash", WHEN)
+
+
+@contextlib.contextmanager
+def _blaming(key: str, *, is_named: bool = False) -> Iterator[None]:
+    """What is wrong in the body is the fault of a key, which the line names unless it does so already."""
+    try:
+        yield
+    except FaultError as error:
+        blamed = FaultError(str(error) if is_named else f"{key} {error}")
+        blamed.key = key
+        raise blamed from None
+
+
+def _converted(fields: Mapping[str, object], keys: Mapping[str, Callable[[object], Any]]) -> dict[str, Any]:
+    """Those of the fields that have one of these keys, each converted."""
+    found = {}
+    for key in fields.keys() & keys.keys():
+        with _blaming(key):
+            found[key] = keys[key](fields[key])
+    return found
+
+
+def parse_rule(fields: Mapping[str, object]) -> RuleParts:
+    """The parts of a rule.
+
+    Args:
+        fields: its names and values; see the rules of the file.
+
+    Raises:
+        FaultError: they make no rule.
+    """
+    for key in fields:
+        with _blaming(key, is_named=True):
+            choice("key", key, KEYS)
+    about = [key for key in ("api", "disk") if key in fields]
+    if len(about) != 1:
+        raise FaultError("a rule is about api = a request's name, or disk = sync or write: one of both")
+    is_disk = about == ["disk"]
+    condition_keys, effect_keys = (DISK_KEYS, DISK_EFFECTS) if is_disk else (REQUEST_KEYS, REQUEST_EFFECTS)
+    effects = [key for key in fields if key in effect_keys]
+    if len(effects) != 1:
+        found = f"there are {', '.join(effects)}" if effects else "there is none"
+        raise FaultError(f"a rule has one effect of {', '.join(effect_keys)}; {found}")
+    (effect_key,) = effects
+    second = {WHEN} if effect_key == "error" and not is_disk else set()
+    for key in fields:
+        if key not in {*condition_keys, *CHOICE_KEYS, effect_key, *second}:
+            with _blaming(key):
+                raise FaultError(f"makes no sense in a rule about {about[0]} with the effect {effect_key}")
+    named = _converted(fields, condition_keys)
+    chosen = Choice(**_converted(fields, CHOICE_KEYS))
+    when = _converted(fields, {WHEN: _text}).get(WHEN)
+    condition: RequestCondition | DiskCondition
+    with _blaming(about[0], is_named=True):
+        condition = DiskCondition(**named) if is_disk else RequestCondition(**named)
+    with _blaming(effect_key, is_named=True):
+        return condition, chosen, effect_keys[effect_key](fields[effect_key], when)
+
+
+def parse_arguments(arguments: Sequence[str]) -> RuleParts:
+    """The parts of a rule that was written as NAME=VALUE texts; a name alone means `true`.
+
+    Raises:
+        FaultError: they make no rule.
+    """
+    fields: dict[str, object] = {}
+    for argument in arguments:
+        key, separator, value = argument.partition("=")
+        key = key.strip().replace("-", "_")
+        if key in fields:
+            raise FaultError(f"{key} is given twice")
+        fields[key] = value.strip() if separator else True
+    return parse_rule(fields)

@@ -1,0 +1,137 @@
+"""What a request is about: its API, who asks, and the groups, topics and partitions that it names.
+
+Rules of this room: see `names.py`. The body is decoded when a rule asks for what is in it, and names are found by the
+shape that Kafka gives all its messages: arrays of topics with their name or id, and in these arrays of partitions.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import attrs
+
+from pipeline_broker.wire.messages.fetch import FetchRequest
+from pipeline_broker.wire.registry import ApiKey
+
+__all__ = ["Subject", "groups_of", "partition_number", "partitions_of"]
+
+TOPIC_ARRAYS = frozenset({"topics", "topic_data", "topic_partitions", "v3_and_below_topics"})
+"""Fields that hold topics, of requests and of responses; topics that a session shall forget are none of them."""
+TOPIC_NAMES = ("name", "topic", "topic_name")
+TEXT_ARRAYS = frozenset({"topic_names", "subscribed_topic_names"})
+PARTITION_ARRAYS = ("partitions", "partition_data", "partition_indexes")
+PARTITION_NUMBERS = ("index", "partition", "partition_index")
+GROUP_ARRAYS = frozenset({"groups", "group_ids", "groups_names"})
+GROUP_KEY_TYPE = 0
+"""Of FindCoordinator: the key is the id of a group."""
+NO_PARTITION = -1
+"""Of a topic that is named as a whole."""
+
+
+class Subject:
+    """One request as rules see it, and as functions that rules call see it.
+
+    Args:
+        api: API key.
+        version: API version.
+        client_id: from the header; None when null.
+        connection: number of the connection, from 0.
+        read: gives the request, decoded; called once, when it is needed.
+        topic_name: the name of a topic by its id; None where there is none.
+        session_partitions: what the fetch session of an id reads, as (name, id, partition).
+
+    Attributes:
+        api, version, client_id, connection: see above.
+    """
+
+    def __init__(
+        self,
+        api: int,
+        version: int,
+        client_id: str | None,
+        connection: int,
+        read: Callable[[], Any],
+        topic_name: Callable[[bytes], str | None],
+        session_partitions: Callable[[int], Iterable[tuple[str, bytes, int]]] = lambda _: (),
+    ) -> None:
+        self.api = api
+        self.version = version
+        self.client_id = client_id
+        self.connection = connection
+        self._read = read
+        self._topic_name = topic_name
+        self._session_partitions = session_partitions
+
+    @functools.cached_property
+    def message(self) -> Any:
+        """The request, as a message of `pipeline_broker.wire.messages`."""
+        return self._read()
+
+    @functools.cached_property
+    def groups(self) -> frozenset[str]:
+        """The groups that it names."""
+        return frozenset(groups_of(self.message, self.api))
+
+    @functools.cached_property
+    def partitions(self) -> frozenset[tuple[str, int]]:
+        """The topics that it names with their partitions, -1 where it names a topic as a whole."""
+        message = self.message
+        found = set(partitions_of(message, self._topic_name))
+        if type(message) is FetchRequest and message.session_epoch > 0:
+            for name, topic_id, partition in self._session_partitions(message.session_id):
+                found.add((name or self._topic_name(topic_id) or "", partition))
+        return frozenset(found)
+
+    def names_partition(self, topic: str | None, partition: int | None) -> bool:
+        """Whether it names this partition, or where one of both is None, any of that topic or number."""
+        return any(topic in (None, name) and partition in (None, number) for name, number in self.partitions)
+
+
+def groups_of(message: Any, api: int) -> Iterator[str]:
+    """The ids of groups in a request."""
+    if api == ApiKey.FIND_COORDINATOR:
+        if message.key_type == GROUP_KEY_TYPE:
+            yield from (message.coordinator_keys or [message.key])
+        return
+    group_id = getattr(message, "group_id", None)
+    if group_id:
+        yield group_id
+    for name in GROUP_ARRAYS:
+        for group in getattr(message, name, None) or ():
+            yield group if isinstance(group, str) else group.group_id
+
+
+def partitions_of(message: Any, topic_name: Callable[[bytes], str | None]) -> Iterator[tuple[str, int]]:
+    """The partitions in a message, see `Subject.partitions`."""
+    for field in attrs.fields(type(message)):
+        value = getattr(message, field.name)
+        if field.name in TEXT_ARRAYS:
+            yield from ((name, NO_PARTITION) for name in value or ())
+        elif field.name in TOPIC_ARRAYS:
+            for topic in value or ():
+                yield from _partitions_of_topic(topic, topic_name)
+        elif isinstance(value, list) and value and attrs.has(type(value[0])):
+            for element in value:
+                yield from partitions_of(element, topic_name)
+
+
+def _partitions_of_topic(topic: Any, topic_name: Callable[[bytes], str | None]) -> Iterator[tuple[str, int]]:
+    name = next((found for each in TOPIC_NAMES if (found := getattr(topic, each, None))), None)
+    if name is None:
+        name = topic_name(getattr(topic, "topic_id", b""))
+    if not name:
+        return
+    for array in PARTITION_ARRAYS:
+        partitions = getattr(topic, array, None)
+        if isinstance(partitions, list):
+            for partition in partitions:
+                yield name, partition if isinstance(partition, int) else partition_number(partition)
+            return
+    yield name, NO_PARTITION
+
+
+def partition_number(partition: Any) -> int:
+    """The number of a partition, whatever the field is called."""
+    return next((getattr(partition, name) for name in PARTITION_NUMBERS if hasattr(partition, name)), NO_PARTITION)

@@ -1,0 +1,125 @@
+"""What rules find in requests: every group, topic and partition, in all versions of all APIs that are served."""
+
+import attrs
+import pytest
+
+from pipeline_broker.apis.registry import SERVED
+from pipeline_broker.faults.subject import Subject
+from pipeline_broker.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
+from pipeline_broker.wire.messages.describe_groups import DescribeGroupsRequest
+from pipeline_broker.wire.messages.fetch import FetchRequest
+from pipeline_broker.wire.messages.find_coordinator import FindCoordinatorRequest
+from pipeline_broker.wire.messages.metadata import MetadataRequest
+from pipeline_broker.wire.messages.offset_fetch import OffsetFetchRequest
+from pipeline_broker.wire.messages.produce import ProduceRequest
+from pipeline_broker.wire.registry import message_classes
+from tests.bad_input.raw_client import SERVED_IDS, SERVED_VERSIONS
+from tests.wire.generated import sample
+
+IDS = {b"i" * 16: "by-id"}
+
+
+def subject(message, version=0, sessions=None):
+    read = []
+
+    def reader():
+        read.append(message)
+        return message
+
+    found = Subject(
+        type(message).SCHEMA.key, version, "c", 0, reader, IDS.get, lambda key: (sessions or {}).get(key, ())
+    )
+    found.read_count = read
+    return found
+
+
+@pytest.mark.parametrize(("key", "version"), SERVED_VERSIONS, ids=SERVED_IDS)
+def test_nothing_in_a_request_is_too_strange_to_be_looked_through(key, version):
+    message = sample(message_classes(key)[0], version, elements=2)
+    found = subject(message, version)
+    assert all(isinstance(name, str) and isinstance(number, int) for name, number in found.partitions)
+    assert all(isinstance(group, str) for group in found.groups)
+
+
+@pytest.mark.parametrize("key", sorted(SERVED), ids=lambda key: SERVED[key].name)
+def test_every_group_that_a_request_has_a_field_for_is_found(key):
+    request = message_classes(key)[0]
+    if "group_id" not in {field.name for field in attrs.fields(request)}:
+        return
+    assert subject(request(group_id="g")).groups == {"g"}
+
+
+@pytest.mark.parametrize(
+    ("message", "partitions"),
+    [
+        (
+            ProduceRequest(
+                topic_data=[
+                    ProduceRequest.TopicProduceData("a", partition_data=[ProduceRequest.PartitionProduceData(3)]),
+                    ProduceRequest.TopicProduceData(
+                        "", b"i" * 16, partition_data=[ProduceRequest.PartitionProduceData(0)]
+                    ),
+                ]
+            ),
+            {("a", 3), ("by-id", 0)},
+        ),
+        (MetadataRequest(topics=[MetadataRequest.MetadataRequestTopic(name="m")]), {("m", -1)}),
+        (MetadataRequest(topics=None), set()),
+        (
+            AddPartitionsToTxnRequest(
+                transactions=[
+                    AddPartitionsToTxnRequest.AddPartitionsToTxnTransaction(
+                        topics=[AddPartitionsToTxnRequest.AddPartitionsToTxnTopic("x", [1, 2])]
+                    )
+                ]
+            ),
+            {("x", 1), ("x", 2)},
+        ),
+        (
+            OffsetFetchRequest(
+                groups=[
+                    OffsetFetchRequest.OffsetFetchRequestGroup(
+                        "g", topics=[OffsetFetchRequest.OffsetFetchRequestTopics("o", partition_indexes=[5])]
+                    )
+                ]
+            ),
+            {("o", 5)},
+        ),
+    ],
+    ids=["produce", "metadata", "all metadata", "transactions", "offsets"],
+)
+def test_partitions_are_found_by_the_name_of_their_topic_or_its_id(message, partitions):
+    assert subject(message).partitions == partitions
+
+
+def test_a_fetch_is_about_all_that_its_session_reads_but_not_about_what_it_shall_forget():
+    topic = FetchRequest.FetchTopic("asked", partitions=[FetchRequest.FetchPartition(1)])
+    forgotten = FetchRequest.ForgottenTopic("forgotten", partitions=[0])
+    message = FetchRequest(session_id=7, session_epoch=3, topics=[topic], forgotten_topics_data=[forgotten])
+    found = subject(message, sessions={7: [("kept", b"", 2), ("", b"i" * 16, 0)]})
+    assert found.partitions == {("asked", 1), ("kept", 2), ("by-id", 0)}
+    assert found.names_partition("kept", None)
+    assert found.names_partition(None, 1)
+    assert not found.names_partition("forgotten", None)
+
+
+@pytest.mark.parametrize(
+    ("message", "groups"),
+    [
+        (FindCoordinatorRequest(key="g", key_type=0), {"g"}),
+        (FindCoordinatorRequest(key="g", key_type=1), set()),
+        (FindCoordinatorRequest(key_type=0, coordinator_keys=["a", "b"]), {"a", "b"}),
+        (DescribeGroupsRequest(groups=["a", "b"]), {"a", "b"}),
+        (OffsetFetchRequest(groups=[OffsetFetchRequest.OffsetFetchRequestGroup("g")]), {"g"}),
+    ],
+)
+def test_groups_are_found_wherever_they_are_named(message, groups):
+    assert subject(message).groups == groups
+
+
+def test_a_request_is_decoded_once_and_only_when_it_is_looked_into():
+    found = subject(DescribeGroupsRequest(groups=["a"]))
+    assert found.read_count == []
+    assert found.groups == {"a"}
+    assert not found.names_partition("t", None)
+    assert len(found.read_count) == 1

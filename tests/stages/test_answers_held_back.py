@@ -1,0 +1,214 @@
+"""What an application may do to answers and queues on purpose: look at an answer, hold it back, hold a queue."""
+
+import pytest
+import trio
+from trio.testing import wait_all_tasks_blocked
+
+from stages.mode import CLASSIC, PIPELINED
+from stages.request import Close, NoOp, Parked, Pending, QueueHeldError, Send
+from stages.testing.memory_server import open_memory_server
+from stages.testing.memory_storage import MemoryStorage
+from tests.stages.connection_bench import ONE_QUEUE, ByHand, connection_of, limits, run
+
+both_modes = pytest.mark.parametrize("mode", [CLASSIC, PIPELINED], ids=lambda mode: mode.name)
+
+
+class Asking(ByHand):
+    """Asks `before_answer` of every request; `results` are what the handler returns, by the first byte."""
+
+    def __init__(self, ask, **results):
+        super().__init__()
+        self.ask = ask
+        self.results = results
+
+    def handle(self, request):
+        request.before_answer = self.ask
+        result = self.results.get(chr(request.frame[0]))
+        return super().handle(request) if result is None else result
+
+
+def replaced(request, result):
+    return Send(b"in place of " + type(result).__name__.encode())
+
+
+@both_modes
+@pytest.mark.parametrize(
+    "result",
+    [
+        Send(b"answer"),
+        NoOp(),
+        Close("closed"),
+        Pending([b"x"], Send(b"answer")),
+        Parked(lambda: Send(b"answer")),
+        Parked(lambda: b"work", then=Send),
+    ],
+    ids=["send", "no-op", "close", "pending", "work", "then"],
+)
+def test_whatever_ends_a_slot_is_asked_about(mode, result):
+    async def main():
+        application = Asking(replaced, x=result)
+        async with open_memory_server(mode, application, storage=MemoryStorage(), limits=limits()) as memory:
+            client = await memory.connect()
+            client.send(b"x")
+            expected = {NoOp: b"NoOp", Close: b"Close"}.get(type(result), b"Send")
+            assert await client.receive() == b"in place of " + expected
+
+    trio.run(main)
+
+
+@both_modes
+def test_an_answer_that_is_held_back_keeps_its_place_and_its_bytes_count(mode):
+    held = []
+
+    def hold(request, result):
+        if request.sequence:
+            return result
+        held.append((request, result))
+        return None
+
+    async def test(memory, application):
+        client = await memory.connect()
+        client.send(b"b", b"s1", b"s2")
+        await wait_all_tasks_blocked()
+        assert connection_of(memory).unsent_bytes >= 10_000
+        ((request, result),) = held
+        request.complete(result)
+        assert [len(each) for each in await client.receive_count(3)] == [10_000, 2, 2]
+        await wait_all_tasks_blocked()
+        assert connection_of(memory).unsent_bytes == 0
+
+    run(test, mode=mode, application=Asking(hold))
+
+
+def test_whoever_is_asked_and_fails_has_the_connection_closed():
+    def fail(request, result):
+        raise ValueError("no")
+
+    async def test(memory, application):
+        client, other = await memory.connect(), await memory.connect()
+        client.send(b"s")
+        assert await client.receive_all() == []
+        application.ask = None
+        other.send(b"s")
+        assert await other.receive() == b"s"
+
+    run(test, application=Asking(fail))
+
+
+@both_modes
+def test_the_last_bytes_of_a_close_leave_as_they_are_behind_what_came_before(mode):
+    async def test(memory, application):
+        client = await memory.connect()
+        client.send(b"s", b"x", b"s")
+        received = b""
+        while data := await client.receive_bytes():
+            received += data
+        assert received == b"\x00\x00\x00\x01s" + b"\x00\x00\x00"
+
+    run(test, mode=mode, application=Asking(lambda request, result: result, x=Close("cut", b"\x00\x00\x00")))
+
+
+class Holding(ByHand):
+    """Holds the queue at each request that begins with `h`, so many times as its second byte says."""
+
+    def __init__(self):
+        super().__init__()
+        self.waiting, self.met = [], {}
+
+    def handle(self, request):
+        frame = bytes(request.frame)
+        if frame[:1] == b"h" and self.met.get(frame, 0) < int(frame[1:2]):
+            self.met[frame] = self.met.get(frame, 0) + 1
+            raise QueueHeldError(self.waiting.append)
+        if frame[:1] == b"p":
+            self.handled.append(frame)
+            return Pending([frame], Send(frame))
+        return super().handle(request) if frame[:1] != b"h" else self.started(frame)
+
+    def started(self, frame):
+        self.handled.append(frame)
+        return Send(frame)
+
+
+@pytest.mark.parametrize("mode", [CLASSIC, ONE_QUEUE], ids=lambda mode: mode.name)
+def test_a_held_queue_starts_nothing_and_goes_on_where_it_stood(mode):
+    """What was decided before in the same turn is committed and answered all the same."""
+
+    async def test(memory, application):
+        client, other = await memory.connect(), await memory.connect()
+        client.send(b"p0", b"h2", b"s1", b"s2")
+        assert await client.receive() == b"p0"
+        await wait_all_tasks_blocked()
+        other.send(b"s3")
+        for _ in range(2):
+            await wait_all_tasks_blocked()
+            assert application.handled == [b"p0"]
+            application.waiting.pop()()
+        assert await client.receive_count(3) == [b"h2", b"s1", b"s2"]
+        assert await other.receive() == b"s3"
+        assert application.handled[:2] == [b"p0", b"h2"]
+        assert memory.server.statistics().handlers.handled == 5
+
+    run(test, mode=mode, application=Holding())
+
+
+def test_a_held_queue_delays_no_other_queue():
+    async def test(memory, application):
+        clients = [await memory.connect() for _ in range(20)]
+        clients[0].send(b"h1")
+        await wait_all_tasks_blocked()
+        queue_of = {one.index: one.admission.queue for one in memory.server.processors[0].connections}
+        others = [client for index, client in enumerate(clients) if queue_of[index] is not queue_of[0]]
+        assert others
+        for client in others:
+            client.send(b"s")
+            assert await client.receive() == b"s"
+        application.waiting.pop()()
+        assert await clients[0].receive() == b"h1"
+
+    run(test, application=Holding())
+
+
+def test_a_queue_that_is_held_when_its_connection_closes_goes_on():
+    async def test(memory, application):
+        client, other = await memory.connect(), await memory.connect()
+        client.send(b"h1", b"s1")
+        await wait_all_tasks_blocked()
+        client.reset()
+        await wait_all_tasks_blocked()
+        other.send(b"s2")
+        application.waiting.pop()()
+        assert await other.receive() == b"s2"
+
+    run(test, mode=ONE_QUEUE, application=Holding())
+
+
+def test_a_request_that_waited_for_room_may_hold_its_queue_and_starts_first():
+    async def test(memory, application):
+        client = await memory.connect(capacity_bytes=1000)
+        client.send(*[b"b"] * 4, b"h1", b"s1", b"s2")
+        await trio.sleep(1)
+        received = [len(each) for each in await client.receive_count(4)]
+        assert received == [10_000] * 4
+        await wait_all_tasks_blocked()
+        application.waiting.pop()()
+        assert await client.receive_count(3) == [b"h1", b"s1", b"s2"]
+        assert application.handled[4:] == [b"h1", b"s1", b"s2"]
+
+    run(test, mode=ONE_QUEUE, application=Holding(), unsent_bytes_max=25_000)
+
+
+def test_a_callback_that_would_hold_the_queue_is_a_bug_of_its_request_alone():
+    async def test(memory, application):
+        client = await memory.connect()
+        client.send(b"1")
+        await wait_all_tasks_blocked()
+
+        def wrong():
+            raise QueueHeldError(application.waiting.append)
+
+        request = application.parked[0]
+        request.connection.call_back(request, wrong)
+        assert await client.receive_all() == []
+
+    run(test, application=Holding())
