@@ -14,7 +14,7 @@ import attrs
 from spark_analysis.audit import ordering_audit
 from spark_analysis.cells import Cell, Load, Run, parse_object, short_variants
 from spark_analysis.errors import TraceError
-from spark_analysis.inside_figures import Inside, inside_figures, inside_queries
+from spark_analysis.inside_figures import Inside, first_violations, inside_figures, inside_queries
 from spark_analysis.queries import (
     client_totals,
     commit_sizes,
@@ -164,6 +164,8 @@ def gather(run: TraceRun, progress: Callable[[int, int], None] = lambda _done, _
             pool.shutdown(wait=False, cancel_futures=True)  # what failed or was interrupted needs no further answers
             raise
         progress(len(running), len(running))
+    is_broken = any(row["violations"] for row in rows["audit"])
+    rows["violations"] = first_violations(run).collect() if is_broken else []
     return attrs.evolve(_figures(rows), left_out=run.left_out)
 
 

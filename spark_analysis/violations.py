@@ -36,18 +36,18 @@ def order_violations(run: TraceRun) -> DataFrame:
         run, audit (`broker` or `client`), rule, connection, sequence, topic, partition, before, found, violations (how
         many this row counts for: 1, or what is left out).
     """
-    complete = run.runs.where("coalesce(lost_rows, 0) = 0").select("run")
-    certain = _stamped(run).union(_logged(run)).union(_received(run))
-    left_out = _missing(run).union(_unanswered(run)).join(f.broadcast(complete), "run", "left_semi")
-    return certain.union(left_out)
+    lost = run.runs.select("run", (f.coalesce(f.col("lost_rows"), f.lit(0)) > 0).alias("lost"))
+    found = _arrivals(run).union(_logged(run)).union(_received(run)).union(_unanswered(run))
+    certain = ~f.col("lost") | ~f.col("rule").isin("missing", "unanswered")
+    return found.join(f.broadcast(lost), "run").where(certain).select(*_COLUMNS)
 
 
-def _named(rows: DataFrame, audit: str, rule: str | Column, before: str, found: str, *, count: str = "1") -> DataFrame:
+def _named(rows: DataFrame, audit: str, rule: str, before: str, found: str, *, count: str = "1") -> DataFrame:
     of_log = ("topic", "partition") if "topic" in rows.columns else _NO_TOPIC
-    named = rows.withColumn("rule", f.lit(rule) if isinstance(rule, str) else rule).selectExpr(
+    named = rows.selectExpr(
         "run",
         f"'{audit}' as audit",
-        "rule",
+        f"'{rule}' as rule",
         "connection",
         "sequence",
         *of_log,
@@ -59,25 +59,32 @@ def _named(rows: DataFrame, audit: str, rule: str | Column, before: str, found: 
 
 
 def _arrivals(run: TraceRun) -> DataFrame:
+    """What the stamps and sequences of the broker contradict; a row may break two rules."""
     arrival = Window.partitionBy("run", "connection").orderBy("sequence")
     earlier = arrival.rowsBetween(Window.unboundedPreceding, -1)
-    return (
+    rows = (
         run.requests.select("run", "connection", "sequence", "released_ns")
         .withColumn("sequence_before", f.lag("sequence", 1, -1).over(arrival))
         .withColumn("released_before", f.last("released_ns", ignorenulls=True).over(earlier))
+        .where("released_ns < released_before or sequence <> sequence_before + 1")
     )
+    step = f.col("sequence") - f.col("sequence_before")
+    one = f.lit(1).cast("bigint")
+    broken = [
+        _broken(f.col("released_ns") < f.col("released_before"), "released", "released_before", "released_ns", one),
+        _broken(step == 0, "repeated", "sequence_before", "sequence", one),
+        _broken(step > 1, "missing", "sequence_before", "sequence", step - 1),
+    ]
+    each = rows.withColumn("broken", f.explode(f.array_compact(f.array(*broken))))
+    values = ("broken.before", "broken.found", "broken.violations")
+    return each.selectExpr("run", "'broker' as audit", "broken.rule", "connection", "sequence", *_NO_TOPIC, *values)
 
 
-def _stamped(run: TraceRun) -> DataFrame:
-    rows = _arrivals(run)
-    late = _named(rows.where("released_ns < released_before"), "broker", "released", "released_before", "released_ns")
-    again = rows.where("sequence = sequence_before")
-    return late.union(_named(again, "broker", "repeated", "sequence_before", "sequence"))
-
-
-def _missing(run: TraceRun) -> DataFrame:
-    rows = _arrivals(run).where("sequence > sequence_before + 1")
-    return _named(rows, "broker", "missing", "sequence_before", "sequence", count="sequence - sequence_before - 1")
+def _broken(condition: Column, rule: str, before: str, found: str, count: Column) -> Column:
+    values = f.struct(
+        f.lit(rule).alias("rule"), f.col(before).alias("before"), f.col(found).alias("found"), count.alias("violations")
+    )
+    return f.when(condition, values)
 
 
 def _logged(run: TraceRun) -> DataFrame:

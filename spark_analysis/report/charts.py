@@ -237,9 +237,9 @@ def _grid(x_axis: Axis, y_axis: Axis, across: Callable[[float], float], down: Ca
     return element("g", *parts, aria_hidden="true")
 
 
-def panels(drawings: Sequence[Markup]) -> Markup:
-    """Drawings side by side where there is room."""
-    return element("div", *drawings, class_="panels")
+def panels(drawings: Sequence[Markup], *, pairs: bool = False) -> Markup:
+    """Drawings side by side where there is room; two of them in a row where they belong together in pairs."""
+    return element("div", *drawings, class_="panels pairs" if pairs else "panels")
 
 
 @attrs.frozen

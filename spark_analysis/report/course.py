@@ -46,7 +46,7 @@ def lanes(comparison: Comparison) -> Markup:
             "they overlap, and the right ends never step back: responses leave in the order of the requests."
         ),
         legend((kind, name) for name, kind in PARTS.items()),
-        charts.panels(drawings),
+        charts.panels(drawings, pairs=True),
     )
 
 
@@ -104,7 +104,7 @@ def series(comparison: Comparison) -> Markup:
             "slope says that a longer run would give another figure, a lone peak that something else ran."
         ),
         mode_legend(comparison),
-        charts.panels(drawings),
+        charts.panels(drawings, pairs=True),
         _stage_details(comparison),
     )
 
@@ -115,7 +115,7 @@ def _client_panels(comparison: Comparison, load: Load, clients: dict[int, list[C
         numbers = [run.number for run in comparison.figures.runs if run.cell == Cell(mode, load) and not run.traced]
         points = next((clients[number] for number in numbers if number in clients), [])
         if points:
-            shown[mode] = points
+            shown[mode] = points[:-1] or points  # the last piece is shorter, and would look like a collapse
     if not shown:
         return []
     end = max(point.at_ms + point.bucket_ms for points in shown.values() for point in points)
@@ -152,7 +152,7 @@ def _stage_details(comparison: Comparison) -> Markup:
     if not drawings:
         return NOTHING
     keys = legend((kind, stage) for stage, kind in _STAGES_DRAWN.items())
-    panels = figure("Mean time of stages over a traced run", keys, charts.panels(drawings))
+    panels = figure("Mean time of stages over a traced run", keys, charts.panels(drawings, pairs=True))
     return details("Stages over time", panels)
 
 
