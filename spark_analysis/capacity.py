@@ -5,8 +5,9 @@ in flight (5 for an idempotent producer of Kafka). Between the two lies the mode
 
     time of a cycle = fixed + cost x K + commits x D            rate = K / time of a cycle
 
-K is how many requests one cycle can take along: connections in a mode that mutes a connection until it is answered, all
-that clients keep in flight in one that does not. D is the commit delay that was injected.
+K is how many requests one cycle can take along: connections, at most as many as commits may run at once, in a mode that
+mutes a connection until its request is committed; all that clients keep in flight in one that does not. D is the
+commit delay that was injected.
 
 Assumptions: a closed loop that keeps the broker saturated; a slower disk is the same disk plus a constant delay a
 commit; bandwidth is no limit; the client has a processor to spare at the end that is extrapolated to.
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
 PRODUCER_IN_FLIGHT_MAX: Final = 5
 """An idempotent producer of Kafka keeps at most so many requests unanswered on a connection."""
+COMMITS_AT_ONCE: Final = 8
+"""Commits per request run on so many handlers at once, unless `num.io.threads` says otherwise."""
 DELAYS_MS: Final = (0.3, 2.0, 10.0, 30.0, 100.0)
 """What is extrapolated to: a fast disk, a good one, one over a network, a slow one, an object store."""
 _CELLS_SPARE: Final = 2  # more cells than parameters, or every fit is perfect and says nothing

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 RAW_FOLDER: Final = "raw"
-_PART: Final = "part-00000.parquet"
+ROWS_A_PART: Final = 1 << 23
+"""Rows after which a table goes on in another file: a cluster reads many files at once, and a copy can be resumed."""
 
 
 def has_raw(directory: Path) -> bool:
@@ -85,25 +86,48 @@ def interrupted(raw: Path) -> list[str]:
     return sorted(path.name for path in raw.glob("run-*") if path.is_dir() and not (path / "run.json").exists())
 
 
+class _Writer:
+    """The files of one table."""
+
+    def __init__(self, folder: Path, schema: pa.Schema) -> None:
+        folder.mkdir(parents=True)
+        self._folder, self._schema = folder, schema
+        self._parts = 0
+        self.rows = 0
+        self._begin()
+
+    def _begin(self) -> None:
+        path = self._folder / f"part-{self._parts:05}.parquet"
+        self._file = pq.ParquetWriter(path, self._schema, compression="snappy")
+        self._rows_of_part = 0
+        self._parts += 1
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        if self._rows_of_part >= ROWS_A_PART:
+            self._file.close()
+            self._begin()
+        self._file.write_batch(batch)
+        self._rows_of_part += batch.num_rows
+        self.rows += batch.num_rows
+
+    def close(self) -> None:
+        self._file.close()
+
+
 def _write(runs: list[RawRun], target: Path, progress: Callable[[int, int], None]) -> dict[str, int]:
-    schemas = {table: arrow_schema(table) for table in TABLES}
-    writers: dict[str, pq.ParquetWriter] = {}
-    rows = dict.fromkeys(TABLES, 0)
+    writers: dict[str, _Writer] = {}
     try:
-        for table, schema in schemas.items():
-            (target / table).mkdir(parents=True)
-            writers[table] = pq.ParquetWriter(target / table / _PART, schema, compression="snappy")
-        described = pa.Table.from_pylist([run.row for run in runs], schema=schemas["runs"])
-        writers["runs"].write_table(described)
-        rows["runs"] = len(runs)
+        for table in TABLES:
+            writers[table] = _Writer(target / table, arrow_schema(table))
+        for batch in pa.Table.from_pylist([run.row for run in runs], schema=arrow_schema("runs")).to_batches():
+            writers["runs"].write(batch)
         for done, run in enumerate(runs):
             progress(done, len(runs))
             for ring in run.rings:
                 for batch in run.batches(ring):
-                    writers[ring.table].write_batch(batch)
-                rows[ring.table] += ring.rows
+                    writers[ring.table].write(batch)
         progress(len(runs), len(runs))
     finally:
         for writer in writers.values():
             writer.close()
-    return rows
+    return {table: writer.rows for table, writer in writers.items()}

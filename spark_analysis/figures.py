@@ -6,6 +6,7 @@ which everything after this file computes with. Nothing after this file knows Sp
 
 from __future__ import annotations
 
+from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,7 +15,7 @@ import attrs
 from spark_analysis.audit import ordering_audit
 from spark_analysis.cells import Cell, Load, Run, parse_object, short_variants
 from spark_analysis.errors import TraceError
-from spark_analysis.inside_figures import Inside, first_violations, inside_figures, inside_queries
+from spark_analysis.inside_figures import Inside, first_violations, inside_figures, inside_queries, traced_queries
 from spark_analysis.queries import (
     client_totals,
     commit_sizes,
@@ -24,6 +25,7 @@ from spark_analysis.queries import (
     waits,
 )
 from spark_analysis.stage import CELL_COLUMNS, stage_latency
+from spark_analysis.tables import REPLAY_CLIENT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -146,14 +148,19 @@ def gather(run: TraceRun, progress: Callable[[int, int], None] = lambda _done, _
         "totals": client_totals(run),
         "latency": latency(run),
         "audit": ordering_audit(run),
-        "stages": stage_latency(run, by=CELL_COLUMNS),
-        "sizes": commit_sizes(run),
-        "times": commit_times(run),
-        "waits": waits(run),
-        "buckets": replay_buckets(run),
         **inside_queries(run, _first_runs(described)),
     }
-    rows: dict[str, list[Row]] = {"runs": described}
+    if any(row["client"] == REPLAY_CLIENT for row in described):
+        queries["buckets"] = replay_buckets(run)
+    if any(row["traced"] for row in described):
+        queries |= {
+            "stages": stage_latency(run, by=CELL_COLUMNS),
+            "sizes": commit_sizes(run),
+            "times": commit_times(run),
+            "waits": waits(run),
+            **traced_queries(run),
+        }
+    rows: dict[str, list[Row]] = defaultdict(list, runs=described)
     with ThreadPoolExecutor(_QUERIES_AT_ONCE) as pool:
         running = {name: pool.submit(frame.collect) for name, frame in queries.items()}
         try:
@@ -180,7 +187,7 @@ def _first_runs(described: list[Row]) -> list[int]:
 
 def _figures(rows: dict[str, list[Row]]) -> Figures:
     shorter = short_variants({row["variant"] for row in rows["runs"]})
-    rows = {name: [_renamed(row, shorter) for row in found] for name, found in rows.items()}
+    rows = defaultdict(list, {name: [_renamed(row, shorter) for row in found] for name, found in rows.items()})
     totals = {row["run"]: row for row in rows["totals"]}
     times = {_cell(row): row for row in rows["times"]}
     runs = sorted((_run(row, totals.get(row["run"])) for row in rows["runs"]), key=lambda run: run.number)

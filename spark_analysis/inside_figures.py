@@ -165,7 +165,7 @@ class Inside:
 
 
 def inside_queries(run: TraceRun, shown: Iterable[int]) -> dict[str, DataFrame]:
-    """The jobs, by the names of `Inside`.
+    """The jobs that every experiment needs, by the names of `Inside`.
 
     Args:
         run: an opened experiment.
@@ -173,12 +173,18 @@ def inside_queries(run: TraceRun, shown: Iterable[int]) -> dict[str, DataFrame]:
     """
     return {
         "series": client_series(run, bucket_ms=None).where(f.col("run").isin(*shown)),
+        "quality": trace_quality(run),
+    }
+
+
+def traced_queries(run: TraceRun) -> dict[str, DataFrame]:
+    """The jobs that show the inside of the broker: without a traced run they have nothing to show."""
+    return {
         "stage_series": stage_series(run, bucket_ms=None).select("run", "at_ms", "stage", "mean_us", "p99_us"),
         "shards": queue_imbalance(run),
         "flow": littles_law(run),
         "spans": mute_spans(run),
         "lanes": request_lanes(run),
-        "quality": trace_quality(run),
     }
 
 

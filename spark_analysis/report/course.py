@@ -41,9 +41,10 @@ def lanes(comparison: Comparison) -> Markup:
         "One connection, request by request",
         paragraph(
             "Consecutive requests of the busiest connection of a traced run, around the one that waited longest for "
-            "earlier responses. Each has a lane, the oldest on top; a connection has one request queue (shard). In "
-            "classic the next request is read when the one before it has been answered: a staircase. In pipelined "
-            "they overlap, and the right ends never step back: responses leave in the order of the requests."
+            "earlier responses, or in the middle of the run where none did. Each has a lane, the oldest on top; a "
+            "connection has one request queue (shard). In classic the next request is read when the one before it has "
+            "been answered: a staircase. In pipelined they overlap, and their right ends never step back: responses "
+            "leave in the order of the requests."
         ),
         legend((kind, name) for name, kind in PARTS.items()),
         charts.panels(drawings, pairs=True),

@@ -6,9 +6,18 @@ was not fitted to is not shown.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from spark_analysis.capacity import DELAYS_MS, Capacity, Errors, Measured, capacity, commit_bound, gain_bound
+from spark_analysis.capacity import (
+    COMMITS_AT_ONCE,
+    DELAYS_MS,
+    Capacity,
+    Errors,
+    Measured,
+    capacity,
+    commit_bound,
+    gain_bound,
+)
 from spark_analysis.cells import Cell, Load
 from spark_analysis.findings import full_name, ordinary, times
 from spark_analysis.report import charts
@@ -77,10 +86,19 @@ def _bounds(comparison: Comparison) -> Markup:
 
 def outstanding(comparison: Comparison, mode: str, load: Load) -> int:
     """How many requests one commit of a mode can take along under a load."""
-    told = next((run.factors.get("in_flight") for run in comparison.figures.runs if run.cell == Cell(mode, load)), None)
-    if isinstance(told, int) and told > 0:
-        return load.connections * min(told, load.in_flight)
-    return load.connections * (1 if mode == "classic" else load.in_flight)
+    run = next((run for run in comparison.figures.runs if run.cell.mode == mode), None)
+    factors: dict[str, Any] = {} if run is None else {**_presets(mode), **run.factors}
+    depth = factors.get("in_flight")
+    most = load.in_flight if not isinstance(depth, int) or depth < 1 else min(depth, load.in_flight)
+    if factors.get("commit") == "request":
+        threads = run.settings.get("num.io.threads") if run is not None else None
+        return min(load.connections * most, int(threads) if threads and str(threads).isdigit() else COMMITS_AT_ONCE)
+    return load.connections * most
+
+
+def _presets(mode: str) -> dict[str, Any]:
+    """What the name of a mode says of its axes, where its runs do not say it themselves."""
+    return {"in_flight": 1, "commit": "request"} if mode == "classic" else {}
 
 
 def fitted_capacity(comparison: Comparison, mode: str) -> Capacity | None:

@@ -139,6 +139,14 @@ def test_lost_rows_excuse_gaps_but_not_wrong_order(place, found):
     assert not found[number, "client"]["complete"]
 
 
+@pytest.mark.parametrize("chunk_rows", [1, 7])
+def test_chunks_do_not_change_what_is_found(chunk_rows, directory, spark, found, monkeypatch):
+    """Every planted violation also lies between two chunks when a chunk has one row."""
+    monkeypatch.setattr("spark_analysis.audit.CHUNK_ROWS", chunk_rows)
+    rows = ordering_audit(load_run(directory, spark)).collect()
+    assert {(row["run"], row["audit"]): row for row in rows} == found
+
+
 def test_cells_count_both_audits_of_traced_runs_and_the_page_says_incomplete(directory, spark):
     verdict = report(directory, spark)
     summary = json.loads((directory / "summary.json").read_text())
