@@ -41,12 +41,23 @@ def throughput(comparison: Comparison) -> Markup:
     if not loads:
         return NOTHING
     groups: list[tuple[str, str, list[Load], Callable[[Load], float]]] = []
-    for connections, delay in dict.fromkeys((load.connections, load.commit_delay_ms) for load in loads):
-        same = [load for load in loads if (load.connections, load.commit_delay_ms) == (connections, delay)]
-        groups.append((_where(connections, delay), "requests in flight", same, lambda load: load.in_flight))
-    for connections, depth in dict.fromkeys((load.connections, load.in_flight) for load in loads):
-        same = [load for load in loads if (load.connections, load.in_flight) == (connections, depth)]
-        title = f"{_where(connections, 0)} x {depth} in flight"
+    for connections, delay, variant in dict.fromkeys(
+        (load.connections, load.commit_delay_ms, load.variant) for load in loads
+    ):
+        same = [
+            load
+            for load in loads
+            if (load.connections, load.commit_delay_ms, load.variant) == (connections, delay, variant)
+        ]
+        title = _where(connections, delay, variant)
+        groups.append((title, "requests in flight", same, lambda load: load.in_flight))
+    for connections, depth, variant in dict.fromkeys(
+        (load.connections, load.in_flight, load.variant) for load in loads
+    ):
+        same = [
+            load for load in loads if (load.connections, load.in_flight, load.variant) == (connections, depth, variant)
+        ]
+        title = f"{_where(connections, 0, variant)} x {depth} in flight"
         groups.append((title, "commit delay, ms", same, lambda load: load.commit_delay_ms))
     shown = [group for group in groups if len(group[2]) > 1] or groups[:1]
     rates = [cell.requests_per_s for key, cell in comparison.cells.items() if key.load in loads and cell.requests_per_s]
@@ -92,9 +103,7 @@ def _heat_maps(comparison: Comparison, loads: list[Load]) -> list[Markup]:
             for depth in depths
         ]
         zero, one = comparison.sides
-        caption = (
-            f"{one} over {zero}, {_where(connections, 0)}{f', {variant}' if variant else ''}: speed-up, 95% interval"
-        )
+        caption = f"{one} over {zero}, {_where(connections, 0, variant)}: speed-up, 95% interval"
         maps.append(charts.heat_map(caption, "commit delay", [f"{delay:g} ms" for delay in delays], rows))
     return [figure("Speed-up by requests in flight and commit delay", *maps)] if maps else []
 
@@ -106,8 +115,9 @@ def _heat(ratio: Ratio | None, strongest: float) -> charts.Heat | None:
     return charts.Heat(times(ratio.value), ratio_cells(ratio)[1], kind, abs(math.log(ratio.value)) / strongest)
 
 
-def _where(connections: int, delay: float) -> str:
-    return f"{connections} connection{'s' if connections != 1 else ''}" + (f", {delay:g} ms delay" if delay else "")
+def _where(connections: int, delay: float, variant: str = "") -> str:
+    many = f"{connections} connection{'s' if connections != 1 else ''}"
+    return many + (f", {delay:g} ms delay" if delay else "") + (f", {variant}" if variant else "")
 
 
 def _rate_line(comparison: Comparison, mode: str, loads: list[Load], across: Callable[[Load], float]) -> charts.Line:

@@ -38,6 +38,7 @@ def open_cluster(folder: Path):
     """Start master and workers on free ports; gives the address of the master, ends all of them afterwards."""
     environment = {**os.environ, "JAVA_HOME": str(find_java()), "SPARK_LOCAL_IP": "127.0.0.1"}
     environment |= {"SPARK_WORKER_DIR": str(folder / "work"), "SPARK_NO_DAEMONIZE": "1"}
+    environment["PYSPARK_PYTHON"] = sys.executable  # by which spark-class finds Spark
     processes = []
 
     def start(name, *arguments):
