@@ -6,9 +6,13 @@ from itertools import pairwise
 
 import pytest
 
-from spark_analysis import load_run, order_violations, ordering_audit
-from spark_analysis.analyse import report
+from spark_analysis import load_run, order_violations, ordering_audit, request_lanes
+from spark_analysis.cells import Cell, Load, Run
 from spark_analysis.convert import convert
+from spark_analysis.figures import Figures
+from spark_analysis.inside_figures import Inside, LaneRequest, Violation
+from spark_analysis.report import course, inside
+from spark_analysis.summary import Comparison
 from stages.response_order import ResponseOrder
 from tests.spark_analysis.broken_trace import CONNECTIONS, REQUESTS, describe, write_run
 from tests.stages.broken import BrokenResponseOrder
@@ -70,9 +74,23 @@ def test_the_list_and_the_audit_count_the_same(traced, rows, spark):
         assert audit["audited"] == REQUESTS * CONNECTIONS
 
 
-def test_the_page_names_the_places(traced, spark):
-    verdict = report(traced[0], spark)
-    assert "violations in" in verdict
-    page = (traced[0] / "report.html").read_text(encoding="utf-8")
-    assert "Where order was broken" in page
-    assert "RELEASED OUT OF ORDER" in page
+def test_the_page_names_the_places_and_draws_the_lanes_that_step_back(traced, rows, spark):
+    run = load_run(traced[0], spark)
+    numbers = {REAL: "classic", BROKEN: "pipelined"}
+    load = Load("raw", CONNECTIONS, REQUESTS, 0.0)
+    runs = [
+        Run(number, 0, True, side, Cell(mode, load), "always", {}, {}, None, 0)
+        for side, (number, mode) in enumerate(numbers.items())
+    ]
+    found = {
+        "lanes": tuple(LaneRequest(**row.asDict()) for row in request_lanes(run).orderBy("run", "sequence").collect()),
+        "violations": tuple(Violation(**row.asDict()) for row in rows),
+    }
+    comparison = Comparison(Figures(tuple(runs), {}, {}, (), {}, {}, (), inside=Inside(**found)))
+    audit = inside.audit(comparison)
+    assert "Where order was broken" in audit
+    assert audit.count("released") == audit.count("<td>released</td>") + 1  # once in the explanation
+    assert audit.count("<td>released</td>") + audit.count("<td>received</td>") == len(rows)
+    lanes = course.lanes(comparison)
+    assert lanes.count("released in order") == 1
+    assert lanes.count("RELEASED OUT OF ORDER") == 1
