@@ -13,7 +13,7 @@ from pathlib import Path
 
 from spark_analysis.java import find_java
 
-START_SECONDS_MAX = 90.0
+START_SECONDS_MAX = 120.0
 STOP_SECONDS_MAX = 20.0
 MASTER = "org.apache.spark.deploy.master.Master"
 WORKER = "org.apache.spark.deploy.worker.Worker"

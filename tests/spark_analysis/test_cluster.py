@@ -18,7 +18,7 @@ from tests.spark_analysis.standalone_cluster import open_cluster, spark_class
 pytestmark = [
     pytest.mark.spark,
     pytest.mark.xdist_group("spark"),
-    pytest.mark.timeout(600),
+    pytest.mark.timeout(1800),
     pytest.mark.skipif(os.environ.get("AT_LENGTH") != "1", reason="three more JVMs for a minute: make cluster"),
     pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),  # PySpark leaves them to the collector
 ]
