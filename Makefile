@@ -19,7 +19,7 @@ comma := ,
 SYSTEM_PACKAGES := chromium chromium-driver eatmydata faketime fuse libfuse2 strace
 
 .DEFAULT_GOAL := help
-.PHONY: help serve compare test lint types contracts check properties simulate kill kill-points power-cuts exactly-once faults soak bench suites wheel system-packages clean
+.PHONY: help serve compare test lint types contracts check properties simulate kill kill-points power-cuts exactly-once faults soak cluster bench suites wheel system-packages clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -70,6 +70,9 @@ faults: $(VENV)/dev.stamp ## all faults at length (CYCLES=200 POINTS=all SECONDS
 
 soak: $(VENV)/dev.stamp ## one directory, mixed load, a kill a minute (SECONDS=1200); writes out/soak
 	SECONDS=$(SECONDS) OUT=$(or $(OUT),out/soak) $(RUN)/python -m pytest -m soak --capture=no --timeout=0
+
+cluster: $(VENV)/dev.stamp ## the analysis on a Spark cluster of a master and two workers, beside one process
+	AT_LENGTH=1 $(RUN)/python -m pytest tests/spark_analysis/test_cluster.py
 
 bench: $(VENV)/dev.stamp ## measure the figures of docs/performance.md
 	@for script in benchmarks/*.py; do $(RUN)/python $$script || exit 1; done

@@ -14,17 +14,52 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from spark_analysis.audit import ordering_audit
     from spark_analysis.errors import TraceError
+    from spark_analysis.flow import commit_batches, littles_law, mute_spans
+    from spark_analysis.lanes import request_lanes
+    from spark_analysis.latency import client_series, end_to_end_latency
+    from spark_analysis.quality import trace_quality
     from spark_analysis.run import TraceRun, load_run
+    from spark_analysis.series import stage_series
+    from spark_analysis.shards import queue_imbalance, shard_latency
     from spark_analysis.stage import stage_latency
+    from spark_analysis.violations import order_violations
 
-__all__ = ["TraceError", "TraceRun", "load_run", "ordering_audit", "stage_latency"]
+__all__ = [
+    "TraceError",
+    "TraceRun",
+    "client_series",
+    "commit_batches",
+    "end_to_end_latency",
+    "littles_law",
+    "load_run",
+    "mute_spans",
+    "order_violations",
+    "ordering_audit",
+    "queue_imbalance",
+    "request_lanes",
+    "shard_latency",
+    "stage_latency",
+    "stage_series",
+    "trace_quality",
+]
 
 _HOMES = {
     "TraceError": "spark_analysis.errors",
     "TraceRun": "spark_analysis.run",
+    "client_series": "spark_analysis.latency",
+    "commit_batches": "spark_analysis.flow",
+    "end_to_end_latency": "spark_analysis.latency",
+    "littles_law": "spark_analysis.flow",
     "load_run": "spark_analysis.run",
+    "mute_spans": "spark_analysis.flow",
+    "order_violations": "spark_analysis.violations",
     "ordering_audit": "spark_analysis.audit",
+    "queue_imbalance": "spark_analysis.shards",
+    "request_lanes": "spark_analysis.lanes",
+    "shard_latency": "spark_analysis.shards",
     "stage_latency": "spark_analysis.stage",
+    "stage_series": "spark_analysis.series",
+    "trace_quality": "spark_analysis.quality",
 }
 
 

@@ -14,7 +14,7 @@ from spark_analysis.figures import Figures, gather
 from spark_analysis.findings import verdict as find_verdict
 from spark_analysis.report.page import write_report
 from spark_analysis.run import TRACES_FOLDER, load_run
-from spark_analysis.session import spark_session
+from spark_analysis.session import spark_session, spread
 from spark_analysis.summary import Comparison
 
 if TYPE_CHECKING:
@@ -61,7 +61,9 @@ def report(
     directory: Path, spark: SparkSession, progress: Callable[[int, int], None] = lambda _done, _total: None
 ) -> str:
     """Write `summary.json` and `report.html` from the Parquet traces; returns the verdict."""
-    return write(directory, gather(load_run(directory, spark), progress))
+    run = load_run(directory, spark)
+    spread(spark, run.traces)
+    return write(directory, gather(run, progress))
 
 
 def write(directory: Path, figures: Figures) -> str:

@@ -24,6 +24,8 @@ class Load(NamedTuple):
     connections: int
     in_flight: int
     commit_delay_ms: float
+    variant: str = ""
+    """Factors that have no column of their own, such as `record_size=100`; only what differs within the experiment."""
 
     @property
     def open_loop(self) -> bool:
@@ -65,6 +67,12 @@ class Run:
         return max(0, self.last_answered_ns - self.first_sent_ns) / 1e9
 
     @property
+    def factors(self) -> dict[str, Any]:
+        """What the experiment varied, by name, as far as the run says so."""
+        found = self.settings.get("factors")
+        return found if isinstance(found, dict) else {}
+
+    @property
     def ablation(self) -> bool:
         """Whether this run belongs to the ablation, not to the comparison of the two sides."""
         return self.settings.get("experiment") == "ablation" or self.cell.mode in ABLATION_MODES
@@ -102,13 +110,21 @@ def number(value: float | None) -> float | int | None:
     return int(value) if value is not None and float(value).is_integer() else value
 
 
-def order(load: Load) -> tuple[bool, bool, str, float, int, int]:
+def order(load: Load) -> tuple[bool, bool, str, str, float, int, int]:
     """Sort key of loads: the raw client first, then ordinary clients, then the replay."""
     return (
         load.open_loop,
         load.client != RAW_CLIENT,
         load.client,
+        load.variant,
         load.commit_delay_ms,
         load.connections,
         load.in_flight,
     )
+
+
+def short_variants(variants: set[str]) -> dict[str, str]:
+    """Each variant without the factors that all of them have: what does not vary needs no name."""
+    parts = {variant: set(filter(None, variant.split(", "))) for variant in variants}
+    common = set.intersection(*parts.values()) if parts else set()
+    return {variant: ", ".join(sorted(mine - common)) for variant, mine in parts.items()}

@@ -6,14 +6,16 @@ which everything after this file computes with. Nothing after this file knows Sp
 
 from __future__ import annotations
 
+from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
 from spark_analysis.audit import ordering_audit
-from spark_analysis.cells import Cell, Load, Run, parse_object
+from spark_analysis.cells import Cell, Load, Run, parse_object, short_variants
 from spark_analysis.errors import TraceError
+from spark_analysis.inside_figures import Inside, first_violations, inside_figures, inside_queries, traced_queries
 from spark_analysis.queries import (
     client_totals,
     commit_sizes,
@@ -23,6 +25,7 @@ from spark_analysis.queries import (
     waits,
 )
 from spark_analysis.stage import CELL_COLUMNS, stage_latency
+from spark_analysis.tables import REPLAY_CLIENT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -128,6 +131,8 @@ class Figures:
     commits: dict[Cell, Commits]
     waits: dict[Cell, tuple[Wait, ...]]
     buckets: tuple[Bucket, ...]
+    inside: Inside = attrs.field(factory=Inside)
+    left_out: tuple[str, ...] = ()
 
 
 def gather(run: TraceRun, progress: Callable[[int, int], None] = lambda _done, _total: None) -> Figures:
@@ -136,18 +141,26 @@ def gather(run: TraceRun, progress: Callable[[int, int], None] = lambda _done, _
     Raises:
         TraceError: there are no runs, or a table does not have its columns.
     """
+    described = run.runs.collect()
+    if not 0 < len(described) <= _RUNS_MAX:
+        raise TraceError(f"{run.traces / 'runs'}: {len(described)} runs; at least one is needed")
     queries = {
-        "runs": run.runs,
         "totals": client_totals(run),
         "latency": latency(run),
         "audit": ordering_audit(run),
-        "stages": stage_latency(run, by=CELL_COLUMNS),
-        "sizes": commit_sizes(run),
-        "times": commit_times(run),
-        "waits": waits(run),
-        "buckets": replay_buckets(run),
+        **inside_queries(run, _first_runs(described)),
     }
-    rows: dict[str, list[Row]] = {}
+    if any(row["client"] == REPLAY_CLIENT for row in described):
+        queries["buckets"] = replay_buckets(run)
+    if any(row["traced"] for row in described):
+        queries |= {
+            "stages": stage_latency(run, by=CELL_COLUMNS),
+            "sizes": commit_sizes(run),
+            "times": commit_times(run),
+            "waits": waits(run),
+            **traced_queries(run),
+        }
+    rows: dict[str, list[Row]] = defaultdict(list, runs=described)
     with ThreadPoolExecutor(_QUERIES_AT_ONCE) as pool:
         running = {name: pool.submit(frame.collect) for name, frame in queries.items()}
         try:
@@ -158,12 +171,23 @@ def gather(run: TraceRun, progress: Callable[[int, int], None] = lambda _done, _
             pool.shutdown(wait=False, cancel_futures=True)  # what failed or was interrupted needs no further answers
             raise
         progress(len(running), len(running))
-    if not 0 < len(rows["runs"]) <= _RUNS_MAX:
-        raise TraceError(f"{run.traces / 'runs'}: {len(rows['runs'])} runs; at least one is needed")
-    return _figures(rows)
+    is_broken = any(row["violations"] for row in rows["audit"])
+    rows["violations"] = first_violations(run).collect() if is_broken else []
+    return attrs.evolve(_figures(rows), left_out=run.left_out)
+
+
+def _first_runs(described: list[Row]) -> list[int]:
+    """The first untraced run of each cell: one is enough to show a course over time."""
+    first: dict[Cell, int] = {}
+    for row in sorted(described, key=lambda row: int(row["run"])):
+        if not row["traced"]:
+            first.setdefault(_cell(row), row["run"])
+    return list(first.values())
 
 
 def _figures(rows: dict[str, list[Row]]) -> Figures:
+    shorter = short_variants({row["variant"] for row in rows["runs"]})
+    rows = defaultdict(list, {name: [_renamed(row, shorter) for row in found] for name, found in rows.items()})
     totals = {row["run"]: row for row in rows["totals"]}
     times = {_cell(row): row for row in rows["times"]}
     runs = sorted((_run(row, totals.get(row["run"])) for row in rows["runs"]), key=lambda run: run.number)
@@ -182,14 +206,23 @@ def _figures(rows: dict[str, list[Row]]) -> Figures:
         audits=tuple(Audit(**row.asDict()) for row in rows["audit"]),
         commits=_commits(rows["sizes"], times),
         waits=filled,
+        inside=inside_figures(rows),
         buckets=tuple(
             sorted((Bucket(**row.asDict()) for row in rows["buckets"]), key=lambda found: (found.run, found.bucket))
         ),
     )
 
 
+def _renamed(row: Row, shorter: dict[str, str]) -> Row:
+    """The row with the short name of its variant, where it has one."""
+    if "variant" not in row or not row["variant"]:
+        return row
+    return type(row)(**{**row.asDict(), "variant": shorter[row["variant"]]})
+
+
 def _cell(row: Row) -> Cell:
-    return Cell(row["mode"], Load(row["client"], row["connections"], row["in_flight"], row["commit_delay_ms"]))
+    load = Load(row["client"], row["connections"], row["in_flight"], row["commit_delay_ms"], row["variant"])
+    return Cell(row["mode"], load)
 
 
 def _run(row: Row, totals: Row | None) -> Run:

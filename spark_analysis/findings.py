@@ -57,6 +57,7 @@ def client_settings(client: str) -> str:
 def describe(load: Load) -> str:
     """A load in words."""
     delay = f", commit delay {load.commit_delay_ms:g} ms" if load.commit_delay_ms else ""
+    delay += f", {load.variant}" if load.variant else ""
     many = "s" if load.connections != 1 else ""
     if load.client == REPLAY_CLIENT:
         return f"replay over {load.connections} connection{many}{delay}"

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as f
 
+from spark_analysis.latency import client_latencies
 from spark_analysis.stage import CELL_COLUMNS, microseconds
 from spark_analysis.tables import REPLAY_CLIENT
 
@@ -46,22 +47,10 @@ def client_totals(run: TraceRun) -> DataFrame:
 
 
 def latency(run: TraceRun) -> DataFrame:
-    """One row a cell: the curve of end-to-end latencies of its untraced runs.
-
-    Closed loop: answered - sent. Open loop (replay): answered - intended, so that a request which had to wait because
-    earlier ones were late counts with its wait. `late` is how late requests left: it tells whether the client kept up.
-    """
-    cell = [f.col(name) for name in CELL_COLUMNS]
-    runs = run.runs.where("not traced").select("run", *cell)
-    open_loop = f.col("client") == REPLAY_CLIENT
+    """One row a cell: the curve of end-to-end latencies of its untraced runs, and how late requests left."""
     curve = f.array(*[f.lit(quantile) for quantile in CURVE])
     return (
-        run.client.where("measured and answered_ns is not null")
-        .select("run", "sent_ns", "answered_ns", "intended_ns")
-        .join(f.broadcast(runs), "run")
-        .withColumn("began_ns", f.when(open_loop, f.col("intended_ns")).otherwise(f.col("sent_ns")))
-        .withColumn("latency_us", microseconds("began_ns", "answered_ns"))
-        .withColumn("late_us", f.when(open_loop, microseconds("intended_ns", "sent_ns")))
+        client_latencies(run, *CELL_COLUMNS)
         .groupBy(*CELL_COLUMNS)
         .agg(
             f.count("latency_us").alias("samples"),

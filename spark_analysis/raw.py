@@ -189,9 +189,9 @@ def _run_row(folder: Path) -> dict[str, Any]:
         raise TraceError(f"{path}: {', '.join(missing)} missing")
     row = {name: declared[name] for name in TABLES["runs"]}
     settings = row["settings"] if isinstance(row["settings"], dict) else {"text": row["settings"]}
-    # Parquet has no column for the part of the experiment a run belongs to; it travels with the settings.
-    if "experiment" in declared:
-        settings = {**settings, "experiment": declared["experiment"]}
+    # Parquet has no columns for the part of the experiment a run belongs to, nor for its factors; both travel with
+    # the settings.
+    settings = {**settings, **{name: declared[name] for name in ("experiment", "factors") if name in declared}}
     row["settings"] = json.dumps(settings, sort_keys=True, ensure_ascii=False)
     if not isinstance(row["machine"], str):
         row["machine"] = json.dumps(row["machine"], sort_keys=True, ensure_ascii=False)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import json
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -19,6 +20,20 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 TRACES_FOLDER: Final = "traces"
+LEFT_OUT_FILE: Final = "left-out.json"
+"""Beside the tables: the folders of runs that `convert` left out; absent where there were none."""
+_AXES: Final = ("mode", "queues", "in_flight", "commit")
+_KNOWN_FACTORS: Final = (
+    *_AXES,
+    "client",
+    "connections",
+    "depth",
+    "commit_delay_ms",
+    "side",
+    "experiment",
+    "traced",
+    "round",
+)
 
 
 class TraceRun:
@@ -28,10 +43,21 @@ class TraceRun:
         self.spark = spark
         self.traces = traces
 
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """Folders of runs that were interrupted, and are in no table."""
+        path = self.traces / LEFT_OUT_FILE
+        try:
+            return tuple(str(name) for name in json.loads(path.read_text(encoding="utf-8")))
+        except FileNotFoundError:
+            return ()
+        except (OSError, ValueError, TypeError) as error:
+            raise TraceError(f"{path}: not a JSON list of names: {error}") from None
+
     @cached_property
     def runs(self) -> DataFrame:
-        """One row a run."""
-        return self._table("runs")
+        """One row a run, and `variant`: the factors of its load that have no column of their own, "" without any."""
+        return with_variant(self._table("runs"))
 
     @cached_property
     def requests(self) -> DataFrame:
@@ -73,6 +99,20 @@ class TraceRun:
             if found.get(column) != kind:
                 raise TraceError(f"{folder}: column {column} is {found.get(column, 'missing')}, not {kind}")
         return frame
+
+
+def with_variant(runs: DataFrame) -> DataFrame:
+    """Add `variant`, for example `flush=os, record_size=100`, from the object `factors` of a run's settings.
+
+    Factors of the broker's axes are what a mode is, not what it is driven with: they are left out, or no run would
+    have a partner.
+    """
+    from pyspark.sql import functions as f  # noqa: PLC0415 - an optional package
+
+    factors = f.from_json(f.get_json_object("settings", "$.factors"), "map<string,string>")
+    entries = f.filter(f.map_entries(factors), lambda entry: ~entry["key"].isin(*_KNOWN_FACTORS))
+    said = f.transform(f.array_sort(entries), lambda entry: f.concat_ws("=", entry["key"], entry["value"]))
+    return runs.withColumn("variant", f.coalesce(f.array_join(said, ", "), f.lit("")))
 
 
 def load_run(directory: str | Path, spark: SparkSession | None = None) -> TraceRun:

@@ -23,10 +23,13 @@ from spark_analysis.java import find_java
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from pyspark.sql import SparkSession
 
 _STOP_SECONDS_MAX: Final = 10
+_PARTITION_BYTES: Final = 8 << 20  # of compressed Parquet: some hundred thousand rows, sorted in memory by one task
+_PARTITIONS_MAX: Final = 2000
 _LOG_TAIL_BYTES: Final = 64 << 10
 _LOCAL_SETTINGS: Final = {
     "spark.app.name": "pipeline-broker report",
@@ -81,6 +84,20 @@ def spark_session(master: str | None = None) -> Iterator[SparkSession]:
         finally:
             with contextlib.suppress(*_java_errors(), OSError):
                 close()
+
+
+def spread(spark: SparkSession, traces: Path) -> None:
+    """Make a shuffle as wide as the traces are large; never narrower than it was set.
+
+    Args:
+        spark: the session, whose number of shuffle partitions is raised.
+        traces: the folder of the Parquet tables.
+    """
+    size = sum(path.stat().st_size for path in traces.glob("*/*.parquet"))
+    wanted = min(_PARTITIONS_MAX, size // _PARTITION_BYTES)
+    name = "spark.sql.shuffle.partitions"
+    if wanted > int(spark.conf.get(name) or 0):
+        spark.conf.set(name, str(wanted))
 
 
 def _leave() -> None:

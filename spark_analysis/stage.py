@@ -37,8 +37,9 @@ STAGES: Final[dict[str, tuple[str, str]]] = {
     "ResponseSend": ("send_started_ns", "sent_ns"),
     "Total": ("received_ns", "sent_ns"),
 }
-QUANTILES: Final = (0.5, 0.99, 0.999)
-CELL_COLUMNS: Final = ("mode", "client", "connections", "in_flight", "commit_delay_ms")
+QUANTILES: Final = {"p50_us": 0.5, "p90_us": 0.9, "p99_us": 0.99, "p999_us": 0.999, "p9999_us": 0.9999}
+"""The percentiles that jobs give, by the names of their columns."""
+CELL_COLUMNS: Final = ("mode", "client", "connections", "in_flight", "commit_delay_ms", "variant")
 
 
 def microseconds(began: str, ended: str) -> Column:
@@ -46,30 +47,47 @@ def microseconds(began: str, ended: str) -> Column:
     return f.expr(f"greatest(0L, ({ended} - {began}) div 1000)")
 
 
+def percentile_columns(values: str) -> list[Column]:
+    """An array of exact percentiles as the columns of `QUANTILES`."""
+    return [f.col(values)[place].alias(name) for place, name in enumerate(QUANTILES)]
+
+
+def quantiles() -> Column:
+    """The percentages of `QUANTILES`, as `percentile` takes them."""
+    return f.array(*[f.lit(quantile) for quantile in QUANTILES.values()])
+
+
 def stage_latency(run: TraceRun, *, by: tuple[str, ...] = ("mode",)) -> DataFrame:
-    """Percentiles of every stage over the Produce requests of traced runs.
+    """Exact percentiles of every stage over the Produce requests of traced runs.
 
     Args:
         run: an opened experiment.
         by: columns of `runs` to group by; the whole cell is `stage.CELL_COLUMNS`.
 
     Returns:
-        the grouping columns, stage, requests, mean_us, p50_us, p99_us, p999_us.
+        the grouping columns, stage, requests, mean_us, p50_us, p90_us, p99_us, p999_us, p9999_us (microseconds).
     """
     runs = run.runs.where("traced").select("run", *by)
+    return stage_statistics(stage_durations(run).join(f.broadcast(runs), "run"), by)
+
+
+def stage_durations(run: TraceRun, *more: str) -> DataFrame:
+    """The Produce requests with the microseconds of each stage as columns, and further columns of `requests`."""
     durations = [microseconds(*ends).alias(stage) for stage, ends in STAGES.items()]
-    requests = run.requests.where(f.col("api") == PRODUCE_API).select("run", *durations)
-    quantiles = f.array(*[f.lit(quantile) for quantile in QUANTILES])
+    return run.requests.where(f.col("api") == PRODUCE_API).select("run", *more, *durations)
+
+
+def stage_statistics(durations: DataFrame, by: tuple[str, ...]) -> DataFrame:
+    """One row a group and stage: requests, mean and percentiles of what `stage_durations` gave."""
     stages = [
         f.struct(
             f.lit(stage).alias("stage"),
             f.count(stage).alias("requests"),
             f.avg(stage).alias("mean_us"),
-            f.percentile(f.col(stage), quantiles).alias("values"),
+            f.percentile(f.col(stage), quantiles()).alias("values"),
         )
         for stage in STAGES
     ]
-    wide = requests.join(f.broadcast(runs), "run").groupBy(*by).agg(f.array(*stages).alias("stages"))
+    wide = durations.groupBy(*by).agg(f.array(*stages).alias("stages"))
     long = wide.select(*by, f.explode("stages").alias("s")).select(*by, "s.*")
-    named = [f.col("values")[place].alias(name) for place, name in enumerate(("p50_us", "p99_us", "p999_us"))]
-    return long.select(*by, "stage", "requests", "mean_us", *named)
+    return long.select(*by, "stage", "requests", "mean_us", *percentile_columns("values"))

@@ -46,6 +46,7 @@ class CellFigures:
             "in_flight": self.cell.load.in_flight,
             "connections": self.cell.load.connections,
             "commit_delay_ms": number(self.cell.load.commit_delay_ms),
+            **_variant_json(self.cell.load),
             "requests": self.requests,
             "requests_per_s": _rounded(self.requests_per_s),
             **{name: _rounded(getattr(self, name)) for name in PERCENTILES},
@@ -216,11 +217,16 @@ def _speedup_json(load: Load, ratio: Ratio) -> dict[str, Any]:
         "connections": load.connections,
         "commit_delay_ms": number(load.commit_delay_ms),
         "client": load.client,
+        **_variant_json(load),
         "speedup": _rounded(ratio.value),
         "low": _rounded(ratio.low),
         "high": _rounded(ratio.high),
         "rounds": ratio.rounds,
     }
+
+
+def _variant_json(load: Load) -> dict[str, str]:
+    return {"variant": load.variant} if load.variant else {}
 
 
 def _rounded(value: float | None) -> float | None:

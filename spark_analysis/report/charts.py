@@ -21,6 +21,8 @@ WIDTH: Final = 360
 HEIGHT: Final = 236
 _LEFT, _RIGHT, _TOP, _BOTTOM = 48, 12, 10, 40
 _TICK_GAP_MIN: Final = 34
+_LANE_HEIGHT: Final = 9
+_LANES_A_LABEL: Final = 4
 
 
 @attrs.frozen
@@ -30,6 +32,17 @@ class Line:
     kind: str
     name: str
     points: tuple[tuple[float, float], ...]
+    drawn: bool = True
+    marked: bool = False
+
+
+@attrs.frozen
+class Lane:
+    """One lane of a drawing of lanes: its pieces are (from, to, colour class)."""
+
+    label: str
+    explained: str
+    pieces: tuple[tuple[float, float, str], ...]
 
 
 @attrs.frozen
@@ -48,6 +61,16 @@ class Axis:
         if high == low:
             return 0.5
         return min(1.0, max(0.0, (self.scale(value) - low) / (high - low)))
+
+
+@attrs.frozen
+class Heat:
+    """One cell of a heat map: what it says, and how strongly it is coloured (0 to 1)."""
+
+    value: str
+    more: str
+    kind: str
+    share: float
 
 
 def log_axis(title: str, values: Sequence[float], unit: Callable[[float], str]) -> Axis:
@@ -93,10 +116,10 @@ def panel(title: str, description: str, x_axis: Axis, y_axis: Axis, lines: Seque
     drawn = [_grid(x_axis, y_axis, across, down)]
     for line in lines:
         places = [(across(x), down(y)) for x, y in line.points]
-        if len(places) > 1:
+        if len(places) > 1 and line.drawn:
             path = "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in places)
             drawn.append(element("path", element("title", text(line.name)), d=path, class_=f"line {line.kind}"))
-        if markers or len(places) == 1:
+        if markers or line.marked or len(places) == 1:
             drawn += [
                 _marker(line.kind, x, y, f"{line.name}: {y_axis.title} {value:,.4g} at {point:,.4g}")
                 for (x, y), (point, value) in zip(places, line.points, strict=True)
@@ -104,6 +127,85 @@ def panel(title: str, description: str, x_axis: Axis, y_axis: Axis, lines: Seque
     label = f"{title}. {description}"
     svg = element("svg", *drawn, viewBox=f"0 0 {WIDTH} {HEIGHT}", role="img", aria_label=label)
     return element("div", element("h4", text(title)), svg, class_="panel")
+
+
+def lanes(title: str, description: str, x_title: str, rows: Sequence[Lane]) -> Markup:
+    """Spans of time on lanes below each other, the first on top.
+
+    Args:
+        title: for people who see it.
+        description: for those who do not.
+        x_title: what is along.
+        rows: the lanes; their times begin at 0.
+    """
+    axis = linear_axis(x_title, max((end for row in rows for _, end, _ in row.pieces), default=1.0), short)
+    bottom = _TOP + len(rows) * _LANE_HEIGHT
+    height = bottom + _BOTTOM
+
+    def across(value: float) -> float:
+        return _LEFT + axis.place(value) * (WIDTH - _LEFT - _RIGHT)
+
+    drawn = []
+    for value, label in axis.ticks:
+        x = f"{across(value):.1f}"
+        drawn.append(element("line", x1=x, x2=x, y1=_TOP, y2=bottom, class_="grid"))
+        drawn.append(element("text", text(label), x=x, y=bottom + 15, class_="tick middle"))
+    drawn.append(element("text", text(axis.title), x=(_LEFT + WIDTH - _RIGHT) / 2, y=height - 6, class_="axis middle"))
+    for place, row in enumerate(rows):
+        y = _TOP + place * _LANE_HEIGHT
+        if place % _LANES_A_LABEL == 0:
+            drawn.append(element("text", text(row.label), x=_LEFT - 6, y=y + _LANE_HEIGHT - 1, class_="tick end"))
+        pieces = [
+            element(
+                "rect",
+                x=f"{across(began):.1f}",
+                y=y + 1,
+                width=f"{max(0.4, across(ended) - across(began)):.1f}",
+                height=_LANE_HEIGHT - 2,
+                class_=f"piece {kind}",
+            )
+            for began, ended, kind in row.pieces
+        ]
+        drawn.append(element("g", element("title", text(row.explained)), *pieces))
+    label = f"{title}. {description}"
+    svg = element("svg", *drawn, viewBox=f"0 0 {WIDTH} {height}", role="img", aria_label=label)
+    return element("div", element("h4", text(title)), svg, class_="panel")
+
+
+def short(value: float) -> str:
+    """A number with three digits and k or M for thousands and millions."""
+    if value >= 1_000_000:
+        return f"{value / 1_000_000:g}M"
+    return f"{value / 1000:.3g}k" if value >= 1000 else f"{value:.3g}"
+
+
+def heat_map(
+    caption: str, corner: str, columns: Sequence[str], rows: Sequence[tuple[str, Sequence[Heat | None]]]
+) -> Markup:
+    """A table whose cells are coloured by what they say; the text says it too.
+
+    Args:
+        caption: what it shows.
+        corner: what the names of rows and columns are.
+        columns: the names of the columns.
+        rows: each row's name and cells; None where there is nothing.
+    """
+    head = element("tr", *(element("th", text(name), scope="col") for name in (corner, *columns)))
+    body = []
+    for name, cells in rows:
+        drawn = [element("th", text(name), scope="row")]
+        for cell in cells:
+            if cell is None:
+                drawn.append(element("td", text("\N{EN DASH}"), class_="heat"))
+                continue
+            style = f"--share:{_percent(cell.share)}"
+            more = element("small", text(cell.more))
+            drawn.append(element("td", element("b", text(cell.value)), more, class_=f"heat {cell.kind}", style=style))
+        body.append(element("tr", *drawn))
+    whole = element(
+        "table", element("caption", text(caption)), element("thead", head), element("tbody", *body), class_="heatmap"
+    )
+    return element("div", whole, class_="scroll", tabindex="0", role="region", aria_label=caption)
 
 
 def _marker(kind: str, x: float, y: float, label: str) -> Markup:
@@ -135,9 +237,9 @@ def _grid(x_axis: Axis, y_axis: Axis, across: Callable[[float], float], down: Ca
     return element("g", *parts, aria_hidden="true")
 
 
-def panels(drawings: Sequence[Markup]) -> Markup:
-    """Drawings side by side where there is room."""
-    return element("div", *drawings, class_="panels")
+def panels(drawings: Sequence[Markup], *, pairs: bool = False) -> Markup:
+    """Drawings side by side where there is room; two of them in a row where they belong together in pairs."""
+    return element("div", *drawings, class_="panels pairs" if pairs else "panels")
 
 
 @attrs.frozen

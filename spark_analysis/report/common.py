@@ -5,7 +5,7 @@ Rules: a mode has one colour on the whole page; a load is named by `findings.des
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from spark_analysis.cells import Cell, Load
 from spark_analysis.findings import describe, milliseconds, times
@@ -18,6 +18,16 @@ if TYPE_CHECKING:
     from spark_analysis.interval import Ratio
     from spark_analysis.summary import Comparison
 
+PARTS: Final = {
+    "waits in the request queue": "s1",
+    "handled": "s2",
+    "waits for the commit": "s3",
+    "rest of the remote time": "s4",
+    "waits for earlier responses": "s5",
+    "waits to be sent": "s6",
+    "is sent": "s7",
+}
+"""The parts of a request's time, in order, each with its colour."""
 ARROW = "\N{RIGHTWARDS ARROW}"
 
 
@@ -85,3 +95,10 @@ def ratio_cells(ratio: Ratio | None) -> list[str]:
     if ratio.low is None or ratio.high is None:
         return [times(ratio.value), "one round"]
     return [times(ratio.value), f"{times(ratio.low)} to {times(ratio.high)}"]
+
+
+def duration(value_us: float | None) -> str:
+    """Microseconds below a millisecond, milliseconds above; a dash where there is none."""
+    if value_us is None:
+        return "\N{EN DASH}"
+    return f"{value_us:.0f} \N{MICRO SIGN}s" if value_us < 1000 else milliseconds(value_us / 1000)

@@ -27,9 +27,11 @@ from spark_analysis.tables import ABLATION_MODES, RAW_CLIENT
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from spark_analysis.interval import Ratio
     from spark_analysis.summary import CellFigures, Comparison
 
 _TAIL_END = 4.0  # the upper axis of latency curves ends at 99.99 %
+_HEAT_SIDE_MIN = 2  # a map with one row or column is a line, and drawn as one
 _PANELS_OPEN = 6  # curves shown at once; further loads are folded, or a phone would scroll for minutes
 
 
@@ -39,21 +41,32 @@ def throughput(comparison: Comparison) -> Markup:
     if not loads:
         return NOTHING
     groups: list[tuple[str, str, list[Load], Callable[[Load], float]]] = []
-    for connections, delay in dict.fromkeys((load.connections, load.commit_delay_ms) for load in loads):
-        same = [load for load in loads if (load.connections, load.commit_delay_ms) == (connections, delay)]
-        groups.append((_where(connections, delay), "requests in flight", same, lambda load: load.in_flight))
-    for connections, depth in dict.fromkeys((load.connections, load.in_flight) for load in loads):
-        same = [load for load in loads if (load.connections, load.in_flight) == (connections, depth)]
-        title = f"{_where(connections, 0)} x {depth} in flight"
+    for connections, delay, variant in dict.fromkeys(
+        (load.connections, load.commit_delay_ms, load.variant) for load in loads
+    ):
+        same = [
+            load
+            for load in loads
+            if (load.connections, load.commit_delay_ms, load.variant) == (connections, delay, variant)
+        ]
+        title = _where(connections, delay, variant)
+        groups.append((title, "requests in flight", same, lambda load: load.in_flight))
+    for connections, depth, variant in dict.fromkeys(
+        (load.connections, load.in_flight, load.variant) for load in loads
+    ):
+        same = [
+            load for load in loads if (load.connections, load.in_flight, load.variant) == (connections, depth, variant)
+        ]
+        title = f"{_where(connections, 0, variant)} x {depth} in flight"
         groups.append((title, "commit delay, ms", same, lambda load: load.commit_delay_ms))
     shown = [group for group in groups if len(group[2]) > 1] or groups[:1]
     rates = [cell.requests_per_s for key, cell in comparison.cells.items() if key.load in loads and cell.requests_per_s]
-    rate_axis = charts.log_axis("requests a second", rates, _short)
+    rate_axis = charts.log_axis("requests a second", rates, charts.short)
     drawings = []
     for title, x_title, same, across in shown:
         x_axis = charts.steps_axis(x_title, [across(load) for load in same], lambda value: f"{value:g}")
         lines = [_rate_line(comparison, mode, same, across) for mode in modes(comparison)]
-        said = "; ".join(f"{line.name} {_short(line.points[-1][1])}" for line in lines if line.points)
+        said = "; ".join(f"{line.name} {charts.short(line.points[-1][1])}" for line in lines if line.points)
         drawings.append(
             charts.panel(title, f"Rate by {x_title}; at the right end {said}", x_axis, rate_axis, lines, markers=True)
         )
@@ -66,18 +79,45 @@ def throughput(comparison: Comparison) -> Markup:
         ),
         mode_legend(comparison),
         charts.panels(drawings),
+        *_heat_maps(comparison, loads),
         details("All figures as a table", load_table(comparison, loads, "Throughput and latency, native client")),
     )
 
 
-def _where(connections: int, delay: float) -> str:
-    return f"{connections} connection{'s' if connections != 1 else ''}" + (f", {delay:g} ms delay" if delay else "")
+def _heat_maps(comparison: Comparison, loads: list[Load]) -> list[Markup]:
+    """Speed-up over requests in flight and commit delay, one map for each number of connections and variant."""
+    ratios = {load: comparison.speedups[load] for load in loads if load in comparison.speedups}
+    strongest = max((abs(math.log(ratio.value)) for ratio in ratios.values()), default=0.0) or 1.0
+    maps = []
+    for connections, variant in dict.fromkeys((load.connections, load.variant) for load in ratios):
+        mine = {
+            load: ratio for load, ratio in ratios.items() if (load.connections, load.variant) == (connections, variant)
+        }
+        depths = sorted({load.in_flight for load in mine})
+        delays = sorted({load.commit_delay_ms for load in mine})
+        if min(len(depths), len(delays)) < _HEAT_SIDE_MIN:
+            continue
+        cells = {(load.in_flight, load.commit_delay_ms): ratio for load, ratio in mine.items()}
+        rows = [
+            (f"{depth} in flight", [_heat(cells.get((depth, delay)), strongest) for delay in delays])
+            for depth in depths
+        ]
+        zero, one = comparison.sides
+        caption = f"{one} over {zero}, {_where(connections, 0, variant)}: speed-up, 95% interval"
+        maps.append(charts.heat_map(caption, "commit delay", [f"{delay:g} ms" for delay in delays], rows))
+    return [figure("Speed-up by requests in flight and commit delay", *maps)] if maps else []
 
 
-def _short(value: float) -> str:
-    if value >= 1_000_000:
-        return f"{value / 1_000_000:g}M"
-    return f"{value / 1000:.3g}k" if value >= 1000 else f"{value:.3g}"
+def _heat(ratio: Ratio | None, strongest: float) -> charts.Heat | None:
+    if ratio is None:
+        return None
+    kind = "side-1" if ratio.above else "side-0" if ratio.below else "unclear"
+    return charts.Heat(times(ratio.value), ratio_cells(ratio)[1], kind, abs(math.log(ratio.value)) / strongest)
+
+
+def _where(connections: int, delay: float, variant: str = "") -> str:
+    many = f"{connections} connection{'s' if connections != 1 else ''}"
+    return many + (f", {delay:g} ms delay" if delay else "") + (f", {variant}" if variant else "")
 
 
 def _rate_line(comparison: Comparison, mode: str, loads: list[Load], across: Callable[[Load], float]) -> charts.Line:
@@ -161,7 +201,9 @@ def ablation(comparison: Comparison) -> Markup:
         "both": "both",
     }
     for load in dict.fromkeys(key.load for key in comparison.ablation):
-        shown = [mode for mode in ("classic", *ABLATION_MODES, "pipelined") if Cell(mode, load) in comparison.cells]
+        own = [key.mode for key in comparison.ablation if key.load == load]
+        order = dict.fromkeys(("classic", *ABLATION_MODES, *own, "pipelined"))
+        shown = [mode for mode in order if Cell(mode, load) in comparison.cells]
         cells = {mode: comparison.cells[Cell(mode, load)] for mode in shown}
         most = max((cell.requests_per_s or 0 for cell in cells.values()), default=0) or 1
         entries = [
@@ -268,7 +310,7 @@ def _replay_panels(comparison: Comparison) -> Markup:
     waits = [line(mode, lambda bucket: max(bucket.p99_us, 1) / 1000) for mode in modes(comparison)]
     paces = [line(mode, lambda bucket: bucket.requests * 1000 / BUCKET_MS) for mode in modes(comparison)]
     wait_axis = charts.log_axis("p99, ms", [y for each in waits for _, y in each.points], lambda value: f"{value:g}")
-    pace_axis = charts.linear_axis("events a second", max(y for each in paces for _, y in each.points), _short)
+    pace_axis = charts.linear_axis("events a second", max(y for each in paces for _, y in each.points), charts.short)
     return join(
         [
             mode_legend(comparison),

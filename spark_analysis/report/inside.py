@@ -5,12 +5,13 @@ Rules: as in `overview`. Means are drawn where parts must add up to a whole, per
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from spark_analysis.cells import Cell, Load
 from spark_analysis.findings import describe, full_name, milliseconds, times
+from spark_analysis.inside_figures import VIOLATIONS_SHOWN_MAX
 from spark_analysis.report import charts
-from spark_analysis.report.common import focus, mode_kind, modes, ratio_cells
+from spark_analysis.report.common import PARTS, duration, focus, mode_kind, modes, ratio_cells
 from spark_analysis.report.markup import (
     NOTHING,
     Markup,
@@ -27,16 +28,6 @@ from spark_analysis.stage import STAGES
 if TYPE_CHECKING:
     from spark_analysis.figures import Commits, StageFigures
     from spark_analysis.summary import Comparison
-
-_PARTS: Final = {
-    "waits in the request queue": "s1",
-    "handled": "s2",
-    "waits for the commit": "s3",
-    "rest of the remote time": "s4",
-    "waits for earlier responses": "s5",
-    "waits to be sent": "s6",
-    "is sent": "s7",
-}
 
 
 def _traced(comparison: Comparison) -> list[Cell]:
@@ -74,10 +65,10 @@ def _waterfalls(comparison: Comparison, load: Load, cells: list[Cell]) -> Markup
     for cell in sorted(cells, key=lambda cell: comparison.sides.index(cell.mode)):
         begin = 0.0
         entries = []
-        for name, duration in parts[cell].items():
-            entries.append(charts.Bar(name, _time(duration), begin / longest, duration / longest, _PARTS[name]))
-            begin += duration
-        heading = f"{cell.mode}: {_time(begin)} in all"
+        for name, mean_us in parts[cell].items():
+            entries.append(charts.Bar(name, duration(mean_us), begin / longest, mean_us / longest, PARTS[name]))
+            begin += mean_us
+        heading = f"{cell.mode}: {duration(begin)} in all"
         blocks.append(
             element("div", element("h4", text(heading)), charts.bars(f"{cell.mode}, {describe(load)}", entries))
         )
@@ -101,13 +92,7 @@ def waterfall(figures: dict[str, StageFigures]) -> dict[str, float]:
         max(0.0, mean["ResponseQueue"] - mean["ResponseOrderWait"]),
         mean["ResponseSend"],
     )
-    return dict(zip(_PARTS, values, strict=True))
-
-
-def _time(value_us: float | None) -> str:
-    if value_us is None:
-        return "\N{EN DASH}"
-    return f"{value_us:.0f} \N{MICRO SIGN}s" if value_us < 1000 else milliseconds(value_us / 1000)
+    return dict(zip(PARTS, values, strict=True))
 
 
 def _stage_table(comparison: Comparison, cells: list[Cell]) -> Markup:
@@ -116,7 +101,7 @@ def _stage_table(comparison: Comparison, cells: list[Cell]) -> Markup:
         for name, found in comparison.figures.stages[cell].items():
             values = (found.mean_us, found.p50_us, found.p99_us)
             rows.append(
-                [describe(cell.load), cell.mode, name, f"{found.requests:,}", *(_time(value) for value in values)]
+                [describe(cell.load), cell.mode, name, f"{found.requests:,}", *(duration(value) for value in values)]
             )
     head = ["Load", "Mode", "Stage", "Requests", "mean", "p50", "p99"]
     caption = "Kafka's stage times, with the two waits that Kafka does not measure (CommitWait, ResponseOrderWait)"
@@ -131,7 +116,7 @@ def _waits_table(comparison: Comparison) -> Markup:
                 what, total, tail = "request queue depth", "\N{EN DASH}", f"{wait.p99:,.0f} requests"
             else:
                 what = f"not read: {wait.reason}"
-                total, tail = milliseconds(wait.total / 1000), _time(wait.p99)
+                total, tail = milliseconds(wait.total / 1000), duration(wait.p99)
             rows.append([describe(cell.load), cell.mode, what, f"{wait.times:,}", total, tail])
     if not rows:
         return NOTHING
@@ -164,9 +149,9 @@ def commits(comparison: Comparison) -> Markup:
             f"{commit.entries_mean:,.1f}",
             *(f"{commit.entries_quantile(quantile):,}" for quantile in (0.5, 0.99, 1.0)),
             f"{commit.bytes / max(1, commit.count):,.0f}",
-            _time(commit.commit_p50_us),
-            _time(commit.commit_p99_us),
-            _time(commit.sync_p50_us),
+            duration(commit.commit_p50_us),
+            duration(commit.commit_p99_us),
+            duration(commit.sync_p50_us),
         ]
         for cell, commit in found.items()
     ]
@@ -228,8 +213,33 @@ def audit(comparison: Comparison) -> Markup:
             "ids of a connection come back in the order in which they were sent. The two share no data; the second "
             "needs no clock."
         ),
+        _violations(comparison),
         details("All cells as a table", table("Violations found in rows looked at", head, rows, texts=2)),
     )
+
+
+def _violations(comparison: Comparison) -> Markup:
+    """Where order was broken: the first places."""
+    found = comparison.figures.inside.violations
+    if not found:
+        return NOTHING
+    rows = [
+        [
+            f"run {one.run}",
+            one.audit,
+            one.rule,
+            "\N{EN DASH}" if one.topic is None else f"{one.topic}-{one.partition}",
+            f"{one.connection}",
+            f"{one.sequence:,}",
+            f"{one.before:,}",
+            f"{one.found:,}",
+            f"{one.violations:,}",
+        ]
+        for one in found
+    ]
+    head = ["Run", "Witness", "Rule", "Partition", "Connection", "Sequence", "Before", "Found", "Counts"]
+    more = f" (the first {VIOLATIONS_SHOWN_MAX})" if len(found) >= VIOLATIONS_SHOWN_MAX else ""
+    return table(f"Where order was broken{more}", head, rows, texts=4)
 
 
 def tracing(comparison: Comparison) -> Markup:

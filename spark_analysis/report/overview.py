@@ -22,6 +22,7 @@ from spark_analysis.findings import (
     unpaying,
     verdict_sentences,
 )
+from spark_analysis.gaps import gaps
 from spark_analysis.report import charts
 from spark_analysis.report.common import ARROW, focus, load_table, loads_of, persecond, ratio_cells
 from spark_analysis.report.markup import NOTHING, Markup, element, figure, paragraph, section, table, text
@@ -112,6 +113,17 @@ def _forest(comparison: Comparison) -> Markup:
     title = f"Throughput of {one} over {zero}, every load" if zero != one else f"{one}: side B over side A, every load"
     note = "Dot: geometric mean of paired rounds; line: 95% interval; dotted line: no difference. Logarithmic scale."
     return figure(title, charts.bars(title, entries), note=note)
+
+
+def missing(comparison: Comparison) -> Markup:
+    """What the experiment lacks; nothing where it lacks nothing."""
+    found = gaps(comparison)
+    if not found:
+        return NOTHING
+    items = element("ul", *(element("li", text(sentence)) for sentence in found), class_="gaps")
+    return section(
+        "missing", "What is missing", paragraph("This page shows what is there. Not there, or doubtful:"), items
+    )
 
 
 def ordinary_clients(comparison: Comparison) -> Markup:

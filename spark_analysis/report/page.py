@@ -11,7 +11,7 @@ import re
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
-from spark_analysis.report import curves, inside, method, overview
+from spark_analysis.report import course, curves, flow, inside, method, model, overview
 from spark_analysis.report.markup import Markup, element, join, text
 
 if TYPE_CHECKING:
@@ -21,13 +21,19 @@ if TYPE_CHECKING:
 
 _NAMES = {
     "summary": "Summary",
+    "missing": "What is missing",
     "ordinary": "Ordinary clients",
     "others": "Other brokers",
     "throughput": "Throughput",
     "latency": "Latency",
     "stages": "Stages",
+    "lanes": "One connection",
+    "series": "Over time",
     "ablation": "Ablation",
     "commits": "Commits",
+    "shards": "Queues",
+    "flow": "Flow",
+    "model": "Prediction",
     "replay": "Replay",
     "unpaying": "Where it does not pay",
     "audit": "Order",
@@ -80,13 +86,19 @@ def render(comparison: Comparison, directory: str) -> str:
 def _sections(comparison: Comparison, directory: str) -> list[Markup]:
     return [
         overview.summary(comparison),
+        overview.missing(comparison),
         overview.ordinary_clients(comparison),
         overview.others(comparison),
         curves.throughput(comparison),
         curves.latency(comparison),
         inside.stages(comparison),
+        course.lanes(comparison),
+        course.series(comparison),
         curves.ablation(comparison),
         inside.commits(comparison),
+        flow.shards(comparison),
+        flow.flow(comparison),
+        model.model(comparison),
         curves.replay(comparison),
         overview.where_not(comparison),
         inside.audit(comparison),

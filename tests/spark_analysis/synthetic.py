@@ -181,7 +181,7 @@ def traced_request(
     send_started = completed + stages_us["ResponseQueue"] * 1000
     stamps = {
         "received_ns": received,
-        "enqueued_ns": received + 100,
+        "enqueued_ns": min(received + 100, dequeued),
         "dequeued_ns": dequeued,
         "handled_ns": handled,
         "submitted_ns": submitted,

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from spark_analysis import load_run, ordering_audit
+from spark_analysis import load_run, order_violations, ordering_audit
 from spark_analysis.analyse import report
 from spark_analysis.convert import convert
 
@@ -113,6 +113,11 @@ def found(directory, spark):
     return {(row["run"], row["audit"]): row for row in ordering_audit(load_run(directory, spark)).collect()}
 
 
+@pytest.fixture(scope="module")
+def listed(directory, spark):
+    return order_violations(load_run(directory, spark)).collect()
+
+
 @pytest.mark.parametrize("place", range(len(CASES)), ids=[damage.__name__ for damage, _, _ in CASES])
 def test_each_violation_is_found_once_by_its_witness(place, found):
     damage, broker, client = CASES[place]
@@ -134,6 +139,14 @@ def test_lost_rows_excuse_gaps_but_not_wrong_order(place, found):
     assert not found[number, "client"]["complete"]
 
 
+@pytest.mark.parametrize("chunk_rows", [1, 7])
+def test_chunks_do_not_change_what_is_found(chunk_rows, directory, spark, found, monkeypatch):
+    """Every planted violation also lies between two chunks when a chunk has one row."""
+    monkeypatch.setattr("spark_analysis.audit.CHUNK_ROWS", chunk_rows)
+    rows = ordering_audit(load_run(directory, spark)).collect()
+    assert {(row["run"], row["audit"]): row for row in rows} == found
+
+
 def test_cells_count_both_audits_of_traced_runs_and_the_page_says_incomplete(directory, spark):
     verdict = report(directory, spark)
     summary = json.loads((directory / "summary.json").read_text())
@@ -146,3 +159,26 @@ def test_cells_count_both_audits_of_traced_runs_and_the_page_says_incomplete(dir
     page = (directory / "report.html").read_text()
     assert "the audit is incomplete" in page
     assert '<div class="tile bad">' in page
+
+
+@pytest.mark.parametrize("place", range(len(CASES)), ids=[damage.__name__ for damage, _, _ in CASES])
+def test_what_is_listed_adds_up_to_what_is_counted(place, found, listed):
+    for number in (place + 1, place + 1 + len(CASES)):
+        for witness in ("broker", "client"):
+            mine = [row["violations"] for row in listed if (row["run"], row["audit"]) == (number, witness)]
+            assert sum(mine) == found[number, witness]["violations"]
+
+
+def test_a_listed_violation_says_where_it_is(listed):
+    number = 1 + [damage for damage, _, _ in CASES].index(append_out_of_order)
+    (row,) = [row for row in listed if row["run"] == number]
+    place = (
+        row["rule"],
+        row["connection"],
+        row["topic"],
+        row["partition"],
+        row["sequence"],
+        row["before"],
+        row["found"],
+    )
+    assert place == ("log", 0, "events", 1, 7, 14, 10)

@@ -103,6 +103,19 @@ def test_more_rows_than_one_chunk_keep_their_order(synthetic, tmp_path, monkeypa
     assert pq.ParquetFile(next((tmp_path / "traces/client").iterdir())).num_row_groups == 15
 
 
+def test_a_large_table_goes_on_in_further_files_and_keeps_its_rows(synthetic, tmp_path, monkeypatch):
+    monkeypatch.setattr("spark_analysis.raw._CHUNK_ROWS", 7)
+    monkeypatch.setattr("spark_analysis.convert.ROWS_A_PART", 20)
+    run = synthetic.RawRun(tmp_path / "raw", 1)
+    for sequence in range(100):
+        run.answer(sequence, sequence + 1, sequence)
+    run.write()
+    assert convert(tmp_path)["client"] == 100
+    parts = sorted((tmp_path / "traces/client").iterdir())
+    assert [pq.ParquetFile(part).metadata.num_rows for part in parts] == [21, 21, 21, 21, 16]
+    assert [row["sequence"] for row in read(tmp_path, "client")] == list(range(100))
+
+
 def test_runs_come_in_the_order_of_their_numbers(synthetic, tmp_path):
     for number in (2, 10, 1):
         synthetic.RawRun(tmp_path / "raw", number).write()

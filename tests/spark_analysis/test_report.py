@@ -23,8 +23,19 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),  # PySpark leaves them to the collector
 ]
 
-SECTIONS = ["summary", "ordinary", "throughput", "latency", "stages", "ablation", "commits", "replay", "unpaying"]
-SECTIONS += ["audit", "tracing", "method", "reproduce", "machine"]
+SECTIONS = [
+    "summary",
+    "ordinary",
+    "throughput",
+    "latency",
+    "stages",
+    "lanes",
+    "series",
+    "ablation",
+    "commits",
+    "shards",
+]
+SECTIONS += ["flow", "model", "replay", "unpaying", "audit", "tracing", "method", "reproduce", "machine"]
 HOSTILE = "</style></script><script>alert('x')</script><img src=x onerror=alert(1)>&\"'"
 VOID = {"meta", "link", "img", "br", "hr", "input"}
 

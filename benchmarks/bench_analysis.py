@@ -1,0 +1,135 @@
+"""How the analysis grows with its traces: seconds and memory at one size and at ten times that.
+
+python -m benchmarks.bench_analysis [ROWS] [DIRECTORY]      (300000 rows, then 3000000, unless given; at most 10000000)
+
+Spark itself makes the traces: ROWS requests and as many answers over 8 runs and 64 connections of which one has half of
+all rows, in order. What is timed is every query of the report, in a new process for each size.
+"""
+
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from spark_analysis.figures import gather
+from spark_analysis.raw import arrow_schema
+from spark_analysis.run import load_run
+from spark_analysis.session import spark_session, spread
+
+GROWTH_MAX = 12.0
+ROWS = 300_000
+ROWS_MAX = 10_000_000
+FACTOR = 10
+RUNS = 8
+CONNECTIONS = 64
+PARTS = 8
+START_NS = 1_000_000_000_000
+
+REQUEST_COLUMNS = """
+  run, connection, sequence, 0 as api, 9 as version, cast(sequence as int) as correlation_id, connection % 8 as queue,
+  cast(1 + sequence % 64 as int) as depth, 200L as request_bytes, 60L as response_bytes, -1 as acks,
+  sequence div 32 as commit, 'send' as outcome, received_ns, received_ns + 500 as enqueued_ns,
+  received_ns + wait_ns as dequeued_ns, received_ns + wait_ns + 15000 as handled_ns,
+  received_ns + wait_ns + 16000 as submitted_ns, received_ns + wait_ns + 316000 as durable_ns,
+  received_ns + wait_ns + 340000 as completed_ns, received_ns + 500000 as released_ns,
+  received_ns + 510000 as send_started_ns, received_ns + 522000 as sent_ns
+"""
+CLIENT_COLUMNS = """
+  run, connection, sequence, cast(sequence as int) as correlation_id, cast(null as bigint) as intended_ns,
+  received_ns - 30000 as sent_ns, received_ns + 560000 + wait_ns as answered_ns, 0 as error, true as measured
+"""
+APPEND_COLUMNS = """
+  run, connection, sequence, sequence div 32 as commit, 'events' as topic, connection as partition,
+  sequence as base_offset, sequence as last_offset
+"""
+
+
+def described(number: int) -> dict[str, Any]:
+    side = number % 2
+    row: dict[str, Any] = {"run": number, "round": number // 2, "traced": True, "mode": ("classic", "pipelined")[side]}
+    row |= {"side": side, "client": "raw", "in_flight": 64, "connections": CONNECTIONS, "commit_delay_ms": 0.0}
+    row |= {"flush": "always", "settings": "{}", "machine": "{}", "client_cpu_share": 0.5, "lost_rows": 0}
+    return row
+
+
+def generate(spark: Any, directory: Path, rows: int) -> None:
+    """Write the traces of `rows` requests, partitioned over several files a table."""
+    halves = spark.range(0, rows, numPartitions=PARTS).selectExpr(
+        f"cast(id % {RUNS} as int) as run", f"id div {RUNS} as place"
+    )
+    placed = halves.selectExpr(
+        "run",
+        f"cast(if(place % 2 = 0, 0, 1 + place div 2 % {CONNECTIONS - 1}) as int) as connection",
+        f"if(place % 2 = 0, place div 2, place div 2 div {CONNECTIONS - 1}) as sequence",
+    )
+    timed = placed.selectExpr(
+        "run", "connection", "sequence", f"{START_NS} + sequence * 20000 + connection as received_ns",
+        "1000 * (pmod(hash(run, connection, sequence), 100) + 1) as wait_ns",
+    )  # fmt: skip
+    for table, columns in (("requests", REQUEST_COLUMNS), ("client", CLIENT_COLUMNS), ("appends", APPEND_COLUMNS)):
+        timed.selectExpr(*_split(columns)).write.mode("overwrite").parquet(str(directory / "traces" / table))
+    rows_of = {"runs": [described(number) for number in range(RUNS)], "commits": [], "mutes": [], "queues": []}
+    for table, values in rows_of.items():
+        (directory / "traces" / table).mkdir(parents=True, exist_ok=True)
+        pq.write_table(pa.Table.from_pylist(values, arrow_schema(table)), directory / "traces" / table / "part.parquet")
+
+
+def _split(columns: str) -> list[str]:
+    """The columns of a list in SQL: commas in brackets do not count (there are none)."""
+    return [column.strip() for column in columns.split(",")]
+
+
+def peak_megabytes(process: int) -> float:
+    """The most memory that a process ever had, from /proc."""
+    for line in Path(f"/proc/{process}/status").read_text(encoding="utf-8").splitlines():
+        if line.startswith("VmHWM"):
+            return int(line.split()[1]) / 1024
+    return 0.0
+
+
+def measure(directory: Path, rows: int) -> dict[str, float]:
+    """Make the traces and run every query; seconds of both and the memory of the JVM."""
+    with spark_session() as spark:
+        began = time.perf_counter()
+        generate(spark, directory, rows)
+        made = time.perf_counter()
+        run = load_run(directory, spark)
+        spread(spark, run.traces)
+        figures = gather(run)
+        ended = time.perf_counter()
+        assert sum(audit.violations for audit in figures.audits) == 0
+        assert sum(audit.audited for audit in figures.audits) == 2 * rows
+        memory = peak_megabytes(spark.sparkContext._gateway.proc.pid)  # noqa: SLF001 - no public way to the JVM
+    return {"rows": rows, "made_s": made - began, "analysed_s": ended - made, "memory_mb": memory}
+
+
+def main() -> None:
+    if len(sys.argv) > 1 and sys.argv[1] == "one":
+        print(json.dumps(measure(Path(sys.argv[3]), int(sys.argv[2]))))
+        return
+    rows = int(sys.argv[1]) if len(sys.argv) > 1 else ROWS
+    if rows > ROWS_MAX:
+        sys.exit(f"{rows} rows and {FACTOR} times as many: at most {ROWS_MAX}")
+    found = []
+    for size in (rows, rows * FACTOR):
+        with tempfile.TemporaryDirectory(dir=sys.argv[2] if len(sys.argv) > 2 else None) as directory:
+            command = [sys.executable, "-m", "benchmarks.bench_analysis", "one", str(size), directory]
+            found.append(json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout))
+        last = found[-1]
+        print(
+            f"analysis of {size:>11,} requests  {last['analysed_s']:6.1f} s, made in {last['made_s']:.1f} s, "
+            f"JVM {last['memory_mb']:,.0f} MB",
+            flush=True,
+        )
+    growth = found[1]["analysed_s"] / found[0]["analysed_s"]
+    print(f"ten times the rows      {growth:.1f} times the time (wanted: at most {GROWTH_MAX:g})")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,61 @@
+"""Whether the rows can be believed: stamps that run backwards, requests without an answer, errors.
+
+Rules: nothing is repaired. Durations below 0 count as 0 in every other job, as in Kafka; this one says how many there
+were, and how far a clock went back.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import functions as f
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from spark_analysis.run import TraceRun
+
+_PAIRS: Final = (
+    ("received_ns", "enqueued_ns"),
+    ("enqueued_ns", "dequeued_ns"),
+    ("dequeued_ns", "handled_ns"),
+    ("submitted_ns", "durable_ns"),
+    ("handled_ns", "completed_ns"),
+    ("completed_ns", "released_ns"),
+    ("released_ns", "send_started_ns"),
+    ("send_started_ns", "sent_ns"),
+)
+"""Stamps that follow each other in every mode; a handler that waits for its commit is done after it."""
+
+
+def trace_quality(run: TraceRun) -> DataFrame:
+    """One row a run and table (`client`, and `requests` where the broker was traced).
+
+    Returns:
+        run, table, rows, backwards (rows of which a stamp is before the one that it must follow), step_us (the
+        farthest that one goes back, microseconds), unanswered (no answer, or none that was sent), errors (answers with
+        an error code; null in `requests`).
+    """
+    client = run.client.select(
+        "run", _back("sent_ns", "answered_ns").alias("back"), f.col("answered_ns").isNull().alias("open"), "error"
+    )
+    backs = [_back(*pair) for pair in _PAIRS]
+    requests = run.requests.select("run", f.greatest(*backs).alias("back"), f.col("sent_ns").isNull().alias("open"))
+    requests = requests.withColumn("error", f.lit(None).cast("int"))
+    return _counted(client, "client").union(_counted(requests, "requests"))
+
+
+def _back(began: str, ended: str) -> Column:
+    return f.coalesce(f.col(began) - f.col(ended), f.lit(0))
+
+
+def _counted(rows: DataFrame, table: str) -> DataFrame:
+    errors = f.count(f.when(f.col("error") != 0, 1)) if table == "client" else f.lit(None).cast("bigint")
+    sums = rows.groupBy("run").agg(
+        f.count("*").alias("rows"),
+        f.count(f.when(f.col("back") > 0, 1)).alias("backwards"),
+        (f.greatest(f.lit(0), f.max("back")) / 1000).alias("step_us"),
+        f.count(f.when(f.col("open"), 1)).alias("unanswered"),
+        errors.alias("errors"),
+    )
+    return sums.select("run", f.lit(table).alias("table"), "rows", "backwards", "step_us", "unanswered", "errors")

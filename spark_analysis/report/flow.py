@@ -1,0 +1,159 @@
+"""The sections about flow: shards and their balance, Little's law, and the spans in which connections were not read.
+
+Rules: as in `overview`. Runs stand for their cell: a cell has one traced run, or the first of them is shown.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from spark_analysis.findings import describe, times
+from spark_analysis.report import charts
+from spark_analysis.report.common import duration, focus, mode_kind
+from spark_analysis.report.markup import NOTHING, Markup, details, figure, paragraph, section, table
+
+if TYPE_CHECKING:
+    from spark_analysis.cells import Cell
+    from spark_analysis.inside_figures import Flow, Imbalance
+    from spark_analysis.summary import Comparison
+
+STEADY: Final = 0.1
+"""A difference of Little's law up to this share of the larger side is put down to the ends of the window."""
+_FEW_INSIDE: Final = 0.1  # requests in a stage on average: below, a share of it says nothing
+
+
+def cells_of_runs(comparison: Comparison) -> dict[int, Cell]:
+    """The cell of each run by its number."""
+    return {run.number: run.cell for run in comparison.figures.runs}
+
+
+def shards(comparison: Comparison) -> Markup:
+    """How evenly the request queues are used, and what the busiest of them pays."""
+    cells = cells_of_runs(comparison)
+    found = [(cells[part.run], part) for part in comparison.figures.inside.shards if part.run in cells]
+    if not found:
+        return NOTHING
+    found.sort(key=lambda pair: list(comparison.cells).index(pair[0]))
+    several = [(cell, part) for cell, part in found if part.queues > 1]
+    return section(
+        "shards",
+        "Balance of the request queues",
+        paragraph(
+            "A connection belongs to one queue by a hash of its id, so a few connections never use all queues, and "
+            "two busy ones may meet. Most over mean is the load of the busiest queue over that of a mean one; the Gini "
+            "coefficient is 0 where all have the same and nears 1 where one has everything. Compare the p99 of the "
+            "busiest queue with that of the others: on one event loop, unevenness costs little as long as they agree."
+        ),
+        *_shard_figures(comparison, several),
+        _shard_table(found),
+    )
+
+
+def _shard_figures(comparison: Comparison, found: list[tuple[Cell, Imbalance]]) -> list[Markup]:
+    wanted = focus(comparison)
+    entries = [
+        charts.Bar(
+            f"{cell.mode}, {describe(cell.load)}",
+            f"{part.most_over_mean:.1f}x the mean of {part.queues} queues, Gini {part.gini:.2f}",
+            0,
+            part.most_over_mean / max(part.queues, 1),
+            mode_kind(comparison, cell.mode),
+        )
+        for cell, part in found
+        if cell.load in wanted
+    ]
+    if not entries:
+        return []
+    title = "Load of the busiest queue over a mean one; a full bar: one queue has everything"
+    return [figure(title, charts.bars(title, entries))]
+
+
+def _shard_table(found: list[tuple[Cell, Imbalance]]) -> Markup:
+    rows = [
+        [
+            describe(cell.load),
+            cell.mode,
+            f"{part.used_queues} of {part.queues}",
+            f"{part.requests:,}",
+            times(part.most_over_mean),
+            f"{part.gini:.3f}",
+            duration(part.busiest_p99_us),
+            duration(part.others_p99_us),
+        ]
+        for cell, part in found
+    ]
+    head = ["Load", "Mode", "Queues used", "Requests", "Most over mean", "Gini", "p99, busiest", "p99, worst other"]
+    return details("All traced runs as a table", table("Balance of the request queues", head, rows, texts=2))
+
+
+def flow(comparison: Comparison) -> Markup:
+    """Little's law as a check, and what muted connections."""
+    cells = cells_of_runs(comparison)
+    found = [(cells[part.run], part) for part in comparison.figures.inside.flow if part.run in cells and part.entered]
+    spans = _spans_table(comparison)
+    if not found:
+        return spans and section("flow", "Flow", spans)
+    wide = [abs(_share(part)) for _, part in found if max(part.expected, part.measured) >= _FEW_INSIDE]
+    steady = sum(share <= STEADY for share in wide)
+    said = (
+        f"The law holds within {STEADY:.0%} in {steady:,} of {len(wide):,} stages that hold anything; the largest "
+        f"difference is {max(wide):.1%}."
+        if wide
+        else "No stage holds a tenth of a request on average: there is nothing to check."
+    )
+    rows = [
+        [
+            describe(cell.load),
+            cell.mode,
+            part.stage,
+            f"{part.rate_per_s:,.0f}/s",
+            duration(part.wait_us),
+            f"{part.expected:.2f}",
+            f"{part.measured:.2f}",
+            f"{_share(part):+.1%}" if max(part.expected, part.measured) >= _FEW_INSIDE else "\N{EN DASH}",
+        ]
+        for cell, part in found
+    ]
+    head = ["Load", "Mode", "Stage", "Rate", "Wait, mean", "Rate x wait", "Measured", "Difference"]
+    caption = "Requests in a stage: rate x mean wait of those that enter it, and counted over time"
+    return section(
+        "flow",
+        "Flow: does Little's law hold?",
+        paragraph(
+            "In a steady state the requests in a stage are the rate of those that enter it times their mean wait. "
+            "The two sides are taken from different rows over the middle of each traced run; where they differ, the "
+            "load was not steady, or the stamps are wrong."
+        ),
+        paragraph(said),
+        details("All stages as a table", table(caption, head, rows, texts=3)),
+        spans,
+    )
+
+
+def _share(part: Flow) -> float:
+    most = max(part.expected, part.measured)
+    return part.difference / most if most else 0.0
+
+
+def _spans_table(comparison: Comparison) -> Markup:
+    cells = cells_of_runs(comparison)
+    rows = [
+        [
+            describe(cells[part.run].load),
+            cells[part.run].mode,
+            part.reason,
+            f"{part.spans:,}",
+            f"{part.connections:,}",
+            "\N{EN DASH}" if part.share is None else f"{part.share:.1%}",
+            duration(part.p50_us),
+            duration(part.p99_us),
+            duration(part.most_us),
+        ]
+        for part in comparison.figures.inside.spans
+        if part.run in cells
+    ]
+    if not rows:
+        return NOTHING
+    head = ["Load", "Mode", "Reason", "Spans", "Connections", "Share of time", "p50", "p99", "Longest"]
+    caption = "Spans in which connections were not read (any: all reasons, overlaps counted once)"
+    return details("Mutes and throttles as a table", table(caption, head, rows, texts=3))

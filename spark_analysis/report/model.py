@@ -1,0 +1,204 @@
+"""The section that predicts: bounds beside what was measured, and the capacity model with its errors.
+
+Rules: as in `overview`. What is extrapolated is called so wherever it stands; a model without a test on cells that it
+was not fitted to is not shown.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from spark_analysis.capacity import (
+    COMMITS_AT_ONCE,
+    DELAYS_MS,
+    Capacity,
+    Errors,
+    Measured,
+    capacity,
+    commit_bound,
+    gain_bound,
+)
+from spark_analysis.cells import Cell, Load
+from spark_analysis.findings import full_name, ordinary, times
+from spark_analysis.report import charts
+from spark_analysis.report.common import duration, loads_of, mode_kind, mode_legend, modes, persecond
+from spark_analysis.report.markup import NOTHING, Markup, details, figure, paragraph, section, table
+from spark_analysis.tables import RAW_CLIENT
+
+if TYPE_CHECKING:
+    from spark_analysis.summary import Comparison
+
+_DEPTH = 5  # what ordinary clients keep in flight
+
+
+def model(comparison: Comparison) -> Markup:
+    """Predictions beside measurements."""
+    bounds = _bounds(comparison)
+    fitted = {mode: found for mode in modes(comparison) if (found := fitted_capacity(comparison, mode)) is not None}
+    if not bounds and not fitted:
+        return NOTHING
+    return section(
+        "model",
+        "What arithmetic predicts",
+        paragraph(
+            "A connection of a mode that answers one request at a time is bounded by 1 / commit time. With pipelining "
+            "all that a client keeps in flight can share one commit, so the gain is bounded by the requests in flight: "
+            f"{_DEPTH} for ordinary clients. Where the measured gain stays far below the bound, something else is the "
+            "limit: the processor, or the client."
+        ),
+        bounds,
+        *_capacity(comparison, fitted),
+    )
+
+
+def _bounds(comparison: Comparison) -> Markup:
+    zero, one = comparison.sides
+    rows = []
+    for load in loads_of(comparison, lambda load: not load.open_loop):
+        commits = comparison.figures.commits.get(Cell(zero, load))
+        cell = comparison.cells.get(Cell(zero, load))
+        ratio = comparison.speedups.get(load)
+        if zero == one or (ratio is None and commits is None):
+            continue
+        commit_us = commits.commit_p50_us if commits is not None else None
+        bound = commit_bound(load.connections, commit_us)
+        rate = cell.requests_per_s if cell is not None else None
+        rows.append(
+            [
+                full_name(load),
+                duration(commit_us),
+                persecond(bound),
+                persecond(rate) if load.client == RAW_CLIENT else "\N{EN DASH}",
+                f"{rate / bound:.0%}" if rate and bound and load.client == RAW_CLIENT else "\N{EN DASH}",
+                f"{gain_bound(load.in_flight, ordinary=ordinary(load))}x",
+                "\N{EN DASH}" if ratio is None else times(ratio.value),
+            ]
+        )
+    if not rows:
+        return NOTHING
+    head = ["Load", f"Commit of {zero}, p50", "Bound", f"{zero}, rate", "Reached", "Bound of gain", "Gain"]
+    caption = (
+        f"Bound: connections / commit time of {zero} (traced run). Of ordinary clients a request has many messages, so "
+        "their bound of requests is not compared, and batches of their own can bring more than the bound of gain"
+    )
+    return details("Bounds beside measurements, as a table", table(caption, head, rows))
+
+
+def outstanding(comparison: Comparison, mode: str, load: Load) -> int:
+    """How many requests one commit of a mode can take along under a load."""
+    run = next((run for run in comparison.figures.runs if run.cell.mode == mode), None)
+    factors: dict[str, Any] = {} if run is None else {**_presets(mode), **run.factors}
+    depth = factors.get("in_flight")
+    most = load.in_flight if not isinstance(depth, int) or depth < 1 else min(depth, load.in_flight)
+    if factors.get("commit") == "request":
+        threads = run.settings.get("num.io.threads") if run is not None else None
+        return min(load.connections * most, int(threads) if threads and str(threads).isdigit() else COMMITS_AT_ONCE)
+    return load.connections * most
+
+
+def _presets(mode: str) -> dict[str, Any]:
+    """What the name of a mode says of its axes, where its runs do not say it themselves."""
+    return {"in_flight": 1, "commit": "request"} if mode == "classic" else {}
+
+
+def fitted_capacity(comparison: Comparison, mode: str) -> Capacity | None:
+    """The model of a mode from the native client's cells without further factors."""
+    cells = [
+        Measured(outstanding(comparison, mode, key.load), key.load.commit_delay_ms, cell.requests_per_s)
+        for key, cell in comparison.cells.items()
+        if key.mode == mode and key.load.client == RAW_CLIENT and not key.load.variant and cell.requests_per_s
+    ]
+    return capacity(cells)
+
+
+def _capacity(comparison: Comparison, fitted: dict[str, Capacity]) -> list[Markup]:
+    tested = {mode: found for mode, found in fitted.items() if found.held_out is not None}
+    if not tested:
+        return []
+    rows = [
+        [
+            mode,
+            f"{found.cells}",
+            duration(found.model.fixed_ms * 1000),
+            f"{found.model.cost_ms * 1000:.1f} \N{MICRO SIGN}s",
+            f"{found.model.commits:.2f}",
+            *(_said(errors) for errors in (found.inside, found.held_out, found.longer_delay)),
+        ]
+        for mode, found in tested.items()
+    ]
+    head = ["Mode", "Cells", "Fixed", "Each request", "Delays a cycle", "Error, fitted", "Held out", "Longest delay"]
+    return [
+        paragraph(
+            "Capacity model: a cycle takes a fixed time, a cost for each request that it takes along, and the commit "
+            "delay some number of times; rate = requests of a cycle / its time. It assumes a closed loop that keeps "
+            "the broker busy, a slower disk that only adds a constant delay to each commit, and spare bandwidth. The "
+            "errors are relative: median and worst over the cells, each predicted by a model that had not seen it; and "
+            "over the cells of the longest delay, predicted from the shorter ones."
+        ),
+        table("The model and how far it is off", head, rows),
+        *_extrapolated(comparison, tested),
+    ]
+
+
+def _said(errors: Errors | None) -> str:
+    if errors is None:
+        return "\N{EN DASH}"
+    return f"{errors.middle:.0%}, worst {errors.most:.0%}"
+
+
+def _extrapolated(comparison: Comparison, fitted: dict[str, Capacity]) -> list[Markup]:
+    loads = loads_of(comparison, lambda load: load.client == RAW_CLIENT and not load.variant)
+    depths = sorted({min(_DEPTH, max(load.in_flight for load in loads)), max(load.in_flight for load in loads)})
+    zero, one = comparison.sides
+    rows = []
+    for delay in DELAYS_MS:
+        for depth in depths:
+            load = Load(RAW_CLIENT, 1, depth, delay)
+            rates = [_predicted(comparison, fitted, mode, load) for mode in modes(comparison)]
+            ratio = rates[1] / rates[0] if len(rates) == 2 and rates[0] and rates[1] else None
+            measured = comparison.speedups.get(load)
+            said = [times(ratio) if ratio else "\N{EN DASH}", times(measured.value) if measured else "\N{EN DASH}"]
+            rows.append([f"{delay:g} ms", f"{depth}", *(persecond(rate) for rate in rates), *said])
+    head = ["Commit delay", "In flight", *(f"{mode}, model" for mode in modes(comparison)), "Gain, model", "Measured"]
+    caption = f"Extrapolated to slower disks and object stores, one connection; {one} over {zero}"
+    drawings = [_panel(comparison, fitted, depth) for depth in depths]
+    return [
+        figure("Rate by commit delay: lines are the model, marks are measured", mode_legend(comparison)),
+        charts.panels(drawings),
+        table(caption, head, rows, texts=2),
+    ]
+
+
+def _predicted(comparison: Comparison, fitted: dict[str, Capacity], mode: str, load: Load) -> float | None:
+    found = fitted.get(mode)
+    if found is None:
+        return None
+    return found.model.rate(outstanding(comparison, mode, load), load.commit_delay_ms)
+
+
+def _panel(comparison: Comparison, fitted: dict[str, Capacity], depth: int) -> Markup:
+    lines = []
+    for mode in modes(comparison):
+        kind = mode_kind(comparison, mode)
+        if mode in fitted:
+            predicted = [
+                (delay, _predicted(comparison, fitted, mode, Load(RAW_CLIENT, 1, depth, delay))) for delay in DELAYS_MS
+            ]
+            along = tuple((delay, rate) for delay, rate in predicted if rate)
+            lines.append(charts.Line(kind, f"{mode}, model", along))
+        marks = [
+            (key.load.commit_delay_ms, cell.requests_per_s)
+            for key, cell in comparison.cells.items()
+            if key.mode == mode
+            and key.load[:3] == (RAW_CLIENT, 1, depth)
+            and key.load.commit_delay_ms
+            and cell.requests_per_s
+        ]
+        if marks:
+            lines.append(charts.Line(kind, f"{mode}, measured", tuple(marks), drawn=False, marked=True))
+    x_axis = charts.log_axis(
+        "commit delay, ms", [x for line in lines for x, _ in line.points], lambda value: f"{value:g}"
+    )
+    y_axis = charts.log_axis("requests a second", [y for line in lines for _, y in line.points], charts.short)
+    title = f"1 connection x {depth} in flight"
+    return charts.panel(title, "Rate by commit delay, model and measurements", x_axis, y_axis, lines, markers=False)

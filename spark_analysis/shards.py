@@ -1,0 +1,92 @@
+"""How evenly requests are spread over the request queues (shards), and what that does to their latency.
+
+Rules: a queue that got nothing counts, as far as it is known to exist: from the factor `queues` of a run, else from the
+greatest number of a queue that was seen. Shares are of requests, not of bytes: a handler takes requests.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import Window
+from pyspark.sql import functions as f
+
+from spark_analysis.stage import microseconds
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from spark_analysis.run import TraceRun
+
+
+def shard_latency(run: TraceRun) -> DataFrame:
+    """Each request queue of each traced run.
+
+    Returns:
+        run, queue, connections, requests, queue_p50_us, queue_p99_us (RequestQueue), p50_us, p99_us (Total);
+        microseconds. All APIs count.
+    """
+    ends = f.array(f.lit(0.5), f.lit(0.99))
+    found = (
+        run.requests.where("queue is not null")
+        .select(
+            "run",
+            "queue",
+            "connection",
+            microseconds("received_ns", "dequeued_ns").alias("waited_us"),
+            microseconds("received_ns", "sent_ns").alias("total_us"),
+        )
+        .groupBy("run", "queue")
+        .agg(
+            f.count_distinct("connection").alias("connections"),
+            f.count("*").alias("requests"),
+            f.percentile("waited_us", ends).alias("waited"),
+            f.percentile("total_us", ends).alias("total"),
+        )
+    )
+    named = [f.col("waited")[0].alias("queue_p50_us"), f.col("waited")[1].alias("queue_p99_us")]
+    named += [f.col("total")[0].alias("p50_us"), f.col("total")[1].alias("p99_us")]
+    return found.select("run", "queue", "connections", "requests", *named)
+
+
+def queue_imbalance(run: TraceRun) -> DataFrame:
+    """How uneven the queues of each traced run are, and what the busiest one pays.
+
+    The Gini coefficient is 0 where all queues got the same and (n - 1) / n where one of n got everything.
+
+    Returns:
+        run, queues, used_queues, requests, most_over_mean (requests of the busiest queue over those of a mean one),
+        gini, busiest_queue, busiest_p99_us, others_p99_us (greatest p99 of Total among the other queues, null where
+        there is none); microseconds.
+    """
+    factor = f.get_json_object("settings", "$.factors.queues").cast("int")
+    told = run.runs.select("run", factor.alias("told"))
+    by_load = Window.partitionBy("run").orderBy("requests", f.col("queue").desc())
+    shards = shard_latency(run).withColumn("rank", f.row_number().over(by_load))
+    shards = shards.withColumn("used", f.count("*").over(Window.partitionBy("run")))
+    is_busiest = f.col("rank") == f.col("used")
+    sums = shards.groupBy("run").agg(
+        f.max("used").alias("used_queues"),
+        (f.max("queue") + 1).alias("seen"),
+        f.sum("requests").alias("requests"),
+        f.max("requests").alias("most"),
+        f.sum(f.col("requests") * f.col("rank")).alias("ranked"),
+        f.max(f.when(is_busiest, f.col("queue"))).alias("busiest_queue"),
+        f.max(f.when(is_busiest, f.col("p99_us"))).alias("busiest_p99_us"),
+        f.max(f.when(~is_busiest, f.col("p99_us"))).alias("others_p99_us"),
+    )
+    known = sums.join(f.broadcast(told), "run").withColumn("queues", f.greatest("told", "seen").cast("int"))
+    # Queues without a request stand before all others in the order of load: they only move the ranks.
+    ranks = f.col("ranked") + (f.col("queues") - f.col("used_queues")) * f.col("requests")
+    gini = 2 * ranks / (f.col("queues") * f.col("requests")) - (f.col("queues") + 1) / f.col("queues")
+    return known.select(
+        "run",
+        "queues",
+        "used_queues",
+        "requests",
+        (f.col("most") * f.col("queues") / f.col("requests")).alias("most_over_mean"),
+        gini.alias("gini"),
+        "busiest_queue",
+        "busiest_p99_us",
+        "others_p99_us",
+    )

@@ -1,0 +1,78 @@
+"""The capacity model finds the parameters that made the cells, and its errors are those on cells it has not seen."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from spark_analysis.capacity import Measured, Model, capacity, commit_bound, fit, gain_bound, least_squares
+
+TRUTH = Model(fixed_ms=0.4, cost_ms=0.02, commits=1.2)
+LOADS = [(outstanding, delay) for outstanding in (1, 5, 64, 256) for delay in (0.0, 2.0, 10.0)]
+
+
+def cells(truth, noise=0.0, loads=LOADS):
+    drawn = random.Random(3)
+    return [Measured(k, delay, truth.rate(k, delay) * drawn.lognormvariate(0, noise)) for k, delay in loads]
+
+
+def values(model):
+    return (model.fixed_ms, model.cost_ms, model.commits)
+
+
+def test_cells_without_noise_give_the_parameters_back():
+    assert values(fit(cells(TRUTH))) == pytest.approx(values(TRUTH))
+
+
+def test_noise_of_five_percent_moves_them_little_and_predicts_a_slower_disk_well():
+    found = capacity(cells(TRUTH, noise=0.05))
+    assert values(found.model) == pytest.approx(values(TRUTH), rel=0.15)
+    assert found.model.rate(64, 100.0) == pytest.approx(TRUTH.rate(64, 100.0), rel=0.1)
+    assert 0.01 < found.held_out.middle < 0.1
+    assert found.held_out.cells == len(LOADS)
+    assert found.longer_delay.cells == 4
+
+
+def test_no_part_is_negative_whatever_the_cells_say():
+    odd = [Measured(1, 0.0, 1000.0), Measured(1, 2.0, 2000.0), Measured(64, 0.0, 500_000.0), Measured(64, 2.0, 10.0)]
+    assert min(values(fit(odd))) >= 0
+
+
+def test_a_cell_that_breaks_the_law_is_seen_in_the_errors_held_out():
+    planted = cells(TRUTH)
+    planted[5] = Measured(planted[5].outstanding, planted[5].delay_ms, planted[5].rate / 3)
+    found = capacity(planted)
+    assert found.held_out.most > 1.5
+    assert found.held_out.most > found.inside.most
+
+
+def test_where_no_delay_varies_a_delay_counts_once():
+    found = fit(cells(TRUTH, loads=[(k, 0.0) for k in (1, 5, 64)]))
+    assert values(found) == pytest.approx((0.4, 0.02, 1.0))
+
+
+def test_where_only_the_delay_varies_the_cost_lies_in_the_fixed_part():
+    found = fit(cells(TRUTH, loads=[(5, delay) for delay in (0.0, 2.0, 10.0)]))
+    assert values(found) == pytest.approx((0.5, 0.0, 1.2))
+
+
+@pytest.mark.parametrize("count", [0, 1, 2])
+def test_too_few_cells_have_no_capacity(count):
+    assert capacity(cells(TRUTH)[:count]) is None
+
+
+def test_cells_without_a_rate_do_not_count():
+    assert capacity([Measured(1, 0.0, 0.0)] * 5) is None
+
+
+def test_equations_that_say_the_same_have_no_solution():
+    assert least_squares([(1.0, 2.0), (2.0, 4.0)], [1.0, 2.0]) is None
+    assert least_squares([(1.0, 2.0), (2.0, 1.0)], [5.0, 4.0]) == pytest.approx([1.0, 2.0])
+
+
+def test_bounds_are_arithmetic():
+    assert commit_bound(1, 10_000) == pytest.approx(100)  # one request at a time, 10 ms each
+    assert commit_bound(16, None) is None
+    assert [gain_bound(depth, ordinary=True) for depth in (1, 5, 64)] == [1, 5, 5]
+    assert gain_bound(64, ordinary=False) == 64

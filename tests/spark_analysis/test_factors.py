@@ -1,0 +1,66 @@
+"""Factors of a sweep set loads apart: each has cells, speed-ups and a map of its own, whatever the factor is called."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from spark_analysis.analyse import report
+from spark_analysis.convert import convert
+
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.xdist_group("spark"),
+    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),  # PySpark leaves them to the collector
+]
+SIZES, DEPTHS, DELAYS_MS = (100, 1000), (1, 64), (0, 10)
+GAIN = {(100, 1, 0): 1, (100, 1, 10): 1, (100, 64, 0): 8, (100, 64, 10): 16}
+GAIN |= {(1000, *rest): 2 * gain for (_, *rest), gain in list(GAIN.items())}
+
+
+def factors(size, depth, delay, side):
+    """A side is queues, commits and requests in flight of the broker; all that is measured has the same flush."""
+    axes = {"mode": "xy"[side], "queues": side * 8, "in_flight": 1 + 63 * side, "commit": "request"}
+    load = {"connections": 1, "depth": depth, "commit_delay_ms": delay, "record_size": size}
+    return {**axes, **load, "flush": "always", "colour": "blue"}
+
+
+@pytest.fixture(scope="module")
+def directory(synthetic, spark, tmp_path_factory):
+    directory = tmp_path_factory.mktemp("factors")
+    number = 0
+    for (size, depth, delay), gain in GAIN.items():
+        for place in range(2):
+            for side, mode in enumerate(("classic", "pipelined")):
+                number += 1
+                told = factors(size, depth, delay, side)
+                columns = {"round": place, "side": side, "mode": mode, "in_flight": depth, "commit_delay_ms": delay}
+                run = synthetic.RawRun(directory / "raw", number, factors=told, **columns)
+                synthetic.steady(run, [0] * 21, gap_us=1600 if side == 0 else 1600 // gain)
+                run.write()
+    convert(directory)
+    report(directory, spark)
+    return directory
+
+
+def test_each_load_of_the_sweep_has_a_speedup_of_its_own(directory):
+    summary = json.loads((directory / "summary.json").read_text(encoding="utf-8"))
+    found = {
+        (entry["variant"], entry["in_flight"], entry["commit_delay_ms"]): entry["speedup"]
+        for entry in summary["speedups"]
+    }
+    assert found == {
+        (f"record_size={size}", depth, delay): pytest.approx(gain, rel=1e-3)
+        for (size, depth, delay), gain in GAIN.items()
+    }
+    assert len(summary["cells"]) == 2 * len(GAIN)
+    assert {cell["requests"] for cell in summary["cells"]} == {42}
+
+
+def test_the_page_has_a_map_for_each_factor_and_a_word_for_it(directory):
+    page = (directory / "report.html").read_text(encoding="utf-8")
+    for size in SIZES:
+        assert f"1 connection, record_size={size}: speed-up" in page
+    assert page.count('class="heatmap"') == len(SIZES)
+    assert "colour" not in page.split('<section id="machine"')[0], "what never varies is no name of a load"

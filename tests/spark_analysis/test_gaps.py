@@ -1,0 +1,120 @@
+"""Partial and doubtful experiments still give a report, which says what is missing; one sentence each."""
+
+from __future__ import annotations
+
+import json
+
+import attrs
+import pytest
+
+from spark_analysis.__main__ import main
+from spark_analysis.cells import Cell, Load, Run, short_variants
+from spark_analysis.convert import convert
+from spark_analysis.errors import TraceError
+from spark_analysis.figures import Figures
+from spark_analysis.gaps import gaps
+from spark_analysis.inside_figures import Inside, Quality
+from spark_analysis.run import TraceRun
+from spark_analysis.summary import Comparison
+
+RAW = Load("raw", 1, 5, 0.0)
+DEEP = Load("raw", 1, 64, 0.0)
+ZERO = Run(1, 0, False, 0, Cell("classic", RAW), "always", {}, {}, 0.5, 0, 100, 0, 0, 10**9)
+ONE = attrs.evolve(ZERO, number=2, side=1, cell=Cell("pipelined", RAW))
+TRACED = attrs.evolve(ZERO, number=3, traced=True, round=1)
+WHOLE = (ZERO, ONE, TRACED)
+
+
+def said(*runs, quality=(), left_out=()):
+    inside = Inside(quality=tuple(quality))
+    figures = Figures(tuple(runs), {}, {}, (), {}, {}, (), inside=inside, left_out=left_out)
+    return gaps(Comparison(figures))
+
+
+def test_an_experiment_that_lacks_nothing_has_no_gap():
+    assert said(*WHOLE, quality=[Quality(1, "client", 100, 0, 0.0, 0, 0)]) == []
+
+
+@pytest.mark.parametrize(
+    ("runs", "sentence"),
+    [
+        ((ZERO, TRACED), "1 load has no run of the other side in the same round, and no speed-up: raw: 1 connection"),
+        (
+            (*WHOLE, attrs.evolve(ZERO, number=4, round=1)),
+            "Rounds of which one side is missing do not count in the speed-up of: raw: 1 connection",
+        ),
+        ((ZERO, attrs.evolve(ONE, round=1), TRACED), "1 load has no run of the other side in the same round"),
+        ((*WHOLE, attrs.evolve(ONE, cell=Cell("pipelined", DEEP))), "1 load has no run of classic in the same round"),
+        ((*WHOLE[:2],), "No run was traced, so nothing is known of the inside of the broker"),
+        ((attrs.evolve(ZERO, requests=0), ONE, TRACED), "1 run measured no request, so nothing is said of run 1."),
+        ((ZERO, ONE, attrs.evolve(TRACED, lost_rows=7)), "7 trace rows did not fit into a ring, in 1 run"),
+    ],
+)
+def test_what_runs_lack_is_one_sentence(runs, sentence):
+    (found,) = said(*runs)
+    assert found.startswith(sentence)
+
+
+def test_clocks_that_went_back_and_requests_without_an_answer_are_told():
+    quality = [Quality(1, "client", 100, 3, 4_000.0, 0, 0), Quality(3, "requests", 100, 1, 2_000_000.0, 5, None)]
+    (found,) = said(*WHOLE, quality=quality)
+    assert found.startswith(
+        "A clock went back: stamps of 4 rows are in the wrong order, by up to 2,000 ms, in run 1, run 3"
+    )
+    (found,) = said(*WHOLE, quality=[Quality(2, "client", 100, 0, 0.0, 2, 0)])
+    assert found == "2 requests had no answer when the client stopped, in 1 run."
+
+
+def test_names_are_cut_after_five():
+    (found,) = said(*WHOLE, left_out=[f"run-{number:05}" for number in range(9)])
+    assert found.startswith("9 runs did not come to an end and are left out: run-00000, ")
+    assert "run-00004 and 4 more. What" in found
+
+
+def test_variants_lose_what_they_have_in_common():
+    assert short_variants({"flush=os, size=1", "flush=os, size=2"}) == {
+        "flush=os, size=1": "size=1",
+        "flush=os, size=2": "size=2",
+    }
+    assert short_variants({"flush=os"}) == {"flush=os": ""}
+    assert short_variants({"", "size=2"}) == {"": "", "size=2": "size=2"}
+
+
+def test_a_list_of_what_was_left_out_that_is_damaged_is_refused(tmp_path):
+    (tmp_path / "left-out.json").write_text("[oops")
+    with pytest.raises(TraceError, match=r"left-out\.json: not a JSON list"):
+        TraceRun(None, tmp_path).left_out  # noqa: B018
+
+
+def test_interrupted_runs_are_left_out_and_named_and_without_any_the_list_is_not_there(synthetic, tmp_path):
+    for number in (1, 2, 3):
+        run = synthetic.RawRun(tmp_path / "raw", number)
+        run.answer(10, 20, 0)
+        folder = run.write()
+    convert(tmp_path)
+    assert TraceRun(None, tmp_path / "traces").left_out == ()
+    (folder / "run.json").unlink()
+    assert convert(tmp_path)["runs"] == 2
+    assert TraceRun(None, tmp_path / "traces").left_out == ("run-00003",)
+
+
+@pytest.mark.spark
+@pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")  # PySpark leaves them to the collector
+def test_a_partial_experiment_gives_a_report_that_says_what_is_missing(synthetic, spark, tmp_path):
+    """One side only, a run without a request, an interrupted run, and an answer before its question."""
+    assert spark is not None
+    run = synthetic.RawRun(tmp_path / "raw", 1)
+    synthetic.steady(run, [500] * 40, gap_us=100)
+    run.answer(synthetic.START_NS + 9_000_000, synthetic.START_NS, 40)
+    run.write()
+    synthetic.RawRun(tmp_path / "raw", 2, round=1).write()
+    (synthetic.RawRun(tmp_path / "raw", 3, side=1, mode="pipelined").write() / "run.json").unlink()
+    assert main([str(tmp_path)]) == 0
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    missing = page.split('<section id="missing"')[1].split("</section>")[0]
+    assert missing.count("<li>") == 5
+    for part in ("run-00003", "run 2.", "no run of the other side", "No run was traced", "by up to 9.00 ms"):
+        assert part in missing
+    summary = json.loads((tmp_path / "summary.json").read_text())
+    assert summary["speedups"] == []
+    assert summary["cells"][0]["requests"] == 41

@@ -1,0 +1,125 @@
+"""The page as Chromium shows it: nothing sticks out on a phone, all is readable in light and dark and on paper."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from spark_analysis.__main__ import main
+from tests.spark_analysis.browser import DESKTOP, PHONE, open_browser, show
+
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.browser,
+    pytest.mark.xdist_group("spark"),
+    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),  # PySpark leaves them to the collector
+]
+CONTRAST_MIN = 4.5
+"""Of text and what is behind it: WCAG 2.1, success criterion 1.4.3, level AA."""
+
+COLOURS = """
+const seen = [];
+function behind(element) {
+  for (let at = element; at; at = at.parentElement) {
+    const colour = getComputedStyle(at).backgroundColor;
+    if (!/rgba\\(.*, 0\\)|transparent/.test(colour)) return colour;
+  }
+  return getComputedStyle(document.documentElement).backgroundColor;
+}
+const kinds = "p, li, th, td, summary, h1, h2, h3, h4, a, text.tick, text.axis, .tile b, small";
+for (const element of document.querySelectorAll(kinds))
+  if (element.textContent.trim() && element.getClientRects().length) {
+    const style = getComputedStyle(element);
+    const front = element instanceof SVGElement ? style.fill : style.color;
+    seen.push([front, behind(element), element.textContent.slice(0, 40)]);
+  }
+return seen;
+"""
+
+
+@pytest.fixture(scope="module")
+def path(experiment, spark):
+    assert spark is not None
+    if not (experiment / "report.html").exists():
+        assert main([str(experiment)]) == 0
+    return experiment / "report.html"
+
+
+@pytest.fixture(scope="module")
+def driver(require_tool):
+    with open_browser(require_tool("chromium"), require_tool("chromedriver")) as driver:
+        yield driver
+
+
+def channels(colour):
+    """The red, green and blue of what the browser computed, 0 to 1."""
+    numbers = [
+        float(part) for part in colour[colour.index("(") + 1 : -1].replace("srgb", "").replace(",", " ").split()[:3]
+    ]
+    return [number / 255 for number in numbers] if colour.startswith("rgb") else numbers
+
+
+def luminance(colour):
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in channels(colour)]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(front, back):
+    light, dark = sorted((luminance(front), luminance(back)), reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [PHONE, DESKTOP])
+def test_nothing_sticks_out_and_all_text_can_be_read(driver, path, width, scheme):
+    show(driver, path, width, scheme)
+    sizes = driver.execute_script("const d = document.documentElement; return [d.scrollWidth, d.clientWidth]")
+    assert sizes == [width, width] or sizes[0] <= sizes[1] <= width
+    texts = driver.execute_script(COLOURS)
+    assert len(texts) > 200
+    weak = {(front, back, text) for front, back, text in texts if contrast(front, back) < CONTRAST_MIN}
+    assert weak == set()
+    small = driver.execute_script(
+        "return [...document.querySelectorAll('.panel svg')].filter(s => s.getClientRects().length)"
+        ".map(s => s.getBoundingClientRect().width / s.viewBox.baseVal.width).filter(scale => scale < 0.85).length"
+    )
+    assert small == 0, "drawings in which text is below 9 pixels"
+
+
+def test_colours_follow_the_scheme(driver, path):
+    backs = []
+    for scheme in ("light", "dark"):
+        show(driver, path, DESKTOP, scheme)
+        backs.append(luminance(driver.execute_script("return getComputedStyle(document.body).backgroundColor")))
+    assert backs[0] > 0.9
+    assert backs[1] < 0.1
+
+
+def test_the_page_asks_for_nothing_and_complains_of_nothing(driver, path):
+    driver.get_log("performance"), driver.get_log("browser")
+    show(driver, path, DESKTOP, "light")
+    events = [json.loads(entry["message"])["message"] for entry in driver.get_log("performance")]
+    asked = [event["params"]["request"]["url"] for event in events if event["method"] == "Network.requestWillBeSent"]
+    assert asked == [path.as_uri()]
+    assert driver.get_log("browser") == []
+
+
+def test_paper_shows_what_is_folded_and_tables_are_not_cut(driver, path):
+    show(driver, path, DESKTOP, "light")
+    assert driver.execute_script("return document.querySelectorAll('details[open]').length") == 0
+    driver.execute_script("dispatchEvent(new Event('beforeprint'))")
+    assert driver.execute_script("return document.querySelectorAll('details:not([open])').length") == 0
+    printed = driver.execute_cdp_cmd("Page.printToPDF", {"preferCSSPageSize": True, "printBackground": True})
+    assert printed["data"].startswith("JVBERi0"), "the beginning of a PDF"
+    show(driver, path, DESKTOP, "light", media="print")
+    assert driver.execute_script("return getComputedStyle(document.querySelector('nav')).display") == "none"
+
+
+def test_a_reader_of_the_screen_hears_what_each_drawing_says(driver, path):
+    show(driver, path, DESKTOP, "light")
+    names = driver.execute_script(
+        "return [...document.querySelectorAll('svg[role=img]')].map(s => s.getAttribute('aria-label'))"
+    )
+    assert len(names) > 20
+    assert all(len(name) > 20 for name in names)
