@@ -18,12 +18,13 @@ SAMPLES_BEYOND_MIN: Final = 10
 
 
 class Load(NamedTuple):
-    """What both sides of a pair are driven with."""
+    """What both sides of a pair are driven with; the variant is what a sweep varies besides, empty elsewhere."""
 
     client: str
     connections: int
     in_flight: int
     commit_delay_ms: float
+    variant: str = ""
 
     @property
     def open_loop(self) -> bool:
@@ -52,6 +53,7 @@ class Run:
     machine: dict[str, Any]
     client_cpu_share: float | None
     lost_rows: int
+    factors: dict[str, Any] = attrs.field(factory=dict)
     requests: int = 0
     errors: int = 0
     first_sent_ns: int | None = None
@@ -102,12 +104,13 @@ def number(value: float | None) -> float | int | None:
     return int(value) if value is not None and float(value).is_integer() else value
 
 
-def order(load: Load) -> tuple[bool, bool, str, float, int, int]:
+def order(load: Load) -> tuple[bool, bool, str, str, float, int, int]:
     """Sort key of loads: the raw client first, then ordinary clients, then the replay."""
     return (
         load.open_loop,
         load.client != RAW_CLIENT,
         load.client,
+        load.variant,
         load.commit_delay_ms,
         load.connections,
         load.in_flight,

@@ -189,7 +189,8 @@ def _figures(rows: dict[str, list[Row]]) -> Figures:
 
 
 def _cell(row: Row) -> Cell:
-    return Cell(row["mode"], Load(row["client"], row["connections"], row["in_flight"], row["commit_delay_ms"]))
+    load = Load(row["client"], row["connections"], row["in_flight"], row["commit_delay_ms"], row["variant"])
+    return Cell(row["mode"], load)
 
 
 def _run(row: Row, totals: Row | None) -> Run:
@@ -203,6 +204,7 @@ def _run(row: Row, totals: Row | None) -> Run:
         cell=_cell(row),
         flush=row["flush"],
         settings=parse_object(row["settings"]),
+        factors=parse_object(row["factors"]),
         machine=parse_object(row["machine"]),
         client_cpu_share=row["client_cpu_share"],
         lost_rows=row["lost_rows"] or 0,

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from spark_analysis.errors import TraceError
-from spark_analysis.tables import TABLES
+from spark_analysis.tables import LATER_COLUMNS, TABLES
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -68,6 +68,10 @@ class TraceRun:
         if not any(folder.glob("*.parquet")):
             raise TraceError(f"{folder}: no Parquet file")
         frame = self.spark.read.parquet(str(folder.resolve()))
+        if name == "runs":
+            for column, value in LATER_COLUMNS.items():
+                if column not in frame.columns:
+                    frame = frame.selectExpr("*", f"'{value}' as {column}")
         found = dict(frame.dtypes)
         for column, kind in TABLES[name].items():
             if found.get(column) != kind:

@@ -38,7 +38,7 @@ STAGES: Final[dict[str, tuple[str, str]]] = {
     "Total": ("received_ns", "sent_ns"),
 }
 QUANTILES: Final = (0.5, 0.99, 0.999)
-CELL_COLUMNS: Final = ("mode", "client", "connections", "in_flight", "commit_delay_ms")
+CELL_COLUMNS: Final = ("mode", "client", "connections", "in_flight", "commit_delay_ms", "variant")
 
 
 def microseconds(began: str, ended: str) -> Column:
