@@ -24,8 +24,9 @@ from pipeline_broker.load.ring import read_ring
 
 RUN_COLUMNS = {
     "run", "round", "traced", "mode", "side", "client", "in_flight", "connections", "commit_delay_ms", "flush",
-    "settings", "machine", "client_cpu_share", "lost_rows",
+    "settings", "machine", "client_cpu_share", "lost_rows", "variant", "factors",
 }  # fmt: skip
+AXES = ("queues", "in_flight_max", "commit")
 
 
 def test_a_small_experiment_leaves_complete_raw_rows(tmp_path, capsys):
@@ -39,6 +40,9 @@ def test_a_small_experiment_leaves_complete_raw_rows(tmp_path, capsys):
     assert [folder.name for folder in folders] == [f"run-{number:05}" for number in (1, 2, 3, 4)]
     described = [json.loads((folder / "run.json").read_text()) for folder in folders]
     assert all(run.keys() >= RUN_COLUMNS for run in described)
+    assert {run["variant"] for run in described} == {""}
+    axes = {(run["mode"], *(run["factors"][name] for name in AXES)) for run in described}
+    assert axes == {("classic", 0, 1, "request"), ("pipelined", 8, 64, "group")}
     assert [(run["mode"], run["side"], run["traced"]) for run in described] == [
         ("classic", 0, False),
         ("pipelined", 1, False),
