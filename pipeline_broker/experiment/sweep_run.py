@@ -53,6 +53,7 @@ def run_sweep(sweep: Sweep, options: SweepOptions) -> Results:
     left = remaining(groups, lambda run: run.number in done)
     again = {run.number for run in _runs(left)}
     results = Results(sweep.modes)
+    results.expect(sweep_cells(sweep))
     for run in _runs(groups):
         if run.number in again:
             raw.forget(run.number)

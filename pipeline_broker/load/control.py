@@ -37,9 +37,10 @@ _SOON = frozenset(
         ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
         ErrorCode.COORDINATOR_NOT_AVAILABLE,
         ErrorCode.CONCURRENT_TRANSACTIONS,
+        ErrorCode.NOT_COORDINATOR,
     }
 )
-"""What a coordinator answers that is not ready yet."""
+"""What a coordinator answers that is not ready yet; Apache Kafka names one before it has been elected."""
 TRANSACTION_TIMEOUT_MS = 60_000
 _EARLIEST = -2
 _METADATA_POLL_S = 0.02

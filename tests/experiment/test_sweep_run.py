@@ -11,6 +11,7 @@ from pipeline_broker.experiment import sweep_run
 from pipeline_broker.experiment.broker_process import ExperimentError
 from pipeline_broker.experiment.command import compare
 from pipeline_broker.experiment.sweep import parse_sweep, read_sweep
+from pipeline_broker.experiment.sweep_plan import sweep_cells
 from pipeline_broker.experiment.sweep_run import SweepOptions, run_sweep
 
 EXAMPLE = Path(__file__).parents[2] / "docs/sweep.toml"
@@ -52,7 +53,7 @@ def test_an_interrupted_sweep_goes_on_where_it_was(tmp_path, capsys, monkeypatch
     after = {path: path.stat().st_mtime_ns for path in described(options.out)}
     assert after.keys() == runs.keys()
     assert sum(after[path] == moment for path, moment in before.items()) == 6, "the other half of the torn pair too"
-    assert {*again.compared()} == {*results.compared()}
+    assert again.compared() == results.compared() == sweep_cells(sweep), "told in the order of the file"
     assert all(again.speedup(cell) is not None for cell in again.compared())
 
     left = []
