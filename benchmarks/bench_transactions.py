@@ -2,8 +2,8 @@
 
     python benchmarks/bench_transactions.py [--seconds 3] [--producers 1 32] [--flush always] [--rounds 3]
 
-The native client speaks the protocol itself over as many connections as there are producers and keeps one transaction
-of each going: a batch, and when that is answered its end. confluent-kafka (transactions of version 0: one more request)
+The native load client has as many connections as there are producers and keeps one transaction of each going: a batch,
+and when that is answered its end. confluent-kafka (transactions of version 0: one more request)
 stands beside it, one producer. At last what a broker with transactions costs those who use none: Produce without and
 with a transaction open elsewhere, in turn, by the load client.
 
@@ -11,137 +11,49 @@ Bounds, on 2 cores with flush=always: 500/s with one producer, 3,000/s with 32.
 """
 
 import argparse
-import itertools
-import select
-import socket
+import contextlib
+import functools
+import secrets
 import statistics
-import struct
 import tempfile
 import time
+from collections.abc import AsyncIterator
 from pathlib import Path
 
+import trio
+
 from pipeline_broker.experiment.broker_process import BrokerSettings, running
-from pipeline_broker.load.client import LoadOptions, run_load
+from pipeline_broker.load.client import drive, load_rows, run_to_end
+from pipeline_broker.load.connection import connect
+from pipeline_broker.load.control import controlling, prepare
+from pipeline_broker.load.dialogue import Dialogue
+from pipeline_broker.load.measurement import measured, summary
+from pipeline_broker.load.options import LoadOptions
+from pipeline_broker.load.requests import IdempotentProduce
 from pipeline_broker.load.statistics import figures
-from pipeline_broker.records.batch import NewRecord, build_batch
-from pipeline_broker.wire.codec import decode, encode
-from pipeline_broker.wire.header import RequestHeader, encode_request_header, read_response_header
-from pipeline_broker.wire.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
-from pipeline_broker.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
-from pipeline_broker.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
-from pipeline_broker.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from pipeline_broker.wire.messages.produce import ProduceRequest, ProduceResponse
+from pipeline_broker.load.template import in_turn, produce_template
+from pipeline_broker.load.transactions import Transactions
+from pipeline_broker.load.worker import recorder_of
 
-TRANSACTION = 1
-PRODUCE_VERSION, END_VERSION, INIT_VERSION = 12, 5, 5
-RECEIVE_BYTES = 1 << 16
+HOST, TOPIC, PARTITIONS = "127.0.0.1", "transactions", 4
 VALUE = b"x" * 100
-names = itertools.count()
-"""A name of its own for every producer: the transaction that one leaves behind is aborted in its own time."""
-TOPIC = "transactions"
-
-
-class Producer:
-    """One connection with one transaction going on after the other."""
-
-    def __init__(self, port: int, name: str, partition: int) -> None:
-        self.name, self.partition = name, partition
-        self.socket = socket.create_connection(("127.0.0.1", port), timeout=60)
-        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.asked = 0
-        self.buffer = b""
-        answer = self.ask(InitProducerIdRequest(name, 60_000), InitProducerIdResponse, INIT_VERSION)
-        assert answer.error_code == 0, answer
-        self.id, self.epoch = answer.producer_id, answer.producer_epoch
-        self.is_ending = False
-        self.ended = 0
-
-    def ask(self, request: object, response: type, version: int) -> object:
-        """Ask and wait."""
-        self._send(request, version)
-        while (answer := self._receive(response, version)) is None:
-            self.buffer += self.socket.recv(RECEIVE_BYTES)
-        return answer
-
-    def _send(self, request: object, version: int) -> None:
-        self.asked += 1
-        header = encode_request_header(RequestHeader(type(request).SCHEMA.key, version, self.asked, "bench"))
-        frame = header + b"".join(map(bytes, encode(request, version)))
-        self.socket.sendall(struct.pack(">i", len(frame)) + frame)
-
-    def _receive(self, response: type, version: int) -> object | None:
-        if len(self.buffer) < 4 or len(self.buffer) < 4 + int.from_bytes(self.buffer[:4], "big"):
-            return None
-        size = 4 + int.from_bytes(self.buffer[:4], "big")
-        frame, self.buffer = self.buffer[4:size], self.buffer[size:]
-        _, position = read_response_header(response.SCHEMA.key, version, frame)
-        return decode(response, version, frame, position)[0]
-
-    def begin(self) -> None:
-        """Send the batch of the next transaction: its epoch is new, so its sequence begins again."""
-        batch = build_batch(
-            [NewRecord(VALUE, None, time.time_ns() // 1_000_000)],
-            producer_id=self.id,
-            producer_epoch=self.epoch,
-            base_sequence=0,
-            transactional=True,
-        )
-        data = ProduceRequest.PartitionProduceData(self.partition, batch)
-        topic = ProduceRequest.TopicProduceData(TOPIC, partition_data=[data])
-        self._send(ProduceRequest(self.name, -1, 30_000, [topic]), PRODUCE_VERSION)
-        self.is_ending = False
-
-    def go_on(self) -> None:
-        """Take what came, and take the next step."""
-        self.buffer += self.socket.recv(RECEIVE_BYTES)
-        answer = self._receive(EndTxnResponse, END_VERSION) if self.is_ending else self.produced()
-        if answer is None:
-            return
-        if self.is_ending:
-            assert answer.error_code == 0, answer
-            self.id, self.epoch = answer.producer_id, answer.producer_epoch
-            self.ended += 1
-            self.begin()
-        else:
-            self._send(EndTxnRequest(self.name, self.id, self.epoch, committed=True), END_VERSION)
-            self.is_ending = True
-
-    def produced(self) -> object | None:
-        """The answer to the batch, if it is there."""
-        answer = self._receive(ProduceResponse, PRODUCE_VERSION)
-        if answer is not None:
-            assert answer.responses[0].partition_responses[0].error_code == 0, answer
-        return answer
-
-
-def prepare(port: int) -> None:
-    """A topic, and the coordinator's."""
-    probe = Producer.__new__(Producer)
-    probe.socket, probe.asked, probe.buffer = socket.create_connection(("127.0.0.1", port), timeout=60), 0, b""
-    probe.ask(FindCoordinatorRequest(key="x", key_type=TRANSACTION), FindCoordinatorResponse, 2)
-    probe.ask(CreateTopicsRequest([CreateTopicsRequest.CreatableTopic(TOPIC, 4, 1)], 10_000), CreateTopicsResponse, 5)
-    probe.socket.close()
 
 
 def native(port: int, producers: int, seconds: float) -> float:
     """Transactions per second of so many producers."""
-    poll = select.epoll()
-    clients = {}
-    for number in range(producers):
-        client = Producer(port, f"bench-{next(names)}", number % 4)
-        clients[client.socket.fileno()] = client
-        poll.register(client.socket, select.EPOLLIN)
-    for client in clients.values():
-        client.begin()
-    began = time.perf_counter()
-    while time.perf_counter() - began < seconds:
-        for descriptor, _ in poll.poll(1):
-            clients[descriptor].go_on()
-    passed = time.perf_counter() - began
-    for client in clients.values():
-        client.socket.close()
-    poll.close()
-    return sum(client.ended for client in clients.values()) / passed
+    options = LoadOptions(
+        HOST,
+        port,
+        connections=producers,
+        seconds=seconds,
+        warmup_s=min(0.2, seconds / 10),
+        topic=TOPIC,
+        partitions=PARTITIONS,
+        transaction_requests=1,
+    )
+    found = summary(measured(options, run_to_end(functools.partial(drive, record=recorder_of), options)))
+    assert found["errors"] == 0, found["error_names"]
+    return float(found["transactions_per_s"])
 
 
 def confluent(port: int, seconds: float) -> float | None:
@@ -151,7 +63,7 @@ def confluent(port: int, seconds: float) -> float | None:
     except ImportError:
         return None
     producer = confluent_kafka.Producer(
-        {"bootstrap.servers": f"127.0.0.1:{port}", "transactional.id": "confluent", "linger.ms": 0}
+        {"bootstrap.servers": f"{HOST}:{port}", "transactional.id": "confluent", "linger.ms": 0}
     )
     producer.init_transactions(30)
     ended, began = 0, time.perf_counter()
@@ -163,26 +75,42 @@ def confluent(port: int, seconds: float) -> float | None:
     return ended / (time.perf_counter() - began)
 
 
-def plain(port: int, seconds: float) -> float:
+async def plain(port: int, seconds: float) -> float:
     """Produce requests per second without transactions, by the load client."""
-    load = LoadOptions("127.0.0.1", port, connections=16, in_flight=16, seconds=seconds, topic=TOPIC)
-    return float(figures(run_load(load).rows).requests_per_s or 0)
+    load = LoadOptions(HOST, port, connections=16, in_flight=16, seconds=seconds, topic=TOPIC)
+    return float(figures((await load_rows(load)).rows).requests_per_s or 0)
 
 
-def cost(port: int, seconds: float, rounds: int) -> tuple[float, float]:
-    """The same with no transaction open and with one open in each partition of the topic, in turn."""
+@contextlib.asynccontextmanager
+async def open_transaction(port: int, partition: int) -> AsyncIterator[None]:
+    """A transaction that has one batch in this partition, and is committed at the end of the block."""
+    target = await prepare(HOST, port, TOPIC, PARTITIONS)
+    name = f"beside-{secrets.token_hex(8)}"
+    options = LoadOptions(HOST, port, transaction_requests=1)
+    template = produce_template(target, options, (partition,), name)
+    transactions = Transactions(IdempotentProduce(template, in_turn(1, 0), 1), name, 1)
+    async with controlling(HOST, port) as control:
+        await control.coordinator(name)
+        transactions.become(*await control.new_producer(name))
+    async with connect(HOST, port) as connection:
+        dialogue = Dialogue(connection)
+        for number in (0, 1):  # the batch, and the end
+            answer = await dialogue.ask_framed(transactions.frames(number, 1))
+            error = transactions.read(number, memoryview(bytes(4) + answer))
+            assert error == 0, error
+            if number == 0:
+                yield
+
+
+async def cost(port: int, seconds: float, rounds: int) -> tuple[float, float]:
+    """Produce requests per second with no transaction open and with one open in each partition, in turn."""
     without, beside = [], []
-    for number in range(rounds):
-        without.append(plain(port, seconds))
-        open_ones = [Producer(port, f"beside-{number}-{partition}", partition) for partition in range(4)]
-        for producer in open_ones:
-            producer.begin()
-            while producer.produced() is None:
-                producer.buffer += producer.socket.recv(RECEIVE_BYTES)
-        beside.append(plain(port, seconds))
-        for producer in open_ones:
-            producer.ask(EndTxnRequest(producer.name, producer.id, producer.epoch, committed=True), EndTxnResponse, 5)
-            producer.socket.close()
+    for _ in range(rounds):
+        without.append(await plain(port, seconds))
+        async with contextlib.AsyncExitStack() as stack:
+            for partition in range(PARTITIONS):
+                await stack.enter_async_context(open_transaction(port, partition))
+            beside.append(await plain(port, seconds))
     return statistics.median(without), statistics.median(beside)
 
 
@@ -198,14 +126,13 @@ def main() -> None:
         for mode in ("pipelined", "classic"):
             settings = BrokerSettings(mode, Path(folder) / mode, flush=options.flush)
             with running([settings]) as (broker,):
-                prepare(broker.port)
                 for producers in options.producers:
                     rates = [native(broker.port, producers, options.seconds) for _ in range(options.rounds)]
                     print(f"{mode:10} {producers:3} producers  {statistics.median(rates):8,.0f} transactions/s")
                 rate = confluent(broker.port, options.seconds)
                 if rate is not None:
                     print(f"{mode:10} confluent-kafka{rate:11,.0f} transactions/s")
-                without, beside = cost(broker.port, options.seconds, options.rounds)
+                without, beside = trio.run(cost, broker.port, options.seconds, options.rounds)
                 print(f"{mode:10} Produce without transactions {without:,.0f}/s, beside open ones {beside:,.0f}/s")
 
 

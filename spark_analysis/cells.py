@@ -18,14 +18,14 @@ SAMPLES_BEYOND_MIN: Final = 10
 
 
 class Load(NamedTuple):
-    """What both sides of a pair are driven with."""
+    """What both sides of a pair are driven with; the variant is what a sweep varies besides, empty elsewhere."""
 
     client: str
     connections: int
     in_flight: int
     commit_delay_ms: float
     variant: str = ""
-    """Factors that have no column of their own, such as `record_size=100`; only what differs within the experiment."""
+    """Factors that have no column of their own, such as `record_size=100`."""
 
     @property
     def open_loop(self) -> bool:
@@ -54,6 +54,7 @@ class Run:
     machine: dict[str, Any]
     client_cpu_share: float | None
     lost_rows: int
+    factors: dict[str, Any] = attrs.field(factory=dict)
     requests: int = 0
     errors: int = 0
     first_sent_ns: int | None = None
@@ -65,12 +66,6 @@ class Run:
         if self.first_sent_ns is None or self.last_answered_ns is None:
             return 0.0
         return max(0, self.last_answered_ns - self.first_sent_ns) / 1e9
-
-    @property
-    def factors(self) -> dict[str, Any]:
-        """What the experiment varied, by name, as far as the run says so."""
-        found = self.settings.get("factors")
-        return found if isinstance(found, dict) else {}
 
     @property
     def ablation(self) -> bool:
@@ -125,6 +120,6 @@ def order(load: Load) -> tuple[bool, bool, str, str, float, int, int]:
 
 def short_variants(variants: set[str]) -> dict[str, str]:
     """Each variant without the factors that all of them have: what does not vary needs no name."""
-    parts = {variant: set(filter(None, variant.split(", "))) for variant in variants}
+    parts = {variant: set(variant.split()) for variant in variants}
     common = set.intersection(*parts.values()) if parts else set()
-    return {variant: ", ".join(sorted(mine - common)) for variant, mine in parts.items()}
+    return {variant: " ".join(sorted(mine - common)) for variant, mine in parts.items()}

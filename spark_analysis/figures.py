@@ -236,6 +236,7 @@ def _run(row: Row, totals: Row | None) -> Run:
         cell=_cell(row),
         flush=row["flush"],
         settings=parse_object(row["settings"]),
+        factors=parse_object(row["factors"]),
         machine=parse_object(row["machine"]),
         client_cpu_share=row["client_cpu_share"],
         lost_rows=row["lost_rows"] or 0,

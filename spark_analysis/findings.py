@@ -7,6 +7,7 @@ said here that is not also in a table of the report.
 
 from __future__ import annotations
 
+import math
 import re
 from typing import TYPE_CHECKING, Final
 
@@ -87,6 +88,8 @@ def verdict_sentences(comparison: Comparison) -> list[str]:
     name = f"{one} (side B)" if zero == one else one
     base = f"{zero} (side A)" if zero == one else zero
     ratios = comparison.speedups
+    if zero == one and ratios:
+        return [_noise_sentence(zero, ratios), *_other_sentences(comparison), _order_sentence(comparison)]
     usual = {load: ratio for load, ratio in ratios.items() if ordinary(load)}
     native = {load: ratio for load, ratio in ratios.items() if load.client == RAW_CLIENT}
     found = []
@@ -100,6 +103,20 @@ def verdict_sentences(comparison: Comparison) -> list[str]:
         said = _range(native, f"the requests of {base}")
         found.append(f"Native client: {name} {_faster(native)}; it answers {said}.")
     return [*found, *_other_sentences(comparison), *_replay_sentences(comparison), _order_sentence(comparison)]
+
+
+def _noise_sentence(mode: str, ratios: dict[Load, Ratio]) -> str:
+    """What a mode compared with itself says: how much of a difference is the method and the machine."""
+    known = [ratio for ratio in ratios.values() if ratio.low is not None]
+    if not known:
+        return f"{mode} was compared with itself, in one round only: nothing can be said of the noise."
+    holding = sum(not ratio.above and not ratio.below for ratio in known)
+    farthest = max(ratios, key=lambda load: abs(math.log(ratios[load].value)))
+    return (
+        f"{mode} was compared with itself, so every true ratio is 1 and what differs is noise: {holding} of "
+        f"{len(known)} intervals hold 1 (19 of 20 should); the ratio farthest from it is "
+        f"{times(ratios[farthest].value)} with {_said(farthest, ratios[farthest])}."
+    )
 
 
 def _other_sentences(comparison: Comparison) -> list[str]:

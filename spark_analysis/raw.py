@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_analysis.errors import TraceError
-from spark_analysis.tables import RING_TABLES, SCHEMA_VERSION, TABLES, ColumnType
+from spark_analysis.tables import LATER_COLUMNS, RING_TABLES, SCHEMA_VERSION, TABLES, ColumnType
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -184,17 +184,19 @@ def _run_row(folder: Path) -> dict[str, Any]:
         raise TraceError(f"{path}: not a JSON object")
     if declared.get("schema", SCHEMA_VERSION) != SCHEMA_VERSION:
         raise TraceError(f"{path}: schema {declared['schema']}, this version reads {SCHEMA_VERSION}")
+    declared = {**LATER_COLUMNS, **declared}
     missing = [name for name in TABLES["runs"] if name not in declared]
     if missing:
         raise TraceError(f"{path}: {', '.join(missing)} missing")
     row = {name: declared[name] for name in TABLES["runs"]}
     settings = row["settings"] if isinstance(row["settings"], dict) else {"text": row["settings"]}
-    # Parquet has no columns for the part of the experiment a run belongs to, nor for its factors; both travel with
-    # the settings.
-    settings = {**settings, **{name: declared[name] for name in ("experiment", "factors") if name in declared}}
+    # Parquet has no column for the part of the experiment a run belongs to; it travels with the settings.
+    if "experiment" in declared:
+        settings = {**settings, "experiment": declared["experiment"]}
     row["settings"] = json.dumps(settings, sort_keys=True, ensure_ascii=False)
-    if not isinstance(row["machine"], str):
-        row["machine"] = json.dumps(row["machine"], sort_keys=True, ensure_ascii=False)
+    for name in ("machine", "factors"):
+        if not isinstance(row[name], str):
+            row[name] = json.dumps(row[name], sort_keys=True, ensure_ascii=False)
     row["lost_rows"] = max(row["lost_rows"] or 0, _lost_rows(folder))
     try:
         pa.RecordBatch.from_pylist([row], schema=arrow_schema("runs"))

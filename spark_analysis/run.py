@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from spark_analysis.errors import TraceError
-from spark_analysis.tables import TABLES
+from spark_analysis.tables import LATER_COLUMNS, TABLES
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -22,18 +22,6 @@ if TYPE_CHECKING:
 TRACES_FOLDER: Final = "traces"
 LEFT_OUT_FILE: Final = "left-out.json"
 """Beside the tables: the folders of runs that `convert` left out; absent where there were none."""
-_AXES: Final = ("mode", "queues", "in_flight", "commit")
-_KNOWN_FACTORS: Final = (
-    *_AXES,
-    "client",
-    "connections",
-    "depth",
-    "commit_delay_ms",
-    "side",
-    "experiment",
-    "traced",
-    "round",
-)
 
 
 class TraceRun:
@@ -56,8 +44,8 @@ class TraceRun:
 
     @cached_property
     def runs(self) -> DataFrame:
-        """One row a run, and `variant`: the factors of its load that have no column of their own, "" without any."""
-        return with_variant(self._table("runs"))
+        """One row a run."""
+        return self._table("runs")
 
     @cached_property
     def requests(self) -> DataFrame:
@@ -94,25 +82,15 @@ class TraceRun:
         if not any(folder.glob("*.parquet")):
             raise TraceError(f"{folder}: no Parquet file")
         frame = self.spark.read.parquet(str(folder.resolve()))
+        if name == "runs":
+            for column, value in LATER_COLUMNS.items():
+                if column not in frame.columns:
+                    frame = frame.selectExpr("*", f"'{value}' as {column}")
         found = dict(frame.dtypes)
         for column, kind in TABLES[name].items():
             if found.get(column) != kind:
                 raise TraceError(f"{folder}: column {column} is {found.get(column, 'missing')}, not {kind}")
         return frame
-
-
-def with_variant(runs: DataFrame) -> DataFrame:
-    """Add `variant`, for example `flush=os, record_size=100`, from the object `factors` of a run's settings.
-
-    Factors of the broker's axes are what a mode is, not what it is driven with: they are left out, or no run would
-    have a partner.
-    """
-    from pyspark.sql import functions as f  # noqa: PLC0415 - an optional package
-
-    factors = f.from_json(f.get_json_object("settings", "$.factors"), "map<string,string>")
-    entries = f.filter(f.map_entries(factors), lambda entry: ~entry["key"].isin(*_KNOWN_FACTORS))
-    said = f.transform(f.array_sort(entries), lambda entry: f.concat_ws("=", entry["key"], entry["value"]))
-    return runs.withColumn("variant", f.coalesce(f.array_join(said, ", "), f.lit("")))
 
 
 def load_run(directory: str | Path, spark: SparkSession | None = None) -> TraceRun:

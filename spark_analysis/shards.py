@@ -59,7 +59,7 @@ def queue_imbalance(run: TraceRun) -> DataFrame:
         gini, busiest_queue, busiest_p99_us, others_p99_us (greatest p99 of Total among the other queues, null where
         there is none); microseconds.
     """
-    factor = f.get_json_object("settings", "$.factors.queues").cast("int")
+    factor = f.get_json_object("factors", "$.queues").cast("int")
     told = run.runs.select("run", factor.alias("told"))
     by_load = Window.partitionBy("run").orderBy("requests", f.col("queue").desc())
     shards = shard_latency(run).withColumn("rank", f.row_number().over(by_load))

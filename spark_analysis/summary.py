@@ -46,7 +46,7 @@ class CellFigures:
             "in_flight": self.cell.load.in_flight,
             "connections": self.cell.load.connections,
             "commit_delay_ms": number(self.cell.load.commit_delay_ms),
-            **_variant_json(self.cell.load),
+            **_variant(self.cell.load),
             "requests": self.requests,
             "requests_per_s": _rounded(self.requests_per_s),
             **{name: _rounded(getattr(self, name)) for name in PERCENTILES},
@@ -183,6 +183,7 @@ class Comparison:
             "ablation": [cell.as_json() for key, cell in self.cells.items() if key.mode in ABLATION_MODES],
             "speedups": [_speedup_json(load, ratio) for load, ratio in self.speedups.items()],
             **({"over_others": self._over_others_json()} if self.others else {}),
+            **({"over_classic": self._over_classic_json()} if self.ablation else {}),
             "verdict": verdict,
         }
 
@@ -191,6 +192,13 @@ class Comparison:
             {"mode": mode, **_speedup_json(load, ratio)}
             for mode, ratios in self.over_others.items()
             for load, ratio in ratios.items()
+        ]
+
+    def _over_classic_json(self) -> list[dict[str, Any]]:
+        return [
+            {"mode": cell.mode, **_speedup_json(cell.load, ratio)}
+            for cell, ratio in self.ablation.items()
+            if ratio is not None
         ]
 
 
@@ -217,7 +225,7 @@ def _speedup_json(load: Load, ratio: Ratio) -> dict[str, Any]:
         "connections": load.connections,
         "commit_delay_ms": number(load.commit_delay_ms),
         "client": load.client,
-        **_variant_json(load),
+        **_variant(load),
         "speedup": _rounded(ratio.value),
         "low": _rounded(ratio.low),
         "high": _rounded(ratio.high),
@@ -225,7 +233,8 @@ def _speedup_json(load: Load, ratio: Ratio) -> dict[str, Any]:
     }
 
 
-def _variant_json(load: Load) -> dict[str, str]:
+def _variant(load: Load) -> dict[str, str]:
+    """What a sweep varies besides; ordinary loads do not have the name."""
     return {"variant": load.variant} if load.variant else {}
 
 

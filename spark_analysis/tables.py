@@ -48,6 +48,8 @@ TABLES: Final[dict[str, Columns]] = {
         "machine": "string",
         "client_cpu_share": "double",
         "lost_rows": "bigint",
+        "variant": "string",
+        "factors": "string",
     },
     "requests": {
         "run": "int",
@@ -95,12 +97,15 @@ TABLES: Final[dict[str, Columns]] = {
     },
 }
 
+LATER_COLUMNS: Final = {"variant": "", "factors": "{}"}
+"""Columns of `runs` that older traces do not have, and what stands there in their place."""
+
 RING_TABLES: Final = tuple(name for name in TABLES if name != "runs")
 BROKER_TABLES: Final = ("requests", "appends", "commits", "mutes", "queues")
 """What the broker writes; only traced runs have them."""
 
-EXPERIMENTS: Final = ("grid", "ablation", "replay", "clients")
-ABLATION_MODES: Final = ("mute-off", "group-commit", "both")
+EXPERIMENTS: Final = ("grid", "ablation", "replay", "clients", "sweep")
+ABLATION_MODES: Final = ("mute-off", "group-commit", "own-queues", "both")
 REPLAY_CLIENT: Final = "replay"
 RAW_CLIENT: Final = "raw"
 PRODUCE_API: Final = 0

@@ -19,7 +19,7 @@ from typing import IO, Protocol, Self
 
 import attrs
 
-from pipeline_broker.experiment.plan import MODES
+from pipeline_broker.experiment.modes import MODES
 
 READY_S_MAX = 30.0
 DRAIN_S_MAX = 15.0
@@ -33,7 +33,17 @@ class ExperimentError(Exception):
 
 @attrs.frozen(slots=True)
 class BrokerSettings:
-    """How a broker is started."""
+    """How a broker is started.
+
+    Attributes:
+        mode: its name in the results; see `modes`.
+        data: its data directory, which does not exist yet.
+        commit_delay_ms: injected into every commit.
+        commits_in_flight: group commits that may run at once.
+        flush: `always` or `os`.
+        trace: the folder of its trace files; None: it writes none.
+        properties: that go over those of the mode.
+    """
 
     mode: str
     data: Path
@@ -41,6 +51,7 @@ class BrokerSettings:
     commits_in_flight: int = 1
     flush: str = "always"
     trace: Path | None = None
+    properties: tuple[tuple[str, str], ...] = ()
 
     def start(self) -> "BrokerProcess":
         """Begin to start one."""
@@ -57,7 +68,7 @@ class BrokerSettings:
             arguments += ["--commits-in-flight", str(self.commits_in_flight)]
         if self.trace is not None:
             arguments += ["--trace", str(self.trace)]
-        for name, value in overrides.items():
+        for name, value in {**overrides, **dict(self.properties)}.items():
             arguments += ["--set", f"{name}={value}"]
         return python_module("pipeline_broker", "serve", *arguments)
 

@@ -5,14 +5,18 @@ Rules of this file: options only; a wrong value is a usage error, a failed exper
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from pipeline_broker.config.duration import milliseconds
 from pipeline_broker.experiment.broker_process import ExperimentError
-from pipeline_broker.experiment.plan import COMPARED_MODES, KAFKA_MODES, OTHER_BROKER, PROFILES, Request
+from pipeline_broker.experiment.modes import COMPARED_MODES, KAFKA_MODES, OTHER_BROKER
+from pipeline_broker.experiment.plan import PROFILES, Request
 from pipeline_broker.load.command import Address
+
+if TYPE_CHECKING:
+    from pipeline_broker.experiment.verdict import Results
 
 __all__ = ["compare", "report"]
 
@@ -63,6 +67,10 @@ class Modes(click.ParamType[Any]):
 
 
 _COUNTS = Several("n,...", _count)
+PLAN_OPTIONS = (
+    "profile", "in_flight", "connections", "delays_ms", "rounds", "modes", "with_kafka", "against",
+)  # fmt: skip
+"""What a sweep says itself."""
 
 
 @click.command()
@@ -72,7 +80,7 @@ _COUNTS = Several("n,...", _count)
     type=click.Choice(list(PROFILES)),
     default="quick",
     show_default=True,
-    help="How much is run: about two minutes, or a quarter of an hour with the whole year of departures.",
+    help="How much is run: about two minutes, or less than half an hour, which is told before the start.",
 )
 @click.option("--in-flight", type=_COUNTS, default=(), help="Requests in flight per connection, such as 1,5,64.")
 @click.option("--connections", type=_COUNTS, default=(), help="Connections, such as 1,16.")
@@ -103,6 +111,12 @@ _COUNTS = Several("n,...", _count)
     "--with-kafka", is_flag=True, help="Drive Apache Kafka beside both: synced per message, and with its defaults."
 )
 @click.option("--against", type=Address(), help="Drive the broker at this address (HOST:PORT) beside both.")
+@click.option(
+    "--sweep",
+    "sweep_file",
+    type=click.Path(path_type=Path),
+    help="Run the factors and levels of this TOML file instead; goes on where it was interrupted.",
+)
 @click.option("--no-report", is_flag=True, help="End after the table; the raw rows stay in OUT/raw.")
 def compare(
     out: Path,
@@ -110,6 +124,7 @@ def compare(
     commits_in_flight: int,
     with_kafka: bool,
     against: tuple[str, int] | None,
+    sweep_file: Path | None,
     no_report: bool,
     **request: Any,
 ) -> None:
@@ -122,19 +137,39 @@ def compare(
     Examples:
       pipeline-broker compare --out out/compare
       pipeline-broker compare --out out/deep --in-flight 1,64 --connections 1 --commit-delay 0,10ms --rounds 7
+      pipeline-broker compare --out out/sweep --sweep docs/sweep.toml
     """  # noqa: D301 - click's mark for "do not rewrap"
     from pipeline_broker.experiment.compare import CompareOptions, LoadError, run_compare, run_report  # noqa: PLC0415 - Trio
     from pipeline_broker.experiment.verdict import sentence  # noqa: PLC0415 - see below
 
     try:
-        others = (*(KAFKA_MODES if with_kafka else ()), *((OTHER_BROKER,) if against else ()))
-        asked = Request(**request, others=others)
-        results = run_compare(CompareOptions(out, asked, flush, commits_in_flight, against))
+        if sweep_file is not None:
+            results = _run_sweep(sweep_file, out, flush, commits_in_flight)
+        else:
+            others = (*(KAFKA_MODES if with_kafka else ()), *((OTHER_BROKER,) if against else ()))
+            asked = Request(**request, others=others)
+            results = run_compare(CompareOptions(out, asked, flush, commits_in_flight, against))
     except (ExperimentError, LoadError) as error:
         raise click.ClickException(str(error)) from None
     if not no_report:
         raise click.exceptions.Exit(run_report(out))
     click.echo(f"\n{sentence(results)}")  # the analysis would have said its own
+
+
+def _run_sweep(path: Path, out: Path, flush: str, commits_in_flight: int) -> "Results":
+    from pipeline_broker.experiment.sweep import read_sweep  # noqa: PLC0415 - paid for when used
+    from pipeline_broker.experiment.sweep_run import SweepOptions, run_sweep  # noqa: PLC0415 - Trio
+
+    context = click.get_current_context()
+    for name in PLAN_OPTIONS:
+        if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
+            option = next(it.opts[0] for it in context.command.params if it.name == name)
+            raise click.UsageError(f"{path} says what is run: leave {option} out")
+    try:
+        sweep = read_sweep(path)
+    except ExperimentError as error:
+        raise click.UsageError(str(error)) from None
+    return run_sweep(sweep, SweepOptions(out, flush, commits_in_flight))
 
 
 @click.command()

@@ -23,16 +23,16 @@ from pipeline_broker.experiment.broker_process import (
     python_module,
     read_line,
 )
-from pipeline_broker.experiment.plan import RAW, REPLAY, Profile, Run
+from pipeline_broker.experiment.factors import RECORD_BYTES
+from pipeline_broker.experiment.plan import RAW, REPLAY, Run
 from pipeline_broker.experiment.raw import Measured
 from pipeline_broker.load.client import LoadResult, run_load
-from pipeline_broker.load.control import error_name
 from pipeline_broker.load.departures import Departure
+from pipeline_broker.load.dialogue import error_name
 from pipeline_broker.load.options import LoadOptions
 from pipeline_broker.load.replay import ReplayOptions, run_replay
 from pipeline_broker.load.ring import ClientRow, read_ring, write_ring
 
-RECORD_SIZE = 100
 TOPIC = "load"
 WARM_S = 0.1
 OTHER_WARM_S = 8.0
@@ -85,9 +85,15 @@ def has_confluent() -> bool:
 
 @attrs.define
 class Driver:
-    """Runs of every kind of client."""
+    """Runs of every kind of client.
 
-    profile: Profile
+    Attributes:
+        run_s, warmup_s: of each run of a closed loop, the second within the first.
+        departures: that are replayed.
+    """
+
+    run_s: float
+    warmup_s: float
     departures: Sequence[Departure]
     _child: ConfluentChild | None = None
 
@@ -99,7 +105,7 @@ class Driver:
         """
         connections, in_flight = _WARM_LOAD
         seconds, topic = (WARM_S, "warm-up") if is_ours else (OTHER_WARM_S, TOPIC)
-        run_load(LoadOptions(broker.host, broker.port, connections, in_flight, RECORD_SIZE, seconds, topic=topic))
+        run_load(LoadOptions(broker.host, broker.port, connections, in_flight, RECORD_BYTES, seconds, topic=topic))
 
     def run(self, run: Run, broker: RunningBroker, folder: Path) -> tuple[list[ClientRow], Measured]:
         """Drive the broker as the run's cell says, and write the client's rows."""
@@ -123,9 +129,9 @@ class Driver:
             broker.port,
             connections=run.cell.connections,
             in_flight=run.cell.in_flight,
-            record_size=RECORD_SIZE,
-            seconds=self.profile.run_s,
-            warmup_s=self.profile.warmup_s,
+            seconds=self.run_s,
+            warmup_s=self.warmup_s,
+            **attrs.asdict(run.cell.requests),
         )
 
     def _in_process(self, result: LoadResult, folder: Path) -> tuple[list[ClientRow], Measured]:
@@ -141,9 +147,9 @@ class Driver:
                 "topic": TOPIC,
                 "producers": run.cell.connections,
                 "linger_ms": run.cell.linger_ms,
-                "seconds": self.profile.run_s,
-                "warmup_s": self.profile.warmup_s,
-                "record_size": RECORD_SIZE,
+                "seconds": self.run_s,
+                "warmup_s": self.warmup_s,
+                "record_size": RECORD_BYTES,
                 "ring": str(folder / _RING),
             }
         )
@@ -156,9 +162,9 @@ class Driver:
 
 
 @contextlib.contextmanager
-def driver(profile: Profile, departures: Sequence[Departure]) -> Iterator[Driver]:
+def driver(run_s: float, warmup_s: float, departures: Sequence[Departure]) -> Iterator[Driver]:
     """A driver that is closed at the end of the block."""
-    found = Driver(profile, departures)
+    found = Driver(run_s, warmup_s, departures)
     try:
         yield found
     finally:

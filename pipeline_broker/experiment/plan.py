@@ -5,9 +5,19 @@ in the order in which they happen; the sides take turns in going first, so that 
 both. The numbers of the profiles stand here and nowhere else.
 """
 
-from collections.abc import Iterator, Sequence
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
 
 import attrs
+
+from pipeline_broker.experiment.factors import (
+    ORDINARY_BROKER,
+    ORDINARY_REQUESTS,
+    BrokerFactors,
+    RequestFactors,
+    variant,
+)
+from pipeline_broker.experiment.modes import ABLATION_MODES, AXIS_MODES, COMPARED_MODES
 
 RAW = "raw"
 REPLAY = "replay"
@@ -15,6 +25,7 @@ CONFLUENT = "confluent-kafka linger={}"
 CONFLUENT_IN_FLIGHT = 5  # of an idempotent librdkafka producer at its defaults
 
 GRID_EXPERIMENT = "grid"
+SWEEP_EXPERIMENT = "sweep"
 ABLATION_EXPERIMENT = "ablation"
 REPLAY_EXPERIMENT = "replay"
 CLIENTS_EXPERIMENT = "clients"
@@ -22,40 +33,69 @@ CLIENTS_EXPERIMENT = "clients"
 QUICK_IN_FLIGHT = (1, 5, 64)
 QUICK_CONNECTIONS = (1, 16)
 QUICK_DELAYS_MS = (0.0,)
-QUICK_DELAYED = ((64, 1, 2.0), (64, 1, 10.0))  # in flight, connections, delay
-ABLATION_LOAD = (64, 1)
+Load = tuple[int, int, float]
+"""In flight, connections, delay of a commit in ms."""
+QUICK_DELAYED: tuple[Load, ...] = ((64, 1, 2.0), (64, 1, 10.0))
+FULL_LOADS: tuple[Load, ...] = (
+    *((in_flight, connections, 0.0) for connections in (1, 16) for in_flight in (1, 5, 16, 64)),
+    *((in_flight, 1, delay) for delay in (0.3, 2.0, 10.0) for in_flight in (1, 5, 64)),
+    *((16, 16, delay) for delay in (0.3, 2.0, 10.0)),
+)
 LINGERS_MS = (0, 5)
-
-# Mode of a run: the preset the broker is started with, and the axes overridden.
-MODES: dict[str, tuple[str, dict[str, str]]] = {
-    "classic": ("classic", {}),
-    "pipelined": ("pipelined", {}),
-    "mute-off": ("classic", {"pipeline.in.flight": "64"}),
-    "group-commit": ("classic", {"pipeline.commit": "group"}),
-    "both": ("classic", {"pipeline.in.flight": "64", "pipeline.commit": "group"}),
-}
-COMPARED_MODES = ("classic", "pipelined")
-KAFKA_MODES = ("kafka-synced", "kafka")
-"""Apache Kafka as it would have to run to lose nothing on one machine, and with its defaults."""
-OTHER_BROKER = "other"
-ABLATION_MODES = ("mute-off", "group-commit", "both")
 
 
 @attrs.frozen(slots=True)
 class Profile:
-    """How much is run without options."""
+    """How much is run without options.
+
+    Attributes:
+        rounds: of the grid, untraced.
+        rounds_of_parts: of ordinary clients and of the ablation.
+        producers: of ordinary clients.
+        replay_whole_year: all departures, not only those of the busiest week.
+        loads: of the raw client.
+        ablation_modes: the brokers of the ablation, which are driven side by side.
+        ablation_loads: of the ablation.
+        run_s, warmup_s: of each run, the second within the first.
+        is_announced: whether the time that it will take is told before it begins.
+    """
 
     rounds: int
-    rounds_of_parts: int  # clients and ablation
+    rounds_of_parts: int
     producers: tuple[int, ...]
     replay_whole_year: bool
+    loads: tuple[Load, ...]
+    ablation_modes: tuple[str, ...]
+    ablation_loads: tuple[Load, ...]
     run_s: float = 0.4
     warmup_s: float = 0.1
+    is_announced: bool = False
 
 
 PROFILES = {
-    "quick": Profile(rounds=5, rounds_of_parts=3, producers=(1, 16), replay_whole_year=False),
-    "full": Profile(rounds=7, rounds_of_parts=7, producers=(1, 4, 16), replay_whole_year=True),
+    "quick": Profile(
+        rounds=5,
+        rounds_of_parts=3,
+        producers=(1, 16),
+        replay_whole_year=False,
+        loads=(
+            *((in_flight, connections, 0.0) for connections in QUICK_CONNECTIONS for in_flight in QUICK_IN_FLIGHT),
+            *QUICK_DELAYED,
+        ),
+        ablation_modes=ABLATION_MODES,
+        ablation_loads=((64, 1, 0.0),),
+    ),
+    "full": Profile(
+        rounds=7,
+        rounds_of_parts=7,
+        producers=(1, 4, 16),
+        replay_whole_year=True,
+        loads=FULL_LOADS,
+        # Classic and pipelined too, so that each axis is paired with a classic run right beside it.
+        ablation_modes=("classic", *AXIS_MODES, "pipelined"),
+        ablation_loads=((64, 1, 0.0), (16, 16, 0.0), (64, 1, 2.0)),
+        is_announced=True,
+    ),
 }
 
 
@@ -68,6 +108,13 @@ class Cell:
     connections: int
     commit_delay_ms: float = 0.0
     linger_ms: int | None = None
+    broker: BrokerFactors = ORDINARY_BROKER
+    requests: RequestFactors = ORDINARY_REQUESTS
+
+    @property
+    def variant(self) -> str:
+        """What else sets it apart from other cells; empty in an ordinary experiment."""
+        return variant(self.broker, self.requests)
 
 
 @attrs.frozen(slots=True)
@@ -97,6 +144,11 @@ class Group:
     sides: tuple[Side, ...]
     commit_delay_ms: float
     runs: tuple[Run, ...]
+    broker: BrokerFactors = ORDINARY_BROKER
+
+
+Draft = tuple[tuple[Side, ...], float, list[Run]]
+"""A group whose runs have no numbers yet."""
 
 
 @attrs.frozen(slots=True)
@@ -125,16 +177,14 @@ class Request:
 
 def grid(request: Request) -> list[Cell]:
     """The cells of the raw client."""
-    delays = request.delays_ms or QUICK_DELAYS_MS
-    cells = [
+    if not request.chosen_grid:
+        return [Cell(RAW, *load) for load in PROFILES[request.profile].loads]
+    return [
         Cell(RAW, in_flight, connections, delay)
-        for delay in delays
+        for delay in request.delays_ms or QUICK_DELAYS_MS
         for connections in request.connections or QUICK_CONNECTIONS
         for in_flight in request.in_flight or QUICK_IN_FLIGHT
     ]
-    if not request.chosen_grid:
-        cells += [Cell(RAW, *load) for load in QUICK_DELAYED]
-    return cells
 
 
 def plan(request: Request) -> list[Group]:
@@ -146,7 +196,7 @@ def plan(request: Request) -> list[Group]:
     parts = min(rounds, profile.rounds_of_parts)
     cells = grid(request)
     delays = list(dict.fromkeys(cell.commit_delay_ms for cell in cells))
-    drafts: list[tuple[tuple[Side, ...], float, list[Run]]] = []
+    drafts: list[Draft] = []
     for delay in delays:
         own = [cell for cell in cells if cell.commit_delay_ms == delay]
         driven = sides if delay else sides + others
@@ -165,9 +215,17 @@ def plan(request: Request) -> list[Group]:
         if request.with_replay:
             drafts[0][2].extend(_rounds([Cell(REPLAY, 0, 4)], sides, 1, REPLAY_EXPERIMENT))
         if set(request.modes) == set(COMPARED_MODES):
-            triple = tuple(Side(mode, 1) for mode in ABLATION_MODES)
-            drafts.append((triple, 0.0, list(_rounds([Cell(RAW, *ABLATION_LOAD)], triple, parts, ABLATION_EXPERIMENT))))
+            drafts += _ablation(profile, request.modes, parts)
     return _numbered(drafts)
+
+
+def _ablation(profile: Profile, modes: tuple[str, str], rounds: int) -> Iterator[Draft]:
+    """The axes one at a time, all brokers of one delay side by side."""
+    sides = tuple(Side(mode, modes.index(mode) if mode in modes else 1) for mode in profile.ablation_modes)
+    cells = [Cell(RAW, *load) for load in profile.ablation_loads]
+    for delay in dict.fromkeys(cell.commit_delay_ms for cell in cells):
+        own = [cell for cell in cells if cell.commit_delay_ms == delay]
+        yield sides, delay, list(_rounds(own, sides, rounds, ABLATION_EXPERIMENT))
 
 
 def _rounds(cells: Sequence[Cell], sides: Sequence[Side], rounds: int, experiment: str) -> Iterator[Run]:
@@ -192,11 +250,14 @@ def _traced(cells: Sequence[Cell], sides: Sequence[Side], round_number: int) -> 
             yield Run(0, round_number, True, side, cell, GRID_EXPERIMENT)
 
 
-def _numbered(drafts: Sequence[tuple[tuple[Side, ...], float, list[Run]]]) -> list[Group]:
-    groups = []
-    number = 0
-    for sides, delay, runs in drafts:
-        numbered = tuple(attrs.evolve(run, number=number + index) for index, run in enumerate(runs, start=1))
-        number += len(runs)
-        groups.append(Group(sides, delay, numbered))
-    return groups
+def _numbered(drafts: Sequence[Draft]) -> list[Group]:
+    return numbered([Group(sides, delay, tuple(runs)) for sides, delay, runs in drafts])
+
+
+def numbered(groups: Iterable[Group]) -> list[Group]:
+    """The groups with their runs numbered from 1, in order."""
+    numbers = itertools.count(1)
+    return [
+        attrs.evolve(group, runs=tuple(attrs.evolve(run, number=next(numbers)) for run in group.runs))
+        for group in groups
+    ]

@@ -21,22 +21,24 @@ from typing import Generic, TypeVar
 import attrs
 import trio
 
-from pipeline_broker.load.connection import Connection, connect
-from pipeline_broker.load.control import Node, Target, controlling, prepare
+from pipeline_broker.load.connection import Connection
+from pipeline_broker.load.control import Node, Target, prepare
 from pipeline_broker.load.conversation import converse
 from pipeline_broker.load.errors import LoadError
 from pipeline_broker.load.exchange import Exchange
 from pipeline_broker.load.options import Arrivals, LoadOptions
 from pipeline_broker.load.pace import ClosedPace, OpenPace, Pace, constant_moments, poisson_moments
 from pipeline_broker.load.recorders import Recorder, RowRecorder
-from pipeline_broker.load.requests import IdempotentProduce, Mixed, ProduceInOrder, ProduceInTurn, Reads, Requests
+from pipeline_broker.load.requests import Reads, Requests
+from pipeline_broker.load.requests_of_load import WARMUP_IN_FLIGHT, requests_of
 from pipeline_broker.load.ring import ClientRow
-from pipeline_broker.load.template import at_random, in_turn, keyed_template, produce_template, read_template
+from pipeline_broker.load.secure_connection import connect_securely
+from pipeline_broker.load.security import PLAINTEXT, ClientSecurity, read_security
+from pipeline_broker.load.transactions import TransactionPace
 
 Options = TypeVar("Options")
 Result = TypeVar("Result")
 Recording = TypeVar("Recording", bound=Recorder)
-WARMUP_IN_FLIGHT = 8  # deep enough to warm up everything, and drained soon
 LEAD_NS = 20_000_000  # from the start of the clock to the first moment of an open loop
 
 
@@ -113,10 +115,12 @@ async def drive(
         LoadError: the broker cannot be reached, refuses, or goes away.
     """
     options.check()
-    target = await prepared(options.host, options.port, options.topic, options.partitions, options.timeout_s)
+    security = read_security(dict(options.security))
+    target = await prepared(options.host, options.port, options.topic, options.partitions, options.timeout_s, security)
     nodes = [target.nodes[index % len(target.nodes)] for index in range(options.connections)]
-    requests, reads = await _requests_of(options, target, nodes)
-    async with connections_to(nodes, options.timeout_s) as connections:
+    with one_error():
+        requests, reads = await requests_of(options, target, nodes, security)
+    async with connections_to(nodes, options.timeout_s, security) as connections:
         start_ns = None if wait_for_start is None else await wait_for_start()
         with measuring() as clock:
             recorders = [record(it) for it in requests]
@@ -143,11 +147,11 @@ async def _run(
         with bounded(limit_s, exchanges):
             await converse(connections, exchanges)
         return exchanges
-    think_ns = round(options.think_s * 1e9)
     warm_ns = time.monotonic_ns() + round(options.warmup_s * 1e9)
     window = min(options.in_flight, WARMUP_IN_FLIGHT)
     exchanges = [
-        Exchange(it, ClosedPace(window, warm_ns), recorder) for it, recorder in zip(requests, recorders, strict=True)
+        Exchange(it, _closed_pace(options, window, warm_ns), recorder)
+        for it, recorder in zip(requests, recorders, strict=True)
     ]
     with bounded(limit_s, exchanges):
         if options.warmup_s > 0:
@@ -156,7 +160,7 @@ async def _run(
         _measure_from(from_ns, recorders)
         stop_ns = from_ns + round((options.seconds - options.warmup_s) * 1e9)
         for exchange in exchanges:
-            exchange.pace = ClosedPace(options.in_flight, stop_ns, think_ns)
+            exchange.pace = _closed_pace(options, options.in_flight, stop_ns, options.think_s)
         await converse(connections, exchanges)
     return exchanges
 
@@ -164,6 +168,12 @@ async def _run(
 def _measure_from(moment_ns: int, recorders: Sequence[Recorder]) -> None:
     for recorder in recorders:
         recorder.measured_from_ns = moment_ns
+
+
+def _closed_pace(options: LoadOptions, window: int, stop_ns: int, think_s: float = 0.0) -> Pace:
+    if options.transaction_requests:
+        return TransactionPace(window, stop_ns, options.transaction_requests)
+    return ClosedPace(window, stop_ns, round(think_s * 1e9))
 
 
 def _open_pace(options: LoadOptions, began_ns: int, index: int) -> Pace:
@@ -177,63 +187,20 @@ def _open_pace(options: LoadOptions, began_ns: int, index: int) -> Pace:
     return OpenPace(moments, options.in_flight, began_ns + round(options.seconds * 1e9))
 
 
-async def _requests_of(
-    options: LoadOptions, target: Target, nodes: Sequence[Node]
-) -> tuple[list[Requests], list[Reads]]:
-    """What each connection sends, and those of it that read."""
-    reads = await _reads_of(options, target, nodes)
-    if options.read_share >= 1:
-        return list(reads), reads
-    requests: list[Requests] = []
-    async with contextlib.AsyncExitStack() as stack:
-        control = await stack.enter_async_context(controlling(options.host, options.port))
-        for index, node in enumerate(nodes):
-            produce = _produce_of(options, target, node, index)
-            if isinstance(produce, IdempotentProduce):
-                produce.become(*await control.new_producer())
-            requests.append(Mixed(produce, reads[index], options.read_share) if reads else produce)
-    return requests, reads
-
-
-def _produce_of(options: LoadOptions, target: Target, node: Node, index: int) -> Requests:
-    place = options.share + index * options.shares
-    randomness = random.Random(f"{options.seed} {place}")  # noqa: S311 - the keys of a load
-    if options.keys:
-        template = keyed_template(target, options, node.partitions, randomness)
-        order = at_random(len(template.requests), randomness)
-    else:
-        template = produce_template(target, options, node.partitions)
-        order = in_turn(len(template.requests), place)
-    if options.is_idempotent:
-        return IdempotentProduce(template, order, options.batch_records)
-    if options.keys or options.compression != "none":
-        return ProduceInOrder(template, order)
-    return ProduceInTurn(template, max(options.in_flight, WARMUP_IN_FLIGHT), place)
-
-
-async def _reads_of(options: LoadOptions, target: Target, nodes: Sequence[Node]) -> list[Reads]:
-    if not options.read_share:
-        return []
-    if target.fetch_version is None:
-        raise LoadError("the broker has no version of Fetch that names topics and has tags: leave the read share out")
-    templates = {}
-    for node in dict.fromkeys(nodes):
-        async with controlling(node.host, node.port) as control:
-            starts = await control.log_starts(target.topic, node.partitions)
-        templates[node] = read_template(target, node.partitions, starts, options.read_bytes)
-    return [Reads(templates[node], options.share + index * options.shares) for index, node in enumerate(nodes)]
-
-
-async def prepared(host: str, port: int, topic: str, partitions: int, timeout_s: float) -> Target:
+async def prepared(
+    host: str, port: int, topic: str, partitions: int, timeout_s: float, security: ClientSecurity = PLAINTEXT
+) -> Target:
     """The topic, ready, or a LoadError after the given time."""
     with one_error():
         with trio.move_on_after(timeout_s):
-            return await prepare(host, port, topic, partitions)
+            return await prepare(host, port, topic, partitions, security)
         raise LoadError(f"{host}:{port} did not get topic {topic} ready within {timeout_s:g} s")
 
 
 @contextlib.asynccontextmanager
-async def connections_to(nodes: Sequence[Node], timeout_s: float) -> AsyncIterator[list[Connection]]:
+async def connections_to(
+    nodes: Sequence[Node], timeout_s: float, security: ClientSecurity = PLAINTEXT
+) -> AsyncIterator[list[Connection]]:
     """A connection to each, with their writers running."""
     with one_error():
         async with contextlib.AsyncExitStack() as stack, trio.open_nursery() as nursery:
@@ -241,7 +208,9 @@ async def connections_to(nodes: Sequence[Node], timeout_s: float) -> AsyncIterat
             with trio.move_on_after(timeout_s) as scope:
                 while len(connections) < len(nodes):
                     node = nodes[len(connections)]
-                    connections.append(await stack.enter_async_context(connect(node.host, node.port)))
+                    connections.append(
+                        await stack.enter_async_context(connect_securely(node.host, node.port, security))
+                    )
             if scope.cancelled_caught:
                 node = nodes[len(connections)]
                 raise LoadError(

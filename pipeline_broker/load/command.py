@@ -56,6 +56,21 @@ class Duration(click.ParamType[Any]):
         return found / 1000
 
 
+class Setting(click.ParamType[Any]):
+    """NAME=VALUE."""
+
+    name = "name=value"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
+        """Name and value."""
+        if isinstance(value, tuple):
+            return value
+        name, separator, text = str(value).partition("=")
+        if not name.strip() or not separator:
+            self.fail("expected NAME=VALUE, such as security.protocol=ssl", param, ctx)
+        return name.strip(), text
+
+
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 
@@ -93,12 +108,26 @@ def _option(*names: str, **settings: Any) -> Callable[[Decorated], Decorated]:
 @_option("--key-skew", type=click.FloatRange(0, 10), default=0.0, help="Exponent of a Zipf distribution of the keys.")
 @_option("--acks", type=click.Choice(list(ACKS)), default="all", help="What answers a request; 0: nothing.")
 @_option("--idempotent", "is_idempotent", is_flag=True, help="Each connection is an idempotent producer.")
+@_option(
+    "--transaction",
+    "transaction_requests",
+    type=click.IntRange(0, 100_000),
+    default=0,
+    help="Requests in a transaction; each connection has one after the other.",
+)
 @_option("--read-share", type=click.FloatRange(0, 1), default=0.0, help="Share of the requests that read.")
 @_option("--read-bytes", type=click.IntRange(1, 64 << 20), default=1 << 20, help="Bytes that a read asks for.")
 @_option("--seconds", type=click.FloatRange(0.05, 86_400), default=5.0, help="How long to send, warm-up included.")
 @_option("--warmup", "warmup_s", type=Duration(), help="Not counted at the beginning.  [default: a tenth, at most 1s]")
 @_option("--topic", default="load", help="Topic; created when missing.")
 @_option("--partitions", type=click.IntRange(1, 10_000), default=4, help="Partitions of it that are used.")
+@click.option(
+    "--set",
+    "security",
+    type=Setting(),
+    multiple=True,
+    help="A property of librdkafka for TLS and SASL, such as security.protocol=ssl; repeatable.",
+)
 @_option("--seed", type=int, default=0, help="Of what is drawn: Poisson moments, keys.")
 @_option(
     "--replay",
@@ -153,8 +182,16 @@ def _run(address: tuple[str, int], given: dict[str, Any]) -> "Measurement":
 
 
 def _options(address: tuple[str, int], given: dict[str, Any]) -> "LoadOptions":
+    from pipeline_broker.load.errors import LoadError  # noqa: PLC0415 - see above
     from pipeline_broker.load.options import Arrivals, LoadOptions  # noqa: PLC0415 - see above
 
+    if given["security"]:
+        from pipeline_broker.load.security import read_security  # noqa: PLC0415 - see above
+
+        try:
+            read_security(dict(given["security"]))
+        except LoadError as error:
+            raise click.UsageError(str(error)) from None
     host, port = address
     given["acks"] = ACKS[given["acks"]]
     given["arrivals"] = Arrivals(given["arrivals"])

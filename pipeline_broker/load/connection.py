@@ -70,6 +70,11 @@ class Connection:
                 raise LoadError("the broker closed the connection")
             return data
 
+    @property
+    def raw_socket(self) -> socket.socket:
+        """What a connection that encrypts is made on."""
+        return self._socket
+
     def close(self) -> None:
         """Close the socket; no task may be waiting for it any more."""
         self._socket.close()

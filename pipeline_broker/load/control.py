@@ -5,34 +5,45 @@ bounded by the caller; whatever the broker refuses is one LoadError.
 """
 
 import contextlib
-import struct
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Sequence
 from typing import Any, TypeVar
 
 import attrs
 import trio
 
-from pipeline_broker.load.connection import Connection, connect
+from pipeline_broker.load.connection import Connection
+from pipeline_broker.load.dialogue import CLIENT_ID, Dialogue, refuse
 from pipeline_broker.load.errors import LoadError
-from pipeline_broker.load.exchange import RESPONSE_SIZE_MAX
-from pipeline_broker.wire.codec import DecodeError, decode, encode, versions_of
+from pipeline_broker.load.secure_connection import connect_securely
+from pipeline_broker.load.security import PLAINTEXT, ClientSecurity
+from pipeline_broker.wire.codec import versions_of
 from pipeline_broker.wire.error import ErrorCode
-from pipeline_broker.wire.header import RequestHeader, encode_request_header, read_response_header
 from pipeline_broker.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from pipeline_broker.wire.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from pipeline_broker.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from pipeline_broker.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from pipeline_broker.wire.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 from pipeline_broker.wire.messages.metadata import MetadataRequest, MetadataResponse
 
-CLIENT_ID = "pipeline-broker-load"
 PRODUCE_VERSIONS = range(9, 13)  # flexible, and topics by name
 FETCH_VERSIONS = range(12, 13)  # the same
 _PRODUCE_KEY = 0
 _FETCH_KEY = 1
 _INIT_PRODUCER_ID_VERSIONS = range(2, 6)
+_FIND_COORDINATOR_VERSIONS = range(1, 4)  # the versions that ask for one
+_OF_TRANSACTIONS = 1
+_SOON = frozenset(
+    {
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.CONCURRENT_TRANSACTIONS,
+        ErrorCode.NOT_COORDINATOR,
+    }
+)
+"""What a coordinator answers that is not ready yet; Apache Kafka names one before it has been elected."""
+TRANSACTION_TIMEOUT_MS = 60_000
 _EARLIEST = -2
 _METADATA_POLL_S = 0.02
-_LENGTH = struct.Struct(">i")
 
 Response = TypeVar("Response")
 
@@ -66,9 +77,9 @@ class Target:
 
 
 @contextlib.asynccontextmanager
-async def controlling(host: str, port: int) -> AsyncIterator["Control"]:
+async def controlling(host: str, port: int, security: ClientSecurity = PLAINTEXT) -> AsyncIterator["Control"]:
     """A connection on which one thing after the other is asked, versions agreed on."""
-    async with connect(host, port) as connection, trio.open_nursery() as nursery:
+    async with connect_securely(host, port, security) as connection, trio.open_nursery() as nursery:
         nursery.start_soon(connection.run_writer)
         control = Control(connection)
         await control.negotiate()
@@ -76,9 +87,9 @@ async def controlling(host: str, port: int) -> AsyncIterator["Control"]:
         nursery.cancel_scope.cancel()
 
 
-async def prepare(host: str, port: int, topic: str, partitions: int) -> Target:
+async def prepare(host: str, port: int, topic: str, partitions: int, security: ClientSecurity = PLAINTEXT) -> Target:
     """Agree on versions, and see to it that the topic exists."""
-    async with controlling(host, port) as control:
+    async with controlling(host, port, security) as control:
         await control.create_topic(topic, partitions)
         leaders = await control.wait_until_led(topic)
     used = sorted(leaders)[:partitions]
@@ -96,16 +107,14 @@ class Control:
     """Asks one thing after the other on one connection."""
 
     def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-        self._ids: Iterator[int] = iter(range(1 << 31))
+        self._dialogue = Dialogue(connection)
         self._ranges: dict[int, range] = {}
-        self._received = b""
 
     async def negotiate(self) -> None:
         """Learn which versions the broker has."""
         request = ApiVersionsRequest(client_software_name=CLIENT_ID, client_software_version="1")
-        response = await self._ask(request, ApiVersionsResponse, 3)
-        _refuse(response.error_code, "ApiVersions")
+        response = await self._dialogue.ask(request, ApiVersionsResponse, 3)
+        refuse(response.error_code, "ApiVersions")
         self._ranges = {api.api_key: range(api.min_version, api.max_version + 1) for api in response.api_keys}
 
     def version(self, api_key: int, ours: range) -> int:
@@ -114,6 +123,10 @@ class Control:
         if common is None:
             raise LoadError(f"the broker has no version {ours[0]} to {ours[-1]} of API {api_key}")
         return common
+
+    def has_version(self, api_key: int, version: int) -> bool:
+        """Whether the broker has this version."""
+        return version in self._ranges.get(api_key, range(0))
 
     def common_version(self, api_key: int, ours: range) -> int | None:
         """The same; None where there is none."""
@@ -129,7 +142,7 @@ class Control:
         response = await self._ask_newest(request, CreateTopicsResponse)
         for result in response.topics:
             if result.error_code != ErrorCode.TOPIC_ALREADY_EXISTS:
-                _refuse(result.error_code, f"creating topic {topic}")
+                refuse(result.error_code, f"creating topic {topic}")
 
     async def wait_until_led(self, topic: str) -> dict[int, tuple[str, int]]:
         """Wait until every partition has a leader; the address of each partition's."""
@@ -147,13 +160,28 @@ class Control:
                     return leaders
             await trio.sleep(_METADATA_POLL_S)
 
-    async def new_producer(self) -> tuple[int, int]:
-        """The id and epoch of a new idempotent producer."""
+    async def new_producer(self, transactional_id: str | None = None) -> tuple[int, int]:
+        """The id and epoch of a new producer, idempotent or transactional."""
         version = self.version(InitProducerIdRequest.SCHEMA.key or 0, _INIT_PRODUCER_ID_VERSIONS)
-        request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=0)
-        response = await self._ask(request, InitProducerIdResponse, version)
-        _refuse(response.error_code, "an id for an idempotent producer")
-        return response.producer_id, response.producer_epoch
+        timeout_ms = 0 if transactional_id is None else TRANSACTION_TIMEOUT_MS
+        request = InitProducerIdRequest(transactional_id, timeout_ms)
+        while True:
+            response = await self._dialogue.ask(request, InitProducerIdResponse, version)
+            if response.error_code not in _SOON:
+                refuse(response.error_code, f"an id for producer {transactional_id or ''}".rstrip())
+                return response.producer_id, response.producer_epoch
+            await trio.sleep(_METADATA_POLL_S)
+
+    async def coordinator(self, transactional_id: str) -> tuple[str, int]:
+        """The address of the coordinator of a transactional producer."""
+        version = self.version(FindCoordinatorRequest.SCHEMA.key or 0, _FIND_COORDINATOR_VERSIONS)
+        request = FindCoordinatorRequest(key=transactional_id, key_type=_OF_TRANSACTIONS)
+        while True:
+            response = await self._dialogue.ask(request, FindCoordinatorResponse, version)
+            if response.error_code not in _SOON:
+                refuse(response.error_code, "the coordinator of transactions")
+                return response.host, response.port
+            await trio.sleep(_METADATA_POLL_S)
 
     async def log_starts(self, topic: str, partitions: Sequence[int]) -> list[int]:
         """The first offset of partitions that this broker leads."""
@@ -162,46 +190,10 @@ class Control:
         response = await self._ask_newest(request, ListOffsetsResponse)
         starts = {}
         for found in (partition for answered in response.topics for partition in answered.partitions):
-            _refuse(found.error_code, f"the start of partition {found.partition_index}")
+            refuse(found.error_code, f"the start of partition {found.partition_index}")
             starts[found.partition_index] = found.offset
         return [starts[partition] for partition in partitions]
 
     async def _ask_newest(self, request: Any, response_type: type[Response]) -> Response:
-        return await self._ask(request, response_type, self.version(request.SCHEMA.key, versions_of(type(request))))
-
-    async def _ask(self, request: Any, response_type: type[Response], version: int) -> Response:
-        key = request.SCHEMA.key
-        header = encode_request_header(RequestHeader(key, version, next(self._ids), CLIENT_ID))
-        body = b"".join((header, *encode(request, version)))
-        self._connection.send_nowait(_LENGTH.pack(len(body)) + body)
-        frame = await self._receive_frame()
-        try:
-            _, position = read_response_header(key, version, frame)
-            return decode(response_type, version, frame, position)[0]
-        except DecodeError as error:
-            raise LoadError(f"the broker's answer to {type(request).__name__} cannot be read: {error}") from None
-
-    async def _receive_frame(self) -> bytes:
-        while True:
-            if len(self._received) >= _LENGTH.size:
-                (length,) = _LENGTH.unpack_from(self._received)
-                if not 0 < length <= RESPONSE_SIZE_MAX:
-                    raise LoadError(f"the broker sent a response of {length} bytes: is it a Kafka broker?")
-                end = _LENGTH.size + length
-                if len(self._received) >= end:
-                    frame, self._received = self._received[_LENGTH.size : end], self._received[end:]
-                    return frame
-            self._received += await self._connection.receive()
-
-
-def _refuse(error_code: int, what: str) -> None:
-    if error_code:
-        raise LoadError(f"{what}: the broker answered {error_name(error_code)}")
-
-
-def error_name(error_code: int) -> str:
-    """Kafka's name of an error code."""
-    try:
-        return ErrorCode(error_code).name
-    except ValueError:
-        return f"error {error_code}"
+        version = self.version(request.SCHEMA.key, versions_of(type(request)))
+        return await self._dialogue.ask(request, response_type, version)

@@ -50,7 +50,12 @@ async def _converse(connection: Connection, exchange: Exchange, crew: _Crew | No
     """Refill the window with every read; without a crew somebody else knows when it is over."""
     clock = time.monotonic_ns
     if crew is not None:
-        connection.send_nowait(exchange.send(clock()))
+        now_ns = clock()
+        requests = exchange.send(now_ns)
+        if not requests and exchange.is_done(now_ns):  # its time was over before its turn came
+            crew.is_done()
+            return
+        connection.send_nowait(requests)
     while True:
         data = await connection.receive()
         now_ns = clock()

@@ -11,13 +11,13 @@ from typing import Any
 import attrs
 
 from pipeline_broker.load.client import Driven
-from pipeline_broker.load.control import error_name
+from pipeline_broker.load.dialogue import error_name
 from pipeline_broker.load.histogram import Histogram
 from pipeline_broker.load.options import LoadOptions
 from pipeline_broker.load.recorders import HistogramRecorder
-from pipeline_broker.load.requests import PRODUCE, READ
+from pipeline_broker.load.requests import END, PRODUCE, READ
 
-KINDS: Mapping[int, str] = {PRODUCE: "produce", READ: "read"}
+KINDS: Mapping[int, str] = {PRODUCE: "produce", READ: "read", END: "end of transaction"}
 PERCENTILES: Mapping[str, float] = {
     "p50_ms": 0.5,
     "p90_ms": 0.9,
@@ -36,7 +36,7 @@ class Measurement:
         histograms: latencies by kind of request, from the intended moment.
         errors: by code.
         order_violations: answers that came after that of a later request of their connection.
-        requests: that were sent to be measured.
+        requests: that were sent to be measured; the end of a transaction is one.
         records: that were written with them, as far as they were answered without error or are never answered.
         sent_bytes, received_bytes: on the wire, warm-up included.
         read_bytes: of record batches that were read, warm-up included.
@@ -143,12 +143,15 @@ def summary(found: Measurement) -> dict[str, Any]:
     every = Histogram()
     for histogram in found.histograms.values():
         every.merge(histogram)
+    ended = found.histograms[END].total if END in found.histograms else 0
     complete_seconds = [found.answered_in_second[it] for it in range(int(seconds))]
     return {
         "requests": found.requests,
         "answered": found.answered,
         "requests_per_s": _per_second(found.answered or found.requests, seconds),
         "records_per_s": _per_second(found.records, seconds),
+        "transactions": ended,
+        "transactions_per_s": _per_second(ended, seconds),
         "seconds": round(seconds, 3),
         **_percentiles(every),
         "mean_ms": _milliseconds(every.mean_us()),
@@ -199,13 +202,17 @@ def sentence(found: Mapping[str, Any]) -> str:
         if found[key] is not None
     )
     parts = [
-        f"{found['requests']:,} requests, {found['requests_per_s']:,.0f}/s",
+        f"{found['requests']:,} requests, {found['requests_per_s']:,.0f}/s{_ended(found)}",
         percentiles or ("too few for percentiles" if found["answered"] else "never answered"),
         f"errors {found['errors']}{_names(found['error_names'])}, out of order {found['order_violations']}",
         f"client {found['client_us_per_request']:.1f} us a request",
         f"{found['client_share_of_machine']:.0%} of the machine",
     ]
     return f"{'; '.join(parts[:-1])}, {parts[-1]}"
+
+
+def _ended(found: Mapping[str, Any]) -> str:
+    return f", {found['transactions_per_s']:,.0f} transactions/s" if found["transactions"] else ""
 
 
 def _names(errors: Mapping[str, int]) -> str:

@@ -47,10 +47,12 @@ class LoadOptions:
         key_skew: exponent of a Zipf distribution over the keys; 0: all alike.
         acks: -1, 0 or 1.
         is_idempotent: every connection is an idempotent producer.
-        transaction_requests: produce requests in a transaction; 0: none.
+        transaction_requests: produce requests in a transaction, of which each connection has one after the other; 0:
+            none.
         read_share: of the requests that read instead of write, 0 to 1.
         read_bytes: that a read asks for.
         seed: of what is drawn.
+        security: properties of librdkafka with their values; see `security.read_security`.
         share, shares: which of how many processes this is.
         connections_together: of all processes.
     """
@@ -78,6 +80,7 @@ class LoadOptions:
     read_share: float = 0.0
     read_bytes: int = 1 << 20
     seed: int = 0
+    security: tuple[tuple[str, str], ...] = ()
     share: int = 0
     shares: int = 1
     connections_together: int = 0
@@ -97,6 +100,7 @@ class LoadOptions:
             (writes_exactly and self.acks != ACKS_ALL, "idempotent producers and transactions need acks=all"),
             (self.transaction_requests and self.read_share, "a transaction only writes: leave the read share out"),
             (self.transaction_requests and is_open, "transactions run in a closed loop: leave the rate out"),
+            (self.transaction_requests and self.think_s, "transactions have no think time: leave it out"),
             (self.key_skew and not self.keys, "a skew of keys needs keys"),
             (
                 self.batch_records * self.record_size > BATCH_BYTES_MAX,

@@ -23,6 +23,7 @@ from pipeline_broker.load.pace import NS_PER_S, OpenPace
 from pipeline_broker.load.recorders import HistogramRecorder
 from pipeline_broker.load.requests import ProduceInOrder, ProduceTemplate, Requests
 from pipeline_broker.load.ring import RING_MAGIC
+from pipeline_broker.load.security import read_security
 from pipeline_broker.load.template import error_position, produce_frame
 from pipeline_broker.records.batch import NewRecord, build_batch
 
@@ -121,8 +122,9 @@ async def drive_recorded(
     speed: float,
     record: Callable[[Requests], HistogramRecorder],
 ) -> Driven[HistogramRecorder]:
-    """Replay a trace; of the options host, port, topic, partitions, acks and timeout count."""
-    target = await prepared(options.host, options.port, options.topic, options.partitions, options.timeout_s)
+    """Replay a trace; of the options host, port, topic, partitions, acks, security and timeout count."""
+    security = read_security(dict(options.security))
+    target = await prepared(options.host, options.port, options.topic, options.partitions, options.timeout_s, security)
     moments, variants, sizes = plan(recorded, speed)
     nodes = [target.nodes[index % len(target.nodes)] for index in range(len(moments))]
     position = error_position(target)
@@ -133,7 +135,7 @@ async def drive_recorded(
         frames = {it: produce_frame(target, partition, _batch(sizes[it] - empty), options.acks) for it in set(order)}
         template = ProduceTemplate(tuple(frames.get(it, b"") for it in range(len(sizes))), position)
         requests.append(ProduceInOrder(template, iter(order)))
-    async with connections_to(nodes, options.timeout_s) as connections:
+    async with connections_to(nodes, options.timeout_s, security) as connections:
         with measuring() as clock:
             start_ns = time.monotonic_ns() + LEAD_NS
             recorders = [record(it) for it in requests]

@@ -32,6 +32,8 @@ from pipeline_broker.load.template import error_position, produce_frame
 from pipeline_broker.records.batch import build_batch
 
 DEFAULT_DATA = Path(__file__).resolve().parents[2] / "data" / "departures-2013.csv.gz"
+REPLAY_WEEK_S = 5.0
+"""Seconds that a week of departures takes."""
 LEAD_NS = 50_000_000  # from the start of the clock to the first departure
 
 
@@ -42,7 +44,7 @@ class ReplayOptions:
     host: str
     port: int
     departures: Sequence[Departure]
-    week_s: float = 5.0
+    week_s: float = REPLAY_WEEK_S
     warmup_s: float = 0.1
     topic: str = "departures"
     partitions: int = 4

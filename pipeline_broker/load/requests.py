@@ -19,7 +19,7 @@ from pipeline_broker.wire.codec import DecodeError, decode
 from pipeline_broker.wire.header import read_response_header
 from pipeline_broker.wire.messages.fetch import FetchResponse
 
-PRODUCE, READ = 0, 1
+PRODUCE, READ, END = 0, 1, 2
 """Kinds of requests."""
 CORRELATION_POSITION = 8  # behind length, api key and version
 FETCH_KEY = 1

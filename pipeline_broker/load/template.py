@@ -10,7 +10,8 @@ import struct
 import time
 from collections.abc import Iterator, Sequence
 
-from pipeline_broker.load.control import CLIENT_ID, Target
+from pipeline_broker.load.control import Target
+from pipeline_broker.load.dialogue import CLIENT_ID
 from pipeline_broker.load.errors import LoadError
 from pipeline_broker.load.murmur2 import partition_of
 from pipeline_broker.load.options import ACKS_ALL, LoadOptions
@@ -61,15 +62,19 @@ def _response(target: Target, error_code: int) -> bytes:
     return bytes(4 + 4 + 1) + b"".join(parts)  # length, correlation id and the empty tag section of the header
 
 
-def produce_template(target: Target, options: LoadOptions, partitions: Sequence[int]) -> ProduceTemplate:
+def produce_template(
+    target: Target, options: LoadOptions, partitions: Sequence[int], transactional_id: str | None = None
+) -> ProduceTemplate:
     """One request for each partition, without keys."""
     values = _values(options)
     keys = [None] * options.batch_records
-    return _template(target, options, [(partition, _batch(options, values, keys)) for partition in partitions])
+    batches = [(partition, _batch(options, values, keys)) for partition in partitions]
+    return _template(target, options, batches, transactional_id)
 
 
-def _template(target: Target, options: LoadOptions, batches: Sequence[tuple[int, bytes]]) -> ProduceTemplate:
-    transactional_id = "" if options.transaction_requests else None
+def _template(
+    target: Target, options: LoadOptions, batches: Sequence[tuple[int, bytes]], transactional_id: str | None
+) -> ProduceTemplate:
     requests = tuple(
         produce_frame(target, partition, batch, options.acks, transactional_id) for partition, batch in batches
     )
@@ -82,7 +87,11 @@ def _template(target: Target, options: LoadOptions, batches: Sequence[tuple[int,
 
 
 def keyed_template(
-    target: Target, options: LoadOptions, partitions: Sequence[int], randomness: random.Random
+    target: Target,
+    options: LoadOptions,
+    partitions: Sequence[int],
+    randomness: random.Random,
+    transactional_id: str | None = None,
 ) -> ProduceTemplate:
     """Requests whose keys are drawn; their partitions are those of the keys, as Kafka's producers choose.
 
@@ -106,7 +115,7 @@ def keyed_template(
         (partition, _batch(options, values, randomness.choices(*by_partition[partition], k=options.batch_records)))
         for partition in chosen
     ]
-    return _template(target, options, batches)
+    return _template(target, options, batches, transactional_id)
 
 
 def in_turn(variants: int, first: int) -> Iterator[int]:

@@ -23,6 +23,7 @@ def main() -> None:
     try:
         part: dict[str, Any] = json.loads(sys.stdin.readline())
         part["arrivals"] = Arrivals(part["arrivals"])
+        part["security"] = tuple((name, value) for name, value in part["security"])
         options = LoadOptions(**part)
         driven = run_to_end(functools.partial(drive, record=recorder_of, wait_for_start=_common_start), options)
         _say(measured(options, driven).encode())

@@ -88,7 +88,7 @@ def outstanding(comparison: Comparison, mode: str, load: Load) -> int:
     """How many requests one commit of a mode can take along under a load."""
     run = next((run for run in comparison.figures.runs if run.cell.mode == mode), None)
     factors: dict[str, Any] = {} if run is None else {**_presets(mode), **run.factors}
-    depth = factors.get("in_flight")
+    depth = factors.get("in_flight_max")
     most = load.in_flight if not isinstance(depth, int) or depth < 1 else min(depth, load.in_flight)
     if factors.get("commit") == "request":
         threads = run.settings.get("num.io.threads") if run is not None else None
@@ -98,7 +98,7 @@ def outstanding(comparison: Comparison, mode: str, load: Load) -> int:
 
 def _presets(mode: str) -> dict[str, Any]:
     """What the name of a mode says of its axes, where its runs do not say it themselves."""
-    return {"in_flight": 1, "commit": "request"} if mode == "classic" else {}
+    return {"in_flight_max": 1, "commit": "request"} if mode == "classic" else {}
 
 
 def fitted_capacity(comparison: Comparison, mode: str) -> Capacity | None:

@@ -1,6 +1,7 @@
 """The experiment with real brokers: raw rows as the trace format has them, and nothing left running or lying about."""
 
 import json
+import re
 import socket
 import subprocess
 import time
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from pipeline_broker.experiment import compare as compare_module
 from pipeline_broker.experiment.broker_process import (
     BrokerSettings,
     ExperimentError,
@@ -24,8 +26,9 @@ from pipeline_broker.load.ring import read_ring
 
 RUN_COLUMNS = {
     "run", "round", "traced", "mode", "side", "client", "in_flight", "connections", "commit_delay_ms", "flush",
-    "settings", "machine", "client_cpu_share", "lost_rows",
+    "settings", "machine", "client_cpu_share", "lost_rows", "variant", "factors",
 }  # fmt: skip
+AXES = ("queues", "in_flight_max", "commit")
 
 
 def test_a_small_experiment_leaves_complete_raw_rows(tmp_path, capsys):
@@ -39,6 +42,9 @@ def test_a_small_experiment_leaves_complete_raw_rows(tmp_path, capsys):
     assert [folder.name for folder in folders] == [f"run-{number:05}" for number in (1, 2, 3, 4)]
     described = [json.loads((folder / "run.json").read_text()) for folder in folders]
     assert all(run.keys() >= RUN_COLUMNS for run in described)
+    assert {run["variant"] for run in described} == {""}
+    axes = {(run["mode"], *(run["factors"][name] for name in AXES)) for run in described}
+    assert axes == {("classic", 0, 1, "request"), ("pipelined", 8, 64, "group")}
     assert [(run["mode"], run["side"], run["traced"]) for run in described] == [
         ("classic", 0, False),
         ("pipelined", 1, False),
@@ -95,6 +101,27 @@ def test_a_terminated_experiment_stops_its_brokers(tmp_path):
     assert (experiment.returncode, output.strip()) == (1, b"Aborted!")
     assert not any(Path(f"/proc/{child}").exists() for child in children)
     assert [path.name for path in out.iterdir()] == ["raw"]
+
+
+def test_full_tells_its_time_before_the_start_and_quick_does_not(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(compare_module, "run_groups", lambda *_: None)
+    monkeypatch.setattr(compare_module, "DEFAULT_DATA", tmp_path / "none.csv.gz")
+    monkeypatch.setattr(compare_module, "has_confluent", lambda: True)
+    run_compare(CompareOptions(tmp_path / "out", Request(profile="full")))
+    missing, announced = capsys.readouterr().err.splitlines()
+    assert missing.endswith("none.csv.gz is missing: the replay is left out")
+    assert re.fullmatch(r"530 runs, about \d+ min, then the report", announced)
+    run_compare(CompareOptions(tmp_path / "out", Request()))
+    assert capsys.readouterr().err.splitlines() == [missing]
+
+
+def test_a_comparison_replaces_a_sweep(tmp_path, monkeypatch):
+    monkeypatch.setattr(compare_module, "run_groups", lambda *_: None)
+    (tmp_path / "sweep.json").write_text("{}")
+    (tmp_path / "raw" / "run-00001").mkdir(parents=True)
+    run_compare(CompareOptions(tmp_path, Request(in_flight=(1,))))
+    assert [path.name for path in tmp_path.iterdir()] == ["raw"]
+    assert not any((tmp_path / "raw").iterdir())
 
 
 def test_a_broker_that_does_not_start_says_why(tmp_path):

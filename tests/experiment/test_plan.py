@@ -7,6 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pipeline_broker.experiment.budget import Costs
+from pipeline_broker.experiment.modes import AXIS_MODES
 from pipeline_broker.experiment.plan import PROFILES, RAW, REPLAY, Request, grid, plan
 
 counts = st.lists(st.integers(1, 200), unique=True, max_size=3).map(tuple)
@@ -104,10 +106,34 @@ def test_quick_has_the_promised_numbers():
     assert {run.cell.in_flight for run in runs if run.experiment == "clients"} == {5}
 
 
-def test_full_has_seven_rounds_and_four_producers():
+def test_full_has_seven_rounds_of_every_delay_and_window():
     runs = runs_of(Request(profile="full"))
-    assert count(runs, experiment="grid", traced=False) == 8 * 7 * 2
+    rounds = Counter((run.cell, run.side) for run in runs if run.experiment == "grid" and not run.traced)
+    assert set(rounds.values()) == {7}
+    loads = {(cell.connections, cell.in_flight, cell.commit_delay_ms) for cell, _ in rounds}
+    for delay in (0.0, 0.3, 2.0, 10.0):
+        assert {(1, 1, delay), (1, 5, delay), (1, 64, delay), (16, 16, delay)} <= loads
     assert {run.cell.connections for run in runs if run.experiment == "clients"} == {1, 4, 16}
+
+
+def test_the_ablation_of_full_has_every_axis_beside_both_modes_in_its_own_rounds():
+    runs = [run for run in runs_of(Request(profile="full")) if run.experiment == "ablation"]
+    modes = {"classic", *AXIS_MODES, "pipelined"}
+    by_round = {}
+    for run in runs:
+        by_round.setdefault((run.cell, run.round), []).append(run)
+    assert len(by_round) == 3 * 7
+    for driven in by_round.values():
+        assert {run.side.mode for run in driven} == modes
+        numbers = [run.number for run in driven]
+        assert max(numbers) - min(numbers) == len(modes) - 1, "back to back"
+
+
+@pytest.mark.parametrize("others", [(), ("kafka-synced", "kafka")])
+def test_full_takes_less_than_half_an_hour_beside_the_report(others):
+    year_of_replay_s = 2 * 53 * 5.0
+    costs = Costs(PROFILES["full"].run_s, year_of_replay_s / 2)
+    assert costs.of(plan(Request(profile="full", others=others))) < 30 * 60
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pipeline_broker.experiment.factors import RequestFactors
 from pipeline_broker.experiment.intervals import speedup, t_quantile
 from pipeline_broker.experiment.plan import RAW, REPLAY, Cell, Run, Side
-from pipeline_broker.experiment.verdict import Results, sentence, table
+from pipeline_broker.experiment.verdict import Results, report_text, sentence, table
 from pipeline_broker.load.ring import ClientRow
 
 rates = st.floats(0.1, 1e6)
@@ -123,3 +124,51 @@ def test_other_brokers_have_lines_and_a_sentence_of_their_own():
     (line,) = [line for line in table(results).splitlines() if " kafka " in line]
     assert "pipelined over it 1.99x" in line
     assert "Pipelined instead of kafka: is faster in 1 of 1 cells" in sentence(results)
+
+
+def test_a_mode_compared_with_itself_has_a_verdict_about_noise():
+    quiet, disturbed = Cell(RAW, 5, 1), Cell(RAW, 64, 1)
+    results = results_of(
+        (quiet, ([100, 104, 98], [101, 102, 99])),
+        (disturbed, ([100, 101, 99], [200, 201, 199])),
+        modes=("classic",) * 2,
+    )
+    text = sentence(results)
+    assert "Classic was compared with itself" in text
+    assert "1 of 2 intervals hold 1 (19 of 20 should), the ratio farthest from it is 1 x 64 (2.00x" in text
+    assert "faster" not in text
+    assert "one round only" in sentence(results_of((quiet, ([100], [101])), modes=("classic", "classic")))
+
+
+def ablation_run(mode, number, rate):
+    side = Side(mode, 0 if mode == "classic" else 1)
+    return Run(0, number, False, side, RAW_CELL, "ablation"), rows(100, rate)
+
+
+def test_an_axis_is_over_classic_of_the_same_rounds_of_the_ablation():
+    results = results_of((RAW_CELL, ([100, 100], [1000, 1000])))
+    for number in (1, 2):
+        for mode, rate in (("classic", 200), ("own-queues", 200), ("both", 400), ("pipelined", 600)):
+            results.add(*ablation_run(mode, number, rate))
+    over = {mode: gain and round(gain.ratio, 3) for _, mode, _, gain in results.ablation()}
+    assert over == {"classic": None, "own-queues": 1.0, "both": 2.0, "pipelined": 3.0}
+    assert results.speedup(RAW_CELL).ratio == pytest.approx(10), "rounds of the ablation are not paired with others"
+    assert results.side(RAW_CELL, 0).requests_per_s == pytest.approx(400 / (2 + 1), rel=1e-6), "but count in the cell"
+    assert "The axes, each over classic at 1 x 64: own-queues 1.00x" in sentence(results)
+    text = report_text(results)
+    assert "queues buy isolation" in text
+    (line,) = [line for line in text.splitlines() if " own-queues " in line and "over classic 1.00x" in line]
+    assert "200" in line
+
+
+def test_an_ablation_without_classic_is_over_that_of_the_comparison():
+    results = results_of((RAW_CELL, ([100, 100], [1000, 1000])))
+    for number in (1, 2):
+        results.add(*ablation_run("both", number, 500))
+    assert [round(gain.ratio, 3) for _, _, _, gain in results.ablation()] == [5.0]
+    assert report_text(results_of((RAW_CELL, ([100], [1000])))).count("isolation") == 0
+
+
+def test_a_cell_of_a_sweep_is_named_with_what_it_varies():
+    cell = Cell(RAW, 64, 1, requests=RequestFactors(batch_records=10))
+    assert "1 x 64 batch=10" in table(results_of((cell, ([100, 101], [1500, 1510])), (RAW_CELL, ([1], [1]))))

@@ -21,9 +21,9 @@ GAIN |= {(1000, *rest): 2 * gain for (_, *rest), gain in list(GAIN.items())}
 
 def factors(size, depth, delay, side):
     """A side is queues, commits and requests in flight of the broker; all that is measured has the same flush."""
-    axes = {"mode": "xy"[side], "queues": side * 8, "in_flight": 1 + 63 * side, "commit": "request"}
-    load = {"connections": 1, "depth": depth, "commit_delay_ms": delay, "record_size": size}
-    return {**axes, **load, "flush": "always", "colour": "blue"}
+    axes = {"mode": "xy"[side], "queues": side * 8, "in_flight_max": 1 + 63 * side, "commit": "request"}
+    load = {"connections": 1, "depth": depth, "commit_delay_ms": delay, "record_bytes": size}
+    return {**axes, **load, "flush": "always"}
 
 
 @pytest.fixture(scope="module")
@@ -36,6 +36,7 @@ def directory(synthetic, spark, tmp_path_factory):
                 number += 1
                 told = factors(size, depth, delay, side)
                 columns = {"round": place, "side": side, "mode": mode, "in_flight": depth, "commit_delay_ms": delay}
+                columns["variant"] = f"colour=blue record_size={size}"
                 run = synthetic.RawRun(directory / "raw", number, factors=told, **columns)
                 synthetic.steady(run, [0] * 21, gap_us=1600 if side == 0 else 1600 // gain)
                 run.write()

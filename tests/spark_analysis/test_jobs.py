@@ -55,8 +55,8 @@ def plant_queue(synthetic, raw, name, customers):
 
 
 def plant_shards(synthetic, raw):
-    factors = {"queues": QUEUES, "mode": "pipelined", "record_size": 100}
-    run = synthetic.RawRun(raw, RUNS["shards"], traced=True, mode="pipelined", factors=factors, connections=4)
+    told = {"factors": {"queues": QUEUES, "mode": "pipelined"}, "variant": "record_size=100"}
+    run = synthetic.RawRun(raw, RUNS["shards"], traced=True, mode="pipelined", connections=4, **told)
     for queue, count in SHARES.items():
         for sequence in range(count):
             stages = {**DONE, "RequestQueue": 10 * queue + sequence, "Local": 5}
@@ -161,7 +161,7 @@ def test_planted_imbalance_comes_back(run):
     assert row["others_p99_us"] == by_queue[2]["p99_us"]
 
 
-def test_a_factor_without_a_column_is_a_variant_of_the_load_and_an_axis_of_the_broker_is_not(run):
+def test_a_variant_belongs_to_the_load_and_an_axis_of_the_broker_does_not(run):
     variants = {row["run"]: row["variant"] for row in run.runs.collect()}
     assert variants == {**dict.fromkeys(RUNS.values(), ""), RUNS["shards"]: "record_size=100"}
 

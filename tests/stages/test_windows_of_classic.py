@@ -1,0 +1,76 @@
+"""A connection of classic is served one request at a time, so that a window of 5 and one of 64 are worth the same.
+
+On a virtual clock, where a commit takes what the script says and nothing else takes time, that is exact; how far a real
+machine is from it tells benchmarks/bench_noise.py.
+"""
+
+import pytest
+import trio
+from hypothesis import given
+from hypothesis import strategies as st
+from trio.testing import MockClock
+
+from stages.mode import CLASSIC, PIPELINED
+from stages.request import Pending, Send
+from stages.testing.memory_server import open_memory_server
+from stages.testing.memory_storage import MemoryStorage
+from stages.testing.scripted_commits import ScriptedCommits
+
+COMMIT_S = 0.01
+
+
+class Appends:
+    """Every request is one entry; how many were in work at a time is remembered."""
+
+    def __init__(self):
+        self.in_work = self.in_work_max = 0
+
+    def handle(self, request):
+        self.in_work += 1
+        self.in_work_max = max(self.in_work_max, self.in_work)
+        return Pending([bytes(request.frame)], Send(b"stored"), on_durable=self.done)
+
+    def done(self):
+        self.in_work -= 1
+
+    def failed(self, request, error):
+        raise error
+
+    def connection_closed(self, session): ...
+
+
+async def drive(mode, window, requests):
+    """The virtual seconds in which so many requests are answered, and how many were in work at a time."""
+    application = Appends()
+    executor = ScriptedCommits([COMMIT_S])
+    async with open_memory_server(mode, application, storage=MemoryStorage(), executor=executor) as memory:
+        client = await memory.connect()
+        began_s = trio.current_time()
+        sent = answered = 0
+        with trio.fail_after(3600):
+            while answered < requests:
+                count = min(window - (sent - answered), requests - sent)
+                client.send(*[b"x"] * count)
+                sent += count
+                assert await client.receive() == b"stored"
+                answered += 1
+        return trio.current_time() - began_s, application.in_work_max
+
+
+def run(mode, window, requests):
+    return trio.run(drive, mode, window, requests, clock=MockClock(autojump_threshold=0))
+
+
+@given(st.integers(1, 64), st.integers(1, 64), st.integers(1, 80), st.random_module())
+def test_any_two_windows_of_classic_take_the_same_time(window, other, requests, _randomness):  # noqa: PT019 - Hypothesis fills it in
+    elapsed_s, in_work_max = run(CLASSIC, window, requests)
+    assert in_work_max == 1
+    assert elapsed_s == pytest.approx(requests * COMMIT_S)
+    assert run(CLASSIC, other, requests)[0] == pytest.approx(elapsed_s)
+
+
+def test_windows_of_pipelined_are_not_worth_the_same():
+    """The measure tells two windows apart where they differ."""
+    (five_s, five), (many_s, many) = run(PIPELINED, 5, 320), run(PIPELINED, 64, 320)
+    assert (five, many) == (5, 64)
+    assert five_s > 5 * many_s
