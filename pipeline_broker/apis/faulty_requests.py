@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 __all__ = ["FaultyRequests"]
 
+KEY_BYTES = 2
+"""Of the API key, with which every request begins."""
 Met: TypeAlias = "tuple[Rule, Effect]"
 """A rule that strikes a request, and what it does: what a function said stands for the call of it."""
 
@@ -50,6 +52,8 @@ class FaultyRequests:
 
     def handle(self, request: Request) -> Result:
         """See Application."""
+        if int.from_bytes(request.frame[:KEY_BYTES], "big") not in self._faults.keys:
+            return self.handle_unjudged(request)
         paused = self._paused.pop(request, None)
         if paused is not None:
             return self._carry_out(request, *paused)
@@ -63,7 +67,7 @@ class FaultyRequests:
         return self._carry_out(request, subject, [(rule, rule.effect) for rule in struck])
 
     def handle_unjudged(self, request: Request) -> Result:
-        """The same while no rule is about requests: there may be some that a rule has held."""
+        """The same where no rule is about its API: a rule that is gone may have held it."""
         paused = self._paused.pop(request, None) if self._paused else None
         return self._dispatcher.handle(request) if paused is None else self._carry_out(request, *paused)
 

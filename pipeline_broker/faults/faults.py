@@ -53,6 +53,7 @@ class Faults:
 
     Attributes:
         rules: in the order in which they were made.
+        keys: of the APIs that a rule is about: other requests need not be judged.
         held: who waits because of them.
         disk: see above.
         changed: called when rules came or went; set by whoever asks `judge`.
@@ -66,6 +67,7 @@ class Faults:
         disk: DiskFaults | None = None,
     ) -> None:
         self.rules: list[Rule] = []
+        self.keys: frozenset[int] = frozenset()
         self.held = Held(wake_timer)
         self.disk = disk
         self.changed: Callable[[], None] = lambda: None
@@ -181,7 +183,7 @@ class Faults:
     @property
     def judges_requests(self) -> bool:
         """Whether a rule is about requests."""
-        return any(isinstance(rule.condition, RequestCondition) for rule in self.rules)
+        return bool(self.keys)
 
     def rule(self, number: int) -> Rule:
         """A rule by its number.
@@ -220,6 +222,8 @@ class Faults:
             self.held.rule_gone(rule.number, now_ms)
 
     def _rules_changed(self) -> None:
+        conditions = [rule.condition for rule in self.rules]
+        self.keys = frozenset().union(*(each.keys for each in conditions if isinstance(each, RequestCondition)))
         if self.disk is not None:
             self.disk.follow(self.rules)
         self.changed()

@@ -1,4 +1,4 @@
-"""What the journal relies on, asked of the real file system and of the one in memory alike."""
+"""What the journal relies on, asked of the real file system, of it with faults, and of the one in memory."""
 
 import subprocess
 import sys
@@ -6,13 +6,24 @@ from pathlib import Path
 
 import pytest
 
+from pipeline_broker.faults.faults import Faults
+from pipeline_broker.faults.files import FaultyFiles
 from pipeline_broker.log.errors import DirectoryLocked
 from pipeline_broker.log.file_system import PARTS_MAX, SystemFileSystem
 from pipeline_broker.log.memory_files import MemoryFiles
 from pipeline_broker.log.testing import MemoryFileSystem
 
 
-@pytest.fixture(params=[SystemFileSystem, MemoryFileSystem, MemoryFiles])
+def faulty_files():
+    """The real one with rules about other files around it."""
+    files = FaultyFiles(SystemFileSystem())
+    faults = Faults(None, lambda: 0, lambda: None, files.disk)
+    files.crash = faults.clear
+    faults.disk_when("write", path="/elsewhere").crash()
+    return files
+
+
+@pytest.fixture(params=[SystemFileSystem, MemoryFileSystem, MemoryFiles, faulty_files])
 def files(request):
     return request.param()
 
