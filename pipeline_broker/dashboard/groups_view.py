@@ -162,7 +162,7 @@ class ResetWish:
         value = body.get("value", 0)
         if not isinstance(topic, str) or not topic:
             raise ResetRefusedError("the reset names no topic")
-        if to not in {"earliest", "latest", "offset", "time"}:
+        if not isinstance(to, str) or to not in {"earliest", "latest", "offset", "time"}:
             raise ResetRefusedError("the reset goes to earliest, latest, an offset or a time")
         for number in (value, 0 if partition is None else partition):
             if type(number) is not int or not 0 <= number <= OFFSET_MAX:
