@@ -7,13 +7,14 @@ export function settingsTable(entries, caption) {
   const text = element("input", { type: "search", autocomplete: "off" });
   const changed = element("input", { type: "checkbox" });
   const rows = element("div");
+  const ordered = [...entries].sort((one, other) => one.is_default - other.is_default || one.name.localeCompare(other.name));
   function draw() {
-    const wanted = entries.filter((entry) => entry.name.includes(text.value.trim().toLowerCase()) && (!changed.checked || !entry.is_default));
+    const wanted = ordered.filter((entry) => entry.name.includes(text.value.trim().toLowerCase()) && (!changed.checked || !entry.is_default));
     replace(rows, wanted.length ? table(caption, [
       { title: "setting", cell: (entry) => element("span", { class: "name", title: entry.documentation }, entry.name) },
       { title: "value", cell: (entry) => (entry.is_secret ? element("span", { class: "size" }, "[hidden]") : entry.value === null ? "–" : name(entry.value)) },
       { title: "from", cell: (entry) => (entry.is_default ? element("span", { class: "size" }, "default") : entry.source) },
-      { title: "live", class: "wide", cell: (entry) => (entry.is_read_only ? "at a start only" : "while it runs") },
+      { title: "changes live", class: "wide", cell: (entry) => (entry.is_read_only ? "no" : "yes") },
     ], wanted) : none("No setting is like that."));
   }
   text.addEventListener("input", draw);

@@ -164,7 +164,7 @@ function waterfall(api, stages) {
     return element("tr", {},
       element("th", { scope: "row" }, element("span", { class: `swatch s${place}` }), stages[place]),
       element("td", { class: "number" }, duration(stage.mean_us)), element("td", { class: "number" }, duration(stage.p99_us)),
-      element("td", { class: "track" }, element("div", { class: "bar" }, bar)));
+      element("td", { class: "track" }, element("div", { class: "bar" }, stage.mean_us ? bar : null)));
   });
   return element("div", { class: "scroll" }, element("table", { class: "waterfall" },
     element("caption", {}, element("strong", {}, api.api), ` ${rate(api.requests_per_s)}/s, ${count(api.requests)} requests, ${count(api.sampled)} of them measured`),
