@@ -8,7 +8,8 @@ taken out of Remote, the wait for earlier responses out of ResponseQueue.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain, repeat
 from typing import Any
 
 import attrs
@@ -28,6 +29,8 @@ REQUESTS_SHOWN_MAX = 100
 MUTES_SHOWN_MAX = 64
 """Of one lane."""
 P99 = 0.99
+ROUNDING = 1e-9
+"""Keeps weights that add up to a little less or more from choosing another value."""
 MICROSECOND_NS = 1000
 
 STAGES = (
@@ -41,8 +44,8 @@ STAGES = (
 )
 """In the order in which a request passes them."""
 
-Sample = tuple[float, int]
-"""How many requests a value stands for, and the value."""
+Sample = tuple[int, float]
+"""A value, and how many requests it stands for."""
 
 
 def stage_spans(row: RequestRow) -> tuple[int, ...]:
@@ -69,26 +72,31 @@ def stage_spans(row: RequestRow) -> tuple[int, ...]:
     )
 
 
-def summary(samples: Sequence[Sample]) -> tuple[int, int]:
+def summary(samples: Iterable[Sample]) -> tuple[int, int]:
     """Mean and 99th percentile, rounded to whole microseconds, of samples in nanoseconds; there must be one."""
-    whole = sum(weight for weight, _ in samples)
-    mean = sum(weight * value for weight, value in samples) / whole
-    passed, ordered = 0.0, sorted(samples, key=lambda sample: sample[1])
-    found = ordered[-1][1]
-    for weight, value in ordered:
-        passed += weight
-        if passed >= P99 * whole * (1 - 1e-9):
-            found = value
+    ordered = sorted(samples)
+    whole = sum([weight for _, weight in ordered])
+    mean = sum([weight * value for value, weight in ordered]) / whole
+    beyond, found = 0.0, ordered[-1][0]
+    for value, weight in reversed(ordered):
+        found = value
+        beyond += weight
+        if beyond > (1 - P99) * whole * (1 + ROUNDING):
             break
     return round(mean / MICROSECOND_NS), round(found / MICROSECOND_NS)
 
 
 @attrs.frozen
 class _ApiSamples:
-    """The rows of one API in one interval, as spans."""
+    """The rows of one API in one interval: for each stage, and for the whole, the time in each row.
+
+    Attributes:
+        weight: how many requests a row stands for.
+    """
 
     weight: float
-    spans: tuple[tuple[int, ...], ...]
+    stages: tuple[tuple[int, ...], ...]
+    totals: tuple[int, ...]
 
 
 class PipelineView:
@@ -166,8 +174,8 @@ class PipelineView:
         rows = [row for each in self._intervals for row in each.commits]
         if not rows:
             return {"per_s": 0.0, "entries_mean": 0.0, "entries_max": 0, "bytes_mean": 0}
-        write = summary([(1.0, max(0, row.written_ns - row.started_ns)) for row in rows])
-        sync = summary([(1.0, max(0, row.durable_ns - row.written_ns)) for row in rows])
+        write = summary([(max(0, row.written_ns - row.started_ns), 1.0) for row in rows])
+        sync = summary([(max(0, row.durable_ns - row.written_ns), 1.0) for row in rows])
         return {
             "per_s": round(interval.commit_count / seconds, 1),
             "entries_mean": round(sum(row.entries for row in rows) / len(rows), 1),
@@ -184,21 +192,27 @@ def _samples_of(interval: Interval) -> dict[int, list[_ApiSamples]]:
     samples: dict[int, list[_ApiSamples]] = {}
     for api in interval.apis:
         if api.rows:
-            spans = tuple(map(stage_spans, api.rows))
-            samples.setdefault(api.api, []).append(_ApiSamples(api.count / len(api.rows), spans))
+            spans = list(map(stage_spans, api.rows))
+            found = _ApiSamples(api.count / len(spans), tuple(zip(*spans, strict=True)), tuple(map(sum, spans)))
+            samples.setdefault(api.api, []).append(found)
     return samples
 
 
-def _stages(found: Iterable[_ApiSamples]) -> dict[str, Any]:
-    weighted = [(samples.weight, spans) for samples in found for spans in samples.spans]
-    if not weighted:
+def _stages(found: Sequence[_ApiSamples]) -> dict[str, Any]:
+    if not found:
         return {"sampled": 0, "stages": [], "total_mean_us": 0, "total_p99_us": 0}
     stages = []
     for place in range(len(STAGES)):
-        mean_us, p99_us = summary([(weight, spans[place]) for weight, spans in weighted])
+        mean_us, p99_us = summary(_weighted((samples.stages[place], samples.weight) for samples in found))
         stages.append({"mean_us": mean_us, "p99_us": p99_us})
-    mean_us, p99_us = summary([(weight, sum(spans)) for weight, spans in weighted])
-    return {"sampled": len(weighted), "stages": stages, "total_mean_us": mean_us, "total_p99_us": p99_us}
+    mean_us, p99_us = summary(_weighted((samples.totals, samples.weight) for samples in found))
+    sampled = sum(len(samples.totals) for samples in found)
+    return {"sampled": sampled, "stages": stages, "total_mean_us": mean_us, "total_p99_us": p99_us}
+
+
+def _weighted(columns: Iterable[tuple[Sequence[int], float]]) -> Iterator[Sample]:
+    """The values of some columns, each with the weight of its column."""
+    return chain.from_iterable(zip(values, repeat(weight), strict=False) for values, weight in columns)
 
 
 def lane_events(interval: Interval, name: Any, mute_reasons: Mapping[int, str]) -> list[dict[str, Any]]:

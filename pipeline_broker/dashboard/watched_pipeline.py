@@ -25,11 +25,11 @@ __all__ = ["CommitRow", "Interval", "MuteSpan", "QueueDepth", "RequestRow", "Wat
 SERIES_MAX = 256
 """APIs and versions that are told apart; what comes later, and what no API is, counts as other."""
 OTHER_API = -1
-LOOKS_MAX = 1024
-"""Requests of one interval that are looked at for the lanes: a millisecond or two, whatever the load."""
+LOOKS_MAX = 512
+"""Requests of one interval that are looked at for the lanes: a millisecond, whatever the load."""
 LANES_MAX = 16
 """Connections whose requests are kept for the lanes."""
-LANE_ROWS_MAX = 40
+LANE_ROWS_MAX = 20
 """Requests of one connection that are kept, one behind the other."""
 MUTES_MAX = 512
 """Spans without reading that are kept of one interval; the sums count all."""

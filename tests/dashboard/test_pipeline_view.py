@@ -52,15 +52,15 @@ def test_no_stage_is_negative_whatever_the_stamps_are(values, callback_ns, reque
 
 @given(values=st.lists(st.integers(0, 10**10), min_size=1, max_size=300))
 def test_a_summary_is_the_mean_and_the_nearest_rank(values):
-    mean_us, p99_us = summary([(1.0, value) for value in values])
+    mean_us, p99_us = summary([(value, 1.0) for value in values])
 
     assert mean_us == pytest.approx(sum(values) / len(values) / 1000, abs=0.51)
     assert p99_us == round(sorted(values)[math.ceil(0.99 * len(values)) - 1] / 1000)
 
 
 def test_a_value_that_stands_for_many_weighs_as_much():
-    assert summary([(99.0, 1_000), (1.0, 9_000_000)])[1] == 1
-    assert summary([(98.0, 1_000), (2.0, 9_000_000)])[1] == 9_000
+    assert summary([(1_000, 99.0), (9_000_000, 1.0)])[1] == 1
+    assert summary([(1_000, 98.0), (9_000_000, 2.0)])[1] == 9_000
 
 
 def test_rates_are_of_the_last_interval_and_stages_of_the_window(request_ended):
