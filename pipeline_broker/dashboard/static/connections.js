@@ -12,8 +12,8 @@ export async function show(main) {
     replace(rows, shown.count ? table(`${count(shown.count)} open${shown.count > shown.connections.length ? `, the first ${shown.connections.length}` : ""}.`, [
       { title: "number", number: true, cell: (each) => each.connection },
       { title: "from", cell: (each) => name(each.peer) },
-      { title: "listener", cell: (each) => `${each.listener}${each.security ? ` (${each.security})` : ""}` },
-      { title: "software", cell: (each) => name(each.software) },
+      { title: "listener", cell: (each) => each.security && each.security !== each.listener ? `${each.listener} (${each.security})` : each.listener },
+      { title: "software", cell: (each) => (each.software.startsWith("unknown") ? "–" : name(each.software)) },
       { title: "principal", cell: (each) => name(each.principal) },
       { title: "in flight", number: true, cell: (each) => count(each.in_flight) },
       { title: "asked", number: true, cell: (each) => count(each.received) },

@@ -19,7 +19,7 @@ function content(found) {
 
 function recordView(record) {
   const headers = record.headers.map((header) => [
-    element("dt", {}, "header"), element("dd", {}, name(header.name), ": ", content(header.content)),
+    element("dt", {}, "header"), element("dd", { class: "header" }, name(header.name), content(header.content)),
   ]);
   const more = record.headers_count - record.headers.length;
   return element("article", { class: "record" },
