@@ -1,8 +1,9 @@
-"""Who observes a broker: trace files, the metrics endpoint, the request log, or nobody.
+"""Who observes a broker: trace files, the metrics endpoint, the request log, the dashboard, or nobody.
 
 Rules of this room: without an observer the server has no timeline and pays for no stamp; what an observer needs is
 checked before the broker takes its data directory, so that a missing package or an unusable folder is one line at the
-start; an observer that fails later never stops the broker. The request log comes and goes while the broker runs.
+start; an observer that fails later never stops the broker. The request log, and the viewers of the dashboard, come and
+go while it runs.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ from stages.mute import MuteReason
 
 if TYPE_CHECKING:
     from pipeline_broker.broker import Broker
+    from pipeline_broker.dashboard.beside import Beside
+    from pipeline_broker.dashboard.options import DashboardOptions
     from pipeline_broker.metrics_endpoint import LoopIdleTime
     from pipeline_broker.telemetry.measurements import Measurements
     from pipeline_broker.telemetry.request_log import RequestLog
@@ -49,6 +52,7 @@ class Observers:
         metrics_address: host and port of the endpoint, if any.
         request_log: the file of the request log.
         logs_requests: whether it is written from the start, and not only once a client asks for it.
+        dashboard: where it is served, if at all.
 
     Raises:
         ObserversUnavailableError: one of them cannot begin.
@@ -62,6 +66,7 @@ class Observers:
         request_log: Path,
         *,
         logs_requests: bool = False,
+        dashboard: DashboardOptions | None = None,
     ) -> None:
         self._trace = None if trace is None else _open_trace(trace)
         self._metrics_address = metrics_address
@@ -69,6 +74,9 @@ class Observers:
         self._request_log_path = request_log
         self._logs_requests = logs_requests
         self._request_log: RequestLog | None = None
+        self._dashboard = dashboard
+        self._beside = None if dashboard is None else _check_dashboard(dashboard)
+        self._watching: Timeline | None = None
         if logs_requests:
             _check_writable(request_log)
 
@@ -76,7 +84,8 @@ class Observers:
     def timeline(self) -> Timeline | None:
         """What the server reports to, as it stands."""
         log = self._request_log
-        all_observers = (self._trace, self._measurements, None if log is None or log.detail == OFF else log)
+        wanted_log = None if log is None or log.detail == OFF else log
+        all_observers = (self._trace, self._measurements, wanted_log, self._watching)
         timelines: list[Timeline] = [observer for observer in all_observers if observer is not None]
         if len(timelines) < 2:
             return timelines[0] if timelines else None
@@ -89,15 +98,17 @@ class Observers:
         """Observe while the body runs.
 
         Raises:
-            ObserversUnavailableError: the port of the endpoint cannot be had.
+            ObserversUnavailableError: the port of the endpoint, or of the dashboard, cannot be had.
         """
         level = "DEBUG" if self._logs_requests else "WARN"
         broker.loggers.start_request_log(level, functools.partial(self._request_level_changed, server))
-        if self._measurements is None or self._metrics_address is None:
+        async with contextlib.AsyncExitStack() as stack:
+            if self._measurements is not None and self._metrics_address is not None:
+                serving = self._serving_metrics(server, broker, self._measurements, *self._metrics_address)
+                await stack.enter_async_context(serving)
+            if self._dashboard is not None:
+                await stack.enter_async_context(self._serving_dashboard(server, broker, self._dashboard))
             yield
-        else:
-            async with self._serving_metrics(server, broker, self._measurements, *self._metrics_address):
-                yield
 
     def _request_level_changed(self, server: SocketServer, level: str) -> None:
         """Log more or fewer requests from now on; while there is nothing to log the log is no observer."""
@@ -143,6 +154,26 @@ class Observers:
                 nursery.cancel_scope.cancel()
         finally:
             broker.topic_metrics = None
+
+    @contextlib.asynccontextmanager
+    async def _serving_dashboard(
+        self, server: SocketServer, broker: Broker, options: DashboardOptions
+    ) -> AsyncIterator[None]:
+        from pipeline_broker.dashboard.http_server import DashboardUnavailableError  # noqa: PLC0415 - for those who asked
+        from pipeline_broker.dashboard.service import Dashboard  # noqa: PLC0415 - see above
+
+        def watch(timeline: Timeline | None) -> None:
+            self._watching = timeline
+            server.observe(self.timeline)
+
+        dashboard = Dashboard(server, broker, self._beside, watch)
+        async with contextlib.AsyncExitStack() as stack:
+            try:
+                link = await stack.enter_async_context(dashboard.serving(options))
+            except DashboardUnavailableError as error:
+                raise ObserversUnavailableError(str(error)) from None
+            _say(f"dashboard on {link}")
+            yield
 
     def close(self) -> None:
         """Write out what is left."""
@@ -197,6 +228,17 @@ def _open_trace(directory: Path) -> TraceFiles:
         raise ObserversUnavailableError(
             f"cannot write trace files in {directory}: {error.strerror or error}; choose another --trace"
         ) from None
+
+
+def _check_dashboard(options: DashboardOptions) -> Beside | None:
+    """The second broker's dashboard, if one was named."""
+    from pipeline_broker.dashboard.http_server import DashboardUnavailableError  # noqa: PLC0415 - for those who asked
+    from pipeline_broker.dashboard.service import check_options  # noqa: PLC0415 - see above
+
+    try:
+        return check_options(options)
+    except DashboardUnavailableError as error:
+        raise ObserversUnavailableError(str(error)) from None
 
 
 def _check_writable(path: Path) -> None:

@@ -114,6 +114,18 @@ class EndSignals:
     help="Serve Prometheus metrics on this port of the same host.",
 )
 @click.option(
+    "--dashboard",
+    metavar="[HOST:]PORT",
+    default=None,
+    help="Serve the dashboard on this port of 127.0.0.1, or of another address.",
+)
+@click.option(
+    "--dashboard-beside",
+    metavar="HOST:PORT",
+    default=None,
+    help="Show the request path of the broker with this dashboard beside it.",
+)
+@click.option(
     "--request-log",
     type=click.Path(path_type=Path, dir_okay=False),
     default=None,

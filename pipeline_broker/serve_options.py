@@ -22,6 +22,7 @@ from stages.socket_server import ServerLimits
 
 if TYPE_CHECKING:
     from pipeline_broker.config.settings import BrokerConfig
+    from pipeline_broker.dashboard.options import DashboardOptions
 
 __all__ = ["QUEUES", "ServeOptions", "StartError", "limits_of", "mode_of", "quota_limits_of"]
 
@@ -51,6 +52,7 @@ class ServeOptions:
         metrics_port: port of the Prometheus endpoint, if any.
         request_log: the file that requests are logged in, if they are from the start.
         faults: the file of the fault rules that it begins with, if any.
+        dashboard: where the dashboard is served, if at all.
     """
 
     mode: Mode
@@ -63,6 +65,7 @@ class ServeOptions:
     metrics_port: int | None = None
     request_log: Path | None = None
     faults: Path | None = None
+    dashboard: DashboardOptions | None = None
 
     @classmethod
     def from_command_line(cls, config: BrokerConfig, options: Mapping[str, Any]) -> ServeOptions:
@@ -82,6 +85,7 @@ class ServeOptions:
             metrics_port=options["metrics"],
             request_log=options["request_log"],
             faults=options["faults"],
+            dashboard=_dashboard(options["dashboard"], options["dashboard_beside"]),
             config=config,
         )
 
@@ -89,6 +93,20 @@ class ServeOptions:
     def host(self) -> str:
         """The host of the first listener: the metrics are served there too."""
         return self.config.listener_configs[0].host
+
+
+def _dashboard(place: str | None, beside: str | None) -> DashboardOptions | None:
+    """Where the dashboard is served; a place that is none, and a second dashboard without a first, are StartErrors."""
+    if place is None:
+        if beside is not None:
+            raise StartError("--dashboard-beside needs --dashboard")
+        return None
+    from pipeline_broker.dashboard.options import DashboardOptions  # noqa: PLC0415 - for those who asked
+
+    try:
+        return DashboardOptions.parse(place, beside)
+    except ValueError as error:
+        raise StartError(f"--dashboard: {error}") from None
 
 
 def mode_of(name: str, config: BrokerConfig) -> Mode:

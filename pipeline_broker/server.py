@@ -169,6 +169,7 @@ def open_observers(options: ServeOptions) -> Observers:
             address,
             options.data / REQUEST_LOG_NAME if options.request_log is None else options.request_log,
             logs_requests=options.request_log is not None,
+            dashboard=options.dashboard,
         )
     except ObserversUnavailableError as error:
         raise StartError(str(error)) from None

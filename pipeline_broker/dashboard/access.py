@@ -1,0 +1,123 @@
+"""Who may ask the dashboard what.
+
+Rules of this file: sans-IO, and every request passes here first. A page of a stranger that a browser has open may send
+requests to this machine too, so:
+
+    Host      names this dashboard by an address or as localhost: a stranger's name that leads here (DNS rebinding) does
+              not do
+    Origin    where there is one it is this dashboard's own; `null` is foreign
+    Sec-Fetch-Site
+              where a browser tells it, anything but a page is asked for by our own pages only
+    changes   need an Origin, which browsers send with every POST, and a body of JSON
+    token     where the broker itself asks who somebody is, or strangers can reach the port: 256 random bits that are
+              printed at the start. The link with the token gives a cookie, which only this port's pages send back
+"""
+
+from __future__ import annotations
+
+import hmac
+import http
+import ipaddress
+
+import attrs
+
+from pipeline_broker.dashboard.messages import Answer, HttpRequest, refusal
+
+__all__ = ["Access", "is_loopback"]
+
+SAFE_METHODS = frozenset({"GET", "HEAD"})
+OWN_SITES = frozenset({"same-origin", "none"})
+HTTP_PORT = 80
+COOKIE_SECONDS = 30 * 24 * 3600
+
+
+def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    try:
+        return ipaddress.ip_address(text)
+    except ValueError:
+        return None
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches an address."""
+    address = _address(host)
+    return host == "localhost" or (address is not None and address.is_loopback)
+
+
+def _split(authority: str) -> tuple[str, int | None]:
+    """Host and port of an authority; the port is None where it is no number."""
+    host, colon, port = authority.rpartition(":")
+    if not colon or port.endswith("]"):
+        host, port = authority, str(HTTP_PORT)
+    return host.removeprefix("[").removesuffix("]").lower(), int(port) if port.isascii() and port.isdigit() else None
+
+
+@attrs.frozen(kw_only=True)
+class Access:
+    """See the rules of the file.
+
+    Attributes:
+        host: the address that is bound.
+        port: the same.
+        token: what a client must show; None: nothing.
+    """
+
+    host: str
+    port: int
+    token: str | None = None
+
+    @property
+    def cookie_name(self) -> str:
+        """Cookies do not tell ports apart, names do."""
+        return f"pipeline_broker_dashboard_{self.port}"
+
+    def check(self, request: HttpRequest, *, is_page: bool) -> Answer | None:
+        """The refusal, or the redirection that takes the token out of the address; None where the request may pass."""
+        headers = request.headers
+        host = headers.get("host", "")
+        if not self._is_own_host(host):
+            return _forbidden("the Host is not this dashboard's")
+        origin = headers.get("origin")
+        if origin is not None and origin != f"http://{host}":
+            return _forbidden("the Origin is not this dashboard's")
+        if not is_page and headers.get("sec-fetch-site", "none") not in OWN_SITES:
+            return _forbidden("another site asks")
+        if request.method not in SAFE_METHODS:
+            if origin is None:
+                return _forbidden("a change needs an Origin")
+            if headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+                return refusal(http.HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "a change is JSON")
+        return None if self.token is None else self._check_token(request, self.token, is_page=is_page)
+
+    def _is_own_host(self, authority: str) -> bool:
+        host, port = _split(authority)
+        if port != self.port:
+            return False
+        if is_loopback(host) or host == self.host.lower():
+            return True
+        # Whoever binds all addresses is reached by each of them; a name could be a stranger's.
+        bound = _address(self.host)
+        return _address(host) is not None and bound is not None and bound.is_unspecified
+
+    def _check_token(self, request: HttpRequest, token: str, *, is_page: bool) -> Answer | None:
+        if _is_token(request.headers.get("authorization", "").removeprefix("Bearer "), token):
+            return None
+        for cookie in request.headers.get("cookie", "").split(";"):
+            name, _, value = cookie.strip().partition("=")
+            if name == self.cookie_name and _is_token(value, token):
+                return None
+        if is_page and _is_token(request.query.get("token", ""), token):
+            cookie = f"{self.cookie_name}={token}; Path=/; HttpOnly; SameSite=Strict; Max-Age={COOKIE_SECONDS}"
+            answer = refusal(http.HTTPStatus.SEE_OTHER, "the token is kept", ("Set-Cookie", cookie))
+            return attrs.evolve(answer, headers=(*answer.headers, ("Location", request.path)))
+        return refusal(
+            http.HTTPStatus.UNAUTHORIZED, "open the link with the token that the broker printed at its start"
+        )
+
+
+def _is_token(shown: str, token: str) -> bool:
+    return hmac.compare_digest(shown.encode(errors="replace"), token.encode())
+
+
+def _forbidden(reason: str) -> Answer:
+    return refusal(http.HTTPStatus.FORBIDDEN, reason)

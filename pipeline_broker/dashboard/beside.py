@@ -1,0 +1,128 @@
+"""The request path of a second broker, beside this one: its dashboard's stream, passed on.
+
+Rules of this file: the address is the command line's and never a browser's, or this broker could be sent anywhere;
+events are passed on whole and unread, within a bound of their size. A dashboard that is not there is an event of its
+own, and is tried again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qs, urlsplit
+
+import attrs
+import trio
+
+from pipeline_broker.dashboard.http_server import require_extra
+from pipeline_broker.dashboard.messages import event
+
+if TYPE_CHECKING:
+    import h11
+
+__all__ = ["BadAddressError", "Beside", "pass_on"]
+
+CONNECT_SECONDS = 3.0
+EVENT_SECONDS = 10.0
+"""How long the other dashboard may be silent: it has an event a second."""
+RETRY_SECONDS = 2.0
+RECEIVE_BYTES = 16 * 1024
+EVENT_BYTES_MAX = 512 * 1024
+END = b"\n\n"
+
+
+class BadAddressError(ValueError):
+    """The address of a dashboard cannot be understood; the text is one line."""
+
+
+@attrs.frozen
+class Beside:
+    """Where the other dashboard is, and its token if it has one."""
+
+    host: str
+    port: int
+    token: str | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> Beside:
+        """`HOST:PORT`, or the link that the other broker printed; raises BadAddressError."""
+        link = text if "://" in text else f"http://{text}"
+        try:
+            parts = urlsplit(link)
+            host, port = parts.hostname, parts.port
+        except ValueError:
+            host = port = None
+        if not host or not port or parts.scheme != "http":
+            raise BadAddressError(f"{text!r} is no dashboard: give HOST:PORT, or the link that its broker printed")
+        tokens = parse_qs(parts.query).get("token", [None])
+        return cls(host, port, tokens[0])
+
+    @property
+    def authority(self) -> str:
+        """For the Host header."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+async def pass_on(beside: Beside, send: Callable[[bytes], Awaitable[None]]) -> None:
+    """Pass on what the other dashboard shows of its request path, until cancelled."""
+    while True:
+        reason = "it ended"
+        try:
+            async with contextlib.aclosing(_events(beside)) as events:
+                async for each in events:
+                    await send(each)
+        except OSError as error:
+            reason = error.strerror or str(error)
+        except trio.TooSlowError:
+            reason = "it does not answer"
+        except _RefusedError as error:
+            reason = str(error)
+        await send(event({"address": beside.authority, "reason": reason}, "absent"))
+        await trio.sleep(RETRY_SECONDS)
+
+
+class _RefusedError(Exception):
+    """The other side is no dashboard that shows us anything."""
+
+
+async def _events(beside: Beside) -> AsyncGenerator[bytes, None]:
+    """Whole events of the other's stream.
+
+    Raises:
+        OSError, trio.TooSlowError, _RefusedError: there is none, or it has ended.
+    """
+    h11 = require_extra()
+    with trio.fail_after(CONNECT_SECONDS):
+        stream = await trio.open_tcp_stream(beside.host, beside.port)
+    async with stream:
+        connection = h11.Connection(h11.CLIENT)
+        headers = [("Host", beside.authority), ("Accept", "text/event-stream"), ("Connection", "close")]
+        if beside.token is not None:
+            headers.append(("Authorization", f"Bearer {beside.token}"))
+        request = h11.Request(method="GET", target="/events/pipeline", headers=headers)
+        try:
+            with trio.fail_after(CONNECT_SECONDS):
+                await stream.send_all(connection.send(request) + connection.send(h11.EndOfMessage()))
+            response = await _next(stream, connection)
+            if not isinstance(response, h11.Response) or response.status_code != 200:
+                raise _RefusedError(f"it answers {getattr(response, 'status_code', 'nothing')}")
+            waiting = b""
+            while isinstance(data := await _next(stream, connection), h11.Data):
+                *whole, waiting = (waiting + bytes(data.data)).split(END)
+                if len(waiting) > EVENT_BYTES_MAX:
+                    raise _RefusedError("an event of it is too large")
+                for each in whole:
+                    yield each + END
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            raise _RefusedError("its connection broke") from None
+        except h11.RemoteProtocolError as error:
+            raise _RefusedError(f"it speaks no HTTP: {error}") from None
+
+
+async def _next(stream: trio.SocketStream, connection: h11.Connection) -> Any:
+    h11 = require_extra()
+    while (found := connection.next_event()) is h11.NEED_DATA:
+        with trio.fail_after(EVENT_SECONDS):
+            connection.receive_data(bytes(await stream.receive_some(RECEIVE_BYTES)))
+    return found

@@ -1,0 +1,120 @@
+"""The broker as it stands: how it was started, its connections, what waits in its stages.
+
+Rules of this file: no Trio; it reads statistics of a running server by their shape, and changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Protocol
+
+import attrs
+
+if TYPE_CHECKING:
+    from pipeline_broker.broker import Broker
+
+__all__ = ["BrokerIdentity", "ConnectionShape", "ServerShape", "connections", "identity_of", "standing"]
+
+CONNECTIONS_SHOWN_MAX = 500
+QUEUES_SHOWN_MAX = 64
+
+
+class ConnectionShape(Protocol):
+    """What is read of `stages.connection.Connection`."""
+
+    index: int
+    id: str
+    peer: str
+    listener: str
+    session: Any
+
+    def statistics(self) -> Any:
+        """See `stages.connection_owner.ConnectionStatistics`."""
+
+
+class ServerShape(Protocol):
+    """What is read of `stages.socket_server.SocketServer`."""
+
+    mode: Any
+    committer: Any
+
+    @property
+    def processors(self) -> Any:
+        """Those of all listeners."""
+
+    def statistics(self) -> Any:
+        """See `stages.server_statistics.SocketServerStatistics`."""
+
+
+@attrs.frozen(kw_only=True)
+class BrokerIdentity:
+    """How a broker was started; what stays as long as it runs.
+
+    Attributes:
+        mode: the name of the preset.
+        flush: "always" or "os".
+        data: the data directory.
+        commit_delay_ms: an injected delay.
+    """
+
+    mode: str
+    flush: str
+    data: str
+    commit_delay_ms: float
+
+
+def identity_of(server: ServerShape, broker: Broker) -> BrokerIdentity:
+    """How a broker was started."""
+    return BrokerIdentity(
+        mode=server.mode.name,
+        flush=broker.logs.journal.flush,
+        data=broker.config.properties.get("log.dirs", ""),
+        commit_delay_ms=server.committer.delay_ns / 1_000_000,
+    )
+
+
+def _all_connections(server: ServerShape) -> Iterable[ConnectionShape]:
+    for processor in server.processors:
+        yield from processor.connections
+
+
+def connections(server: ServerShape) -> dict[str, Any]:
+    """Every open connection, in the order in which they came."""
+    every = sorted(_all_connections(server), key=lambda connection: connection.index)
+    return {"count": len(every), "connections": [_connection(each) for each in every[:CONNECTIONS_SHOWN_MAX]]}
+
+
+def _connection(connection: ConnectionShape) -> dict[str, Any]:
+    statistics, session = connection.statistics(), connection.session
+    return {
+        "connection": connection.index,
+        "peer": connection.peer,
+        "listener": connection.listener,
+        "security": getattr(session, "security_protocol", ""),
+        "principal": str(getattr(session, "principal", "")),
+        "software": f"{getattr(session, 'software_name', '')} {getattr(session, 'software_version', '')}".strip(),
+        "in_flight": statistics.in_flight,
+        "received": statistics.received,
+        "answered": statistics.released,
+        "unsent_bytes": statistics.unsent_bytes,
+        "mutes": [reason.lower().replace("_", " ") for reason in statistics.mute_reasons],
+    }
+
+
+def standing(server: ServerShape) -> dict[str, Any]:
+    """What waits in each stage at this moment, and sums since the start."""
+    found = server.statistics()
+    counters = [processor.counters for processor in found.processors]
+    return {
+        "connections": sum(processor.connections for processor in found.processors),
+        "connections_total": sum(processor.connections_total for processor in found.processors),
+        "bytes_in": sum(each.bytes_in for each in counters),
+        "bytes_out": sum(each.bytes_out for each in counters),
+        "queues": [
+            {"queue": queue.index, "depth": queue.depth, "waiting_connections": queue.waiting_for_room}
+            for queue in found.queues[:QUEUES_SHOWN_MAX]
+        ],
+        "handlers": found.handlers.handlers,
+        "commits_waiting": found.committer.waiting,
+        "commits_in_flight": found.committer.in_flight,
+    }

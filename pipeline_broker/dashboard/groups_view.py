@@ -1,0 +1,249 @@
+"""Groups with their members and lag, and the reset of the offsets of an empty one.
+
+Rules of this file: no Trio; shown is what is durable. The reset decides and returns what must be committed, as a
+handler does; it never touches a group with members, because they would overwrite it, and never one that shares
+partitions, whose state is kept elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from pipeline_broker.log.errors import LogError
+from pipeline_broker.log.reading import ColdRead
+from pipeline_broker.state.groups.commits import CommitRequest, PartitionCommit
+from pipeline_broker.state.groups.group import GroupType
+from pipeline_broker.state.outcome import Outcome
+from pipeline_broker.wire.error import ErrorCode
+from stages.request import Pending, Send
+
+if TYPE_CHECKING:
+    from pipeline_broker.broker import Broker
+    from pipeline_broker.log.partition_log import PartitionLog
+    from pipeline_broker.state.groups.coordinator import GroupCoordinator
+    from pipeline_broker.state.groups.group import Group
+
+__all__ = ["OffsetSearch", "ResetRefusedError", "ResetWish", "commit_reset", "group", "groups", "plan_reset"]
+
+GROUPS_SHOWN_MAX = 1000
+MEMBERS_SHOWN_MAX = 500
+PARTITIONS_SHOWN_MAX = 2000
+OFFSET_MAX = 2**63 - 1
+
+
+class ResetRefusedError(Exception):
+    """The offsets cannot be reset; the text is one line that says why."""
+
+
+def _coordinator(broker: Broker) -> GroupCoordinator | None:
+    """Who knows the groups; None where there never was one."""
+    return broker.groups.coordinator if broker.groups.is_ready else None
+
+
+def groups(broker: Broker) -> dict[str, Any]:
+    """Every group with its state, members and lag."""
+    coordinator = _coordinator(broker)
+    shown = [] if coordinator is None else sorted(coordinator.registry.all_shown(), key=lambda each: each.group_id)
+    rows = []
+    for each in shown[:GROUPS_SHOWN_MAX]:
+        assert coordinator is not None
+        lags = [row["lag"] for row in _offsets(broker, coordinator, each.group_id) if row["lag"] is not None]
+        rows.append({**_group_row(each), "members": _members_count(coordinator, each), "lag": sum(lags)})
+    return {"count": len(shown), "groups": rows}
+
+
+def _group_row(found: Group) -> dict[str, Any]:
+    return {
+        "group": found.group_id,
+        "type": found.group_type.value,
+        "state": found.state_name,
+        "protocol": found.protocol_type_name,
+        "is_empty": found.is_empty,
+        "may_reset": found.is_empty and found.group_type is not GroupType.SHARE,
+    }
+
+
+def group(broker: Broker, group_id: str) -> dict[str, Any] | None:
+    """One group with its members and its lag in each partition; None where there is none of this name."""
+    coordinator = _coordinator(broker)
+    found = None if coordinator is None else coordinator.registry.shown(group_id)
+    if coordinator is None or found is None:
+        return None
+    members = _members(coordinator, found)
+    rows = _offsets(broker, coordinator, group_id)
+    return {
+        **_group_row(found),
+        "members_count": len(members),
+        "members": members[:MEMBERS_SHOWN_MAX],
+        "lag": sum(row["lag"] for row in rows if row["lag"] is not None),
+        "offsets": rows[:PARTITIONS_SHOWN_MAX],
+    }
+
+
+def _offsets(broker: Broker, coordinator: GroupCoordinator, group_id: str) -> list[dict[str, Any]]:
+    rows = []
+    for fetched in coordinator.fetch(group_id):
+        log = broker.logs.find(fetched.topic, fetched.partition)
+        end = None if log is None else log.high_watermark
+        rows.append(
+            {
+                "topic": fetched.topic,
+                "partition": fetched.partition,
+                "committed": fetched.committed.offset,
+                "end": end,
+                "lag": None if end is None else max(0, end - fetched.committed.offset),
+                "metadata": fetched.committed.metadata[:256],
+            }
+        )
+    return sorted(rows, key=lambda row: (row["topic"], row["partition"]))
+
+
+def _members_count(coordinator: GroupCoordinator, found: Group) -> int:
+    return 0 if found.is_empty else len(_members(coordinator, found))
+
+
+def _members(coordinator: GroupCoordinator, found: Group) -> list[dict[str, Any]]:
+    if found.group_type is GroupType.CLASSIC:
+        return [_member(each, each.group_instance_id, None) for each in coordinator.describe(found.group_id).members]
+    if found.group_type is GroupType.CONSUMER:
+        return [
+            _member(each, each.instance_id, {name: list(numbers) for _, name, numbers in each.assignment})
+            for each in coordinator.consumer.describe(found.group_id).members
+        ]
+    described = coordinator.share.describe(found.group_id)
+    return [
+        _member(
+            each,
+            None,
+            {described.topic_names.get(topic, topic.hex()): sorted(part) for topic, part in each.assignment.items()},
+        )
+        for each in described.members
+    ]
+
+
+def _member(described: Any, instance_id: str | None, assignment: Mapping[str, list[int]] | None) -> dict[str, Any]:
+    """A member of any kind; what a classic one is assigned is its clients' own affair."""
+    return {
+        "member": described.member_id,
+        "instance": instance_id,
+        "client": described.client_id,
+        "host": described.client_host,
+        "assignment": assignment,
+    }
+
+
+@attrs.frozen(kw_only=True)
+class ResetWish:
+    """Where a group is to go on.
+
+    Attributes:
+        group_id: an empty group.
+        topic: one that exists.
+        partition: one of it; None for all.
+        to: `earliest`, `latest`, `offset` or `time`.
+        value: the offset, or milliseconds since 1970.
+    """
+
+    group_id: str
+    topic: str
+    partition: int | None
+    to: str
+    value: int = 0
+
+    @classmethod
+    def from_json(cls, group_id: str, body: Any) -> ResetWish:
+        """The wish of a request's body; raises ResetRefusedError where it is none."""
+        if not isinstance(body, dict):
+            raise ResetRefusedError("the reset is no JSON object")
+        topic, partition, to = body.get("topic"), body.get("partition"), body.get("to")
+        value = body.get("value", 0)
+        if not isinstance(topic, str) or not topic:
+            raise ResetRefusedError("the reset names no topic")
+        if not isinstance(to, str) or to not in {"earliest", "latest", "offset", "time"}:
+            raise ResetRefusedError("the reset goes to earliest, latest, an offset or a time")
+        for number in (value, 0 if partition is None else partition):
+            if type(number) is not int or not 0 <= number <= OFFSET_MAX:
+                raise ResetRefusedError("partitions, offsets and times are whole numbers from 0 on")
+        return cls(group_id=group_id, topic=topic, partition=partition, to=to, value=value)
+
+
+OffsetSearch = Callable[[], int]
+"""Work for a thread that finds an offset; raises OSError or LogError."""
+
+
+def plan_reset(broker: Broker, wish: ResetWish) -> dict[int, int | OffsetSearch]:
+    """For each partition the offset, or the work that finds it.
+
+    Raises:
+        ResetRefusedError: the wish cannot be fulfilled.
+    """
+    coordinator = _coordinator(broker)
+    if coordinator is None:
+        raise ResetRefusedError(f"there is no group {wish.group_id!r}")
+    _check_group(coordinator, wish.group_id)
+    if broker.topics.get(wish.topic) is None:
+        raise ResetRefusedError(f"there is no topic {wish.topic!r}")
+    logs = {log.partition: log for log in broker.logs.partitions(wish.topic)}
+    if wish.partition is not None:
+        if wish.partition not in logs:
+            raise ResetRefusedError(f"{wish.topic!r} has no partition {wish.partition}")
+        logs = {wish.partition: logs[wish.partition]}
+    return {partition: _target(log, wish) for partition, log in logs.items()}
+
+
+def _check_group(coordinator: GroupCoordinator, group_id: str) -> None:
+    found = coordinator.registry.get(group_id)
+    if found is None or found.is_deleted:
+        raise ResetRefusedError(f"there is no group {group_id!r}")
+    if found.group_type is GroupType.SHARE:
+        raise ResetRefusedError(f"{group_id!r} shares partitions: its state is reset by AlterShareGroupOffsets")
+    if not found.is_empty:
+        raise ResetRefusedError(f"{group_id!r} has members: stop them first, or they would overwrite the reset")
+
+
+def _target(log: PartitionLog, wish: ResetWish) -> int | OffsetSearch:
+    if wish.to == "earliest":
+        return log.log_start_offset
+    if wish.to == "latest":
+        return log.high_watermark
+    if wish.to == "offset":
+        return min(max(wish.value, log.log_start_offset), log.high_watermark)
+    end_offset = log.high_watermark
+    try:
+        found = log.offset_for_timestamp(wish.value)
+    except (OSError, LogError) as error:
+        raise ResetRefusedError(f"the log of {log.folder} cannot be read: {error}") from None
+    if isinstance(found, ColdRead):
+        cold = found
+
+        def search() -> int:
+            later = cold()
+            return end_offset if later is None else later.offset
+
+        return search
+    return end_offset if found is None else found.offset
+
+
+def commit_reset(broker: Broker, wish: ResetWish, offsets: Mapping[int, int], now_ms: int) -> Pending | Send:
+    """Commit the offsets for the group; what must be durable before it is told.
+
+    Raises:
+        ResetRefusedError: the group has members by now, or the disk is full.
+    """
+    if not broker.can_write:
+        raise ResetRefusedError("the broker cannot write: its disk is full")
+    coordinator = broker.groups.coordinator
+    _check_group(coordinator, wish.group_id)
+    now_ms = broker.groups.time(now_ms)
+    commits = [
+        PartitionCommit(topic=wish.topic, partition=partition, offset=offset)
+        for partition, offset in sorted(offsets.items())
+    ]
+    result = coordinator.commit(CommitRequest(group_id=wish.group_id, partitions=commits), now_ms)
+    refusals = {error.name for error in result.errors if error is not ErrorCode.NONE}
+    if refusals or result.write is None:
+        raise ResetRefusedError(f"the group refuses: {', '.join(sorted(refusals))}")
+    return broker.groups.answer_when_durable(Outcome(writes=[result.write]), now_ms, Send())

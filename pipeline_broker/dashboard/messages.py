@@ -1,0 +1,123 @@
+"""A request to the dashboard and the answer to it, as values.
+
+Rules of this file: sans-IO; it knows HTTP's words and none of the broker's. Whatever a client sends becomes a
+HttpRequest or a BadRequestError, never another exception.
+"""
+
+from __future__ import annotations
+
+import http
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+from urllib.parse import parse_qsl, unquote_to_bytes
+
+import attrs
+
+__all__ = ["Answer", "BadRequestError", "EventStream", "HttpRequest", "event", "json_answer", "refusal"]
+
+QUERY_FIELDS_MAX = 24
+JSON_TYPE = "application/json; charset=utf-8"
+
+SECURITY_HEADERS = (
+    (
+        "Content-Security-Policy",
+        (
+            "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+            "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+        ),
+    ),
+    ("Cross-Origin-Opener-Policy", "same-origin"),
+    ("Cross-Origin-Resource-Policy", "same-origin"),
+    ("Referrer-Policy", "no-referrer"),
+    ("X-Content-Type-Options", "nosniff"),
+    ("Cache-Control", "no-store"),
+)
+"""Of every answer: nothing is run or shown that does not come from here, by nobody else, and nothing is kept."""
+
+
+class BadRequestError(Exception):
+    """The request cannot be understood; the text is one line that says why."""
+
+
+@attrs.frozen(kw_only=True)
+class HttpRequest:
+    """One request.
+
+    Attributes:
+        path: decoded.
+        query: of a name that comes twice the last value counts.
+        headers: names in lower case; of a name that comes twice the values are joined by commas.
+        body: of a POST.
+    """
+
+    method: str
+    path: str
+    query: Mapping[str, str]
+    headers: Mapping[str, str]
+    body: bytes = b""
+
+    @classmethod
+    def parse(cls, method: bytes, target: bytes, headers: list[tuple[bytes, bytes]]) -> HttpRequest:
+        """The request of a head; raises BadRequestError."""
+        path, _, query = target.partition(b"?")
+        joined: dict[str, str] = {}
+        for name, value in headers:
+            key, text = name.decode("latin-1").lower(), value.decode("latin-1")
+            joined[key] = f"{joined[key]}, {text}" if key in joined else text
+        try:
+            fields = parse_qsl(query.decode("ascii"), keep_blank_values=True, max_num_fields=QUERY_FIELDS_MAX)
+            decoded = unquote_to_bytes(path).decode()
+        except ValueError as error:
+            raise BadRequestError(f"the address cannot be understood: {type(error).__name__}") from None
+        if not decoded.startswith("/"):
+            raise BadRequestError("the address is no path")
+        return cls(method=method.decode("ascii"), path=decoded, query=dict(fields), headers=joined)
+
+    def json(self) -> Any:
+        """The body as JSON; raises BadRequestError."""
+        try:
+            return json.loads(self.body)
+        except (ValueError, RecursionError):
+            raise BadRequestError("the body is no JSON") from None
+
+    def integer(self, name: str, default: int) -> int:
+        """A whole number of the query, at least 0; raises BadRequestError."""
+        text = self.query.get(name, "")
+        if not text:
+            return default
+        if not (text.isascii() and text.isdigit() and len(text) < 20):
+            raise BadRequestError(f"{name} is no whole number from 0 on")
+        return int(text)
+
+
+@attrs.frozen(kw_only=True)
+class Answer:
+    """A complete response; `headers` come beside SECURITY_HEADERS."""
+
+    status: http.HTTPStatus
+    body: bytes
+    content_type: str
+    headers: tuple[tuple[str, str], ...] = ()
+
+
+@attrs.frozen
+class EventStream:
+    """An answer without an end: `run` is given what sends one event, and sends until it is cancelled."""
+
+    run: Callable[[Callable[[bytes], Awaitable[None]]], Awaitable[None]]
+
+
+def json_answer(content: Any, status: http.HTTPStatus = http.HTTPStatus.OK) -> Answer:
+    """An answer of JSON."""
+    return Answer(status=status, body=json.dumps(content, separators=(",", ":")).encode(), content_type=JSON_TYPE)
+
+
+def refusal(status: http.HTTPStatus, reason: str, *headers: tuple[str, str]) -> Answer:
+    """An answer that says why there is no other, as JSON with the field `error`."""
+    return attrs.evolve(json_answer({"error": reason}, status), headers=headers)
+
+
+def event(content: Any, name: str = "message") -> bytes:
+    """A server-sent event (HTML standard, section 9.2): JSON has no line break, so it is one line of data."""
+    return f"event: {name}\ndata: {json.dumps(content, separators=(',', ':'))}\n\n".encode()

@@ -1,0 +1,37 @@
+"""How the dashboard is asked for.
+
+Rules of this file: values only; it imports neither Trio nor h11.
+"""
+
+from __future__ import annotations
+
+import attrs
+
+__all__ = ["LOOPBACK", "DashboardOptions"]
+
+LOOPBACK = "127.0.0.1"
+PORT_MAX = 65535
+
+
+@attrs.frozen
+class DashboardOptions:
+    """Where it is served.
+
+    Attributes:
+        port: 0 takes a free one.
+        host: an address; another than of this machine asks for a token.
+        beside: the dashboard of a second broker, `HOST:PORT` or its link; None for none.
+    """
+
+    port: int
+    host: str = LOOPBACK
+    beside: str | None = None
+
+    @classmethod
+    def parse(cls, text: str, beside: str | None = None) -> DashboardOptions:
+        """`PORT` or `HOST:PORT`; raises ValueError with one line."""
+        host, colon, port = text.rpartition(":")
+        host = host.removeprefix("[").removesuffix("]") if colon else LOOPBACK
+        if not host or not (port.isascii() and port.isdigit()) or int(port) > PORT_MAX:
+            raise ValueError(f"{text!r} is no PORT or HOST:PORT")
+        return cls(int(port), host, beside)

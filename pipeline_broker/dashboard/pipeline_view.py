@@ -1,0 +1,291 @@
+"""The live request path as one event: what intervals say, as figures that a page can draw.
+
+Rules of this file: sans-IO; what it gives is JSON of bounded size, times are whole microseconds. The stages are those
+of `stages.timeline`, cut so that they lie one behind the other and add up to the whole: the wait for the commit is
+taken out of Remote, the wait for earlier responses out of ResponseQueue.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain, repeat
+from typing import Any
+
+import attrs
+
+from pipeline_broker.dashboard.watched_pipeline import OTHER_API, OUTCOMES, Interval, RequestRow
+from pipeline_broker.wire.error import ErrorCode
+from stages.request import NO_STAMP
+
+__all__ = ["STAGES", "PipelineView", "Sample", "lane_events", "request_events", "stage_spans", "summary"]
+
+WINDOW_INTERVALS = 10
+"""Intervals that the stages and the commits are summed over: of one second each."""
+LANES_SHOWN_MAX = 6
+APIS_SHOWN_MAX = 16
+QUEUES_SHOWN_MAX = 64
+REQUESTS_SHOWN_MAX = 100
+MUTES_SHOWN_MAX = 64
+"""Of one lane."""
+P99 = 0.99
+ROUNDING = 1e-9
+"""Keeps weights that add up to a little less or more from choosing another value."""
+MICROSECOND_NS = 1000
+
+STAGES = (
+    "request queue",
+    "handler",
+    "commit wait",
+    "other wait",
+    "order wait",
+    "response queue",
+    "send",
+)
+"""In the order in which a request passes them."""
+
+Sample = tuple[int, float]
+"""A value, and how many requests it stands for."""
+
+
+def stage_spans(row: RequestRow) -> tuple[int, ...]:
+    """How long a request was in each of STAGES, in nanoseconds, each at least 0; what it did not reach took no time."""
+    end = row.sent_ns
+    dequeued = row.dequeued_ns or end
+    handled = row.handled_ns or end
+    completed = row.completed_ns or end
+    released = row.released_ns or end
+    started = row.send_started_ns or end
+    local = handled - dequeued + row.callback_ns
+    remote = max(0, completed - handled - row.callback_ns)
+    is_committed = NO_STAMP not in {row.submitted_ns, row.durable_ns}
+    commit = min(remote, max(0, row.durable_ns - row.submitted_ns)) if is_committed else 0
+    order = max(0, released - completed)
+    return (
+        max(0, dequeued - row.received_ns),
+        max(0, local),
+        commit,
+        remote - commit,
+        order,
+        max(0, started - released),
+        max(0, end - started),
+    )
+
+
+def summary(samples: Iterable[Sample]) -> tuple[int, int]:
+    """Mean and 99th percentile, rounded to whole microseconds, of samples in nanoseconds; there must be one."""
+    ordered = sorted(samples)
+    whole = sum([weight for _, weight in ordered])
+    mean = sum([weight * value for value, weight in ordered]) / whole
+    beyond, found = 0.0, ordered[-1][0]
+    for value, weight in reversed(ordered):
+        found = value
+        beyond += weight
+        if beyond > (1 - P99) * whole * (1 + ROUNDING):
+            break
+    return round(mean / MICROSECOND_NS), round(found / MICROSECOND_NS)
+
+
+@attrs.frozen
+class _ApiSamples:
+    """The rows of one API in one interval: for each stage, and for the whole, the time in each row.
+
+    Attributes:
+        weight: how many requests a row stands for.
+    """
+
+    weight: float
+    stages: tuple[tuple[int, ...], ...]
+    totals: tuple[int, ...]
+
+
+class PipelineView:
+    """Sums intervals over a window.
+
+    Args:
+        api_names: names of the APIs by key.
+        mute_reasons: names of the reasons by number.
+    """
+
+    def __init__(self, api_names: Mapping[int, str], mute_reasons: Mapping[int, str]) -> None:
+        self._api_names = api_names
+        self._mute_reasons = mute_reasons
+        self._intervals: deque[Interval] = deque(maxlen=WINDOW_INTERVALS)
+        self._samples: deque[dict[int, list[_ApiSamples]]] = deque(maxlen=WINDOW_INTERVALS)
+
+    def add(self, interval: Interval) -> dict[str, Any]:
+        """Take an interval in, and show what there is now."""
+        self._intervals.append(interval)
+        self._samples.append(_samples_of(interval))
+        seconds = max(interval.seconds, 1e-9)
+        counts: Counter[int] = Counter()
+        for api in interval.apis:
+            counts[api.api] += api.count
+        return {
+            "seconds": round(interval.seconds, 3),
+            "window_seconds": round(sum(each.seconds for each in self._intervals), 1),
+            "requests_per_s": round(counts.total() / seconds, 1),
+            "apis": self._apis(counts, seconds),
+            "lanes": lane_events(interval, self._name, self._mute_reasons),
+            "mutes": self._mutes(interval, seconds),
+            "queues": [
+                {"queue": queue, "depth_max": seen.depth_max, "turns": seen.turns}
+                for queue, seen in sorted(interval.queues.items())[:QUEUES_SHOWN_MAX]
+            ],
+            "commits": self._commits(interval, seconds),
+        }
+
+    def _name(self, api: int) -> str:
+        return "other" if api == OTHER_API else self._api_names.get(api, str(api))
+
+    def _apis(self, counts: Counter[int], seconds: float) -> list[dict[str, Any]]:
+        """Every API of the window with its stages, the busiest first."""
+        merged: dict[int, list[_ApiSamples]] = {}
+        for samples in self._samples:
+            for api, found in samples.items():
+                merged.setdefault(api, []).extend(found)
+        totals: Counter[int] = Counter()
+        for interval in self._intervals:
+            for watched in interval.apis:
+                totals[watched.api] += watched.count
+        shown = []
+        for api, total in totals.most_common(APIS_SHOWN_MAX):
+            shown.append(
+                {
+                    "api": self._name(api),
+                    "requests_per_s": round(counts[api] / seconds, 1),
+                    "requests": total,
+                    **_stages(merged.get(api, ())),
+                }
+            )
+        return shown
+
+    def _mutes(self, interval: Interval, seconds: float) -> list[dict[str, Any]]:
+        return [
+            {
+                "reason": self._mute_reasons.get(reason, str(reason)),
+                "per_s": round(count / seconds, 1),
+                "mean_us": round(interval.mute_ns[reason] / count / MICROSECOND_NS),
+            }
+            for reason, count in sorted(interval.mute_counts.items())
+        ]
+
+    def _commits(self, interval: Interval, seconds: float) -> dict[str, Any]:
+        rows = [row for each in self._intervals for row in each.commits]
+        if not rows:
+            return {"per_s": 0.0, "entries_mean": 0.0, "entries_max": 0, "bytes_mean": 0}
+        write = summary([(max(0, row.written_ns - row.started_ns), 1.0) for row in rows])
+        sync = summary([(max(0, row.durable_ns - row.written_ns), 1.0) for row in rows])
+        return {
+            "per_s": round(interval.commit_count / seconds, 1),
+            "entries_mean": round(sum(row.entries for row in rows) / len(rows), 1),
+            "entries_max": max(row.entries for row in rows),
+            "bytes_mean": round(sum(row.size_bytes for row in rows) / len(rows)),
+            "write_mean_us": write[0],
+            "write_p99_us": write[1],
+            "sync_mean_us": sync[0],
+            "sync_p99_us": sync[1],
+        }
+
+
+def _samples_of(interval: Interval) -> dict[int, list[_ApiSamples]]:
+    samples: dict[int, list[_ApiSamples]] = {}
+    for api in interval.apis:
+        if api.rows:
+            spans = list(map(stage_spans, api.rows))
+            found = _ApiSamples(api.count / len(spans), tuple(zip(*spans, strict=True)), tuple(map(sum, spans)))
+            samples.setdefault(api.api, []).append(found)
+    return samples
+
+
+def _stages(found: Sequence[_ApiSamples]) -> dict[str, Any]:
+    if not found:
+        return {"sampled": 0, "stages": [], "total_mean_us": 0, "total_p99_us": 0}
+    stages = []
+    for place in range(len(STAGES)):
+        mean_us, p99_us = summary(_weighted((samples.stages[place], samples.weight) for samples in found))
+        stages.append({"mean_us": mean_us, "p99_us": p99_us})
+    mean_us, p99_us = summary(_weighted((samples.totals, samples.weight) for samples in found))
+    sampled = sum(len(samples.totals) for samples in found)
+    return {"sampled": sampled, "stages": stages, "total_mean_us": mean_us, "total_p99_us": p99_us}
+
+
+def _weighted(columns: Iterable[tuple[Sequence[int], float]]) -> Iterator[Sample]:
+    """The values of some columns, each with the weight of its column."""
+    return chain.from_iterable(zip(values, repeat(weight), strict=False) for values, weight in columns)
+
+
+def lane_events(interval: Interval, name: Any, mute_reasons: Mapping[int, str]) -> list[dict[str, Any]]:
+    """The lanes: requests of a connection by order in, with their places in the order out, and the mutes between.
+
+    Times count from the receipt of the first request of the lane.
+    """
+    lanes = []
+    busiest = sorted(interval.lanes.items(), key=lambda lane: (-len(lane[1]), lane[0]))[:LANES_SHOWN_MAX]
+    for index, rows in sorted(busiest):
+        start_ns = min(row.received_ns for row in rows)
+        end_ns = max(row.sent_ns for row in rows)
+        by_arrival = sorted(enumerate(rows), key=lambda place: place[1].sequence)
+        mutes = [
+            mute
+            for mute in interval.mutes
+            if mute.connection == index and mute.ended_ns > start_ns and mute.began_ns < end_ns
+        ]
+        lanes.append(
+            {
+                "connection": index,
+                "span_us": (end_ns - start_ns) // MICROSECOND_NS,
+                "requests": [
+                    {
+                        "sequence": row.sequence,
+                        "out": place,
+                        "api": name(row.api),
+                        "depth": row.depth,
+                        "received_us": (row.received_ns - start_ns) // MICROSECOND_NS,
+                        "stages_us": [span // MICROSECOND_NS for span in stage_spans(row)],
+                    }
+                    for place, row in by_arrival
+                ],
+                "mutes": [
+                    {
+                        "reason": mute_reasons.get(mute.reason, str(mute.reason)),
+                        "began_us": (max(mute.began_ns, start_ns) - start_ns) // MICROSECOND_NS,
+                        "ended_us": (min(mute.ended_ns, end_ns) - start_ns) // MICROSECOND_NS,
+                    }
+                    for mute in mutes[:MUTES_SHOWN_MAX]
+                ],
+            }
+        )
+    return lanes
+
+
+def request_events(interval: Interval, api_names: Mapping[int, str]) -> list[dict[str, Any]]:
+    """The latest requests of an interval that have rows, the oldest first."""
+    rows = [row for api in interval.apis for row in api.rows]
+    rows.sort(key=lambda row: row.sent_ns)
+    return [_request(row, interval.ended_ns, api_names) for row in rows[-REQUESTS_SHOWN_MAX:]]
+
+
+def _request(row: RequestRow, now_ns: int, api_names: Mapping[int, str]) -> dict[str, Any]:
+    return {
+        "connection": row.connection,
+        "sequence": row.sequence,
+        "api": api_names.get(row.api, "other"),
+        "version": row.version,
+        "correlation_id": row.correlation_id,
+        "ago_us": max(0, now_ns - row.sent_ns) // MICROSECOND_NS,
+        "depth": row.depth,
+        "request_bytes": row.request_bytes,
+        "response_bytes": row.response_bytes,
+        "outcome": OUTCOMES[row.outcome],
+        "error": _error_name(row.error),
+        "total_us": max(0, row.sent_ns - row.received_ns) // MICROSECOND_NS,
+        "stages_us": [span // MICROSECOND_NS for span in stage_spans(row)],
+    }
+
+
+def _error_name(code: int) -> str:
+    try:
+        return ErrorCode(code).name
+    except ValueError:
+        return str(code)

@@ -1,0 +1,118 @@
+"""Which records somebody wants to see: by key, header, value, or a field of a JSON value.
+
+Rules of this file: sans-IO; what is given must all be true of a record. A filter is text of bounded length; text is
+looked for in UTF-8 as it stands, in any case of letters only where both are ASCII.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+
+from pipeline_broker.records.record import Record
+
+__all__ = ["BadFilterError", "RecordFilter"]
+
+FILTER_CHARACTERS_MAX = 512
+"""Of each part."""
+JSON_BYTES_MAX = 64 * 1024
+"""A longer value is not read as JSON, and has no fields."""
+
+
+class BadFilterError(ValueError):
+    """The filter cannot be understood; the text is one line that says why."""
+
+
+def _contains(text: bytes, content: bytes | None) -> bool:
+    return content is not None and text.lower() in content.lower()
+
+
+def _pair(text: str) -> tuple[str, str | None]:
+    """`name` or `name=text`."""
+    name, separator, wanted = text.partition("=")
+    return name.strip(), wanted.strip() if separator else None
+
+
+@attrs.frozen
+class RecordFilter:
+    """See the rules of the file; an empty one lets every record pass.
+
+    Attributes:
+        key: text that the key contains.
+        value: text that the value contains.
+        header: name of a header that there is, and text that it contains, if any.
+        field: path of a field of the JSON value, with dots, and what it is equal to, if anything.
+    """
+
+    key: bytes = b""
+    value: bytes = b""
+    header: tuple[str, str | None] | None = None
+    field: tuple[tuple[str, ...], str | None] | None = None
+
+    @classmethod
+    def from_query(cls, query: Mapping[str, str]) -> RecordFilter:
+        """The filter of a query: `key`, `value`, `header` (`name` or `name=text`), `json` (`path` or `path=text`).
+
+        Raises:
+            BadFilterError: a part is too long, or has no name.
+        """
+        for name in ("key", "value", "header", "json"):
+            if len(query.get(name, "")) > FILTER_CHARACTERS_MAX:
+                raise BadFilterError(f"the filter of {name} is longer than {FILTER_CHARACTERS_MAX} characters")
+        header, field = (_pair(query[name]) if query.get(name) else None for name in ("header", "json"))
+        for name, pair in (("header", header), ("json", field)):
+            if pair is not None and not pair[0]:
+                raise BadFilterError(f"the filter of {name} needs a name in front of the equals sign")
+        return cls(
+            key=query.get("key", "").encode(errors="replace"),
+            value=query.get("value", "").encode(errors="replace"),
+            header=header,
+            field=None if field is None else (tuple(field[0].split(".")), field[1]),
+        )
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether every record passes."""
+        return self == RecordFilter()
+
+    def matches(self, record: Record) -> bool:
+        """Whether a record is wanted."""
+        if self.key and not _contains(self.key, record.key):
+            return False
+        if self.value and not _contains(self.value, record.value):
+            return False
+        if self.header is not None and not self._has_header(record, *self.header):
+            return False
+        return self.field is None or self._has_field(record, *self.field)
+
+    @staticmethod
+    def _has_header(record: Record, name: str, wanted: str | None) -> bool:
+        return any(
+            header == name and (wanted is None or _contains(wanted.encode(errors="replace"), content))
+            for header, content in record.headers
+        )
+
+    @staticmethod
+    def _has_field(record: Record, path: tuple[str, ...], wanted: str | None) -> bool:
+        if record.value is None or len(record.value) > JSON_BYTES_MAX:
+            return False
+        try:
+            found: Any = json.loads(record.value)
+        except (ValueError, RecursionError):
+            return False
+        for step in path:
+            if isinstance(found, dict) and step in found:
+                found = found[step]
+            elif isinstance(found, list) and step.isascii() and step.isdigit() and int(step) < len(found):
+                found = found[int(step)]
+            else:
+                return False
+        return wanted is None or wanted == _text_of(found)
+
+
+def _text_of(found: Any) -> str:
+    """A JSON value as somebody writes it into a filter: texts without quotes."""
+    return found if isinstance(found, str) else json.dumps(found)

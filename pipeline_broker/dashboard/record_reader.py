@@ -1,0 +1,200 @@
+"""Reads records for the message browser: from a place in each partition on, until there are enough or it is enough.
+
+Rules of this file: no Trio; a step is taken in two halves: what the log has in memory is found on the event loop, where
+the log lives, and whatever costs time (the disk, decompression, filters) is work for a thread. What one page may look
+at is bounded in records and bytes; the page then says how far it came, and the next one goes on there.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from pipeline_broker.dashboard.record_view import record_view
+from pipeline_broker.log.archive.pace import Pace
+from pipeline_broker.records.batch import BatchHeader, iterate_batches
+from pipeline_broker.records.errors import RecordError
+from pipeline_broker.records.record import iterate_records
+
+if TYPE_CHECKING:
+    from pipeline_broker.dashboard.record_filter import RecordFilter
+    from pipeline_broker.log.entry import Buffer
+    from pipeline_broker.log.partition_log import PartitionLog
+    from pipeline_broker.records.record import Record
+
+__all__ = ["RECORDS_PER_PAGE_MAX", "Chunk", "Page", "PageReader"]
+
+RECORDS_PER_PAGE_MAX = 100
+RECORDS_EXAMINED_MAX = 5_000
+READ_BYTES_MAX = 256 * 1024
+"""Of one step, unless a single batch is larger."""
+PAGE_BYTES_MAX = 4 << 20
+"""Bytes of batches that one page looks at, the last step included once."""
+BATCH_BYTES_MAX = 16 << 20
+"""A batch that is larger once it is decompressed is passed over, and counted."""
+SHOWN_BYTES_MAX = 512 * 1024
+"""Of the JSON of one page's records."""
+
+
+@attrs.define
+class Page:
+    """What a page found.
+
+    Attributes:
+        records: as `record_view` has them, in the order of offsets within each partition.
+        positions: by partition, the offset that comes next.
+        examined: records that were looked at.
+        passed_over: batches that could not be shown.
+        is_at_end: whether all partitions were read to their ends.
+    """
+
+    positions: dict[int, int]
+    records: list[dict[str, Any]] = attrs.field(factory=list)
+    examined: int = 0
+    passed_over: int = 0
+    is_at_end: bool = False
+    size_bytes: int = 0
+
+    def as_json(self) -> dict[str, Any]:
+        """For a page in the browser."""
+        return {
+            "records": self.records,
+            "positions": {str(partition): offset for partition, offset in self.positions.items()},
+            "examined": self.examined,
+            "passed_over": self.passed_over,
+            "at_end": self.is_at_end,
+        }
+
+
+@attrs.define
+class Chunk:
+    """What one step found: records that pass the filter, and where the next step begins."""
+
+    records: list[dict[str, Any]]
+    next_offset: int
+    examined: int
+    passed_over: int
+    read_bytes: int
+
+
+class PageReader:
+    """Reads one page; call `next_work` on the event loop, what it gives in a thread, and `take` with the result.
+
+    Args:
+        logs: by partition.
+        positions: where to begin in each; one in front of a log's start begins there.
+        wanted: which records.
+        limit: how many, at most RECORDS_PER_PAGE_MAX.
+    """
+
+    def __init__(
+        self, logs: Mapping[int, PartitionLog], positions: Mapping[int, int], wanted: RecordFilter, limit: int
+    ) -> None:
+        self._logs = logs
+        self._wanted = wanted
+        self._limit = max(1, min(limit, RECORDS_PER_PAGE_MAX))
+        self._turn = 0
+        self._read_bytes = 0
+        self._ended: set[int] = set()
+        self.page = Page({partition: max(0, positions.get(partition, 0)) for partition in logs})
+
+    @property
+    def _is_enough(self) -> bool:
+        page = self.page
+        return (
+            len(page.records) >= self._limit
+            or page.examined >= RECORDS_EXAMINED_MAX
+            or self._read_bytes >= PAGE_BYTES_MAX
+            or page.size_bytes >= SHOWN_BYTES_MAX
+        )
+
+    def next_work(self) -> tuple[int, Callable[[], Chunk]] | None:
+        """The partition that is read next, and the work; None when the page is complete."""
+        if self._is_enough:
+            return None
+        partitions = list(self._logs)
+        while len(self._ended) < len(partitions):
+            partition = partitions[self._turn % len(partitions)]
+            self._turn += 1
+            if partition in self._ended:
+                continue
+            work = self._work_of(partition)
+            if work is not None:
+                return partition, work
+            self._ended.add(partition)
+        self.page.is_at_end = True
+        return None
+
+    def _work_of(self, partition: int) -> Callable[[], Chunk] | None:
+        """The next step in one partition; None at its end. Raises LogError where the log cannot be read."""
+        log = self._logs[partition]
+        offset = max(self.page.positions[partition], log.log_start_offset)
+        self.page.positions[partition] = offset
+        if offset >= log.high_watermark:
+            return None
+        result = log.read(offset, READ_BYTES_MAX, at_least_one=True)
+        if not result.parts and result.cold is None:
+            return None
+        wanted, count = self._wanted, self._limit - len(self.page.records)
+        examined_max = RECORDS_EXAMINED_MAX - self.page.examined
+        shown_max = SHOWN_BYTES_MAX - self.page.size_bytes
+
+        def work() -> Chunk:
+            parts = result.parts if result.cold is None else result.cold()
+            return _chunk(partition, parts, offset, wanted, (count, examined_max, shown_max))
+
+        return work
+
+    def take(self, partition: int, chunk: Chunk) -> None:
+        """Take in what the work has found."""
+        page = self.page
+        if chunk.next_offset <= page.positions[partition]:
+            self._ended.add(partition)  # nothing came: what was there is gone meanwhile
+            return
+        page.positions[partition] = chunk.next_offset
+        page.records += chunk.records
+        page.examined += chunk.examined
+        page.passed_over += chunk.passed_over
+        page.size_bytes += sum(len(json.dumps(record)) for record in chunk.records)
+        self._read_bytes += chunk.read_bytes
+
+
+def _chunk(
+    partition: int, parts: Sequence[Buffer], offset: int, wanted: RecordFilter, bounds: tuple[int, int, int]
+) -> Chunk:
+    """The wanted records from an offset on, in a thread; `bounds` of those found, looked at, and of bytes shown."""
+    count_max, examined_max, shown_max = bounds
+    found = Chunk([], offset, 0, 0, sum(map(len, parts)))
+    pace, shown_bytes = Pace(), 0
+    for header, batch in _batches(parts):
+        try:
+            for record in _records(header, batch):
+                if record.offset < found.next_offset:
+                    continue
+                if len(found.records) >= count_max or found.examined >= examined_max or shown_bytes >= shown_max:
+                    return found
+                pace()
+                found.examined += 1
+                found.next_offset = record.offset + 1
+                if wanted.matches(record):
+                    shown = record_view(partition, record)
+                    shown_bytes += len(json.dumps(shown))
+                    found.records.append(shown)
+        except RecordError:
+            found.passed_over += 1
+        found.next_offset = max(found.next_offset, header.last_offset + 1)
+    return found
+
+
+def _batches(parts: Sequence[Buffer]) -> Sequence[tuple[BatchHeader, memoryview]]:
+    """The batches of parts that lie one behind the other; a large one may be several parts."""
+    whole = parts[0] if len(parts) == 1 else b"".join(parts)
+    return list(iterate_batches(whole))
+
+
+def _records(header: BatchHeader, batch: memoryview) -> Iterator[Record]:
+    """The records of a batch; none of one that a broker wrote for brokers."""
+    return iter(()) if header.is_control else iterate_records(batch, header, size_max=BATCH_BYTES_MAX)

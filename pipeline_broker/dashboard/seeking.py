@@ -1,0 +1,74 @@
+"""Where the message browser begins to read.
+
+Rules of this file: no Trio. A query names one of: `positions` (`partition:offset,...`, of the page before), `offset`,
+`time` (milliseconds since 1970), `from=earliest`; otherwise the latest records are meant. A time that needs the disk is
+work for a thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from pipeline_broker.dashboard.messages import BadRequestError
+from pipeline_broker.log.reading import ColdRead, TimestampedOffset
+
+if TYPE_CHECKING:
+    from pipeline_broker.dashboard.messages import HttpRequest
+    from pipeline_broker.log.partition_log import PartitionLog
+
+__all__ = ["positions_of"]
+
+POSITIONS_CHARACTERS_MAX = 8192
+DIGITS_MAX = 20
+
+
+def positions_of(
+    logs: Mapping[int, PartitionLog], request: HttpRequest, limit: int
+) -> dict[int, int | Callable[[], int]]:
+    """By partition the offset, or the work that finds it.
+
+    Raises:
+        BadRequestError: the query makes no sense.
+        OSError, LogError: a log cannot be read.
+    """
+    query = request.query
+    if query.get("positions"):
+        given = _given(query["positions"])
+        return {partition: given.get(partition, log.log_start_offset) for partition, log in logs.items()}
+    if query.get("offset"):
+        offset = request.integer("offset", 0)
+        return {partition: min(offset, log.high_watermark) for partition, log in logs.items()}
+    if query.get("time"):
+        time_ms = request.integer("time", 0)
+        return {partition: _at_time(log, time_ms) for partition, log in logs.items()}
+    if query.get("from") == "earliest":
+        return {partition: log.log_start_offset for partition, log in logs.items()}
+    share = max(1, limit // len(logs))
+    return {partition: max(log.log_start_offset, log.high_watermark - share) for partition, log in logs.items()}
+
+
+def _given(text: str) -> dict[int, int]:
+    positions = {}
+    if len(text) <= POSITIONS_CHARACTERS_MAX:
+        for position in text.split(","):
+            partition, _, offset = position.partition(":")
+            if not all(part.isascii() and part.isdigit() and len(part) < DIGITS_MAX for part in (partition, offset)):
+                break
+            positions[int(partition)] = int(offset)
+        else:
+            return positions
+    raise BadRequestError("positions are partition:offset, with commas between")
+
+
+def _at_time(log: PartitionLog, time_ms: int) -> int | Callable[[], int]:
+    end_offset = log.high_watermark
+
+    def offset_of(found: TimestampedOffset | None) -> int:
+        return end_offset if found is None else found.offset
+
+    found = log.offset_for_timestamp(time_ms)
+    if isinstance(found, ColdRead):
+        cold = found
+        return lambda: offset_of(cold())
+    return offset_of(found)

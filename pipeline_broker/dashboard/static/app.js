@@ -1,0 +1,35 @@
+// Which page this is; each is a module that fills the main element.
+
+import { replace } from "./dom.js";
+import { ask } from "./live.js";
+
+const pages = {
+  "/": ["./pipeline.js", "Pipeline"],
+  "/requests": ["./requests.js", "Requests"],
+  "/connections": ["./connections.js", "Connections"],
+  "/topics": ["./topics.js", "Topics"],
+  "/groups": ["./groups.js", "Groups"],
+  "/configuration": ["./configuration.js", "Configuration"],
+};
+
+async function start() {
+  const path = location.pathname;
+  const section = Object.keys(pages).filter((each) => path === each || path.startsWith(`${each}/`)).pop() || "/";
+  const isTopic = section === "/topics" && path !== "/topics";
+  const [module, title] = isTopic ? ["./topic.js", decodeURIComponent(path.slice("/topics/".length))] : pages[section];
+  document.title = `${title} · pipeline-broker`;
+  for (const link of document.querySelectorAll("nav a")) {
+    if (link.getAttribute("href") === section) link.setAttribute("aria-current", "page");
+  }
+  const main = document.getElementById("content");
+  try {
+    const broker = await ask("/api/broker");
+    document.getElementById("identity").textContent = `${broker.mode}, flush ${broker.flush}, node ${broker.node}`;
+    const { show } = await import(module);
+    await show(main, broker, title);
+  } catch (error) {
+    replace(main, `This page cannot be shown: ${error.message}`);
+  }
+}
+
+start();

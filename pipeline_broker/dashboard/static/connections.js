@@ -1,0 +1,25 @@
+// Who is connected, and what each one waits for.
+
+import { element, name, none, replace, table } from "./dom.js";
+import { bytes, count } from "./format.js";
+import { ask, repeat } from "./live.js";
+
+export async function show(main) {
+  const rows = element("div", { class: "card" });
+  replace(main, element("h1", {}, "Connections"), rows);
+  repeat(2, async () => {
+    const shown = await ask("/api/connections");
+    replace(rows, shown.count ? table(`${count(shown.count)} open${shown.count > shown.connections.length ? `, the first ${shown.connections.length}` : ""}.`, [
+      { title: "number", number: true, cell: (each) => each.connection },
+      { title: "from", cell: (each) => name(each.peer) },
+      { title: "listener", cell: (each) => each.security && each.security !== each.listener ? `${each.listener} (${each.security})` : each.listener },
+      { title: "software", cell: (each) => (each.software.startsWith("unknown") ? "–" : name(each.software)) },
+      { title: "principal", cell: (each) => name(each.principal) },
+      { title: "in flight", number: true, cell: (each) => count(each.in_flight) },
+      { title: "asked", number: true, cell: (each) => count(each.received) },
+      { title: "answered", number: true, cell: (each) => count(each.answered) },
+      { title: "unsent", number: true, cell: (each) => bytes(each.unsent_bytes) },
+      { title: "not read because of", cell: (each) => each.mutes.join(", ") || "–" },
+    ], shown.connections) : none("Nobody is connected."));
+  });
+}

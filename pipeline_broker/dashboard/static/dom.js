@@ -1,0 +1,59 @@
+// Elements from data. Text is only ever set as text: nothing here parses markup.
+
+export function element(tag, attributes = {}, ...children) {
+  const made = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value === null || value === undefined || value === false) continue;
+    if (name === "class") made.className = value;
+    else if (name.startsWith("on")) made.addEventListener(name.slice(2), value);
+    else made.setAttribute(name, value === true ? "" : value);
+  }
+  made.append(...children.flat().filter((child) => child !== null && child !== undefined).map(asNode));
+  return made;
+}
+
+function asNode(child) {
+  return child instanceof Node ? child : document.createTextNode(String(child));
+}
+
+export function replace(parent, ...children) {
+  parent.replaceChildren(...children.flat().filter((child) => child !== null && child !== undefined).map(asNode));
+  return parent;
+}
+
+// A variable of the style sheet, by the object model: the content security policy forbids style in markup.
+export function vary(made, variables) {
+  for (const [name, value] of Object.entries(variables)) made.style.setProperty(`--${name}`, value);
+  return made;
+}
+
+// Controls that are not seen, or that turn the direction of what is: they are named instead.
+const CONTROLS = /([\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff])/;
+
+export function visible(text) {
+  return text.split(CONTROLS).map((part) => (part.length === 1 && CONTROLS.test(part)
+    ? element("span", { class: "control" }, `U+${part.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}`)
+    : part));
+}
+
+// A name that a client chose: its direction must not touch what stands beside it.
+export function name(text) {
+  return element("bdi", { class: "name" }, visible(text));
+}
+
+export function table(caption, columns, rows, attributes = {}) {
+  const cells = columns.map((column) =>
+    element("th", { scope: "col", class: column.number ? "number" : column.class }, column.title));
+  return element("div", { class: "scroll" }, element("table", attributes,
+    caption ? element("caption", {}, caption) : null,
+    element("thead", {}, element("tr", {}, cells)),
+    element("tbody", {}, rows.map((row) => element("tr", {}, columns.map((column, place) => {
+      const content = column.cell(row);
+      const kind = column.number ? "number" : column.class;
+      return place === 0 ? element("th", { scope: "row", class: kind }, content) : element("td", { class: kind }, content);
+    }))))));
+}
+
+export function none(text) {
+  return element("p", { class: "none" }, text);
+}

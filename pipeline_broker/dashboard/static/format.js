@@ -1,0 +1,33 @@
+// Numbers and times for people.
+
+const whole = new Intl.NumberFormat("en");
+const one = new Intl.NumberFormat("en", { maximumFractionDigits: 1 });
+
+export function count(value) {
+  return value === null || value === undefined ? "–" : whole.format(value);
+}
+
+export function rate(value) {
+  return value >= 100 ? whole.format(Math.round(value)) : one.format(value);
+}
+
+export function duration(us) {
+  if (us < 1000) return `${whole.format(us)} µs`;
+  if (us < 10000) return `${(us / 1000).toFixed(2)} ms`;
+  if (us < 1000000) return `${one.format(us / 1000)} ms`;
+  return `${one.format(us / 1000000)} s`;
+}
+
+export function bytes(value) {
+  let rest = value;
+  for (const unit of ["B", "kB", "MB", "GB"]) {
+    if (rest < 1000 || unit === "GB") return `${unit === "B" ? whole.format(rest) : one.format(rest)} ${unit}`;
+    rest /= 1000;
+  }
+  return "";
+}
+
+export function moment(ms) {
+  if (ms < 0 || ms > 8.64e15) return `${ms} ms`;
+  return new Date(ms).toISOString().replace("T", " ").replace("Z", " UTC");
+}

@@ -1,0 +1,204 @@
+// The request path, live: of this broker, and of a second one beside it where one was given.
+
+import { Chart } from "./charts.js";
+import { element, none, replace, table, vary } from "./dom.js";
+import { bytes, count, duration, rate } from "./format.js";
+import { Lane } from "./lanes.js";
+import { listen } from "./live.js";
+
+const APIS_OPEN = 2;
+const scales = { requests: { charts: [] }, entries: { charts: [] }, sync: { charts: [] } };
+
+class BrokerPanel {
+  constructor(title) {
+    this.title = title;
+    this.tiles = element("dl", { class: "tiles" });
+    this.waterfalls = element("div");
+    this.lanes = element("div");
+    this.laneViews = new Map();
+    this.depths = element("ul", { class: "depths" });
+    this.mutes = element("div");
+    this.commitFacts = element("p", { class: "none" });
+    this.heading = element("h2", {}, title);
+    const charts = { requests: element("div"), entries: element("div"), sync: element("div") };
+    this.requests = new Chart(charts.requests, [{ label: "requests/s", colour: "--stage-1", value: rate }],
+      { scale: scales.requests, label: "Requests per second" });
+    this.entries = new Chart(charts.entries, [{ label: "batches in a commit", colour: "--stage-2", value: rate }],
+      { scale: scales.entries, label: "Record batches in a commit" });
+    this.sync = new Chart(charts.sync, [
+      { label: "sync, mean", colour: "--stage-1", value: duration }, { label: "99th percentile", colour: "--stage-4", value: duration },
+    ], { scale: scales.sync, label: "Time of a sync" });
+    this.notice = none("Waiting for the first second.");
+    this.body = element("div", { hidden: true },
+      this.tiles,
+      card("Requests per second", charts.requests),
+      card("Where the time goes", element("p", { class: "lead" }, "Stages of a request, one behind the other: mean, and 99th percentile, of the last ten seconds."), this.waterfalls),
+      card("Connections, request by request", element("p", { class: "lead" },
+        "The first requests of the last second. Top to bottom: the order in which they came; a bar begins at receipt and ends when the answer has left. Shaded: the connection was not read."),
+      this.legend = element("ul", { class: "legend" }), this.lanes),
+      element("div", { class: "pair" },
+        card("Commits", this.commitFacts, charts.entries, charts.sync),
+        element("div", {}, card("Queues", element("p", { class: "lead" }, "The most that waited in each queue in the last second."), this.depths),
+          card("Not read", element("p", { class: "lead" }, "Why connections were not read in the last second."), this.mutes))));
+    this.node = element("section", {}, this.heading, this.notice, this.body);
+    this.before = null;
+  }
+
+  absent(reason) {
+    this.notice.textContent = `Nothing to see there: ${reason}`;
+    this.notice.hidden = false;
+  }
+
+  update(shown) {
+    this.notice.hidden = true;
+    this.body.hidden = false;
+    const now = Date.now() / 1000;
+    replace(this.heading, `${this.title} `, element("span", { class: "chip" }, shown.broker.mode),
+      element("span", { class: "chip" }, `flush ${shown.broker.flush}`));
+    this.requests.add(now, [shown.requests_per_s]);
+    this.updateTiles(shown);
+    this.updateWaterfalls(shown);
+    this.updateLanes(shown);
+    this.updateCommits(shown, now);
+    this.updateQueues(shown);
+    replace(this.mutes, shown.mutes.length
+      ? table("", [
+        { title: "reason", cell: (mute) => mute.reason },
+        { title: "per second", number: true, cell: (mute) => rate(mute.per_s) },
+        { title: "mean", number: true, cell: (mute) => duration(mute.mean_us) },
+      ], shown.mutes)
+      : none("Every connection was read all the time."));
+    this.before = shown.standing;
+  }
+
+  updateTiles(shown) {
+    const { standing, commits } = shown;
+    const busiest = shown.apis[0];
+    const moved = (name) => (this.before ? bytes(Math.max(0, Math.round((standing[name] - this.before[name]) / shown.seconds))) : "–");
+    const tiles = [
+      ["requests/s", rate(shown.requests_per_s)],
+      [busiest ? `${busiest.api}, mean` : "mean", busiest ? duration(busiest.total_mean_us) : "–"],
+      ["its p99", busiest ? duration(busiest.total_p99_us) : "–"],
+      ["commits/s", rate(commits.per_s)],
+      ["connections", count(standing.connections)],
+      ["in/s", moved("bytes_in")],
+      ["out/s", moved("bytes_out")],
+    ];
+    replace(this.tiles, tiles.map(([title, value]) =>
+      element("div", { class: "tile" }, element("dt", {}, title), element("dd", {}, value))));
+  }
+
+  updateWaterfalls(shown) {
+    if (!shown.apis.length) {
+      replace(this.waterfalls, none("No request in the last ten seconds."));
+      return;
+    }
+    const wasOpen = this.waterfalls.querySelector("details")?.open;
+    const drawn = shown.apis.map((api) => waterfall(api, shown.broker.stages));
+    replace(this.waterfalls, drawn.slice(0, APIS_OPEN), drawn.length > APIS_OPEN
+      ? element("details", { open: wasOpen }, element("summary", {}, `${drawn.length - APIS_OPEN} more APIs`), drawn.slice(APIS_OPEN))
+      : null);
+  }
+
+  updateLanes(shown) {
+    if (!this.legend.childElementCount) {
+      replace(this.legend, shown.broker.stages.map((stage, place) =>
+        element("li", {}, element("span", { class: `swatch s${place}` }), stage)),
+      element("li", {}, element("span", { class: "swatch muted" }), "not read"));
+    }
+    const seen = new Set();
+    for (const lane of shown.lanes) {
+      seen.add(lane.connection);
+      let view = this.laneViews.get(lane.connection);
+      if (!view) {
+        view = new Lane(shown.broker.stages);
+        this.laneViews.set(lane.connection, view);
+        this.lanes.append(view.node);
+      }
+      view.update(lane);
+    }
+    for (const [connection, view] of this.laneViews) {
+      if (!seen.has(connection)) {
+        view.node.remove();
+        this.laneViews.delete(connection);
+      }
+    }
+    this.quiet ??= none("No request in the last second.");
+    if (seen.size) this.quiet.remove();
+    else this.lanes.append(this.quiet);
+  }
+
+  updateCommits(shown, now) {
+    const { commits, standing } = shown;
+    replace(this.commitFacts, commits.per_s
+      ? `${rate(commits.per_s)} commits/s; ${rate(commits.entries_mean)} batches each on average, ${count(commits.entries_max)} at most; `
+        + `${bytes(commits.bytes_mean)}; write ${duration(commits.write_mean_us)}, sync ${duration(commits.sync_mean_us)}; `
+        + `${standing.commits_waiting} submissions wait, ${standing.commits_in_flight} commits in flight.`
+      : "Nothing was committed in the last second.");
+    this.entries.add(now, [commits.entries_mean]);
+    this.sync.add(now, [commits.sync_mean_us ?? 0, commits.sync_p99_us ?? 0]);
+  }
+
+  updateQueues(shown) {
+    const most = new Map(shown.queues.map((queue) => [queue.queue, queue.depth_max]));
+    const top = Math.max(1, ...most.values());
+    replace(this.depths, shown.standing.queues.map((queue) => {
+      const depth = Math.max(most.get(queue.queue) ?? 0, queue.depth);
+      const waiting = queue.waiting_connections ? `, ${queue.waiting_connections} connections wait for room` : "";
+      return element("li", { title: `queue ${queue.queue}: at most ${depth}${waiting}` }, `queue ${queue.queue}`,
+        element("b", {}, depth), vary(element("i"), { length: `${(100 * depth) / top}%` }));
+    }));
+  }
+}
+
+function card(title, ...children) {
+  return element("section", { class: "card" }, element("h2", {}, title), children);
+}
+
+function waterfall(api, stages) {
+  const whole = Math.max(1, api.stages.reduce((sum, stage) => sum + stage.mean_us, 0));
+  let began = 0;
+  const rows = api.stages.map((stage, place) => {
+    const bar = vary(element("i", { class: `s${place}` }), { start: `${(100 * began) / whole}%`, length: `${(100 * stage.mean_us) / whole}%` });
+    began += stage.mean_us;
+    return element("tr", {},
+      element("th", { scope: "row" }, element("span", { class: `swatch s${place}` }), stages[place]),
+      element("td", { class: "number" }, duration(stage.mean_us)), element("td", { class: "number" }, duration(stage.p99_us)),
+      element("td", { class: "track" }, element("div", { class: "bar" }, stage.mean_us ? bar : null)));
+  });
+  return element("div", { class: "scroll" }, element("table", { class: "waterfall" },
+    element("caption", {}, element("strong", {}, api.api), ` ${rate(api.requests_per_s)}/s, ${count(api.requests)} requests, ${count(api.sampled)} of them measured`),
+    element("thead", {}, element("tr", {}, ["stage", "mean", "p99", ""].map((title, place) =>
+      element("th", { scope: "col", class: place === 1 || place === 2 ? "number" : place === 3 ? "track" : null }, title)))),
+    element("tbody", {}, rows),
+    element("tfoot", {}, element("tr", {}, element("th", { scope: "row" }, "whole"),
+      element("td", { class: "number" }, duration(api.total_mean_us)), element("td", { class: "number" }, duration(api.total_p99_us)), element("td")))));
+}
+
+export async function show(main, broker) {
+  let isPaused = false;
+  const pause = element("button", { type: "button", "aria-pressed": "false", onclick: () => {
+    isPaused = !isPaused;
+    pause.setAttribute("aria-pressed", String(isPaused));
+    pause.textContent = isPaused ? "Go on" : "Pause";
+  } }, "Pause");
+  const queues = broker.is_shared_queue ? `one queue, ${broker.handlers} handlers` : `${broker.queues} queues with a handler each`;
+  const commit = broker.commit === "group" ? "one commit for all that waits" : "a commit for each request";
+  const own = new BrokerPanel("This broker");
+  const brokers = element("div", { class: "brokers" }, own.node);
+  replace(main,
+    element("div", { class: "head" }, element("h1", {}, "Request pipeline"), pause),
+    element("p", { class: "lead" }, `${broker.mode}: ${queues}, up to ${broker.in_flight_max} unanswered requests of a connection, ${commit}.`
+      + (broker.commit_delay_ms ? ` Every commit is delayed by ${broker.commit_delay_ms} ms.` : "")),
+    brokers);
+  listen("/events/pipeline", { pipeline: (shown) => isPaused || own.update(shown) });
+  if (broker.beside) {
+    const other = new BrokerPanel(broker.beside);
+    brokers.classList.add("two");
+    brokers.append(other.node);
+    listen("/events/beside", {
+      pipeline: (shown) => isPaused || other.update(shown),
+      absent: (absent) => other.absent(absent.reason),
+    });
+  }
+}

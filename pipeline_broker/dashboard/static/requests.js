@@ -1,0 +1,70 @@
+// The latest requests: all of rare APIs, a sample of busy ones.
+
+import { element, none, replace, table } from "./dom.js";
+import { bytes, count, duration } from "./format.js";
+import { listen } from "./live.js";
+
+const KEPT = 200;
+
+export async function show(main) {
+  let kept = [];
+  let isPaused = false;
+  const rows = element("div", { class: "card" }, none("No request yet."));
+  const told = element("p", { class: "lead" });
+  const api = element("input", { name: "api", placeholder: "Produce", autocomplete: "off" });
+  const onlyErrors = element("input", { type: "checkbox" });
+  const pause = element("button", { type: "button", "aria-pressed": "false", onclick: () => {
+    isPaused = !isPaused;
+    pause.setAttribute("aria-pressed", String(isPaused));
+    pause.textContent = isPaused ? "Go on" : "Pause";
+  } }, "Pause");
+
+  function draw(stages) {
+    const wanted = kept.filter((request) =>
+      request.api.toLowerCase().includes(api.value.trim().toLowerCase()) &&
+      (!onlyErrors.checked || request.error !== "NONE" || request.outcome !== "sent"));
+    replace(rows, wanted.length ? table(`The latest ${count(wanted.length)}, the newest first.`, [
+      { title: "API", cell: (request) => `${request.api} v${request.version}` },
+      { title: "connection", number: true, cell: (request) => request.connection },
+      { title: "sequence", number: true, cell: (request) => count(request.sequence) },
+      { title: "in flight", number: true, cell: (request) => request.depth },
+      { title: "asked", number: true, cell: (request) => bytes(request.request_bytes) },
+      { title: "answered", number: true, cell: (request) => bytes(request.response_bytes) },
+      { title: "took", number: true, cell: (request) => duration(request.total_us) },
+      { title: "longest stage", cell: (request) => longest(request, stages) },
+      { title: "outcome", cell: outcome },
+    ], wanted) : none("No request is like that."));
+  }
+
+  replace(main,
+    element("div", { class: "head" }, element("h1", {}, "Requests"), pause),
+    told,
+    element("form", { class: "filters", onsubmit: (event) => event.preventDefault() },
+      element("label", {}, "API contains", api),
+      element("label", { class: "check" }, onlyErrors, "only errors")),
+    rows);
+  let stages = [];
+  api.addEventListener("input", () => draw(stages));
+  onlyErrors.addEventListener("change", () => draw(stages));
+  listen("/events/requests", {
+    requests: (shown) => {
+      if (isPaused) return;
+      stages = shown.stages;
+      told.textContent = `${count(shown.count)} requests in the last second, ${count(shown.requests.length)} of them here: all of an API that is asked rarely, about sixty a second of a busy one. serve --request-log writes all of them to a file.`;
+      if (shown.requests.length) {
+        kept = [...shown.requests.reverse(), ...kept].slice(0, KEPT);
+        draw(stages);
+      }
+    },
+  });
+}
+
+function longest(request, stages) {
+  const place = request.stages_us.indexOf(Math.max(...request.stages_us));
+  return element("span", {}, element("span", { class: `swatch s${place}` }), `${stages[place]} ${duration(request.stages_us[place])}`);
+}
+
+function outcome(request) {
+  if (request.error !== "NONE") return element("span", { class: "error" }, request.error);
+  return request.outcome === "sent" ? "answered" : request.outcome;
+}

@@ -1,0 +1,151 @@
+// One topic: its records, as they are and as they come, its partitions and settings.
+
+import { settingsTable } from "./configuration.js";
+import { element, name, none, replace, table, visible } from "./dom.js";
+import { bytes, count, moment } from "./format.js";
+import { ask, listen } from "./live.js";
+
+const TAILED_MAX = 200;
+const PAGE_RECORDS = 25;
+
+function content(found) {
+  if (found === null) return element("span", { class: "size" }, "null");
+  const size = found.cut ? element("span", { class: "size" }, ` the beginning of ${bytes(found.bytes)}`) : null;
+  const shown = "text" in found
+    ? element("pre", { class: "content", dir: "ltr" }, visible(found.text))
+    : element("pre", { class: "content hex", dir: "ltr" }, found.hex);
+  return found.bytes ? element("div", {}, shown, size) : element("span", { class: "size" }, "empty");
+}
+
+function recordView(record) {
+  const headers = record.headers.map((header) => [
+    element("dt", {}, "header"), element("dd", { class: "header" }, name(header.name), content(header.content)),
+  ]);
+  const more = record.headers_count - record.headers.length;
+  return element("article", { class: "record" },
+    element("p", { class: "place" }, "partition ", element("b", {}, record.partition), ", offset ", element("b", {}, count(record.offset)),
+      `, ${moment(record.timestamp_ms)}`),
+    element("dl", {}, element("dt", {}, "key"), element("dd", {}, content(record.key)),
+      element("dt", {}, "value"), element("dd", {}, content(record.value)), headers.flat(),
+      more > 0 ? [element("dt", {}, ""), element("dd", {}, `and ${more} more headers`)] : null));
+}
+
+class Browser {
+  constructor(topic, partitions) {
+    this.path = encodeURIComponent(topic);
+    this.found = element("div", { "aria-live": "off" });
+    this.told = element("p", { class: "none", role: "status" });
+    this.more = element("button", { type: "button", hidden: true, onclick: () => this.read(true) }, "Read on");
+    this.live = element("button", { type: "button", "aria-pressed": "false", onclick: () => this.toggle() }, "Follow");
+    this.from = element("select", { name: "from" },
+      [["latest", "latest"], ["earliest", "earliest"], ["offset", "offset"], ["time", "time (UTC)"]].map(([value, title]) => element("option", { value }, title)));
+    this.at = element("input", { name: "at", disabled: true, autocomplete: "off" });
+    this.partition = element("select", { name: "partition" }, element("option", { value: "" }, "all"),
+      Array.from({ length: Math.min(partitions, 1000) }, (_, number) => element("option", { value: number }, number)));
+    const field = (title, placeholder) => element("input", { name: title, placeholder, maxlength: 512, autocomplete: "off" });
+    this.filters = { key: field("key", "text"), value: field("value", "text"), header: field("header", "name=text"), json: field("json", "field.inner=text") };
+    this.from.addEventListener("change", () => this.changeFrom());
+    this.node = element("section", { class: "card" }, element("h2", {}, "Records"),
+      element("form", { class: "filters", onsubmit: (event) => { event.preventDefault(); this.read(false); } },
+        element("label", {}, "from", this.from), element("label", {}, "offset or time", this.at), element("label", {}, "partition", this.partition),
+        element("label", {}, "key contains", this.filters.key), element("label", {}, "value contains", this.filters.value),
+        element("label", {}, "header", this.filters.header), element("label", {}, "field of a JSON value", this.filters.json),
+        element("div", { class: "buttons" }, element("button", { class: "main" }, "Show"), this.live)),
+      this.told, this.found, this.more);
+  }
+
+  changeFrom() {
+    const kind = this.from.value;
+    this.at.disabled = kind !== "offset" && kind !== "time";
+    this.at.placeholder = kind === "time" ? "2026-01-31 12:00:00" : kind === "offset" ? "0" : "";
+  }
+
+  query() {
+    const query = new URLSearchParams();
+    if (this.partition.value) query.set("partition", this.partition.value);
+    for (const [filter, input] of Object.entries(this.filters)) if (input.value) query.set(filter, input.value);
+    return query;
+  }
+
+  seek(query) {
+    const kind = this.from.value;
+    if (kind === "earliest") query.set("from", "earliest");
+    if (kind === "offset") query.set("offset", this.at.value.trim() || "0");
+    if (kind === "time") {
+      const text = this.at.value.trim();
+      const time = /^\d+$/.test(text) ? Number(text) : Date.parse(/[zZ]|[+-]\d\d:?\d\d$/.test(text) ? text : `${text.replace(" ", "T")}Z`);
+      if (!Number.isFinite(time)) throw new Error("write the time as 2026-01-31 12:00:00, or as milliseconds since 1970");
+      query.set("time", String(Math.max(0, Math.round(time))));
+    }
+  }
+
+  async read(goesOn) {
+    this.stop();
+    try {
+      const query = this.query();
+      query.set("limit", PAGE_RECORDS);
+      if (goesOn) query.set("positions", Object.entries(this.positions).map(([partition, offset]) => `${partition}:${offset}`).join(","));
+      else this.seek(query);
+      const page = await ask(`/api/topics/${this.path}/records?${query}`);
+      this.positions = page.positions;
+      const shown = page.records.map(recordView);
+      if (goesOn) this.found.append(...shown);
+      else replace(this.found, shown);
+      const passed = page.passed_over ? `, ${page.passed_over} batches could not be shown` : "";
+      this.told.textContent = `${count(page.records.length)} shown, ${count(page.examined)} looked at${passed}. ${page.at_end ? "This is the end." : "There is more."}`;
+      this.told.classList.remove("error");
+      this.more.hidden = page.at_end;
+    } catch (error) {
+      this.told.textContent = error.message;
+      this.told.classList.add("error");
+    }
+  }
+
+  toggle() {
+    if (this.source) {
+      this.stop();
+      return;
+    }
+    this.live.setAttribute("aria-pressed", "true");
+    this.live.textContent = "Stop";
+    this.more.hidden = true;
+    replace(this.found);
+    this.told.textContent = "Waiting for records.";
+    let seen = 0;
+    let missed = 0;
+    this.source = listen(`/events/topics/${this.path}?${this.query()}`, {
+      records: (page) => {
+        seen += page.records.length;
+        missed += page.missed;
+        for (const record of page.records) this.found.prepend(recordView(record));
+        while (this.found.childElementCount > TAILED_MAX) this.found.lastElementChild.remove();
+        this.told.textContent = `${count(seen)} came, the newest first${missed ? `; ${count(missed)} came faster than can be shown` : ""}.`;
+      },
+    });
+  }
+
+  stop() {
+    this.source?.close();
+    this.source = null;
+    this.live.setAttribute("aria-pressed", "false");
+    this.live.textContent = "Follow";
+  }
+}
+
+export async function show(main, broker, title) {
+  const topic = await ask(`/api/topics/${encodeURIComponent(title)}`);
+  const browser = new Browser(topic.name, topic.partitions);
+  replace(main,
+    element("div", { class: "head" }, element("h1", {}, topic.name), element("a", { href: "/topics" }, "All topics")),
+    element("p", { class: "lead" }, `${count(topic.partitions)} partitions, ${count(topic.offsets)} offsets, ${bytes(topic.bytes)}, id ${topic.id}.`),
+    element("details", { class: "card" }, element("summary", {}, "Partitions"), topic.partition_rows.length ? table("", [
+      { title: "partition", cell: (row) => row.partition },
+      { title: "start", number: true, cell: (row) => count(row.start) },
+      { title: "last stable", number: true, cell: (row) => count(row.stable) },
+      { title: "end", number: true, cell: (row) => count(row.end) },
+      { title: "size", number: true, cell: (row) => bytes(row.bytes) },
+    ], topic.partition_rows) : none("There is none.")),
+    element("details", { class: "card" }, element("summary", {}, "Configuration"), settingsTable(topic.configuration, "")),
+    browser.node);
+  await browser.read(false);
+}

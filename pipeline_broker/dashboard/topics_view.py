@@ -1,0 +1,84 @@
+"""Topics, partitions and settings as the pages show them.
+
+Rules of this file: no Trio; it reads the broker's state on the event loop and changes nothing. Secrets have no value
+here, as in DescribeConfigs; lists have bounds, and say how many there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from pipeline_broker.config.resolution import Entry, broker_entries, topic_entries
+
+if TYPE_CHECKING:
+    from pipeline_broker.broker import Broker
+    from pipeline_broker.log.partition_log import PartitionLog
+    from pipeline_broker.state.metadata_records import Topic
+
+__all__ = ["configuration", "topic", "topics"]
+
+TOPICS_SHOWN_MAX = 1000
+PARTITIONS_SHOWN_MAX = 1000
+
+
+def topics(broker: Broker) -> dict[str, Any]:
+    """Every topic with what its partitions hold together."""
+    every = sorted(broker.topics.all(), key=lambda each: each.name)
+    return {"count": len(every), "topics": [_topic_row(broker, each) for each in every[:TOPICS_SHOWN_MAX]]}
+
+
+def _topic_row(broker: Broker, found: Topic) -> dict[str, Any]:
+    logs = broker.logs.partitions(found.name)
+    return {
+        "name": found.name,
+        "is_internal": found.name in broker.internal_topics,
+        "partitions": found.partitions,
+        "offsets": sum(log.high_watermark - log.log_start_offset for log in logs),
+        "bytes": sum(log.size_bytes for log in logs),
+        "settings": len(found.configs),
+    }
+
+
+def topic(broker: Broker, name: str) -> dict[str, Any] | None:
+    """One topic with its partitions and settings; None where there is none of this name."""
+    found = broker.topics.get(name)
+    if found is None:
+        return None
+    logs = broker.logs.partitions(name)
+    return {
+        **_topic_row(broker, found),
+        "id": found.topic_id.hex(),
+        "partition_rows": [_partition(log) for log in logs[:PARTITIONS_SHOWN_MAX]],
+        "configuration": _entries(topic_entries(found.configs, broker.settings)),
+    }
+
+
+def _partition(log: PartitionLog) -> dict[str, Any]:
+    return {
+        "partition": log.partition,
+        "start": log.log_start_offset,
+        "stable": log.last_stable_offset,
+        "end": log.high_watermark,
+        "bytes": log.size_bytes,
+    }
+
+
+def configuration(broker: Broker) -> dict[str, Any]:
+    """Every property of the broker, with the value that counts and where it comes from."""
+    return {"configuration": _entries(broker_entries(broker.settings))}
+
+
+def _entries(entries: Iterable[Entry]) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": entry.definition.name,
+            "value": None if entry.definition.sensitive else entry.value,
+            "is_secret": entry.definition.sensitive,
+            "is_read_only": entry.definition.read_only,
+            "source": entry.source.name.lower().replace("_", " "),
+            "is_default": entry.source.name == "DEFAULT",
+            "documentation": entry.definition.documentation or "",
+        }
+        for entry in entries
+    ]

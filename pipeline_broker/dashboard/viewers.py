@@ -1,0 +1,113 @@
+"""Who watches the request path, and the beat at which they are told.
+
+Rules of this file: while nobody watches nothing is observed and no task wakes. One snapshot a beat is made for all
+viewers of a kind; each has a short queue, and one whose queue is full is dropped: it never makes another wait, and
+nothing is kept for it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Callable
+from typing import TYPE_CHECKING
+
+import attrs
+import trio
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["BEAT_SECONDS", "TooManyViewersError", "Viewers"]
+
+logger = logging.getLogger(__name__)
+
+BEAT_SECONDS = 1.0
+VIEWERS_MAX = 16
+VIEWER_EVENTS_MAX = 4
+"""Events that may wait for one viewer."""
+
+
+class TooManyViewersError(Exception):
+    """There are as many viewers as may be."""
+
+
+@attrs.define(eq=False)
+class _Viewer:
+    kind: str
+    events: trio.MemorySendChannel[bytes]
+    scope: trio.CancelScope = attrs.field(factory=trio.CancelScope)
+
+
+class Viewers:
+    """See the rules of the file.
+
+    Args:
+        begin: called when the first viewer comes.
+        end: called when the last one has left.
+        render: the events of a beat by kind, made once for all; given the kinds that somebody watches.
+    """
+
+    def __init__(
+        self,
+        begin: Callable[[], None],
+        end: Callable[[], None],
+        render: Callable[[frozenset[str]], Mapping[str, bytes]],
+    ) -> None:
+        self._begin, self._end, self._render = begin, end, render
+        self._viewers: set[_Viewer] = set()
+        self._has_viewers = trio.lowlevel.ParkingLot()
+        self.dropped = 0
+
+    def __len__(self) -> int:
+        return len(self._viewers)
+
+    @contextlib.asynccontextmanager
+    async def watching(self, kind: str) -> AsyncIterator[trio.MemoryReceiveChannel[bytes]]:
+        """The events of a kind while the body runs; the body is cancelled when it is too slow.
+
+        Raises:
+            TooManyViewersError: see there.
+        """
+        if len(self._viewers) >= VIEWERS_MAX:
+            raise TooManyViewersError
+        sender, receiver = trio.open_memory_channel[bytes](VIEWER_EVENTS_MAX)
+        viewer = _Viewer(kind, sender)
+        if not self._viewers:
+            self._begin()
+        self._viewers.add(viewer)
+        self._has_viewers.unpark_all()
+        try:
+            with viewer.scope:
+                yield receiver
+        finally:
+            self._viewers.discard(viewer)
+            if not self._viewers:
+                self._end()
+
+    async def run(self) -> None:
+        """Tell the viewers what happened, a beat after the other, until cancelled."""
+        while True:
+            if not self._viewers:
+                await self._has_viewers.park()
+            await trio.sleep(BEAT_SECONDS)
+            if self._viewers:
+                self._tell()
+
+    def _tell(self) -> None:
+        try:
+            events = self._render(frozenset(viewer.kind for viewer in self._viewers))
+        except Exception:
+            logger.exception("the dashboard could not show the request path")
+            return
+        self._publish(events)
+
+    def _publish(self, events: Mapping[str, bytes]) -> None:
+        for viewer in tuple(self._viewers):
+            try:
+                viewer.events.send_nowait(events[viewer.kind])
+            except trio.WouldBlock:
+                self.dropped += 1
+                viewer.scope.cancel()
+            except trio.BrokenResourceError:  # it is leaving
+                viewer.scope.cancel()

@@ -1,0 +1,303 @@
+"""What happens on the request path while somebody watches: exact numbers, and samples of the rest.
+
+Rules of this file: as in `telemetry`, an event costs the event loop a count and now and then a row; everything that is
+kept has a bound, and `take` empties it. Rows of requests are those of `sampled_rows`: all of a rare API, about sixty in
+a second of a busy one. Beside them the first requests of each interval are kept one behind the other, connection by
+connection: the order of responses can be seen in neighbours only, not in a sample.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+from operator import attrgetter
+from typing import Any, NamedTuple
+
+import attrs
+
+from pipeline_broker.telemetry.answer_errors import count_errors
+from pipeline_broker.telemetry.sampled_rows import SampledRows
+from stages.request import Close, NoOp, Send
+from stages.timeline import now_ns
+
+__all__ = ["CommitRow", "Interval", "MuteSpan", "QueueDepth", "RequestRow", "WatchedApi", "WatchedPipeline"]
+
+SERIES_MAX = 256
+"""APIs and versions that are told apart; what comes later, and what no API is, counts as other."""
+OTHER_API = -1
+LOOKS_MAX = 512
+"""Requests of one interval that are looked at for the lanes: a millisecond, whatever the load."""
+LANES_MAX = 16
+"""Connections whose requests are kept for the lanes."""
+LANE_ROWS_MAX = 20
+"""Requests of one connection that are kept, one behind the other."""
+MUTES_MAX = 512
+"""Spans without reading that are kept of one interval; the sums count all."""
+QUEUES_MAX = 256
+
+SENT, NO_BYTES, CLOSED, DROPPED = range(4)
+OUTCOMES = ("sent", "no answer wanted", "closed the connection", "connection was gone")
+_OUTCOME_OF = {Send: SENT, NoOp: NO_BYTES, Close: CLOSED}
+
+
+class RequestRow(NamedTuple):
+    """One request: who, what, its stamps in nanoseconds, and how it ended (an index of OUTCOMES)."""
+
+    received_ns: int
+    dequeued_ns: int
+    handled_ns: int
+    submitted_ns: int
+    durable_ns: int
+    completed_ns: int
+    released_ns: int
+    send_started_ns: int
+    sent_ns: int
+    callback_ns: int
+    connection: int
+    sequence: int
+    api: int
+    version: int
+    correlation_id: int
+    depth: int
+    queue: int
+    request_bytes: int
+    response_bytes: int
+    acks: int
+    outcome: int
+    error: int
+
+
+class MuteSpan(NamedTuple):
+    """A time in which a connection was not read, and why (a MuteReason)."""
+
+    connection: int
+    reason: int
+    began_ns: int
+    ended_ns: int
+
+
+class CommitRow(NamedTuple):
+    """One commit."""
+
+    entries: int
+    size_bytes: int
+    started_ns: int
+    written_ns: int
+    durable_ns: int
+
+
+@attrs.define
+class QueueDepth:
+    """How many requests waited when a handler of the queue began a turn."""
+
+    depth_max: int = 0
+    turns: int = 0
+
+
+@attrs.frozen
+class WatchedApi:
+    """The requests of one API in one version in an interval; `rows` stand for all `count` of them."""
+
+    api: int
+    version: int
+    count: int
+    rows: Sequence[RequestRow]
+
+
+@attrs.frozen
+class Interval:
+    """What happened between two calls of `take`.
+
+    Attributes:
+        began_ns, ended_ns: of the clock of the stamps.
+        apis: what was asked for; none that was not.
+        lanes: of some connections the first requests that ended, in the order in which they left.
+        lanes_began_ns: from when on requests were looked at for that.
+        mutes: the first of them; `mute_counts` and `mute_ns`, by reason, count all.
+        queues: by the number of the queue.
+        commits: rows that stand for all `commit_count` of them.
+    """
+
+    began_ns: int
+    ended_ns: int
+    apis: Sequence[WatchedApi]
+    lanes: dict[int, list[RequestRow]]
+    mutes: Sequence[MuteSpan]
+    mute_counts: Counter[int]
+    mute_ns: Counter[int]
+    queues: dict[int, QueueDepth]
+    commits: Sequence[CommitRow]
+    commit_count: int
+
+    @property
+    def seconds(self) -> float:
+        """How long it was."""
+        return (self.ended_ns - self.began_ns) / 1e9
+
+
+_stamps_of = attrgetter(
+    "received_ns",
+    "dequeued_ns",
+    "handled_ns",
+    "submitted_ns",
+    "durable_ns",
+    "completed_ns",
+    "released_ns",
+    "send_started_ns",
+    "sent_ns",
+    "callback_ns",
+    "connection.index",
+    "sequence",
+    "api",
+    "version",
+    "correlation_id",
+    "depth",
+    "queue",
+    "size_bytes",
+    "response_bytes",
+    "acks",
+)
+
+
+def _error_of(answer: Any) -> int:
+    """The first error code of a response, by number; 0 for none."""
+    if answer is None:
+        return 0
+    codes: Counter[int] = Counter()
+    count_errors(answer, codes)
+    return next((code for code in sorted(codes) if code), 0)
+
+
+def row_of(request: Any, outcome: int | None = None) -> RequestRow:
+    """The row of a request that ended; `outcome` is told where its result does not say it."""
+    ended = _OUTCOME_OF.get(type(request.result), CLOSED) if outcome is None else outcome
+    return RequestRow._make((*_stamps_of(request), ended, _error_of(request.answer)))
+
+
+class WatchedPipeline:
+    """A `stages.timeline.Timeline`; see the rules of the file.
+
+    Args:
+        apis: keys of the APIs that are served.
+        at_ns: when it begins.
+    """
+
+    samples_queues = True
+
+    def __init__(self, apis: Collection[int], at_ns: int) -> None:
+        self._apis = frozenset(apis)
+        self._series: dict[int, SampledRows] = {}
+        self._counted: dict[int, int] = {}
+        self._other = SampledRows()
+        self._commits = SampledRows()
+        self._commits_counted = 0
+        self._began_ns = at_ns
+        self._begin()
+
+    def _begin(self) -> None:
+        """An interval without anything."""
+        self._looks_left = LOOKS_MAX
+        self._lanes: dict[int, list[RequestRow]] = {}
+        self._mutes: list[MuteSpan] = []
+        self._mute_counts: Counter[int] = Counter()
+        self._mute_ns: Counter[int] = Counter()
+        self._queues: dict[int, QueueDepth] = {}
+
+    # On the event loop, per event
+
+    def request_ended(self, request: Any) -> None:
+        """See Timeline."""
+        series = self._series.get((request.api << 16) + request.version)
+        if series is None:
+            series = self._open(request.api, request.version)
+        series.until_row -= 1
+        if not series.until_row:
+            series.add(row_of(request))
+        if self._looks_left:
+            self._look(request)
+
+    def request_dropped(self, request: Any) -> None:
+        """See Timeline: its response never left."""
+        series = self._series.get((request.api << 16) + request.version)
+        if series is None:
+            series = self._open(request.api, request.version)
+        series.until_row -= 1
+        if not series.until_row:
+            series.add(row_of(request, DROPPED)._replace(sent_ns=now_ns()))
+
+    def commit_ended(self, commit: Any) -> None:
+        """See Timeline."""
+        commits = self._commits
+        commits.until_row -= 1
+        if not commits.until_row:
+            commits.add(
+                CommitRow(
+                    len(commit.entries), commit.size_bytes, commit.started_ns, commit.written_ns, commit.durable_ns
+                )
+            )
+
+    def mute_ended(self, connection_index: int, reason: int, began_ns: int, ended_ns: int) -> None:
+        """See Timeline."""
+        self._mute_counts[reason] += 1
+        self._mute_ns[reason] += ended_ns - began_ns
+        if len(self._mutes) < MUTES_MAX:
+            self._mutes.append(MuteSpan(connection_index, reason, began_ns, ended_ns))
+
+    def queue_sampled(self, queue: int, at_ns: int, depth: int) -> None:  # noqa: ARG002 - as Timeline has it
+        """See Timeline."""
+        seen = self._queues.get(queue)
+        if seen is None:
+            if len(self._queues) >= QUEUES_MAX:
+                return
+            seen = self._queues[queue] = QueueDepth()
+        seen.turns += 1
+        if depth > seen.depth_max:
+            seen.depth_max = depth
+
+    def _open(self, api: int, version: int) -> SampledRows:
+        if api not in self._apis or version < 0 or len(self._series) >= SERIES_MAX:
+            return self._other
+        return self._series.setdefault((api << 16) + version, SampledRows())
+
+    def _look(self, request: Any) -> None:
+        """Keep the request for the lanes, if its connection has room."""
+        self._looks_left -= 1
+        index = request.connection.index
+        lane = self._lanes.get(index)
+        if lane is None:
+            if len(self._lanes) >= LANES_MAX:
+                return
+            lane = self._lanes[index] = []
+        if len(lane) < LANE_ROWS_MAX and request.received_ns and request.dequeued_ns:
+            lane.append(row_of(request))
+
+    # In batches
+
+    def take(self, at_ns: int) -> Interval:
+        """What happened since the last call."""
+        commit_rows, _ = self._commits.take()
+        commit_count, self._commits_counted = self._commits.count - self._commits_counted, self._commits.count
+        interval = Interval(
+            began_ns=self._began_ns,
+            ended_ns=at_ns,
+            apis=[taken for key in (*self._series, OTHER_API) if (taken := self._take_api(key)).count],
+            lanes={index: lane for index, lane in self._lanes.items() if lane},
+            mutes=self._mutes,
+            mute_counts=self._mute_counts,
+            mute_ns=self._mute_ns,
+            queues=self._queues,
+            commits=[CommitRow(*row) for row in commit_rows],
+            commit_count=commit_count,
+        )
+        self._began_ns = at_ns
+        self._begin()
+        return interval
+
+    def _take_api(self, key: int) -> WatchedApi:
+        series = self._other if key == OTHER_API else self._series[key]
+        rows, _ = series.take()
+        before, self._counted[key] = self._counted.get(key, 0), series.count
+        # A request that was on its way when somebody began to watch has no stamps of what it had passed.
+        whole = [RequestRow(*row) for row in rows if row[0] and row[1]]
+        api, version = (OTHER_API, 0) if key == OTHER_API else (key >> 16, key & 0xFFFF)
+        return WatchedApi(api, version, series.count - before, whole)

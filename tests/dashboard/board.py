@@ -1,0 +1,118 @@
+"""A dashboard over loopback, of a broker without network, whose commits are durable at once; and a raw client of it."""
+
+import contextlib
+import json
+import socket
+
+import trio
+
+from pipeline_broker.dashboard.options import DashboardOptions
+from pipeline_broker.dashboard.service import Dashboard
+from pipeline_broker.records.batch import NewRecord, build_batch
+from pipeline_broker.wire.messages.offset_commit import OffsetCommitRequest
+from pipeline_broker.wire.messages.produce import ProduceRequest
+from stages.mode import PIPELINED
+from stages.socket_server import SocketServer
+from tests.apis.group_desk import GroupDesk
+
+SECONDS_MAX = 20
+
+
+class Board:
+    """See the file; topic `t` has four partitions."""
+
+    def __init__(self, *settings, desk=None, beside=None):
+        self.desk = desk or GroupDesk(*settings)
+        self.server = SocketServer(PIPELINED, None, None)  # it is asked for its statistics, and does not run
+        self.server.submit = lambda submission: self.desk.submit(submission.entries, submission.on_durable)
+        self.observed = []
+        self.dashboard = Dashboard(self.server, self.desk.broker, beside, self.observed.append)
+        self.port = 0
+        self.link = ""
+
+    def run(self, scenario, host="127.0.0.1"):
+        """Run `scenario(board)` while the dashboard is served."""
+
+        async def main():
+            with trio.fail_after(SECONDS_MAX):
+                async with self.dashboard.serving(DashboardOptions(0, host)) as self.link:
+                    self.port = int(self.link.split(":")[2].split("/")[0])
+                    return await scenario(self)
+
+        return trio.run(main)
+
+    def produce(self, *records, partition=0):
+        batch = build_batch([NewRecord(value, key, self.desk.now_ms, headers) for key, value, headers in records])
+        data = ProduceRequest.PartitionProduceData(partition, batch)
+        request = ProduceRequest(None, -1, 1000, [ProduceRequest.TopicProduceData(name="t", partition_data=[data])])
+        (topic,) = self.desk.ask(request, 9).responses
+        assert topic.partition_responses[0].error_code == 0
+
+    def commit(self, group, offset, partition=0):
+        request = OffsetCommitRequest
+        wanted = request.OffsetCommitRequestPartition(partition_index=partition, committed_offset=offset)
+        topic = request.OffsetCommitRequestTopic(name="t", partitions=[wanted])
+        (answered,) = self.desk.ask(request(group_id=group, topics=[topic]), 8).topics
+        assert answered.partitions[0].error_code == 0
+
+    # A client
+
+    @property
+    def authority(self):
+        return f"127.0.0.1:{self.port}"
+
+    async def connect(self, method, target, headers=(), body=b"", host=None, receive_bytes=None):
+        stream = await trio.open_tcp_stream("127.0.0.1", self.port)
+        if receive_bytes:
+            stream.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
+        lines = [f"{method} {target} HTTP/1.1", f"Host: {self.authority if host is None else host}", *headers]
+        if body:
+            lines.append(f"Content-Length: {len(body)}")
+        await stream.send_all("\r\n".join([*lines, "", ""]).encode() + body)
+        return stream
+
+    @contextlib.asynccontextmanager
+    async def watching(self, target, **more):
+        """The events of a stream."""
+        async with await self.connect("GET", target, **more) as stream:
+            yield Events(stream)
+
+    async def exchange(self, method, target, *headers, body=b"", host=None):
+        """Status, headers and body of an answer."""
+        async with await self.connect(method, target, headers, body, host) as stream:
+            received = b"".join([bytes(data) async for data in stream])
+        head, _, content = received.partition(b"\r\n\r\n")
+        status, *lines = head.decode().split("\r\n")
+        return int(status.split()[1]), dict(line.lower().split(": ", 1) for line in lines), content
+
+    async def get(self, target, *headers):
+        """What a page would get as JSON."""
+        status, _, content = await self.exchange("GET", target, *headers)
+        assert status == 200, content
+        return json.loads(content)
+
+    async def change(self, target, content):
+        own = f"Origin: http://{self.authority}"
+        answered = await self.exchange(
+            "POST", target, own, "Content-Type: application/json", body=json.dumps(content).encode()
+        )
+        return answered[0], json.loads(answered[2])
+
+
+class Events:
+    """The events of a stream one by one; chunks of HTTP, one for each, are read past."""
+
+    def __init__(self, stream):
+        self._stream = stream
+        self._received = b""
+
+    async def next(self):
+        """The name and content of the next one."""
+        while b"\ndata: " not in self._received or b"\n\n" not in self._received.partition(b"\ndata: ")[2]:
+            data = await self._stream.receive_some(65536)
+            assert data, "the stream ended"
+            self._received += data
+        _, _, rest = self._received.partition(b"event: ")
+        name, _, rest = rest.partition(b"\ndata: ")
+        content, _, self._received = rest.partition(b"\n\n")
+        return name.decode(), json.loads(content)

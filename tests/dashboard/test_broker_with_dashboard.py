@@ -1,0 +1,82 @@
+"""A broker process with a dashboard: real requests on the live path, an end with viewers, refusals at the start."""
+
+import http.client
+import json
+import re
+import subprocess
+import sys
+import time
+
+import pytest
+
+from pipeline_broker.records.batch import NewRecord, build_batch
+from pipeline_broker.wire.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from pipeline_broker.wire.messages.produce import ProduceRequest, ProduceResponse
+from tests.apis.wire_client import WireClient
+
+SECONDS_MAX = 20
+LINK = re.compile(r"^dashboard on http://(127\.0\.0\.1:\d+)/$", re.MULTILINE)
+BATCH = build_batch([NewRecord(b"value", b"key", 1_000)])
+
+
+def produce(client):
+    data = ProduceRequest.PartitionProduceData(0, BATCH)
+    request = ProduceRequest(None, -1, 1000, [ProduceRequest.TopicProduceData(name="t", partition_data=[data])])
+    (topic,) = client.ask(request, ProduceResponse, 9).responses
+    assert topic.partition_responses[0].error_code == 0
+
+
+def watch(authority):
+    """A viewer of the live request path."""
+    connection = http.client.HTTPConnection(authority, timeout=SECONDS_MAX)
+    connection.request("GET", "/events/pipeline")
+    return connection, connection.getresponse()
+
+
+def next_event(response):
+    while not (line := response.readline()).startswith(b"data: "):
+        assert line, "the stream ended"
+    return json.loads(line.removeprefix(b"data: "))
+
+
+@pytest.mark.parametrize("mode", ["classic", "pipelined"])
+def test_what_clients_ask_is_seen_live_and_the_broker_ends_while_somebody_watches(broker_process, mode):
+    broker = broker_process(mode=mode, arguments=["--dashboard", "0"])
+    (authority,) = LINK.findall(broker.stderr)
+    viewer, response = watch(authority)
+    with WireClient(broker.host, broker.port) as client:
+        client.ask(CreateTopicsRequest([CreateTopicsRequest.CreatableTopic("t", 1, 1)], 5000), CreateTopicsResponse, 7)
+        deadline, shown, seen = time.monotonic() + SECONDS_MAX, {}, {}
+        while not ("Produce" in seen and shown["lanes"] and shown["commits"]["per_s"]):
+            assert time.monotonic() < deadline, shown
+            for _ in range(5):
+                produce(client)
+            shown = next_event(response)
+            seen = {api["api"]: api for api in shown["apis"]}
+    stages = dict(zip(shown["broker"]["stages"], seen["Produce"]["stages"], strict=True))
+
+    assert shown["broker"]["mode"] == mode
+    assert stages["commit wait"]["mean_us"] > 0
+    assert sum(stage["mean_us"] for stage in stages.values()) == pytest.approx(seen["Produce"]["total_mean_us"], abs=7)
+    order_out = [request["out"] for request in shown["lanes"][0]["requests"]]
+    assert order_out == list(range(len(order_out)))
+    broker.stop()
+    viewer.close()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["--dashboard", "x"], "--dashboard: 'x' is no PORT or HOST:PORT"),
+        (["--dashboard-beside", "127.0.0.1:1"], "--dashboard-beside needs --dashboard"),
+        (["--dashboard", "0", "--dashboard-beside", "x"], "'x' is no dashboard: give HOST:PORT, or the link"),
+    ],
+)
+def test_a_dashboard_that_cannot_be_had_is_one_line(tmp_path, arguments, complaint):
+    command = [sys.executable, "-m", "pipeline_broker", "serve", "--port", "0", "--data", str(tmp_path / "data")]
+    result = subprocess.run([*command, *arguments], capture_output=True, text=True, check=False, timeout=60)
+
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr.startswith(f"Error: {complaint}")
+    assert result.stderr.count("\n") == 1
+    assert not (tmp_path / "data").exists()

@@ -1,0 +1,176 @@
+"""Groups of every kind as they are durable, and resets that never touch a group with members."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline_broker.dashboard.groups_view import ResetRefusedError, ResetWish, commit_reset, group, groups, plan_reset
+from pipeline_broker.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from pipeline_broker.wire.messages.join_group import JoinGroupRequest
+from stages.request import Pending
+from tests.apis.desk import Desk
+from tests.apis.share_desk import ShareDesk
+from tests.dashboard.board import Board
+
+
+@pytest.fixture
+def board():
+    found = Board()
+    for _ in range(10):
+        found.produce((b"k", b"v", ()))
+    found.commit("empty", 4)
+    return found
+
+
+def join_classic(board, group_id="classic"):
+    protocols = [JoinGroupRequest.JoinGroupRequestProtocol("range", b"s")]
+    board.desk.decide(
+        JoinGroupRequest(group_id=group_id, session_timeout_ms=10_000, protocol_type="consumer", protocols=protocols), 3
+    )
+
+
+def join_consumer(board, group_id="consumer"):
+    request = ConsumerGroupHeartbeatRequest(
+        group_id=group_id, member_id="m", rebalance_timeout_ms=1_000, topic_partitions=[], subscribed_topic_names=["t"]
+    )
+    assert board.desk.ask(request, 1).error_code == 0
+
+
+def reset(board, **fields):
+    wish = ResetWish(**{"group_id": "empty", "topic": "t", "partition": None, "to": "earliest"} | fields)
+    broker = board.desk.broker
+    offsets = {
+        partition: found if isinstance(found, int) else found() for partition, found in plan_reset(broker, wish).items()
+    }
+    result = commit_reset(broker, wish, offsets, board.desk.now_ms)
+    assert isinstance(result, Pending)
+    board.desk.submit(result.entries, result.on_durable)
+    return {row["partition"]: row["committed"] for row in group(broker, wish.group_id)["offsets"]}
+
+
+def test_a_broker_that_never_had_a_group_shows_none():
+    broker = Desk().broker
+
+    assert groups(broker) == {"count": 0, "groups": []}
+    assert group(broker, "g") is None
+    with pytest.raises(ResetRefusedError, match="no group"):
+        plan_reset(broker, ResetWish(group_id="g", topic="t", partition=None, to="latest"))
+
+
+def test_groups_of_every_kind_are_shown_with_members_and_lag(board):
+    join_classic(board)
+    join_consumer(board)
+    shown = {row["group"]: row for row in groups(board.desk.broker)["groups"]}
+
+    assert {name: (row["type"], row["members"], row["lag"], row["may_reset"]) for name, row in shown.items()} == {
+        "classic": ("classic", 1, 0, False),
+        "consumer": ("consumer", 1, 0, False),
+        "empty": ("classic", 0, 6, True),
+    }
+    (member,) = group(board.desk.broker, "consumer")["members"]
+    assert (member["member"], member["assignment"]) == ("m", {"t": [0, 1, 2, 3]})
+
+
+def test_a_group_that_shares_partitions_is_shown_and_not_reset():
+    share = ShareDesk()
+    share.begin()
+    broker = share.desk.broker
+    (row,) = groups(broker)["groups"]
+
+    assert (row["type"], row["members"], row["may_reset"]) == ("share", 1, False)
+    assert group(broker, "g")["members"][0]["assignment"] == {"t": [0]}
+    with pytest.raises(ResetRefusedError, match="AlterShareGroupOffsets"):
+        plan_reset(broker, ResetWish(group_id="g", topic="t", partition=None, to="latest"))
+
+
+def test_lag_is_the_end_minus_what_is_committed(board):
+    assert group(board.desk.broker, "empty")["offsets"] == [
+        {"topic": "t", "partition": 0, "committed": 4, "end": 10, "lag": 6, "metadata": ""}
+    ]
+    board.produce((b"k", b"v", ()))
+    assert group(board.desk.broker, "empty")["lag"] == 7
+
+
+@pytest.mark.parametrize(
+    ("wish", "offset"),
+    [
+        ({"to": "earliest"}, 0),
+        ({"to": "latest"}, 10),
+        ({"to": "offset", "value": 7}, 7),
+        ({"to": "offset", "value": 99}, 10),
+        ({"to": "time", "value": 0}, 0),
+        ({"to": "time", "value": 2**62}, 10),
+    ],
+)
+def test_a_reset_goes_where_it_is_sent_and_outlives_a_restart(board, wish, offset):
+    assert reset(board, partition=0, **wish) == {0: offset}
+    again = board.desk.restart()
+    assert group(again.broker, "empty")["offsets"][0]["committed"] == offset
+
+
+def test_a_reset_finds_a_time_also_in_what_is_on_the_disk_only(board):
+    board.desk.now_ms += 1_000
+    board.produce((b"late", b"v", ()))
+    board.desk.archive_all()
+    again = board.desk.restart()
+
+    assert reset(Board(desk=again), partition=0, to="time", value=again.now_ms + 1_000) == {0: 10}
+
+
+def test_a_reset_without_a_partition_is_of_all(board):
+    assert reset(board, to="latest") == {0: 10, 1: 0, 2: 0, 3: 0}
+
+
+@pytest.mark.parametrize("join", [join_classic, join_consumer])
+def test_a_group_with_members_is_never_reset_also_if_they_come_in_between(board, join):
+    wish = ResetWish(group_id="empty", topic="t", partition=None, to="earliest")
+    offsets = plan_reset(board.desk.broker, wish)
+    join(board, "empty")
+
+    with pytest.raises(ResetRefusedError, match="has members"):
+        commit_reset(board.desk.broker, wish, offsets, board.desk.now_ms)
+    with pytest.raises(ResetRefusedError, match="has members"):
+        plan_reset(board.desk.broker, wish)
+    assert group(board.desk.broker, "empty")["offsets"][0]["committed"] == 4
+
+
+@pytest.mark.parametrize(
+    ("wish", "reason"),
+    [
+        ({"group_id": "absent"}, "no group"),
+        ({"topic": "absent"}, "no topic"),
+        ({"partition": 4}, "no partition 4"),
+    ],
+)
+def test_a_reset_of_what_there_is_not_is_refused(board, wish, reason):
+    with pytest.raises(ResetRefusedError, match=reason):
+        reset(board, **wish)
+
+
+def test_a_full_disk_refuses_a_reset(board, monkeypatch):
+    monkeypatch.setattr(type(board.desk.broker), "can_write", False)
+    with pytest.raises(ResetRefusedError, match="disk is full"):
+        reset(board)
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=2),
+    max_leaves=3,
+)
+
+
+wish_values = json_values | st.sampled_from(["t", "time", "offset"])
+bodies = st.fixed_dictionaries({}, optional=dict.fromkeys(("topic", "partition", "to", "value"), wish_values))
+
+
+@given(body=json_values | bodies)
+def test_any_body_is_a_wish_or_refused(body):
+    try:
+        wish = ResetWish.from_json("g", body)
+    except ResetRefusedError:
+        return
+    assert wish.topic
+    assert wish.to in {"earliest", "latest", "offset", "time"}
+    assert 0 <= wish.value < 2**63
+    assert wish.partition is None or type(wish.partition) is int

@@ -1,0 +1,241 @@
+"""The dashboard's HTTP bounds every client: slow, large, malformed, gone, or too many."""
+
+import socket
+import sys
+
+import pytest
+import trio
+import trio.testing
+
+from pipeline_broker.dashboard import http_server
+from pipeline_broker.dashboard.http_server import (
+    BODY_BYTES_MAX,
+    CONNECTIONS_MAX,
+    EVENT_SECONDS,
+    HEADER_BYTES_MAX,
+    RECEIVE_BYTES,
+    REQUEST_SECONDS,
+    RESPONSE_SECONDS,
+    DashboardUnavailableError,
+    open_dashboard_listeners,
+    require_extra,
+    serve_connection,
+    serve_http,
+)
+from pipeline_broker.dashboard.messages import SECURITY_HEADERS, BadRequestError, EventStream, event, json_answer
+
+HEAD = b"GET /x HTTP/1.1\r\nHost: h\r\n\r\n"
+
+
+async def say(request):
+    """Answers with what was asked."""
+    if request.path == "/bad":
+        raise BadRequestError("no")
+    if request.path == "/broken":
+        raise ZeroDivisionError
+    return json_answer([request.method, request.path, request.body.decode()])
+
+
+async def receive_all(stream):
+    return b"".join([bytes(data) async for data in stream])
+
+
+def split(response):
+    head, _, body = response.partition(b"\r\n\r\n")
+    status, *lines = head.decode().split("\r\n")
+    return int(status.split()[1]), dict(line.lower().split(": ", 1) for line in lines), body
+
+
+def in_memory(client_does, handler=say):
+    """What a client got from one connection, and the seconds it took on a clock that jumps."""
+
+    async def main():
+        client, server = trio.testing.memory_stream_pair()
+        began = trio.current_time()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(serve_connection, server, handler)
+            got = await client_does(client)
+        return got, trio.current_time() - began
+
+    return trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))
+
+
+def ask(*pieces, handler=say):
+    async def client_does(client):
+        for piece in pieces:
+            await client.send_all(piece)
+        return split(await receive_all(client))
+
+    return in_memory(client_does, handler)[0]
+
+
+def test_an_answer_has_every_security_header_and_ends_the_connection():
+    status, headers, body = ask(HEAD)
+
+    assert (status, body) == (200, b'["GET","/x",""]')
+    assert headers["connection"] == "close"
+    for name, value in SECURITY_HEADERS:
+        assert headers[name.lower()] == value.lower()
+
+
+def test_a_request_is_understood_however_it_is_cut():
+    whole = b"POST /x HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\nhello"
+
+    assert ask(whole)[2] == ask(*[bytes([byte]) for byte in whole])[2] == b'["POST","/x","hello"]'
+
+
+@pytest.mark.parametrize(
+    ("sent", "status"),
+    [
+        (b"\x16\x03\x01\x02\x00\x01\x00\r\n\r\n", 400),
+        (b"GET /x\r\n\r\n", 400),
+        (b"GET /x HTTP/1.1\r\n\r\n", 400),
+        (b"GET /x HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", 400),
+        (b"GET /x HTTP/1.1\r\nHost: a\r\nContent-Length: -1\r\n\r\n", 400),
+        (b"POST /x HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", 400),
+        (b"GET x HTTP/1.1\r\nHost: a\r\n\r\n", 400),
+        (b"GET /%ff HTTP/1.1\r\nHost: a\r\n\r\n", 400),
+        (b"GET /?" + b"&".join([b"a=1"] * 30) + b" HTTP/1.1\r\nHost: a\r\n\r\n", 400),
+        (b"GET /bad HTTP/1.1\r\nHost: a\r\n\r\n", 400),
+        (b"GET /x HTTP/1.1\r\nX: " + b"x" * (HEADER_BYTES_MAX + RECEIVE_BYTES), 431),
+        (b"POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000000\r\n\r\n" + bytes(BODY_BYTES_MAX + 1), 413),
+        (b"POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nshort", 408),
+        (b"GET /x HTTP/1.1\r\n", 408),
+    ],
+)
+def test_what_cannot_be_understood_gets_its_status(sent, status):
+    assert ask(sent)[0] == status
+
+
+def test_a_handler_that_raises_is_answered_and_logged(caplog):
+    assert ask(b"GET /broken HTTP/1.1\r\nHost: a\r\n\r\n")[0] == 500
+    assert "ZeroDivisionError" in caplog.text
+
+
+def test_head_has_no_body():
+    status, headers, body = ask(HEAD.replace(b"GET", b"HEAD"))
+
+    assert (status, body) == (200, b"")
+    assert int(headers["content-length"]) > 0
+
+
+def test_a_client_that_dribbles_its_request_is_answered_in_time():
+    async def dribble(client):
+        try:
+            for byte in HEAD:
+                await client.send_all(bytes([byte]))
+                await trio.sleep(REQUEST_SECONDS / 10)
+        except trio.BrokenResourceError:
+            pass
+        return split(await receive_all(client))[0]
+
+    assert in_memory(dribble)[0] == 408
+
+
+def test_a_client_that_leaves_early_gets_nothing_and_harms_nobody():
+    async def leave(client):
+        await client.send_all(HEAD[:7])
+        await client.aclose()
+
+    assert in_memory(leave)[1] == 0
+
+
+@pytest.mark.parametrize(("is_stream", "seconds"), [(False, RESPONSE_SECONDS), (True, EVENT_SECONDS)])
+def test_a_client_that_does_not_read_is_given_up(is_stream, seconds):
+    async def endless(send):
+        while True:
+            await send(event("x" * 1_000))
+
+    async def handler(request):
+        return EventStream(endless) if is_stream else await say(request)
+
+    async def main():
+        client, server = trio.testing.lockstep_stream_pair()
+        began = trio.current_time()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(serve_connection, server, handler)
+            await client.send_all(HEAD)
+        return trio.current_time() - began
+
+    assert trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0)) <= seconds
+
+
+def test_a_stream_sends_events_until_its_viewer_closes():
+    ended = []
+
+    async def endless(send):
+        try:
+            while True:
+                await send(event({"beat": 1}))
+                await trio.sleep(1)
+        finally:
+            ended.append(trio.current_time())
+
+    async def handler(request):
+        del request
+        return EventStream(endless)
+
+    async def watch(client):
+        await client.send_all(HEAD)
+        received = b""
+        while received.count(b'data: {"beat":1}') < 3:
+            received += await client.receive_some(4096)
+        await client.aclose()
+        return received
+
+    received, seconds = in_memory(watch, handler)
+    assert b"content-type: text/event-stream" in received.lower()
+    assert (len(ended), seconds) == (1, 2)
+
+
+def test_a_stream_that_raises_ends_alone(caplog):
+    async def broken(send):
+        await send(event(1))
+        raise ZeroDivisionError
+
+    async def handler(request):
+        del request
+        return EventStream(broken)
+
+    assert ask(HEAD, handler=handler)[0] == 200
+    assert "ZeroDivisionError" in caplog.text
+
+
+def test_more_clients_than_the_bound_are_turned_away(monkeypatch):
+    monkeypatch.setattr(http_server, "CONNECTIONS_MAX", 3)
+    assert CONNECTIONS_MAX > 3
+
+    async def main():
+        listeners = await open_dashboard_listeners("127.0.0.1", 0)
+        port = listeners[0].socket.getsockname()[1]
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(serve_http, listeners, say)
+            waiting = [await trio.open_tcp_stream("127.0.0.1", port) for _ in range(3)]
+            await trio.testing.wait_all_tasks_blocked(0.01)
+            refused = await trio.open_tcp_stream("127.0.0.1", port)
+            with trio.fail_after(5):
+                assert await refused.receive_some(1) == b""
+            await waiting[0].send_all(HEAD)
+            with trio.fail_after(5):
+                status = split(await receive_all(waiting[0]))[0]
+            for stream in (*waiting, refused):
+                await stream.aclose()
+            nursery.cancel_scope.cancel()
+        return status
+
+    assert trio.run(main) == 200
+
+
+def test_a_port_in_use_is_one_clear_line():
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+
+        with pytest.raises(DashboardUnavailableError, match=f"cannot serve the dashboard on 127.0.0.1:{port}: Address"):
+            trio.run(open_dashboard_listeners, "127.0.0.1", port)
+
+
+def test_without_h11_the_message_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "h11", None)
+
+    with pytest.raises(DashboardUnavailableError, match=r"pip install 'pipeline-broker\[dashboard\]'"):
+        require_extra()

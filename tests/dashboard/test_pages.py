@@ -1,0 +1,263 @@
+"""The pages in a real browser: both themes, a phone's width, the keyboard, hostile records, and nothing refused by the
+content security policy. One browser and two brokers for all tests; SCREENSHOTS=folder keeps a picture of each page."""
+
+import json
+import os
+import re
+import time
+from pathlib import Path
+
+import pytest
+
+from pipeline_broker.load.client import run_load
+from pipeline_broker.load.options import LoadOptions
+from pipeline_broker.records.batch import NewRecord, build_batch
+from pipeline_broker.wire.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from pipeline_broker.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from pipeline_broker.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+from pipeline_broker.wire.messages.produce import ProduceRequest, ProduceResponse
+from tests.apis.wire_client import WireClient
+from tests.conftest import start_broker
+
+pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
+
+SECONDS_MAX = 20
+PAGES = (
+    "/",
+    "/requests",
+    "/connections",
+    "/topics",
+    "/topics/hostile",
+    "/groups",
+    "/groups?group=reports",
+    "/configuration",
+)
+HOSTILE = (
+    NewRecord(
+        b"<script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">", b"<b>k</b>", 1_000
+    ),
+    NewRecord("\u202egnirts\u202c\x00".encode(), b"bidi", 1_001, (("\u202eheader", b"<i>"),)),
+    NewRecord(bytes(range(256)), b"binary", 1_002),
+    NewRecord(None, b"tombstone", 1_003),
+)
+DASHBOARD = re.compile(r"dashboard on (\S+)")
+
+
+def produce(client, records):
+    data = ProduceRequest.PartitionProduceData(0, build_batch(records))
+    topic = ProduceRequest.TopicProduceData(name="hostile", partition_data=[data])
+    (answered,) = client.ask(ProduceRequest(None, -1, 9000, [topic]), ProduceResponse, 9).responses
+    assert answered.partition_responses[0].error_code == 0
+
+
+def fill(broker):
+    """A topic with hostile records, and an empty group that is behind."""
+    with WireClient(broker.host, broker.port) as client:
+        wanted = CreateTopicsRequest.CreatableTopic("hostile", 1, 1)
+        wanted.configs = [CreateTopicsRequest.CreatableTopicConfig("max.message.bytes", "12000000")]
+        client.ask(CreateTopicsRequest([wanted], 5000), CreateTopicsResponse, 7)
+        for records in (HOSTILE, [NewRecord(b"A" * 10_000_000, b"large", 1_004)]):
+            data = ProduceRequest.PartitionProduceData(0, build_batch(records))
+            request = ProduceRequest(
+                None, -1, 9000, [ProduceRequest.TopicProduceData(name="hostile", partition_data=[data])]
+            )
+            (topic,) = client.ask(request, ProduceResponse, 9).responses
+            assert topic.partition_responses[0].error_code == 0
+        client.ask(FindCoordinatorRequest(coordinator_keys=["reports"]), FindCoordinatorResponse, 6)
+        partition = OffsetCommitRequest.OffsetCommitRequestPartition(partition_index=0, committed_offset=2)
+        topics = [OffsetCommitRequest.OffsetCommitRequestTopic(name="hostile", partitions=[partition])]
+        (topic,) = client.ask(OffsetCommitRequest(group_id="reports", topics=topics), OffsetCommitResponse, 8).topics
+        assert topic.partitions[0].error_code == 0
+
+
+@pytest.fixture(scope="module")
+def brokers(tmp_path_factory):
+    """A pipelined broker with a classic one beside it; the link of the first."""
+    folder = tmp_path_factory.mktemp("brokers")
+    classic = start_broker(folder / "classic", mode="classic", arguments=["--dashboard", "0"])
+    place = DASHBOARD.search(classic.stderr)[1].removeprefix("http://").strip("/")
+    pipelined = start_broker(folder / "pipelined", arguments=["--dashboard", "0", "--dashboard-beside", place])
+    try:
+        fill(pipelined)
+        yield classic, pipelined
+    finally:
+        for broker in (pipelined, classic):
+            broker.stop()
+            broker.process.stdout.close()
+
+
+@pytest.fixture(scope="module")
+def link(brokers):
+    return DASHBOARD.search(brokers[1].stderr)[1].rstrip("/")
+
+
+@pytest.fixture(scope="module")
+def browser(require_tool):
+    from selenium import webdriver
+
+    options = webdriver.ChromeOptions()
+    options.binary_location = require_tool("chromium")
+    for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"):
+        options.add_argument(argument)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    driver = webdriver.Chrome(options, webdriver.ChromeService(require_tool("chromedriver")))
+    try:
+        yield Browser(driver)
+    finally:
+        driver.quit()
+
+
+class Browser:
+    """A browser that waits for what a page shows."""
+
+    def __init__(self, driver):
+        self.driver = driver
+
+    def look_like(self, theme, width):
+        commands = self.driver.execute_cdp_cmd
+        commands("Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": theme}]})
+        size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+        commands("Emulation.setDeviceMetricsOverride", size)
+
+    def open(self, address, script="return document.querySelector('main h1') !== null"):
+        self.driver.get(address)
+        self.wait(script)
+
+    def run(self, script, *arguments):
+        return self.driver.execute_script(script, *arguments)
+
+    def wait(self, script):
+        """Until a script returns something true."""
+        deadline = time.monotonic() + SECONDS_MAX
+        while not (found := self.run(script)):
+            assert time.monotonic() < deadline, f"not seen: {script}\n{self.text}"
+            time.sleep(0.05)
+        return found
+
+    @property
+    def text(self):
+        return self.run("return document.body.innerText")
+
+    def complaints(self):
+        return [entry["message"] for entry in self.driver.get_log("browser") if entry["level"] in {"SEVERE", "WARNING"}]
+
+    def press(self, *keys):
+        from selenium.webdriver import ActionChains
+
+        actions = ActionChains(self.driver)
+        for key in keys:
+            actions.send_keys(key)
+        actions.perform()
+
+    def picture(self, name):
+        folder = os.environ.get("SCREENSHOTS")
+        if folder:
+            Path(folder).mkdir(parents=True, exist_ok=True)
+            self.driver.save_screenshot(f"{folder}/{name}.png")
+
+
+@pytest.mark.parametrize(("theme", "width"), [("light", 1280), ("dark", 360)])
+def test_every_page_fits_its_width_in_both_themes_and_has_nothing_to_complain_of(browser, link, theme, width):
+    browser.look_like(theme, width)
+    for page in PAGES:
+        browser.open(link + page)
+        browser.wait("return document.querySelector('main .card, main section') !== null")
+        assert browser.run("return document.documentElement.scrollWidth") <= width, page
+        assert len(browser.run("return [...document.querySelectorAll('nav a[aria-current=page]')]")) == 1, page
+        assert browser.run("return document.querySelectorAll('main h1').length") == 1, page
+        browser.picture(f"{page.strip('/').replace('/', '-').replace('?', '-') or 'pipeline'}-{theme}")
+    ground = browser.run("return getComputedStyle(document.documentElement).backgroundColor")
+    brightness = sum(map(int, re.findall(r"\d+", ground)[:3])) / 3
+    assert (brightness < 80) == (theme == "dark")
+    assert browser.complaints() == []
+
+
+def test_the_pipeline_shows_both_brokers_at_work(browser, link, brokers):
+    browser.look_like("light", 1280)
+    browser.open(link + "/", "return document.querySelectorAll('.brokers > section').length === 2")
+    seen = "return document.querySelectorAll('.brokers > section .lane').length"
+    deadline = time.monotonic() + SECONDS_MAX
+    while browser.run(seen) < 2:
+        assert time.monotonic() < deadline, browser.text
+        for broker in brokers:
+            run_load(LoadOptions(broker.host, broker.port, 1, 8, seconds=0.3, warmup_s=0.1))
+    text = browser.text
+
+    assert "out of order" not in text
+    assert text.count("left in the order in which they came") == browser.run(seen)
+    panels = browser.run(
+        "return [...document.querySelectorAll('.brokers > section > h2')].map((each) => each.innerText)"
+    )
+    assert ("pipelined" in panels[0], "classic" in panels[1]) == (True, True)
+    assert browser.run("return document.querySelectorAll('.waterfall tbody tr').length") >= 14
+    assert browser.run("return document.querySelectorAll('.u-wrap canvas').length") == 6
+    browser.picture("pipeline-at-work")
+    assert browser.complaints() == []
+
+
+def test_hostile_records_are_text(browser, link):
+    browser.look_like("light", 360)
+    browser.open(f"{link}/topics/hostile", "return document.querySelectorAll('.record').length >= 5")
+
+    assert browser.run("return document.title") == "hostile · pipeline-broker"
+    assert browser.run("return document.querySelectorAll('main script, main img, .record dd b, .record i').length") == 0
+    shown = browser.run("return [...document.querySelectorAll('.record .content')].map((each) => each.textContent)")
+    assert HOSTILE[0].value.decode() in shown
+    assert "U+202EgnirtsU+202CU+0000" in shown
+    assert max(map(len, shown)) < 5_000
+    isolation = "[...document.querySelectorAll('.content')].map((each) => getComputedStyle(each).unicodeBidi)"
+    assert set(browser.run(f"return {isolation}")) == {"isolate"}
+    assert "the beginning of 10 MB" in browser.text
+    assert browser.complaints() == []
+
+
+def test_everything_can_be_done_with_the_keyboard(browser, link):
+    """From the link that skips the navigation to the reset of a group: Tab, letters, Enter and Escape."""
+    from selenium.webdriver.common.keys import Keys
+
+    def tab_until(script):
+        for _ in range(40):
+            browser.press(Keys.TAB)
+            if browser.run(f"const at = document.activeElement; return {script}"):
+                return
+        raise AssertionError(f"Tab does not lead to {script}")
+
+    browser.look_like("light", 1280)
+    browser.open(f"{link}/groups?group=reports", "return document.querySelectorAll('main tbody tr').length === 1")
+    browser.press(Keys.TAB)
+    assert browser.run("return document.activeElement.className") == "skip"
+    assert browser.run("return getComputedStyle(document.activeElement).outlineStyle") != "none"
+    tab_until("at.textContent === 'Reset offsets'")
+    browser.press(Keys.ENTER)
+    browser.wait("return document.querySelector('dialog[open]') !== null")
+    browser.press(Keys.ESCAPE)
+    browser.wait("return document.querySelector('dialog') === null")
+    browser.press(Keys.ENTER)
+    browser.wait("return document.querySelector('dialog[open]') !== null")
+    tab_until("at.matches('button.main')")
+    browser.press(Keys.ENTER)
+    browser.wait("return document.querySelector('main tbody td:nth-child(3)').textContent === '0'")
+    browser.open(f"{link}/topics/hostile", "return document.querySelectorAll('.record').length >= 5")
+    tab_until("at.name === 'key'")
+    browser.press(*"tomb", Keys.ENTER)
+    browser.wait("return document.querySelectorAll('.record').length === 1")
+    assert browser.complaints() == []
+
+
+def test_following_a_topic_shows_what_comes(browser, link, brokers):
+    browser.open(f"{link}/topics/hostile", "return document.querySelectorAll('.record').length >= 5")
+    browser.run("[...document.querySelectorAll('button')].find((each) => each.textContent === 'Follow').click()")
+    browser.wait("return document.querySelectorAll('.record').length === 0")
+    value = json.dumps({"fresh": 1}).encode()
+    deadline = time.monotonic() + SECONDS_MAX
+    with WireClient(brokers[1].host, brokers[1].port) as client:
+        while not browser.run("return document.querySelectorAll('.record').length"):
+            assert time.monotonic() < deadline, browser.text
+            data = ProduceRequest.PartitionProduceData(0, build_batch([NewRecord(value, b"fresh", 2_000)]))
+            request = ProduceRequest(
+                None, -1, 9000, [ProduceRequest.TopicProduceData(name="hostile", partition_data=[data])]
+            )
+            client.ask(request, ProduceResponse, 9)
+            time.sleep(0.2)
+
+    assert '{"fresh": 1}' in browser.text

@@ -1,0 +1,149 @@
+"""The event that a page draws: stages that add up, percentiles, lanes in order, a bounded size."""
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline_broker.dashboard.messages import event
+from pipeline_broker.dashboard.pipeline_view import (
+    LANES_SHOWN_MAX,
+    STAGES,
+    WINDOW_INTERVALS,
+    PipelineView,
+    request_events,
+    stage_spans,
+    summary,
+)
+from pipeline_broker.dashboard.watched_pipeline import DROPPED, WatchedPipeline, row_of
+from stages.request import NO_STAMP
+
+NAMES = {0: "Produce", 1: "Fetch", **{api: f"AnApiWithALongishName{api}" for api in range(2, 90)}}
+REASONS = {0: "in flight"}
+EVENT_BYTES_MAX = 128 * 1024
+"""As docs/dashboard.md has it."""
+
+steps = st.tuples(*[st.integers(0, 10**9)] * 7)
+stamps = st.integers(0, 10**12)
+
+
+@given(steps=steps, is_committed=st.booleans())
+def test_the_stages_of_a_request_add_up_to_the_whole(steps, is_committed, request_ended):
+    request = request_ended(steps=steps)
+    if not is_committed:
+        request.submitted_ns = request.durable_ns = NO_STAMP
+    row = row_of(request)
+    spans = stage_spans(row)
+
+    assert sum(spans) == row.sent_ns - row.received_ns
+    assert spans[STAGES.index("commit wait")] == (steps[2] if is_committed else 0)
+    assert spans[STAGES.index("order wait")] == steps[4]
+
+
+@given(values=st.lists(stamps, min_size=9, max_size=9), callback_ns=st.integers(0, 10**9))
+def test_no_stage_is_negative_whatever_the_stamps_are(values, callback_ns, request_ended):
+    names = ("dequeued_ns", "handled_ns", "submitted_ns", "durable_ns", "completed_ns", "released_ns",
+             "send_started_ns", "sent_ns", "received_ns")  # fmt: skip
+    row = row_of(request_ended(callback_ns=callback_ns, **dict(zip(names, values, strict=True))))
+
+    assert min(stage_spans(row)) >= 0
+
+
+@given(values=st.lists(st.integers(0, 10**10), min_size=1, max_size=300))
+def test_a_summary_is_the_mean_and_the_nearest_rank(values):
+    mean_us, p99_us = summary([(value, 1.0) for value in values])
+
+    assert mean_us == pytest.approx(sum(values) / len(values) / 1000, abs=0.51)
+    assert p99_us == round(sorted(values)[math.ceil(0.99 * len(values)) - 1] / 1000)
+
+
+def test_a_value_that_stands_for_many_weighs_as_much():
+    assert summary([(1_000, 99.0), (9_000_000, 1.0)])[1] == 1
+    assert summary([(1_000, 98.0), (9_000_000, 2.0)])[1] == 9_000
+
+
+def test_rates_are_of_the_last_interval_and_stages_of_the_window(request_ended):
+    watched, view = WatchedPipeline(NAMES, 0), PipelineView(NAMES, REASONS)
+    for _ in range(4):
+        watched.request_ended(request_ended(steps=(1_000_000,) * 7))
+    first = view.add(watched.take(2 * 10**9))
+    later = [view.add(watched.take((2 + number) * 10**9)) for number in range(1, WINDOW_INTERVALS + 1)]
+
+    assert (first["requests_per_s"], first["apis"][0]["requests_per_s"]) == (2.0, 2.0)
+    assert first["apis"][0]["total_mean_us"] == 7_000
+    assert [stage["mean_us"] for stage in first["apis"][0]["stages"]] == [1_000] * 7
+    assert later[0]["requests_per_s"] == 0
+    assert [len(each["apis"]) for each in later] == [1] * (WINDOW_INTERVALS - 1) + [0]
+
+
+@given(order=st.permutations(range(8)))
+def test_lanes_tell_the_order_in_and_the_order_out(order, request_ended):
+    watched = WatchedPipeline(NAMES, 0)
+    for sequence in order:
+        watched.request_ended(request_ended(connection=3, sequence=sequence, received_ns=1_000 * (1 + sequence)))
+    (lane,) = PipelineView(NAMES, REASONS).add(watched.take(10**9))["lanes"]
+
+    assert [request["sequence"] for request in lane["requests"]] == list(range(8))
+    assert [request["out"] for request in lane["requests"]] == [order.index(sequence) for sequence in range(8)]
+    assert [request["received_us"] for request in lane["requests"]] == list(range(8))
+
+
+def test_a_lane_shows_the_mutes_of_its_connection_that_touch_it(request_ended):
+    watched = WatchedPipeline(NAMES, 0)
+    watched.request_ended(request_ended(connection=3, received_ns=1_000_000, steps=(1_000_000,) * 7))
+    for connection, began_ns, ended_ns in (
+        (3, 500_000, 2_000_000),
+        (3, 1, 2),
+        (4, 500_000, 2_000_000),
+        (3, 10**8, 10**9),
+    ):
+        watched.mute_ended(connection, 0, began_ns, ended_ns)
+    shown = PipelineView(NAMES, REASONS).add(watched.take(10**9))
+
+    assert shown["lanes"][0]["mutes"] == [{"reason": "in flight", "began_us": 0, "ended_us": 1_000}]
+    assert shown["mutes"] == [
+        {"reason": "in flight", "per_s": 4.0, "mean_us": round((1_500 + 0 + 1_500 + 900_000) / 4)}
+    ]
+
+
+def test_commits_are_summed_up(commit_ended):
+    watched = WatchedPipeline(NAMES, 0)
+    watched.commit_ended(commit_ended(1, 100, 1_000, 2_000, 5_000))
+    watched.commit_ended(commit_ended(3, 300, 1_000, 4_000, 9_000))
+    shown = PipelineView(NAMES, REASONS).add(watched.take(10**9))["commits"]
+
+    assert (shown["per_s"], shown["entries_mean"], shown["entries_max"], shown["bytes_mean"]) == (2.0, 2.0, 3, 200)
+    assert (shown["write_mean_us"], shown["sync_mean_us"], shown["sync_p99_us"]) == (2, 4, 5)
+
+
+def test_an_event_of_a_flood_has_a_bounded_size(request_ended, commit_ended):
+    watched, view = WatchedPipeline(NAMES, 0), PipelineView(NAMES, REASONS)
+    for number in range(3_000):
+        request = request_ended(
+            connection=10**6 + number % 30, sequence=10**9 + number, api=number % 90, steps=(10**12,) * 7, depth=64
+        )
+        watched.request_ended(request)
+        watched.mute_ended(10**6 + number % 30, 0, 1_500, 10**12)
+        watched.queue_sampled(number, 0, 500)
+        watched.commit_ended(commit_ended(4096, 1 << 23, 1, 10**9, 10**11))
+    interval = watched.take(10**9)
+    shown = view.add(interval)
+
+    assert len(shown["lanes"]) == LANES_SHOWN_MAX
+    assert len(event(shown, "pipeline")) < EVENT_BYTES_MAX
+    assert len(event(request_events(interval, NAMES), "requests")) < EVENT_BYTES_MAX
+
+
+def test_the_latest_requests_come_with_their_stages_outcome_and_error(request_ended):
+    watched = WatchedPipeline(NAMES, 0)
+    watched.request_ended(request_ended(sequence=1, received_ns=5_000_000))
+    watched.request_dropped(request_ended(sequence=2, api=1, completed_ns=0, released_ns=0, send_started_ns=0))
+    watched.request_ended(request_ended(sequence=3, received_ns=1_000_000))
+    interval = watched.take(10**15)
+    first, second, third = request_events(interval, NAMES)
+
+    assert [each["sequence"] for each in (first, second, third)] == [3, 1, 2]  # by the time at which they ended
+    assert (third["api"], third["outcome"]) == ("Fetch", "connection was gone")
+    assert (first["outcome"], first["error"], len(first["stages_us"])) == ("sent", "NONE", len(STAGES))
+    assert interval.apis[1].rows[0].outcome == DROPPED

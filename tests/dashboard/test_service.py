@@ -1,0 +1,355 @@
+"""The dashboard over loopback: every address, refusals on each of them, live streams, the second broker, the token."""
+
+import json
+import socket
+from urllib.parse import quote
+
+import pytest
+import trio
+import trio.testing
+
+from pipeline_broker.dashboard.beside import BadAddressError, Beside
+from pipeline_broker.dashboard.http_server import DashboardUnavailableError
+from pipeline_broker.dashboard.options import DashboardOptions
+from pipeline_broker.dashboard.routes import PAGES
+from pipeline_broker.dashboard.service import check_options
+from pipeline_broker.observers import Observers, ObserversUnavailableError
+from pipeline_broker.serve_options import StartError, _dashboard
+from stages.mode import PIPELINED
+from tests.dashboard.board import Board
+
+STREAMS = ("/events/pipeline", "/events/requests", "/events/topics/t")
+ANSWERED = (
+    *sorted(PAGES),
+    "/topics/t",
+    "/static/app.js",
+    "/api/broker",
+    "/api/topics",
+    "/api/topics/t",
+    "/api/topics/t/records",
+    "/api/groups",
+    "/api/group?group=g",
+    "/api/configuration",
+    "/api/connections",
+)
+
+
+@pytest.fixture
+def board():
+    found = Board()
+    found.produce(*[(b"k%d" % number, b'{"number": %d}' % number, (("name", b"x"),)) for number in range(8)])
+    found.produce((None, None, ()), partition=1)
+    found.commit("g", 3)
+    return found
+
+
+def test_every_address_answers_and_refuses_strangers(board):
+    async def scenario(board):
+        for target in (*ANSWERED, *STREAMS, "/events/beside", "/api/group/offsets", "/nowhere"):
+            method = "POST" if target == "/api/group/offsets" else "GET"
+            if target in ANSWERED:
+                assert (await board.exchange("GET", target))[0] == 200, target
+            for host, headers in (("evil.test", ()), (None, ("Origin: http://evil.test",)), (None, ("Origin: null",))):
+                assert (await board.exchange(method, target, *headers, host=host))[0] == 403, target
+            is_page = target in PAGES or target == "/topics/t"
+            if target in ANSWERED:
+                status = (await board.exchange("GET", target, "Sec-Fetch-Site: cross-site"))[0]
+                assert status == (200 if is_page else 403), target
+
+    board.run(scenario)
+
+
+@pytest.mark.parametrize(
+    ("method", "target", "status"),
+    [
+        ("GET", "/nowhere", 404),
+        ("GET", "/static/checksums.json", 404),
+        ("GET", "/static/..%2fservice.py", 404),
+        ("GET", "/api/topics/absent", 404),
+        ("GET", "/api/topics/absent/records", 404),
+        ("GET", "/events/topics/absent", 404),
+        ("GET", "/api/topics/t/records?partition=9", 404),
+        ("GET", "/api/topics/t/records?offset=x", 400),
+        ("GET", "/api/topics/t/records?json=%3Dx", 400),
+        ("GET", "/api/group?group=absent", 404),
+        ("GET", "/api/group/offsets", 405),
+        ("HEAD", "/", 200),
+        ("DELETE", "/api/topics/t", 403),
+        ("GET", "/events/beside", 404),
+    ],
+)
+def test_what_is_not_there_gets_its_status(board, method, target, status):
+    assert board.run(lambda board: board.exchange(method, target))[0] == status
+
+
+def test_records_are_found_and_filtered_page_by_page(board):
+    async def scenario(board):
+        page = await board.get("/api/topics/t/records?from=earliest&partition=0&limit=5")
+        assert [record["key"]["text"] for record in page["records"]] == ["k0", "k1", "k2", "k3", "k4"]
+        assert (page["positions"], page["at_end"]) == ({"0": 5}, False)
+        rest = await board.get("/api/topics/t/records?partition=0&positions=0:5")
+        assert [record["offset"] for record in rest["records"]] == [5, 6, 7]
+        found = await board.get(f"/api/topics/t/records?from=earliest&json={quote('number=6')}&header=name")
+        assert [record["offset"] for record in found["records"]] == [6]
+        assert (found["examined"], found["at_end"]) == (9, True)
+
+    board.run(scenario)
+
+
+def test_records_that_are_on_the_disk_only_are_read_too(board):
+    board.desk.archive_all()
+    again = Board(desk=board.desk.restart())
+
+    page = again.run(lambda board: board.get("/api/topics/t/records?from=earliest"))
+
+    assert len(page["records"]) == 9
+
+
+def test_a_log_that_cannot_be_read_is_an_answer(board, monkeypatch):
+    def fail(*arguments, **named):
+        raise OSError("the disk is gone")
+
+    monkeypatch.setattr("pipeline_broker.log.partition_log.PartitionLog.read", fail)
+    status, _, body = board.run(lambda board: board.exchange("GET", "/api/topics/t/records"))
+
+    assert (status, json.loads(body)) == (503, {"error": "the log cannot be read: the disk is gone"})
+
+
+def test_following_a_topic_shows_what_comes_and_ends_with_the_topic(board, monkeypatch):
+    monkeypatch.setattr("pipeline_broker.dashboard.tail.LOOK_SECONDS", 0.01)
+
+    async def scenario(board):
+        async with board.watching("/events/topics/t?key=new") as stream:
+            assert (await stream.next())[0] == "begin"
+            board.produce((b"old", b"1", ()), (b"new", b"2", ()))
+            name, page = await stream.next()
+            assert (name, [record["key"]["text"] for record in page["records"]]) == ("records", ["new"])
+            board.desk.broker.topics._visible.pop("t")
+            assert (await stream.next())[0] == "end"
+
+    board.run(scenario)
+
+
+def test_who_follows_a_topic_that_is_too_fast_is_told_what_was_left_out(board, monkeypatch):
+    monkeypatch.setattr("pipeline_broker.dashboard.tail.LOOK_SECONDS", 0.01)
+    monkeypatch.setattr("pipeline_broker.dashboard.tail.BEHIND_MAX", 4)
+
+    async def scenario(board):
+        async with board.watching("/events/topics/t?partition=0") as stream:
+            assert (await stream.next())[1] == {"positions": {"0": 8}}
+            board.produce(*[(b"%d" % number, b"", ()) for number in range(10)])
+            page = (await stream.next())[1]
+            assert (page["missed"], [record["offset"] for record in page["records"]]) == (6, [14, 15, 16, 17])
+
+    board.run(scenario)
+
+
+def test_a_reset_is_durable_when_it_is_answered(board):
+    async def scenario(board):
+        wish = {"group": "g", "topic": "t", "partition": 0, "to": "latest"}
+        assert await board.change("/api/group/offsets", wish) == (200, {"offsets": {"0": 8}})
+        assert (await board.get("/api/group?group=g"))["offsets"][0]["committed"] == 8
+        assert (await board.change("/api/group/offsets", {**wish, "group": "absent"}))[0] == 409
+        assert (await board.change("/api/group/offsets", [1]))[0] == 409
+        own = f"Origin: http://{board.authority}"
+        assert (await board.exchange("POST", "/api/group/offsets", own, body=b"{}"))[0] == 415
+        answered = await board.exchange("POST", "/api/group/offsets", own, "Content-Type: application/json", body=b"{")
+        assert answered[0] == 400
+
+    board.run(scenario)
+
+
+def test_the_request_path_is_observed_while_somebody_watches(board, monkeypatch, request_ended):
+    monkeypatch.setattr("pipeline_broker.dashboard.viewers.BEAT_SECONDS", 0.05)
+
+    async def scenario(board):
+        assert board.observed == []
+        async with (
+            board.watching("/events/pipeline") as stream,
+            board.watching("/events/requests") as other,
+        ):
+            await stream.next()
+            (watched,) = board.observed
+            watched.request_ended(request_ended(connection=3))
+            found, requests = None, None
+            while not found or not found["apis"]:
+                _, found = await stream.next()
+            while not requests or not requests["requests"]:
+                _, requests = await other.next()
+            assert (found["apis"][0]["api"], found["lanes"][0]["connection"]) == ("Produce", 3)
+            assert requests["requests"][0]["api"] == "Produce"
+        while board.observed[-1] is not None:
+            await trio.sleep(0.01)
+        assert board.observed == [watched, None]
+
+    board.run(scenario)
+
+
+def test_a_viewer_that_does_not_read_is_dropped_and_another_goes_on(board, monkeypatch):
+    monkeypatch.setattr("pipeline_broker.dashboard.viewers.BEAT_SECONDS", 0.05)
+    monkeypatch.setattr("pipeline_broker.dashboard.http_server.EVENT_SECONDS", 0.2)
+    monkeypatch.setattr("pipeline_broker.dashboard.http_server.EVENT_SEND_BUFFER_BYTES", 4096)
+    events = {"pipeline": b"event: pipeline\ndata: 1" + b" " * 100_000 + b"\n\n"}
+    monkeypatch.setattr(board.dashboard._viewers, "_render", lambda kinds: events)
+
+    async def scenario(board):
+        reluctant = board.watching("/events/pipeline", receive_bytes=4096)
+        async with reluctant, board.watching("/events/pipeline") as stream:
+            while len(board.dashboard._viewers) < 2:
+                await trio.testing.wait_all_tasks_blocked()
+            while len(board.dashboard._viewers) == 2:
+                assert await stream.next()
+            assert await stream.next() == ("pipeline", 1)
+
+    board.run(scenario)
+
+
+def test_the_second_broker_is_shown_and_its_absence_is_an_event(board, monkeypatch):
+    monkeypatch.setattr("pipeline_broker.dashboard.viewers.BEAT_SECONDS", 0.02)
+    monkeypatch.setattr("pipeline_broker.dashboard.beside.RETRY_SECONDS", 0.02)
+
+    async def scenario(other):
+        first = Board(beside=Beside("127.0.0.1", other.port))
+        async with first.dashboard.serving(DashboardOptions(0)) as link:
+            first.port = int(link.split(":")[2].strip("/"))
+            async with first.watching("/events/beside") as stream:
+                name, shown = await stream.next()
+                assert (name, shown["broker"]["mode"]) == ("pipeline", "pipelined")
+        first = Board(beside=Beside("127.0.0.1", other.port, "wrong"))
+        other.dashboard._access = type(other.dashboard._access)(host="127.0.0.1", port=other.port, token="right")
+        async with first.dashboard.serving(DashboardOptions(0)) as link:
+            first.port = int(link.split(":")[2].strip("/"))
+            async with first.watching("/events/beside") as stream:
+                assert await stream.next() == ("absent", {"address": other.authority, "reason": "it answers 401"})
+
+    board.run(scenario)
+
+
+def test_a_second_broker_that_is_not_there_is_tried_again(board, monkeypatch):
+    monkeypatch.setattr("pipeline_broker.dashboard.beside.RETRY_SECONDS", 0.02)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    first = Board(desk=board.desk, beside=Beside("127.0.0.1", port))
+
+    async def scenario(first):
+        async with first.watching("/events/beside") as stream:
+            for _ in range(2):
+                assert (await stream.next())[0] == "absent"
+
+    first.run(scenario)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("127.0.0.1:8081", Beside("127.0.0.1", 8081)),
+        ("http://[::1]:8081/?token=abc", Beside("::1", 8081, "abc")),
+        ("localhost", None),
+        ("https://x:1", None),
+        ("x:99999", None),
+        ("file:///etc/passwd", None),
+        ("", None),
+    ],
+)
+def test_the_address_of_the_second_broker_is_host_and_port_or_a_link(text, expected):
+    if expected is not None:
+        assert Beside.parse(text) == expected
+        return
+    with pytest.raises(BadAddressError):
+        Beside.parse(text)
+    with pytest.raises(DashboardUnavailableError):
+        check_options(DashboardOptions(0, beside=text))
+
+
+@pytest.mark.parametrize(
+    "settings", [("authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer",)]
+)
+def test_where_the_broker_asks_who_somebody_is_the_dashboard_asks_for_its_token(settings):
+    async def scenario(board):
+        token = board.link.partition("?token=")[2]
+        assert len(token) > 40
+        assert (await board.exchange("GET", "/api/topics"))[0] == 401
+        status, headers, _ = await board.exchange("GET", f"/groups?token={token}")
+        assert (status, headers["location"]) == (303, "/groups")
+        assert (await board.exchange("GET", "/api/topics", f"Authorization: Bearer {token}"))[0] == 200
+
+    Board("authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer").run(scenario)
+
+
+def test_an_address_that_others_reach_asks_for_a_token(board):
+    async def scenario(board):
+        return board.link, (await board.exchange("GET", "/"))[0]
+
+    link, status = board.run(scenario, host="0.0.0.0")
+
+    assert "?token=" in link
+    assert status == 401
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("8080", DashboardOptions(8080)),
+        ("0", DashboardOptions(0)),
+        ("0.0.0.0:1", DashboardOptions(1, "0.0.0.0")),
+        ("[::1]:9", DashboardOptions(9, "::1")),
+        ("x", None),
+        (":1", None),
+        ("70000", None),
+        ("1:", None),
+        ("-1", None),
+    ],
+)
+def test_the_option_is_a_port_or_host_and_port(text, expected):
+    if expected is None:
+        with pytest.raises(ValueError, match="is no PORT or HOST:PORT"):
+            DashboardOptions.parse(text)
+    else:
+        assert DashboardOptions.parse(text) == expected
+
+
+def test_the_observers_serve_it_and_say_where(board, capsys, tmp_path):
+    observers = Observers(PIPELINED, None, None, tmp_path / "log", dashboard=DashboardOptions(0))
+
+    async def main():
+        async with observers.observing(board.server, board.desk.broker):
+            board.port = int(capsys.readouterr().err.rpartition(":")[2].strip("/\n"))
+            async with board.watching("/events/pipeline") as stream:
+                await stream.next()
+                assert observers.timeline is not None
+            while observers.timeline is not None:
+                await trio.sleep(0.01)
+
+    trio.run(main)
+
+
+def test_what_cannot_be_had_is_one_line_before_the_broker_starts(tmp_path, board):
+    with pytest.raises(ObserversUnavailableError, match="is no dashboard"):
+        Observers(PIPELINED, None, None, tmp_path / "log", dashboard=DashboardOptions(0, beside="x"))
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        observers = Observers(PIPELINED, None, None, tmp_path / "log", dashboard=DashboardOptions(port))
+
+        async def main():
+            async with observers.observing(board.server, board.desk.broker):
+                raise AssertionError("it serves on a port that is taken")
+
+        with pytest.raises(ObserversUnavailableError, match="cannot serve the dashboard"):
+            trio.run(main)
+
+
+@pytest.mark.parametrize(("place", "beside"), [("x", None), (None, "127.0.0.1:1")])
+def test_options_that_make_no_sense_are_refused_at_the_start(place, beside):
+    with pytest.raises(StartError):
+        _dashboard(place, beside)
+
+
+def test_a_dashboard_knows_how_its_broker_was_started(board):
+    about = board.run(lambda board: board.get("/api/broker"))
+
+    assert (about["mode"], about["flush"], about["in_flight_max"], about["commit"]) == (
+        "pipelined",
+        "always",
+        64,
+        "group",
+    )

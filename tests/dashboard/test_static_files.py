@@ -1,0 +1,65 @@
+"""The files of the pages are those in the list, run without markup from data, and uPlot is uPlot's."""
+
+import hashlib
+import re
+from importlib import resources
+
+import pytest
+
+from pipeline_broker.dashboard import static_files
+
+FOLDER = resources.files("pipeline_broker.dashboard") / "static"
+FILES = sorted(file.name for file in FOLDER.iterdir() if file.name != "checksums.json")
+OWN_SCRIPTS = [name for name in FILES if name.endswith(".js") and not name.startswith("uPlot")]
+UPLOT = {  # of the files of uplot-1.6.32.tgz in the npm registry
+    "uPlot.iife.min.js": "19c8d4c6ad88929a79f4ae49d6f7161566dfd0ba3d15cc495e974f787eb78f1f",
+    "uPlot.min.css": "df630c6a8d6f8eeaff264b50f73ce5b114f646ffd9a0bb74f049b0a00135fa04",
+    "uPlot.LICENSE.txt": "8f989229699b4fe2f1a0432d0e9edc338a8a911e250e2d1b01ecd770a5f5b1bd",
+}
+
+
+def test_the_list_has_every_file_with_its_checksum():
+    """After a change: python scripts/sum_dashboard_files.py."""
+    assert static_files.checksums() == {
+        name: hashlib.sha256((FOLDER / name).read_bytes()).hexdigest() for name in FILES
+    }
+
+
+def test_the_charts_are_those_of_the_registry_with_their_licence():
+    sums = static_files.checksums()
+
+    assert {name: sums[name] for name in UPLOT} == UPLOT
+    assert "MIT License" in (FOLDER / "uPlot.LICENSE.txt").read_text(encoding="utf-8")
+
+
+def test_a_file_that_was_changed_or_is_not_in_the_list_is_not_served(monkeypatch):
+    name = OWN_SCRIPTS[0]
+    static_files.read.cache_clear()
+    monkeypatch.setattr(static_files, "checksums", lambda: {name: "0" * 64})
+
+    assert (static_files.read(name), static_files.read("checksums.json")) == (None, None)
+    static_files.read.cache_clear()
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_every_file_has_a_type_and_nothing_of_it_comes_from_elsewhere(name):
+    assert static_files.content_type_of(name)
+    text = (FOLDER / name).read_text(encoding="utf-8")
+    if not name.startswith("uPlot"):
+        assert re.findall(r"(?:src|href)=\"(?!/)[^\"#]|https?://(?!www\.w3\.org/)", text) == []
+
+
+@pytest.mark.parametrize("name", OWN_SCRIPTS)
+def test_no_script_parses_markup(name):
+    """Data becomes text, never elements; and a script that a page imports is one of the list."""
+    text = (FOLDER / name).read_text(encoding="utf-8")
+
+    assert re.findall(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(|Function\(|srcdoc", text) == []
+    assert set(re.findall(r"\"\./([a-z]+\.js)\"", text)) <= set(FILES)
+
+
+def test_the_page_has_no_script_or_style_of_its_own():
+    """The content security policy would refuse them."""
+    page = (FOLDER / "page.html").read_text(encoding="utf-8")
+
+    assert re.findall(r"<style|<script(?![^>]* src=)|\bstyle=|\bon[a-z]+=", page) == []
