@@ -1,22 +1,15 @@
-"""The pytest plugin in the tree of a stranger: another process, another folder, the package as it is installed.
+"""The pytest plugin in the tree of a stranger: another process, and another folder with blanks in its path.
 
 What the plugin does there is looked at from outside, by the outcomes that pytest tells and the files that it writes.
 """
 
-import os
 import re
-import subprocess
-import sys
 import textwrap
-from pathlib import Path
 
 import attrs
 import pytest
 
-from tests.plugin_runs import PLUGIN, plugin_arguments
-
-ROOT = Path(__file__).parents[1]
-RUN_SECONDS_MAX = 100
+from tests.plugin_runs import PLUGIN, ROOT, run_pytest
 
 
 @attrs.frozen
@@ -46,17 +39,7 @@ def tree(tmp_path):
             path = folder / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(textwrap.dedent(text), encoding="utf-8")
-        command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-W", "error"]
-        command += [*plugin_arguments(), *arguments]
-        result = subprocess.run(
-            command,
-            cwd=folder,
-            env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONSAFEPATH": "", "COLUMNS": "200"},
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=RUN_SECONDS_MAX,
-        )
+        result = run_pytest(folder, *arguments)
         return Outcome(result.stdout + result.stderr, result.returncode)
 
     run.folder = folder
@@ -279,9 +262,7 @@ def test_a_run_that_uses_no_fixture_loads_nothing_of_ours(tree):
                 assert ours == [{PLUGIN!r}]
                 assert "trio" not in sys.modules
             """
-        },
-        "-p",
-        "no:trio",  # another plugin, which imports Trio for reasons of its own
+        }
     )
     assert outcome.counts() == {"passed": 1}, outcome.text
 

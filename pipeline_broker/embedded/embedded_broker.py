@@ -14,7 +14,7 @@ from pipeline_broker.embedded.errors import EmbeddedBrokerError, RefusedError
 from pipeline_broker.embedded.life import Running
 from pipeline_broker.embedded.lifecycle import Lifecycle
 from pipeline_broker.embedded.record_reader import RecordReader
-from pipeline_broker.embedded.settings import SettingValue
+from pipeline_broker.embedded.settings import SettingValue, setting_text
 from pipeline_broker.embedded.shown import Group, Record, Snapshot, decoded
 from pipeline_broker.records.batch import NewRecord
 from pipeline_broker.telemetry.recent_requests import AnsweredRequest
@@ -57,9 +57,7 @@ class EmbeddedBroker(Lifecycle):
         Raises:
             RefusedError: it is there already, or what is asked for is not possible.
         """
-        texts = {
-            key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in (configs or {}).items()
-        }
+        texts = {key: setting_text(value) for key, value in (configs or {}).items()}
         self._ask(lambda: topics.create_topic(self._running, name, partitions, texts, self._now_ms))
 
     def delete_topic(self, name: str) -> None:
@@ -97,12 +95,14 @@ class EmbeddedBroker(Lifecycle):
 
         Raises:
             RefusedError: Kafka's error.
+            EmbeddedBrokerError: key, value or a header is neither text nor bytes nor None.
         """
         encoded = tuple((name, _bytes(content)) for name, content in headers)
+        content = NewRecord(_bytes(value), _bytes(key), -1 if timestamp is None else timestamp, encoded)
 
         async def append() -> Record:
             now_ms = self._now_ms
-            record = NewRecord(_bytes(value), _bytes(key), now_ms if timestamp is None else timestamp, encoded)
+            record = content._replace(timestamp=now_ms) if timestamp is None else content
             return await topics.produce(self._running, topic, record, partition, now_ms)
 
         return self._ask(append)
@@ -263,4 +263,8 @@ class EmbeddedBroker(Lifecycle):
 
 
 def _bytes(content: bytes | str | None) -> bytes | None:
-    return content.encode() if isinstance(content, str) else content
+    if isinstance(content, str):
+        return content.encode()
+    if content is not None and not isinstance(content, bytes | bytearray | memoryview):
+        raise EmbeddedBrokerError(f"produce: {content!r} is neither text nor bytes nor None; encode it")
+    return content

@@ -19,7 +19,7 @@ from stages.mode import MODES
 if TYPE_CHECKING:
     from pipeline_broker.config.settings import BrokerConfig
 
-__all__ = ["DEFAULTS", "FLUSHES", "SettingValue", "serve_options"]
+__all__ = ["DEFAULTS", "FLUSHES", "SettingValue", "serve_options", "setting_text"]
 
 logger = logging.getLogger(__name__)
 
@@ -61,7 +61,7 @@ def serve_options(mode: str, settings: Mapping[str, SettingValue] | None, data: 
 
 
 def _config(settings: Mapping[str, SettingValue]) -> BrokerConfig:
-    texts = {**DEFAULTS, **{name: _text(value) for name, value in settings.items()}}
+    texts = {**DEFAULTS, **{name: setting_text(value) for name, value in settings.items()}}
     try:
         config, warnings = parse_settings(texts.items())
         _ = config.listener_configs  # what is wrong with them is said now
@@ -72,5 +72,6 @@ def _config(settings: Mapping[str, SettingValue]) -> BrokerConfig:
     return config
 
 
-def _text(value: SettingValue) -> str:
+def setting_text(value: SettingValue) -> str:
+    """A value as Kafka's text."""
     return str(value).lower() if isinstance(value, bool) else str(value)

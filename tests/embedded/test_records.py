@@ -3,7 +3,7 @@
 import pytest
 
 from pipeline_broker import EmbeddedBroker
-from pipeline_broker.embedded.errors import RefusedError
+from pipeline_broker.embedded.errors import EmbeddedBrokerError, RefusedError
 from pipeline_broker.load.murmur2 import partition_of
 from pipeline_broker.records.batch import NewRecord, build_batch
 from pipeline_broker.wire.error import ErrorCode
@@ -22,6 +22,13 @@ def test_a_record_comes_back_as_it_was_produced(broker):
     assert (record.topic, record.partition, record.offset) == ("t", 0, 0)
     assert (record.key, record.value, record.headers) == (b"key", "välue".encode(), (("a", b"1"), ("a", None)))
     assert record.timestamp == 1_700_000_000_000
+
+
+def test_what_is_neither_text_nor_bytes_is_refused_in_one_line(broker):
+    for wrong in ({"value": 5}, {"value": "v", "key": {}}, {"value": "v", "headers": [("h", 1.5)]}):
+        with pytest.raises(EmbeddedBrokerError, match=r"^produce: .* is neither text nor bytes nor None; encode it$"):
+            broker.produce("t", **wrong)
+    assert broker.topics() == {}
 
 
 def test_null_is_not_empty(broker):

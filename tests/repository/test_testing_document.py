@@ -1,38 +1,16 @@
 """Every block of Python in docs/testing.md runs, and so does the example that it points to."""
 
-import os
 import re
 import shutil
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
 from tests.documents import blocks, programs, write_tests
-from tests.plugin_runs import plugin_arguments
+from tests.plugin_runs import ROOT, run_pytest, run_python
 
-ROOT = Path(__file__).parents[2]
 DOCUMENT = ROOT / "docs/testing.md"
-RUN_SECONDS_MAX = 100
 
 pytestmark = pytest.mark.clients
-
-
-def run(folder, *arguments):
-    return subprocess.run(
-        [sys.executable, *arguments],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=RUN_SECONDS_MAX,
-    )
-
-
-def pytest_in(folder, *arguments):
-    return run(folder, "-m", "pytest", "-q", "-p", "no:cacheprovider", *plugin_arguments(), *arguments)
 
 
 def passed(result):
@@ -43,14 +21,14 @@ def passed(result):
 def test_the_tests_that_it_shows_pass(tmp_path):
     files = write_tests(DOCUMENT, tmp_path)
     shown = sum(len(re.findall(r"^def test_", path.read_text(), re.MULTILINE)) for path in tmp_path.iterdir())
-    result = pytest_in(tmp_path)
+    result = run_pytest(tmp_path, "-q")
     assert files >= 4
     assert passed(result) == shown + 1, "one of them runs twice"
 
 
 @pytest.mark.parametrize("block", programs(DOCUMENT), ids=lambda block: f"line-{block.line}")
 def test_the_programs_that_it_shows_run(block, tmp_path):
-    result = run(tmp_path, "-c", block.text)
+    result = run_python(tmp_path, "-c", block.text)
     assert result.returncode == 0, result.stderr
     assert "hello" in result.stdout
 
@@ -60,9 +38,9 @@ def test_the_configuration_that_it_shows_is_one(tmp_path):
     (tmp_path / "pytest.ini").write_text(block.text, encoding="utf-8")
     test = "def test_it(kafka_broker): assert kafka_broker.mode == 'classic'\n"
     (tmp_path / "test_it.py").write_text(test, encoding="utf-8")
-    assert passed(pytest_in(tmp_path, "--strict-config")) == 1
+    assert passed(run_pytest(tmp_path, "-q", "--strict-config")) == 1
 
 
 def test_the_example_passes_in_a_folder_of_its_own(tmp_path):
     shutil.copytree(ROOT / "examples/orders", tmp_path / "my orders", ignore=shutil.ignore_patterns("__pycache__"))
-    assert passed(pytest_in(tmp_path / "my orders")) == 6
+    assert passed(run_pytest(tmp_path / "my orders", "-q")) == 6

@@ -93,6 +93,12 @@ def test_the_wheel_tells_pytest_of_the_plugin(wheel):
     assert "[pytest11]\npipeline_broker = pipeline_broker.pytest_plugin" in archive.read(name).decode()
 
 
+def test_pytest_finds_the_plugin_by_itself_in_a_folder_of_a_stranger(scripts, tmp_path):
+    (tmp_path / "test_it.py").write_text("def test_it(kafka_broker, kafka_topic): assert kafka_broker.topics()\n")
+    result = run([scripts / "python", "-m", "pytest", "-q", "-p", "no:cacheprovider"], tmp_path)
+    assert "1 passed" in result.stdout, result.stdout + result.stderr
+
+
 def test_a_broker_is_embedded_from_the_wheel(scripts, tmp_path):
     program = "from pipeline_broker import EmbeddedBroker\nwith EmbeddedBroker() as broker: print(broker.topics())"
     result = run([scripts / "python", "-c", program], tmp_path)
