@@ -16,8 +16,9 @@ import pytest
 
 if TYPE_CHECKING:
     from pipeline_broker.embedded.embedded_broker import EmbeddedBroker
+    from pipeline_broker.embedded.fault_rules import EmbeddedFaults
 
-__all__ = ["kafka_broker", "kafka_topic"]
+__all__ = ["kafka_broker", "kafka_faults", "kafka_topic"]
 
 MODES = ("classic", "pipelined")
 MARKER = (
@@ -127,6 +128,13 @@ def kafka_topic(kafka_broker: EmbeddedBroker, request: pytest.FixtureRequest) ->
     name = f"{_safe(request.node.name)}-{next(_topic_numbers)}"
     kafka_broker.create_topic(name, partitions=_marked(request.node).get("partitions"))
     return name
+
+
+@pytest.fixture
+def kafka_faults(kafka_broker: EmbeddedBroker) -> Iterator[EmbeddedFaults]:
+    """The fault rules of the broker; those that a test makes end with it."""
+    yield kafka_broker.faults
+    kafka_broker.faults.clear()
 
 
 def _safe(name: str) -> str:

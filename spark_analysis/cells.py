@@ -54,11 +54,11 @@ class Run:
     machine: dict[str, Any]
     client_cpu_share: float | None
     lost_rows: int
-    factors: dict[str, Any] = attrs.field(factory=dict)
     requests: int = 0
     errors: int = 0
     first_sent_ns: int | None = None
     last_answered_ns: int | None = None
+    factors: dict[str, Any] = attrs.field(factory=dict)
 
     @property
     def seconds(self) -> float:

@@ -150,6 +150,36 @@ def test_a_session_has_one_broker_and_each_test_a_topic_that_is_there_and_empty(
     assert outcome.counts() == {"passed": 5}, outcome.text
 
 
+def test_the_rules_of_a_test_end_with_it_also_when_it_fails(tree):
+    files = {
+        "test_faults.py": """
+            import pytest
+            from confluent_kafka import KafkaException
+            from confluent_kafka.admin import AdminClient
+
+
+            def topics(kafka_broker):
+                servers = {"bootstrap.servers": kafka_broker.bootstrap_servers, "log_level": 0}
+                return AdminClient(servers).list_topics(timeout=2).topics
+
+
+            @pytest.mark.parametrize("fails", [False, True])
+            def test_nobody_is_answered(kafka_broker, kafka_faults, fails):
+                rule = kafka_faults.when("Metadata").disconnect("before")
+                with pytest.raises(KafkaException):
+                    topics(kafka_broker)
+                assert rule.hits > 0
+                assert not fails
+
+
+            def test_everybody_is_answered_again(kafka_broker, kafka_topic):
+                assert kafka_broker.faults.rules == []
+                assert kafka_topic in topics(kafka_broker)
+        """
+    }
+    assert tree(files).counts() == {"passed": 2, "failed": 1}
+
+
 def test_a_marker_chooses_mode_and_settings_and_the_closest_one_wins(tree):
     outcome = tree(
         {

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 
 from pipeline_broker.embedded import groups, topics
 from pipeline_broker.embedded.errors import EmbeddedBrokerError, RefusedError
+from pipeline_broker.embedded.fault_rules import EmbeddedFaults
 from pipeline_broker.embedded.life import Running
 from pipeline_broker.embedded.lifecycle import Lifecycle
 from pipeline_broker.embedded.record_reader import RecordReader
@@ -235,6 +236,11 @@ class EmbeddedBroker(Lifecycle):
         core = self._of_core
         found = self.on_loop(lambda _: list(core.requests))
         return [request for request in found if api in (None, request.api)]
+
+    @property
+    def faults(self) -> EmbeddedFaults:
+        """Its fault rules: `broker.faults.when("Produce", nth=2).error("NOT_LEADER_OR_FOLLOWER")`."""
+        return EmbeddedFaults(self._on_loop_at_once)
 
     def snapshot(self) -> Snapshot:
         """Everything that the broker keeps: topics, records, groups, offsets, settings; see `restore`."""

@@ -14,9 +14,12 @@ import attrs
 import trio
 
 from pipeline_broker.apis.dispatch import Dispatcher
+from pipeline_broker.apis.fault_switch import FaultSwitch
 from pipeline_broker.background import prepare_ahead, run_timer
+from pipeline_broker.faults.files import FaultyFiles
 from pipeline_broker.listeners import BrokerListeners
 from pipeline_broker.live_changes import LiveChanges
+from pipeline_broker.log.file_system import SystemFileSystem
 from pipeline_broker.log.journal import SEGMENT_BYTES
 from pipeline_broker.server import JournalStorage, compose, open_broker, upkeep_of, with_actual_settings
 from stages.committer import Submission
@@ -107,13 +110,16 @@ class Life:
                 options = with_actual_settings(self._options, listeners)
                 in_memory = self._files is not None
                 segment_bytes = MEMORY_SEGMENT_BYTES if in_memory else SEGMENT_BYTES
+                files = FaultyFiles(SystemFileSystem() if self._files is None else self._files)
                 journal, broker = open_broker(
-                    options, files=self._files, segment_bytes=segment_bytes, clock_ms=self._clock.now_ms
+                    options, files=files, segment_bytes=segment_bytes, clock_ms=self._clock.now_ms
                 )
+                broker.fault_files = files
                 stack.callback(journal.close)
                 listeners.follow_at_start(broker.config, lambda: broker.scram_users)
                 dispatcher = Dispatcher(broker, self._clock.now_ms)
-                server = compose(options, broker, dispatcher, JournalStorage(journal), timeline=self._timeline)
+                application = FaultSwitch(dispatcher, broker)
+                server = compose(options, broker, application, JournalStorage(journal), timeline=self._timeline)
                 changes = LiveChanges(server, listeners, broker)
                 upkeep = upkeep_of(broker, self._clock.now_ms)
                 async with trio.open_nursery() as nursery:
@@ -146,7 +152,7 @@ class Life:
         running = self.running
         running.server.limits = attrs.evolve(running.server.limits, drain_seconds=drain_seconds)
         running.server.stop()
-        running.broker.fetches.end()
+        running.broker.end_waiting()
         await self._ended.wait()
 
     async def settle(self) -> None:

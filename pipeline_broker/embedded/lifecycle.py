@@ -141,6 +141,15 @@ class Lifecycle:
 
         return self._ask(call)
 
+    def _on_loop_at_once(self, function: Callable[[Running], Result]) -> Result:
+        """As `on_loop`, without waiting for those who ask something and are not answered yet."""
+        core = self._of_core
+
+        async def call() -> Result:
+            return function(core.running)
+
+        return self._call(call)
+
     # On the way to the loop
 
     @property

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pipeline_broker.faults.disk import DiskFaults
     from pipeline_broker.faults.subject import Subject
 
-__all__ = ["DiskRuleMaker", "Faults", "GroupControls", "RuleMaker"]
+__all__ = ["DiskRuleMaker", "Faults", "GroupControls", "RuleKeeper", "RuleMaker"]
 
 logger = logging.getLogger(__name__)
 
@@ -40,6 +40,13 @@ class GroupControls(Protocol):
 
     def force_rebalance(self, group_id: str, now_ms: int) -> bool:
         """Have the members of a group join again, or move to its next epoch."""
+
+
+class RuleKeeper(Protocol):
+    """Who makes rules of their parts."""
+
+    def add(self, condition: RequestCondition | DiskCondition, choice: Choice, effect: Effect) -> Rule:
+        """See Faults."""
 
 
 class Faults:
@@ -292,7 +299,7 @@ class Faults:
 class RuleMaker:
     """A rule about requests that lacks its effect; each method makes it, and says with which effect."""
 
-    def __init__(self, faults: Faults, condition: RequestCondition | DiskCondition, choice: Choice) -> None:
+    def __init__(self, faults: RuleKeeper, condition: RequestCondition | DiskCondition, choice: Choice) -> None:
         self._faults = faults
         self._condition = condition
         self._choice = choice
@@ -346,7 +353,7 @@ class RuleMaker:
 class DiskRuleMaker:
     """The same of a rule about files."""
 
-    def __init__(self, faults: Faults, condition: DiskCondition, choice: Choice) -> None:
+    def __init__(self, faults: RuleKeeper, condition: DiskCondition, choice: Choice) -> None:
         self._faults = faults
         self._condition = condition
         self._choice = choice

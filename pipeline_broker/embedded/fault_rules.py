@@ -1,0 +1,121 @@
+"""The fault rules of an embedded broker, made and looked after from any thread.
+
+Rules of this file: it decides nothing; the rules are those of `pipeline_broker.faults`, on the loop of the broker. It
+never waits for its turn among those who ask the broker for something: what they wait for may be held by a rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol, TypeVar
+
+from pipeline_broker.embedded.life import Running
+from pipeline_broker.faults.effects import Effect
+from pipeline_broker.faults.faults import DiskRuleMaker, Faults, RuleMaker
+from pipeline_broker.faults.rule import Choice, DiskCondition, RequestCondition, Rule
+
+__all__ = ["EmbeddedFaults"]
+
+Result = TypeVar("Result")
+
+
+class OnLoop(Protocol):
+    """Calls a function with the parts of the running broker, on its event loop, at once."""
+
+    def __call__(self, function: Callable[[Running], Result]) -> Result:
+        """What the function returned; what it raised is raised."""
+
+
+class EmbeddedFaults:
+    """See the rules of the file; a `restore` or `reset` of the broker takes its fault rules away.
+
+    Args:
+        on_loop: see OnLoop.
+    """
+
+    def __init__(self, on_loop: OnLoop) -> None:
+        self._on_loop = on_loop
+
+    def _ask(self, function: Callable[[Faults], Result]) -> Result:
+        return self._on_loop(lambda running: function(running.broker.faults))
+
+    # Making rules
+
+    def when(self, api: str, **conditions: Any) -> RuleMaker:
+        """Begin a rule about requests; the effect that is named next makes it.
+
+        Args:
+            api: Kafka's name of the request, "GroupCoordinator" or "TransactionCoordinator".
+            conditions: `topic`, `partition`, `client_id`, `group`; `nth`, `times`, `every`, `p`, `seed`; see
+                `pipeline_broker.faults.faults.Faults.when`.
+
+        Raises:
+            FaultError: there is no such API, or numbers make no sense.
+            TypeError: there is no such condition.
+        """
+        choice, about = _split(conditions)
+        return RuleMaker(self, RequestCondition(api=api, **about), choice)
+
+    def disk_when(self, operation: str, **conditions: Any) -> DiskRuleMaker:
+        """Begin a rule about operations on files, "sync" or "write"; `path` and the numbers of `when` are conditions.
+
+        Raises:
+            FaultError: there is no such operation, or numbers make no sense.
+            TypeError: there is no such condition.
+        """
+        choice, about = _split(conditions)
+        return DiskRuleMaker(self, DiskCondition(disk=operation, **about), choice)
+
+    def add(self, condition: RequestCondition | DiskCondition, choice: Choice, effect: Effect) -> Rule:
+        """Make a rule of its parts; see `Faults.add`."""
+        return self._ask(lambda faults: faults.add(condition, choice, effect))
+
+    # Looking after them
+
+    @property
+    def rules(self) -> list[Rule]:
+        """Those that there are, with what they did so far."""
+        return self._ask(lambda faults: list(faults.rules))
+
+    def remove(self, number: int) -> None:
+        """Take a rule away by its number; whoever it holds goes on. Raises FaultError where there is none."""
+        self._ask(lambda faults: faults.remove(number))
+
+    def clear(self) -> int:
+        """Take all rules away, and return how many there were; whoever is held goes on."""
+        return self._ask(Faults.clear)
+
+    def release(self, number: int) -> bool:
+        """Let go on whoever a rule holds; whether it held anybody. Raises FaultError where there is no such rule."""
+        return self._ask(lambda faults: faults.release(number))
+
+    def held_by(self, number: int) -> int:
+        """How many answers, queues and operations on files a rule holds."""
+        return self._ask(lambda faults: faults.held_by(number))
+
+    # Groups
+
+    def expire_member(self, group: str, member: str | None = None) -> None:
+        """Take a member out of its group as if its session were over; without a member, all of them.
+
+        Raises:
+            FaultError: there is no such group or member.
+        """
+        self._ask(lambda faults: faults.expire_member(group, member))
+
+    def force_rebalance(self, group: str) -> None:
+        """Have the members of a group join again; of a consumer or share group, move to its next epoch.
+
+        Raises:
+            FaultError: there is no such group, or it has no members.
+        """
+        self._ask(lambda faults: faults.force_rebalance(group))
+
+
+CHOICES = frozenset({"nth", "times", "every", "p", "seed"})
+
+
+def _split(conditions: dict[str, Any]) -> tuple[Choice, dict[str, Any]]:
+    """How often a rule strikes, and what else it is about."""
+    choice = {name: value for name, value in conditions.items() if name in CHOICES}
+    return Choice(**choice), {name: value for name, value in conditions.items() if name not in CHOICES}
