@@ -212,8 +212,10 @@ class TopicCatalogue:
     def _refresh_collision(self, name: str) -> None:
         """Keep who has a name to itself: any topic that exists or is on its way."""
         key = collision_key(name)
-        if self.latest(name) is not None or name in self._visible:
+        if self.latest(name) is not None:
             self._collisions[key] = name
+        elif name in self._visible:  # about to go: another that is on its way has the name to itself
+            self._collisions.setdefault(key, name)
         elif self._collisions.get(key) == name:
             del self._collisions[key]
 

@@ -48,8 +48,8 @@ def still_serves(broker):
 
 
 def journal_of(data):
-    (segment,) = [path for path in sorted((data / "journal").iterdir()) if path.stat().st_size and used(path)]
-    return segment
+    """The first segment with frames: a broker may have gone on in a second one, which was zero-filled ahead."""
+    return next(path for path in sorted((data / "journal").iterdir()) if path.stat().st_size and used(path))
 
 
 def used(path):

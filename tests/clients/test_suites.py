@@ -9,7 +9,7 @@ import pytest
 
 from tests.conftest import ROOT
 
-pytestmark = pytest.mark.clients
+pytestmark = [pytest.mark.clients, pytest.mark.xdist_group("suites")]  # both modes use what the first one installs
 SUITES_DIR = Path(os.environ.get("SUITES_DIR", ROOT.parent / "shared" / "suites"))
 PART = "^(aiokafka_admin|confluent_topic_configs|confluent_bad_config_is_refused|kafka_python_codec_lz4)$"
 
