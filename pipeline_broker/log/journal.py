@@ -321,9 +321,9 @@ class Journal:
             self.sealed_max = None
             self.room.notify()
 
-    def sealed_entries(self, number: int, end_lsn: int) -> Iterator[StoredEntry]:
-        """What a complete segment holds; see `recovery.sealed_entries`."""
-        return sealed_entries(self._files, self.directory, number, end_lsn)
+    def sealed_entries(self, number: int, end_lsn: int, from_lsn: int = 0) -> Iterator[StoredEntry]:
+        """What a complete segment holds from an LSN on; see `recovery.sealed_entries`."""
+        return sealed_entries(self._files, self.directory, number, end_lsn, from_lsn)
 
     def recycle(self, number: int) -> None:
         """Use the space of the oldest complete segment again, which the archive holds; may wait for its readers.

@@ -279,9 +279,8 @@ class Recovery:
     def _malformed(self, number: int, position: int, error: ValueError) -> JournalCorrupt:
         return JournalCorrupt(f"{segment_path(self._directory, number)} at {position}: {error}")
 
-    def sealed_batches(self, number: int) -> Iterator[StoredEntry]:
-        """The batches of one segment whose end is where the archive is to reach; see `sealed_entries`."""
-        end_lsn, self._archived_lsn = self._archived_lsn, 0
+    def sealed_batches(self, number: int, end_lsn: int) -> Iterator[StoredEntry]:
+        """The batches of one segment that the archive has not; `end_lsn` is behind its last. See `sealed_entries`."""
         window = _Window(self._files.open(segment_path(self._directory, number)))
         identity = self._identity(window, number)
         first = None if identity is None else self._frame(window, identity, HEADER_SPACE, None)
@@ -380,12 +379,22 @@ class Recovery:
         return identity
 
 
-def sealed_entries(files: FileSystem, directory: Path, number: int, end_lsn: int) -> Iterator[StoredEntry]:
+def sealed_entries(
+    files: FileSystem, directory: Path, number: int, end_lsn: int, from_lsn: int = 0
+) -> Iterator[StoredEntry]:
     """The batches of a segment that is complete, each valid until the next is asked for; may block.
+
+    Args:
+        files: the file system.
+        directory: of the journal.
+        number: of the segment.
+        end_lsn: behind its last entry.
+        from_lsn: what lies in front of it is left out. A power cut may take the segment that followed, so that one
+            that was archived goes on.
 
     Raises:
         JournalCorrupt: it does not hold what was written to it.
         OSError: the disk cannot be read.
     """
-    reading = Recovery(files, directory, sync=False, archived_lsn=end_lsn)
-    yield from reading.sealed_batches(number)
+    reading = Recovery(files, directory, sync=False, archived_lsn=from_lsn)
+    yield from reading.sealed_batches(number, end_lsn)

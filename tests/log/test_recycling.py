@@ -41,10 +41,10 @@ def commit(journal, log, value=VALUE):
     return entry
 
 
-def values_of(journal, number, end_lsn):
+def values_of(journal, number, end_lsn, from_lsn=0):
     return [
         bytes(record.value)
-        for _, _, batch in journal.sealed_entries(number, end_lsn)
+        for _, _, batch in journal.sealed_entries(number, end_lsn, from_lsn)
         for record in iterate_records(batch, read_header(batch))
     ]
 
@@ -58,6 +58,25 @@ def test_a_segment_is_handed_out_when_it_is_complete_and_says_what_was_written()
 
     assert journal.sealed() == [(1, 1)]
     assert values_of(journal, 1, 1) == [b"one"]
+
+
+def test_what_the_archive_has_of_a_segment_that_went_on_is_not_handed_out_again():
+    """A start goes on in the last segment with frames, which the archive may have: the one behind it was empty."""
+    files = MemoryFileSystem()
+    journal, log, _ = start(files)
+    commit(journal, log, b"one")
+    commit(journal, log, b"two")
+    journal.seal()
+    files.kill()
+    journal, log, found = start(files)
+    assert found == [b"one", b"two"]
+    commit(journal, log, b"three")
+    journal.seal()
+
+    ((number, end_lsn),) = journal.sealed()
+    assert (number, end_lsn) == (1, 3)
+    assert values_of(journal, number, end_lsn, from_lsn=2) == [b"three"]
+    assert values_of(journal, number, end_lsn, from_lsn=3) == []
 
 
 def test_a_segment_with_a_commit_that_is_not_durable_is_not_handed_out():

@@ -91,7 +91,7 @@ class Archiver:
         self._archive.make_folders_free({key: target.folder for key, target in targets.items()})
         writers: dict[bytes, _PartitionWriter] = {}
         buffered, pace = 0, Pace()
-        for key, _, batch in self._journal.sealed_entries(number, end_lsn):
+        for key, _, batch in self._journal.sealed_entries(number, end_lsn, self._archive.lsn):
             writer = writers.get(key)
             if writer is None:
                 target = targets.get(key)
