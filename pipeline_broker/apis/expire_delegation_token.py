@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pipeline_broker.apis.token_requests import may_ask_for_tokens
-from pipeline_broker.security.delegation_tokens import TokenError
+from pipeline_broker.apis.token_requests import change_expiry
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.expire_delegation_token import (
     ExpireDelegationTokenRequest,
@@ -23,17 +22,12 @@ REQUEST = ExpireDelegationTokenRequest
 
 def handle(call: Call, request: ExpireDelegationTokenRequest) -> Result:
     """Ask the tokens."""
-    if not may_ask_for_tokens(call):
-        return call.send(error_response(request, call, ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED))
-    tokens = call.broker.delegation_tokens
-    try:
-        expires_ms, write = tokens.expire(
-            request.hmac, call.session.principal, request.expiry_time_period_ms, call.now_ms
-        )
-    except TokenError as error:
-        return call.send(error_response(request, call, error.code))
-    answer = call.send(ExpireDelegationTokenResponse(expiry_timestamp_ms=expires_ms))
-    return call.broker.commit_metadata([(write, tokens.durable)], call.now_ms, answer)
+    tokens, owner = call.broker.delegation_tokens, call.session.principal
+    return change_expiry(
+        call,
+        lambda: tokens.expire(request.hmac, owner, request.expiry_time_period_ms, call.now_ms),
+        ExpireDelegationTokenResponse,
+    )
 
 
 def error_response(request: ExpireDelegationTokenRequest, call: Call, code: ErrorCode) -> ExpireDelegationTokenResponse:

@@ -7,12 +7,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pipeline_broker.security.delegation_tokens import TokenError
 from pipeline_broker.security.principal import ANONYMOUS
+from pipeline_broker.wire.error import ErrorCode
+from stages.request import Result
 
 if TYPE_CHECKING:
-    from pipeline_broker.apis.call import Call
+    from collections.abc import Callable
 
-__all__ = ["may_ask_for_tokens"]
+    from pipeline_broker.apis.call import Call
+    from pipeline_broker.state.outcome import Write
+
+__all__ = ["change_expiry", "may_ask_for_tokens"]
 
 
 def may_ask_for_tokens(call: Call) -> bool:
@@ -20,3 +26,23 @@ def may_ask_for_tokens(call: Call) -> bool:
     session = call.session
     is_stranger = session.security_protocol == "SSL" and session.principal == ANONYMOUS
     return not (session.is_by_token or session.security_protocol == "PLAINTEXT" or is_stranger)
+
+
+def change_expiry(
+    call: Call, change: Callable[[], tuple[int, Write]], response: Callable[[ErrorCode, int], object]
+) -> Result:
+    """Let a token last until another time; answered when that is durable.
+
+    Args:
+        call: of the request.
+        change: gives the time in milliseconds since 1970 and the write; raises TokenError.
+        response: of an error code and a time, -1 where there is none.
+    """
+    if not may_ask_for_tokens(call):
+        return call.send(response(ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, -1))
+    try:
+        expires_ms, write = change()
+    except TokenError as error:
+        return call.send(response(error.code, -1))
+    answer = call.send(response(ErrorCode.NONE, expires_ms))
+    return call.broker.commit_metadata([(write, call.broker.delegation_tokens.durable)], call.now_ms, answer)

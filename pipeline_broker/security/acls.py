@@ -31,12 +31,12 @@ from pipeline_broker.state.metadata_records import (
     record_value,
     subject_of,
 )
-from pipeline_broker.state.outcome import StateRecord, Write
+from pipeline_broker.state.outcome import ReplayedWrites, StateRecord, Write
 
 __all__ = ["Acls"]
 
 
-class Acls:
+class Acls(ReplayedWrites):
     """All rules.
 
     Attributes:
@@ -79,11 +79,6 @@ class Acls:
     def remove(self, bindings: Sequence[AclBinding]) -> Write:
         """Decide that rules end."""
         return Write("", tuple(StateRecord(_key(binding), None) for binding in bindings))
-
-    def durable(self, write: Write) -> None:
-        """The records of a change are durable."""
-        for record in write.records:
-            self.replay(record.key, record.value)
 
     def replay(self, key: bytes, value: bytes | None) -> None:
         """Take over one durable record; those of other subjects are read past.

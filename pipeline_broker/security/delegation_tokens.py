@@ -33,7 +33,7 @@ from pipeline_broker.state.metadata_records import (
     record_value,
     subject_of,
 )
-from pipeline_broker.state.outcome import StateRecord, Write
+from pipeline_broker.state.outcome import ReplayedWrites, StateRecord, Write
 from pipeline_broker.wire.error import ErrorCode
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ class TokenLogin:
     expires_ms: int
 
 
-class DelegationTokens:
+class DelegationTokens(ReplayedWrites):
     """All tokens.
 
     Args:
@@ -231,11 +231,6 @@ class DelegationTokens:
     def _change(self, token_id: str, token: DelegationToken | None) -> Write:
         self._coming[token_id] = token
         return Write("", (_record(token_id, token),))
-
-    def durable(self, write: Write) -> None:
-        """The records of a change are durable."""
-        for record in write.records:
-            self.replay(record.key, record.value)
 
     def replay(self, key: bytes, value: bytes | None) -> None:
         """Take over one durable record; those of other subjects are read past.

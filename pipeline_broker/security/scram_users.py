@@ -39,7 +39,7 @@ from pipeline_broker.state.metadata_records import (
     record_value,
     subject_of,
 )
-from pipeline_broker.state.outcome import StateRecord, Write
+from pipeline_broker.state.outcome import ReplayedWrites, StateRecord, Write
 from pipeline_broker.wire.error import ErrorCode
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ NO_PASSWORD = Refusal(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Salted password must n
 NOBODY = Refusal(ErrorCode.RESOURCE_NOT_FOUND, "Attempt to delete a user credential that does not exist")
 
 
-class ScramUsers:
+class ScramUsers(ReplayedWrites):
     """The credentials of all users.
 
     Args:
@@ -185,11 +185,6 @@ class ScramUsers:
                 credential = ScramCredential.of(mechanism, change.salt, change.iterations, change.salted_password)
                 self._coming[name] = credential
                 yield StateRecord(_key(name), _value(credential))
-
-    def durable(self, write: Write) -> None:
-        """The records of a change are durable."""
-        for record in write.records:
-            self.replay(record.key, record.value)
 
     def replay(self, key: bytes, value: bytes | None) -> None:
         """Take over one durable record; those of other subjects are read past.

@@ -23,7 +23,7 @@ from pipeline_broker.state.metadata_records import (
     record_value,
     subject_of,
 )
-from pipeline_broker.state.outcome import StateRecord, Write
+from pipeline_broker.state.outcome import ReplayedWrites, StateRecord, Write
 
 __all__ = ["ClusterState"]
 
@@ -32,7 +32,7 @@ _CLUSTER_KEY = record_key(RecordType.CLUSTER)
 Resource = tuple[str, str]
 
 
-class ClusterState:
+class ClusterState(ReplayedWrites):
     """What concerns the cluster and its brokers rather than one topic.
 
     Attributes:
@@ -68,11 +68,6 @@ class ClusterState:
         key = record_key(RecordType.SETTINGS, json.dumps(list(resource)))
         value = record_value(json.dumps(dict(settings), sort_keys=True)) if settings else None
         return Write("", (StateRecord(key, value),))
-
-    def durable(self, write: Write) -> None:
-        """The records of a change are durable."""
-        for record in write.records:
-            self.replay(record.key, record.value)
 
     def replay(self, key: bytes, value: bytes | None) -> None:
         """Take over one durable record; those of other subjects are read past.

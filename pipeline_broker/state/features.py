@@ -25,7 +25,7 @@ from pipeline_broker.state.metadata_records import (
     record_value,
     subject_of,
 )
-from pipeline_broker.state.outcome import StateRecord, Write
+from pipeline_broker.state.outcome import ReplayedWrites, StateRecord, Write
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.registry import ApiKey
 
@@ -96,7 +96,7 @@ class FeatureError(Exception):
     message: str
 
 
-class Features:
+class Features(ReplayedWrites):
     """The levels that are finalized.
 
     Attributes:
@@ -167,11 +167,6 @@ class Features:
             _check_downgrade(update, now)
         elif update.level > now and update.upgrade_type != UpgradeType.UPGRADE:
             raise _invalid(update, "Can't downgrade to a newer version.")
-
-    def durable(self, write: Write) -> None:
-        """The records of a change are durable."""
-        for record in write.records:
-            self.replay(record.key, record.value)
 
     def replay(self, key: bytes, value: bytes | None) -> None:
         """Take over one durable record; those of other subjects are read past.

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import attrs
 
-__all__ = ["Completion", "Outcome", "StateRecord", "Write"]
+__all__ = ["Completion", "Outcome", "ReplayedWrites", "StateRecord", "Write"]
 
 
 @attrs.frozen
@@ -34,6 +34,19 @@ class Write:
     subject: str
     records: tuple[StateRecord, ...]
     change: object = None
+
+
+class ReplayedWrites:
+    """A machine whose changes become true as they do at a start: each record is replayed, once it is durable."""
+
+    def durable(self, write: Write) -> None:
+        """The records of a change are durable."""
+        for record in write.records:
+            self.replay(record.key, record.value)
+
+    def replay(self, key: bytes, value: bytes | None) -> None:
+        """Take over one durable record; those of other subjects are read past."""
+        raise NotImplementedError
 
 
 @attrs.frozen
