@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import click
@@ -14,7 +15,6 @@ from pipeline_broker.config.duration import milliseconds
 __all__ = ["serve"]
 
 EXIT_USAGE = 2
-EXIT_FAILED = 1
 
 
 class Duration(click.ParamType[float]):
@@ -35,7 +35,8 @@ class Duration(click.ParamType[float]):
 class EndSignals:
     """SIGTERM and SIGINT while the event loop does not receive them: they end a start at once, and do not end an end.
 
-    A broker that is asked to end twice closes its files all the same, and exits as it would have.
+    A broker that is asked to end twice closes its files all the same, and exits as it would have. A start ends by the
+    signal itself, as a kill would end it: a KeyboardInterrupt is lost where it meets a callback of the import system.
     """
 
     NUMBERS = (signal.SIGTERM, signal.SIGINT)
@@ -46,12 +47,9 @@ class EndSignals:
 
     def _received(self, number: int, frame: object) -> None:
         del frame
-        if self._has_served:
-            return
-        if number == signal.SIGINT:
-            raise KeyboardInterrupt
-        signal.signal(number, signal.SIG_DFL)
-        signal.raise_signal(number)
+        if not self._has_served:
+            signal.signal(number, signal.SIG_DFL)
+            signal.raise_signal(number)
 
     def print_ready(self, line: str) -> None:
         """Print the ready line; from here on the event loop receives the signals, until the end has begun."""
@@ -159,6 +157,14 @@ def serve(**options: object) -> None:
       pipeline-broker serve --port 9092 --data ./data
       pipeline-broker serve --mode classic --flush os --set num.partitions=4
     """  # noqa: D301 - click's mark for "do not rewrap"
+    end_signals = EndSignals()
+    try:
+        _serve(options, end_signals.print_ready)
+    finally:
+        end_signals.close()
+
+
+def _serve(options: dict[str, object], on_ready: Callable[[str], None]) -> None:
     from pipeline_broker._stages_check import ShadowedStagesError, ensure_stages  # noqa: PLC0415 - paid for when used
     from pipeline_broker.config.settings import load_settings  # noqa: PLC0415 - see above
 
@@ -179,13 +185,8 @@ def serve(**options: object) -> None:
         options["host"] = options["port"] = None
     for warning in warnings:
         click.echo(warning, err=True)
-    end_signals = EndSignals()
     try:
-        run(ServeOptions.from_command_line(config, options), end_signals.print_ready)
+        run(ServeOptions.from_command_line(config, options), on_ready)
     except StartError as error:
         click.echo(f"Error: {error}", err=True)
         sys.exit(EXIT_USAGE)
-    except KeyboardInterrupt:
-        sys.exit(EXIT_FAILED)
-    finally:
-        end_signals.close()

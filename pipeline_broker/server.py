@@ -287,6 +287,8 @@ async def _serve(
             nursery.start_soon(changes.run)
             await nursery.start(prepare_ahead, journal)
             await _start_upkeep(nursery, options, broker)
+            if server.is_stopping:
+                return
             for line in listeners.further_lines:
                 print(line, file=sys.stderr, flush=True)  # noqa: T201 - stdout has the ready line alone
             on_ready(ready_line(options, listeners))

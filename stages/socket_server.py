@@ -140,6 +140,11 @@ class SocketServer:
         return [processor for served in self._listeners.values() for processor in served.all_processors]
 
     @property
+    def is_stopping(self) -> bool:
+        """It was told to end, or must; its listeners may be closed by now."""
+        return self._stopping.is_set()
+
+    @property
     def _is_drained(self) -> bool:
         return self.committer.is_idle and not any(processor.connections for processor in self.processors)
 
