@@ -124,8 +124,9 @@ def archive_journal(journal: Journal, broker: Broker) -> None:
     journal.seal()
     archive = broker.logs.archive
     assert archive is not None
-    while (found := Archiver(archive, journal).run_one(broker.logs.archive_targets(), now_ms())) is not None:
-        number, edit = found
+    archiver = Archiver(archive, journal)
+    while (segment := archiver.oldest_complete()) is not None:
+        number, edit = archiver.take_over(segment, broker.logs.archive_targets(), now_ms())
         broker.logs.show(edit)
         journal.recycle(number)
 

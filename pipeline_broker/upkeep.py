@@ -143,11 +143,11 @@ class Upkeep:
     async def archive_one(self) -> bool:
         """Take the oldest complete segment over; whether there was one."""
         async with self._writing:
-            targets = self._logs.archive_targets()
-            found = await trio.to_thread.run_sync(self._archiver.run_one, targets, self._clock_ms())
-            if found is None:
+            segment = await trio.to_thread.run_sync(self._archiver.oldest_complete)
+            if segment is None:
                 return False
-            number, edit = found
+            targets = self._logs.archive_targets()  # every log that the segment may have batches of is there by now
+            number, edit = await trio.to_thread.run_sync(self._archiver.take_over, segment, targets, self._clock_ms())
             self._logs.show(edit)
             await trio.to_thread.run_sync(self._journal.recycle, number)
             return True

@@ -16,7 +16,6 @@ from pipeline_broker.apis.registry import SERVED
 from pipeline_broker.broker import Broker
 from pipeline_broker.config.settings import parse_settings
 from pipeline_broker.log.archive.archive import Archive
-from pipeline_broker.log.archive.archiver import Archiver
 from pipeline_broker.log.journal import Journal
 from pipeline_broker.log.log_manager import LogManager
 from pipeline_broker.log.testing import MemoryFileSystem
@@ -24,6 +23,7 @@ from pipeline_broker.wire.codec import decode, encode
 from pipeline_broker.wire.header import RequestHeader, encode_request_header, read_response_header
 from pipeline_broker.wire.registry import ApiKey
 from stages.request import Parked, Pending, Request, Send
+from tests.archiving import archive_all
 
 DIRECTORY = Path("/data")
 LOOK_FIRST = {ApiKey.METADATA, ApiKey.FIND_COORDINATOR}
@@ -101,12 +101,7 @@ class Desk:
 
     def archive_all(self) -> None:
         """Let the archive take over all that is in the journal."""
-        self.journal.seal()
-        archiver = Archiver(self.archive, self.journal)
-        while (found := archiver.run_one(self.broker.logs.archive_targets(), self.now_ms)) is not None:
-            number, edit = found
-            self.broker.logs.show(edit)
-            self.journal.recycle(number)
+        archive_all(self.journal, self.broker.logs, self.now_ms)
 
     def decide(self, message: Any, version: int) -> Any:
         """What the handler returns, before anything is durable."""

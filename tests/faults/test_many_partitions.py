@@ -22,6 +22,7 @@ from pipeline_broker.records.batch import NewRecord, build_batch, iterate_batche
 from pipeline_broker.server import ServeOptions, StartError, open_broker
 from pipeline_broker.state.topics import NewTopic
 from stages.mode import PIPELINED
+from tests.archiving import archive_one
 
 pytestmark = [pytest.mark.faults]
 TOPICS, PARTITIONS = 100, 10
@@ -129,8 +130,8 @@ def data(tmp_path):
     write_sparse(data / "archive", "topic-7-3", 1)
     broker.logs.archive.commit(Edit(broker.logs.archive.lsn, partitions))
     journal.seal()
-    number, _ = Archiver(broker.logs.archive, journal).run_one(broker.logs.archive_targets(), 0)
-    journal.recycle(number)
+    found = archive_one(Archiver(broker.logs.archive, journal), broker.logs)
+    journal.recycle(found[0])
     journal.close()
     return data
 

@@ -15,6 +15,7 @@ from pipeline_broker.log.policies import LogPolicies
 from pipeline_broker.log.retention import RollRules
 from pipeline_broker.records.batch import NewRecord, build_batch, read_header
 from pipeline_broker.state.metadata_records import METADATA_TOPIC_ID, Topic, topic_record
+from tests.archiving import archive_one
 
 TOPIC_ID = bytes(range(16))
 TOPIC_ID_TEXT = "AAECAwQFBgcICQoLDA0ODw"
@@ -74,7 +75,7 @@ class Data:
 
     def archive_one(self, *, recycle=True):
         """Archive the oldest complete segment; whether there was one."""
-        found = self.archiver.run_one(self.manager.archive_targets(), now_ms=0)
+        found = archive_one(self.archiver, self.manager)
         if found is None:
             return False
         number, edit = found

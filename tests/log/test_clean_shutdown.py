@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline_broker.log.archive.archive import Archive
-from pipeline_broker.log.archive.archiver import Archiver
 from pipeline_broker.log.archive.manifest import Edit
 from pipeline_broker.log.archive.manifest_file import MANIFEST_NAME
 from pipeline_broker.log.clean_shutdown import MARK_NAME, CleanShutdown, ManifestEnd, read_mark, write_mark
@@ -19,6 +18,7 @@ from pipeline_broker.log.log_manager import LogManager
 from pipeline_broker.log.segment import HEADER_SPACE, SEGMENT_SUFFIX
 from pipeline_broker.log.testing import MemoryFileSystem
 from pipeline_broker.records.batch import NewRecord, build_batch, read_header
+from tests.archiving import archive_all
 
 DIRECTORY = Path("/data")
 MARK = DIRECTORY / MARK_NAME
@@ -62,10 +62,7 @@ class Life:
         self.manager.on_durable([entry])
 
     def archive_all(self):
-        self.journal.seal()
-        number, edit = Archiver(self.archive, self.journal).run_one(self.manager.archive_targets(), 0)
-        self.manager.show(edit)
-        self.journal.recycle(number)
+        archive_all(self.journal, self.manager)
 
 
 def operations_of(files, work):

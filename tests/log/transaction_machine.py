@@ -18,7 +18,6 @@ from hypothesis.stateful import (
 )
 
 from pipeline_broker.log.archive.archive import Archive
-from pipeline_broker.log.archive.archiver import Archiver
 from pipeline_broker.log.archive.cleaning import clean
 from pipeline_broker.log.committed_reads import end_of
 from pipeline_broker.log.compaction.schedule import CompactionRules
@@ -33,6 +32,7 @@ from pipeline_broker.log.testing import MemoryFileSystem
 from pipeline_broker.records.batch import NewRecord, build_batch, iterate_batches, read_header
 from pipeline_broker.records.control_batch import read_marker
 from pipeline_broker.records.record import iterate_records
+from tests.archiving import archive_all
 from tests.log import transaction_model as model
 
 TOPIC_ID = bytes(range(16))
@@ -204,12 +204,7 @@ class TransactionMachine(RuleBasedStateMachine):
 
     @rule()
     def archive_all(self):
-        self.journal.seal()
-        archiver = Archiver(self.archive, self.journal)
-        while (found := archiver.run_one(self.logs.archive_targets(), NOW_MS)) is not None:
-            number, edit = found
-            self.logs.show(edit)
-            self.journal.recycle(number)
+        archive_all(self.journal, self.logs, NOW_MS)
 
     @precondition(lambda self: self.pending)
     @rule(data=st.data())

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import attrs
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pipeline_broker.log.archive.archive import Archive
     from pipeline_broker.log.journal import Journal
 
-__all__ = ["ArchiveTarget", "Archiver"]
+__all__ = ["ArchiveTarget", "Archiver", "CompleteSegment"]
 
 logger = logging.getLogger(__name__)
 
@@ -57,6 +57,18 @@ class ArchiveTarget:
     roll_seed: bytes = b""
 
 
+class CompleteSegment(NamedTuple):
+    """A segment of the journal that gets no further frame, and is durable.
+
+    Attributes:
+        number: of the segment.
+        end_lsn: behind its last entry.
+    """
+
+    number: int
+    end_lsn: int
+
+
 class Archiver:
     """See the rules of the file.
 
@@ -69,23 +81,29 @@ class Archiver:
         self._archive = archive
         self._journal = journal
 
-    def run_one(self, targets: Mapping[bytes, ArchiveTarget], now_ms: int) -> tuple[int, Edit] | None:
-        """Take over the oldest complete segment of the journal; its number and the edit, None when there is none.
+    def oldest_complete(self) -> CompleteSegment | None:
+        """The journal's segment that is next to be taken over, None when there is none; waits for a write at hand."""
+        sealed = self._journal.sealed()
+        return CompleteSegment(*sealed[0]) if sealed else None
+
+    def take_over(
+        self, segment: CompleteSegment, targets: Mapping[bytes, ArchiveTarget], now_ms: int
+    ) -> tuple[int, Edit]:
+        """Copy a complete segment of the journal; its number and the edit.
 
         The event loop shows the edit to the logs, and only then may the segment be recycled.
 
         Args:
-            targets: the logs that there are, by entry key; batches of others belong to deleted topics.
+            segment: found by `oldest_complete`.
+            targets: the logs that there are, by entry key; batches of others belong to deleted topics. Asked for after
+                the segment was found: a segment that is completed later may hold batches of logs that came later.
             now_ms: wall clock.
 
         Raises:
             JournalCorrupt: the journal does not hold what was written to it.
             OSError: the disk cannot.
         """
-        sealed = self._journal.sealed()
-        if not sealed:
-            return None
-        number, end_lsn = sealed[0]
+        number, end_lsn = segment
         if end_lsn <= self._archive.lsn:  # a start found it here already
             return number, Edit(self._archive.lsn, {})
         self._archive.make_folders_free({key: target.folder for key, target in targets.items()})

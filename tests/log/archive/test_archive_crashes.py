@@ -23,6 +23,7 @@ from pipeline_broker.log.retention import RollRules
 from pipeline_broker.log.testing import MemoryFileSystem
 from pipeline_broker.records.batch import NewRecord, build_batch, iterate_batches, read_header
 from pipeline_broker.records.record import iterate_records
+from tests.archiving import archive_one
 
 TOPIC_ID = bytes(range(16))
 PARTITIONS = 2
@@ -102,7 +103,7 @@ class ArchiveMachine(RuleBasedStateMachine):
 
     @rule()
     def archive_one(self):
-        found = self.archiving.run_one(self.manager.archive_targets(), now_ms=0)
+        found = archive_one(self.archiving, self.manager)
         if found is not None:
             number, edit = found
             self.manager.show(edit)
@@ -219,20 +220,16 @@ def test_segments_that_are_not_synced_before_the_manifest_names_them_are_noticed
 
 def test_a_journal_that_is_recycled_before_the_manifest_is_durable_is_noticed():
     class Hasty(Archiver):
-        def run_one(self, targets, now_ms):
-            sealed = self._journal.sealed()
-            if sealed:
-                entries = list(self._journal.sealed_entries(*sealed[0]))
-                entries = [(key, place, memoryview(bytes(batch))) for key, place, batch in entries]
-                self._journal.recycle(sealed[0][0])
-                self._journal.sealed = lambda: sealed
-                self._journal.sealed_entries = lambda *_: iter(entries)
-                self._journal.recycle = lambda _: None
+        def take_over(self, segment, targets, now_ms):
+            entries = list(self._journal.sealed_entries(*segment))
+            entries = [(key, place, memoryview(bytes(batch))) for key, place, batch in entries]
+            self._journal.recycle(segment.number)
+            self._journal.sealed_entries = lambda *_: iter(entries)
+            self._journal.recycle = lambda _: None
             try:
-                return super().run_one(targets, now_ms)
+                return super().take_over(segment, targets, now_ms)
             finally:
-                for name in ("sealed", "sealed_entries"):
-                    self._journal.__dict__.pop(name, None)
+                del self._journal.sealed_entries
 
     class Machine(ArchiveMachine):
         archiver = Hasty

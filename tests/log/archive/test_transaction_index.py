@@ -18,7 +18,6 @@ from pipeline_broker.log.aborted_transactions import (
     encode_entries,
     parse_entries,
 )
-from pipeline_broker.log.archive.archiver import Archiver
 from pipeline_broker.log.archive.cleaning import clean
 from pipeline_broker.log.archive.segment_file import transaction_index_name
 from pipeline_broker.log.archive.transaction_index import aborted_in, rebuilt_entries
@@ -30,6 +29,7 @@ from pipeline_broker.log.file_system import SystemFileSystem
 from pipeline_broker.log.policies import LogPolicies
 from pipeline_broker.log.retention import RetentionRules, RollRules
 from pipeline_broker.records.batch import NewRecord, build_batch, read_header, restamp
+from tests.archiving import archive_all
 from tests.kafka_tools import kafka_tool
 from tests.log.compaction.logs import ABORT, COMMIT, marker
 from tests.upkeep_bench import NOW_MS, Bench
@@ -62,15 +62,6 @@ def append(bench, batch):
     log.log_end_offset = last + 1
     bench.journal.sync(bench.journal.write([entry]))
     bench.logs.on_durable([entry])
-
-
-def archive_all(bench):
-    archiver = Archiver(bench.archive, bench.journal)
-    bench.journal.seal()
-    while (found := archiver.run_one(bench.logs.archive_targets(), NOW_MS)) is not None:
-        number, edit = found
-        bench.logs.show(edit)
-        bench.journal.recycle(number)
 
 
 def naive(story):
@@ -109,9 +100,9 @@ def test_the_index_of_any_log_says_what_the_log_says(story, restarts):
     for number, (producer, what) in enumerate(story):
         append(bench, batch_of(producer, what, number))
         if number < len(restarts) and restarts[number]:
-            archive_all(bench)
+            archive_all(bench.journal, bench.logs, NOW_MS)
             bench.start()
-    archive_all(bench)
+    archive_all(bench.journal, bench.logs, NOW_MS)
     archived = bench.log.archived
     if archived is None:
         return
@@ -134,7 +125,7 @@ def test_the_index_of_any_log_says_what_the_log_says(story, restarts):
 @given(steps, st.integers(0, 100), st.integers(1, 100))
 def test_readers_are_told_of_every_transaction_that_concerns_them(story, offset, size):
     bench = filled(story)
-    archive_all(bench)
+    archive_all(bench.journal, bench.logs, NOW_MS)
     archived = bench.log.archived
     if archived is None:
         return
@@ -160,7 +151,7 @@ STORY = [
 
 def reference():
     bench = filled(STORY)
-    archive_all(bench)
+    archive_all(bench.journal, bench.logs, NOW_MS)
     manifest = bench.log.archived.manifest
     assert sum(bool(segment.aborted_bytes) for segment in manifest.segments) >= 3
     return bench, manifest
@@ -190,13 +181,13 @@ def test_a_damaged_index_of_a_segment_that_grows_is_whole_again_when_more_comes(
     entries = naive(story * 20)
     for number, (producer, what) in enumerate(story * 10):
         append(bench, batch_of(producer, what, number))
-    archive_all(bench)
+    archive_all(bench.journal, bench.logs, NOW_MS)
     (segment,) = bench.log.archived.manifest.segments
     name = transaction_index_name("topic-0", segment.base_offset)
     bench.archive.store.delete([name])
     for number, (producer, what) in enumerate(story * 10):
         append(bench, batch_of(producer, what, number))
-    archive_all(bench)
+    archive_all(bench.journal, bench.logs, NOW_MS)
     manifest = bench.log.archived.manifest
     (grown,) = manifest.segments
     assert grown.aborted_bytes > segment.aborted_bytes
@@ -229,7 +220,7 @@ def test_compaction_keeps_the_entries_whose_markers_stay():
     rules = CompactionRules(min_cleanable_dirty_ratio=0.0, delete_retention_ms=1000)
     roll = attrs.evolve(ROLL, compact=True)
     bench = filled(STORY, LogPolicies(compaction=rules, roll=roll, retention=RetentionRules(delete=False)))
-    archive_all(bench)
+    archive_all(bench.journal, bench.logs, NOW_MS)
     manifest = cleaned(bench)
     reader = bench.archive.reader
     entries = [it for segment in manifest.segments for it in aborted_in(reader, manifest, segment)]
@@ -249,7 +240,7 @@ def test_compaction_keeps_the_entries_whose_markers_stay():
 
     for number in range(100, 140):
         append(bench, build_batch([NewRecord(bytes(700), b"%d" % number, NOW_MS)]))
-    archive_all(bench)
+    archive_all(bench.journal, bench.logs, NOW_MS)
     later = cleaned(bench)
     left_behind = [it for segment in later.segments for it in aborted_in(reader, later, segment)]
     assert [it for it in left_behind if it.last_offset < cut] == []
@@ -259,7 +250,7 @@ def test_an_open_transaction_holds_compaction_back():
     rules = CompactionRules(min_cleanable_dirty_ratio=0.0)
     policies = LogPolicies(compaction=rules, roll=ROLL, retention=RetentionRules(delete=False))
     bench = filled([(12, DATA)] * 8 + [(11, DATA)] + [(12, DATA)] * 40, policies)
-    archive_all(bench)
+    archive_all(bench.journal, bench.logs, NOW_MS)
     manifest = bench.log.archived.manifest
     assert dict(manifest.open_transactions) == {12: 0, 11: 16}
     bench.start()
@@ -291,7 +282,7 @@ def test_kafka_reads_markers_and_what_they_end(tmp_path):
         entries.append(bench.log.append_marker(producer, 1, **marker_options).entry)
     bench.journal.sync(bench.journal.write(entries))
     bench.logs.on_durable(entries)
-    archive_all(bench)
+    archive_all(bench.journal, bench.logs, NOW_MS)
     folder = tmp_path / "data" / "archive" / "topic-0"
     done = run("DumpLogSegments", "--deep-iteration", "--files", str(folder / "00000000000000000000.log"))
     assert done.stderr == ""

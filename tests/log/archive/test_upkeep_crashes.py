@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from pipeline_broker.log.archive.archive import Archive
-from pipeline_broker.log.archive.archiver import Archiver
 from pipeline_broker.log.archive.cleaning import clean
 from pipeline_broker.log.compaction.schedule import CompactionRules
 from pipeline_broker.log.compaction_of_logs import next_round
@@ -21,6 +20,7 @@ from pipeline_broker.log.retention_of_logs import expiries
 from pipeline_broker.log.testing import MemoryFileSystem
 from pipeline_broker.records.batch import NewRecord, build_batch, iterate_batches, read_header
 from pipeline_broker.records.record import iterate_records
+from tests.archiving import archive_all
 
 DIRECTORY = Path("/data")
 TOPIC_ID = bytes(range(16))
@@ -69,11 +69,7 @@ class Life:
             entry = self.log.append(read_header(batch), batch, 0).entry
             self.journal.sync(self.journal.write([entry]))
             self.logs.on_durable([entry])
-        self.journal.seal()
-        while (found := Archiver(self.archive, self.journal).run_one(self.logs.archive_targets(), NOW_MS)) is not None:
-            number, edit = found
-            self.logs.show(edit)
-            self.journal.recycle(number)
+        archive_all(self.journal, self.logs, NOW_MS)
 
     def compact(self):
         cleaning = next_round([self.log], NOW_MS)
