@@ -222,7 +222,7 @@ async def serve(
         broker.fault_files = files
         stack.callback(journal.close)
         for rule in rules:
-            broker.faults.add(*rule)
+            broker.faults.add(*rule, "file")
         await _serve(options, listeners, journal, broker, observers, on_ready, task_status)
 
 
