@@ -31,6 +31,12 @@ ANSWERED = (
     "/api/group?group=g",
     "/api/configuration",
     "/api/connections",
+    "/api/faults",
+    "/api/faults/choices",
+)
+CHANGES = (
+    "/api/group/offsets",
+    *(f"/api/faults/{action}" for action in ("add", "remove", "clear", "release", "expire", "rebalance")),
 )
 
 
@@ -45,8 +51,8 @@ def board():
 
 def test_every_address_answers_and_refuses_strangers(board):
     async def scenario(board):
-        for target in (*ANSWERED, *STREAMS, "/events/beside", "/api/group/offsets", "/nowhere"):
-            method = "POST" if target == "/api/group/offsets" else "GET"
+        for target in (*ANSWERED, *STREAMS, "/events/beside", *CHANGES, "/nowhere"):
+            method = "POST" if target in CHANGES else "GET"
             if target in ANSWERED:
                 assert (await board.exchange("GET", target))[0] == 200, target
             for host, headers in (("evil.test", ()), (None, ("Origin: http://evil.test",)), (None, ("Origin: null",))):
@@ -73,6 +79,8 @@ def test_every_address_answers_and_refuses_strangers(board):
         ("GET", "/api/topics/t/records?json=%3Dx", 400),
         ("GET", "/api/group?group=absent", 404),
         ("GET", "/api/group/offsets", 405),
+        ("GET", "/api/faults/add", 405),
+        ("GET", "/api/faults/list", 404),
         ("HEAD", "/", 200),
         ("DELETE", "/api/topics/t", 403),
         ("GET", "/events/beside", 404),
