@@ -26,6 +26,7 @@ COMMANDS = {
     "compact": ("pipeline_broker.upkeep_command", "Compact logs now."),
     "retain": ("pipeline_broker.upkeep_command", "Delete what retention lets go, now."),
     "faults": ("pipeline_broker.faults_command", "Make, list and remove fault rules of a running broker."),
+    "timelines": ("pipeline_broker.timelines_command", "Publish request timelines to a topic, or stop it."),
     "apis": ("pipeline_broker.apis.command", "List the APIs and versions that are served."),
 }
 """Command name: the module that defines it under that name, and its line in the help."""
