@@ -10,11 +10,12 @@ Encoding runs in a thread, in pieces of less than a millisecond with pauses betw
 
 from __future__ import annotations
 
+import functools
 import itertools
 import json
 import operator
 import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from pipeline_broker.records.batch import NewRecord, build_batch
@@ -42,7 +43,9 @@ _ROW = struct.Struct(REQUESTS.row_format)
 _RECEIVED = "received_ns"
 _STAMP = "_ns"
 _AFTER = "_after_ns"
-_LEAST = {"i1": -(1 << 7), "i2": -(1 << 15), "i4": -(1 << 31), "i8": -(1 << 63)}
+_SIZES = {"i1": 1, "i2": 2, "i4": 4, "i8": 8}
+_CODES = {1: "b", 2: "h", 4: "i", 8: "q"}
+_LEAST = {kind: -(1 << (8 * size - 1)) for kind, size in _SIZES.items()}
 _encode = json.JSONEncoder(separators=(",", ":")).encode
 
 
@@ -141,16 +144,33 @@ class TimelineBatches:
         count = len(rows) // _ROW.size
         head = _encode({**self._head, "first_row": self.rows, "rows": count, "lost": lost})
         parts = [head[:-1]]
-        columns = zip(*_ROW.iter_unpack(rows), strict=True)
         received: Sequence[int] = ()
-        for (name, kind), column in zip(REQUESTS.columns, columns, strict=True):
+        for (name, kind), column in zip(REQUESTS.columns, _columns(rows, count), strict=True):
             self._pause()
             if name == _RECEIVED:
                 received = column
-            parts.append(f'"{_name(name)}":{_encode(_readable(name, column, _LEAST[kind], received))}')
+            parts.append(f'"{_name(name)}":{_array(name, column, _LEAST[kind], received)}')
         self.rows += count
         self.records += 1
         return f"{','.join(parts)}}}".encode()
+
+
+def _columns(rows: bytes, count: int) -> Iterable[Sequence[int]]:
+    """The values of each column in turn."""
+    if count == ROWS_MAX:
+        return (column.unpack(rows) for column in _full_columns())
+    return zip(*_ROW.iter_unpack(rows), strict=True)
+
+
+@functools.cache
+def _full_columns() -> tuple[struct.Struct, ...]:
+    """For each column what unpacks it from ROWS_MAX rows and skips the others: a third of the time of whole rows."""
+    columns, before = [], 0
+    for _, kind in REQUESTS.columns:
+        size = _SIZES[kind]
+        columns.append(struct.Struct("<" + f"{before}x{_CODES[size]}{_ROW.size - before - size}x" * ROWS_MAX))
+        before += size
+    return tuple(columns)
 
 
 def _name(column: str) -> str:
@@ -158,14 +178,21 @@ def _name(column: str) -> str:
     return column if not column.endswith(_STAMP) or column == _RECEIVED else column.removesuffix(_STAMP) + _AFTER
 
 
-def _readable(name: str, column: Sequence[int], least: int, received: Sequence[int]) -> Sequence[Any]:
-    """The values of one column, with words for codes and None where the table has a null."""
+def _array(name: str, column: Sequence[int], least: int, received: Sequence[int]) -> str:
+    """The JSON of one column, with words for codes and null where the table has a null."""
+    first, is_after = column[0], name.endswith(_STAMP) and name != _RECEIVED
+    if column.count(first) == len(column) and (first == least or not is_after):
+        (readable,) = _readable(name, column[:1], least)  # half of the columns nearly always: encode it once
+        return f"[{','.join([_encode(readable)] * len(column))}]"
+    if not is_after:
+        return _encode(_readable(name, column, least))
+    if least not in column:
+        return _encode(list(map(operator.sub, column, received)))
+    return _encode([None if stamp == least else stamp - began for stamp, began in zip(column, received, strict=True)])
+
+
+def _readable(name: str, column: Sequence[int], least: int) -> Sequence[Any]:
     words = REQUESTS.enums.get(name)
     if words is not None:
         return [words[value] for value in column]
-    has_null = least in column
-    if name.endswith(_STAMP) and name != _RECEIVED:
-        if has_null:
-            return [None if value == least else value - began for value, began in zip(column, received, strict=True)]
-        return list(map(operator.sub, column, received))
-    return [None if value == least else value for value in column] if has_null else column
+    return [None if value == least else value for value in column] if least in column else column

@@ -12,10 +12,10 @@ import signal
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from spark_analysis.errors import AnalysisError
-from spark_analysis.live.table import WindowTable
+from spark_analysis.live.table import ShownTable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 BAD_INPUT: Final = 2
 _LOOK_SECONDS: Final = 1
-_CLEAR: Final = "\x1b[H\x1b[2J"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -70,15 +69,8 @@ def _run(options: argparse.Namespace, is_ending: Callable[[], bool]) -> None:
     from spark_analysis.live.window_files import WindowFiles  # noqa: PLC0415 - see above
     from spark_analysis.session import spark_session  # noqa: PLC0415 - see above
 
-    table = WindowTable()
+    table = ShownTable(sys.stdout)
     table.update(WindowFiles(Path(options.directory) / WINDOWS_FOLDER).read())
-
-    def show(rows: list[dict[str, Any]]) -> None:
-        table.update(rows)
-        if sys.stdout.isatty():
-            sys.stdout.write(_CLEAR + "\n".join(table.lines()) + "\n")
-            sys.stdout.flush()
-
     with spark_session(options.master or "local[2]", {"spark.jars": connector_jars()}) as spark:
         query = stream_stage_latency(
             topic_records(spark, options.bootstrap),
@@ -86,11 +78,10 @@ def _run(options: argparse.Namespace, is_ending: Callable[[], bool]) -> None:
             window_seconds=options.window,
             late_seconds=options.late,
             every_seconds=None if options.once else EVERY_SECONDS,
-            on_windows=show,
+            on_windows=table.update,
         )
         _wait(query, options.seconds, is_ending)
-    if not sys.stdout.isatty():
-        sys.stdout.write("\n".join(table.lines()) + "\n")
+    table.end()
 
 
 def _wait(query: StreamingQuery, seconds_max: float | None, is_ending: Callable[[], bool]) -> None:

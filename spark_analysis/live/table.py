@@ -6,7 +6,7 @@ window without a Produce request has no row.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import IO, TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -23,6 +23,8 @@ _P99_OF: Final = {
 }
 """Heads of columns, and the stages whose 99th percentile stands there."""
 _FORMAT: Final = "{:<10}{:<11}{:>10}{:>10}{:>9}{:>9}{:>9}" + "{:>9}" * len(_P99_OF) + "{:>7}"
+_BACK_AND_CLEAR: Final = "\x1b[{}F\x1b[J"
+"""To the beginning of the line so many lines above, and clear what is below (ECMA-48: CPL and ED)."""
 HEAD: Final = (
     _FORMAT.format("", "", "", "", "Total", "Total", "Total", *["p99"] * len(_P99_OF), ""),
     _FORMAT.format("window", "mode", "requests", "per s", "p50 ms", "p99 ms", "p99.9 ms", *_P99_OF, "lost"),
@@ -50,6 +52,37 @@ class WindowTable:
     def lines(self) -> list[str]:
         """The table, the oldest window first."""
         return [*HEAD, *(_line(*key, self._windows[key]) for key in sorted(self._windows))]
+
+
+class ShownTable:
+    """A table that is renewed where it stands on a terminal, and written once, at the end, elsewhere.
+
+    Args:
+        output: where it is written.
+    """
+
+    def __init__(self, output: IO[str]) -> None:
+        self._table = WindowTable()
+        self._output = output
+        self._shown_lines = 0
+
+    def update(self, rows: Iterable[Mapping[str, Any]]) -> None:
+        """Put windows in the place of what there was of them, and show all."""
+        self._table.update(rows)
+        if self._output.isatty():
+            self._show()
+
+    def end(self) -> None:
+        """There are no more."""
+        if not self._output.isatty():
+            self._show()
+
+    def _show(self) -> None:
+        lines = self._table.lines()
+        back = _BACK_AND_CLEAR.format(self._shown_lines) if self._shown_lines else ""
+        self._output.write(back + "".join(f"{line}\n" for line in lines))
+        self._output.flush()
+        self._shown_lines = len(lines)
 
 
 def _line(start: datetime, mode: str, stages: Mapping[str, Mapping[str, Any]]) -> str:

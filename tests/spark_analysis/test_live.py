@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import re
 from datetime import UTC, datetime
 
 import pyarrow.parquet as pq
@@ -11,7 +13,7 @@ from pyspark.errors import StreamingQueryException
 
 from spark_analysis import request_timelines, stage_latency, stream_stage_latency, window_stage_latency
 from spark_analysis.errors import TraceError
-from spark_analysis.live.table import WindowTable
+from spark_analysis.live.table import ShownTable, WindowTable
 from spark_analysis.live.window_files import WindowFiles
 from spark_analysis.stage import STAGES
 from tests.spark_analysis.timeline_topic import BEGIN_S, TopicFiles, broken, random_rows, row
@@ -177,6 +179,36 @@ def test_the_table_shows_the_last_windows_and_the_last_state_of_each():
     assert len(table.lines()) == 4
     assert first.split()[:5] == ["22:13:30", "pipelined", "30", "3", "1.50"]
     assert last.split()[2:6] == ["1,000", "100", "1.50", "-"]
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_on_a_terminal_the_table_is_renewed_where_it_stands():
+    terminal = Terminal()
+    table = ShownTable(terminal)
+    table.update([])
+    table.update([window_row(0, stage) for stage in STAGES])
+    table.update([window_row(0, stage, requests=30) for stage in STAGES])
+    table.end()
+    _, second, third = re.split("(?=\x1b)", terminal.getvalue().replace("F\x1b", "F"))
+    assert second.startswith("\x1b[2F[J")
+    assert third.startswith("\x1b[3F[J")
+    assert third.splitlines()[-1].split()[2] == "30"
+
+
+def test_elsewhere_it_is_written_once():
+    output = io.StringIO()
+    table = ShownTable(output)
+    for requests in (20, 30):
+        table.update([window_row(0, stage, requests=requests) for stage in STAGES])
+    assert output.getvalue() == ""
+    table.end()
+    assert output.getvalue().splitlines()[2:] == [
+        next(line for line in output.getvalue().splitlines() if "22:13:20" in line)
+    ]
 
 
 def test_a_mode_that_is_none_names_no_file(tmp_path):

@@ -84,8 +84,9 @@ def packed_rows(draw):
     return values
 
 
-@given(rows=st.lists(packed_rows(), min_size=1, max_size=5))
-def test_a_reader_gets_the_rows_back_with_nulls_and_words(rows):
+@given(rows=st.lists(packed_rows(), min_size=1, max_size=5), is_full=st.booleans())
+def test_a_reader_gets_the_rows_back_with_nulls_and_words(rows, is_full):
+    rows = (rows * ROWS_MAX)[:ROWS_MAX] if is_full else rows
     layout = struct.Struct(REQUESTS.row_format)
     nulls = [-(2 ** (SIZES[kind] - 1)) for _, kind in REQUESTS.columns]
     packed = [
