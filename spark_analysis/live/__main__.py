@@ -18,7 +18,7 @@ from spark_analysis.errors import AnalysisError
 from spark_analysis.live.table import ShownTable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from pyspark.sql.streaming.query import StreamingQuery
 
@@ -29,19 +29,37 @@ _LOOK_SECONDS: Final = 1
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the job; returns the exit code."""
     options = _parser().parse_args(arguments)
-    is_ending: list[int] = []
-    before = {
-        number: signal.signal(number, lambda *_: is_ending.append(1)) for number in (signal.SIGINT, signal.SIGTERM)
-    }
+    signals = _EndSignals()
     try:
-        _run(options, lambda: bool(is_ending))
+        _run(options, signals)
     except (AnalysisError, ImportError, OSError) as error:
         sys.stderr.write(f"error: {error}\n")
         return BAD_INPUT
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        signals.close()
     return 0
+
+
+class _EndSignals:
+    """SIGINT and SIGTERM: somebody wants the job to end."""
+
+    def __init__(self) -> None:
+        self.has_come = False
+        self._before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+        self.receive()
+
+    def receive(self) -> None:
+        """Take them, also from PySpark: its handler of SIGINT raises in the middle of a call to Java."""
+        for number in self._before:
+            signal.signal(number, self._received)
+
+    def _received(self, *_: object) -> None:
+        self.has_come = True
+
+    def close(self) -> None:
+        """Leave them to whoever had them before."""
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -62,7 +80,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _run(options: argparse.Namespace, is_ending: Callable[[], bool]) -> None:
+def _run(options: argparse.Namespace, signals: _EndSignals) -> None:
     from spark_analysis.live.connector import connector_jars  # noqa: PLC0415 - they need optional packages
     from spark_analysis.live.stream import EVERY_SECONDS, WINDOWS_FOLDER, stream_stage_latency  # noqa: PLC0415 - see above
     from spark_analysis.live.timelines import topic_records  # noqa: PLC0415 - see above
@@ -72,6 +90,7 @@ def _run(options: argparse.Namespace, is_ending: Callable[[], bool]) -> None:
     table = ShownTable(sys.stdout)
     table.update(WindowFiles(Path(options.directory) / WINDOWS_FOLDER).read())
     with spark_session(options.master or "local[2]", {"spark.jars": connector_jars()}) as spark:
+        signals.receive()
         query = stream_stage_latency(
             topic_records(spark, options.bootstrap),
             Path(options.directory),
@@ -80,16 +99,16 @@ def _run(options: argparse.Namespace, is_ending: Callable[[], bool]) -> None:
             every_seconds=None if options.once else EVERY_SECONDS,
             on_windows=table.update,
         )
-        _wait(query, options.seconds, is_ending)
+        _wait(query, options.seconds, signals)
     table.end()
 
 
-def _wait(query: StreamingQuery, seconds_max: float | None, is_ending: Callable[[], bool]) -> None:
+def _wait(query: StreamingQuery, seconds_max: float | None, signals: _EndSignals) -> None:
     """Until the query ends, or the time is over, or somebody asks for it; an error of the query is raised."""
     deadline = float("inf") if seconds_max is None else time.monotonic() + seconds_max
     late = _LateRequests()
     try:
-        while not is_ending() and time.monotonic() < deadline and not query.awaitTermination(_LOOK_SECONDS):
+        while not signals.has_come and time.monotonic() < deadline and not query.awaitTermination(_LOOK_SECONDS):
             late.look(query)
         late.look(query)
     finally:
