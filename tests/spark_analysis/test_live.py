@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
+import signal
 from datetime import UTC, datetime
 
 import pyarrow.parquet as pq
@@ -13,6 +14,7 @@ from pyspark.errors import StreamingQueryException
 
 from spark_analysis import request_timelines, stage_latency, stream_stage_latency, window_stage_latency
 from spark_analysis.errors import TraceError
+from spark_analysis.live.__main__ import _EndSignals
 from spark_analysis.live.table import ShownTable, WindowTable
 from spark_analysis.live.window_files import WindowFiles
 from spark_analysis.stage import STAGES
@@ -179,6 +181,20 @@ def test_the_table_shows_the_last_windows_and_the_last_state_of_each():
     assert len(table.lines()) == 4
     assert first.split()[:5] == ["22:13:30", "pipelined", "30", "3", "1.50"]
     assert last.split()[2:6] == ["1,000", "100", "1.50", "-"]
+
+
+def test_the_job_hears_who_wants_it_to_end_whatever_handler_spark_installs():
+    before = signal.getsignal(signal.SIGINT)
+    signals = _EndSignals()
+    try:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # as PySpark does, with a handler that raises
+        signals.receive()
+        assert not signals.has_come
+        signal.raise_signal(signal.SIGINT)
+        assert signals.has_come
+    finally:
+        signals.close()
+    assert signal.getsignal(signal.SIGINT) is before
 
 
 class Terminal(io.StringIO):

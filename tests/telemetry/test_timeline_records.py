@@ -1,7 +1,9 @@
 """Timelines as records: what a reader decodes are the rows that the broker packed."""
 
 import json
+import re
 import struct
+from pathlib import Path
 
 import attrs
 import pytest
@@ -15,6 +17,7 @@ from pipeline_broker.telemetry.timelines_topic import TIMELINES_TOPIC
 from pipeline_broker.telemetry.trace_tables import REQUESTS
 from stages.request import NO_OP
 
+DOCUMENT = (Path(__file__).parents[2] / "docs/trace-format.md").read_text(encoding="utf-8")
 FETCH, PRODUCE = 1, 0
 TOPIC_ID = b"t" * 16
 NAMES = [name for name, _ in REQUESTS.columns]
@@ -114,6 +117,17 @@ def test_a_record_says_whose_rows_it_holds_and_which(answered):
         (2, 1, 4),
     ]
     assert first["sequence"] + second["sequence"] == [0, 1, 2]
+
+
+def test_the_document_names_everything_in_a_record_and_nothing_else(answered):
+    rows = rows_of()
+    rows.request_ended(answered())
+    (record,) = encoded(rows)
+    section = DOCUMENT.split("## Records of the topic")[1].split("\n## ")[0]
+    names = [
+        name for line in re.findall(r"^\| (`.*?) \|", section, re.MULTILINE) for name in re.findall(r"`(\w+)`", line)
+    ]
+    assert names == list(record)
 
 
 def test_many_rows_are_records_and_batches_of_bounded_size_without_a_gap(answered):
