@@ -16,7 +16,7 @@ from spark_analysis import request_timelines, stage_latency, stream_stage_latenc
 from spark_analysis.errors import TraceError
 from spark_analysis.live.__main__ import _EndSignals
 from spark_analysis.live.table import ShownTable, WindowTable
-from spark_analysis.live.window_files import WindowFiles
+from spark_analysis.live.window_files import SCHEMA, WindowFiles
 from spark_analysis.stage import STAGES
 from tests.spark_analysis.timeline_topic import BEGIN_S, TopicFiles, broken, random_rows, row
 
@@ -122,6 +122,9 @@ def test_the_rows_are_those_of_the_table_of_traces_so_that_its_jobs_take_them(sp
         requests = request_timelines(spark.read.text(str(topic.folder))).selectExpr("1 as run", "*")
         runs = spark.sql("select 1 as run, true as traced, 'pipelined' as mode")
 
+    windows = window_stage_latency(request_timelines(spark.read.text(str(topic.folder)))).columns
+    assert [name for name in windows if name not in window_stage_latency.__doc__.split("Returns:")[1]] == []
+    assert windows == SCHEMA.names
     total = stage_latency(Run()).where("stage = 'Total'").first()
     assert total["requests"] == topic.requests()
     assert [each["row"] for each in Run.requests.orderBy("row").collect()] == list(range(50))
