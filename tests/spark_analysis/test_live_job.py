@@ -43,7 +43,8 @@ def connector():
 def start(broker, directory, log, *options):
     command = [sys.executable, "-m", "spark_analysis.live", broker.bootstrap, str(directory), *options]
     with log.open("ab") as output:
-        return subprocess.Popen(command, stdout=output, stderr=output)
+        environment = {**os.environ, "TMPDIR": str(log.parent)}  # what a killed job leaves behind goes with the test
+        return subprocess.Popen(command, stdout=output, stderr=output, env=environment)
 
 
 def total(directory):
