@@ -8,7 +8,16 @@ from __future__ import annotations
 
 from pipeline_broker.wire.error import RETRIABLE, TEXTS, ErrorCode
 
-__all__ = ["BrokerRefused", "ClientError", "ConnectionLost", "NoSuchGroup", "NoSuchTopic", "check", "error_name"]
+__all__ = [
+    "BrokerRefused",
+    "ClientError",
+    "ConnectionLost",
+    "NoSuchGroup",
+    "NoSuchPartition",
+    "NoSuchTopic",
+    "check",
+    "error_name",
+]
 
 NO_CODE = -2
 """No error of Kafka's; -1 is one."""
@@ -45,6 +54,10 @@ class NoSuchTopic(ClientError):
     """There is no topic of this name, and nobody is about to create it."""
 
     code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+class NoSuchPartition(ClientError):
+    """The topic has fewer partitions."""
 
 
 class NoSuchGroup(ClientError):

@@ -32,6 +32,7 @@ class Batch:
         numbers: of each, its place in the input.
         size_bytes: as the outbox counts.
         sequence: of the first record; -1: of no idempotent producer.
+        encoded: as it was sent, kept for the next time.
     """
 
     partition: int
@@ -39,6 +40,7 @@ class Batch:
     numbers: list[int] = attrs.field(factory=list)
     size_bytes: int = 0
     sequence: int = -1
+    encoded: bytes | None = None
 
 
 def size_of(record: NewRecord) -> int:

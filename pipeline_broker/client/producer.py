@@ -14,8 +14,8 @@ from collections.abc import AsyncIterator, Callable, Sequence
 import attrs
 import trio
 
-from pipeline_broker.client.cluster import Cluster
-from pipeline_broker.client.errors import BrokerRefused, ClientError, check, error_name
+from pipeline_broker.client.cluster import RETRY_S_MAX, RETRY_S_MIN, Cluster
+from pipeline_broker.client.errors import BrokerRefused, ClientError, NoSuchPartition, check, error_name
 from pipeline_broker.client.outbox import Batch, Outbox, size_of
 from pipeline_broker.client.partitioner import Partitioner
 from pipeline_broker.client.topology import Topology
@@ -33,8 +33,6 @@ UNACKNOWLEDGED_BYTES_MAX = 16 << 20
 """Whoever adds more waits."""
 REQUEST_BYTES_MAX = 8 << 20
 """Of the batches of one request, unless the first one has more."""
-PAUSE_S = 0.1
-"""Before something is tried again."""
 _PRODUCE_VERSIONS = range(3, 13)  # those that name topics
 _INIT_VERSIONS = range(6)
 
@@ -99,6 +97,7 @@ class Producer:
         self._is_stale = False
         self._error: ClientError | None = None
         self._progress_at = 0.0
+        self._pause_s = RETRY_S_MIN
         self._wake = trio.Event()
         self._changed = trio.Event()
 
@@ -124,15 +123,14 @@ class Producer:
             partition: None: its key decides.
 
         Raises:
-            ClientError: there is no such partition.
+            NoSuchPartition: it has no such one.
         """
         if partition is None:
             key = record.key if record.key is None else bytes(record.key)
             partition = self._partitioner.choose(key, size_of(record))
         elif not 0 <= partition < self.partitions:
-            raise ClientError(
-                f"record {number}: topic {self._topic} has no partition {partition}: it has {self.partitions}, "
-                "counted from 0"
+            raise NoSuchPartition(
+                f"topic {self._topic} has no partition {partition}: it has 0 to {self.partitions - 1}"
             )
         if not self._outbox.count:
             self._progress_at = trio.current_time()
@@ -170,7 +168,8 @@ class Producer:
         while self._error is None:
             self._wake = trio.Event()
             if self._is_stale:
-                await trio.sleep(PAUSE_S)
+                await trio.sleep(self._pause_s)
+                self._pause_s = min(2 * self._pause_s, RETRY_S_MAX)
                 self._is_stale = False
                 try:
                     self._topology = await self._cluster.refresh([self._topic])
@@ -235,19 +234,22 @@ class Producer:
         }
 
     def _encoded(self, batch: Batch) -> bytes:
-        producer_id, epoch = self._producer
-        return build_batch(
-            batch.records,
-            compression=self._options.compression,
-            producer_id=producer_id,
-            producer_epoch=epoch,
-            base_sequence=batch.sequence,
-        )
+        if batch.encoded is None:
+            producer_id, epoch = self._producer
+            batch.encoded = build_batch(
+                batch.records,
+                compression=self._options.compression,
+                producer_id=producer_id,
+                producer_epoch=epoch,
+                base_sequence=batch.sequence,
+            )
+        return batch.encoded
 
     def _settle(self, batch: Batch, code: int, offset: int, words: str | None) -> None:
         """What becomes of a batch that was answered."""
         if code in {0, ErrorCode.DUPLICATE_SEQUENCE_NUMBER}:
             self._progress_at = trio.current_time()
+            self._pause_s = RETRY_S_MIN
             self._outbox.delivered(batch)
             self._delivered(batch, offset if code == 0 else -1)
         elif code == ErrorCode.MESSAGE_TOO_LARGE and self._outbox.halved(batch):

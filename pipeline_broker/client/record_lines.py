@@ -6,6 +6,8 @@ needs no delimiter behind it. Bytes stay bytes: no encoding is assumed.
 
 from __future__ import annotations
 
+import re
+
 import attrs
 
 from pipeline_broker.client.record_json import Given, RecordFormError, read_record
@@ -16,6 +18,8 @@ __all__ = ["LINE_BYTES_MAX", "LineForm", "LineSplitter", "unescaped"]
 LINE_BYTES_MAX = 64 << 20
 """Of one record of the input; brokers take a megabyte by default."""
 _ESCAPES = {"n": b"\n", "t": b"\t", "r": b"\r", "0": b"\0", "\\": b"\\"}
+
+_TWO_DIGITS = re.compile("[0-9A-Fa-f]{2}")
 
 
 def unescaped(text: str) -> bytes:
@@ -34,7 +38,10 @@ def unescaped(text: str) -> bytes:
             continue
         escape = text[position : position + 1]
         if escape == "x":
-            found.append(int(text[position + 1 : position + 3], 16))
+            digits = text[position + 1 : position + 3]
+            if not _TWO_DIGITS.fullmatch(digits):
+                raise ValueError(f"unknown escape \\x{digits}")
+            found.append(int(digits, 16))
             position += 3
         elif escape in _ESCAPES:
             found += _ESCAPES[escape]

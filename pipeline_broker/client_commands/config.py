@@ -22,7 +22,7 @@ __all__ = ["config"]
 
 KINDS = ("topic", "broker", "group", "client-metrics", "broker-logger", "user", "client", "ip")
 _json = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-_kind = click.argument("kind", type=click.Choice(KINDS))
+_kind = click.argument("kind", type=click.Choice(KINDS), metavar="KIND")
 _words = click.argument("words", nargs=-1, metavar="[NAME] ...")
 _default = click.option("--default", "is_default", is_flag=True, help="No NAME: what holds for all of the kind.")
 

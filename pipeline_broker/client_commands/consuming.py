@@ -82,7 +82,7 @@ class Consumption:
         reader = Reader(cluster, positions, self._print, isolation=wish.isolation, warn=self._warn)
         self._stop = reader.stop
         is_shown = not (wish.is_quiet or self._output.is_terminal)
-        with metered(f"from {', '.join(wish.topics)}", total, is_shown=is_shown) as self._meter:
+        with metered(f"reading {', '.join(wish.topics)}", total, is_shown=is_shown) as self._meter:
             await reader.run()
 
     async def _partitions(self, cluster: Cluster) -> list[TopicPartition]:

@@ -65,6 +65,7 @@ Examples:
 @click.option("--whole", is_flag=True, help="A file, or all of standard input, is one record.")
 @click.option("--tombstones", "-Z", is_flag=True, help="An empty value is none: a tombstone.")
 @click.option("--json", "-J", "as_json", is_flag=True, help='Lines are objects such as {"key": "a", "value": "b"}.')
+@click.option("--by-key", is_flag=True, help='Pass over "partition" of --json: keys decide.')
 @click.option(
     "--compression",
     "-z",
@@ -93,6 +94,7 @@ def produce(
     whole: bool,
     tombstones: bool,
     as_json: bool,
+    by_key: bool,
     no_idempotent: bool,
     has_offsets: bool,
     quiet: bool,
@@ -118,6 +120,7 @@ def produce(
         options,
         delimiter=None if whole else delimiter or b"\n",
         partition=partition,
+        is_by_key=by_key,
         has_offsets=has_offsets,
         is_quiet=quiet,
     )

@@ -16,7 +16,7 @@ import attrs
 import click
 
 from pipeline_broker.client.cluster import Cluster
-from pipeline_broker.client.errors import ClientError
+from pipeline_broker.client.errors import ClientError, NoSuchPartition
 from pipeline_broker.client.outbox import Batch
 from pipeline_broker.client.producer import Producer, ProducerOptions, producing
 from pipeline_broker.client.record_json import RecordFormError
@@ -38,6 +38,7 @@ class Production:
         options: of the producer.
         delimiter: between pieces; None: a file is one.
         partition: of records that name none; None: their keys decide.
+        is_by_key: records do not name their partitions.
         has_offsets: print where they are.
         is_quiet: draw no bar.
         count: records that were read.
@@ -49,6 +50,7 @@ class Production:
     options: ProducerOptions
     delimiter: bytes | None = attrs.field(kw_only=True)
     partition: int | None = attrs.field(kw_only=True)
+    is_by_key: bool = attrs.field(kw_only=True)
     has_offsets: bool = attrs.field(kw_only=True)
     is_quiet: bool = attrs.field(kw_only=True)
     count: int = attrs.field(default=0, init=False)
@@ -59,7 +61,9 @@ class Production:
         Raises:
             ClientError: something cannot be read or written.
         """
-        with metered(f"to {self.topic}", self._size_bytes(), is_bytes=True, is_shown=not self.is_quiet) as meter:
+        with metered(
+            f"writing to {self.topic}", self._size_bytes(), is_bytes=True, is_shown=not self.is_quiet
+        ) as meter:
             async with producing(cluster, self.topic, self.options, self._delivered) as producer:
                 for path in self.files or (None,):
                     await self._write(producer, path, meter)
@@ -85,7 +89,7 @@ class Production:
             for piece in splitter.finish():
                 number += 1
                 self._add(producer, piece)
-        except RecordFormError as error:
+        except (RecordFormError, NoSuchPartition) as error:
             await producer.flush()
             place = f"{path}: " if path is not None else ""
             raise ClientError(f"{place}line {max(number, 1)}: {error}; all lines before it are written") from None
@@ -95,7 +99,7 @@ class Production:
         if given is None:
             return
         self.count += 1
-        partition = self.partition if given.partition is None else given.partition
+        partition = self.partition if given.partition is None or self.is_by_key else given.partition
         producer.add(given.record(time.time_ns() // 1_000_000), self.count, partition)
 
     def _delivered(self, batch: Batch, offset: int) -> None:
