@@ -22,7 +22,7 @@ from pipeline_broker.client.producer import Producer, ProducerOptions, producing
 from pipeline_broker.client.record_json import RecordFormError
 from pipeline_broker.client.record_lines import LineForm, LineSplitter
 from pipeline_broker.client_commands.progress import Meter, metered
-from pipeline_broker.client_commands.streams import chunks_of
+from pipeline_broker.client_commands.streams import source_of
 
 __all__ = ["Production"]
 
@@ -80,19 +80,20 @@ class Production:
         splitter = LineSplitter(self.delimiter)
         number = 0
         try:
-            async for data in chunks_of(path):
-                for piece in splitter.feed(data):
-                    number += 1
-                    self._add(producer, piece)
-                await producer.wait_room()
-                meter.advance(len(data))
+            with source_of(path) as read:
+                while data := await read():
+                    for piece in splitter.feed(data):
+                        self._add(producer, piece)
+                        number += 1
+                    await producer.wait_room()
+                    meter.advance(len(data))
             for piece in splitter.finish():
-                number += 1
                 self._add(producer, piece)
+                number += 1
         except (RecordFormError, NoSuchPartition) as error:
             await producer.flush()
             place = f"{path}: " if path is not None else ""
-            raise ClientError(f"{place}line {max(number, 1)}: {error}; all lines before it are written") from None
+            raise ClientError(f"{place}line {number + 1}: {error}; all lines before it are written") from None
 
     def _add(self, producer: Producer, piece: bytes) -> None:
         given = self.form.read(piece)

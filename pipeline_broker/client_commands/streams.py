@@ -6,9 +6,11 @@ write that a pipe takes at once is done at once. Nothing is buffered here, so th
 
 from __future__ import annotations
 
+import contextlib
 import select
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import Awaitable, Callable, Iterator
+from io import RawIOBase
 from pathlib import Path
 from typing import BinaryIO
 
@@ -16,38 +18,40 @@ import trio
 
 from pipeline_broker.client.errors import ClientError
 
-__all__ = ["Output", "chunks_of"]
+__all__ = ["Output", "source_of"]
 
 READ_BYTES = 64 << 10
 
 
-async def chunks_of(path: Path | None) -> AsyncIterator[bytes]:
-    """The bytes of a file, or of standard input, as they come.
+@contextlib.contextmanager
+def source_of(path: Path | None) -> Iterator[Callable[[], Awaitable[bytes]]]:
+    """A function that gives the next bytes of a file, or of standard input, as they come; none at the end.
 
     Raises:
         ClientError: it cannot be read.
     """
-    source = _standard_input() if path is None else _opened(path)
     try:
-        while data := await trio.to_thread.run_sync(source.read, READ_BYTES, abandon_on_cancel=True):
-            yield data
+        source = _standard_input() if path is None else path.open("rb", buffering=0)
     except OSError as error:
-        raise ClientError(f"{path or 'standard input'}: {error.strerror or error}") from None
+        raise ClientError(f"{path}: {error.strerror or error}") from None
+
+    async def read() -> bytes:
+        try:
+            data = await trio.to_thread.run_sync(source.read, READ_BYTES, abandon_on_cancel=True)
+        except OSError as error:
+            raise ClientError(f"{path or 'standard input'}: {error.strerror or error}") from None
+        return data or b""
+
+    try:
+        yield read
     finally:
         if path is not None:
             source.close()
 
 
-def _standard_input() -> BinaryIO:
+def _standard_input() -> RawIOBase | BinaryIO:
     """Without the buffer, which would wait until it is full, and whose lock a thread left behind would keep."""
     return getattr(sys.stdin.buffer, "raw", sys.stdin.buffer)
-
-
-def _opened(path: Path) -> BinaryIO:
-    try:
-        return path.open("rb", buffering=0)
-    except OSError as error:
-        raise ClientError(f"{path}: {error.strerror or error}") from None
 
 
 class Output:

@@ -1,5 +1,6 @@
-"""Brokers in memory, of which each leads some partitions of one topic; leaders move and connections break when told so."""
+"""Brokers in memory, of which each leads some partitions of one topic; leaders move and links break when told so."""
 
+import functools
 import struct
 from collections import Counter
 from contextlib import asynccontextmanager
@@ -47,6 +48,7 @@ class FakeCluster:
     asked: Counter = attrs.field(factory=Counter)
     sequences: dict[int, int] = attrs.field(factory=dict)
     around_append: object = None
+    start: int = 0
 
     async def serve(self, node, stream):
         data = b""
@@ -129,6 +131,9 @@ class FakeCluster:
             if self.leaders[it.partition] != node:
                 found.append(FetchResponse.PartitionData(it.partition, ErrorCode.NOT_LEADER_OR_FOLLOWER))
                 continue
+            if it.fetch_offset < self.start:
+                found.append(FetchResponse.PartitionData(it.partition, ErrorCode.OFFSET_OUT_OF_RANGE))
+                continue
             batches = [
                 batch for batch in self.logs.get(it.partition, []) if read_header(batch).last_offset >= it.fetch_offset
             ]
@@ -141,7 +146,7 @@ class FakeCluster:
         found = []
         for it in topic.partitions:
             code = 0 if self.leaders[it.partition_index] == node else ErrorCode.NOT_LEADER_OR_FOLLOWER
-            offset = 0 if it.timestamp == -2 else self.ends[it.partition_index]
+            offset = self.start if it.timestamp == -2 else self.ends[it.partition_index]
             found.append(ListOffsetsResponse.ListOffsetsPartitionResponse(it.partition_index, code, -1, offset))
         return ListOffsetsResponse(topics=[ListOffsetsResponse.ListOffsetsTopicResponse(TOPIC, found)])
 
@@ -175,13 +180,8 @@ async def serving(cluster):
     """Have every node listen; gives the address of the first."""
     async with trio.open_nursery() as nursery:
         for node in range(1, cluster.nodes + 1):
-
-            async def serve(stream, node=node):
-                await cluster.serve(node, stream)
-
-            listeners = await nursery.start(
-                lambda *, task_status, serve=serve: trio.serve_tcp(serve, 0, host="127.0.0.1", task_status=task_status)
-            )
+            serve = functools.partial(cluster.serve, node)
+            listeners = await nursery.start(functools.partial(trio.serve_tcp, serve, 0, host="127.0.0.1"))
             cluster.ports[node] = listeners[0].socket.getsockname()[1]
         yield ("127.0.0.1", cluster.ports[1])
         nursery.cancel_scope.cancel()

@@ -1,5 +1,7 @@
 """A cluster of several brokers: who is asked for what, and what happens when that changes or breaks."""
 
+import functools
+
 import pytest
 import trio
 
@@ -35,8 +37,8 @@ async def produce(address, partitions, rounds=3, *, timeout_s=TIMEOUT_S, options
     return delivered
 
 
-async def consume(address, partitions):
-    """The values of all partitions, and the reader."""
+async def consume(address, partitions, warn=lambda _: None):
+    """The values of all partitions."""
     values = {}
 
     async def take(partition, batch):
@@ -47,7 +49,7 @@ async def consume(address, partitions):
         bounds = await bounds_of(cluster, [(TOPIC, partition) for partition in partitions])
         starts = await offsets_at(cluster, BEGINNING, bounds)
         positions = {it: Position(starts[it], bounds[it].end) for it in bounds}
-        await Reader(cluster, positions, take).run()
+        await Reader(cluster, positions, take, warn=warn).run()
     return values
 
 
@@ -82,6 +84,17 @@ async def test_a_reader_follows_a_leader_that_moves():
         fake.hooks[ApiKey.FETCH] = lambda *_: fake.leaders.update({1: 2})
         values = await consume(address, range(2))
     assert [len(values[partition]) for partition in range(2)] == [6, 6]
+
+
+async def test_what_is_deleted_meanwhile_is_passed_over_with_a_warning():
+    fake = FakeCluster({0: 1})
+    warnings = []
+    async with serving(fake) as address:
+        await produce(address, [0])
+        fake.hooks[ApiKey.FETCH] = lambda *_: setattr(fake, "start", 4)
+        values = await consume(address, [0], warnings.append)
+    assert values == {0: [b"5", b"6"]}
+    assert warnings == ["t-0: offsets 0 to 3 are deleted"]
 
 
 async def test_a_batch_whose_answer_is_lost_is_stored_once():
@@ -194,12 +207,11 @@ async def test_one_of_several_addresses_is_enough_and_all_are_named_when_none_an
 
 
 async def test_a_broker_that_stays_silent_is_an_error_after_the_timeout():
+    async def stay_silent(_stream):
+        await trio.sleep_forever()
+
     async with trio.open_nursery() as nursery:
-        listeners = await nursery.start(
-            lambda *, task_status: trio.serve_tcp(
-                lambda _: trio.sleep_forever(), 0, host="127.0.0.1", task_status=task_status
-            )
-        )
+        listeners = await nursery.start(functools.partial(trio.serve_tcp, stay_silent, 0, host="127.0.0.1"))
         address = listeners[0].socket.getsockname()[:2]
         with pytest.raises(ExceptionGroup) as caught:
             async with connected([address], 0.2):

@@ -76,5 +76,5 @@ def test_damage_is_an_error():
 def test_an_old_format_is_an_error_in_one_line():
     data = bytearray(batch(0, b"value"))
     data[16] = 1
-    with pytest.raises(ClientError, match="cannot be read: .*magic 1"):
+    with pytest.raises(ClientError, match=r"cannot be read: .*magic 1"):
         values(bytes(data))
