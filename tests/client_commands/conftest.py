@@ -40,6 +40,8 @@ class CommandLine:
     def __call__(self, *arguments, code=0, data=b"", environment=None):
         variables = {"PIPELINE_BROKER_BOOTSTRAP_SERVER": self.address, **(environment or {})}
         result = CliRunner().invoke(main, [str(it) for it in arguments], input=data, env=variables)
+        if result.exception is not None and not isinstance(result.exception, SystemExit):
+            raise result.exception
         assert result.exit_code == code, result.output
         return Called(result.exit_code, result.stdout, result.stderr, result.stdout_bytes)
 
