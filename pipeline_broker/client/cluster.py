@@ -123,7 +123,7 @@ class Cluster:
                 with trio.fail_after(self.timeout_s):
                     return await self._started(host, port)
             except LoadError as error:
-                errors.append(str(error))
+                errors.append(_hinted(str(error)))
             except trio.TooSlowError:
                 errors.append(f"{host}:{port} did not answer within {self.timeout_s:g} s")
         raise ConnectionLost("; ".join(errors))
@@ -268,3 +268,12 @@ class Cluster:
                 raise
 
         return await self.retrying(once)
+
+
+def _hinted(error: str) -> str:
+    """An error of a first contact, with what is most often behind it."""
+    if error.endswith("closed the connection"):
+        return f"{error}: is security.protocol right?"
+    if "issuer certificate" in error or "self-signed" in error:
+        return f"{error}: name its authority with ssl.ca.location"
+    return error

@@ -14,6 +14,13 @@ __all__ = ["as_librdkafka"]
 
 _STORES = {"truststore": ("ssl.ca.location",), "keystore": ("ssl.certificate.location", "ssl.key.location")}
 _JAAS = "sasl.jaas.config"
+_SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
+_MODULES = {
+    "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
+    "SCRAM-SHA-256": _SCRAM,
+    "SCRAM-SHA-512": _SCRAM,
+}
+"""The login module of each mechanism that the client has."""
 
 
 def as_librdkafka(properties: Mapping[str, str]) -> dict[str, str]:
@@ -41,10 +48,9 @@ def as_librdkafka(properties: Mapping[str, str]) -> dict[str, str]:
 
 def _login(properties: Mapping[str, str], line: str) -> dict[str, str]:
     from pipeline_broker.security.jaas import parse_jaas  # noqa: PLC0415 - for those who have such a line
-    from pipeline_broker.security.offer import MODULES  # noqa: PLC0415 - see above
 
     mechanism = properties.get("sasl.mechanism", "").upper()
-    if mechanism not in MODULES:
-        raise ConfigError(f"{_JAAS} needs sasl.mechanism")
-    options = parse_jaas(line, MODULES[mechanism]).options
+    if mechanism not in _MODULES:
+        raise ConfigError(f"{_JAAS} needs a sasl.mechanism of {', '.join(_MODULES)}")
+    options = parse_jaas(line, _MODULES[mechanism]).options
     return {f"sasl.{name}": options[name] for name in ("username", "password") if name in options}
