@@ -170,7 +170,7 @@ class GroupMember:
                 raise
 
     async def commit(self, offsets: Mapping[TopicPartition, int]) -> bool:
-        """Commit what was read; False when somebody else owns the partitions by now.
+        """Commit what was read; False when the group has gone on, and somebody else may own the partitions.
 
         Raises:
             ClientError: the coordinator refuses otherwise.
@@ -179,7 +179,7 @@ class GroupMember:
             await commit(self._cluster, self._group, offsets, generation=self.generation, member=self.member)
         except BrokerRefused as error:
             if error.code in _CHANGED:
-                return error.code == ErrorCode.REBALANCE_IN_PROGRESS
+                return False
             raise
         return True
 

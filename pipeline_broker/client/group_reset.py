@@ -36,7 +36,12 @@ async def plan_reset(
     Raises:
         ClientError: nothing is meant, or a broker cannot be asked.
     """
-    committed = await committed_offsets(cluster, group, is_stable=False)
+    try:
+        committed = await committed_offsets(cluster, group, is_stable=False)
+    except BrokerRefused as error:
+        if error.code != ErrorCode.GROUP_ID_NOT_FOUND:  # a share group has none
+            raise
+        committed = {}
     partitions = sorted(committed) if topics is None else await _partitions(cluster, topics)
     if not partitions:
         raise ClientError(f"group {group} has committed nothing: name its topics with --topic")

@@ -114,6 +114,11 @@ class Producer:
 
         self._producer = await self._cluster.retrying(attempt)
 
+    @property
+    def unacknowledged_bytes(self) -> int:
+        """Of keys, values and headers that were added, with what records take beside them."""
+        return self._outbox.size_bytes
+
     def add(self, record: NewRecord, number: int, partition: int | None = None) -> None:
         """Send a record as soon as it can be; `wait_room` comes before and after many.
 
@@ -143,7 +148,7 @@ class Producer:
             ClientError: something cannot be written.
         """
         self._wake.set()
-        await self._wait_until(lambda: self._outbox.size_bytes < UNACKNOWLEDGED_BYTES_MAX)
+        await self._wait_until(lambda: self.unacknowledged_bytes < UNACKNOWLEDGED_BYTES_MAX)
 
     async def flush(self) -> None:
         """Wait until everything is acknowledged.

@@ -5,6 +5,7 @@ import functools
 import pytest
 import trio
 
+from pipeline_broker.client import producer as producer_module
 from pipeline_broker.client.cluster import connected
 from pipeline_broker.client.consumer import Position, Reader
 from pipeline_broker.client.errors import ClientError, NoSuchTopic
@@ -160,6 +161,23 @@ async def test_a_single_record_that_is_too_large_is_an_error():
         with pytest.raises(ExceptionGroup) as caught:
             await produce(address, [0], rounds=1)
     assert caught.group_contains(ClientError, match=r"record 1 for t-0: .* \(MESSAGE_TOO_LARGE\)")
+
+
+async def test_what_is_not_acknowledged_is_bounded(monkeypatch):
+    monkeypatch.setattr(producer_module, "UNACKNOWLEDGED_BYTES_MAX", 10_000)
+    fake = FakeCluster({0: 1})
+    sizes = []
+    async with (
+        serving(fake) as address,
+        connected([address], TIMEOUT_S) as cluster,
+        producing(cluster, TOPIC, ProducerOptions(), lambda *_: None) as producer,
+    ):
+        for number in range(200):
+            producer.add(NewRecord(b"x" * 1000, timestamp=1), number, 0)
+            sizes.append(producer.unacknowledged_bytes)
+            await producer.wait_room()
+    assert fake.ends[0] == 200
+    assert 9_000 < max(sizes) < 12_000
 
 
 async def test_a_coordinator_that_moved_is_looked_for_again():

@@ -114,8 +114,9 @@ def test_from_the_end_it_follows_by_itself(call, one_broker, name):
     writer.join()
 
 
-def test_a_group_goes_on_where_it_was(call_mode, broker, name):
-    fill(broker, name, 10, partitions=1)
+def test_a_group_goes_on_where_it_was_also_within_a_batch(call_mode, broker, name):
+    broker.create_topic(name, partitions=1)
+    call_mode("produce", name, data=b"\n".join(b"%d" % number for number in range(10)))
     assert call_mode("consume", name, "-g", name, "-c", 4).lines == ["0", "1", "2", "3"]
     assert broker.offsets(name) == {(name, 0): 4}
     assert call_mode("consume", name, "-g", name, "--no-commit", "-c", 1).lines == ["4"]

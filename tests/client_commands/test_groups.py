@@ -6,6 +6,11 @@ import threading
 import confluent_kafka
 import pytest
 
+from pipeline_broker.wire.messages.share_group_heartbeat import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
+from tests.apis.wire_client import WireClient
+
+MEMBER = "AAECAwQFBgcICQoLDA0ODw"
+
 
 @contextlib.contextmanager
 def consuming(broker, topic, group, **settings):
@@ -94,14 +99,14 @@ def test_a_reset_makes_a_group_that_is_not_there(call, one_broker, name):
 
 def test_a_group_shares_a_topic_with_an_unmodified_consumer(call, one_broker, name):
     fill(one_broker, name, 0)
-    done, enough, read = threading.Event(), threading.Event(), []
+    done, enough, lines, read = threading.Event(), threading.Event(), set(), set()
 
     def poll(consumer):
         while not done.is_set():
             message = consumer.poll(0.05)
             if message is not None:
-                read.append(message.partition())
-            if len(read) >= 2:
+                read.add(str(message.partition()))
+            if lines and read | lines == {"0", "1"}:
                 enough.set()
 
     def write():
@@ -117,14 +122,14 @@ def test_a_group_shares_a_topic_with_an_unmodified_consumer(call, one_broker, na
         ]
         for thread in threads:
             thread.start()
-        lines = call("consume", name, "-g", name, "--follow", "-c", 2, "-f", r"%p\n").lines
-        enough.wait(10)
+        printed = call("consume", name, "-g", name, "--follow", "-c", 2, "-f", r"%p\n").lines
+        lines.update(printed)
+        assert enough.wait(10), "the other one reads the other partition"
         done.set()
         for thread in threads:
             thread.join(10)
-    assert lines in (["0", "0"], ["1", "1"])
-    other = 1 - int(lines[0])
-    assert read.count(other) == 2
+    assert printed in (["0", "0"], ["1", "1"])
+    assert one_broker.offsets(name)[name, int(printed[0])] == 2
 
 
 def test_a_group_is_deleted(call, one_broker, name):
@@ -139,6 +144,23 @@ def test_a_group_is_deleted(call, one_broker, name):
     ]
     assert call("groups", "delete", name).out == f"deleted {name}\n"
     assert call("groups", "list", name, "--json").json == []
+
+
+def test_a_share_group_is_described_and_not_reset(call, one_broker, name):
+    fill(one_broker, name, 4)
+    host, port = one_broker.bootstrap_servers.split(":")
+    with WireClient(host, int(port)) as client:
+        joining = ShareGroupHeartbeatRequest(name, MEMBER, 0, None, [name])
+        joined = client.ask(joining, ShareGroupHeartbeatResponse, 1)
+        assert joined.error_code == 0
+        (group,) = call("groups", "describe", name, "--json").json
+        refused = call("groups", "reset-offsets", name, "--topic", name, "--to", "latest", "--execute", code=1)
+        left = client.ask(ShareGroupHeartbeatRequest(name, MEMBER, -1), ShareGroupHeartbeatResponse, 1)
+        assert left.error_code == 0
+    assert (group["type"], group["state"], group["assignor"]) == ("share", "Stable", "simple")
+    (member,) = group["members"]
+    assert (member["member"], member["client_id"]) == (MEMBER, "wire-client")
+    assert "shares partitions: its offsets are reset by kafka-share-groups" in refused.err
 
 
 @pytest.mark.parametrize(
