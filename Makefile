@@ -11,6 +11,8 @@ CYCLES ?= 200
 POINTS ?= all
 SECONDS ?= 1200
 SEEDS ?= 10000
+LIVE_SECONDS ?= 60
+LIVE_MODE ?= pipelined
 SEED ?=
 SUITES_DIR ?= ../shared/suites
 MODES ?= classic pipelined
@@ -19,7 +21,7 @@ comma := ,
 SYSTEM_PACKAGES := chromium chromium-driver eatmydata faketime fuse libfuse2 strace
 
 .DEFAULT_GOAL := help
-.PHONY: help serve compare test lint types contracts check properties simulate kill kill-points power-cuts exactly-once faults soak cluster bench suites wheel system-packages clean
+.PHONY: help serve compare test lint types contracts check properties simulate kill kill-points power-cuts exactly-once faults soak live live-kill cluster bench suites wheel system-packages clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -70,6 +72,12 @@ faults: $(VENV)/dev.stamp ## all faults at length (CYCLES=200 POINTS=all SECONDS
 
 soak: $(VENV)/dev.stamp ## one directory, mixed load, a kill a minute (SECONDS=1200); writes out/soak
 	SECONDS=$(SECONDS) OUT=$(or $(OUT),out/soak) $(RUN)/python -m pytest -m soak --capture=no --timeout=0
+
+live: $(VENV)/compare.stamp ## a broker under load, its stages by Spark's Structured Streaming (LIVE_SECONDS=60 LIVE_MODE=)
+	@$(RUN)/python scripts/live.py --seconds $(LIVE_SECONDS) --mode $(LIVE_MODE)
+
+live-kill: $(VENV)/dev.stamp ## kill the streaming job of live and start it again, with Spark's Kafka connector
+	AT_LENGTH=1 $(RUN)/python -m pytest tests/spark_analysis/test_live_job.py
 
 cluster: $(VENV)/dev.stamp ## the analysis on a Spark cluster of a master and two workers, beside one process
 	AT_LENGTH=1 $(RUN)/python -m pytest tests/spark_analysis/test_cluster.py

@@ -21,6 +21,7 @@ from spark_analysis.figures import gather
 from spark_analysis.raw import arrow_schema
 from spark_analysis.run import load_run
 from spark_analysis.session import spark_session, spread
+from spark_analysis.tables import LATER_COLUMNS
 
 GROWTH_MAX = 12.0
 ROWS = 300_000
@@ -55,7 +56,7 @@ def described(number: int) -> dict[str, Any]:
     row: dict[str, Any] = {"run": number, "round": number // 2, "traced": True, "mode": ("classic", "pipelined")[side]}
     row |= {"side": side, "client": "raw", "in_flight": 64, "connections": CONNECTIONS, "commit_delay_ms": 0.0}
     row |= {"flush": "always", "settings": "{}", "machine": "{}", "client_cpu_share": 0.5, "lost_rows": 0}
-    return row
+    return row | LATER_COLUMNS
 
 
 def generate(spark: Any, directory: Path, rows: int) -> None:

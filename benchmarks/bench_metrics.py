@@ -1,6 +1,6 @@
 """What measuring costs: requests/s with `--metrics` over requests/s without, in paired, interleaved rounds.
 
-    python benchmarks/bench_metrics.py [--rounds 15] [--seconds 0.5] [--rounds-max 80] [--request-log]
+    python benchmarks/bench_metrics.py [--rounds 15] [--seconds 0.5] [--rounds-max 80] [--request-log | --timelines]
 
 A round starts two brokers, one measured and one not, and drives them in turn, TURNS times each; what counts is the
 median of each. New ones every time, because two processes of the same kind differ by some percent as long as they live,
@@ -9,7 +9,7 @@ which no number of turns would show. The bounds are a cost of 8 % at 16 connecti
 Rounds are added, up to `--rounds-max`, until the interval is as narrow as the bound: by its width and not by what it
 shows, or the last look would not be worth its 95 %. Then a line says whether the bound holds, is broken, or cannot be
 told from the cost; and when the interval stayed too wide, which on a busy machine it may, that and nothing else.
-`--request-log` measures the request log instead, in `--rounds` rounds.
+`--request-log` measures the request log instead, `--timelines` published timelines, in `--rounds` rounds.
 
 Behind it stands the same ratio of processor time per request, of all threads of a broker: it is what is left to look at
 on a busy machine, where requests per second say little.
@@ -185,14 +185,17 @@ def main() -> None:
     parser.add_argument("--mode", choices=("classic", "pipelined"), default="pipelined")
     parser.add_argument("--flush", choices=("always", "os"), default="always")
     parser.add_argument("--request-log", action="store_true")
+    parser.add_argument("--timelines", action="store_true")
     options = parser.parse_args()
     rounds = max(options.rounds, ROUNDS_MIN)
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=Path.cwd(), prefix=".bench-")))
         observed = ("--request-log", str(folder / "requests.jsonl")) if options.request_log else ("--metrics", "0")
+        if options.timelines:
+            observed = ("--set", "pipeline.timelines=true")
         comparison = Comparison(folder, options.mode, options.flush, observed)
         for cell in CELLS:
-            rounds_max = rounds if options.request_log else max(rounds, options.rounds_max)
+            rounds_max = rounds if options.request_log or options.timelines else max(rounds, options.rounds_max)
             measure(cell, comparison, rounds=rounds, rounds_max=rounds_max, seconds=options.seconds)
 
 

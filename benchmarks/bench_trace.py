@@ -5,10 +5,12 @@ python -m benchmarks.bench_trace
 
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from pipeline_broker.telemetry.fan_out import FanOut
 from pipeline_broker.telemetry.request_metrics import RequestMetrics
+from pipeline_broker.telemetry.timeline_records import TimelineBatches, TimelineRows
 from pipeline_broker.telemetry.trace_files import TraceFiles
 from stages.mode import PIPELINED
 from stages.request import Request, Send
@@ -18,6 +20,7 @@ ROWS_PER_TURN = 256
 TURNS = 60
 PAUSE_SECONDS = 0.005
 ROUNDS = 5
+ENCODED_ROWS = 16_384
 
 
 class Origin:
@@ -37,7 +40,7 @@ def answered_request(sequence: int) -> Request:
     return request
 
 
-def microseconds_per_row(timeline: Timeline) -> float:
+def microseconds_per_row(timeline: Timeline, drain: Callable[[], object] = lambda: None) -> float:
     requests = [answered_request(sequence) for sequence in range(ROWS_PER_TURN)]
     best = float("inf")
     for _ in range(ROUNDS):
@@ -48,6 +51,7 @@ def microseconds_per_row(timeline: Timeline) -> float:
                 timeline.request_ended(request)
             spent += time.perf_counter_ns() - began
             time.sleep(PAUSE_SECONDS)
+            drain()
         best = min(best, spent / (TURNS * ROWS_PER_TURN) / 1e3)
     return best
 
@@ -62,6 +66,16 @@ def main() -> None:
         print(f"trace and metrics row {microseconds_per_row(both):.2f} us")
         files.close()
         print(f"rows lost: {files.lost}")
+    rows = TimelineRows(lambda: None)
+    print(f"timeline row          {microseconds_per_row(rows, rows.ring.take):.2f} us")
+    for request in [answered_request(sequence) for sequence in range(ENCODED_ROWS)]:
+        rows.request_ended(request)
+    packed = rows.ring.take()
+    began = time.perf_counter_ns()
+    batches = TimelineBatches("bench", "pipelined", 0).encode(packed, 0, 1)
+    spent_us = (time.perf_counter_ns() - began) / 1e3
+    stored = sum(map(len, batches)) / ENCODED_ROWS
+    print(f"timeline encoded      {spent_us / ENCODED_ROWS:.2f} us and {stored:.0f} bytes per row, in a thread")
     drained = RequestMetrics({0: "Produce"}, PIPELINED)
     requests = [answered_request(sequence) for sequence in range(ROWS_PER_TURN)]
     for request in requests:

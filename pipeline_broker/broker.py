@@ -34,6 +34,7 @@ from pipeline_broker.state.outcome import Write
 from pipeline_broker.state.producer_ids import ProducerIds
 from pipeline_broker.state.topics import NewTopic, TopicCatalogue
 from pipeline_broker.telemetry.broker_loggers import BrokerLoggers
+from pipeline_broker.telemetry.timelines_topic import TIMELINES_CONFIGS, TIMELINES_PARTITIONS, TIMELINES_TOPIC
 from pipeline_broker.topic_policies import policies_of, rules_of
 from pipeline_broker.waiting_fetches import WaitingFetches
 from pipeline_broker.wire.error import ErrorCode
@@ -77,6 +78,8 @@ class Broker(LazyState):
         randomness: where ids come from, the system's unless given; a simulation gives one that it can repeat.
 
     Attributes:
+        internal_topics: those that clients are told to be internal, as Kafka's.
+        reserved_topics: those that clients may not write; some of them are for reading (Spark reads no internal one).
         advertised: the host and port that clients are told, by the listener they came by; None where it is not
             advertised. Set by the server once its listeners are bound.
         check_config: refuses what the server cannot become, by raising ConfigError, given what a client names; set by
@@ -95,6 +98,7 @@ class Broker(LazyState):
     """
 
     internal_topics = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+    reserved_topics = internal_topics | {TIMELINES_TOPIC}
 
     def __init__(self, config: BrokerConfig, logs: LogManager, randomness: random.Random | None = None) -> None:
         self._randomness = random.SystemRandom() if randomness is None else randomness
@@ -344,6 +348,8 @@ class Broker(LazyState):
         if coordinator is not None:
             topic = coordinator.topic
             return NewTopic(name=name, topic_id=topic_id, partitions=topic.partitions, configs=dict(topic.configs))
+        if name == TIMELINES_TOPIC:
+            return NewTopic(name=name, topic_id=topic_id, partitions=TIMELINES_PARTITIONS, configs=TIMELINES_CONFIGS)
         return NewTopic(name=name, topic_id=topic_id)
 
     # Commits and time

@@ -12,6 +12,7 @@ import importlib
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from pipeline_broker.config.properties import ConfigError
 
@@ -19,6 +20,14 @@ __all__ = ["main"]
 
 COMMANDS = {
     "serve": ("pipeline_broker.serve_command", "Run a broker until SIGTERM."),
+    "topics": (
+        "pipeline_broker.client_commands.topics",
+        "List, describe, create, alter and delete topics of any cluster.",
+    ),
+    "produce": ("pipeline_broker.client_commands.produce", "Write records from standard input or files."),
+    "consume": ("pipeline_broker.client_commands.consume", "Print records of topics."),
+    "groups": ("pipeline_broker.client_commands.groups", "List, describe and delete groups, and reset their offsets."),
+    "config": ("pipeline_broker.client_commands.config", "Read and change settings and quotas."),
     "compare": ("pipeline_broker.experiment.command", "Compare the modes and write the report."),
     "load": ("pipeline_broker.load.command", "Drive any Kafka broker and print what it reached."),
     "report": ("pipeline_broker.experiment.command", "Make the report again from traces."),
@@ -26,7 +35,9 @@ COMMANDS = {
     "compact": ("pipeline_broker.upkeep_command", "Compact logs now."),
     "retain": ("pipeline_broker.upkeep_command", "Delete what retention lets go, now."),
     "faults": ("pipeline_broker.faults_command", "Make, list and remove fault rules of a running broker."),
+    "timelines": ("pipeline_broker.timelines_command", "Publish request timelines to a topic, or stop it."),
     "apis": ("pipeline_broker.apis.command", "List the APIs and versions that are served."),
+    "completion": ("pipeline_broker.completion_command", "Print the script with which a shell completes commands."),
 }
 """Command name: the module that defines it under that name, and its line in the help."""
 
@@ -57,6 +68,11 @@ class LazyGroup(click.Group):
         """List the commands without importing them."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """The commands that begin so, without importing them, and click's own options."""
+        found = [CompletionItem(name, help=line) for name, (_, line) in COMMANDS.items() if name.startswith(incomplete)]
+        return found + click.Command.shell_complete(self, ctx, incomplete)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; a mistake in its options or in the configuration is one line."""

@@ -1,9 +1,9 @@
-"""Who observes a broker: trace files, the metrics endpoint, the request log, the dashboard, or nobody.
+"""Who observes a broker: trace files, metrics, the request log, the dashboard, published timelines, or nobody.
 
 Rules of this room: without an observer the server has no timeline and pays for no stamp; what an observer needs is
 checked before the broker takes its data directory, so that a missing package or an unusable folder is one line at the
-start; an observer that fails later never stops the broker. The request log, and the viewers of the dashboard, come and
-go while it runs.
+start; an observer that fails later never stops the broker. The request log, the viewers of the dashboard, and who
+publishes timelines come and go while it runs.
 """
 
 from __future__ import annotations
@@ -77,6 +77,7 @@ class Observers:
         self._dashboard = dashboard
         self._beside = None if dashboard is None else _check_dashboard(dashboard)
         self._watching: Timeline | None = None
+        self._publishing: Timeline | None = None
         if logs_requests:
             _check_writable(request_log)
 
@@ -85,7 +86,7 @@ class Observers:
         """What the server reports to, as it stands."""
         log = self._request_log
         wanted_log = None if log is None or log.detail == OFF else log
-        all_observers = (self._trace, self._measurements, wanted_log, self._watching)
+        all_observers = (self._trace, self._measurements, wanted_log, self._watching, self._publishing)
         timelines: list[Timeline] = [observer for observer in all_observers if observer is not None]
         if len(timelines) < 2:
             return timelines[0] if timelines else None
@@ -109,6 +110,11 @@ class Observers:
             if self._dashboard is not None:
                 await stack.enter_async_context(self._serving_dashboard(server, broker, self._dashboard))
             yield
+
+    def publish(self, server: SocketServer, timeline: Timeline | None) -> None:
+        """Report to whoever publishes timelines as well, from now on; None ends that."""
+        self._publishing = timeline
+        server.observe(self.timeline)
 
     def _request_level_changed(self, server: SocketServer, level: str) -> None:
         """Log more or fewer requests from now on; while there is nothing to log the log is no observer."""

@@ -39,6 +39,7 @@ from pipeline_broker.observers import Observers, ObserversUnavailableError, firs
 from pipeline_broker.serve_options import ServeOptions, StartError, limits_of, mode_of
 from pipeline_broker.state.errors import CorruptStateRecordError
 from pipeline_broker.state.metadata_records import CorruptMetadataRecordError
+from pipeline_broker.timelines import Timelines
 from stages.commit_storage import CommitStorage
 from stages.committer import Commit, CommitFailedError, Submission
 from stages.request_handler import Application
@@ -279,14 +280,18 @@ async def _serve(
     application = FaultSwitch(Dispatcher(broker), broker)
     server = compose(options, broker, application, JournalStorage(journal), timeline=observers.timeline)
     changes = LiveChanges(server, listeners, broker)
+    timelines = Timelines(broker, server, functools.partial(observers.publish, server), wall_clock_ms)
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
         async with observers.observing(server, broker), trio.open_nursery() as nursery:
-            nursery.start_soon(_stop_on_signal, signals, server, broker)
+            nursery.start_soon(_stop_on_signal, signals, server, broker, timelines)
             await nursery.start(run_timer, broker, wall_clock_ms)
+            await nursery.start(timelines.run)
+            if broker.config.pipeline_timelines:
+                timelines.switch_on()
             nursery.start_soon(_run_server, server, listeners, nursery.cancel_scope)
             nursery.start_soon(changes.run)
             await nursery.start(prepare_ahead, journal)
-            await _start_upkeep(nursery, options, broker)
+            await _start_upkeep(nursery, options, broker, timelines)
             if server.is_stopping:
                 return
             for line in listeners.further_lines:
@@ -295,14 +300,15 @@ async def _serve(
             task_status.started(server)
 
 
-async def _start_upkeep(nursery: trio.Nursery, options: ServeOptions, broker: Broker) -> None:
+async def _start_upkeep(nursery: trio.Nursery, options: ServeOptions, broker: Broker, timelines: Timelines) -> None:
     """Look after the logs, and do as the commands of an operator say.
 
     The rooms behind that are a tenth of what a start imports. A thread does it, so that clients are answered meanwhile.
     """
     upkeep = await trio.to_thread.run_sync(upkeep_of, broker)
     await nursery.start(upkeep.run)
-    await nursery.start(serve_admin, options.data, upkeep.commands() | fault_commands(broker))
+    commands = upkeep.commands() | fault_commands(broker) | timelines.commands()
+    await nursery.start(serve_admin, options.data, commands)
 
 
 async def _run_server(server: SocketServer, listeners: BrokerListeners, scope: trio.CancelScope) -> None:
@@ -310,8 +316,9 @@ async def _run_server(server: SocketServer, listeners: BrokerListeners, scope: t
     scope.cancel()
 
 
-async def _stop_on_signal(signals: Any, server: SocketServer, broker: Broker) -> None:
+async def _stop_on_signal(signals: Any, server: SocketServer, broker: Broker, timelines: Timelines) -> None:
     async for _ in signals:
+        await timelines.end()
         server.stop()
         broker.end_waiting()
 

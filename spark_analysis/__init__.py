@@ -1,7 +1,8 @@
 """Reads the traces of an experiment with Spark and writes the report.
 
 Rules of this room:
-* It knows trace files only (docs/trace-format.md): it imports neither `stages` nor `pipeline_broker`.
+* It knows trace files, and records of a topic with the same rows (docs/trace-format.md): it imports neither `stages`
+  nor `pipeline_broker`.
 * Importing it costs nothing: PySpark and PyArrow are imported when a name that needs them is first used.
 * Spark does what grows with the rows; what is left (a few figures per cell) is plain Python, testable without Java.
 """
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
     from spark_analysis.flow import commit_batches, littles_law, mute_spans
     from spark_analysis.lanes import request_lanes
     from spark_analysis.latency import client_series, end_to_end_latency
+    from spark_analysis.live.stream import stream_stage_latency
+    from spark_analysis.live.timelines import request_timelines, topic_records
+    from spark_analysis.live.windows import window_stage_latency
     from spark_analysis.quality import trace_quality
     from spark_analysis.run import TraceRun, load_run
     from spark_analysis.series import stage_series
@@ -37,10 +41,14 @@ __all__ = [
     "ordering_audit",
     "queue_imbalance",
     "request_lanes",
+    "request_timelines",
     "shard_latency",
     "stage_latency",
     "stage_series",
+    "stream_stage_latency",
+    "topic_records",
     "trace_quality",
+    "window_stage_latency",
 ]
 
 _HOMES = {
@@ -56,10 +64,14 @@ _HOMES = {
     "ordering_audit": "spark_analysis.audit",
     "queue_imbalance": "spark_analysis.shards",
     "request_lanes": "spark_analysis.lanes",
+    "request_timelines": "spark_analysis.live.timelines",
     "shard_latency": "spark_analysis.shards",
     "stage_latency": "spark_analysis.stage",
     "stage_series": "spark_analysis.series",
+    "stream_stage_latency": "spark_analysis.live.stream",
+    "topic_records": "spark_analysis.live.timelines",
     "trace_quality": "spark_analysis.quality",
+    "window_stage_latency": "spark_analysis.live.windows",
 }
 
 

@@ -22,7 +22,7 @@ from spark_analysis.errors import SparkError
 from spark_analysis.java import find_java
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from pyspark.sql import SparkSession
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 _STOP_SECONDS_MAX: Final = 10
 _PARTITION_BYTES: Final = 8 << 20  # of compressed Parquet: some hundred thousand rows, sorted in memory by one task
 _PARTITIONS_MAX: Final = 2000
+_NO_SETTINGS: Final[Mapping[str, str]] = {}
 _LOG_TAIL_BYTES: Final = 64 << 10
 _LOCAL_SETTINGS: Final = {
     "spark.app.name": "pipeline-broker report",
@@ -52,11 +53,12 @@ def under_spark_submit() -> bool:
 
 
 @contextlib.contextmanager
-def spark_session(master: str | None = None) -> Iterator[SparkSession]:
+def spark_session(master: str | None = None, settings: Mapping[str, str] = _NO_SETTINGS) -> Iterator[SparkSession]:
     """A session that ends, with its JVM, at the end of the block; one that is active already is used and left alone.
 
     Args:
         master: where to run; `local[*]` unless given. Under spark-submit the master is the one given there.
+        settings: of a session that is started here, over those of this file.
 
     Raises:
         SparkError: PySpark or Java is missing, Spark does not start, or a job inside the block fails.
@@ -76,7 +78,7 @@ def spark_session(master: str | None = None) -> Iterator[SparkSession]:
             spark.sparkContext.setLogLevel("ERROR")
             close = spark.stop
         else:
-            spark, close = _start(master or "local[*]", scratch)
+            spark, close = _start(master or "local[*]", scratch, settings)
         try:
             yield spark
         except failures as error:
@@ -109,14 +111,14 @@ def _java_errors() -> tuple[type[Exception], ...]:
     return (error,)
 
 
-def _start(master: str, scratch: str) -> tuple[SparkSession, Any]:
+def _start(master: str, scratch: str, more: Mapping[str, str]) -> tuple[SparkSession, Any]:
     from pyspark import SparkConf, SparkContext  # noqa: PLC0415 - see spark_session
     from pyspark.errors import PySparkException  # noqa: PLC0415 - see spark_session
     from pyspark.sql import SparkSession as Session  # noqa: PLC0415 - see spark_session
 
     os.environ["JAVA_HOME"] = str(find_java())
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # else Spark warns about the name of this machine
-    settings = {**_LOCAL_SETTINGS, "spark.master": master, "spark.local.dir": scratch}
+    settings = {**_LOCAL_SETTINGS, **more, "spark.master": master, "spark.local.dir": scratch}
     settings["spark.sql.warehouse.dir"] = os.path.join(scratch, "warehouse")  # noqa: PTH118 - Spark wants text
     settings["spark.driver.extraJavaOptions"] += f" -Dlog4j2.configurationFile={_log_settings()}"
     conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))

@@ -73,12 +73,23 @@ def stage_latency(run: TraceRun, *, by: tuple[str, ...] = ("mode",)) -> DataFram
 
 def stage_durations(run: TraceRun, *more: str) -> DataFrame:
     """The Produce requests with the microseconds of each stage as columns, and further columns of `requests`."""
+    return durations_of(run.requests, "run", *more)
+
+
+def durations_of(requests: DataFrame, *more: str) -> DataFrame:
+    """Of any data frame with the columns of `requests`: the same, with the further columns first."""
     durations = [microseconds(*ends).alias(stage) for stage, ends in STAGES.items()]
-    return run.requests.where(f.col("api") == PRODUCE_API).select("run", *more, *durations)
+    return requests.where(f.col("api") == PRODUCE_API).select(*more, *durations)
 
 
-def stage_statistics(durations: DataFrame, by: tuple[str, ...]) -> DataFrame:
-    """One row a group and stage: requests, mean and percentiles of what `stage_durations` gave."""
+def stage_statistics(durations: DataFrame, by: tuple[str, ...], *more: Column) -> DataFrame:
+    """One row a group and stage: requests, mean and percentiles of what `stage_durations` gave; also of a stream.
+
+    Args:
+        durations: the stages as columns.
+        by: columns to group by.
+        more: further aggregates of a group, with names; they stand behind the others.
+    """
     stages = [
         f.struct(
             f.lit(stage).alias("stage"),
@@ -88,6 +99,7 @@ def stage_statistics(durations: DataFrame, by: tuple[str, ...]) -> DataFrame:
         )
         for stage in STAGES
     ]
-    wide = durations.groupBy(*by).agg(f.array(*stages).alias("stages"))
-    long = wide.select(*by, f.explode("stages").alias("s")).select(*by, "s.*")
-    return long.select(*by, "stage", "requests", "mean_us", *percentile_columns("values"))
+    wide = durations.groupBy(*by).agg(f.array(*stages).alias("stages"), *more)
+    rest = [name for name in wide.columns if name not in {*by, "stages"}]
+    long = wide.select(*by, *rest, f.explode("stages").alias("s")).select(*by, *rest, "s.*")
+    return long.select(*by, "stage", "requests", "mean_us", *percentile_columns("values"), *rest)

@@ -100,7 +100,7 @@ def _refusals(
     codes = {}
     for partition in partitions:
         code = ErrorCode.OPERATION_NOT_ATTEMPTED
-        if not between_brokers and (partition.topic in call.broker.internal_topics or not is_allowed(partition.topic)):
+        if not between_brokers and (partition.topic in call.broker.reserved_topics or not is_allowed(partition.topic)):
             code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         elif isinstance(call.broker.find_log(partition.topic, b"", partition.number, by_id=False), ErrorCode):
             code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -164,7 +164,7 @@ def _append(
     if isinstance(log, ErrorCode):
         _tell_refused(call, None)
         return _refusal(data.index, log), None
-    if log.topic in call.broker.internal_topics and call.client_id != ADMIN_CLIENT_ID:
+    if log.topic in call.broker.reserved_topics and call.client_id != ADMIN_CLIENT_ID:
         _tell_refused(call, log)
         return _refusal(data.index, ErrorCode.INVALID_TOPIC_EXCEPTION), None
     if call.request.acks not in ACKS:

@@ -167,6 +167,7 @@ class BrokerConfig:
     pipeline_in_flight: int | None = None
     pipeline_commit: str | None = None
     pipeline_telemetry_file: str | None = None
+    pipeline_timelines: bool = False
 
     properties: Mapping[str, str] = attrs.field(factory=dict)
     """What was set, by Kafka's name, in Kafka's form: the static settings that DescribeConfigs shows."""

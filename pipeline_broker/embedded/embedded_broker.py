@@ -69,7 +69,7 @@ class EmbeddedBroker(Lifecycle):
         """The topics that there are, without the broker's own, with their numbers of partitions."""
 
         def find(running: Running) -> dict[str, int]:
-            own = running.broker.internal_topics
+            own = running.broker.reserved_topics
             return {topic.name: topic.partitions for topic in running.broker.topics.all() if topic.name not in own}
 
         return self.on_loop(find)

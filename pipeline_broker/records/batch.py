@@ -203,6 +203,7 @@ def build_batch(
     leader_epoch: int = -1,
     transactional: bool = False,
     control: bool = False,
+    compression_level: int | None = None,
 ) -> bytes:
     """One batch with create times; the first record's timestamp is the base."""
     body = bytearray()
@@ -214,7 +215,7 @@ def build_batch(
         _write_record(body, record, record.timestamp - base_timestamp, count)
         count += 1
     assert count > 0, "a batch holds at least one record"
-    payload = compress(compression, body) if compression else body
+    payload = compress(compression, body, compression_level) if compression else body
     attributes = compression | (TRANSACTIONAL_BIT if transactional else 0) | (CONTROL_BIT if control else 0)
     checked = _CHECKED_HEAD.pack(
         attributes, count - 1, base_timestamp, max_timestamp, producer_id, producer_epoch, base_sequence, count

@@ -15,22 +15,17 @@ from typing import Any, Protocol
 
 import attrs
 
-from pipeline_broker.telemetry.row_ring import NO_ROOM, RowRing
+from pipeline_broker.telemetry.request_rows import RequestRows
+from pipeline_broker.telemetry.row_ring import RowRing
 from pipeline_broker.telemetry.trace_tables import (
     APPENDS,
     COMMITS,
     MUTES,
-    NULL_I4,
-    NULL_I8,
-    OUTCOME_CLOSE,
-    OUTCOME_DROPPED,
-    OUTCOME_NO_OP,
-    OUTCOME_SEND,
     QUEUES,
     REQUESTS,
     Table,
 )
-from stages.request import NOT_SET, Close, NoOp, Request, Send
+from stages.request import Request
 
 __all__ = ["TraceFiles"]
 
@@ -41,8 +36,6 @@ ROWS_MAX = {"requests": 1 << 15, "appends": 1 << 15, "commits": 1 << 13, "mutes"
 """Capacity of each ring: half a second at 65,000 requests per second, 25 times what the thread sleeps."""
 STRINGS_MAX = 1 << 16
 """Different topic names; appends to further ones are lost rows."""
-
-_OUTCOMES = {Send: OUTCOME_SEND, NoOp: OUTCOME_NO_OP, Close: OUTCOME_CLOSE}
 
 
 class TracedLog(Protocol):
@@ -125,7 +118,7 @@ class _Recording:
         return self.ring.dropped + self.unwritten
 
 
-class TraceFiles:
+class TraceFiles(RequestRows):
     """Writes `requests`, `appends`, `commits`, `mutes` and `queues`; a `stages.timeline.Timeline`.
 
     Args:
@@ -157,9 +150,8 @@ class TraceFiles:
             _Recording.begin(directory, table, rows_max[table.name])
             for table in (REQUESTS, APPENDS, COMMITS, mutes, QUEUES)
         ]
-        self._requests, self._appends, commits, mutes_ring, queues = (recording.ring for recording in self._recordings)
-        self._claim_request, self._publish_request = self._requests.claim, self._requests.publish
-        self._pack_request, self._request_buffer = self._requests.pack_into, self._requests.buffer
+        requests, self._appends, commits, mutes_ring, queues = (recording.ring for recording in self._recordings)
+        super().__init__(requests)
         self._add_commit, self._add_mute, self._add_queue = commits.append, mutes_ring.append, queues.append
         self._indexes: dict[str, int] = {}
         self._strings: list[str] = []  # only ever appended to, so that the thread may read what is there
@@ -172,67 +164,6 @@ class TraceFiles:
         self._thread.start()
 
     # On the event loop
-
-    def request_ended(self, request: Any) -> None:
-        """See Timeline: it was in a queue and has every stamp but those of a commit, where it needed none."""
-        position = self._claim_request()
-        if position == NO_ROOM:
-            return
-        commit = request.commit
-        self._pack_request(
-            self._request_buffer,
-            position,
-            request.connection.index,
-            request.sequence,
-            request.api,
-            request.version,
-            request.correlation_id,
-            request.queue,
-            request.depth,
-            request.size_bytes,
-            request.response_bytes,
-            request.acks,
-            commit if commit != NOT_SET else NULL_I8,
-            _OUTCOMES[type(request.result)],
-            request.received_ns,
-            request.enqueued_ns,
-            request.dequeued_ns,
-            request.handled_ns,
-            request.submitted_ns,
-            request.durable_ns,
-            request.completed_ns,
-            request.released_ns,
-            request.send_started_ns,
-            request.sent_ns,
-        )
-        self._publish_request()
-
-    def request_dropped(self, request: Any) -> None:
-        """See Timeline: a stage that the request did not reach has no stamp."""
-        self._requests.append(
-            request.connection.index,
-            request.sequence,
-            request.api,
-            request.version,
-            request.correlation_id,
-            request.queue if request.queue != NOT_SET else NULL_I4,
-            request.depth,
-            request.size_bytes,
-            request.response_bytes,
-            request.acks,
-            request.commit if request.commit != NOT_SET else NULL_I8,
-            OUTCOME_DROPPED,
-            request.received_ns,
-            request.enqueued_ns or NULL_I8,
-            request.dequeued_ns or NULL_I8,
-            request.handled_ns or NULL_I8,
-            request.submitted_ns,
-            request.durable_ns,
-            request.completed_ns or NULL_I8,
-            request.released_ns or NULL_I8,
-            request.send_started_ns or NULL_I8,
-            NULL_I8,
-        )
 
     def commit_ended(self, commit: Any) -> None:
         """See Timeline."""

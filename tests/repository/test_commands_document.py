@@ -1,5 +1,6 @@
 """docs/commands.md says what the command line does, and every command that a document shows is one."""
 
+import itertools
 import re
 import shlex
 import subprocess
@@ -11,6 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from pipeline_broker.cli import COMMANDS, main
+from pipeline_broker.client_commands.reach import ClientCommand
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
@@ -18,8 +20,40 @@ DOCUMENT = (ROOT / "docs/commands.md").read_text(encoding="utf-8")
 SECTIONS = dict(re.findall(r"^## (\w+)\n(.*?)(?=^## |\Z)", DOCUMENT, re.MULTILINE | re.DOTALL))
 
 
+SHARED = "Commands for any cluster"
+"""The section with the options that several commands have."""
+
+
 def command(name):
     return main.get_command(click.Context(main), name)
+
+
+def leaves():
+    """The title of the section of each command that has options of its own, and the command."""
+    for name in COMMANDS:
+        found = command(name)
+        if isinstance(found, click.Group):
+            yield from ((f"{name} {each}", below) for each, below in found.commands.items())
+        else:
+            yield name, found
+
+
+LEAVES = dict(leaves())
+
+
+def rows_of(text):
+    """The options of a table with their defaults."""
+    table = re.findall(r"^\| `(--[a-z-]+)` \| (.*?)\|", text, re.MULTILINE)
+    return [(option, default.strip(" `")) for option, default in table]
+
+
+def section(title):
+    """The text below a heading of any depth, without that of deeper ones."""
+    return re.search(rf"^##+ {re.escape(title)}\n(.*?)(?=^##|\Z)", DOCUMENT, re.MULTILINE | re.DOTALL)[1]
+
+
+OF_SHELLS = {"|", "<", ">", ">>"}
+"""From here on a line is not the command's."""
 
 
 def shown_commands():
@@ -30,7 +64,8 @@ def shown_commands():
             shown = r"^(?:\$ )?(?:\.venv/bin/)?pipeline-broker (\w.*)\n((?:(?!\$ |\.venv|pipeline-broker ).*\n)*)"
             for arguments, output in re.findall(shown, block, re.MULTILINE):
                 identity = f"{document.name}: {arguments}"
-                yield pytest.param(shlex.split(arguments, comments=True), output, id=identity)
+                words = itertools.takewhile(lambda word: word not in OF_SHELLS, shlex.split(arguments, comments=True))
+                yield pytest.param(list(words), output, id=identity)
 
 
 SHOWN = list(shown_commands())
@@ -42,16 +77,17 @@ def test_every_command_has_its_section():
     assert list(SECTIONS) == list(COMMANDS)
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_the_table_of_a_command_has_its_options_and_their_defaults(name):
-    context = click.Context(command(name))
+@pytest.mark.parametrize("title", LEAVES)
+def test_the_table_of_a_command_has_its_options_and_their_defaults(title):
+    context = click.Context(LEAVES[title])
     expected = []
-    for option in command(name).params:
+    for option in LEAVES[title].params:
         if isinstance(option, click.Option):
             default = re.search(r"\[default: ([^;\]]*)", option.get_help_record(context)[1])
             expected.append((option.opts[0], default[1] if default else ""))
-    table = re.findall(r"^\| `(--[a-z-]+)` \| (.*?)\|", SECTIONS[name], re.MULTILINE)
-    assert [(option, default.strip(" `")) for option, default in table] == expected
+    shared = rows_of(section(SHARED)) if isinstance(LEAVES[title], ClientCommand) else []
+    assert sorted(rows_of(section(title)) + shared) == sorted(expected)
+    assert [row for row in expected if row not in shared] == rows_of(section(title))
 
 
 @pytest.mark.parametrize(("arguments", "output"), SHOWN)
@@ -61,7 +97,11 @@ def test_a_command_that_a_document_shows_is_accepted(arguments, output, tmp_path
     (tmp_path / "out/compare").mkdir(parents=True)
     monkeypatch.chdir(tmp_path)
     name, *rest = arguments
-    command(name).make_context(name, rest).close()
+    found = command(name)
+    if isinstance(found, click.Group):
+        name, *rest = rest
+        found = found.commands[name]
+    found.make_context(name, rest).close()
 
 
 @pytest.mark.parametrize(("arguments", "output"), REFUSED)

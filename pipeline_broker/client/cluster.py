@@ -1,0 +1,279 @@
+"""A cluster: connections to its brokers, opened when they are needed, and whom to ask for what.
+
+Rules of this file: a connection that breaks is forgotten and made anew at the next question; what is worth trying again
+is tried until the time is over, with pauses that grow. The first connection is tried once: whoever mistypes an address
+should not wait. Every wait has the cluster's timeout as its bound.
+
+A cluster of one broker is asked where it was found, whatever it advertises: behind a tunnel or a container's port there
+is no other way.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from typing import Any, TypeVar
+
+import trio
+
+from pipeline_broker.client.errors import ClientError, ConnectionLost, check
+from pipeline_broker.client.link import Link
+from pipeline_broker.client.topology import Topology, topology_of
+from pipeline_broker.load.errors import LoadError
+from pipeline_broker.load.secure_connection import connect_securely
+from pipeline_broker.load.security import PLAINTEXT, ClientSecurity
+from pipeline_broker.wire.error import ErrorCode
+from pipeline_broker.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from pipeline_broker.wire.messages.metadata import MetadataRequest, MetadataResponse
+
+__all__ = ["Address", "Cluster", "connected"]
+
+Address = tuple[str, int]
+Response = TypeVar("Response")
+Result = TypeVar("Result")
+
+RETRY_S_MIN = 0.05
+RETRY_S_MAX = 1.0
+"""Pauses between tries."""
+CREATION_S_MAX = 5.0
+"""How long a topic may take to come that a broker creates by itself."""
+_NOT_YET = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LEADER_NOT_AVAILABLE})
+_FOUND = -1
+"""The place of the connection over which the cluster was found."""
+_FIND_COORDINATOR_VERSIONS = range(1, 4)  # those that ask for one
+_NOT_COORDINATOR = frozenset(
+    {ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
+)
+
+
+@contextlib.asynccontextmanager
+async def connected(
+    addresses: Sequence[Address], timeout_s: float, security: ClientSecurity = PLAINTEXT
+) -> AsyncIterator[Cluster]:
+    """A cluster that has been reached, its connections closed at the end of the block.
+
+    Args:
+        addresses: brokers of it, one of which must be there.
+        timeout_s: the longest wait for an answer, and for what is tried again.
+        security: of all connections.
+
+    Raises:
+        ClientError: none of them can be reached, or it refuses.
+    """
+    async with trio.open_nursery() as nursery:
+        cluster = Cluster(addresses, timeout_s, security, nursery)
+        await cluster.link(None)
+        yield cluster
+        nursery.cancel_scope.cancel()
+
+
+class Cluster:
+    """Asks brokers; see `connected`.
+
+    Attributes:
+        timeout_s: as given.
+    """
+
+    def __init__(
+        self, addresses: Sequence[Address], timeout_s: float, security: ClientSecurity, nursery: trio.Nursery
+    ) -> None:
+        self.timeout_s = timeout_s
+        self._addresses = list(addresses)
+        self._security = security
+        self._nursery = nursery
+        self._links: dict[int, Link] = {}
+        self._opening: dict[int, trio.Lock] = {}
+        self._topology: Topology | None = None
+        self._coordinators: dict[tuple[int, str], int] = {}
+
+    async def link(self, node: int | None) -> Link:
+        """A connection to a broker by its number; None: to any.
+
+        Raises:
+            ConnectionLost: it cannot be reached.
+            ClientError: there is no such broker, or it refuses.
+        """
+        place = self._place(node)
+        async with self._opening.setdefault(place, trio.Lock()):
+            link = self._links.get(place)
+            if link is None or link.is_broken:
+                link = self._links[place] = await self._open(place)
+            return link
+
+    def _place(self, node: int | None) -> int:
+        is_alone = self._topology is not None and len(self._topology.brokers) <= 1
+        return _FOUND if node is None or is_alone else node
+
+    async def _open(self, place: int) -> Link:
+        if place == _FOUND:
+            known = self._topology.brokers.values() if self._topology else ()
+            addresses = list(dict.fromkeys([*self._addresses, *((it.host, it.port) for it in known)]))
+        else:
+            topology = self._topology or await self.refresh(())
+            if place not in topology.brokers:
+                raise ClientError(
+                    f"there is no broker {place}: there are {', '.join(map(str, sorted(topology.brokers)))}"
+                )
+            broker = topology.brokers[place]
+            addresses = [(broker.host, broker.port)]
+        errors = []
+        for host, port in addresses:
+            try:
+                with trio.fail_after(self.timeout_s):
+                    return await self._started(host, port)
+            except LoadError as error:
+                errors.append(_hinted(str(error)))
+            except trio.TooSlowError:
+                errors.append(f"{host}:{port} did not answer within {self.timeout_s:g} s")
+        raise ConnectionLost("; ".join(errors))
+
+    async def _started(self, host: str, port: int) -> Link:
+        link: Link = await self._nursery.start(self._run_link, host, port)
+        return link
+
+    async def _run_link(self, host: str, port: int, *, task_status: trio.TaskStatus[Link]) -> None:
+        """Open a connection and keep it until it breaks."""
+        async with connect_securely(host, port, self._security) as connection:
+            link = Link(connection, f"{host}:{port}")
+            started = False
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(link.run_writer)
+                nursery.start_soon(link.run_reader)
+                try:
+                    await link.negotiate()
+                except ClientError as error:
+                    link.fail(str(error))
+                else:
+                    task_status.started(link)
+                    started = True
+                    await link.broken.wait()
+                nursery.cancel_scope.cancel()
+            if not started:
+                raise LoadError(link.why)
+
+    async def ask(
+        self,
+        request: Any,
+        response_type: type[Response],
+        *,
+        node: int | None = None,
+        versions: range | None = None,
+        wait_s: float = 0.0,
+    ) -> Response:
+        """Ask a broker once.
+
+        Args:
+            request: of any version.
+            response_type: what answers it.
+            node: the number of the broker; None: any.
+            versions: those that may be used; None: all.
+            wait_s: how long the broker may take on purpose, beside the timeout.
+
+        Raises:
+            ConnectionLost: it went away or cannot be reached.
+            ClientError: no answer in time, or none that can be read.
+        """
+        link = await self.link(node)
+        with trio.move_on_after(self.timeout_s + wait_s):
+            return await link.ask(request, response_type, versions)
+        raise ClientError(f"{link.place} did not answer {type(request).__name__} within {self.timeout_s + wait_s:g} s")
+
+    async def retrying(self, attempt: Callable[[], Awaitable[Result]]) -> Result:
+        """What an attempt gives, which is made again while that may help and there is time.
+
+        Raises:
+            ClientError: the last attempt's.
+        """
+        deadline = trio.current_time() + self.timeout_s
+        pause_s = RETRY_S_MIN
+        while True:
+            try:
+                return await attempt()
+            except ClientError as error:
+                if not error.is_retriable or trio.current_time() + pause_s > deadline:
+                    raise
+            await trio.sleep(pause_s)
+            pause_s = min(2 * pause_s, RETRY_S_MAX)
+
+    async def refresh(self, topics: Sequence[str] | None, *, creates: bool = False) -> Topology:
+        """The cluster as it is now.
+
+        Args:
+            topics: to be told of; None: all.
+            creates: a topic that is missing is created, where the broker allows it.
+        """
+        wanted = None if topics is None else [MetadataRequest.MetadataRequestTopic(name=name) for name in topics]
+        # Version 4 is the first that can be told not to create topics; 12 knows no numbers of brokers that are gone.
+        request = MetadataRequest(topics=wanted, allow_auto_topic_creation=creates)
+        answer = await self.retrying(functools.partial(self.ask, request, MetadataResponse, versions=range(4, 13)))
+        self._topology = topology_of(answer)
+        return self._topology
+
+    async def ready(self, topics: Sequence[str], *, creates: bool = False) -> Topology:
+        """The cluster once all these topics are there; one that was just created takes a moment.
+
+        Raises:
+            NoSuchTopic: one is not there, and does not come within CREATION_S_MAX.
+            BrokerRefused: one may not be seen.
+        """
+        deadline = trio.current_time() + min(self.timeout_s, CREATION_S_MAX)
+        while True:
+            topology = await self.refresh(topics, creates=creates)
+            codes = {topology.topics[name].error_code for name in topics if name in topology.topics}
+            waits = _NOT_YET if creates else _NOT_YET - {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+            if codes.isdisjoint(waits) or trio.current_time() > deadline:
+                for name in topics:
+                    topology.topic(name)
+                return topology
+            await trio.sleep(RETRY_S_MIN)
+
+    async def ask_controller(
+        self, request: Any, response_type: type[Response], versions: range | None = None
+    ) -> Response:
+        """Ask the broker that changes topics; whether it still is that one, its answer tells."""
+        topology = self._topology or await self.refresh(())
+        node = topology.controller_id if topology.controller_id in topology.brokers else None
+        return await self.ask(request, response_type, node=node, versions=versions)
+
+    async def coordinator(self, key: str, key_type: int = 0) -> int:
+        """The number of the broker that coordinates a group (0), as it was last found.
+
+        Raises:
+            BrokerRefused: there is none at the moment, or it may not be asked for.
+        """
+        if (key_type, key) not in self._coordinators:
+            request = FindCoordinatorRequest(key=key, key_type=key_type)
+            answer = await self.ask(request, FindCoordinatorResponse, versions=_FIND_COORDINATOR_VERSIONS)
+            check(answer.error_code, f"the coordinator of group {key}", answer.error_message)
+            if self._topology is None or answer.node_id not in self._topology.brokers:
+                await self.refresh(())
+            self._coordinators[key_type, key] = answer.node_id
+        return self._coordinators[key_type, key]
+
+    async def at_coordinator(self, group: str, attempt: Callable[[int], Awaitable[Result]]) -> Result:
+        """What an attempt at the coordinator of a group gives; it is looked for again when it moved.
+
+        Args:
+            group: its id.
+            attempt: gets the number of the broker; raises BrokerRefused with what it was answered.
+        """
+
+        async def once() -> Result:
+            try:
+                return await attempt(await self.coordinator(group))
+            except ClientError as error:
+                if isinstance(error, ConnectionLost) or error.code in _NOT_COORDINATOR:
+                    self._coordinators.pop((0, group), None)
+                raise
+
+        return await self.retrying(once)
+
+
+def _hinted(error: str) -> str:
+    """An error of a first contact, with what is most often behind it."""
+    if error.endswith("closed the connection"):
+        return f"{error}: is security.protocol right?"
+    if "issuer certificate" in error or "self-signed" in error:
+        return f"{error}: name its authority with ssl.ca.location"
+    return error

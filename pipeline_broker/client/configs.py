@@ -1,0 +1,221 @@
+"""Settings of topics, brokers, groups and client metrics, and quotas of users, clients and addresses.
+
+Rules of this file: a subject is what has settings, whatever the requests for it; all kinds read and change alike. The
+settings of one broker are asked of that broker, all others of any. A value that is secret stays unknown.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import attrs
+
+from pipeline_broker.client.cluster import Cluster
+from pipeline_broker.client.errors import ClientError, NoSuchTopic, check
+from pipeline_broker.wire.error import ErrorCode
+from pipeline_broker.wire.messages.alter_client_quotas import AlterClientQuotasRequest, AlterClientQuotasResponse
+from pipeline_broker.wire.messages.describe_client_quotas import (
+    DescribeClientQuotasRequest,
+    DescribeClientQuotasResponse,
+)
+from pipeline_broker.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
+from pipeline_broker.wire.messages.incremental_alter_configs import (
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+
+__all__ = ["QUOTA_KINDS", "RESOURCE_KINDS", "Setting", "Subject", "alter_settings", "settings_of"]
+
+RESOURCE_KINDS = {"topic": 2, "broker": 4, "broker-logger": 8, "client-metrics": 16, "group": 32}
+"""Kinds that have settings, with their numbers on the wire."""
+QUOTA_KINDS = {"user": "user", "client": "client-id", "ip": "ip"}
+"""Kinds that have quotas, with their names on the wire."""
+_BROKER, _BROKER_LOGGER = 4, 8
+_SET, _DELETE = 0, 1
+_EXACTLY, _DEFAULT = 0, 1
+DEFAULT_SOURCE = 5
+_SOURCES = {
+    1: "topic",
+    2: "broker",
+    3: "every broker",
+    4: "server.properties",
+    DEFAULT_SOURCE: "default",
+    6: "logger",
+    7: "client-metrics",
+    8: "group",
+}
+"""What DescribeConfigs says of where a value comes from."""
+
+
+@attrs.frozen(slots=True)
+class Subject:
+    """What has settings.
+
+    Attributes:
+        kind: of RESOURCE_KINDS or QUOTA_KINDS.
+        name: None: what is so by default for all of the kind.
+    """
+
+    kind: str
+    name: str | None
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.name}" if self.name is not None else f"every {self.kind}"
+
+
+@attrs.frozen(slots=True)
+class Setting:
+    """One setting.
+
+    Attributes:
+        name: Kafka's.
+        value: None: secret, or there is none.
+        source: where it comes from.
+        is_default: nobody has set it.
+        is_secret: it is not told.
+        is_read_only: it cannot be changed while the broker runs.
+    """
+
+    name: str
+    value: str | None
+    source: str
+    is_default: bool = False
+    is_secret: bool = False
+    is_read_only: bool = False
+
+
+async def settings_of(cluster: Cluster, subject: Subject, names: Sequence[str] = ()) -> list[Setting]:
+    """The settings of a subject, by their names.
+
+    Args:
+        cluster: where.
+        subject: whose.
+        names: those that are wanted; none: all.
+
+    Raises:
+        ClientError: there is no such subject, or it may not be seen.
+    """
+    if subject.kind in QUOTA_KINDS:
+        found = await _quotas(cluster, subject)
+    else:
+        found = await _configs(cluster, subject, names)
+    missing = set(names) - {setting.name for setting in found}
+    if missing and subject.kind not in QUOTA_KINDS:
+        raise ClientError(f"{subject} has no setting {', '.join(sorted(missing))}: see `config get ... --all`")
+    return sorted((it for it in found if not names or it.name in names), key=lambda it: it.name)
+
+
+async def _configs(cluster: Cluster, subject: Subject, names: Sequence[str]) -> list[Setting]:
+    resource = DescribeConfigsRequest.DescribeConfigsResource(
+        RESOURCE_KINDS[subject.kind], subject.name or "", list(names) or None
+    )
+    request = DescribeConfigsRequest([resource])
+
+    async def attempt() -> list[Setting]:
+        answer = await cluster.ask(request, DescribeConfigsResponse, node=await _node(cluster, subject))
+        (result,) = answer.results
+        _check(subject, result.error_code, result.error_message)
+        return [_setting(it) for it in result.configs]
+
+    return await cluster.retrying(attempt)
+
+
+def _setting(config: DescribeConfigsResponse.DescribeConfigsResourceResult) -> Setting:
+    source = _SOURCES.get(config.config_source, f"source {config.config_source}")
+    is_default = config.config_source == DEFAULT_SOURCE
+    return Setting(config.name, config.value, source, is_default, config.is_sensitive, config.read_only)
+
+
+async def _quotas(cluster: Cluster, subject: Subject) -> list[Setting]:
+    component = DescribeClientQuotasRequest.ComponentData(
+        QUOTA_KINDS[subject.kind], _DEFAULT if subject.name is None else _EXACTLY, subject.name
+    )
+    request = DescribeClientQuotasRequest([component], strict=True)
+
+    async def attempt() -> list[Setting]:
+        answer = await cluster.ask(request, DescribeClientQuotasResponse)
+        check(answer.error_code, str(subject), answer.error_message)
+        return [
+            Setting(it.key, f"{it.value:g}" if it.value % 1 else f"{it.value:.0f}", subject.kind)
+            for entry in answer.entries or ()
+            for it in entry.values
+        ]
+
+    return await cluster.retrying(attempt)
+
+
+async def alter_settings(cluster: Cluster, subject: Subject, changes: Mapping[str, str | None]) -> None:
+    """Change settings of a subject, all or none of them.
+
+    Args:
+        cluster: where.
+        subject: whose.
+        changes: new values; None: what it is by default.
+
+    Raises:
+        ClientError: a value is wrong, there is no such subject, or it may not be changed.
+    """
+    if subject.kind in QUOTA_KINDS:
+        await _alter_quotas(cluster, subject, changes)
+        return
+    altered = [
+        IncrementalAlterConfigsRequest.AlterableConfig(name, _DELETE if value is None else _SET, value)
+        for name, value in changes.items()
+    ]
+    resource = IncrementalAlterConfigsRequest.AlterConfigsResource(
+        RESOURCE_KINDS[subject.kind], subject.name or "", altered
+    )
+    request = IncrementalAlterConfigsRequest([resource])
+
+    async def attempt() -> None:
+        node = await _node(cluster, subject)
+        answer = await cluster.ask(request, IncrementalAlterConfigsResponse, node=node)
+        for it in answer.responses:
+            _check(subject, it.error_code, it.error_message)
+
+    await cluster.retrying(attempt)
+
+
+def _check(subject: Subject, code: int, message: str | None) -> None:
+    """A topic that is not there is not waited for."""
+    if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        raise NoSuchTopic(f"there is no topic {subject.name!r}: see `topics list`")
+    check(code, str(subject), message)
+
+
+async def _alter_quotas(cluster: Cluster, subject: Subject, changes: Mapping[str, str | None]) -> None:
+    entity = AlterClientQuotasRequest.EntityData(QUOTA_KINDS[subject.kind], subject.name)
+    operations = [
+        AlterClientQuotasRequest.OpData(name, 0.0 if value is None else _number(name, value), value is None)
+        for name, value in changes.items()
+    ]
+    request = AlterClientQuotasRequest([AlterClientQuotasRequest.EntryData([entity], operations)])
+
+    async def attempt() -> None:
+        answer = await cluster.ask(request, AlterClientQuotasResponse)
+        for it in answer.entries:
+            check(it.error_code, str(subject), it.error_message)
+
+    await cluster.retrying(attempt)
+
+
+def _number(name: str, text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        raise ClientError(f"{name}: {text!r} is no number")
+    return number
+
+
+async def _node(cluster: Cluster, subject: Subject) -> int | None:
+    """Whom to ask: a broker about itself, anybody about the rest."""
+    if RESOURCE_KINDS[subject.kind] not in {_BROKER, _BROKER_LOGGER} or subject.name is None:
+        return None
+    topology = await cluster.refresh(())
+    known = {str(node): node for node in topology.brokers}
+    if subject.name not in known:
+        raise ClientError(f"there is no broker {subject.name}: there are {', '.join(sorted(known))}")
+    return known[subject.name]

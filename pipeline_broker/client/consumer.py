@@ -1,0 +1,200 @@
+"""Reads partitions from a place to another, or on and on.
+
+Rules of this file: a task for each leader fetches, with no more than one answer of each in memory; what it finds is
+handed to the sink batch by batch, and a position moves when the sink is done with a batch. Reading stops between two
+batches, never inside the sink. What may be tried again is, until no leader has answered for the cluster's timeout.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+import attrs
+import trio
+
+from pipeline_broker.client.cluster import Cluster
+from pipeline_broker.client.errors import ClientError, check, error_name
+from pipeline_broker.client.offsets import READ_COMMITTED, bounds_of
+from pipeline_broker.client.topology import TopicPartition
+from pipeline_broker.client.visible import VisibleBatch, visible_batches
+from pipeline_broker.records.batch import Buffer
+from pipeline_broker.wire.error import RETRIABLE, ErrorCode
+from pipeline_broker.wire.messages.fetch import FetchRequest, FetchResponse
+
+__all__ = ["Position", "Reader", "Sink"]
+
+FETCH_WAIT_MS_MAX = 500
+"""How long a leader may wait for records; an end that is reached is seen at once, a stop after this time."""
+FETCH_BYTES_MAX = 8 << 20
+PARTITION_BYTES_MAX = 1 << 20
+"""Of an answer; a batch that is larger comes alone."""
+PAUSE_S = 0.1
+"""Before something is tried again."""
+_FETCH_VERSIONS = range(4, 13)  # those that name topics
+
+Sink = Callable[[TopicPartition, VisibleBatch], Awaitable[int | None]]
+"""Takes what was read and gives the offset that it wants next; None: it has taken nothing. The next batch comes
+then."""
+
+
+@attrs.define
+class Position:
+    """How far a partition was read.
+
+    Attributes:
+        offset: what is read next.
+        stop: where reading ends; None: nowhere.
+    """
+
+    offset: int
+    stop: int | None = None
+
+    @property
+    def is_reached(self) -> bool:
+        """Whether nothing is left to be read."""
+        return self.stop is not None and self.offset >= self.stop
+
+
+class Reader:
+    """Reads partitions.
+
+    Args:
+        cluster: whose they are.
+        positions: from where, and to where.
+        sink: takes batches, also of several partitions at once.
+        isolation: READ_COMMITTED leaves out what was aborted, or is not decided.
+        warn: is told in one line what was passed over.
+
+    Attributes:
+        positions: as far as the sink has got them.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        positions: Mapping[TopicPartition, Position],
+        sink: Sink,
+        *,
+        isolation: int = READ_COMMITTED,
+        warn: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self.positions = dict(positions)
+        self._cluster = cluster
+        self._sink = sink
+        self._isolation = isolation
+        self._warn = warn
+        self._is_stopped = False
+        self._is_stale = False
+        self._why = ""
+        self._progress_at = 0.0
+
+    def stop(self) -> None:
+        """Read nothing more; `run` returns when the sinks are done."""
+        self._is_stopped = True
+
+    async def run(self) -> None:
+        """Read until every stop is reached, or `stop` is called.
+
+        Raises:
+            ClientError: a partition cannot be read.
+        """
+        self._progress_at = trio.current_time()
+        while not self._is_stopped and (left := self._left(self.positions)):
+            self._is_stale = False
+            topology = await self._cluster.refresh(sorted({topic for topic, _ in left}))
+            led = topology.by_leader(left)
+            if sum(map(len, led.values())) < len(left):
+                self._again("a partition has no leader (LEADER_NOT_AVAILABLE)")
+            async with trio.open_nursery() as nursery:
+                for node, partitions in led.items():
+                    nursery.start_soon(self._read_from, node, partitions)
+            if self._is_stale:
+                if trio.current_time() - self._progress_at > self._cluster.timeout_s:
+                    raise ClientError(f"nothing could be read for {self._cluster.timeout_s:g} s: {self._why}")
+                await trio.sleep(PAUSE_S)
+
+    def _left(self, partitions: Mapping[TopicPartition, Position] | Sequence[TopicPartition]) -> list[TopicPartition]:
+        return [partition for partition in partitions if not self.positions[partition].is_reached]
+
+    def _again(self, why: str) -> None:
+        """Look at the cluster again: all leaders' tasks end."""
+        self._is_stale = True
+        self._why = why
+
+    async def _read_from(self, node: int, partitions: Sequence[TopicPartition]) -> None:
+        turn = 0
+        while not self._is_stopped and not self._is_stale and (left := self._left(partitions)):
+            turn = (turn + 1) % len(left)  # no partition is always the first to fill the answer
+            request = self._request([*left[turn:], *left[:turn]])
+            try:
+                answer = await self._cluster.ask(
+                    request, FetchResponse, node=node, versions=_FETCH_VERSIONS, wait_s=FETCH_WAIT_MS_MAX / 1000
+                )
+                check(answer.error_code, "reading")
+            except ClientError as error:
+                if not error.is_retriable:
+                    raise
+                self._again(str(error))
+                return
+            for topic in answer.responses:
+                for it in topic.partitions:
+                    await self._take((topic.topic, it.partition_index), it)
+
+    def _request(self, partitions: Sequence[TopicPartition]) -> FetchRequest:
+        topics: dict[str, FetchRequest.FetchTopic] = {}
+        for topic, partition in partitions:
+            asked = topics.setdefault(topic, FetchRequest.FetchTopic(topic=topic))
+            offset = self.positions[topic, partition].offset
+            asked.partitions.append(
+                FetchRequest.FetchPartition(
+                    partition=partition, fetch_offset=offset, partition_max_bytes=PARTITION_BYTES_MAX
+                )
+            )
+        return FetchRequest(
+            max_wait_ms=FETCH_WAIT_MS_MAX,
+            min_bytes=1,
+            max_bytes=FETCH_BYTES_MAX,
+            isolation_level=self._isolation,
+            topics=list(topics.values()),
+        )
+
+    async def _take(self, partition: TopicPartition, answer: FetchResponse.PartitionData) -> None:
+        name = f"{partition[0]}-{partition[1]}"
+        if answer.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+            await self._find_range(partition)
+        elif answer.error_code in RETRIABLE:
+            self._again(f"{name}: {error_name(answer.error_code)}")
+        else:
+            check(answer.error_code, f"reading {name}")
+            self._progress_at = trio.current_time()
+            records = answer.records
+            await self._hand_over(partition, answer, records if isinstance(records, memoryview | bytes) else b"")
+
+    async def _hand_over(self, partition: TopicPartition, answer: FetchResponse.PartitionData, data: Buffer) -> None:
+        position = self.positions[partition]
+        aborted = None
+        if self._isolation == READ_COMMITTED:
+            aborted = [(it.producer_id, it.first_offset) for it in answer.aborted_transactions or ()]
+        before = position.offset
+        for batch in visible_batches(data, before, position.stop, aborted):
+            if self._is_stopped:
+                return
+            following = await self._sink(partition, batch)
+            if following is None:
+                return
+            position.offset = max(position.offset, following)
+        if position.offset == before and not self._is_stopped:
+            if len(data):
+                raise ClientError(f"{partition[0]}-{partition[1]} gives no whole batch at offset {before}")
+            if position.stop is not None and answer.high_watermark < position.stop:
+                position.stop = min(position.stop, max(before, answer.high_watermark))  # the log was cut meanwhile
+
+    async def _find_range(self, partition: TopicPartition) -> None:
+        """Go on where the partition begins, if what was to be read is deleted."""
+        position = self.positions[partition]
+        bounds = (await bounds_of(self._cluster, [partition]))[partition]
+        name = f"{partition[0]}-{partition[1]}"
+        if position.offset >= bounds.start:
+            raise ClientError(f"{name} has no offset {position.offset}: it ends before {bounds.end}")
+        self._warn(f"{name}: offsets {position.offset} to {bounds.start - 1} are deleted")
+        position.offset = bounds.start

@@ -1,0 +1,95 @@
+"""How asking a cluster fails.
+
+Rules of this file: every error is one line for a person that says what to do where something can be done. Whether it is
+worth trying again is a property of the error, so that nobody looks into messages.
+"""
+
+from __future__ import annotations
+
+from pipeline_broker.wire.error import RETRIABLE, TEXTS, ErrorCode
+
+__all__ = [
+    "BrokerRefused",
+    "ClientError",
+    "ConnectionLost",
+    "NoSuchGroup",
+    "NoSuchPartition",
+    "NoSuchTopic",
+    "check",
+    "error_name",
+]
+
+NO_CODE = -2
+"""No error of Kafka's; -1 is one."""
+
+
+class ClientError(Exception):
+    """What was asked for was not done; the message is one line for a person."""
+
+    is_retriable = False
+    code: int = NO_CODE
+
+
+class ConnectionLost(ClientError):
+    """The broker went away, or could not be reached; another connection may do better."""
+
+    is_retriable = True
+
+
+class BrokerRefused(ClientError):
+    """The broker answered with an error code.
+
+    Args:
+        message: what to tell, with the name of the code in it.
+        code: Kafka's number of it.
+    """
+
+    def __init__(self, message: str, code: int) -> None:
+        super().__init__(message)
+        self.code = code
+        self.is_retriable = code in RETRIABLE
+
+
+class NoSuchTopic(ClientError):
+    """There is no topic of this name, and nobody is about to create it."""
+
+    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+class NoSuchPartition(ClientError):
+    """The topic has fewer partitions."""
+
+
+class NoSuchGroup(ClientError):
+    """Nobody knows a group of this name."""
+
+
+def error_name(code: int) -> str:
+    """Kafka's name of an error code, also of one that is newer than this program."""
+    try:
+        return ErrorCode(code).name
+    except ValueError:
+        return f"error {code}"
+
+
+def check(code: int, what: str, message: str | None = None) -> None:
+    """Turn an error code of an answer into an exception.
+
+    Args:
+        code: 0 is no error.
+        what: was asked for, as the beginning of a sentence.
+        message: the broker's own words, where the answer has any.
+
+    Raises:
+        BrokerRefused: the code is an error.
+    """
+    if code:
+        name, words = error_name(code), " ".join((message or _words(code)).split())
+        raise BrokerRefused(f"{what}: {words} ({name})" if words else f"{what}: {name}", code)
+
+
+def _words(code: int) -> str:
+    try:
+        return TEXTS.get(ErrorCode(code), "")
+    except ValueError:
+        return ""

@@ -1,0 +1,155 @@
+"""One group as a person sees it: its state, its members with what is assigned to them, its lag.
+
+Rules of this file: see `groups`; a group of any kind becomes the same plain objects. What a member of the classic
+protocol wrote of itself is read as consumers write it; of other kinds of members only that they are there is told.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pipeline_broker.client.cluster import Cluster
+from pipeline_broker.client.errors import BrokerRefused, NoSuchGroup, check
+from pipeline_broker.client.groups import Committed, committed_offsets, lags_of
+from pipeline_broker.client.topology import TopicPartition
+from pipeline_broker.wire.codec import DecodeError, decode
+from pipeline_broker.wire.error import ErrorCode
+from pipeline_broker.wire.messages.consumer_group_describe import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+)
+from pipeline_broker.wire.messages.consumer_protocol import ConsumerProtocolAssignment
+from pipeline_broker.wire.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
+from pipeline_broker.wire.messages.describe_share_group_offsets import (
+    DescribeShareGroupOffsetsRequest,
+    DescribeShareGroupOffsetsResponse,
+)
+from pipeline_broker.wire.messages.share_group_describe import ShareGroupDescribeRequest, ShareGroupDescribeResponse
+
+__all__ = ["describe_group", "group_state"]
+
+DEAD = "Dead"
+_NOT_THIS_KIND = frozenset(
+    {
+        ErrorCode.GROUP_ID_NOT_FOUND,
+        ErrorCode.UNSUPPORTED_VERSION,
+        ErrorCode.INVALID_REQUEST,
+        ErrorCode.INVALID_GROUP_ID,
+    }
+)
+_CONSUMER, _SHARE = "consumer", "share"
+_KINDS = (
+    (ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse, _CONSUMER),
+    (DescribeGroupsRequest, DescribeGroupsResponse, "classic"),
+    (ShareGroupDescribeRequest, ShareGroupDescribeResponse, _SHARE),
+)
+
+
+async def group_state(cluster: Cluster, group: str) -> dict[str, Any]:
+    """A group without its offsets: `group`, `type`, `state`, `coordinator`, `assignor`, `members`.
+
+    Raises:
+        NoSuchGroup: nobody knows it.
+        ClientError: its coordinator cannot be asked.
+    """
+
+    async def attempt(node: int) -> dict[str, Any]:
+        link = await cluster.link(node)
+        for request_type, response_type, kind in _KINDS:
+            if not link.has_api(request_type.SCHEMA.key):
+                continue
+            answer: Any = await cluster.ask(request_type([group]), response_type, node=node)
+            (found,) = answer.groups
+            try:
+                check(found.error_code, f"group {group}", found.error_message)
+            except BrokerRefused as error:
+                if error.code in _NOT_THIS_KIND:
+                    continue
+                raise
+            if found.group_state != DEAD:
+                return _shown(found, kind, node)
+        raise NoSuchGroup(f"there is no group {group!r}: see `groups list`")
+
+    return await cluster.at_coordinator(group, attempt)
+
+
+async def describe_group(cluster: Cluster, group: str) -> dict[str, Any]:
+    """A group with `offsets`: a row for each partition that it has committed or reads.
+
+    Raises:
+        NoSuchGroup: nobody knows it.
+        ClientError: a broker cannot be asked.
+    """
+    shown = await group_state(cluster, group)
+    if shown["type"] == _SHARE:
+        committed = await _share_starts(cluster, group)
+    else:
+        committed = await committed_offsets(cluster, group, is_stable=False)
+    readers = {
+        (assigned["topic"], partition): member
+        for member in shown["members"]
+        for assigned in member["assignment"]
+        for partition in assigned["partitions"]
+    }
+    rows = await lags_of(cluster, committed, () if shown["type"] == _SHARE else readers)
+    for row in rows:
+        member = readers.get((row["topic"], row["partition"]), {})
+        row.update({name: member.get(name) for name in ("member", "client_id", "host")})
+    lags = [row["lag"] for row in rows if row["lag"] is not None]
+    return {**shown, "lag": sum(lags) if lags else None, "offsets": rows}
+
+
+def _shown(found: Any, kind: str, node: int) -> dict[str, Any]:
+    is_classic = isinstance(found, DescribeGroupsResponse.DescribedGroup)
+    return {
+        "group": found.group_id,
+        "type": kind,
+        "state": found.group_state,
+        "coordinator": node,
+        "protocol": found.protocol_type if is_classic else kind,
+        "assignor": found.protocol_data if is_classic else found.assignor_name,
+        "members": [_member(it, is_classic=is_classic) for it in found.members],
+    }
+
+
+def _member(member: Any, *, is_classic: bool) -> dict[str, Any]:
+    if is_classic:
+        instance, assigned = member.group_instance_id, _classic_assignment(member.member_assignment)
+    else:
+        instance = getattr(member, "instance_id", None)
+        assigned = [(it.topic_name, it.partitions) for it in member.assignment.topic_partitions]
+    return {
+        "member": member.member_id,
+        "instance": instance,
+        "client_id": member.client_id,
+        "host": member.client_host.removeprefix("/"),
+        "assignment": [{"topic": topic, "partitions": sorted(partitions)} for topic, partitions in sorted(assigned)],
+    }
+
+
+def _classic_assignment(data: bytes) -> list[tuple[str, list[int]]]:
+    """What a leader gave a member; nothing where it is not in the form of consumers."""
+    try:
+        version = min(int.from_bytes(data[:2], "big", signed=True), 3)
+        assignment, _ = decode(ConsumerProtocolAssignment, version, data, 2)
+    except (DecodeError, ValueError):
+        return []
+    return [(it.topic, it.partitions) for it in assignment.assigned_partitions]
+
+
+async def _share_starts(cluster: Cluster, group: str) -> dict[TopicPartition, Committed]:
+    """Where a share group begins to read: all that is behind it may be delivered again."""
+    request = DescribeShareGroupOffsetsRequest([DescribeShareGroupOffsetsRequest.Group(group, None)])
+
+    async def attempt(node: int) -> dict[TopicPartition, Committed]:
+        answer = await cluster.ask(request, DescribeShareGroupOffsetsResponse, node=node)
+        (found,) = answer.groups
+        check(found.error_code, f"the offsets of group {group}", found.error_message)
+        return {
+            (topic.topic_name, it.partition_index): Committed(it.start_offset)
+            for topic in found.topics
+            for it in topic.partitions
+            if it.start_offset >= 0
+        }
+
+    return await cluster.at_coordinator(group, attempt)

@@ -1,0 +1,210 @@
+"""A member of a group, of the classic protocol, which every Kafka broker has.
+
+Rules of this file: it joins, is given partitions, stays by heartbeats, commits and leaves; what is read is the
+reader's. Whatever tells that the group changes ends the turn, and the next turn joins again. It offers the range
+assignor, as all consumers do by default, and so shares a group with those of other clients.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import trio
+
+from pipeline_broker.client.cluster import Cluster
+from pipeline_broker.client.errors import BrokerRefused, ClientError, check
+from pipeline_broker.client.groups import commit
+from pipeline_broker.client.range_assignor import assign_ranges
+from pipeline_broker.client.topology import TopicPartition
+from pipeline_broker.wire.codec import DecodeError, decode, encode
+from pipeline_broker.wire.error import ErrorCode
+from pipeline_broker.wire.messages.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from pipeline_broker.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from pipeline_broker.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from pipeline_broker.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
+from pipeline_broker.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+
+__all__ = ["GroupMember"]
+
+SESSION_TIMEOUT_MS = 45_000
+REBALANCE_TIMEOUT_MS = 60_000
+HEARTBEAT_S = 3.0
+"""Kafka's defaults; the rebalance timeout is how long a join may take."""
+PROTOCOL = "range"
+_TYPE = "consumer"
+_FORM_VERSION = 1
+"""Of the subscription: what every consumer reads."""
+_LEAVE_VERSIONS = range(3, 6)  # those that name members in a list
+_CHANGED = frozenset(
+    {
+        ErrorCode.REBALANCE_IN_PROGRESS,
+        ErrorCode.ILLEGAL_GENERATION,
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.FENCED_INSTANCE_ID,
+    }
+)
+"""What says that the group goes on without this generation."""
+
+
+class GroupMember:
+    """One member.
+
+    Args:
+        cluster: whose group it is.
+        group: its id.
+        topics: what it subscribes to.
+
+    Attributes:
+        member: its id; "" before it has joined.
+        generation: of the group, as far as it knows.
+    """
+
+    def __init__(self, cluster: Cluster, group: str, topics: Sequence[str]) -> None:
+        self._cluster = cluster
+        self._group = group
+        self._topics = sorted(topics)
+        self.member = ""
+        self.generation = -1
+
+    async def join(self) -> list[TopicPartition]:
+        """Join, or join again, and return what is assigned.
+
+        Raises:
+            ClientError: the group does not let it in.
+        """
+        while True:
+            try:
+                joined = await self._cluster.at_coordinator(self._group, self._join)
+                return await self._sync(joined)
+            except BrokerRefused as error:
+                if error.code not in _CHANGED:
+                    raise
+                if error.code == ErrorCode.UNKNOWN_MEMBER_ID:
+                    self.member = ""
+
+    async def _join(self, node: int) -> JoinGroupResponse:
+        (metadata,) = encode(ConsumerProtocolSubscription(self._topics), _FORM_VERSION)
+        protocol = JoinGroupRequest.JoinGroupRequestProtocol(PROTOCOL, _versioned(bytes(metadata)))
+        while True:
+            request = JoinGroupRequest(
+                group_id=self._group,
+                session_timeout_ms=SESSION_TIMEOUT_MS,
+                rebalance_timeout_ms=REBALANCE_TIMEOUT_MS,
+                member_id=self.member,
+                protocol_type=_TYPE,
+                protocols=[protocol],
+            )
+            answer = await self._cluster.ask(request, JoinGroupResponse, node=node, wait_s=REBALANCE_TIMEOUT_MS / 1000)
+            if answer.error_code != ErrorCode.MEMBER_ID_REQUIRED:
+                break
+            self.member = answer.member_id
+        check(answer.error_code, f"joining group {self._group}")
+        self.member, self.generation = answer.member_id, answer.generation_id
+        return answer
+
+    async def _sync(self, joined: JoinGroupResponse) -> list[TopicPartition]:
+        assignments: list[SyncGroupRequest.SyncGroupRequestAssignment] = []
+        if joined.leader == self.member and not joined.skip_assignment:
+            assignments = await self._assignments(joined)
+        request = SyncGroupRequest(
+            group_id=self._group,
+            generation_id=self.generation,
+            member_id=self.member,
+            protocol_type=_TYPE,
+            protocol_name=joined.protocol_name,
+            assignments=assignments,
+        )
+
+        async def attempt(node: int) -> bytes:
+            answer = await self._cluster.ask(request, SyncGroupResponse, node=node, wait_s=REBALANCE_TIMEOUT_MS / 1000)
+            check(answer.error_code, f"joining group {self._group}")
+            return answer.assignment
+
+        data = await self._cluster.at_coordinator(self._group, attempt)
+        if not data:
+            return []
+        try:
+            assignment, _ = decode(ConsumerProtocolAssignment, 0, data, 2)
+        except DecodeError as error:
+            raise ClientError(
+                f"the leader of group {self._group} sent an assignment that is damaged: {error}"
+            ) from None
+        return [(it.topic, partition) for it in assignment.assigned_partitions for partition in it.partitions]
+
+    async def _assignments(self, joined: JoinGroupResponse) -> list[SyncGroupRequest.SyncGroupRequestAssignment]:
+        """What every member gets: this one is the leader."""
+        subscriptions = {}
+        for member in joined.members:
+            try:
+                subscription, _ = decode(ConsumerProtocolSubscription, 0, member.metadata, 2)
+            except DecodeError as error:
+                raise ClientError(f"a member of group {self._group} is no consumer: {error}") from None
+            subscriptions[member.member_id] = subscription.topics
+        topics = sorted({topic for wanted in subscriptions.values() for topic in wanted})
+        topology = await self._cluster.refresh(topics)
+        counts = {name: len(topic.partitions) for name, topic in topology.topics.items()}
+        return [
+            SyncGroupRequest.SyncGroupRequestAssignment(member, _assignment(partitions))
+            for member, partitions in assign_ranges(subscriptions, counts).items()
+        ]
+
+    async def stay(self) -> None:
+        """Send heartbeats; returns when the group changes and is to be joined again.
+
+        Raises:
+            ClientError: the coordinator refuses otherwise.
+        """
+
+        async def attempt(node: int) -> None:
+            request = HeartbeatRequest(self._group, self.generation, self.member)
+            answer = await self._cluster.ask(request, HeartbeatResponse, node=node)
+            check(answer.error_code, f"staying in group {self._group}")
+
+        while True:
+            await trio.sleep(HEARTBEAT_S)
+            try:
+                await self._cluster.at_coordinator(self._group, attempt)
+            except BrokerRefused as error:
+                if error.code in _CHANGED:
+                    return
+                raise
+
+    async def commit(self, offsets: Mapping[TopicPartition, int]) -> bool:
+        """Commit what was read; False when the group has gone on, and somebody else may own the partitions.
+
+        Raises:
+            ClientError: the coordinator refuses otherwise.
+        """
+        try:
+            await commit(self._cluster, self._group, offsets, generation=self.generation, member=self.member)
+        except BrokerRefused as error:
+            if error.code in _CHANGED:
+                return False
+            raise
+        return True
+
+    async def leave(self) -> None:
+        """Tell the others at once that its partitions are free; a failure is of no consequence."""
+        if not self.member:
+            return
+        request = LeaveGroupRequest(self._group, members=[LeaveGroupRequest.MemberIdentity(self.member)])
+
+        async def attempt(node: int) -> None:
+            await self._cluster.ask(request, LeaveGroupResponse, node=node, versions=_LEAVE_VERSIONS)
+
+        await self._cluster.at_coordinator(self._group, attempt)
+        self.member = ""
+
+
+def _versioned(data: bytes) -> bytes:
+    """A form of consumers behind its version."""
+    return _FORM_VERSION.to_bytes(2, "big") + data
+
+
+def _assignment(partitions: Sequence[TopicPartition]) -> bytes:
+    by_topic: dict[str, list[int]] = {}
+    for topic, partition in partitions:
+        by_topic.setdefault(topic, []).append(partition)
+    assigned = [ConsumerProtocolAssignment.TopicPartition(topic, numbers) for topic, numbers in by_topic.items()]
+    (data,) = encode(ConsumerProtocolAssignment(assigned), _FORM_VERSION)
+    return _versioned(bytes(data))

@@ -1,0 +1,156 @@
+"""Reads as a member of a group: turns of joining, reading and committing.
+
+Rules of this file: what is committed was handed to the sink before; a turn that ends, for whatever reason, commits
+first. So a record may be seen twice, by the next member, and none is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import attrs
+import trio
+
+from pipeline_broker.client.cluster import Cluster
+from pipeline_broker.client.consumer import Position, Reader, Sink
+from pipeline_broker.client.group_member import GroupMember
+from pipeline_broker.client.groups import committed_offsets
+from pipeline_broker.client.offsets import END, Place, bounds_of, offsets_at
+from pipeline_broker.client.topology import TopicPartition
+
+__all__ = ["GroupReading", "GroupReadingOptions"]
+
+COMMIT_S = 5.0
+"""Kafka's auto.commit.interval.ms."""
+LEAVE_S_MAX = 5.0
+"""For the last commit and the farewell."""
+
+
+@attrs.frozen(slots=True)
+class GroupReadingOptions:
+    """How a group is read.
+
+    Attributes:
+        group: its id.
+        topics: of which it reads.
+        start: where a partition begins of which nothing is committed.
+        follows: go on at the end.
+        commits: what was read.
+        isolation: see `offsets`.
+    """
+
+    group: str
+    topics: Sequence[str]
+    start: Place
+    follows: bool
+    commits: bool
+    isolation: int
+
+
+class GroupReading:
+    """One member that reads.
+
+    Args:
+        cluster: whose group it is.
+        options: see there.
+        sink: takes batches.
+        warn: is told in one line what a person should know.
+    """
+
+    def __init__(self, cluster: Cluster, options: GroupReadingOptions, sink: Sink, warn: Callable[[str], None]) -> None:
+        self._cluster = cluster
+        self._options = options
+        self._sink = sink
+        self._warn = warn
+        self._member = GroupMember(cluster, options.group, options.topics)
+        self._reader: Reader | None = None
+        self._committed: dict[TopicPartition, int] = {}
+        self._is_stopped = False
+        self._idle = trio.Event()
+
+    def stop(self) -> None:
+        """Read nothing more; `run` commits, leaves and returns."""
+        self._is_stopped = True
+        self._idle.set()
+        if self._reader is not None:
+            self._reader.stop()
+
+    async def run(self) -> None:
+        """Read until the ends are reached, or `stop` is called.
+
+        Raises:
+            ClientError: the group, or a partition, cannot be read.
+        """
+        is_done = False
+        try:
+            while not is_done and not self._is_stopped:
+                is_done = await self._turn(await self._member.join())
+        finally:
+            with trio.CancelScope(shield=True, deadline=trio.current_time() + LEAVE_S_MAX):
+                await self._member.leave()
+
+    async def _turn(self, partitions: Sequence[TopicPartition]) -> bool:
+        """Read what was assigned until the group changes; whether everything was read."""
+        positions = await self._positions(partitions)
+        self._committed = {partition: position.offset for partition, position in positions.items()}
+        reader = self._reader = Reader(
+            self._cluster, positions, self._sink, isolation=self._options.isolation, warn=self._warn
+        )
+        self._idle = trio.Event()
+        if self._is_stopped:
+            return True
+        is_changed = False
+
+        async def stay() -> None:
+            nonlocal is_changed
+            await self._member.stay()
+            is_changed = True
+            reader.stop()
+            self._idle.set()
+
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(stay)
+                nursery.start_soon(self._commit_now_and_then, reader)
+                await self._read(reader)
+                nursery.cancel_scope.cancel()
+        finally:
+            with trio.CancelScope(shield=True, deadline=trio.current_time() + LEAVE_S_MAX):
+                await self._commit(reader)
+        return not is_changed
+
+    async def _read(self, reader: Reader) -> None:
+        if reader.positions:
+            await reader.run()
+        elif self._options.follows:
+            await self._idle.wait()  # others have it all; the next change may bring something
+
+    async def _positions(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, Position]:
+        options = self._options
+        committed = await committed_offsets(self._cluster, options.group)
+        bounds = await bounds_of(self._cluster, partitions, options.isolation)
+        fresh = {partition: it for partition, it in bounds.items() if partition not in committed}
+        starts = await offsets_at(self._cluster, options.start, fresh, is_exact=False)
+        starts.update({partition: committed[partition].offset for partition in bounds if partition in committed})
+        ends = await offsets_at(self._cluster, END, bounds)
+        return {
+            partition: Position(starts[partition], None if options.follows else ends[partition])
+            for partition in partitions
+        }
+
+    async def _commit_now_and_then(self, reader: Reader) -> None:
+        while True:
+            await trio.sleep(COMMIT_S)
+            await self._commit(reader)
+
+    async def _commit(self, reader: Reader) -> None:
+        if not self._options.commits:
+            return
+        read = {partition: position.offset for partition, position in reader.positions.items()}
+        new = {partition: offset for partition, offset in read.items() if offset != self._committed.get(partition)}
+        if not new:
+            return
+        if await self._member.commit(new):
+            self._committed.update(new)
+        else:
+            self._warn(f"group {self._options.group} moved on before what was read was committed: it is read again")

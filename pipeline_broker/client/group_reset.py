@@ -1,0 +1,102 @@
+"""Where a group shall go on reading: a plan first, then, if it is wanted, the commit.
+
+Rules of this file: see `groups`. A plan stays within what a partition holds, as kafka-consumer-groups does it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pipeline_broker.client.cluster import Cluster
+from pipeline_broker.client.errors import BrokerRefused, ClientError, NoSuchGroup
+from pipeline_broker.client.group_description import group_state
+from pipeline_broker.client.groups import Committed, commit, committed_offsets
+from pipeline_broker.client.offsets import Place, bounds_of, offsets_at
+from pipeline_broker.client.topology import TopicPartition
+from pipeline_broker.wire.error import ErrorCode
+
+__all__ = ["commit_plan", "plan_reset"]
+
+_EMPTY_STATES = frozenset({"Empty", "Dead"})
+
+
+async def plan_reset(
+    cluster: Cluster, group: str, topics: Mapping[str, Sequence[int]] | None, to: Place | None, shift: int
+) -> list[dict[str, Any]]:
+    """What a reset would do: a row for each partition with `topic`, `partition`, `from` and `to`.
+
+    Args:
+        cluster: whose group it is.
+        group: its id; it need not exist, then it is created.
+        topics: partitions of each, none for all of them; None: all that the group has committed.
+        to: a place; None: from what is committed, `shift` further.
+        shift: records, backwards where negative.
+
+    Raises:
+        ClientError: nothing is meant, or a broker cannot be asked.
+    """
+    try:
+        committed = await committed_offsets(cluster, group, is_stable=False)
+    except BrokerRefused as error:
+        if error.code != ErrorCode.GROUP_ID_NOT_FOUND:  # a share group has none
+            raise
+        committed = {}
+    partitions = sorted(committed) if topics is None else await _partitions(cluster, topics)
+    if not partitions:
+        raise ClientError(f"group {group} has committed nothing: name its topics with --topic")
+    bounds = await bounds_of(cluster, partitions)
+    if to is None:
+        wanted = _shifted(group, committed, partitions, shift)
+    else:
+        wanted = await offsets_at(cluster, to, bounds, is_exact=False)
+    rows = []
+    for topic, partition in partitions:
+        within, at = bounds[topic, partition], committed.get((topic, partition))
+        offset = min(max(wanted[topic, partition], within.start), within.end)
+        rows.append({"topic": topic, "partition": partition, "from": None if at is None else at.offset, "to": offset})
+    return rows
+
+
+async def _partitions(cluster: Cluster, topics: Mapping[str, Sequence[int]]) -> list[TopicPartition]:
+    topology = await cluster.refresh(sorted(topics))
+    found: list[TopicPartition] = []
+    for topic, chosen in sorted(topics.items()):
+        for partition in chosen:
+            topology.leader(topic, partition)
+        found += [(topic, partition) for partition in chosen or range(len(topology.topic(topic).partitions))]
+    return found
+
+
+def _shifted(
+    group: str, committed: Mapping[TopicPartition, Committed], partitions: Sequence[TopicPartition], shift: int
+) -> dict[TopicPartition, int]:
+    for topic, partition in partitions:
+        if (topic, partition) not in committed:
+            raise ClientError(f"group {group} has committed nothing in {topic}-{partition}: give --to instead")
+    return {partition: committed[partition].offset + shift for partition in partitions}
+
+
+async def commit_plan(cluster: Cluster, group: str, plan: Sequence[Mapping[str, Any]]) -> None:
+    """Do what a plan says.
+
+    Raises:
+        ClientError: the group has members, or is of a kind that commits nothing.
+    """
+    try:
+        shown = await group_state(cluster, group)
+    except NoSuchGroup:
+        shown = {"type": "classic", "state": "Dead", "members": []}  # the commit will create it
+    if shown["type"] == "share":
+        raise ClientError(f"group {group} shares partitions: its offsets are reset by kafka-share-groups")
+    if shown["state"] not in _EMPTY_STATES:
+        count = len(shown["members"])
+        raise ClientError(
+            f"group {group} is {shown['state']} with {count} member{'s' * (count != 1)}: stop its consumers first"
+        )
+    try:
+        await commit(cluster, group, {(row["topic"], row["partition"]): row["to"] for row in plan})
+    except BrokerRefused as error:
+        if error.code == ErrorCode.UNKNOWN_MEMBER_ID:
+            raise ClientError(f"group {group} has got members meanwhile: stop its consumers first") from None
+        raise

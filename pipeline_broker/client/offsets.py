@@ -1,0 +1,180 @@
+"""Offsets of partitions: where they begin and end, and what was written when.
+
+Rules of this file: every partition is asked of its leader; one without a leader is waited for. What a person writes for
+a place in a topic is read here (`read_place`), so that all commands mean the same by it.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+
+import attrs
+
+from pipeline_broker.client.cluster import Cluster
+from pipeline_broker.client.errors import BrokerRefused, ClientError, check
+from pipeline_broker.client.topology import TopicPartition
+from pipeline_broker.wire.error import ErrorCode
+from pipeline_broker.wire.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
+
+__all__ = ["BEGINNING", "END", "Bounds", "Place", "bounds_of", "list_offsets", "offsets_at", "read_place"]
+
+EARLIEST, LATEST = -2, -1
+"""Kafka's special times."""
+READ_UNCOMMITTED, READ_COMMITTED = 0, 1
+"""Kafka's isolation levels."""
+OFFSET_MAX = 2**63 - 1
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+_AGO = re.compile(r"-(\d{1,9}(?:\.\d{1,3})?)([smhd])")
+
+
+@attrs.frozen(slots=True)
+class Place:
+    """A place in every partition; one of all is set.
+
+    Attributes:
+        time: Kafka's: milliseconds since 1970, EARLIEST or LATEST.
+        offset: the same number in every partition.
+        before_end: so many offsets before the end.
+    """
+
+    time: int | None = None
+    offset: int | None = None
+    before_end: int | None = None
+
+
+BEGINNING, END = Place(time=EARLIEST), Place(time=LATEST)
+_WORDS = {"beginning": BEGINNING, "earliest": BEGINNING, "end": END, "latest": END}
+
+
+def read_place(text: str, now_ms: int | None = None) -> Place:
+    """What a person means by `beginning`, `end`, `42`, `-10`, `@2026-08-01T12:00`, `@1785000000000` or `@-5m`.
+
+    Args:
+        text: see above; a time without a zone is the local one.
+        now_ms: milliseconds since 1970; None: now.
+
+    Raises:
+        ValueError: with what it could be instead.
+    """
+    if text in _WORDS:
+        return _WORDS[text]
+    if text.startswith("@"):
+        return Place(time=_time_ms(text[1:], time.time_ns() // 1_000_000 if now_ms is None else now_ms))
+    if re.fullmatch(r"-?\d{1,19}", text) and abs(int(text)) <= OFFSET_MAX:
+        number = int(text)
+        return Place(before_end=-number) if text.startswith("-") else Place(offset=number)
+    raise ValueError(f"{text!r} is no place: give beginning, end, an offset, -10 for the last ten, or @TIME")
+
+
+def _time_ms(text: str, now_ms: int) -> int:
+    if re.fullmatch(r"\d{1,15}", text) and len(text) > len("20260801"):
+        return int(text)
+    ago = _AGO.fullmatch(text)
+    if ago is not None:
+        return max(0, now_ms - round(float(ago[1]) * 1000 * _SECONDS[ago[2]]))
+    try:
+        return round(datetime.fromisoformat(text).timestamp() * 1000)
+    except (ValueError, OverflowError):
+        raise ValueError(
+            f"{text!r} is no time: give 2026-08-01T12:00, milliseconds since 1970, or -5m for five minutes ago"
+        ) from None
+
+
+@attrs.frozen(slots=True)
+class Bounds:
+    """Where a partition begins and ends; `end` is the offset of the next record."""
+
+    start: int
+    end: int
+
+
+async def list_offsets(
+    cluster: Cluster, wanted: Mapping[TopicPartition, int], isolation: int = READ_UNCOMMITTED
+) -> dict[TopicPartition, int]:
+    """The first offset at or behind a time, for each partition; -1 where there is none.
+
+    Args:
+        cluster: whose partitions they are.
+        wanted: a time for each: milliseconds since 1970, EARLIEST or LATEST.
+        isolation: READ_COMMITTED: the end is where the oldest open transaction begins.
+
+    Raises:
+        ClientError: a partition does not exist, or its leader does not answer in time.
+    """
+    found: dict[TopicPartition, int] = {}
+
+    async def attempt() -> None:
+        missing = [partition for partition in wanted if partition not in found]
+        topology = await cluster.refresh(sorted({topic for topic, _ in missing}))
+        led = topology.by_leader(missing)
+        for node, partitions in led.items():
+            request = _request({partition: wanted[partition] for partition in partitions}, isolation)
+            answer = await cluster.ask(request, ListOffsetsResponse, node=node)
+            for topic in answer.topics:
+                for it in topic.partitions:
+                    check(it.error_code, f"offsets of {topic.name}-{it.partition_index}")
+                    found[topic.name, it.partition_index] = it.offset
+        if sum(map(len, led.values())) < len(missing):
+            raise BrokerRefused("a partition has no leader (LEADER_NOT_AVAILABLE)", ErrorCode.LEADER_NOT_AVAILABLE)
+
+    if wanted:
+        await cluster.retrying(attempt)
+    return found
+
+
+def _request(wanted: Mapping[TopicPartition, int], isolation: int) -> ListOffsetsRequest:
+    topics: dict[str, ListOffsetsRequest.ListOffsetsTopic] = {}
+    for (topic, partition), at in wanted.items():
+        asked = topics.setdefault(topic, ListOffsetsRequest.ListOffsetsTopic(topic, []))
+        asked.partitions.append(ListOffsetsRequest.ListOffsetsPartition(partition_index=partition, timestamp=at))
+    return ListOffsetsRequest(replica_id=-1, isolation_level=isolation, topics=list(topics.values()))
+
+
+async def bounds_of(
+    cluster: Cluster, partitions: Iterable[TopicPartition], isolation: int = READ_UNCOMMITTED
+) -> dict[TopicPartition, Bounds]:
+    """Where partitions begin and end.
+
+    Raises:
+        ClientError: see `list_offsets`.
+    """
+    partitions = list(partitions)
+    starts = await list_offsets(cluster, dict.fromkeys(partitions, EARLIEST))
+    ends = await list_offsets(cluster, dict.fromkeys(partitions, LATEST), isolation)
+    return {partition: Bounds(starts[partition], ends[partition]) for partition in partitions}
+
+
+async def offsets_at(
+    cluster: Cluster, place: Place, bounds: Mapping[TopicPartition, Bounds], *, is_exact: bool = True
+) -> dict[TopicPartition, int]:
+    """The offset of a place in every partition.
+
+    Args:
+        cluster: whose partitions they are.
+        place: which.
+        bounds: of the partitions that are meant.
+        is_exact: an offset outside of a partition is refused; otherwise the nearest one is taken.
+
+    Raises:
+        ClientError: see `list_offsets`; or an offset is out of range.
+    """
+    if place == BEGINNING:
+        return {partition: it.start for partition, it in bounds.items()}
+    if place == END:
+        return {partition: it.end for partition, it in bounds.items()}
+    if place.before_end is not None:
+        return {partition: max(it.start, it.end - place.before_end) for partition, it in bounds.items()}
+    if place.time is not None:
+        found = await list_offsets(cluster, dict.fromkeys(bounds, place.time))
+        return {partition: it.end if found[partition] < 0 else found[partition] for partition, it in bounds.items()}
+    assert place.offset is not None
+    for (topic, partition), it in bounds.items():
+        if is_exact and not it.start <= place.offset <= it.end:
+            raise ClientError(
+                f"partition {partition} of {topic} has no offset {place.offset}: it begins at {it.start} and ends "
+                f"before {it.end}; give beginning, end or --partition"
+            )
+    return {partition: min(max(place.offset, it.start), it.end) for partition, it in bounds.items()}

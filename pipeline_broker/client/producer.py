@@ -1,0 +1,293 @@
+"""Writes records to one topic of any cluster.
+
+Rules of this file: what is sent and in which order is the outbox's; here are the requests: one on its way to each
+leader, with a batch of every partition that is ready. What may be tried again is, until nothing has come through for
+the cluster's timeout; then the first error that stands is raised to whoever adds records or waits for them. The bytes
+that are not acknowledged are bounded.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator, Callable, Sequence
+
+import attrs
+import trio
+
+from pipeline_broker.client.cluster import RETRY_S_MAX, RETRY_S_MIN, Cluster
+from pipeline_broker.client.errors import BrokerRefused, ClientError, NoSuchPartition, check, error_name
+from pipeline_broker.client.outbox import Batch, Outbox, size_of
+from pipeline_broker.client.partitioner import Partitioner
+from pipeline_broker.client.topology import Topology
+from pipeline_broker.records.batch import NewRecord, build_batch
+from pipeline_broker.records.compression import Compression
+from pipeline_broker.wire.error import RETRIABLE, ErrorCode
+from pipeline_broker.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from pipeline_broker.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from pipeline_broker.wire.messages.produce import ProduceRequest, ProduceResponse
+
+__all__ = ["ACKS_ALL", "Delivered", "Producer", "ProducerOptions", "producing"]
+
+ACKS_ALL = -1
+UNACKNOWLEDGED_BYTES_MAX = 16 << 20
+"""Whoever adds more waits."""
+REQUEST_BYTES_MAX = 8 << 20
+"""Of the batches of one request, unless the first one has more."""
+_PRODUCE_VERSIONS = range(3, 13)  # those that name topics
+_INIT_VERSIONS = range(6)
+
+Delivered = Callable[[Batch, int], None]
+"""Is told of each batch that was acknowledged, with the offset of its first record; -1 where the broker tells none."""
+
+
+@attrs.frozen(slots=True)
+class ProducerOptions:
+    """How records are written.
+
+    Attributes:
+        acks: -1, 0 or 1.
+        compression: of batches.
+        is_idempotent: what is sent again is stored once.
+    """
+
+    acks: int = ACKS_ALL
+    compression: Compression = Compression.NONE
+    is_idempotent: bool = True
+
+
+@contextlib.asynccontextmanager
+async def producing(
+    cluster: Cluster, topic: str, options: ProducerOptions, delivered: Delivered
+) -> AsyncIterator[Producer]:
+    """A producer of a topic, which is created where the broker does so; ends when everything is acknowledged.
+
+    Raises:
+        ClientError: something cannot be written.
+    """
+    topology = await cluster.ready([topic], creates=True)
+    producer = Producer(cluster, topology, topic, options, delivered)
+    await producer.introduce()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(producer.run, nursery)
+        yield producer
+        await producer.flush()
+        nursery.cancel_scope.cancel()
+
+
+class Producer:
+    """See `producing`.
+
+    Attributes:
+        partitions: of the topic.
+    """
+
+    def __init__(
+        self, cluster: Cluster, topology: Topology, topic: str, options: ProducerOptions, delivered: Delivered
+    ) -> None:
+        self._cluster = cluster
+        self._topology = topology
+        self._topic = topic
+        self._options = options
+        self._delivered = delivered
+        self.partitions = len(topology.topic(topic).partitions)
+        self._partitioner = Partitioner(self.partitions)
+        self._outbox = Outbox(is_idempotent=options.is_idempotent)
+        self._producer = (-1, -1)  # id, epoch
+        self._busy: set[int] = set()
+        self._is_stale = False
+        self._error: ClientError | None = None
+        self._progress_at = 0.0
+        self._pause_s = RETRY_S_MIN
+        self._wake = trio.Event()
+        self._changed = trio.Event()
+
+    async def introduce(self) -> None:
+        """Become an idempotent producer, where one is wanted."""
+        if not self._options.is_idempotent:
+            return
+        request = InitProducerIdRequest(None, 0)
+
+        async def attempt() -> tuple[int, int]:
+            answer = await self._cluster.ask(request, InitProducerIdResponse, versions=_INIT_VERSIONS)
+            check(answer.error_code, "an id for an idempotent producer (--no-idempotent does without)")
+            return answer.producer_id, answer.producer_epoch
+
+        self._producer = await self._cluster.retrying(attempt)
+
+    @property
+    def unacknowledged_bytes(self) -> int:
+        """Of keys, values and headers that were added, with what records take beside them."""
+        return self._outbox.size_bytes
+
+    def add(self, record: NewRecord, number: int, partition: int | None = None) -> None:
+        """Send a record as soon as it can be; `wait_room` comes before and after many.
+
+        Args:
+            record: with its timestamp.
+            number: its place in the input.
+            partition: None: its key decides.
+
+        Raises:
+            NoSuchPartition: it has no such one.
+        """
+        if partition is None:
+            key = record.key if record.key is None else bytes(record.key)
+            partition = self._partitioner.choose(key, size_of(record))
+        elif not 0 <= partition < self.partitions:
+            raise NoSuchPartition(
+                f"topic {self._topic} has no partition {partition}: it has 0 to {self.partitions - 1}"
+            )
+        if not self._outbox.count:
+            self._progress_at = trio.current_time()
+        self._outbox.add(partition, record, number)
+
+    async def wait_room(self) -> None:
+        """Have what was added sent, and wait until little enough is unacknowledged.
+
+        Raises:
+            ClientError: something cannot be written.
+        """
+        self._wake.set()
+        await self._wait_until(lambda: self.unacknowledged_bytes < UNACKNOWLEDGED_BYTES_MAX)
+
+    async def flush(self) -> None:
+        """Wait until everything is acknowledged.
+
+        Raises:
+            ClientError: something cannot be written.
+        """
+        self._wake.set()
+        await self._wait_until(lambda: not self._outbox.count)
+
+    async def _wait_until(self, is_so: Callable[[], bool]) -> None:
+        while True:
+            if self._error is not None:
+                raise self._error
+            if is_so():
+                return
+            self._changed = trio.Event()
+            await self._changed.wait()
+
+    async def run(self, nursery: trio.Nursery) -> None:
+        """Send what is ready until it is cancelled."""
+        while self._error is None:
+            self._wake = trio.Event()
+            if self._is_stale:
+                await trio.sleep(self._pause_s)
+                self._pause_s = min(2 * self._pause_s, RETRY_S_MAX)
+                self._is_stale = False
+                try:
+                    self._topology = await self._cluster.refresh([self._topic])
+                    self._topology.topic(self._topic)
+                except ClientError as error:
+                    self._fail(error)
+                    return
+            self._send_ready(nursery)
+            if not self._is_stale:
+                await self._wake.wait()
+
+    def _send_ready(self, nursery: trio.Nursery) -> None:
+        ready = [(self._topic, partition) for partition in self._outbox.ready()]
+        led = self._topology.by_leader(ready)
+        for node, partitions in led.items():
+            if node in self._busy:
+                continue
+            batches: list[Batch] = []
+            size = 0
+            for _, partition in partitions:
+                if batches and size >= REQUEST_BYTES_MAX:
+                    break
+                batches.append(self._outbox.take(partition))
+                size += batches[-1].size_bytes
+            self._busy.add(node)
+            nursery.start_soon(self._deliver, node, batches)
+        if sum(map(len, led.values())) < len(ready):
+            self._again([], "a partition has no leader (LEADER_NOT_AVAILABLE)")
+
+    async def _deliver(self, node: int, batches: Sequence[Batch]) -> None:
+        try:
+            answers = await self._ask(node, batches)
+        except ClientError as error:
+            if error.is_retriable:
+                self._again(batches, str(error))
+            else:
+                self._fail(error)
+        else:
+            for batch in batches:
+                self._settle(batch, *answers.get(batch.partition, (ErrorCode.UNKNOWN_SERVER_ERROR, -1, None)))
+        self._busy.discard(node)
+        self._wake.set()
+        self._changed.set()
+
+    async def _ask(self, node: int, batches: Sequence[Batch]) -> dict[int, tuple[int, int, str | None]]:
+        """By partition: error code, offset of the first record, and the broker's words."""
+        data = [ProduceRequest.PartitionProduceData(batch.partition, self._encoded(batch)) for batch in batches]
+        topic = ProduceRequest.TopicProduceData(name=self._topic, partition_data=data)
+        acks, timeout_s = self._options.acks, self._cluster.timeout_s
+        request = ProduceRequest(acks=acks, timeout_ms=round(timeout_s * 1000), topic_data=[topic])
+        if acks == 0:
+            link = await self._cluster.link(node)
+            link.tell(request, _PRODUCE_VERSIONS)
+            # Nothing answers it; but when the next question is answered it was handled, and the broker did not hang up.
+            await self._cluster.ask(ApiVersionsRequest("pipeline-broker", "1"), ApiVersionsResponse, node=node)
+            return {batch.partition: (0, -1, None) for batch in batches}
+        answer = await self._cluster.ask(request, ProduceResponse, node=node, versions=_PRODUCE_VERSIONS)
+        return {
+            it.index: (it.error_code, it.base_offset, _words(it))
+            for answered in answer.responses
+            for it in answered.partition_responses
+        }
+
+    def _encoded(self, batch: Batch) -> bytes:
+        if batch.encoded is None:
+            producer_id, epoch = self._producer
+            batch.encoded = build_batch(
+                batch.records,
+                compression=self._options.compression,
+                producer_id=producer_id,
+                producer_epoch=epoch,
+                base_sequence=batch.sequence,
+            )
+        return batch.encoded
+
+    def _settle(self, batch: Batch, code: int, offset: int, words: str | None) -> None:
+        """What becomes of a batch that was answered."""
+        if code in {0, ErrorCode.DUPLICATE_SEQUENCE_NUMBER}:
+            self._progress_at = trio.current_time()
+            self._pause_s = RETRY_S_MIN
+            self._outbox.delivered(batch)
+            self._delivered(batch, offset if code == 0 else -1)
+        elif code == ErrorCode.MESSAGE_TOO_LARGE and self._outbox.halved(batch):
+            self._progress_at = trio.current_time()
+        elif code in RETRIABLE and code != ErrorCode.CORRUPT_MESSAGE:
+            self._again([batch], error_name(code))
+        else:
+            numbers = f"{batch.numbers[0]}" + (f" to {batch.numbers[-1]}" if len(batch.numbers) > 1 else "")
+            what = f"record {numbers} for {self._topic}-{batch.partition}"
+            try:
+                check(code, what, words)
+            except BrokerRefused as error:
+                self._fail(error)
+
+    def _again(self, batches: Sequence[Batch], why: str) -> None:
+        for batch in batches:
+            self._outbox.again(batch)
+        self._is_stale = True
+        if trio.current_time() - self._progress_at > self._cluster.timeout_s:
+            timeout_s = self._cluster.timeout_s
+            self._fail(ClientError(f"nothing could be written to {self._topic} for {timeout_s:g} s: {why}"))
+
+    def _fail(self, error: ClientError) -> None:
+        if self._error is None:
+            left = self._outbox.count
+            self._error = ClientError(f"{error}; {left} records were not acknowledged" if left > 1 else str(error))
+        self._wake.set()
+        self._changed.set()
+
+
+def _words(answer: ProduceResponse.PartitionProduceResponse) -> str | None:
+    """What the broker says of single records first: the answer as a whole is vague then."""
+    for it in answer.record_errors:
+        if it.batch_index_error_message:
+            return it.batch_index_error_message
+    return answer.error_message

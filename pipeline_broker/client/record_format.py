@@ -1,0 +1,93 @@
+r"""Records as bytes to be printed: by a format as kcat has it, or as JSON.
+
+    %s value   %k key   %t topic   %p partition   %o offset   %T timestamp in ms   %h headers as a=1,b=2
+    %S bytes of the value and %K of the key, -1 where there is none   %% a percent sign   \n \t \r \0 \\ \xNN
+
+Rules of this file: no I/O. Bytes are printed as they are, unless a person looks at them: then what is no text, or what
+a terminal would act on, is escaped.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+
+from pipeline_broker.client.record_json import record_object
+from pipeline_broker.client.record_lines import unescaped
+from pipeline_broker.client.topology import TopicPartition
+from pipeline_broker.records.record import Record
+
+__all__ = ["Printer", "format_printer", "json_line", "shown_safely"]
+
+Printer = Callable[[TopicPartition, Record, bool], bytes]
+"""Makes the bytes of a record; the last argument is whether the broker gave its timestamp."""
+Show = Callable[[bytes], bytes]
+_FIELD = re.compile(r"%(.)", re.DOTALL)
+
+
+def shown_safely(data: bytes) -> bytes:
+    """Text as it is but for control characters; everything else escaped."""
+    text = data.decode(errors="backslashreplace")
+    if text.isprintable():
+        return text.encode()
+    return "".join(it if it.isprintable() or it in "\n\t" else ascii(it)[1:-1] for it in text).encode()
+
+
+def json_line(partition: TopicPartition, record: Record, is_append_time: bool) -> bytes:
+    """A record as an object of JSON on a line."""
+    shown = record_object(*partition, record, is_append_time=is_append_time)
+    return json.dumps(shown, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+
+
+def format_printer(text: str, null: bytes = b"", show: Show = bytes) -> Printer:
+    """A printer that follows a format.
+
+    Args:
+        text: see above.
+        null: what stands for a key or a value that is not there.
+        show: makes a key, value or header fit to be looked at.
+
+    Raises:
+        ValueError: the format has a field that is unknown.
+    """
+    fields = _fields(null, show)
+    parts: list[bytes | Callable[[TopicPartition, Record], bytes]] = []
+    position = 0
+    for match in _FIELD.finditer(text):
+        parts.append(unescaped(text[position : match.start()]))
+        position = match.end()
+        if match[1] == "%":
+            parts.append(b"%")
+        elif match[1] in fields:
+            parts.append(fields[match[1]])
+        else:
+            raise ValueError(f"unknown field %{match[1]}: known are {', '.join('%' + name for name in fields)}, %%")
+    if text.endswith("%") and position < len(text):
+        raise ValueError("a % at the end: give %% for a percent sign")
+    parts.append(unescaped(text[position:]))
+
+    def print_record(partition: TopicPartition, record: Record, is_append_time: bool) -> bytes:  # noqa: ARG001 - Printer
+        return b"".join(part if isinstance(part, bytes) else part(partition, record) for part in parts)
+
+    return print_record
+
+
+def _fields(null: bytes, show: Show) -> dict[str, Callable[[TopicPartition, Record], bytes]]:
+    def content(data: bytes | None) -> bytes:
+        return null if data is None else show(data)
+
+    def headers(record: Record) -> bytes:
+        return b",".join(show(name.encode()) + b"=" + content(value) for name, value in record.headers)
+
+    return {
+        "s": lambda _, record: content(record.value),
+        "k": lambda _, record: content(record.key),
+        "t": lambda partition, _: partition[0].encode(),
+        "p": lambda partition, _: b"%d" % partition[1],
+        "o": lambda _, record: b"%d" % record.offset,
+        "T": lambda _, record: b"%d" % record.timestamp,
+        "S": lambda _, record: b"%d" % (-1 if record.value is None else len(record.value)),
+        "K": lambda _, record: b"%d" % (-1 if record.key is None else len(record.key)),
+        "h": lambda _, record: headers(record),
+    }

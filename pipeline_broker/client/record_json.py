@@ -1,0 +1,140 @@
+"""A record as a line of JSON, and back: what `consume --json` prints is what `produce --json` takes.
+
+Rules of this file: no I/O. Nothing is lost: bytes that are no UTF-8 stand under `key_base64` and `value_base64` instead
+of `key` and `value`. A field that is unknown is refused, because a mistyped `value` would be a tombstone otherwise.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from typing import Any
+
+import attrs
+
+from pipeline_broker.records.batch import Buffer, NewRecord
+from pipeline_broker.records.record import Record
+
+__all__ = ["Given", "RecordFormError", "read_record", "record_object"]
+
+_SUFFIX = "_base64"
+_IGNORED = frozenset({"topic", "offset", "timestamp_type", "leader_epoch"})
+"""What `consume --json` tells beside what can be written."""
+_KNOWN = frozenset({"key", "key_base64", "value", "value_base64", "headers", "partition", "timestamp"})
+TIMESTAMP_MAX = 2**63 - 1
+
+
+class RecordFormError(ValueError):
+    """A line is no record; the message says what is wrong with it."""
+
+
+@attrs.frozen(slots=True)
+class Given:
+    """A record as it was given; what is None was not."""
+
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, Buffer | None], ...] = ()
+    partition: int | None = None
+    timestamp_ms: int | None = None
+
+    def record(self, now_ms: int) -> NewRecord:
+        """To be written; it has the time of now where none was given."""
+        return NewRecord(self.value, self.key, now_ms if self.timestamp_ms is None else self.timestamp_ms, self.headers)
+
+
+def record_object(topic: str, partition: int, record: Record, *, is_append_time: bool) -> dict[str, Any]:
+    """A record as an object of JSON."""
+    return {
+        "topic": topic,
+        "partition": partition,
+        "offset": record.offset,
+        "timestamp": record.timestamp if record.timestamp >= 0 else None,
+        "timestamp_type": "append" if is_append_time else "create",
+        **_shown("key", record.key),
+        **_shown("value", record.value),
+        "headers": [{"name": name, **_shown("value", value)} for name, value in record.headers],
+    }
+
+
+def _shown(name: str, data: bytes | None) -> dict[str, str | None]:
+    if data is None:
+        return {name: None}
+    try:
+        return {name: data.decode()}
+    except UnicodeDecodeError:
+        return {name + _SUFFIX: base64.b64encode(data).decode()}
+
+
+def read_record(line: bytes) -> Given:
+    """The record that a line of JSON describes.
+
+    A value that is an object, an array, a number or a boolean is written as its JSON text.
+
+    Raises:
+        RecordFormError: it describes none.
+    """
+    try:
+        given = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise RecordFormError(f"no JSON: {error}") from None
+    if not isinstance(given, dict):
+        raise RecordFormError('no JSON object such as {"key": "a", "value": "b"}')
+    for name in given:
+        if name not in _KNOWN and name not in _IGNORED:
+            raise RecordFormError(f"unknown field {name!r}: known are {', '.join(sorted(_KNOWN))}")
+    if "value" not in given and "value_base64" not in given:
+        raise RecordFormError('no value: give "value", and null for a tombstone')
+    return Given(
+        _bytes(given, "key"),
+        _bytes(given, "value"),
+        _headers(given.get("headers")),
+        _number(given, "partition", 2**31 - 1),
+        _number(given, "timestamp", TIMESTAMP_MAX),
+    )
+
+
+def _bytes(given: dict[str, Any], name: str) -> bytes | None:
+    encoded = given.get(name + _SUFFIX)
+    if encoded is None:
+        content = given.get(name)
+        if content is None:
+            return None
+        text = content if isinstance(content, str) else json.dumps(content, ensure_ascii=False, separators=(",", ":"))
+        try:
+            return text.encode()
+        except UnicodeEncodeError:
+            raise RecordFormError(f"{name} has half a character: give {name}{_SUFFIX} for bytes") from None
+    if given.get(name) is not None:
+        raise RecordFormError(f"both {name} and {name}{_SUFFIX}: give one")
+    if isinstance(encoded, str):
+        try:
+            return base64.b64decode(encoded, validate=True)
+        except binascii.Error:
+            pass
+    raise RecordFormError(f"{name}{_SUFFIX} is no base64")
+
+
+def _headers(given: Any) -> tuple[tuple[str, Buffer | None], ...]:
+    if given is None:
+        return ()
+    if isinstance(given, dict):
+        given = [{"name": name, "value": value} for name, value in given.items()]
+    if not isinstance(given, list):
+        raise RecordFormError('headers are neither {"name": "value"} nor [{"name": ..., "value": ...}]')
+    headers = []
+    for header in given:
+        if not isinstance(header, dict) or not isinstance(header.get("name"), str):
+            raise RecordFormError('a header is not {"name": ..., "value": ...}')
+        headers.append((header["name"], _bytes(header, "value")))
+    return tuple(headers)
+
+
+def _number(given: dict[str, Any], name: str, largest: int) -> int | None:
+    number = given.get(name)
+    if number is None:
+        return None
+    if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number <= largest:
+        raise RecordFormError(f"{name} is no number from 0 to {largest}")
+    return number

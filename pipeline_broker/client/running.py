@@ -1,0 +1,42 @@
+"""One run of a Trio program for a command.
+
+Rules of this file: what nurseries wrap is unwrapped here, once: an interrupt is an interrupt, and the first thing that
+a person must be told stands for the group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+import trio
+
+from pipeline_broker.client.errors import ClientError
+
+__all__ = ["run_client"]
+
+Result = TypeVar("Result")
+
+
+def run_client(program: Callable[[], Awaitable[Result]]) -> Result:
+    """What a program gives, run to its end.
+
+    Raises:
+        KeyboardInterrupt: somebody pressed Ctrl-C.
+        BrokenPipeError: nobody reads what is written.
+        ClientError: the first of them.
+    """
+    try:
+        return trio.run(program)
+    except BaseExceptionGroup as group:
+        for kind in (KeyboardInterrupt, BrokenPipeError, ClientError):
+            found = group.subgroup(kind)
+            if found is not None:
+                raise _first(found) from None
+        raise
+
+
+def _first(error: BaseException) -> BaseException:
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error

@@ -1,0 +1,143 @@
+"""Topics: described, created, deleted, given more partitions.
+
+Rules of this file: what changes is asked of the controller, and tried again while that may help; what a broker says of
+its refusal is passed on in its own words. Settings of topics are in `configs`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pipeline_broker.client.cluster import Cluster
+from pipeline_broker.client.errors import NoSuchTopic, check
+from pipeline_broker.client.offsets import bounds_of
+from pipeline_broker.client.topology import Topic, TopicPartition
+from pipeline_broker.wire.error import ErrorCode
+from pipeline_broker.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
+from pipeline_broker.wire.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from pipeline_broker.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
+
+__all__ = ["add_partitions", "create_topic", "delete_topic", "described_topic", "listed_topics"]
+
+DEFAULT = -1
+"""Partitions or replicas as the broker has them by default (KIP-464)."""
+_DELETE_VERSIONS = range(1, 6)  # those that name topics
+
+
+async def listed_topics(cluster: Cluster) -> list[Topic]:
+    """All topics that may be seen, by their names."""
+    topology = await cluster.refresh(None)
+    return [topology.topics[name] for name in sorted(topology.topics)]
+
+
+async def described_topic(cluster: Cluster, name: str) -> dict[str, Any]:
+    """A topic with its partitions, their leaders, replicas and offsets.
+
+    Raises:
+        NoSuchTopic: there is none.
+        ClientError: it may not be seen, or a leader cannot be asked.
+    """
+    topology = await cluster.refresh([name])
+    topic = topology.topic(name)
+    led: list[TopicPartition] = [(name, it.index) for it in topic.partitions if it.leader in topology.brokers]
+    bounds = await bounds_of(cluster, led)
+    partitions = []
+    for it in topic.partitions:
+        within = bounds.get((name, it.index))
+        partitions.append(
+            {
+                "partition": it.index,
+                "leader": it.leader if it.leader in topology.brokers else None,
+                "replicas": list(it.replicas),
+                "isr": list(it.isr),
+                "offline": list(it.offline),
+                "start": None if within is None else within.start,
+                "end": None if within is None else within.end,
+            }
+        )
+    return {
+        "topic": name,
+        "id": topic.topic_id,
+        "internal": topic.is_internal,
+        "replication_factor": topic.replication_factor,
+        "partitions": partitions,
+    }
+
+
+async def create_topic(
+    cluster: Cluster,
+    name: str,
+    partitions: int = DEFAULT,
+    replicas: int = DEFAULT,
+    configs: Mapping[str, str] | None = None,
+) -> None:
+    """Create a topic.
+
+    Args:
+        cluster: where.
+        name: of it.
+        partitions: -1: as many as the broker's default.
+        replicas: -1: the same.
+        configs: its settings by Kafka's names.
+
+    Raises:
+        BrokerRefused: it is there, or cannot be.
+    """
+    topic = CreateTopicsRequest.CreatableTopic(
+        name=name,
+        num_partitions=partitions,
+        replication_factor=replicas,
+        configs=[CreateTopicsRequest.CreatableTopicConfig(*pair) for pair in (configs or {}).items()],
+    )
+    request = CreateTopicsRequest([topic], timeout_ms=round(cluster.timeout_s * 1000))
+
+    async def attempt() -> None:
+        answer = await cluster.ask_controller(request, CreateTopicsResponse)
+        for it in answer.topics:
+            check(it.error_code, f"topic {it.name}", it.error_message)
+
+    await cluster.retrying(attempt)
+
+
+async def delete_topic(cluster: Cluster, name: str) -> None:
+    """Delete a topic with all that is in it.
+
+    Raises:
+        NoSuchTopic: there is none.
+        BrokerRefused: it may not be deleted.
+    """
+    request = DeleteTopicsRequest(topic_names=[name], timeout_ms=round(cluster.timeout_s * 1000))
+
+    async def attempt() -> None:
+        answer = await cluster.ask_controller(request, DeleteTopicsResponse, _DELETE_VERSIONS)
+        for it in answer.responses:
+            if it.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                raise NoSuchTopic(f"there is no topic {name!r}: see `topics list`")
+            check(it.error_code, f"topic {it.name}", it.error_message)
+
+    await cluster.retrying(attempt)
+
+
+async def add_partitions(cluster: Cluster, name: str, count: int) -> None:
+    """Give a topic more partitions.
+
+    Args:
+        cluster: where.
+        name: of the topic.
+        count: how many it has afterwards.
+
+    Raises:
+        ClientError: there is no such topic, or it has as many.
+    """
+    topic = CreatePartitionsRequest.CreatePartitionsTopic(name, count, None)
+    request = CreatePartitionsRequest([topic], timeout_ms=round(cluster.timeout_s * 1000))
+
+    async def attempt() -> None:
+        answer = await cluster.ask_controller(request, CreatePartitionsResponse)
+        for it in answer.results:
+            if it.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                raise NoSuchTopic(f"there is no topic {name!r}: see `topics list`")
+            check(it.error_code, f"topic {it.name}", it.error_message)
+
+    await cluster.retrying(attempt)

@@ -1,0 +1,1 @@
+"""The commands that ask, write to and read from any Kafka cluster."""

@@ -1,0 +1,56 @@
+"""Properties of Java's clients in librdkafka's words.
+
+Rules of this file: what both have is passed on as it is; `client.properties` of Kafka's own tools works where its key
+stores are of PEM, as Java has it since 2.7 (KIP-651). What is wrong is one line, and never shows a password.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pipeline_broker.config.properties import ConfigError
+
+__all__ = ["as_librdkafka"]
+
+_STORES = {"truststore": ("ssl.ca.location",), "keystore": ("ssl.certificate.location", "ssl.key.location")}
+_JAAS = "sasl.jaas.config"
+_SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
+_MODULES = {
+    "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
+    "SCRAM-SHA-256": _SCRAM,
+    "SCRAM-SHA-512": _SCRAM,
+}
+"""The login module of each mechanism that the client has."""
+
+
+def as_librdkafka(properties: Mapping[str, str]) -> dict[str, str]:
+    """The same properties; those of Java's that have another name or form get librdkafka's.
+
+    Raises:
+        ConfigError: a key store is not of PEM, or the JAAS line cannot be read.
+    """
+    found = dict(properties)
+    for store, names in _STORES.items():
+        place, kind = found.pop(f"ssl.{store}.location", None), found.pop(f"ssl.{store}.type", "PEM")
+        if place is None:
+            continue
+        if kind.upper() != "PEM":
+            raise ConfigError(f"ssl.{store}.type={kind} cannot be read: give a PEM file with ssl.{store}.type=PEM")
+        for name in names:
+            found.setdefault(name, place)
+    if found.get("ssl.endpoint.identification.algorithm") == "":  # Java's way to say none
+        found["ssl.endpoint.identification.algorithm"] = "none"
+    line = found.pop(_JAAS, None)
+    if line is not None:
+        found.update(_login(found, line))
+    return found
+
+
+def _login(properties: Mapping[str, str], line: str) -> dict[str, str]:
+    from pipeline_broker.security.jaas import parse_jaas  # noqa: PLC0415 - for those who have such a line
+
+    mechanism = properties.get("sasl.mechanism", "").upper()
+    if mechanism not in _MODULES:
+        raise ConfigError(f"{_JAAS} needs a sasl.mechanism of {', '.join(_MODULES)}")
+    options = parse_jaas(line, _MODULES[mechanism]).options
+    return {f"sasl.{name}": options[name] for name in ("username", "password") if name in options}

@@ -1,0 +1,103 @@
+"""The windows as a small table of text.
+
+Rules: plain Python over the rows of `window_stage_latency`; milliseconds, requests a second of the whole window. A
+window without a Produce request has no row.
+"""
+
+from __future__ import annotations
+
+from typing import IO, TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from datetime import datetime
+
+WINDOWS_SHOWN_MAX: Final = 8
+_TOTAL: Final = "Total"
+_P99_OF: Final = {
+    "queue": "RequestQueue",
+    "local": "Local",
+    "commit": "CommitWait",
+    "order": "ResponseOrderWait",
+    "send": "ResponseSend",
+}
+"""Heads of columns, and the stages whose 99th percentile stands there."""
+_FORMAT: Final = "{:<10}{:<11}{:>10}{:>10}{:>9}{:>9}{:>9}" + "{:>9}" * len(_P99_OF) + "{:>7}"
+_BACK_AND_CLEAR: Final = "\x1b[{}F\x1b[J"
+"""To the beginning of the line so many lines above, and clear what is below (ECMA-48: CPL and ED)."""
+HEAD: Final = (
+    _FORMAT.format("", "", "", "", "Total", "Total", "Total", *["p99"] * len(_P99_OF), ""),
+    _FORMAT.format("window", "mode", "requests", "per s", "p50 ms", "p99 ms", "p99.9 ms", *_P99_OF, "lost"),
+)
+
+
+class WindowTable:
+    """The windows that were seen last.
+
+    Args:
+        windows_max: how many are kept.
+    """
+
+    def __init__(self, windows_max: int = WINDOWS_SHOWN_MAX) -> None:
+        self._windows_max = windows_max
+        self._windows: dict[tuple[datetime, str], dict[str, Mapping[str, Any]]] = {}
+
+    def update(self, rows: Iterable[Mapping[str, Any]]) -> None:
+        """Put windows in the place of what there was of them."""
+        for row in rows:
+            self._windows.setdefault((row["window_start"], row["mode"]), {})[row["stage"]] = row
+        for key in sorted(self._windows)[: -self._windows_max]:
+            del self._windows[key]
+
+    def lines(self) -> list[str]:
+        """The table, the oldest window first."""
+        return [*HEAD, *(_line(*key, self._windows[key]) for key in sorted(self._windows))]
+
+
+class ShownTable:
+    """A table that is renewed where it stands on a terminal, and written once, at the end, elsewhere.
+
+    Args:
+        output: where it is written.
+    """
+
+    def __init__(self, output: IO[str]) -> None:
+        self._table = WindowTable()
+        self._output = output
+        self._shown_lines = 0
+
+    def update(self, rows: Iterable[Mapping[str, Any]]) -> None:
+        """Put windows in the place of what there was of them, and show all."""
+        self._table.update(rows)
+        if self._output.isatty():
+            self._show()
+
+    def end(self) -> None:
+        """There are no more."""
+        if not self._output.isatty():
+            self._show()
+
+    def _show(self) -> None:
+        lines = self._table.lines()
+        back = _BACK_AND_CLEAR.format(self._shown_lines) if self._shown_lines else ""
+        self._output.write(back + "".join(f"{line}\n" for line in lines))
+        self._output.flush()
+        self._shown_lines = len(lines)
+
+
+def _line(start: datetime, mode: str, stages: Mapping[str, Mapping[str, Any]]) -> str:
+    total = stages[_TOTAL]
+    seconds = (total["window_end"] - start).total_seconds()
+    return _FORMAT.format(
+        f"{start:%H:%M:%S}",
+        mode,
+        f"{total['requests']:,}",
+        f"{total['requests'] / seconds:,.0f}",
+        *(_milliseconds(total[name]) for name in ("p50_us", "p99_us", "p999_us")),
+        *(_milliseconds(stages[stage]["p99_us"]) for stage in _P99_OF.values()),
+        f"{total['lost']:,}",
+    )
+
+
+def _milliseconds(value_us: float | None) -> str:
+    return "-" if value_us is None else f"{value_us / 1000:.2f}"

@@ -1,0 +1,84 @@
+"""Records as lines of JSON and back."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline_broker.client.record_json import RecordFormError, read_record, record_object
+from pipeline_broker.records.record import Record
+
+contents = st.none() | st.binary(max_size=20) | st.text(max_size=20).map(str.encode)
+
+
+@given(
+    contents,
+    contents,
+    st.lists(st.tuples(st.text(max_size=5), contents), max_size=3).map(tuple),
+    st.integers(-1, 2**63 - 1),
+    st.booleans(),
+)
+def test_what_is_printed_is_read_as_the_same_record(key, value, headers, timestamp, is_append_time):
+    shown = record_object("t", 3, Record(7, timestamp, key, value, headers, -1), is_append_time=is_append_time)
+    found = read_record(json.dumps(shown).encode())
+    assert (found.key, found.value, found.headers, found.partition) == (key, value, headers, 3)
+    assert found.timestamp_ms == (None if timestamp < 0 else timestamp)
+
+
+def test_bytes_that_are_no_text_are_base64_under_another_name():
+    shown = record_object("t", 0, Record(0, 1, b"\xff\x00", b"text", (("h", b"\xfe"),), -1), is_append_time=False)
+    assert shown["key_base64"] == "/wA="
+    assert "key" not in shown
+    assert shown["value"] == "text"
+    assert shown["headers"] == [{"name": "h", "value_base64": "/g=="}]
+
+
+@pytest.mark.parametrize(
+    ("line", "value"),
+    [
+        ('{"value": {"b": [1, true]}}', b'{"b":[1,true]}'),
+        ('{"value": 5}', b"5"),
+        ('{"value": "5"}', b"5"),
+        ('{"value": false}', b"false"),
+        ('{"value": null}', None),
+        ('{"value_base64": "AAE="}', b"\0\1"),
+        ('{"value": ""}', b""),
+    ],
+)
+def test_values_of_every_kind(line, value):
+    assert read_record(line.encode()).value == value
+
+
+def test_headers_may_be_an_object():
+    assert read_record(b'{"value": "", "headers": {"a": "1", "b": null}}').headers == (("a", b"1"), ("b", None))
+
+
+def test_a_record_without_a_time_has_that_of_now():
+    assert read_record(b'{"value": "v"}').record(99).timestamp == 99
+    assert read_record(b'{"value": "v", "timestamp": 5}').record(99).timestamp == 5
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (b"{", "no JSON"),
+        (b"\xff", "no JSON"),
+        (b"[" * 100_000, "no JSON"),
+        (b"[1]", "no JSON object"),
+        (b'{"vlaue": "x"}', "unknown field 'vlaue'"),
+        (b'{"key": "x"}', "no value"),
+        (b'{"value": "x", "value_base64": "eA=="}', "both value and value_base64"),
+        (b'{"value_base64": "?"}', "value_base64 is no base64"),
+        (b'{"value_base64": 5}', "value_base64 is no base64"),
+        (b'{"value": "\\ud800"}', "half a character"),
+        (b'{"value": "", "headers": 1}', "headers are neither"),
+        (b'{"value": "", "headers": [{"value": "x"}]}', "a header is not"),
+        (b'{"value": "", "partition": -1}', "partition is no number"),
+        (b'{"value": "", "partition": true}', "partition is no number"),
+        (b'{"value": "", "timestamp": 1.5}', "timestamp is no number"),
+    ],
+)
+def test_what_is_no_record_is_refused(line, message):
+    with pytest.raises(RecordFormError, match=message):
+        read_record(line)

@@ -1,0 +1,238 @@
+"""A cluster of several brokers: who is asked for what, and what happens when that changes or breaks."""
+
+import functools
+
+import pytest
+import trio
+
+from pipeline_broker.client import producer as producer_module
+from pipeline_broker.client.cluster import connected
+from pipeline_broker.client.consumer import Position, Reader
+from pipeline_broker.client.errors import ClientError, NoSuchTopic
+from pipeline_broker.client.groups import committed_offsets, list_groups
+from pipeline_broker.client.offsets import BEGINNING, bounds_of, offsets_at
+from pipeline_broker.client.producer import ProducerOptions, producing
+from pipeline_broker.records.batch import NewRecord
+from pipeline_broker.wire.error import ErrorCode
+from pipeline_broker.wire.registry import ApiKey
+from tests.client.fake_cluster import TOPIC, FakeCluster, HangUp, serving
+
+TIMEOUT_S = 5.0
+
+pytestmark = pytest.mark.trio
+
+
+async def produce(address, partitions, rounds=3, *, timeout_s=TIMEOUT_S, options=None):
+    """Two records to each partition in each of some rounds; what was delivered."""
+    delivered = []
+    async with connected([address], timeout_s) as cluster:
+        arguments = cluster, TOPIC, options or ProducerOptions(), lambda batch, at: delivered.append((batch, at))
+        async with producing(*arguments) as producer:
+            number = 0
+            for _ in range(rounds):
+                for partition in partitions:
+                    for _ in range(2):
+                        number += 1
+                        producer.add(NewRecord(b"%d" % number, timestamp=number), number, partition)
+                await producer.flush()
+    return delivered
+
+
+async def consume(address, partitions, warn=lambda _: None):
+    """The values of all partitions."""
+    values = {}
+
+    async def take(partition, batch):
+        values.setdefault(partition[1], []).extend(record.value for record in batch.records)
+        return batch.next_offset
+
+    async with connected([address], TIMEOUT_S) as cluster:
+        bounds = await bounds_of(cluster, [(TOPIC, partition) for partition in partitions])
+        starts = await offsets_at(cluster, BEGINNING, bounds)
+        positions = {it: Position(starts[it], bounds[it].end) for it in bounds}
+        await Reader(cluster, positions, take, warn=warn).run()
+    return values
+
+
+async def test_each_leader_gets_the_records_of_its_partitions_and_is_read():
+    fake = FakeCluster({0: 1, 1: 2, 2: 2, 3: 1})
+    async with serving(fake) as address:
+        await produce(address, range(4))
+        values = await consume(address, range(4))
+    assert values == {
+        partition: [b"%d" % (8 * turn + 2 * partition + each) for turn in range(3) for each in (1, 2)]
+        for partition in range(4)
+    }
+    assert {node for (node, key), count in fake.asked.items() if key == ApiKey.PRODUCE and count} == {1, 2}
+    assert {node for (node, key), count in fake.asked.items() if key == ApiKey.FETCH and count} == {1, 2}
+
+
+async def test_records_follow_a_leader_that_moves():
+    fake = FakeCluster({0: 1, 1: 1})
+    fake.hooks[ApiKey.PRODUCE] = lambda *_: fake.leaders.update({1: 2}) if fake.ends[1] == 2 else None
+    async with serving(fake) as address:
+        delivered = await produce(address, range(2))
+        values = await consume(address, range(2))
+    assert values[1] == [b"3", b"4", b"7", b"8", b"11", b"12"]
+    assert sorted(number for batch, _ in delivered for number in batch.numbers) == list(range(1, 13))
+    assert fake.asked[2, ApiKey.PRODUCE] > 0
+
+
+async def test_a_reader_follows_a_leader_that_moves():
+    fake = FakeCluster({0: 1, 1: 1})
+    async with serving(fake) as address:
+        await produce(address, range(2))
+        fake.hooks[ApiKey.FETCH] = lambda *_: fake.leaders.update({1: 2})
+        values = await consume(address, range(2))
+    assert [len(values[partition]) for partition in range(2)] == [6, 6]
+
+
+async def test_what_is_deleted_meanwhile_is_passed_over_with_a_warning():
+    fake = FakeCluster({0: 1})
+    warnings = []
+    async with serving(fake) as address:
+        await produce(address, [0])
+        fake.hooks[ApiKey.FETCH] = lambda *_: setattr(fake, "start", 4)
+        values = await consume(address, [0], warnings.append)
+    assert values == {0: [b"5", b"6"]}
+    assert warnings == ["t-0: offsets 0 to 3 are deleted"]
+
+
+async def test_a_batch_whose_answer_is_lost_is_stored_once():
+    lost = []
+
+    def append_and_hang_up(append, *batch):
+        answer = append(*batch)
+        if len(lost) < 2:
+            lost.append(answer)
+            raise HangUp
+        return answer
+
+    fake = FakeCluster({0: 1}, around_append=append_and_hang_up)
+    async with serving(fake) as address:
+        await produce(address, [0])
+        values = await consume(address, [0])
+    assert len(lost) == 2
+    assert values[0] == [b"1", b"2", b"3", b"4", b"5", b"6"]
+
+
+async def test_a_partition_without_a_leader_is_waited_for():
+    fake = FakeCluster({0: None})
+    seen = []
+
+    def elect(*_):
+        seen.append(1)
+        if len(seen) > 3:
+            fake.leaders[0] = 2
+
+    fake.hooks[ApiKey.METADATA] = elect
+    async with serving(fake) as address:
+        await produce(address, [0], rounds=1)
+    assert fake.ends[0] == 2
+
+
+async def test_what_never_gets_better_is_an_error_after_the_timeout():
+    fake = FakeCluster({0: None})
+    async with serving(fake) as address:
+        with pytest.raises(ExceptionGroup) as caught:
+            await produce(address, [0], rounds=1, timeout_s=0.3)
+    assert caught.group_contains(ClientError, match="nothing could be written to t for 0.3 s: .*LEADER_NOT_AVAILABLE")
+
+
+async def test_a_batch_that_is_too_large_goes_in_halves_with_its_sequence_numbers():
+    def refuse_large(append, node, partition, batch):
+        return (ErrorCode.MESSAGE_TOO_LARGE, -1) if len(batch) > 200 else append(node, partition, batch)
+
+    fake = FakeCluster({0: 1}, around_append=refuse_large)
+    delivered = []
+    async with serving(fake) as address, connected([address], TIMEOUT_S) as cluster:
+        arguments = cluster, TOPIC, ProducerOptions(), lambda batch, at: delivered.append((batch, at))
+        async with producing(*arguments) as producer:
+            for number in range(20):
+                producer.add(NewRecord(b"x" * 40, timestamp=1), number, 0)
+    assert fake.ends[0] == 20
+    assert [number for batch, _ in delivered for number in batch.numbers] == list(range(20))
+    assert [at for _, at in delivered] == [batch.sequence for batch, _ in delivered]
+
+
+async def test_a_single_record_that_is_too_large_is_an_error():
+    fake = FakeCluster({0: 1}, around_append=lambda *_: (ErrorCode.MESSAGE_TOO_LARGE, -1))
+    async with serving(fake) as address:
+        with pytest.raises(ExceptionGroup) as caught:
+            await produce(address, [0], rounds=1)
+    assert caught.group_contains(ClientError, match=r"record 1 for t-0: .* \(MESSAGE_TOO_LARGE\)")
+
+
+async def test_what_is_not_acknowledged_is_bounded(monkeypatch):
+    monkeypatch.setattr(producer_module, "UNACKNOWLEDGED_BYTES_MAX", 10_000)
+    fake = FakeCluster({0: 1})
+    sizes = []
+    async with (
+        serving(fake) as address,
+        connected([address], TIMEOUT_S) as cluster,
+        producing(cluster, TOPIC, ProducerOptions(), lambda *_: None) as producer,
+    ):
+        for number in range(200):
+            producer.add(NewRecord(b"x" * 1000, timestamp=1), number, 0)
+            sizes.append(producer.unacknowledged_bytes)
+            await producer.wait_room()
+    assert fake.ends[0] == 200
+    assert 9_000 < max(sizes) < 12_000
+
+
+async def test_a_coordinator_that_moved_is_looked_for_again():
+    fake = FakeCluster({0: 1}, coordinator=1)
+    asked = []
+
+    def move(node, _request):
+        asked.append(node)
+        fake.coordinator = 2
+
+    fake.hooks[ApiKey.OFFSET_FETCH] = move
+    async with serving(fake) as address, connected([address], TIMEOUT_S) as cluster:
+        found = await committed_offsets(cluster, "g")
+    assert asked == [1, 2]
+    assert found[TOPIC, 0].offset == 5
+
+
+async def test_groups_are_asked_of_every_broker():
+    fake = FakeCluster({0: 1}, nodes=3)
+    async with serving(fake) as address, connected([address], TIMEOUT_S) as cluster:
+        found = await list_groups(cluster)
+    assert [(it.group, it.coordinator, it.type) for it in found] == [(f"of-{it}", it, "classic") for it in (1, 2, 3)]
+
+
+async def test_a_topic_that_is_missing_is_no_reason_to_wait():
+    fake = FakeCluster({0: 1})
+    async with serving(fake) as address:
+        with pytest.raises(ExceptionGroup) as caught, trio.fail_after(2):
+            async with connected([address], TIMEOUT_S) as cluster:
+                await cluster.ready(["other"])
+    assert caught.group_contains(NoSuchTopic, match="topics create other")
+
+
+async def test_one_of_several_addresses_is_enough_and_all_are_named_when_none_answers():
+    fake = FakeCluster({0: 1})
+    async with serving(fake) as address:
+        async with connected([("127.0.0.1", 1), address], TIMEOUT_S) as cluster:
+            assert (await cluster.refresh(None)).topic(TOPIC).name == TOPIC
+        with pytest.raises(ExceptionGroup) as caught:
+            async with connected([("127.0.0.1", 1), ("127.0.0.1", 2)], TIMEOUT_S):
+                pass
+    assert caught.group_contains(
+        ClientError, match="127.0.0.1:1: Connection refused; .*127.0.0.1:2: Connection refused"
+    )
+
+
+async def test_a_broker_that_stays_silent_is_an_error_after_the_timeout():
+    async def stay_silent(_stream):
+        await trio.sleep_forever()
+
+    async with trio.open_nursery() as nursery:
+        listeners = await nursery.start(functools.partial(trio.serve_tcp, stay_silent, 0, host="127.0.0.1"))
+        address = listeners[0].socket.getsockname()[:2]
+        with pytest.raises(ExceptionGroup) as caught:
+            async with connected([address], 0.2):
+                pass
+        nursery.cancel_scope.cancel()
+    assert caught.group_contains(ClientError, match="did not answer within 0.2 s")

@@ -1,0 +1,188 @@
+"""`pipeline-broker groups` against a broker, with groups of unmodified clients in it."""
+
+import contextlib
+import threading
+
+import confluent_kafka
+import pytest
+
+from pipeline_broker.wire.messages.share_group_heartbeat import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
+from tests.apis.wire_client import WireClient
+
+MEMBER = "AAECAwQFBgcICQoLDA0ODw"
+
+
+@contextlib.contextmanager
+def consuming(broker, topic, group, **settings):
+    """A consumer of confluent-kafka that has its partitions."""
+    consumer = confluent_kafka.Consumer(
+        {"bootstrap.servers": broker.bootstrap_servers, "group.id": group, "client.id": "reader", **settings}
+    )
+    consumer.subscribe([topic])
+    try:
+        for _ in range(100):
+            consumer.poll(0.1)
+            if consumer.assignment():
+                break
+        yield consumer
+    finally:
+        consumer.close()
+
+
+def fill(broker, topic, count):
+    broker.create_topic(topic, partitions=2)
+    for number in range(count):
+        broker.produce(topic, str(number), partition=number % 2, timestamp=1000 + number)
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_members_with_their_partitions_and_lag(call_mode, broker, name, protocol):
+    fill(broker, name, 7)
+    with consuming(broker, name, name, **{"group.protocol": protocol, "auto.offset.reset": "earliest"}) as consumer:
+        consumer.commit(offsets=[confluent_kafka.TopicPartition(name, 0, 1)], asynchronous=False)
+        (group,) = call_mode("groups", "describe", name, "--json").json
+        (listed,) = call_mode("groups", "list", name, "--state", "stable", "--type", protocol, "--json").json
+        text = call_mode("groups", "describe", name).lines
+        refused = call_mode("groups", "delete", name, code=1)
+        reset = call_mode("groups", "reset-offsets", name, "--to", "earliest", "--execute", code=1)
+    (member,) = group["members"]
+    assert (group["type"], group["state"], listed["type"], listed["state"]) == (protocol, "Stable", protocol, "Stable")
+    assert (member["client_id"], member["host"]) == ("reader", "127.0.0.1")
+    assert member["assignment"] == [{"topic": name, "partitions": [0, 1]}]
+    rows = [(row["partition"], row["committed"], row["end"], row["lag"], row["member"]) for row in group["offsets"]]
+    assert rows == [(0, 1, 4, 3, member["member"]), (1, None, 3, None, member["member"])]
+    assert text[0].startswith(f"{name}: {protocol} group, Stable, 1 member, coordinator 1, assignor ")
+    assert text[-1] == f"member {member['member']} (reader at 127.0.0.1): {name} 0,1"
+    assert "has members: stop its consumers first" in refused.err
+    assert "Stable with 1 member: stop its consumers first" in reset.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "plan"),
+    [
+        (["--to", "earliest"], {0: 0, 1: 0}),
+        (["--to", "latest"], {0: 4, 1: 3}),
+        (["--to", "2"], {0: 2, 1: 2}),
+        (["--to", "99"], {0: 4, 1: 3}),
+        (["--to", "-1"], {0: 3, 1: 2}),
+        (["--to", "@0000000001003"], {0: 2, 1: 1}),
+        (["--shift", "-1"], {0: 0, 1: 2}),
+        (["--shift", "99"], {0: 4, 1: 3}),
+        (["--to", "earliest", "--topic", "TOPIC:1"], {1: 0}),
+        (["--to", "earliest", "--topic", "TOPIC"], {0: 0, 1: 0}),
+    ],
+)
+def test_a_reset_is_shown_and_done_when_it_is_wanted(call, one_broker, name, arguments, plan):
+    fill(one_broker, name, 7)
+    arguments = [it.replace("TOPIC", name) for it in arguments]
+    call("consume", name, "-g", name)
+    call("groups", "reset-offsets", name, "--topic", f"{name}:0", "--to", "1", "--execute")
+    before = one_broker.offsets(name)
+    shown = call("groups", "reset-offsets", name, *arguments)
+    assert "give --execute to do it" in shown.err
+    assert shown.lines[0].split() == ["TOPIC", "PARTITION", "FROM", "TO"]
+    assert [line.split()[1:] for line in shown.lines[1:]] == [
+        [str(it), str(before[name, it]), str(to)] for it, to in plan.items()
+    ]
+    assert one_broker.offsets(name) == before == {(name, 0): 1, (name, 1): 3}
+    done = call("groups", "reset-offsets", name, *arguments, "--execute", "--json").json
+    assert (done["group"], done["executed"]) == (name, True)
+    assert one_broker.offsets(name) == {**before, **{(name, it): to for it, to in plan.items()}}
+
+
+def test_a_reset_makes_a_group_that_is_not_there(call, one_broker, name):
+    fill(one_broker, name, 7)
+    call("groups", "reset-offsets", name, "--topic", name, "--to", "2", "--execute")
+    assert one_broker.offsets(name) == {(name, 0): 2, (name, 1): 2}
+    assert sorted(call("consume", name, "-g", name).lines) == ["4", "5", "6"]
+
+
+def test_a_group_shares_a_topic_with_an_unmodified_consumer(call, one_broker, name):
+    fill(one_broker, name, 0)
+    done, enough, lines, read = threading.Event(), threading.Event(), set(), set()
+
+    def poll(consumer):
+        while not done.is_set():
+            message = consumer.poll(0.05)
+            if message is not None:
+                read.add(str(message.partition()))
+            if lines and read | lines == {"0", "1"}:
+                enough.set()
+
+    def write():
+        one_broker.wait_assigned(name, members=2)
+        for partition in (0, 0, 1, 1):
+            one_broker.produce(name, "v", partition=partition)
+
+    settings = {"auto.offset.reset": "earliest", "partition.assignment.strategy": "range", "heartbeat.interval.ms": 100}
+    with consuming(one_broker, name, name, **settings) as consumer:
+        threads = [
+            threading.Thread(target=poll, args=[consumer], daemon=True),
+            threading.Thread(target=write, daemon=True),
+        ]
+        for thread in threads:
+            thread.start()
+        printed = call("consume", name, "-g", name, "--follow", "-c", 2, "-f", r"%p\n").lines
+        lines.update(printed)
+        assert enough.wait(10), "the other one reads the other partition"
+        done.set()
+        for thread in threads:
+            thread.join(10)
+    assert printed in (["0", "0"], ["1", "1"])
+    assert one_broker.offsets(name)[name, int(printed[0])] == 2
+
+
+def test_a_group_is_deleted(call, one_broker, name):
+    fill(one_broker, name, 1)
+    call("consume", name, "-g", name)
+    assert call("groups", "list", name, "--state", "empty").lines[1].split() == [
+        name,
+        "classic",
+        "consumer",
+        "Empty",
+        "1",
+    ]
+    assert call("groups", "delete", name).out == f"deleted {name}\n"
+    assert call("groups", "list", name, "--json").json == []
+
+
+def test_a_share_group_is_described_and_not_reset(call, one_broker, name):
+    fill(one_broker, name, 4)
+    host, port = one_broker.bootstrap_servers.split(":")
+    with WireClient(host, int(port)) as client:
+        joining = ShareGroupHeartbeatRequest(name, MEMBER, 0, None, [name])
+        joined = client.ask(joining, ShareGroupHeartbeatResponse, 1)
+        assert joined.error_code == 0
+        (group,) = call("groups", "describe", name, "--json").json
+        refused = call("groups", "reset-offsets", name, "--topic", name, "--to", "latest", "--execute", code=1)
+        left = client.ask(ShareGroupHeartbeatRequest(name, MEMBER, -1), ShareGroupHeartbeatResponse, 1)
+        assert left.error_code == 0
+    assert (group["type"], group["state"], group["assignor"]) == ("share", "Stable", "simple")
+    (member,) = group["members"]
+    assert (member["member"], member["client_id"]) == (MEMBER, "wire-client")
+    assert "shares partitions: its offsets are reset by kafka-share-groups" in refused.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["describe", "nobody"], 1, "there is no group 'nobody': see `groups list`"),
+        (["delete", "nobody"], 1, "(GROUP_ID_NOT_FOUND)"),
+        (
+            ["reset-offsets", "nobody", "--to", "earliest"],
+            1,
+            "nobody has committed nothing: name its topics with --topic",
+        ),
+        (["reset-offsets", "nobody", "--to", "earliest", "--topic", "nowhere"], 1, "there is no topic 'nowhere'"),
+        (["reset-offsets", "nobody"], 2, "give one of --to and --shift"),
+        (["reset-offsets", "nobody", "--to", "1", "--shift", "1"], 2, "give one of --to and --shift"),
+        (["reset-offsets", "nobody", "--to", "x"], 2, "--to: 'x' is no place"),
+        (["reset-offsets", "nobody", "--to", "1", "--topic", "a:x"], 2, "'a:x' is not of the form"),
+        (["describe"], 2, "Missing argument 'GROUP...'"),
+    ],
+)
+def test_what_cannot_be_done_is_one_line(call, arguments, code, message):
+    called = call("groups", *arguments, code=code)
+    assert called.err.startswith("Error: ")
+    assert message in called.err
+    assert (called.err.count("\n"), called.out) == (1, "")

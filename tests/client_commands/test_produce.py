@@ -1,0 +1,132 @@
+"""`pipeline-broker produce` against a broker."""
+
+import time
+
+import pytest
+
+
+def stored(broker, topic):
+    return [(it.partition, it.offset, it.key, it.value, it.headers) for it in broker.records(topic)]
+
+
+def test_lines_are_records_and_the_topic_is_created(call_mode, broker, name):
+    before_ms = time.time_ns() // 1_000_000
+    call_mode("produce", name, data=b"one\n\ntwo")
+    records = broker.records(name)
+    assert [it.value for it in records] == [b"one", b"", b"two"]
+    assert {it.key for it in records} == {None}
+    assert len({it.partition for it in records}) == 1, "records without a key stay together"
+    assert all(before_ms <= it.timestamp <= time.time_ns() // 1_000_000 for it in records)
+
+
+def test_keys_headers_tombstones_and_partition(call_mode, broker, name):
+    call_mode("produce", name, "-K", ":", "-H", "a=1", "-H", "b=x=y", "-Z", "-p", 1, data=b"k:v:w\nk:\n")
+    headers = (("a", b"1"), ("b", b"x=y"))
+    assert stored(broker, name) == [(1, 0, b"k", b"v:w", headers), (1, 1, b"k", None, headers)]
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
+@pytest.mark.parametrize("acks", ["all", "1", "0"])
+def test_every_codec_and_every_kind_of_acknowledgement(call, one_broker, name, codec, acks):
+    call("produce", name, "-z", codec, "--acks", acks, data=b"x" * 500 + b"\ny\n")
+    assert [it.value for it in one_broker.records(name)] == [b"x" * 500, b"y"]
+
+
+def test_json_lines_say_it_all(call, one_broker, name):
+    lines = (
+        b'{"value": "a", "key": "k", "headers": {"h": "1"}, "partition": 1, "timestamp": 1234}\n'
+        b'\n{"value_base64": "/w==", "partition": 1, "topic": "other", "offset": 7}\n'
+        b'{"value": null, "key_base64": "/g==", "partition": 1}\n'
+    )
+    call("produce", name, "--json", data=lines)
+    assert stored(one_broker, name) == [
+        (1, 0, b"k", b"a", (("h", b"1"),)),
+        (1, 1, None, b"\xff", ()),
+        (1, 2, b"\xfe", None, ()),
+    ]
+    assert one_broker.records(name)[0].timestamp == 1234
+
+
+def test_where_each_record_is_is_printed_when_asked_for(call, name):
+    assert sorted(call("produce", name, "--offsets", "-p", 1, data=b"a\nb\n").lines) == ["1\t1\t0", "2\t1\t1"]
+    assert call("produce", name, "--offsets", "-p", 1, "--json", data=b'{"value": ""}').json == {
+        "record": 1, "partition": 1, "offset": 2,
+    }  # fmt: skip
+    assert call("produce", name, "--offsets", "-p", 0, "--acks", "0", data=b"a\n").lines == ["1\t0\t-"]
+
+
+def test_files_are_read_one_after_the_other_by_lines_or_whole(call, one_broker, name, tmp_path):
+    for number in (1, 2):
+        (tmp_path / f"{number}").write_bytes(b"a\nb%d" % number)
+    files = [tmp_path / "1", tmp_path / "2"]
+    call("produce", name, *files, "-p", 0)
+    call("produce", name, *files, "-p", 1, "--whole", "--key", "k")
+    assert [it.value for it in one_broker.records(name, partition=0)] == [b"a", b"b1", b"a", b"b2"]
+    assert [(it.key, it.value) for it in one_broker.records(name, partition=1)] == [(b"k", b"a\nb1"), (b"k", b"a\nb2")]
+
+
+def test_records_end_where_the_delimiter_says(call, one_broker, name):
+    call("produce", name, "-D", r"\0;", data=b"a\nb\0;c\0d\0;")
+    assert [it.value for it in one_broker.records(name)] == [b"a\nb", b"c\0d"]
+
+
+def test_more_than_fits_into_memory_at_once_arrives_in_order(call_mode, broker, name, monkeypatch):
+    monkeypatch.setattr("pipeline_broker.client.producer.UNACKNOWLEDGED_BYTES_MAX", 100_000)
+    lines = [b"k%d:%d" % (number % 7, number) for number in range(30_000)]
+    call_mode("produce", name, "-K", ":", "-z", "zstd", data=b"\n".join(lines))
+    found = {}
+    for it in broker.records(name):
+        found.setdefault(it.key, []).append(int(it.value))
+    assert found == {b"k%d" % key: list(range(key, 30_000, 7)) for key in range(7)}
+
+
+def test_batches_are_halved_until_the_topic_takes_them(call, one_broker, name):
+    call("topics", "create", name, "--partitions", 1, "--config", "max.message.bytes=1000")
+    call("produce", name, data=b"".join(b"%0200d\n" % number for number in range(50)))
+    assert [int(it.value) for it in one_broker.records(name)] == list(range(50))
+
+
+def test_what_a_broker_refuses_for_a_moment_is_sent_again(call, one_broker, name):
+    call("topics", "create", name, "--partitions", 1)
+    one_broker.faults.when("Produce", topic=name, every=2).error("NOT_LEADER_OR_FOLLOWER")
+    for number in range(4):
+        call("produce", name, data=b"%d\n" % number)
+    one_broker.faults.clear()
+    assert [int(it.value) for it in one_broker.records(name)] == list(range(4))
+
+
+def test_a_line_that_is_no_record_is_named_and_what_came_before_is_written(call, one_broker, name):
+    called = call("produce", name, "--json", code=1, data=b'{"value": "a"}\n{"vlaue": "b"}\n')
+    assert called.err.startswith("Error: line 2: unknown field 'vlaue'")
+    assert "all lines before it are written" in called.err
+    assert [it.value for it in one_broker.records(name)] == [b"a"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "data", "code", "message"),
+    [
+        (["-K", ":"], b"a:1\nb\n", 1, "line 2: no key delimiter ':'"),
+        (["-p", "7"], b"a\n", 1, "has no partition 7: it has 0 to 1"),
+        (["--json", "-K", ":"], b"", 2, "--json says it all"),
+        (["--whole", "-D", ";"], b"", 2, "--whole and --delimiter contradict each other"),
+        (["-D", r"\q"], b"", 2, "unknown escape"),
+        (["-D", ""], b"", 2, "give at least one character"),
+        (["/nowhere/file"], b"", 1, "/nowhere/file: No such file or directory"),
+        (["-z", "brotli"], b"", 2, "'brotli' is not one of"),
+    ],
+)
+def test_what_cannot_be_done_is_one_line(call, name, arguments, data, code, message):
+    called = call("produce", name, *arguments, code=code, data=data)
+    assert called.err.startswith("Error: ")
+    assert message in called.err
+    assert called.err.count("\n") == 1
+
+
+def test_a_record_that_is_too_large_is_named(call, name):
+    call("topics", "create", name, "--partitions", 1, "--config", "max.message.bytes=1000")
+    assert "record 2 for" in call("produce", name, code=1, data=b"a\n" + b"x" * 5000 + b"\n").err
+
+
+def test_nothing_is_written_for_no_input(call, one_broker, name):
+    call("produce", name)
+    assert one_broker.records(name) == []

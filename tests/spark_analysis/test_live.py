@@ -1,0 +1,236 @@
+"""Windows of a stream are those of the batch job over the same rows, wherever the stream was broken off."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import signal
+from datetime import UTC, datetime
+
+import pyarrow.parquet as pq
+import pytest
+from pyspark.errors import StreamingQueryException
+
+from spark_analysis import request_timelines, stage_latency, stream_stage_latency, window_stage_latency
+from spark_analysis.errors import TraceError
+from spark_analysis.live.__main__ import _EndSignals
+from spark_analysis.live.table import ShownTable, WindowTable
+from spark_analysis.live.window_files import SCHEMA, WindowFiles
+from spark_analysis.stage import STAGES
+from tests.spark_analysis.timeline_topic import BEGIN_S, TopicFiles, broken, random_rows, row
+
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.xdist_group("spark"),
+    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),  # PySpark leaves them to the collector
+]
+WAIT_SECONDS = 120
+
+
+class Killed(Exception):
+    """Stands for the end of the process, at the worst moment: the files are written, the checkpoint does not know."""
+
+
+@pytest.fixture
+def topic(tmp_path):
+    return TopicFiles(tmp_path / "topic")
+
+
+def read_all(spark, topic, directory, *, dies=(), **options):
+    """Run the job until it has read everything; it dies after so many further batches each time, then starts again."""
+    for batches in (*dies, None):
+        seen = []
+
+        def watch(_, batches=batches, seen=seen):
+            seen.append(1)
+            if len(seen) == batches:
+                raise Killed
+
+        query = stream_stage_latency(topic.stream(spark), directory, every_seconds=None, on_windows=watch, **options)
+        if batches is None:
+            assert query.awaitTermination(WAIT_SECONDS)
+        else:
+            with pytest.raises(StreamingQueryException, match="Killed"):
+                query.awaitTermination(WAIT_SECONDS)
+
+
+def windows_of(directory):
+    """What is in the files, by window and stage; each once."""
+    rows = WindowFiles(directory / "windows").read()
+    found = {(row["window_start"], row["mode"], row["stage"]): row for row in rows}
+    assert len(found) == len(rows)
+    return found
+
+
+def batch_windows(spark, topic):
+    """The same by the batch job, from all that was published."""
+    records = spark.read.text(str(topic.folder))
+    frame = window_stage_latency(request_timelines(records))
+    columns = [name for name in frame.columns if not name.startswith("window")]
+    rows = frame.selectExpr("unix_micros(window_start) s", "unix_micros(window_end) e", *columns).collect()
+    found = {}
+    for each in rows:
+        values = each.asDict()
+        values["window_start"], values["window_end"] = (
+            datetime.fromtimestamp(values.pop(bound) / 1e6, UTC) for bound in ("s", "e")
+        )
+        found[values["window_start"], values["mode"], values["stage"]] = values
+    return found
+
+
+def test_a_job_that_dies_in_the_middle_and_between_batches_neither_loses_nor_doubles(spark, topic, tmp_path):
+    for number in range(4):
+        topic.publish(random_rows(number, number * 5 - 3, number * 5 + 7, 700), lost=number)
+    directory = tmp_path / "out"
+    read_all(spark, topic, directory, dies=(1, 2))
+
+    found = windows_of(directory)
+    assert found == batch_windows(spark, topic)
+    assert sum(row["requests"] for (*_, stage), row in found.items() if stage == "Total") == topic.requests()
+    assert {stage for *_, stage in found} == set(STAGES)
+    topic.publish(random_rows(9, 21, 27, 300), lost=9)  # the job goes on where it ended, also where it ended well
+    read_all(spark, topic, directory)
+    assert windows_of(directory) == batch_windows(spark, topic) != found
+
+
+def test_a_window_has_the_figures_that_were_planted_and_the_modes_stay_apart(spark, topic, tmp_path):
+    gaps_us = [10, 20, 30, 40, 50, 60, 70, 80, 90]
+    topic.publish(row(1.0, gaps_us) + row(9.0, gaps_us) + row(12.0, [2 * gap for gap in gaps_us]), lost=3)
+    classic = TopicFiles(topic.folder, "classic")
+    classic.publish(row(2.0, gaps_us))
+    read_all(spark, topic, tmp_path / "out")
+
+    found = windows_of(tmp_path / "out")
+    start = datetime.fromtimestamp(BEGIN_S, UTC)
+    after = datetime.fromtimestamp(BEGIN_S + 10, UTC)
+    assert {key[:2] for key in found} == {(start, "pipelined"), (start, "classic"), (after, "pipelined")}
+    first, second = found[start, "pipelined", "Total"], found[after, "pipelined", "Total"]
+    assert (first["requests"], first["p50_us"], first["p9999_us"], first["lost"]) == (2, 450.0, 450.0, 3)
+    assert (second["requests"], second["p50_us"]) == (1, 900.0)
+    planted = {"RequestQueue": 30, "Local": 30, "CommitWait": 50, "ResponseSend": 90}
+    assert {stage: found[start, "classic", stage]["p50_us"] for stage in planted} == planted
+    files = sorted(path.name for path in (tmp_path / "out/windows").iterdir())
+    assert files == [f"{when:%Y%m%dT%H%M%SZ}-{mode}.parquet" for when, mode in sorted({key[:2] for key in found})]
+    assert pq.read_table(tmp_path / "out/windows" / files[0]).num_rows == len(STAGES)
+
+
+def test_the_rows_are_those_of_the_table_of_traces_so_that_its_jobs_take_them(spark, topic):
+    topic.publish(random_rows(1, 0, 5, 50))
+
+    class Run:
+        requests = request_timelines(spark.read.text(str(topic.folder))).selectExpr("1 as run", "*")
+        runs = spark.sql("select 1 as run, true as traced, 'pipelined' as mode")
+
+    windows = window_stage_latency(request_timelines(spark.read.text(str(topic.folder)))).columns
+    assert [name for name in windows if name not in window_stage_latency.__doc__.split("Returns:")[1]] == []
+    assert windows == SCHEMA.names
+    total = stage_latency(Run()).where("stage = 'Total'").first()
+    assert total["requests"] == topic.requests()
+    assert [each["row"] for each in Run.requests.orderBy("row").collect()] == list(range(50))
+
+
+def test_what_comes_too_late_is_left_out_and_counted(spark, topic, tmp_path):
+    topic.publish(row(5.0, [1] * 9))
+    topic.publish(row(100.0, [1] * 9))
+    topic.publish(row(100.5, [1] * 9))  # a batch is held against the watermark of the one before it
+    topic.publish(row(6.0, [1] * 9) + row(101.0, [1] * 9))
+    query = stream_stage_latency(topic.stream(spark), tmp_path / "out", every_seconds=None, late_seconds=10)
+    assert query.awaitTermination(WAIT_SECONDS)
+    counts = {
+        start: row["requests"] for (start, _, stage), row in windows_of(tmp_path / "out").items() if stage == "Total"
+    }
+    assert list(counts.values()) == [1, 3]
+    late = [operator.numRowsDroppedByWatermark for batch in query.recentProgress for operator in batch.stateOperators]
+    assert sum(late) == 1
+
+
+@pytest.mark.parametrize(
+    ("record", "reason"),
+    [
+        (broken(schema=2), "a record has schema 2, this version reads 1"),
+        ("no record", "MALFORMED|FAILFAST|malformed"),
+    ],
+)
+def test_a_record_of_another_form_ends_the_job_with_its_reason(spark, topic, tmp_path, record, reason):
+    topic.write([record])
+    query = stream_stage_latency(topic.stream(spark), tmp_path / "out", every_seconds=None)
+    with pytest.raises(StreamingQueryException, match=reason):
+        query.awaitTermination(WAIT_SECONDS)
+
+
+def test_a_directory_keeps_its_length_of_windows(spark, topic, tmp_path):
+    (tmp_path / "live.json").write_text(json.dumps({"schema": 1, "window_seconds": 5, "late_seconds": 10}))
+    with pytest.raises(TraceError, match="choose another one"):
+        stream_stage_latency(topic.stream(spark), tmp_path)
+    (tmp_path / "live.json").write_text("{")
+    with pytest.raises(TraceError, match="not readable as JSON"):
+        stream_stage_latency(topic.stream(spark), tmp_path)
+
+
+def window_row(start_s, stage, **values):
+    start, end = (datetime.fromtimestamp(BEGIN_S + at, UTC) for at in (start_s, start_s + 10))
+    figures = dict.fromkeys(("mean_us", "p50_us", "p90_us", "p99_us", "p999_us", "p9999_us"), 1500.0)
+    head = {"window_start": start, "window_end": end, "mode": "pipelined", "stage": stage, "requests": 20, "lost": 4}
+    return {**head, **figures, **values}
+
+
+def test_the_table_shows_the_last_windows_and_the_last_state_of_each():
+    table = WindowTable(windows_max=2)
+    for start_s in (0, 10, 20, 10):
+        table.update([window_row(start_s, stage, requests=20 + start_s) for stage in STAGES])
+    table.update([window_row(20, stage, requests=1000, p99_us=None) for stage in STAGES])
+    *_, first, last = table.lines()
+    assert len(table.lines()) == 4
+    assert first.split()[:5] == ["22:13:30", "pipelined", "30", "3", "1.50"]
+    assert last.split()[2:6] == ["1,000", "100", "1.50", "-"]
+
+
+def test_the_job_hears_who_wants_it_to_end_whatever_handler_spark_installs():
+    before = signal.getsignal(signal.SIGINT)
+    signals = _EndSignals()
+    try:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # as PySpark does, with a handler that raises
+        signals.receive()
+        assert not signals.has_come
+        signal.raise_signal(signal.SIGINT)
+        assert signals.has_come
+    finally:
+        signals.close()
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_on_a_terminal_the_table_is_renewed_where_it_stands():
+    terminal = Terminal()
+    table = ShownTable(terminal)
+    table.update([])
+    table.update([window_row(0, stage) for stage in STAGES])
+    table.update([window_row(0, stage, requests=30) for stage in STAGES])
+    table.end()
+    _, second, third = re.split("(?=\x1b)", terminal.getvalue().replace("F\x1b", "F"))
+    assert second.startswith("\x1b[2F[J")
+    assert third.startswith("\x1b[3F[J")
+    assert third.splitlines()[-1].split()[2] == "30"
+
+
+def test_elsewhere_it_is_written_once():
+    output = io.StringIO()
+    table = ShownTable(output)
+    for requests in (20, 30):
+        table.update([window_row(0, stage, requests=requests) for stage in STAGES])
+    assert output.getvalue() == ""
+    table.end()
+    assert output.getvalue().splitlines()[2:] == [
+        next(line for line in output.getvalue().splitlines() if "22:13:20" in line)
+    ]
+
+
+def test_a_mode_that_is_none_names_no_file(tmp_path):
+    with pytest.raises(TraceError, match="names the mode"):
+        WindowFiles(tmp_path).replace([window_row(0, "Total", mode="../../etc")])
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,86 @@
+"""The job of docs/live.md on a real broker, killed in the middle and started again.
+
+It needs Spark's Kafka connector, which comes by Maven: without Maven, or without a network and a cache, the test skips
+with what is missing, and fails under REQUIRE_TOOLS=1.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+
+from pipeline_broker.admin import ask
+from pipeline_broker.load.client import run_load
+from pipeline_broker.load.options import LoadOptions
+from spark_analysis.errors import SparkError
+from spark_analysis.live.connector import connector_jars
+from spark_analysis.live.window_files import WindowFiles
+
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.xdist_group("spark"),
+    pytest.mark.timeout(600),
+    pytest.mark.skipif(os.environ.get("AT_LENGTH") != "1", reason="three starts of Spark: make live-kill"),
+]
+WAIT_SECONDS = 240.0
+
+
+@pytest.fixture
+def connector():
+    try:
+        return connector_jars()
+    except SparkError as error:
+        if os.environ.get("REQUIRE_TOOLS") == "1":
+            pytest.fail(str(error))
+        pytest.skip(str(error))
+
+
+def start(broker, directory, log, *options):
+    command = [sys.executable, "-m", "spark_analysis.live", broker.bootstrap, str(directory), *options]
+    with log.open("ab") as output:
+        environment = {**os.environ, "TMPDIR": str(log.parent)}  # what a killed job leaves behind goes with the test
+        return subprocess.Popen(command, stdout=output, stderr=output, env=environment)
+
+
+def total(directory):
+    """Produce requests in all windows."""
+    return sum(row["requests"] for row in WindowFiles(directory / "windows").read() if row["stage"] == "Total")
+
+
+def load(broker, seconds):
+    """Requests that were answered."""
+    result = run_load(LoadOptions(broker.host, broker.port, in_flight=5, connections=2, seconds=seconds, warmup_s=0))
+    assert {row.error for row in result.rows} == {0}
+    return len(result.rows)
+
+
+def test_a_job_that_is_killed_twice_counts_each_request_once(connector, broker_process, tmp_path):
+    broker = broker_process(settings=["pipeline.timelines=true"])
+    directory, log = tmp_path / "out", tmp_path / "job.log"
+    answered = load(broker, 0.5)
+    for _ in range(2):
+        before = total(directory) if directory.exists() else 0
+        job = start(broker, directory, log)
+        try:
+            deadline = time.monotonic() + WAIT_SECONDS
+            while (total(directory) if directory.exists() else 0) == before:
+                assert job.poll() is None, log.read_text(encoding="utf-8")
+                assert time.monotonic() < deadline, log.read_text(encoding="utf-8")
+                answered += load(broker, 0.2)
+        finally:
+            job.kill()
+            job.wait()
+    answered += load(broker, 0.2)
+    ask(broker.data, "timelines off")
+    assert start(broker, directory, log, "--once", "--late", "10").wait(WAIT_SECONDS) == 0, log.read_text(
+        encoding="utf-8"
+    )
+    assert total(directory) == answered
+    lines = log.read_text(encoding="utf-8").splitlines()
+    assert any("pipelined" in line for line in lines)
+    assert json.loads((directory / "live.json").read_text())["window_seconds"] == 10

@@ -1,0 +1,82 @@
+"""Records of request timelines as a broker makes them, and files of them that Spark reads as a stream."""
+
+from __future__ import annotations
+
+import json
+import random
+import struct
+from pathlib import Path
+
+from pipeline_broker.records.batch import iterate_batches
+from pipeline_broker.records.record import iterate_records
+from pipeline_broker.telemetry.timeline_records import TimelineBatches
+from pipeline_broker.telemetry.trace_tables import REQUESTS
+
+BEGIN_S = 1_700_000_000
+OFFSET_NS = 5_000_000_000
+LAYOUT = struct.Struct(REQUESTS.row_format)
+NULL = -(2**63)
+PRODUCE, FETCH = 0, 1
+
+
+def row(received_s: float, gaps_us: list[int], *, api: int = PRODUCE, sequence: int = 0) -> bytes:
+    """A request received so many seconds after BEGIN_S, then a stamp after each gap; a Fetch has no commit."""
+    stamps = [int((BEGIN_S + received_s) * 1e9) - OFFSET_NS]
+    for gap_us in gaps_us:
+        stamps.append(stamps[-1] + gap_us * 1000)
+    if api == FETCH:
+        stamps[4] = stamps[5] = NULL
+    return LAYOUT.pack(1, sequence, api, 9, sequence, 0, 1, 100, 50, -1, 7, 0, *stamps)
+
+
+def random_rows(seed: int, first_s: float, last_s: float, count: int) -> bytes:
+    """Requests spread over a time, most of them Produce."""
+    chance = random.Random(seed)
+    return b"".join(
+        row(
+            chance.uniform(first_s, last_s),
+            [chance.randrange(2_000) for _ in range(9)],
+            api=FETCH if chance.random() < 0.1 else PRODUCE,
+            sequence=sequence,
+        )
+        for sequence in range(count)
+    )
+
+
+class TopicFiles:
+    """A folder with a file for each publication, as a stream of files reads it: in the order in which they came."""
+
+    def __init__(self, folder: Path, mode: str = "pipelined") -> None:
+        self.folder = folder
+        folder.mkdir(exist_ok=True)
+        self.batches = TimelineBatches(f"session-{mode}", mode, OFFSET_NS)
+        self.rows = b""
+
+    def publish(self, rows: bytes, lost: int = 0) -> None:
+        self.rows += rows
+        values = [
+            bytes(record.value).decode()
+            for batch in self.batches.encode(rows, lost, 1)
+            for header, view in iterate_batches(batch)
+            for record in iterate_records(view, header)
+        ]
+        self.write(values)
+
+    def write(self, values: list[str]) -> None:
+        number = len(list(self.folder.iterdir()))
+        fresh = self.folder / f".{number:04}"
+        fresh.write_text("".join(f"{value}\n" for value in values), encoding="utf-8")
+        fresh.rename(self.folder / f"{number:04}.txt")
+
+    def stream(self, spark):
+        """A stream of one file a batch."""
+        return spark.readStream.schema("value string").option("maxFilesPerTrigger", 1).text(str(self.folder))
+
+    def requests(self) -> int:
+        """Produce requests that were published."""
+        return sum(values[2] == PRODUCE for values in LAYOUT.iter_unpack(self.rows))
+
+
+def broken(**changes) -> str:
+    """A record that says something else of itself."""
+    return json.dumps({"schema": 1, "session": "s", "mode": "pipelined", "rows": 0, **changes})
