@@ -2,11 +2,15 @@
 
 Rules of this file: it may be killed anywhere and is started again; whatever it cannot go on after ends it with code 1.
 Now and then it writes what it then aborts. A line on the standard output for each transaction that it has committed.
+Its end is that of the process alone: librdkafka may wait for ever to close a connection that it lost in the moment in
+which it was made, and nobody would start the next copier.
 """
 
 import contextlib
+import os
 import random
 import sys
+import traceback
 
 import confluent_kafka
 
@@ -77,4 +81,8 @@ def main(bootstrap, seed):
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]))
+    try:
+        main(sys.argv[1], int(sys.argv[2]))
+    except BaseException:  # noqa: BLE001 - whatever it was, the end is the same
+        traceback.print_exc()
+        os._exit(1)
