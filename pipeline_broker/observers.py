@@ -136,12 +136,12 @@ class Observers:
     ) -> AsyncIterator[None]:
         from pipeline_broker.metrics_endpoint import (  # noqa: PLC0415 - for those who asked
             LoopIdleTime,
-            MetricsUnavailableError,
             drain_regularly,
             serve_metrics,
         )
         from pipeline_broker.telemetry.broker_metrics import BrokerMetrics  # noqa: PLC0415 - see above
         from pipeline_broker.telemetry.topic_metrics import TopicMetrics  # noqa: PLC0415 - see above
+        from pipeline_broker.web.http_server import HttpUnavailableError  # noqa: PLC0415 - see above
 
         idle = LoopIdleTime()
         topics = broker.topic_metrics = TopicMetrics(broker.topic_totals, broker.topic_name)
@@ -152,7 +152,7 @@ class Observers:
             async with trio.open_nursery() as nursery:
                 try:
                     port = await nursery.start(serve_metrics, host, port, metrics.render)
-                except MetricsUnavailableError as error:
+                except HttpUnavailableError as error:
                     raise ObserversUnavailableError(str(error)) from None
                 nursery.start_soon(drain_regularly, metrics.drain, idle)
                 _say(f"metrics on http://{host}:{port}/metrics")  # the only way to learn what port 0 became
@@ -165,8 +165,8 @@ class Observers:
     async def _serving_dashboard(
         self, server: SocketServer, broker: Broker, options: DashboardOptions
     ) -> AsyncIterator[None]:
-        from pipeline_broker.dashboard.http_server import DashboardUnavailableError  # noqa: PLC0415 - for those who asked
-        from pipeline_broker.dashboard.service import Dashboard  # noqa: PLC0415 - see above
+        from pipeline_broker.dashboard.service import Dashboard  # noqa: PLC0415 - for those who asked
+        from pipeline_broker.web.http_server import HttpUnavailableError  # noqa: PLC0415 - see above
 
         def watch(timeline: Timeline | None) -> None:
             self._watching = timeline
@@ -176,7 +176,7 @@ class Observers:
         async with contextlib.AsyncExitStack() as stack:
             try:
                 link = await stack.enter_async_context(dashboard.serving(options))
-            except DashboardUnavailableError as error:
+            except HttpUnavailableError as error:
                 raise ObserversUnavailableError(str(error)) from None
             _say(f"dashboard on {link}")
             yield
@@ -238,12 +238,12 @@ def _open_trace(directory: Path) -> TraceFiles:
 
 def _check_dashboard(options: DashboardOptions) -> Beside | None:
     """The second broker's dashboard, if one was named."""
-    from pipeline_broker.dashboard.http_server import DashboardUnavailableError  # noqa: PLC0415 - for those who asked
-    from pipeline_broker.dashboard.service import check_options  # noqa: PLC0415 - see above
+    from pipeline_broker.dashboard.service import check_options  # noqa: PLC0415 - for those who asked
+    from pipeline_broker.web.http_server import HttpUnavailableError  # noqa: PLC0415 - see above
 
     try:
         return check_options(options)
-    except DashboardUnavailableError as error:
+    except HttpUnavailableError as error:
         raise ObserversUnavailableError(str(error)) from None
 
 
@@ -258,11 +258,11 @@ def _check_writable(path: Path) -> None:
 
 def _open_measurements(mode: Mode) -> Measurements:
     from pipeline_broker.apis.registry import SERVED  # noqa: PLC0415 - for those who asked
-    from pipeline_broker.metrics_endpoint import MetricsUnavailableError, require_extra  # noqa: PLC0415 - see above
     from pipeline_broker.telemetry.measurements import Measurements  # noqa: PLC0415 - see above
+    from pipeline_broker.web.http_server import HttpUnavailableError, require_h11  # noqa: PLC0415 - see above
 
     try:
-        require_extra()
-    except MetricsUnavailableError as error:
+        require_h11("metrics")
+    except HttpUnavailableError as error:
         raise ObserversUnavailableError(str(error)) from None
     return Measurements({key: served.name for key, served in SERVED.items()}, mode)

@@ -15,44 +15,37 @@ import os
 import random
 import signal
 import sys
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import attrs
 import trio
 
 from pipeline_broker.admin import serve_admin
-from pipeline_broker.apis.dispatch import Dispatcher, wall_clock_ms
-from pipeline_broker.apis.fault_switch import FaultSwitch
-from pipeline_broker.background import prepare_ahead, run_timer
+from pipeline_broker.apis.dispatch import wall_clock_ms
+from pipeline_broker.assembly import assemble
 from pipeline_broker.broker import Broker
 from pipeline_broker.fault_commands import fault_commands
 from pipeline_broker.faults.files import FaultyFiles
 from pipeline_broker.listeners import BrokerListeners
-from pipeline_broker.live_changes import LiveChanges, follow_ip_rates, reconfigure
 from pipeline_broker.log.archive.archive import Archive
 from pipeline_broker.log.errors import DamagedSegment, DirectoryLocked, JournalCorrupt, JournalFailed, ManifestDamaged
 from pipeline_broker.log.file_system import FileSystem, SystemFileSystem
 from pipeline_broker.log.journal import SEGMENT_BYTES, Flush, Journal
 from pipeline_broker.log.log_manager import LogManager
 from pipeline_broker.observers import Observers, ObserversUnavailableError, first_cause
-from pipeline_broker.serve_options import ServeOptions, StartError, limits_of, mode_of
+from pipeline_broker.serve_options import ServeOptions, StartError
 from pipeline_broker.state.errors import CorruptStateRecordError
 from pipeline_broker.state.metadata_records import CorruptMetadataRecordError
 from pipeline_broker.timelines import Timelines
-from stages.commit_storage import CommitStorage
-from stages.committer import Commit, CommitFailedError, Submission
-from stages.request_handler import Application
-from stages.server_limits import ServerLimits
+from stages.committer import CommitFailedError
 from stages.socket_server import SocketServer
 
 if TYPE_CHECKING:
     from pipeline_broker.faults.rule_text import RuleParts
-    from pipeline_broker.log.entry import JournalEntry
-    from pipeline_broker.log.ticket import Ticket
     from pipeline_broker.upkeep import Upkeep
 
-__all__ = ["ServeOptions", "StartError", "compose", "open_broker", "run", "serve"]
+__all__ = ["ServeOptions", "StartError", "open_broker", "run", "serve"]
 
 logger = logging.getLogger(__name__)
 
@@ -77,25 +70,6 @@ def with_actual_settings(options: ServeOptions, listeners: BrokerListeners) -> S
     config = options.config.with_addresses(listeners.addresses)
     config = attrs.evolve(config, properties={**config.properties, "log.dirs": str(options.data)})
     return attrs.evolve(options, config=config)
-
-
-class JournalStorage:
-    """The journal as a committer wants it; see `stages.commit_storage.CommitStorage`."""
-
-    def __init__(self, journal: Journal) -> None:
-        self.write: Callable[[Sequence[JournalEntry]], Ticket] = journal.write
-        self.sync: Callable[[Ticket], None] = journal.sync
-        self.stop_waiting = journal.wait_for_nobody
-
-    @staticmethod
-    def key_of(entry: JournalEntry) -> Hashable:
-        """Commits per request are serial per partition, as in Apache Kafka."""
-        return entry.log.entry_key
-
-    @staticmethod
-    def size_of(entry: JournalEntry) -> int:
-        """Bytes of an entry."""
-        return entry.size_bytes
 
 
 def open_broker(
@@ -223,48 +197,8 @@ async def serve(
         broker.fault_files = files
         stack.callback(journal.close)
         for rule in rules:
-            broker.faults.add(*rule)
+            broker.faults.add(*rule, "file")
         await _serve(options, listeners, journal, broker, observers, on_ready, task_status)
-
-
-def compose(
-    options: ServeOptions,
-    broker: Broker,
-    application: Application,
-    storage: CommitStorage,
-    *,
-    limits: ServerLimits | None = None,
-    **arguments: Any,
-) -> SocketServer:
-    """The socket server of a broker, tied to it; it does not run yet.
-
-    Args:
-        options: how the broker is started.
-        broker: recovered.
-        application: a Dispatcher of the broker, or what stands around one.
-        storage: the broker's journal.
-        limits: bounds other than those of the configuration.
-        arguments: further ones of SocketServer, such as who observes it.
-    """
-
-    def commit_ended(commit: Commit) -> None:
-        broker.entries_durable(commit.entries)
-
-    server = SocketServer(
-        mode_of(options.mode.name, broker.config),
-        application,
-        storage,
-        on_commit=commit_ended,
-        limits=limits or limits_of(broker.config),
-        commits_in_flight=options.commits_in_flight,
-        commit_delay_seconds=options.commit_delay_seconds,
-        **arguments,
-    )
-    for coordinator in broker.coordinators:
-        coordinator.submit = lambda entries, on_durable: server.submit(Submission(entries, on_durable=on_durable))
-    broker.config_changed = functools.partial(reconfigure, server)
-    follow_ip_rates(server, broker.quotas)
-    return server
 
 
 async def _serve(
@@ -276,21 +210,16 @@ async def _serve(
     on_ready: Callable[[str], None],
     task_status: trio.TaskStatus[SocketServer],
 ) -> None:
-    listeners.follow_at_start(broker.config, lambda: broker.scram_users)
-    application = FaultSwitch(Dispatcher(broker), broker)
-    server = compose(options, broker, application, JournalStorage(journal), timeline=observers.timeline)
-    changes = LiveChanges(server, listeners, broker)
+    assembled = assemble(options, listeners, journal, broker, observers.timeline)
+    server = assembled.server
     timelines = Timelines(broker, server, functools.partial(observers.publish, server), wall_clock_ms)
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
         async with observers.observing(server, broker), trio.open_nursery() as nursery:
             nursery.start_soon(_stop_on_signal, signals, server, broker, timelines)
-            await nursery.start(run_timer, broker, wall_clock_ms)
             await nursery.start(timelines.run)
             if broker.config.pipeline_timelines:
                 timelines.switch_on()
-            nursery.start_soon(_run_server, server, listeners, nursery.cancel_scope)
-            nursery.start_soon(changes.run)
-            await nursery.start(prepare_ahead, journal)
+            await assembled.start(nursery)
             await _start_upkeep(nursery, options, broker, timelines)
             if server.is_stopping:
                 return
@@ -309,11 +238,6 @@ async def _start_upkeep(nursery: trio.Nursery, options: ServeOptions, broker: Br
     await nursery.start(upkeep.run)
     commands = upkeep.commands() | fault_commands(broker) | timelines.commands()
     await nursery.start(serve_admin, options.data, commands)
-
-
-async def _run_server(server: SocketServer, listeners: BrokerListeners, scope: trio.CancelScope) -> None:
-    await server.run(list(listeners))
-    scope.cancel()
 
 
 async def _stop_on_signal(signals: Any, server: SocketServer, broker: Broker, timelines: Timelines) -> None:

@@ -21,7 +21,7 @@ import ipaddress
 
 import attrs
 
-from pipeline_broker.dashboard.messages import Answer, HttpRequest, refusal
+from pipeline_broker.web.messages import Answer, HttpRequest, refusal
 
 __all__ = ["Access", "is_loopback"]
 

@@ -15,8 +15,8 @@ from urllib.parse import parse_qs, urlsplit
 import attrs
 import trio
 
-from pipeline_broker.dashboard.http_server import require_extra
-from pipeline_broker.dashboard.messages import event
+from pipeline_broker.web.http_server import require_h11
+from pipeline_broker.web.messages import event
 
 if TYPE_CHECKING:
     import h11
@@ -30,6 +30,7 @@ RETRY_SECONDS = 2.0
 RECEIVE_BYTES = 16 * 1024
 EVENT_BYTES_MAX = 512 * 1024
 END = b"\n\n"
+WHAT = "a second dashboard"
 
 
 class BadAddressError(ValueError):
@@ -92,7 +93,7 @@ async def _events(beside: Beside) -> AsyncGenerator[bytes, None]:
     Raises:
         OSError, trio.TooSlowError, _RefusedError: there is none, or it has ended.
     """
-    h11 = require_extra()
+    h11 = require_h11(WHAT)
     with trio.fail_after(CONNECT_SECONDS):
         stream = await trio.open_tcp_stream(beside.host, beside.port)
     async with stream:
@@ -121,7 +122,7 @@ async def _events(beside: Beside) -> AsyncGenerator[bytes, None]:
 
 
 async def _next(stream: trio.SocketStream, connection: h11.Connection) -> Any:
-    h11 = require_extra()
+    h11 = require_h11(WHAT)
     while (found := connection.next_event()) is h11.NEED_DATA:
         with trio.fail_after(EVENT_SECONDS):
             connection.receive_data(bytes(await stream.receive_some(RECEIVE_BYTES)))

@@ -26,7 +26,7 @@ class Route:
     argument: str = ""
 
 
-PAGES = frozenset({"/", "/topics", "/groups", "/configuration", "/connections", "/requests"})
+PAGES = frozenset({"/", "/topics", "/groups", "/configuration", "/connections", "/faults", "/requests"})
 """Beside /topics/NAME."""
 TOPIC_PAGE = re.compile(r"/topics/([A-Za-z0-9._-]{1,249})")
 
@@ -37,6 +37,8 @@ EXACT = {
     ("GET", "/api/group"): "group",
     ("GET", "/api/configuration"): "configuration",
     ("GET", "/api/connections"): "connections",
+    ("GET", "/api/faults"): "faults",
+    ("GET", "/api/faults/choices"): "fault_choices",
     ("POST", "/api/group/offsets"): "reset_offsets",
     ("GET", "/events/pipeline"): "pipeline_events",
     ("GET", "/events/requests"): "request_events",
@@ -46,6 +48,7 @@ VARYING = (
     ("GET", re.compile(r"/api/topics/([A-Za-z0-9._-]{1,249})"), "topic"),
     ("GET", re.compile(r"/api/topics/([A-Za-z0-9._-]{1,249})/records"), "records"),
     ("GET", re.compile(r"/events/topics/([A-Za-z0-9._-]{1,249})"), "tail_events"),
+    ("POST", re.compile(r"/api/faults/(add|remove|clear|release|expire|rebalance)"), "change_faults"),
     ("GET", re.compile(r"/static/([A-Za-z0-9._-]{1,64})"), "static"),
 )
 

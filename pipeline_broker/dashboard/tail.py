@@ -11,32 +11,21 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from pipeline_broker.dashboard.messages import event
-from pipeline_broker.dashboard.record_reader import RECORDS_PER_PAGE_MAX, Page, PageReader
+from pipeline_broker.dashboard.log_threads import read_page
+from pipeline_broker.dashboard.record_reader import RECORDS_PER_PAGE_MAX, PageReader
+from pipeline_broker.web.messages import event
 
 if TYPE_CHECKING:
     from pipeline_broker.dashboard.record_filter import RecordFilter
     from pipeline_broker.log.partition_log import PartitionLog
 
-__all__ = ["read_page", "tail"]
+__all__ = ["tail"]
 
 LOOK_SECONDS = 0.5
 BEHIND_MAX = 500
 """Records that a topic may be ahead of its viewer: a thousand in a second are more than anybody reads."""
 QUIET_LOOKS_MAX = 20
 """After so many looks without a record an event without any says that the stream lives."""
-
-
-async def read_page(reader: PageReader, threads: trio.CapacityLimiter) -> Page:
-    """Read a page; what costs time runs in one of so many threads.
-
-    Raises:
-        OSError, LogError: the log cannot be read.
-    """
-    while (step := reader.next_work()) is not None:
-        partition, work = step
-        reader.take(partition, await trio.to_thread.run_sync(work, limiter=threads))
-    return reader.page
 
 
 async def tail(

@@ -15,10 +15,14 @@ from typing import TYPE_CHECKING
 import attrs
 import trio
 
+from pipeline_broker.web.messages import EventStream, event
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["BEAT_SECONDS", "TooManyViewersError", "Viewers"]
+    from pipeline_broker.web.messages import RunEvents, SendEvent
+
+__all__ = ["BEAT_SECONDS", "TooManyViewersError", "Viewers", "limited_stream"]
 
 logger = logging.getLogger(__name__)
 
@@ -111,3 +115,24 @@ class Viewers:
                 viewer.scope.cancel()
             except trio.BrokenResourceError:  # it is leaving
                 viewer.scope.cancel()
+
+
+def limited_stream(viewers_max: int, reason: str) -> Callable[[RunEvents], EventStream]:
+    """What makes streams of events of which only so many run at a time; others end with the reason."""
+    running = 0
+
+    def make(run: RunEvents) -> EventStream:
+        async def run_limited(send: SendEvent) -> None:
+            nonlocal running
+            if running >= viewers_max:
+                await send(event({"reason": reason}, "end"))
+                return
+            running += 1
+            try:
+                await run(send)
+            finally:
+                running -= 1
+
+        return EventStream(run_limited)
+
+    return make

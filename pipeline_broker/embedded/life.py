@@ -13,18 +13,16 @@ from typing import TYPE_CHECKING
 import attrs
 import trio
 
-from pipeline_broker.apis.dispatch import Dispatcher
-from pipeline_broker.apis.fault_switch import FaultSwitch
-from pipeline_broker.background import prepare_ahead, run_timer
+from pipeline_broker.assembly import assemble
 from pipeline_broker.faults.files import FaultyFiles
 from pipeline_broker.listeners import BrokerListeners
-from pipeline_broker.live_changes import LiveChanges
 from pipeline_broker.log.file_system import SystemFileSystem
 from pipeline_broker.log.journal import SEGMENT_BYTES
-from pipeline_broker.server import JournalStorage, compose, open_broker, upkeep_of, with_actual_settings
+from pipeline_broker.server import open_broker, upkeep_of, with_actual_settings
 from stages.committer import Submission
 
 if TYPE_CHECKING:
+    from pipeline_broker.apis.dispatch import Dispatcher
     from pipeline_broker.broker import Broker
     from pipeline_broker.embedded.clock import AdvancedClock
     from pipeline_broker.embedded.ports import KeptPorts
@@ -116,36 +114,21 @@ class Life:
                 )
                 broker.fault_files = files
                 stack.callback(journal.close)
-                listeners.follow_at_start(broker.config, lambda: broker.scram_users)
-                dispatcher = Dispatcher(broker, self._clock.now_ms)
-                application = FaultSwitch(dispatcher, broker)
-                server = compose(options, broker, application, JournalStorage(journal), timeline=self._timeline)
-                changes = LiveChanges(server, listeners, broker)
+                assembled = assemble(options, listeners, journal, broker, self._timeline, self._clock.now_ms)
                 upkeep = upkeep_of(broker, self._clock.now_ms)
                 async with trio.open_nursery() as nursery:
-                    await nursery.start(run_timer, broker, self._clock.now_ms)
-                    await nursery.start(self._run_server, server, listeners, nursery.cancel_scope)
-                    nursery.start_soon(changes.run)
-                    if not in_memory:
-                        await nursery.start(prepare_ahead, journal)
+                    await assembled.start(nursery, prepares_ahead=not in_memory)
                     await nursery.start(upkeep.run)
                     self._running = Running(
-                        broker=broker, server=server, dispatcher=dispatcher, upkeep=upkeep, listeners=listeners
+                        broker=broker,
+                        server=assembled.server,
+                        dispatcher=assembled.dispatcher,
+                        upkeep=upkeep,
+                        listeners=listeners,
                     )
                     task_status.started()
         finally:
             self._ended.set()
-
-    @staticmethod
-    async def _run_server(
-        server: SocketServer,
-        listeners: BrokerListeners,
-        scope: trio.CancelScope,
-        *,
-        task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
-    ) -> None:
-        await server.run(list(listeners), task_status=task_status)
-        scope.cancel()
 
     async def end(self, drain_seconds: float) -> None:
         """Answer what is in flight, for so long at most, and end; connections are closed."""

@@ -84,6 +84,11 @@ class DiskFaults:
         with self._lock:
             return self._waiting[number]
 
+    def holds_commits(self, number: int) -> bool:
+        """Whether a rule holds what is written to the journal."""
+        with self._lock:
+            return number in self._held_commits
+
     def hold_commits(self, number: int) -> None:
         """Hold what is written to the journal from now on, until a rule is released."""
         with self._lock:

@@ -21,6 +21,7 @@ from pipeline_broker.wire.registry import ApiKey
 
 if TYPE_CHECKING:
     from pipeline_broker.faults.disk import DiskFaults
+    from pipeline_broker.faults.rule import Origin
     from pipeline_broker.faults.subject import Subject
 
 __all__ = ["DiskRuleMaker", "Faults", "GroupControls", "RuleKeeper", "RuleMaker"]
@@ -146,7 +147,13 @@ class Faults:
         condition = DiskCondition(disk=operation) if path is None else DiskCondition(disk=operation, path=path)
         return DiskRuleMaker(self, condition, Choice(nth=nth, times=times, every=every, p=p, seed=seed))
 
-    def add(self, condition: RequestCondition | DiskCondition, choice: Choice, effect: Effect) -> Rule:
+    def add(
+        self,
+        condition: RequestCondition | DiskCondition,
+        choice: Choice,
+        effect: Effect,
+        origin: Origin = "Python",
+    ) -> Rule:
         """Make a rule of its parts; it counts from the next request on.
 
         Raises:
@@ -155,7 +162,7 @@ class Faults:
         if len(self.rules) >= RULES_MAX:
             raise FaultError(f"there are {RULES_MAX} rules already; remove some")
         self.check(condition, effect)
-        rule = Rule(next(self._numbers), condition, choice, effect)
+        rule = Rule(next(self._numbers), condition, choice, effect, origin)
         self.rules.append(rule)
         logger.warning("fault rule %d is active: %s", rule.number, rule)
         self._rules_changed()

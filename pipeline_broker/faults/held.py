@@ -7,7 +7,7 @@ answers is not kept here: a slot that is open holds back those behind it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -15,14 +15,22 @@ import attrs
 if TYPE_CHECKING:
     from stages.request import Final, Request
 
-__all__ = ["Held"]
+__all__ = ["Held", "HeldAnswer"]
 
 NEVER_MS = 2**63
 
 
 @attrs.define(eq=False)
-class _Answer:
-    """An answer that is held back until `due_ms`, and by pauses until they are released."""
+class HeldAnswer:
+    """An answer that is held back until `due_ms`, and by pauses until they are released.
+
+    Attributes:
+        request: whose it is.
+        result: the answer.
+        due_ms: not before that.
+        delays: numbers of the rules that say so.
+        pauses: numbers of the rules that must be released before.
+    """
 
     request: Request
     result: Final
@@ -40,11 +48,21 @@ class Held:
 
     def __init__(self, wake_timer: Callable[[], None]) -> None:
         self._wake_timer = wake_timer
-        self._answers: list[_Answer] = []
+        self._answers: list[HeldAnswer] = []
         self._queues: dict[int, list[Callable[[], None]]] = {}
 
     def __len__(self) -> int:
         return len(self._answers) + sum(map(len, self._queues.values()))
+
+    @property
+    def answers(self) -> Sequence[HeldAnswer]:
+        """The answers that are held back."""
+        return tuple(self._answers)
+
+    @property
+    def queues(self) -> Mapping[int, int]:
+        """How many queues stand still, by the number of the rule that holds them."""
+        return {number: len(waiting) for number, waiting in self._queues.items()}
 
     def count(self, number: int) -> int:
         """How many a rule holds."""
@@ -64,7 +82,7 @@ class Held:
             pauses: numbers of the rules that must be released before.
         """
         earlier = self.next_deadline_ms()
-        self._answers.append(_Answer(request, result, due_ms, frozenset(delays), set(pauses)))
+        self._answers.append(HeldAnswer(request, result, due_ms, frozenset(delays), set(pauses)))
         if earlier is None or due_ms < earlier:
             self._wake_timer()
 
@@ -113,7 +131,7 @@ class Held:
         """Forget the answers of a connection; a queue that one of its requests holds stays as it is."""
         self._answers = [answer for answer in self._answers if answer.request.connection.session is not session]
 
-    def _give(self, answers: list[_Answer]) -> None:
+    def _give(self, answers: list[HeldAnswer]) -> None:
         gone = set(answers)
         self._answers = [answer for answer in self._answers if answer not in gone]
         for answer in answers:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import attrs
 
@@ -19,13 +19,16 @@ if TYPE_CHECKING:
     from pipeline_broker.faults.effects import Effect
     from pipeline_broker.faults.subject import Subject
 
-__all__ = ["OPERATIONS", "Choice", "DiskCondition", "RequestCondition", "Rule"]
+__all__ = ["OPERATIONS", "Choice", "DiskCondition", "Origin", "RequestCondition", "Rule"]
 
 OPERATIONS = ("sync", "write")
 """What a file is asked for that a rule may be about."""
 JOURNAL = "*/journal/*.segment"
 """What an acknowledgement waits for; not the spare that is prepared meanwhile."""
 SEED_MAX = 2**32 - 1
+
+Origin: TypeAlias = Literal["file", "command line", "Python", "dashboard"]
+"""Where a rule came from."""
 
 
 def _api_name(name: str) -> str:
@@ -34,6 +37,12 @@ def _api_name(name: str) -> str:
 
 def _operation(name: str) -> str:
     return choice("operation", name, OPERATIONS)
+
+
+def _shown(value: object) -> str:
+    """A value in a line; what cannot be seen, ends the line or turns its direction is escaped."""
+    text = str(value)
+    return text if text.isprintable() else ascii(text)
 
 
 @attrs.frozen(kw_only=True)
@@ -114,7 +123,7 @@ class RequestCondition:
 
     def __str__(self) -> str:
         names = ("topic", "partition", "client_id", "group")
-        said = [f"{name}={getattr(self, name)}" for name in names if getattr(self, name) is not None]
+        said = [f"{name}={_shown(getattr(self, name))}" for name in names if getattr(self, name) is not None]
         return " ".join([self.api, *said])
 
 
@@ -138,7 +147,7 @@ class DiskCondition:
         return operation == self.disk and fnmatchcase(path, self.path)
 
     def __str__(self) -> str:
-        return f"disk {self.disk}" + ("" if self.path == JOURNAL else f" path={self.path}")
+        return f"disk {self.disk}" + ("" if self.path == JOURNAL else f" path={_shown(self.path)}")
 
 
 class Rule:
@@ -149,6 +158,7 @@ class Rule:
         condition: what it is about.
         choice: what of that it strikes.
         effect: what becomes of it.
+        origin: where it came from.
 
     Attributes:
         seed: of the generator of `p`, also where none was given; None without `p`.
@@ -158,12 +168,18 @@ class Rule:
     """
 
     def __init__(
-        self, number: int, condition: RequestCondition | DiskCondition, choice: Choice, effect: Effect
+        self,
+        number: int,
+        condition: RequestCondition | DiskCondition,
+        choice: Choice,
+        effect: Effect,
+        origin: Origin = "Python",
     ) -> None:
         self.number = number
         self.condition = condition
         self.choice = choice
         self.effect = effect
+        self.origin = origin
         self.seed: int | None = None
         if choice.p is not None:
             self.seed = random.SystemRandom().randint(0, SEED_MAX) if choice.seed is None else choice.seed
@@ -187,8 +203,13 @@ class Rule:
         self.hits += struck
         return struck
 
-    def __str__(self) -> str:
+    @property
+    def chosen(self) -> str:
+        """How often it strikes, as it is written; empty where it strikes all."""
         said = [f"{name}={value}" for name, value in attrs.asdict(self.choice).items() if value is not None]
         if self.seed is not None and self.choice.seed is None:
             said.append(f"seed={self.seed} (drawn)")
-        return " ".join([str(self.condition), *said]) + f": {self.effect}"
+        return " ".join(said)
+
+    def __str__(self) -> str:
+        return f"{self.condition} {self.chosen}".rstrip() + f": {self.effect}"

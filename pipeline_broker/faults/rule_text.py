@@ -8,6 +8,8 @@ texts; a time is a text such as "200ms" or "1s", or a number of milliseconds.
 from __future__ import annotations
 
 import contextlib
+import math
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -31,6 +33,7 @@ from pipeline_broker.faults.rule import Choice, DiskCondition, RequestCondition
 
 __all__ = ["RuleParts", "parse_arguments", "parse_rule"]
 
+WHOLE_NUMBER = re.compile(r"-?[0-9]{1,18}")
 RuleParts: TypeAlias = tuple[RequestCondition | DiskCondition, Choice, Effect]
 
 
@@ -41,7 +44,7 @@ def _text(value: object) -> str:
 
 
 def _number(value: object) -> int:
-    if isinstance(value, str) and value.lstrip("-").isdecimal():
+    if isinstance(value, str) and WHOLE_NUMBER.fullmatch(value):
         return int(value)
     if not isinstance(value, int) or isinstance(value, bool):
         raise FaultError(f"needs a whole number, not {value!r}")
@@ -57,7 +60,7 @@ def _chance(value: object) -> float:
 
 def _time_ms(value: object) -> float:
     found = milliseconds(str(value).strip()) if isinstance(value, str | int | float) else None
-    if found is None or isinstance(value, bool):
+    if found is None or isinstance(value, bool) or not math.isfinite(found):
         raise FaultError(f"needs a time such as 200ms or 1s, not {value!r}")
     return found
 
@@ -182,6 +185,6 @@ def parse_arguments(arguments: Sequence[str]) -> RuleParts:
         key, separator, value = argument.partition("=")
         key = key.strip().replace("-", "_")
         if key in fields:
-            raise FaultError(f"{key} is given twice")
+            raise FaultError(f"{key!r} is given twice")
         fields[key] = value.strip() if separator else True
     return parse_rule(fields)

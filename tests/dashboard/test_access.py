@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline_broker.dashboard.access import Access, is_loopback
-from pipeline_broker.dashboard.messages import BadRequestError, HttpRequest, event
 from pipeline_broker.dashboard.routes import PAGES, find_route, methods_of
+from pipeline_broker.web.messages import BadRequestError, HttpRequest, event
 
 PORT = 8080
 OWN = "127.0.0.1:8080"

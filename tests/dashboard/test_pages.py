@@ -30,6 +30,7 @@ PAGES = (
     "/topics/hostile",
     "/groups",
     "/groups?group=reports",
+    "/faults",
     "/configuration",
 )
 HOSTILE = (
@@ -43,10 +44,14 @@ HOSTILE = (
 DASHBOARD = re.compile(r"dashboard on (\S+)")
 
 
-def produce(client, records):
+def produce_request(records):
     data = ProduceRequest.PartitionProduceData(0, build_batch(records))
     topic = ProduceRequest.TopicProduceData(name="hostile", partition_data=[data])
-    (answered,) = client.ask(ProduceRequest(None, -1, 9000, [topic]), ProduceResponse, 9).responses
+    return ProduceRequest(None, -1, 9000, [topic])
+
+
+def produce(client, records):
+    (answered,) = client.ask(produce_request(records), ProduceResponse, 9).responses
     assert answered.partition_responses[0].error_code == 0
 
 
@@ -57,12 +62,7 @@ def fill(broker):
         wanted.configs = [CreateTopicsRequest.CreatableTopicConfig("max.message.bytes", "12000000")]
         client.ask(CreateTopicsRequest([wanted], 5000), CreateTopicsResponse, 7)
         for records in (HOSTILE, [NewRecord(b"A" * 10_000_000, b"large", 1_004)]):
-            data = ProduceRequest.PartitionProduceData(0, build_batch(records))
-            request = ProduceRequest(
-                None, -1, 9000, [ProduceRequest.TopicProduceData(name="hostile", partition_data=[data])]
-            )
-            (topic,) = client.ask(request, ProduceResponse, 9).responses
-            assert topic.partition_responses[0].error_code == 0
+            produce(client, records)
         client.ask(FindCoordinatorRequest(coordinator_keys=["reports"]), FindCoordinatorResponse, 6)
         partition = OffsetCommitRequest.OffsetCommitRequestPartition(partition_index=0, committed_offset=2)
         topics = [OffsetCommitRequest.OffsetCommitRequestTopic(name="hostile", partitions=[partition])]
@@ -254,11 +254,72 @@ def test_following_a_topic_shows_what_comes(browser, link, brokers):
     with WireClient(brokers[1].host, brokers[1].port) as client:
         while not browser.run("return document.querySelectorAll('.record').length"):
             assert time.monotonic() < deadline, browser.text
-            data = ProduceRequest.PartitionProduceData(0, build_batch([NewRecord(value, b"fresh", 2_000)]))
-            request = ProduceRequest(
-                None, -1, 9000, [ProduceRequest.TopicProduceData(name="hostile", partition_data=[data])]
-            )
-            client.ask(request, ProduceResponse, 9)
+            produce(client, [NewRecord(value, b"fresh", 2_000)])
             time.sleep(0.2)
 
     assert '{"fresh": 1}' in browser.text
+
+
+def test_what_has_the_focus_keeps_it_while_the_page_is_drawn_anew(browser, link):
+    browser.open(f"{link}/groups", "return document.querySelector('main tbody a') !== null")
+    browser.run("const link = document.querySelector('main tbody a'); link.isOld = true; link.focus()")
+    browser.wait("return !document.querySelector('main tbody a').isOld")
+    assert browser.run("return document.activeElement === document.querySelector('main tbody a')")
+
+
+HOSTILE_CLIENT = "<script>document.title='owned'</script>\u202egnirts"
+
+
+def press(browser, label):
+    """Press the button that is called so."""
+    script = "const found = [...document.querySelectorAll('main button')].find((each) => "
+    browser.run(script + "[each.textContent, each.ariaLabel].includes(arguments[0])); found.click()", label)
+
+
+def choose(browser, **fields):
+    """Fill in fields of the form that makes a rule."""
+    for field, value in fields.items():
+        browser.run(
+            "const [name, value] = arguments; const found = document.querySelector(`form [name=${name}]`);"
+            "found.value = value; found.dispatchEvent(new Event('input', { bubbles: true }))",
+            field,
+            value,
+        )
+
+
+def test_a_rule_is_made_holds_a_request_and_lets_it_go(browser, link, brokers):
+    """Rules with hostile texts too, and a wrong one; all of it is gone at the end."""
+    browser.look_like("light", 1280)
+    browser.open(f"{link}/faults", "return document.querySelector('form [name=client_id]') !== null")
+    try:
+        choose(browser, api="ListTransactions", client_id=HOSTILE_CLIENT, frequency="p", p="0.5", effect="delay")
+        press(browser, "Make the rule")
+        browser.wait("return document.querySelectorAll('.rule').length === 1")
+        choose(browser, partition="x")
+        press(browser, "Make the rule")
+        browser.wait("return document.body.innerText.includes(\"partition needs a whole number, not 'x'\")")
+        choose(browser, api="Produce", client_id="", partition="", frequency="nth", n="2", effect="pause")
+        choose(browser, topic="hostile", stage="response_order")
+        assert "api=Produce topic=hostile nth=2 pause=response_order" in browser.text
+        press(browser, "Make the rule")
+        browser.wait("return document.querySelectorAll('.rule').length === 2")
+        with WireClient(brokers[1].host, brokers[1].port) as client:
+            produce(client, [NewRecord(b"first", None, 2_001)])
+            browser.wait("return document.querySelectorAll('.rule')[1].innerText.includes('struck 0 of 1')")
+            client.send(produce_request([NewRecord(b"second", None, 2_002)]), 9)
+            browser.wait("return document.querySelectorAll('.rule .held tbody tr').length === 1")
+            assert "on release" in browser.text
+            for theme, width in (("light", 1280), ("dark", 1280), ("light", 360), ("dark", 360)):
+                browser.look_like(theme, width)
+                assert browser.run("return document.documentElement.scrollWidth") <= width
+                browser.picture(f"faults-at-work-{theme}-{width}")
+            press(browser, "Release what rule 2 holds")
+            assert client.expect(ProduceResponse, 9).responses[0].partition_responses[0].error_code == 0
+        browser.wait("return document.querySelectorAll('.rule .held tbody tr').length === 0")
+        assert browser.run("return document.title") == "Fault rules · pipeline-broker"
+        assert browser.run("return document.querySelectorAll('main script, main .rule i').length") == 0
+        assert "\u202e" not in browser.run("return document.querySelector('.rules').textContent")
+    finally:
+        press(browser, "Remove all")
+        browser.wait("return document.querySelectorAll('.rule').length === 0")
+    assert [each for each in browser.complaints() if "409" not in each] == []  # the browser tells of refusals itself

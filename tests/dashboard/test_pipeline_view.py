@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline_broker.dashboard.messages import event
 from pipeline_broker.dashboard.pipeline_view import (
     LANES_SHOWN_MAX,
     STAGES,
@@ -17,6 +16,7 @@ from pipeline_broker.dashboard.pipeline_view import (
     summary,
 )
 from pipeline_broker.dashboard.watched_pipeline import DROPPED, WatchedPipeline, row_of
+from pipeline_broker.web.messages import event
 from stages.request import NO_STAMP
 
 NAMES = {0: "Produce", 1: "Fetch", **{api: f"AnApiWithALongishName{api}" for api in range(2, 90)}}

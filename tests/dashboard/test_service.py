@@ -9,12 +9,12 @@ import trio
 import trio.testing
 
 from pipeline_broker.dashboard.beside import BadAddressError, Beside
-from pipeline_broker.dashboard.http_server import DashboardUnavailableError
 from pipeline_broker.dashboard.options import DashboardOptions
 from pipeline_broker.dashboard.routes import PAGES
 from pipeline_broker.dashboard.service import check_options
 from pipeline_broker.observers import Observers, ObserversUnavailableError
 from pipeline_broker.serve_options import StartError, _dashboard
+from pipeline_broker.web.http_server import HttpUnavailableError
 from stages.mode import PIPELINED
 from tests.dashboard.board import Board
 
@@ -31,6 +31,12 @@ ANSWERED = (
     "/api/group?group=g",
     "/api/configuration",
     "/api/connections",
+    "/api/faults",
+    "/api/faults/choices",
+)
+CHANGES = (
+    "/api/group/offsets",
+    *(f"/api/faults/{action}" for action in ("add", "remove", "clear", "release", "expire", "rebalance")),
 )
 
 
@@ -45,8 +51,8 @@ def board():
 
 def test_every_address_answers_and_refuses_strangers(board):
     async def scenario(board):
-        for target in (*ANSWERED, *STREAMS, "/events/beside", "/api/group/offsets", "/nowhere"):
-            method = "POST" if target == "/api/group/offsets" else "GET"
+        for target in (*ANSWERED, *STREAMS, "/events/beside", *CHANGES, "/nowhere"):
+            method = "POST" if target in CHANGES else "GET"
             if target in ANSWERED:
                 assert (await board.exchange("GET", target))[0] == 200, target
             for host, headers in (("evil.test", ()), (None, ("Origin: http://evil.test",)), (None, ("Origin: null",))):
@@ -73,6 +79,8 @@ def test_every_address_answers_and_refuses_strangers(board):
         ("GET", "/api/topics/t/records?json=%3Dx", 400),
         ("GET", "/api/group?group=absent", 404),
         ("GET", "/api/group/offsets", 405),
+        ("GET", "/api/faults/add", 405),
+        ("GET", "/api/faults/list", 404),
         ("HEAD", "/", 200),
         ("DELETE", "/api/topics/t", 403),
         ("GET", "/events/beside", 404),
@@ -150,7 +158,7 @@ def test_a_reset_is_durable_when_it_is_answered(board):
         assert await board.change("/api/group/offsets", wish) == (200, {"offsets": {"0": 8}})
         assert (await board.get("/api/group?group=g"))["offsets"][0]["committed"] == 8
         assert (await board.change("/api/group/offsets", {**wish, "group": "absent"}))[0] == 409
-        assert (await board.change("/api/group/offsets", [1]))[0] == 409
+        assert (await board.change("/api/group/offsets", [1]))[0] == 400
         own = f"Origin: http://{board.authority}"
         assert (await board.exchange("POST", "/api/group/offsets", own, body=b"{}"))[0] == 415
         answered = await board.exchange("POST", "/api/group/offsets", own, "Content-Type: application/json", body=b"{")
@@ -187,17 +195,17 @@ def test_the_request_path_is_observed_while_somebody_watches(board, monkeypatch,
 
 def test_a_viewer_that_does_not_read_is_dropped_and_another_goes_on(board, monkeypatch):
     monkeypatch.setattr("pipeline_broker.dashboard.viewers.BEAT_SECONDS", 0.05)
-    monkeypatch.setattr("pipeline_broker.dashboard.http_server.EVENT_SECONDS", 0.2)
-    monkeypatch.setattr("pipeline_broker.dashboard.http_server.EVENT_SEND_BUFFER_BYTES", 4096)
+    monkeypatch.setattr("pipeline_broker.web.http_server.EVENT_SECONDS", 0.2)
+    monkeypatch.setattr("pipeline_broker.web.http_server.EVENT_SEND_BUFFER_BYTES", 4096)
     events = {"pipeline": b"event: pipeline\ndata: 1" + b" " * 100_000 + b"\n\n"}
-    monkeypatch.setattr(board.dashboard._viewers, "_render", lambda kinds: events)
+    monkeypatch.setattr(board.dashboard.request_path.viewers, "_render", lambda kinds: events)
 
     async def scenario(board):
         reluctant = board.watching("/events/pipeline", receive_bytes=4096)
         async with reluctant, board.watching("/events/pipeline") as stream:
-            while len(board.dashboard._viewers) < 2:
+            while len(board.dashboard.request_path.viewers) < 2:
                 await trio.testing.wait_all_tasks_blocked()
-            while len(board.dashboard._viewers) == 2:
+            while len(board.dashboard.request_path.viewers) == 2:
                 assert await stream.next()
             assert await stream.next() == ("pipeline", 1)
 
@@ -257,7 +265,7 @@ def test_the_address_of_the_second_broker_is_host_and_port_or_a_link(text, expec
         return
     with pytest.raises(BadAddressError):
         Beside.parse(text)
-    with pytest.raises(DashboardUnavailableError):
+    with pytest.raises(HttpUnavailableError):
         check_options(DashboardOptions(0, beside=text))
 
 

@@ -15,6 +15,7 @@ from trio.testing import MockClock
 
 from pipeline_broker.apis.dispatch import Dispatcher
 from pipeline_broker.apis.fault_switch import FaultSwitch
+from pipeline_broker.assembly import JournalStorage, compose
 from pipeline_broker.background import run_timer
 from pipeline_broker.broker import Broker
 from pipeline_broker.config.settings import parse_settings
@@ -24,7 +25,6 @@ from pipeline_broker.log.testing import MemoryFileSystem
 from pipeline_broker.records.batch import NewRecord, build_batch, iterate_batches
 from pipeline_broker.records.record import iterate_records
 from pipeline_broker.serve_options import ServeOptions
-from pipeline_broker.server import JournalStorage, compose
 from pipeline_broker.wire.codec import decode, encode
 from pipeline_broker.wire.header import RequestHeader, encode_request_header, read_response_header
 from pipeline_broker.wire.messages.create_topics import CreateTopicsRequest

@@ -106,3 +106,10 @@ def test_a_rule_says_what_it_is_about():
         "Produce topic=t partition=0 client_id=c nth=2: drop the answer"
     )
     assert str(Rule(1, DiskCondition(disk="sync", path="*"), Choice(), Drop())) == "disk sync path=*: drop the answer"
+
+
+def test_what_a_rule_says_is_one_line_without_anything_that_cannot_be_seen():
+    condition = RequestCondition(api="Fetch", topic="two words", client_id="a\nfault rule 9\x1b[2J\u202eb")
+    assert str(Rule(1, condition, Choice(), Drop())) == (
+        r"Fetch topic=two words client_id='a\nfault rule 9\x1b[2J\u202eb': drop the answer"
+    )

@@ -66,13 +66,16 @@ def test_a_rule_about_files_has_effects_of_its_own(written, effect):
         (["api=Produce", "error=NOT_COORDINATR"], "there is no error 'NOT_COORDINATR'; did you mean NOT_COORDINATOR"),
         (["api=Produce", "delay=soon"], "needs a time such as 200ms or 1s, not 'soon'"),
         (["api=Produce", "partition=x", "drop"], "partition needs a whole number, not 'x'"),
+        (["api=Produce", "nth=--5", "drop"], "nth needs a whole number, not '--5'"),
+        (["api=Produce", "nth=" + "9" * 5_000, "drop"], "nth needs a whole number, not '999"),
+        (["api=Produce", "throttle=" + "9" * 400 + "s"], "needs a time such as 200ms or 1s, not '999"),
         (["api=Produce", "p=often", "drop"], "p needs a number, not 'often'"),
         (["api=Produce", "drop=no"], "needs true, not 'no'"),
         (["api=Produce", "when=after", "drop"], "when makes no sense in a rule about api with the effect drop"),
         (["disk=sync", "topic=t", "crash"], "topic makes no sense in a rule about disk with the effect crash"),
         (["disk=sync", "drop"], "a rule has one effect of error, delay, pause, crash; there is none"),
         (["disk=fsync", "crash"], "there is no operation 'fsync'; did you mean sync"),
-        (["api=Produce", "api=Fetch", "drop"], "api is given twice"),
+        (["api=Produce", "api=Fetch", "drop"], "'api' is given twice"),
     ],
 )
 def test_what_makes_no_rule_is_one_line(written, line):

@@ -16,9 +16,17 @@ function asNode(child) {
   return child instanceof Node ? child : document.createTextNode(String(child));
 }
 
+// The one that had the focus passes it on to the one that stands in its place, so that what is drawn anew each second
+// can be reached with the keyboard.
 export function replace(parent, ...children) {
+  const focused = parent.contains(document.activeElement) ? mark(document.activeElement) : null;
   parent.replaceChildren(...children.flat().filter((child) => child !== null && child !== undefined).map(asNode));
+  if (focused !== null) [...parent.querySelectorAll("a, button")].find((each) => mark(each) === focused)?.focus({ preventScroll: true });
   return parent;
+}
+
+function mark(made) {
+  return made.getAttribute("href") ?? made.getAttribute("aria-label") ?? made.textContent;
 }
 
 // A variable of the style sheet, by the object model: the content security policy forbids style in markup.

@@ -1,7 +1,7 @@
-"""A request to the dashboard and the answer to it, as values.
+"""A request over HTTP and the answer to it, as values.
 
-Rules of this file: sans-IO; it knows HTTP's words and none of the broker's. Whatever a client sends becomes a
-HttpRequest or a BadRequestError, never another exception.
+Rules of this room: it knows HTTP's words and none of the broker's; what is answered, and to whom, others decide. This
+file is sans-IO: whatever a client sends becomes a HttpRequest or a BadRequestError, never another exception.
 """
 
 from __future__ import annotations
@@ -9,12 +9,23 @@ from __future__ import annotations
 import http
 import json
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from typing import Any, TypeAlias
 from urllib.parse import parse_qsl, unquote_to_bytes
 
 import attrs
 
-__all__ = ["Answer", "BadRequestError", "EventStream", "HttpRequest", "event", "json_answer", "refusal"]
+__all__ = [
+    "Answer",
+    "BadRequestError",
+    "EventStream",
+    "HttpRequest",
+    "RunEvents",
+    "SendEvent",
+    "event",
+    "json_answer",
+    "json_or_absent",
+    "refusal",
+]
 
 QUERY_FIELDS_MAX = 24
 JSON_TYPE = "application/json; charset=utf-8"
@@ -101,11 +112,17 @@ class Answer:
     headers: tuple[tuple[str, str], ...] = ()
 
 
+SendEvent: TypeAlias = Callable[[bytes], Awaitable[None]]
+"""Sends one event."""
+RunEvents: TypeAlias = Callable[[SendEvent], Awaitable[None]]
+"""Sends events until it is cancelled, or there are no more."""
+
+
 @attrs.frozen
 class EventStream:
     """An answer without an end: `run` is given what sends one event, and sends until it is cancelled."""
 
-    run: Callable[[Callable[[bytes], Awaitable[None]]], Awaitable[None]]
+    run: RunEvents
 
 
 def json_answer(content: Any, status: http.HTTPStatus = http.HTTPStatus.OK) -> Answer:
@@ -116,6 +133,11 @@ def json_answer(content: Any, status: http.HTTPStatus = http.HTTPStatus.OK) -> A
 def refusal(status: http.HTTPStatus, reason: str, *headers: tuple[str, str]) -> Answer:
     """An answer that says why there is no other, as JSON with the field `error`."""
     return attrs.evolve(json_answer({"error": reason}, status), headers=headers)
+
+
+def json_or_absent(content: Any, what: str) -> Answer:
+    """An answer of JSON, or where there is nothing the refusal that says so."""
+    return refusal(http.HTTPStatus.NOT_FOUND, f"there is no such {what}") if content is None else json_answer(content)
 
 
 def event(content: Any, name: str = "message") -> bytes:

@@ -1,4 +1,4 @@
-"""The dashboard's HTTP bounds every client: slow, large, malformed, gone, or too many."""
+"""HTTP bounds every client: slow, large, malformed, gone, or too many."""
 
 import socket
 import sys
@@ -7,23 +7,23 @@ import pytest
 import trio
 import trio.testing
 
-from pipeline_broker.dashboard import http_server
-from pipeline_broker.dashboard.http_server import (
+from pipeline_broker.web.http_server import (
     BODY_BYTES_MAX,
-    CONNECTIONS_MAX,
     EVENT_SECONDS,
     HEADER_BYTES_MAX,
+    LINGER_SECONDS,
     RECEIVE_BYTES,
     REQUEST_SECONDS,
-    RESPONSE_SECONDS,
-    DashboardUnavailableError,
-    open_dashboard_listeners,
-    require_extra,
+    HttpLimits,
+    HttpUnavailableError,
+    open_listeners,
+    require_h11,
     serve_connection,
     serve_http,
 )
-from pipeline_broker.dashboard.messages import SECURITY_HEADERS, BadRequestError, EventStream, event, json_answer
+from pipeline_broker.web.messages import SECURITY_HEADERS, BadRequestError, EventStream, event, json_answer
 
+LIMITS = HttpLimits(connections_max=3, response_seconds=10)
 HEAD = b"GET /x HTTP/1.1\r\nHost: h\r\n\r\n"
 
 
@@ -53,7 +53,7 @@ def in_memory(client_does, handler=say):
         client, server = trio.testing.memory_stream_pair()
         began = trio.current_time()
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(serve_connection, server, handler)
+            nursery.start_soon(serve_connection, server, handler, LIMITS)
             got = await client_does(client)
         return got, trio.current_time() - began
 
@@ -140,7 +140,7 @@ def test_a_client_that_leaves_early_gets_nothing_and_harms_nobody():
     assert in_memory(leave)[1] == 0
 
 
-@pytest.mark.parametrize(("is_stream", "seconds"), [(False, RESPONSE_SECONDS), (True, EVENT_SECONDS)])
+@pytest.mark.parametrize(("is_stream", "seconds"), [(False, LIMITS.response_seconds), (True, EVENT_SECONDS)])
 def test_a_client_that_does_not_read_is_given_up(is_stream, seconds):
     async def endless(send):
         while True:
@@ -153,7 +153,7 @@ def test_a_client_that_does_not_read_is_given_up(is_stream, seconds):
         client, server = trio.testing.lockstep_stream_pair()
         began = trio.current_time()
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(serve_connection, server, handler)
+            nursery.start_soon(serve_connection, server, handler, LIMITS)
             await client.send_all(HEAD)
         return trio.current_time() - began
 
@@ -201,16 +201,13 @@ def test_a_stream_that_raises_ends_alone(caplog):
     assert "ZeroDivisionError" in caplog.text
 
 
-def test_more_clients_than_the_bound_are_turned_away(monkeypatch):
-    monkeypatch.setattr(http_server, "CONNECTIONS_MAX", 3)
-    assert CONNECTIONS_MAX > 3
-
+def test_more_clients_than_the_bound_are_turned_away_until_one_leaves():
     async def main():
-        listeners = await open_dashboard_listeners("127.0.0.1", 0)
+        listeners = await open_listeners("the pages", "127.0.0.1", 0, LIMITS)
         port = listeners[0].socket.getsockname()[1]
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(serve_http, listeners, say)
-            waiting = [await trio.open_tcp_stream("127.0.0.1", port) for _ in range(3)]
+            nursery.start_soon(serve_http, listeners, say, LIMITS)
+            waiting = [await trio.open_tcp_stream("127.0.0.1", port) for _ in range(LIMITS.connections_max)]
             await trio.testing.wait_all_tasks_blocked(0.01)
             refused = await trio.open_tcp_stream("127.0.0.1", port)
             with trio.fail_after(5):
@@ -218,24 +215,68 @@ def test_more_clients_than_the_bound_are_turned_away(monkeypatch):
             await waiting[0].send_all(HEAD)
             with trio.fail_after(5):
                 status = split(await receive_all(waiting[0]))[0]
-            for stream in (*waiting, refused):
+            await waiting[0].aclose()
+            await trio.testing.wait_all_tasks_blocked(0.01)
+            another = await trio.open_tcp_stream("127.0.0.1", port)
+            await another.send_all(HEAD)
+            with trio.fail_after(5):
+                statuses = (status, split(await receive_all(another))[0])
+            for stream in (*waiting, refused, another):
                 await stream.aclose()
+            nursery.cancel_scope.cancel()
+        return statuses
+
+    assert trio.run(main) == (200, 200)
+
+
+def test_a_client_that_resets_its_connection_harms_nobody():
+    async def main():
+        listeners = await open_listeners("the pages", "127.0.0.1", 0, LIMITS)
+        port = listeners[0].socket.getsockname()[1]
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(serve_http, listeners, say, LIMITS)
+            stream = await trio.open_tcp_stream("127.0.0.1", port)
+            await stream.send_all(HEAD[:7])
+            stream.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")  # closing it resets it
+            await stream.aclose()
+            async with await trio.open_tcp_stream("127.0.0.1", port) as stream:
+                await stream.send_all(HEAD)
+                status = split(await receive_all(stream))[0]
             nursery.cancel_scope.cancel()
         return status
 
     assert trio.run(main) == 200
 
 
+def test_a_client_that_never_closes_is_closed():
+    async def stay(client):
+        await client.send_all(HEAD)
+        return split(await receive_all(client))[0]
+
+    status, seconds = in_memory(stay)
+
+    assert status == 200
+    assert seconds <= LINGER_SECONDS
+
+
+def test_a_body_that_is_too_large_is_refused_by_its_length_alone():
+    """Nothing of it is waited for; what says its length twice means one."""
+    head = b"POST /x HTTP/1.1\r\nHost: a\r\n"
+
+    for length in (b"Content-Length: 1000000000\r\n", b"Content-Length: 20000\r\nContent-Length: 20000\r\n"):
+        assert ask(head + length + b"\r\n")[0] == 413
+
+
 def test_a_port_in_use_is_one_clear_line():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
 
-        with pytest.raises(DashboardUnavailableError, match=f"cannot serve the dashboard on 127.0.0.1:{port}: Address"):
-            trio.run(open_dashboard_listeners, "127.0.0.1", port)
+        with pytest.raises(HttpUnavailableError, match=f"cannot serve the pages on 127.0.0.1:{port}: Address"):
+            trio.run(open_listeners, "the pages", "127.0.0.1", port, LIMITS)
 
 
 def test_without_h11_the_message_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "h11", None)
 
-    with pytest.raises(DashboardUnavailableError, match=r"pip install 'pipeline-broker\[dashboard\]'"):
-        require_extra()
+    with pytest.raises(HttpUnavailableError, match=r"cannot serve the pages .*'pipeline-broker\[dashboard\]'"):
+        require_h11("the pages")

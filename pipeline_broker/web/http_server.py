@@ -1,8 +1,8 @@
-"""The dashboard's HTTP: one request a connection, or a stream of events that ends with it.
+"""HTTP over Trio, for the dashboard and the metrics: one request a connection, or a stream of events that ends with it.
 
-Rules of this file: it speaks HTTP through h11 and decides nothing; every wait, size and number of clients has a bound;
-whatever a client sends, and whatever a handler raises, ends at its connection. h11 comes with the extra `dashboard` and
-is imported when it is used.
+Rules of this file: it speaks HTTP through h11 and decides nothing; every wait, size and number of clients has a bound,
+because these ports are as open as the broker's; whatever a client sends, and whatever a handler raises, ends at its
+connection. Who may ask is the handler's to say. h11 comes with the extra `dashboard` and is imported when it is used.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import attrs
 import trio
 
-from pipeline_broker.dashboard.messages import (
+from pipeline_broker.web.messages import (
     SECURITY_HEADERS,
     Answer,
     BadRequestError,
@@ -28,16 +28,14 @@ from pipeline_broker.dashboard.messages import (
 if TYPE_CHECKING:
     import h11
 
-__all__ = ["DashboardUnavailableError", "Handler", "open_dashboard_listeners", "require_extra", "serve_http"]
+__all__ = ["Handler", "HttpLimits", "HttpUnavailableError", "open_listeners", "require_h11", "serve_http"]
 
-CONNECTIONS_MAX = 64
 HEADER_BYTES_MAX = 16 * 1024
+"""Of a request that is not complete yet; what is complete may be larger by what one receive brings."""
 BODY_BYTES_MAX = 16 * 1024
 RECEIVE_BYTES = 4096
 REQUEST_SECONDS = 5.0
 """How long a client may take to send its request."""
-RESPONSE_SECONDS = 10.0
-"""How long it may take to read the answer."""
 EVENT_SECONDS = 5.0
 """How long a viewer may take to read one event; one that takes longer is dropped."""
 EVENT_SEND_BUFFER_BYTES = 64 * 1024
@@ -51,58 +49,85 @@ Handler: TypeAlias = Callable[[HttpRequest], Awaitable[Answer | EventStream]]
 logger = logging.getLogger(__name__)
 
 
-class DashboardUnavailableError(Exception):
-    """The dashboard cannot be served; the text is one line that says what to do."""
+class HttpUnavailableError(Exception):
+    """Something cannot be served; the text is one line that says what to do."""
 
 
-def require_extra() -> Any:
+@attrs.frozen(kw_only=True)
+class HttpLimits:
+    """What differs from server to server, by what its answers are.
+
+    Attributes:
+        connections_max: open at a time; those beyond are closed unread.
+        response_seconds: how long a client may take to read its answer, a stream of events excepted.
+    """
+
+    connections_max: int
+    response_seconds: float
+
+
+def require_h11(what: str) -> Any:
     """The h11 module; call it before a broker starts to learn early that it is missing.
 
+    Args:
+        what: is to be served, for the error.
+
     Raises:
-        DashboardUnavailableError: it is not installed.
+        HttpUnavailableError: it is not installed.
     """
     try:
         return importlib.import_module("h11")
     except ImportError:
-        raise DashboardUnavailableError(
-            "the dashboard needs the package h11: pip install 'pipeline-broker[dashboard]'"
+        raise HttpUnavailableError(
+            f"cannot serve {what} without the package h11: pip install 'pipeline-broker[dashboard]'"
         ) from None
 
 
-async def open_dashboard_listeners(host: str, port: int) -> list[trio.SocketListener]:
-    """Bind the port; 0 lets the system choose.
+def _h11() -> Any:
+    """The module, once somebody has made sure that it is there."""
+    return importlib.import_module("h11")
+
+
+async def open_listeners(what: str, host: str, port: int, limits: HttpLimits) -> list[trio.SocketListener]:
+    """Bind a port; 0 lets the system choose.
+
+    Args:
+        what: is to be served, for the error.
+        host: an address.
+        port: see above.
+        limits: of the server.
 
     Raises:
-        DashboardUnavailableError: it cannot be had.
+        HttpUnavailableError: h11 is missing, or the port cannot be had.
     """
+    require_h11(what)
     try:
-        return await trio.open_tcp_listeners(port, host=host, backlog=CONNECTIONS_MAX)
+        return await trio.open_tcp_listeners(port, host=host, backlog=limits.connections_max)
     except OSError as error:
-        reason = error.strerror or error
-        raise DashboardUnavailableError(f"cannot serve the dashboard on {host}:{port}: {reason}") from None
+        raise HttpUnavailableError(f"cannot serve {what} on {host}:{port}: {error.strerror or error}") from None
 
 
-async def serve_http(listeners: list[trio.SocketListener], handler: Handler) -> None:
+async def serve_http(listeners: list[trio.SocketListener], handler: Handler, limits: HttpLimits) -> None:
     """Serve until cancelled."""
     open_connections = 0
 
     async def handle(stream: trio.SocketStream) -> None:
         nonlocal open_connections
-        if open_connections >= CONNECTIONS_MAX:
+        if open_connections >= limits.connections_max:
             await trio.aclose_forcefully(stream)
             return
         open_connections += 1
         try:
-            await serve_connection(stream, handler)
+            await serve_connection(stream, handler, limits)
         finally:
             open_connections -= 1
 
     await trio.serve_listeners(handle, listeners)
 
 
-async def serve_connection(stream: trio.abc.HalfCloseableStream, handler: Handler) -> None:
+async def serve_connection(stream: trio.abc.HalfCloseableStream, handler: Handler, limits: HttpLimits) -> None:
     """Answer the one request of a connection and close it."""
-    h11 = require_extra()
+    h11 = _h11()
     connection = h11.Connection(h11.SERVER, max_incomplete_event_size=HEADER_BYTES_MAX)
     async with stream:
         try:
@@ -114,7 +139,7 @@ async def serve_connection(stream: trio.abc.HalfCloseableStream, handler: Handle
                 await _send_events(stream, connection, answer)
                 return
             has_body = not (isinstance(request, HttpRequest) and request.method == "HEAD")
-            with trio.move_on_after(RESPONSE_SECONDS):
+            with trio.move_on_after(limits.response_seconds):
                 await stream.send_all(_encode(connection, answer, has_body=has_body))
                 await stream.send_eof()
                 await _linger(stream)
@@ -128,13 +153,13 @@ async def _answer(request: HttpRequest, handler: Handler) -> Answer | EventStrea
     except BadRequestError as error:
         return refusal(http.HTTPStatus.BAD_REQUEST, str(error))
     except Exception:
-        logger.exception("the dashboard could not answer %s %s", request.method, request.path)
+        logger.exception("%s %r could not be answered", request.method, request.path)
         return refusal(http.HTTPStatus.INTERNAL_SERVER_ERROR, "the broker could not answer; its log says why")
 
 
 async def _receive(stream: trio.abc.ReceiveStream, connection: h11.Connection) -> HttpRequest | Answer | None:
     """The client's request, or the answer that refuses it; None when it closed without one."""
-    h11 = require_extra()
+    h11 = _h11()
     with trio.move_on_after(REQUEST_SECONDS) as waiting:
         try:
             head = await _next_event(stream, connection)
@@ -153,26 +178,29 @@ async def _receive(stream: trio.abc.ReceiveStream, connection: h11.Connection) -
 async def _receive_body(
     stream: trio.abc.ReceiveStream, connection: h11.Connection, request: HttpRequest
 ) -> HttpRequest | Answer | None:
-    h11 = require_extra()
+    h11 = _h11()
+    too_large = refusal(http.HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a body has at most {BODY_BYTES_MAX} bytes")
+    if int(request.headers.get("content-length", "0")) > BODY_BYTES_MAX:  # h11 has checked that it is one number
+        return too_large
     body = b""
     while not isinstance(event := await _next_event(stream, connection), h11.EndOfMessage):
         if not isinstance(event, h11.Data):
             return None
         body += event.data
         if len(body) > BODY_BYTES_MAX:
-            return refusal(http.HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a body has at most {BODY_BYTES_MAX} bytes")
+            return too_large
     return attrs.evolve(request, body=body)
 
 
 async def _next_event(stream: trio.abc.ReceiveStream, connection: h11.Connection) -> Any:
-    h11 = require_extra()
+    h11 = _h11()
     while (event := connection.next_event()) is h11.NEED_DATA:
         connection.receive_data(bytes(await stream.receive_some(RECEIVE_BYTES)))
     return event
 
 
 def _encode(connection: h11.Connection, answer: Answer, *, has_body: bool) -> bytes:
-    h11 = require_extra()
+    h11 = _h11()
     headers = [
         ("Content-Type", answer.content_type),
         ("Content-Length", str(len(answer.body))),
@@ -187,7 +215,7 @@ def _encode(connection: h11.Connection, answer: Answer, *, has_body: bool) -> by
 
 async def _send_events(stream: trio.abc.HalfCloseableStream, connection: h11.Connection, events: EventStream) -> None:
     """Send events until the viewer leaves, is too slow, or the stream ends."""
-    h11 = require_extra()
+    h11 = _h11()
     if isinstance(stream, trio.SocketStream):
         stream.setsockopt(trio.socket.SOL_SOCKET, trio.socket.SO_SNDBUF, EVENT_SEND_BUFFER_BYTES)
     headers = [("Content-Type", "text/event-stream; charset=utf-8"), ("Connection", "close"), *SECURITY_HEADERS]
@@ -211,7 +239,7 @@ async def _send_until_broken(
     send: Callable[[bytes], Awaitable[None]],
     headers: list[tuple[str, str]],
 ) -> None:
-    h11 = require_extra()
+    h11 = _h11()
     try:
         head = h11.Response(status_code=http.HTTPStatus.OK, headers=headers, reason="OK")
         with trio.fail_after(EVENT_SECONDS):
@@ -220,7 +248,7 @@ async def _send_until_broken(
     except (trio.BrokenResourceError, trio.ClosedResourceError, trio.TooSlowError):
         return  # the viewer is gone, or too slow
     except Exception:
-        logger.exception("a stream of the dashboard ended")
+        logger.exception("a stream of events ended")
 
 
 async def _watch_for_end(stream: trio.abc.ReceiveStream, scope: trio.CancelScope) -> None:

@@ -1,0 +1,88 @@
+"""Records of a topic: a page of them, and those that come.
+
+Rules of this file: on Trio; it finds the logs that a request means, and passes on what is read of them. Who follows a
+topic is one of few.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from pipeline_broker.dashboard.log_threads import find_offsets, read_page
+from pipeline_broker.dashboard.record_filter import BadFilterError, RecordFilter
+from pipeline_broker.dashboard.record_reader import RECORDS_PER_PAGE_MAX, PageReader
+from pipeline_broker.dashboard.seeking import positions_of
+from pipeline_broker.dashboard.tail import tail
+from pipeline_broker.dashboard.viewers import limited_stream
+from pipeline_broker.log.errors import LogError
+from pipeline_broker.web.messages import Answer, BadRequestError, EventStream, HttpRequest, event, json_or_absent
+
+if TYPE_CHECKING:
+    import trio
+
+    from pipeline_broker.broker import Broker
+    from pipeline_broker.log.partition_log import PartitionLog
+    from pipeline_broker.web.messages import SendEvent
+
+__all__ = ["Records"]
+
+TAILS_MAX = 8
+"""Viewers that follow topics."""
+WHAT = "topic or partition"
+
+
+class Records:
+    """See the rules of the file.
+
+    Args:
+        broker: whose logs.
+        threads: where they are read.
+    """
+
+    def __init__(self, broker: Broker, threads: trio.CapacityLimiter) -> None:
+        self._broker, self._threads = broker, threads
+        self._limited = limited_stream(TAILS_MAX, f"{TAILS_MAX} viewers follow topics already")
+
+    async def page(self, request: HttpRequest, topic: str) -> Answer:
+        """Some records."""
+        logs = self._logs_of(topic, request.query.get("partition", ""))
+        if not logs:
+            return json_or_absent(None, WHAT)
+        wanted = _filter(request)
+        limit = request.integer("limit", RECORDS_PER_PAGE_MAX // 2)
+        positions = await find_offsets(positions_of(logs, request, limit), self._threads)
+        found = await read_page(PageReader(logs, positions, wanted, limit), self._threads)
+        return json_or_absent(found.as_json(), WHAT)
+
+    async def follow(self, request: HttpRequest, topic: str) -> Answer | EventStream:
+        """Those that are appended from now on."""
+        find_logs = functools.partial(self._logs_of, topic, request.query.get("partition", ""))
+        if not find_logs():
+            return json_or_absent(None, WHAT)
+        wanted = _filter(request)
+
+        async def run(send: SendEvent) -> None:
+            try:
+                await tail(find_logs, wanted, self._threads, send)
+            except (OSError, LogError) as error:
+                await send(event({"reason": f"the log cannot be read: {error}"}, "end"))
+
+        return self._limited(run)
+
+    def _logs_of(self, name: str, partition: str) -> Mapping[int, PartitionLog]:
+        """The logs of a topic, or one of them; none where there is no such topic or partition."""
+        if self._broker.topics.get(name) is None:
+            return {}
+        logs = {log.partition: log for log in self._broker.logs.partitions(name)}
+        if not partition:
+            return logs
+        return {number: log for number, log in logs.items() if str(number) == partition}
+
+
+def _filter(request: HttpRequest) -> RecordFilter:
+    try:
+        return RecordFilter.from_query(request.query)
+    except BadFilterError as error:
+        raise BadRequestError(str(error)) from None

@@ -1,0 +1,111 @@
+"""The request path, live: this broker's, and that of the broker beside it.
+
+Rules of this file: on Trio; the server reports to it only while somebody watches. What is shown is decided by
+`pipeline_view.py`, and who is told by `viewers.py`.
+"""
+
+from __future__ import annotations
+
+import functools
+import http
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from pipeline_broker.apis.registry import SERVED
+from pipeline_broker.dashboard import broker_view
+from pipeline_broker.dashboard.beside import Beside, pass_on
+from pipeline_broker.dashboard.pipeline_view import STAGES, PipelineView, request_events
+from pipeline_broker.dashboard.viewers import TooManyViewersError, Viewers, limited_stream
+from pipeline_broker.dashboard.watched_pipeline import WatchedPipeline
+from pipeline_broker.web.messages import Answer, EventStream, HttpRequest, event, refusal
+from stages.mute import MuteReason
+from stages.timeline import now_ns
+
+if TYPE_CHECKING:
+    from pipeline_broker.web.messages import SendEvent
+    from stages.socket_server import SocketServer
+    from stages.timeline import Timeline
+
+__all__ = ["RequestPath"]
+
+BESIDES_MAX = 8
+"""Viewers of the second broker."""
+FULL = "there are as many viewers as may be"
+
+API_NAMES = {int(key): served.name for key, served in SERVED.items()}
+MUTE_REASONS = {int(reason): reason.name.lower().replace("_", " ") for reason in MuteReason}
+
+
+class RequestPath:
+    """See the rules of the file.
+
+    Args:
+        server: whose request path.
+        about: how its broker was started.
+        beside: the second broker's dashboard, if any.
+        observe: called with the timeline to report to, or None for nobody any more.
+    """
+
+    def __init__(
+        self,
+        server: SocketServer,
+        about: broker_view.BrokerIdentity,
+        beside: Beside | None,
+        observe: Callable[[Timeline | None], None],
+    ) -> None:
+        self._server, self._observe = server, observe
+        self._about = {"mode": about.mode, "flush": about.flush, "stages": STAGES}
+        self._watched: WatchedPipeline | None = None
+        self._view = PipelineView(API_NAMES, MUTE_REASONS)
+        self._beside = beside
+        self._limited = limited_stream(BESIDES_MAX, FULL)
+        self.viewers = Viewers(self._begin_watching, self._end_watching, self._render)
+
+    async def watch(self, kind: str, request: HttpRequest, argument: str) -> EventStream:
+        """Events of a kind: `pipeline` or `requests`."""
+        del request, argument
+
+        async def run(send: SendEvent) -> None:
+            try:
+                async with self.viewers.watching(kind) as events:
+                    async for each in events:
+                        await send(each)
+            except TooManyViewersError:
+                await send(event({"reason": FULL}, "end"))
+
+        return EventStream(run)
+
+    async def watch_beside(self, request: HttpRequest, argument: str) -> Answer | EventStream:
+        """The events `pipeline` of the second broker."""
+        del request, argument
+        if self._beside is None:
+            return refusal(http.HTTPStatus.NOT_FOUND, "no second dashboard was given: --dashboard-beside")
+        return self._limited(functools.partial(pass_on, self._beside))
+
+    def _begin_watching(self) -> None:
+        self._watched = WatchedPipeline(API_NAMES, now_ns())
+        self._view = PipelineView(API_NAMES, MUTE_REASONS)
+        self._observe(self._watched)
+
+    def _end_watching(self) -> None:
+        self._watched = None
+        self._observe(None)
+
+    def _render(self, kinds: frozenset[str]) -> Mapping[str, bytes]:
+        assert self._watched is not None, "somebody watches"
+        interval = self._watched.take(now_ns())
+        shown: dict[str, Any] = self._view.add(interval)
+        events = {}
+        if "pipeline" in kinds:
+            standing = broker_view.standing(self._server)
+            events["pipeline"] = event({"broker": self._about, "standing": standing, **shown}, "pipeline")
+        if "requests" in kinds:
+            events["requests"] = event(
+                {
+                    "requests": request_events(interval, API_NAMES),
+                    "count": sum(api.count for api in interval.apis),
+                    "stages": STAGES,
+                },
+                "requests",
+            )
+        return events
