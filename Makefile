@@ -22,7 +22,7 @@ comma := ,
 SYSTEM_PACKAGES := chromium chromium-driver eatmydata faketime fuse libfuse2 strace
 
 .DEFAULT_GOAL := help
-.PHONY: help serve compare test lint types contracts check properties simulate kill kill-points power-cuts exactly-once faults soak live live-kill cluster plugin-runs bench suites wheel system-packages clean
+.PHONY: help serve compare results test lint types contracts check properties simulate kill kill-points power-cuts exactly-once faults soak live live-kill cluster plugin-runs bench suites wheel system-packages clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -32,6 +32,9 @@ serve: $(VENV)/serve.stamp ## start a broker on 127.0.0.1:9092 with its data in 
 
 compare: $(VENV)/compare.stamp ## run both modes and write out/compare/report.html
 	@$(RUN)/pipeline-broker compare --out out/compare
+
+results: $(VENV)/compare.stamp ## the experiment of docs/results.md, Apache Kafka beside both modes; writes out/results
+	@$(RUN)/pipeline-broker compare --profile full --with-kafka --out out/results
 
 test: $(VENV)/dev.stamp ## run every test (WORKERS=2 at a time)
 	$(RUN)/python -m pytest -n $(WORKERS) --dist loadgroup
