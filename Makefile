@@ -8,6 +8,7 @@ PIP := $(RUN)/python -m pip --disable-pip-version-check --quiet
 WORKERS ?= 2
 EXAMPLES ?= 2000
 CYCLES ?= 200
+RUNS ?= 50
 POINTS ?= all
 SECONDS ?= 1200
 SEEDS ?= 10000
@@ -21,7 +22,7 @@ comma := ,
 SYSTEM_PACKAGES := chromium chromium-driver eatmydata faketime fuse libfuse2 strace
 
 .DEFAULT_GOAL := help
-.PHONY: help serve compare results test lint types contracts check properties simulate kill kill-points power-cuts exactly-once faults soak live live-kill cluster bench suites wheel system-packages clean
+.PHONY: help serve compare results test lint types contracts check properties simulate kill kill-points power-cuts exactly-once faults soak live live-kill cluster plugin-runs bench suites wheel system-packages clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -84,6 +85,9 @@ live-kill: $(VENV)/dev.stamp ## kill the streaming job of live and start it agai
 
 cluster: $(VENV)/dev.stamp ## the analysis on a Spark cluster of a master and two workers, beside one process
 	AT_LENGTH=1 $(RUN)/python -m pytest tests/spark_analysis/test_cluster.py
+
+plugin-runs: $(VENV)/dev.stamp ## the pytest plugin under xdist with three clients, again and again (RUNS=50)
+	RUNS=$(RUNS) $(RUN)/python -m pytest -m plugin_runs tests/test_pytest_plugin.py --capture=no --timeout=0
 
 bench: $(VENV)/dev.stamp ## measure the figures of docs/performance.md
 	@for script in benchmarks/*.py; do $(RUN)/python $$script || exit 1; done

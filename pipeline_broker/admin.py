@@ -3,7 +3,7 @@
 Rules of this room: whoever may write into the directory may command, nobody else: the socket's mode is 0600. One
 command and one answer a connection, each a line of JSON; every line, wait for a line, and number of clients has a
 bound. The path of a socket may be 108 bytes long, a data directory's longer, so it is opened by the directory's
-descriptor.
+descriptor, where the system shows those as files.
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ LINE_BYTES_MAX = 64 * 1024
 LINE_SECONDS = 5.0
 """How long a client may take to send its command, or to take the answer."""
 RECEIVE_BYTES = 4096
+DESCRIPTORS = Path("/proc/self/fd")
+"""Where Linux shows what a process has open."""
 OWNER_ONLY = 0o177
 """The mask of a socket that its owner may use."""
 NOBODY = frozenset({errno.ENOENT, errno.ECONNREFUSED})
@@ -47,9 +49,12 @@ class NobodyAnswersError(Exception):
 
 @contextlib.contextmanager
 def _short_path(directory: Path) -> Iterator[str]:
+    if not DESCRIPTORS.is_dir():  # macOS: long directories are refused there, by the system
+        yield min(str(directory / ADMIN_NAME), os.path.relpath(directory / ADMIN_NAME), key=len)
+        return
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        yield f"/proc/self/fd/{descriptor}/{ADMIN_NAME}"
+        yield str(DESCRIPTORS / str(descriptor) / ADMIN_NAME)
     finally:
         os.close(descriptor)
 

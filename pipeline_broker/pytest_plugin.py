@@ -63,7 +63,7 @@ def _marked(node: Any) -> dict[str, Any]:
         unknown = marker.kwargs.keys() - MARKER_ARGUMENTS
         if marker.args or unknown:
             wrong = ", ".join([*map(repr, marker.args), *sorted(unknown)])
-            raise pytest.UsageError(
+            raise pytest.Collector.CollectError(
                 f"{node.nodeid}: @pytest.mark.kafka takes {MARKER.split(':', maxsplit=1)[0][6:-1]}, not {wrong}"
             )
         settings |= marker.kwargs.get("settings", {})
@@ -79,7 +79,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     modes = said.get("mode", [])
     modes = [modes] if isinstance(modes, str) else list(modes)
     if wrong := [mode for mode in modes if mode not in MODES]:
-        raise pytest.UsageError(f"{metafunc.definition.nodeid}: mode {wrong[0]!r} is neither of {', '.join(MODES)}")
+        raise pytest.Collector.CollectError(
+            f"{metafunc.definition.nodeid}: mode {wrong[0]!r} is neither of {', '.join(MODES)}"
+        )
     settings = tuple(sorted((name, str(value)) for name, value in said["settings"].items()))
     if not modes and not settings:
         return
@@ -113,13 +115,13 @@ def _broker(mode: str, settings: Mapping[str, str]) -> EmbeddedBroker:
     try:
         from pipeline_broker import EmbeddedBroker  # noqa: PLC0415 - see the rules
     except ShadowedStagesError as error:
-        pytest.fail(str(error), pytrace=False)
+        raise pytest.fail.Exception(str(error), pytrace=False) from None
     from pipeline_broker.embedded.errors import EmbeddedBrokerError  # noqa: PLC0415 - see the rules
 
     try:
         return EmbeddedBroker(mode=mode, settings=settings).start()
     except EmbeddedBrokerError as error:
-        pytest.fail(f"kafka_broker: {error}", pytrace=False)
+        raise pytest.fail.Exception(f"kafka_broker: {error}", pytrace=False) from None
 
 
 @pytest.fixture

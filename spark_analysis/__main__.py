@@ -36,7 +36,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except AnalysisError as error:
         sys.stderr.write(f"error: {error}\n")
         return BAD_INPUT
-    except (ImportError, OSError) as error:  # an extra that is not installed; a full disk, a folder without permission
+    except ImportError as error:
+        sys.stderr.write(f"error: {error}; install the extra 'spark' (pip install 'pipeline-broker[spark]')\n")
+        return BAD_INPUT
+    except OSError as error:  # a full disk, a folder without permission
         sys.stderr.write(f"error: {error}\n")
         return BAD_INPUT
     sys.stdout.write(f"{verdict}\nreport: {options.directory.rstrip('/')}/{REPORT_FILE}\n")

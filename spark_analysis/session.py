@@ -16,6 +16,7 @@ import subprocess
 import tempfile
 from importlib import import_module
 from importlib.resources import files
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from spark_analysis.errors import SparkError
@@ -23,7 +24,6 @@ from spark_analysis.java import find_java
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from pathlib import Path
 
     from pyspark.sql import SparkSession
 
@@ -146,7 +146,8 @@ def _start(master: str, scratch: str, more: Mapping[str, str]) -> tuple[SparkSes
 
 
 def _log_settings() -> str:
-    return str(files("spark_analysis") / "log4j2.properties")
+    """The address of the file, without a blank: Spark splits the options of Java at each of them."""
+    return Path(str(files("spark_analysis") / "log4j2.properties")).as_uri()
 
 
 def _end_jvm(gateway: Any) -> None:

@@ -124,6 +124,12 @@ def test_a_long_directory_is_no_obstacle(tmp_path):
     assert with_admin(directory, lambda: ask(directory, "echo")) == {"given": {}}
 
 
+def test_a_command_is_done_where_the_system_does_not_show_what_is_open(tmp_path, monkeypatch):
+    monkeypatch.setattr(admin, "DESCRIPTORS", tmp_path / "none")
+    assert with_admin(tmp_path, lambda: ask(tmp_path, "echo", topic="t")) == {"given": {"topic": "t"}}
+    assert not (tmp_path / ADMIN_NAME).exists()
+
+
 def test_nobody_answers_where_no_broker_runs(tmp_path):
     with pytest.raises(NobodyAnswersError, match="no broker runs on"):
         ask(tmp_path, "echo")

@@ -3,13 +3,18 @@
 What the plugin does there is looked at from outside, by the outcomes that pytest tells and the files that it writes.
 """
 
+import os
 import re
 import textwrap
+import time
 
 import attrs
 import pytest
 
+from tests.conftest import CAMPAIGN
 from tests.plugin_runs import PLUGIN, ROOT, run_pytest
+
+RUNS = int(os.environ.get("RUNS", "1"))
 
 
 @attrs.frozen
@@ -108,17 +113,37 @@ THREE_CLIENTS = """
 
         assert asyncio.run(main()) == b"value"
 """
+IN_BOTH_MODES = """
+    pytestmark = pytest.mark.kafka(mode=["classic", "pipelined"])
+"""
 
 
 @pytest.mark.clients
-@pytest.mark.parametrize(
-    ("mode", "workers"),
-    [("classic", ()), ("pipelined", ()), ("pipelined", ("-n", "2"))],
-    ids=["classic", "pipelined", "xdist"],
-)
-def test_all_three_clients_work_alone_and_under_xdist(tree, mode, workers):
-    outcome = tree({"tests/test_clients.py": THREE_CLIENTS}, "-q", "--kafka-mode", mode, *workers)
+@pytest.mark.parametrize("mode", ["classic", "pipelined"])
+def test_all_three_clients_work(tree, mode):
+    outcome = tree({"tests/test_clients.py": THREE_CLIENTS}, "-q", "--kafka-mode", mode)
     assert outcome.counts() == {"passed": 3}, outcome.text
+
+
+@pytest.mark.clients
+@pytest.mark.plugin_runs
+def test_all_three_clients_work_in_both_modes_under_xdist_in_every_run(tree, record_property):
+    """As often as RUNS says; a run that fails is told with what it printed, and does not end the others."""
+    files = {"tests/test_clients.py": THREE_CLIENTS + IN_BOTH_MODES}
+    failed, load, longest_s = [], 0.0, 0.0
+    for number in range(1, RUNS + 1):
+        begun_s = time.monotonic()
+        outcome = tree(files, "-q", "-n", "2")
+        longest_s = max(longest_s, time.monotonic() - begun_s)
+        load = max(load, os.getloadavg()[0])
+        if outcome.counts() != {"passed": 6}:
+            failed.append(f"run {number}:\n{outcome.text}")
+    record_property(
+        CAMPAIGN,
+        f"{RUNS} runs of six tests, three clients in both modes on two workers: {len(failed)} failed; "
+        f"the longest took {longest_s:.1f} s; load of the machine up to {load:.1f}",
+    )
+    assert failed == [], "\n".join(failed)
 
 
 def test_a_session_has_one_broker_and_each_test_a_topic_that_is_there_and_empty(tree):
@@ -279,6 +304,8 @@ def test_another_package_named_stages_fails_only_the_tests_that_want_a_broker_wi
     assert outcome.counts() == {"passed": 1, "error": 1}, outcome.text
     assert "is another package named stages and shadows the one of pipeline-broker" in outcome.text
     assert "Traceback" not in outcome.text
+    assert "During handling" not in outcome.text
+    assert "_pytest/python.py" not in outcome.text, "where it was noticed helps nobody"
 
 
 def test_a_run_that_uses_no_fixture_loads_nothing_of_ours(tree):

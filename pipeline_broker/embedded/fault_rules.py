@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
 
+import attrs
+
 from pipeline_broker.embedded.life import Running
 from pipeline_broker.faults.effects import Effect
 from pipeline_broker.faults.faults import DiskRuleMaker, Faults, RuleMaker
@@ -53,7 +55,7 @@ class EmbeddedFaults:
             FaultError: there is no such API, or numbers make no sense.
             TypeError: there is no such condition.
         """
-        choice, about = _split(conditions)
+        choice, about = _split(conditions, RequestCondition)
         return RuleMaker(self, RequestCondition(api=api, **about), choice)
 
     def disk_when(self, operation: str, **conditions: Any) -> DiskRuleMaker:
@@ -63,7 +65,7 @@ class EmbeddedFaults:
             FaultError: there is no such operation, or numbers make no sense.
             TypeError: there is no such condition.
         """
-        choice, about = _split(conditions)
+        choice, about = _split(conditions, DiskCondition)
         return DiskRuleMaker(self, DiskCondition(disk=operation, **about), choice)
 
     def add(self, condition: RequestCondition | DiskCondition, choice: Choice, effect: Effect) -> Rule:
@@ -115,7 +117,11 @@ class EmbeddedFaults:
 CHOICES = frozenset({"nth", "times", "every", "p", "seed"})
 
 
-def _split(conditions: dict[str, Any]) -> tuple[Choice, dict[str, Any]]:
+def _split(conditions: dict[str, Any], kind: type[RequestCondition | DiskCondition]) -> tuple[Choice, dict[str, Any]]:
     """How often a rule strikes, and what else it is about."""
-    choice = {name: value for name, value in conditions.items() if name in CHOICES}
-    return Choice(**choice), {name: value for name, value in conditions.items() if name not in CHOICES}
+    # what a rule is made for, `api` or `disk`, is the first argument of the caller; `keys` is derived from it
+    known = {field.name for field in attrs.fields(kind)[1:] if field.init} | CHOICES
+    for name in sorted(conditions.keys() - known):
+        raise TypeError(f"there is no condition {name!r}; there are {', '.join(sorted(known))}")
+    about = {name: value for name, value in conditions.items() if name not in CHOICES}
+    return Choice(**{name: value for name, value in conditions.items() if name in CHOICES}), about

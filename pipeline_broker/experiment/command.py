@@ -139,10 +139,18 @@ def compare(
       pipeline-broker compare --out out/deep --in-flight 1,64 --connections 1 --commit-delay 0,10ms --rounds 7
       pipeline-broker compare --out out/sweep --sweep docs/sweep.toml
     """  # noqa: D301 - click's mark for "do not rewrap"
-    from pipeline_broker.experiment.compare import CompareOptions, LoadError, run_compare, run_report  # noqa: PLC0415 - Trio
+    from pipeline_broker.experiment.compare import (  # noqa: PLC0415 - Trio
+        CompareOptions,
+        LoadError,
+        ensure_report,
+        run_compare,
+        run_report,
+    )
     from pipeline_broker.experiment.verdict import sentence  # noqa: PLC0415 - see below
 
     try:
+        if not no_report:
+            ensure_report()
         if sweep_file is not None:
             results = _run_sweep(sweep_file, out, flush, commits_in_flight)
         else:

@@ -4,6 +4,7 @@ Rules of this file: what an earlier experiment left in the same folder is remove
 verdict and page to stdout.
 """
 
+import importlib.util
 import shutil
 import subprocess
 from collections.abc import Sequence
@@ -25,6 +26,8 @@ from pipeline_broker.load.departures import WEEK_S, Departure, read_departures
 from pipeline_broker.load.errors import LoadError
 from pipeline_broker.load.replay import DEFAULT_DATA, REPLAY_WEEK_S
 
+ANALYSIS_PACKAGES = ("pyspark", "pyarrow")
+"""What the analysis imports of the extra `spark`; Java may be the machine's own."""
 SWEEP_FILE = "sweep.json"
 """What a sweep leaves beside its rows, to go on later."""
 
@@ -51,12 +54,12 @@ def run_compare(options: CompareOptions) -> Results:
     departures: Sequence[Departure] = ()
     if not request.chosen_grid:
         if not has_confluent():
-            say("confluent-kafka is not installed (extra `compare`): its cells are left out")
+            say("confluent-kafka is not installed (pip install 'pipeline-broker[compare]'): its cells are left out")
             request = attrs.evolve(request, with_confluent=False)
         if DEFAULT_DATA.exists():
             departures = read_departures(DEFAULT_DATA, busiest_week_only=not profile.replay_whole_year)
         else:
-            say(f"{DEFAULT_DATA} is missing: the replay is left out")
+            say(f"{DEFAULT_DATA} is missing, which comes with the repository only: the replay is left out")
             request = attrs.evolve(request, with_replay=False)
     if set(request.others) & set(KAFKA_MODES):
         fetch_jars()  # before anything else: it may take minutes, or fail
@@ -82,6 +85,19 @@ def run_compare(options: CompareOptions) -> Results:
     return results
 
 
+def ensure_report() -> None:
+    """See that a report can be made, before minutes are spent on what it would be about.
+
+    Raises:
+        ExperimentError: a package that the analysis needs is not installed.
+    """
+    missing = [name for name in ANALYSIS_PACKAGES if importlib.util.find_spec(name) is None]
+    if missing:
+        raise ExperimentError(
+            f"the report needs {' and '.join(missing)}: pip install 'pipeline-broker[spark]', or --no-report"
+        )
+
+
 def run_report(out: Path) -> int:
     """Make Parquet, summary and page from the raw rows, or again from the Parquet files; the exit code.
 
@@ -101,4 +117,13 @@ def empty_output(out: Path) -> RawFolder:
     return raw
 
 
-__all__ = ["SWEEP_FILE", "CompareOptions", "ExperimentError", "LoadError", "empty_output", "run_compare", "run_report"]
+__all__ = [
+    "SWEEP_FILE",
+    "CompareOptions",
+    "ExperimentError",
+    "LoadError",
+    "empty_output",
+    "ensure_report",
+    "run_compare",
+    "run_report",
+]

@@ -10,7 +10,7 @@ everywhere: macOS has others that do as well, and Windows keeps nothing in direc
 import contextlib
 import errno
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Protocol
@@ -116,6 +116,15 @@ def write_all(file: File, parts: Sequence[Buffer], position: int) -> None:
             pending[0] = memoryview(pending[0])[written:]
 
 
+def _sync(descriptor: int, sync: Callable[[int], None]) -> None:
+    """Have the content of a file survive a power cut."""
+    in_full = getattr(fcntl, "F_FULLFSYNC", None)
+    if fcntl is not None and in_full is not None:  # macOS: its fsync(2) leaves data in the cache of the drive
+        fcntl.fcntl(descriptor, in_full)
+    else:
+        sync(descriptor)
+
+
 class _SystemFile:
     __slots__ = ("_descriptor",)
 
@@ -126,6 +135,8 @@ class _SystemFile:
         os.close(self._descriptor)
 
     def write(self, parts: Sequence[Buffer], position: int) -> int:
+        if not hasattr(os, "pwritev"):  # macOS before 11
+            return os.pwrite(self._descriptor, b"".join(parts), position)
         return os.pwritev(self._descriptor, parts, position)
 
     def read(self, size_bytes: int, position: int) -> Buffer:
@@ -149,7 +160,7 @@ class _SystemFile:
 
     def sync_data(self) -> None:
         try:
-            getattr(os, "fdatasync", os.fsync)(self._descriptor)
+            _sync(self._descriptor, getattr(os, "fdatasync", os.fsync))
         except OSError as error:
             raise SyncError(error.errno, error.strerror) from None
 
@@ -182,9 +193,9 @@ class _SystemLock:
 
 
 def _sync_directory(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_DIRECTORY", 0))
     try:
-        os.fsync(descriptor)
+        _sync(descriptor, os.fsync)
     except OSError as error:
         raise SyncError(error.errno, error.strerror, str(path)) from None
     finally:

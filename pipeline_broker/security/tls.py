@@ -3,15 +3,18 @@
 Rules of this file: what cannot be used is one line at the start, or refuses the change of a running broker, which then
 goes on with what it had. Nothing below TLS 1.2 is spoken. A context is never altered after it was handed out; a reload
 makes another one. A certificate that replaces another must be for the same names, unless the settings allow otherwise,
-as in Kafka: a mistake in a file name cannot make the broker somebody else. Keys reach OpenSSL through memory, never
-through a file of ours.
+as in Kafka: a mistake in a file name cannot make the broker somebody else. Keys reach OpenSSL through memory; only
+where a system has no files in memory through one that nobody else may read, which is gone at once.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import ssl
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 import attrs
 
@@ -119,18 +122,32 @@ def _set_versions_and_suites(context: ssl.SSLContext, settings: Mapping[str, str
 
 
 def _load_key(context: ssl.SSLContext, store: KeyStore) -> None:
-    """Give OpenSSL the key by the name of a file that has none."""
-    file = os.memfd_create("key store", os.MFD_CLOEXEC)
+    """Give OpenSSL the key by the name of a file."""
     try:
-        with os.fdopen(os.dup(file), "wb") as writer:
-            writer.write((store.key + "".join(store.chain)).encode())
-        # a password is always given, since OpenSSL would ask at the terminal for one
-        context.load_cert_chain(f"/proc/self/fd/{file}", password=lambda: store.password)
+        with _short_lived_file((store.key + "".join(store.chain)).encode()) as path:
+            # a password is always given, since OpenSSL would ask at the terminal for one
+            context.load_cert_chain(path, password=lambda: store.password)
     except (ssl.SSLError, OSError, ValueError):
         raise ConfigError(
             "the key store cannot be used: the private key is not that of the first certificate, is damaged,"
             " or ssl.key.password is wrong"
         ) from None
+
+
+@contextlib.contextmanager
+def _short_lived_file(content: bytes) -> Iterator[str]:
+    """A path that leads to the content inside the block: to memory where the system can, else to the owner's file."""
+    if not hasattr(os, "memfd_create"):  # macOS, Windows
+        with tempfile.TemporaryDirectory() as folder:  # its mode is 0700
+            path = Path(folder) / "key store"
+            path.write_bytes(content)
+            yield str(path)
+        return
+    file = os.memfd_create("key store", os.MFD_CLOEXEC)
+    try:
+        with os.fdopen(os.dup(file), "wb") as writer:
+            writer.write(content)
+        yield f"/proc/self/fd/{file}"
     finally:
         os.close(file)
 

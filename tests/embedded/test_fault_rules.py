@@ -43,8 +43,10 @@ def test_what_makes_no_sense_is_refused_in_the_test(broker):
         broker.faults.when("Prduce")
     with pytest.raises(FaultError, match="only a broker that runs in a process of its own"):
         broker.faults.disk_when("sync").crash()
-    with pytest.raises(TypeError, match="topik"):
+    with pytest.raises(TypeError, match=r"there is no condition 'topik'; there are .*seed, times, topic"):
         broker.faults.when("Produce", topik="t")
+    with pytest.raises(TypeError, match="there is no condition 'topic'; there are every, nth, p, path, seed, times"):
+        broker.faults.disk_when("sync", topic="t")
     assert broker.faults.rules == []
 
 

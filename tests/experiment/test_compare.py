@@ -109,7 +109,7 @@ def test_full_tells_its_time_before_the_start_and_quick_does_not(tmp_path, monke
     monkeypatch.setattr(compare_module, "has_confluent", lambda: True)
     run_compare(CompareOptions(tmp_path / "out", Request(profile="full")))
     missing, announced = capsys.readouterr().err.splitlines()
-    assert missing.endswith("none.csv.gz is missing: the replay is left out")
+    assert missing.endswith("none.csv.gz is missing, which comes with the repository only: the replay is left out")
     assert re.fullmatch(r"530 runs, about \d+ min, then the report", announced)
     run_compare(CompareOptions(tmp_path / "out", Request()))
     assert capsys.readouterr().err.splitlines() == [missing]
@@ -157,3 +157,13 @@ def test_a_wrong_value_is_a_usage_error(arguments, tmp_path):
     result = CliRunner().invoke(compare, ["--out", str(tmp_path / "out"), *arguments])
     assert result.exit_code == 2
     assert "Error: Invalid value" in result.output
+
+
+def test_a_comparison_whose_report_cannot_be_made_says_so_before_it_runs(tmp_path, monkeypatch):
+    monkeypatch.setattr(compare_module, "ANALYSIS_PACKAGES", ("no_such_spark", "pyarrow"))
+    result = CliRunner().invoke(compare, ["--out", str(tmp_path / "out")])
+    assert (result.exit_code, result.stderr) == (
+        1,
+        "Error: the report needs no_such_spark: pip install 'pipeline-broker[spark]', or --no-report\n",
+    )
+    assert not (tmp_path / "out").exists()

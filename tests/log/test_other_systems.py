@@ -1,5 +1,6 @@
 """The file system where some of Linux's calls are missing, played by taking them away."""
 
+import fcntl
 import os
 
 import pytest
@@ -9,13 +10,13 @@ from pipeline_broker.log.file_system import SystemFileSystem
 
 
 @pytest.fixture
-def macos(monkeypatch):
-    for name in ("RWF_NOWAIT", "posix_fadvise", "fdatasync"):
+def without_linux(monkeypatch):
+    for name in ("RWF_NOWAIT", "posix_fadvise", "fdatasync", "preadv", "pwritev", "O_DIRECTORY"):
         monkeypatch.delattr(os, name)
 
 
-@pytest.mark.usefixtures("macos")
-def test_a_file_is_written_synced_and_read_with_what_macos_has(tmp_path, monkeypatch):
+@pytest.mark.usefixtures("without_linux")
+def test_a_file_is_written_synced_and_read_with_what_every_posix_system_has(tmp_path, monkeypatch):
     synced = []
     monkeypatch.setattr(os, "fsync", synced.append)
     file = SystemFileSystem().open(tmp_path / "a", create=True)
@@ -25,8 +26,19 @@ def test_a_file_is_written_synced_and_read_with_what_macos_has(tmp_path, monkeyp
     file.read_ahead(6, 0)
 
     assert len(synced) == 1
+    SystemFileSystem().sync_directory(tmp_path)
+    assert len(synced) == 2
     assert file.read(100, 0) == b"onetwo"
     assert file.read_cached(6, 0) is None, "nobody can tell, so it is read in a thread"
+
+
+def test_where_a_sync_leaves_data_in_the_drives_cache_the_call_that_does_not_is_taken(tmp_path, monkeypatch):
+    synced = []
+    monkeypatch.setattr(fcntl, "F_FULLFSYNC", 51, raising=False)
+    monkeypatch.setattr(fcntl, "fcntl", lambda _descriptor, call: synced.append(call))
+    SystemFileSystem().open(tmp_path / "a", create=True).sync_data()
+    SystemFileSystem().sync_directory(tmp_path)
+    assert synced == [51, 51]
 
 
 def test_where_nothing_locks_a_directory_it_is_refused_before_anything_is_made(tmp_path, monkeypatch):

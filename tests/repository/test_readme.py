@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.documents import blocks
+
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
@@ -15,7 +17,7 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 @pytest.mark.parametrize("mode", ["classic", "pipelined"])
 def test_the_program_of_the_first_walk_prints_what_it_produced(broker_process, mode):
     broker = broker_process(mode=mode, settings=["group.initial.rebalance.delay.ms=0"])
-    (program,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    (program,) = [block.text for block in blocks(ROOT / "README.md", "python") if not block.is_test]
     assert "127.0.0.1:9092" in program
     result = subprocess.run(
         [sys.executable, "-c", program.replace("127.0.0.1:9092", broker.bootstrap)],

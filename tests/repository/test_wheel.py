@@ -105,6 +105,17 @@ def test_a_broker_is_embedded_from_the_wheel(scripts, tmp_path):
     assert (result.returncode, result.stdout) == (0, "{}\n"), result.stderr
 
 
+def test_the_package_is_imported_in_no_time_and_without_trio_or_what_needs_it(scripts, tmp_path):
+    """Processor time, so that a busy machine does not count; it is less than a millisecond."""
+    program = (
+        "import sys, time\n"
+        "begun = time.process_time(); import pipeline_broker; spent = time.process_time() - begun\n"
+        "print(sorted({'trio', 'attrs', 'click', 'stages'} & set(sys.modules)), spent < 0.12)"
+    )
+    result = run([scripts / "python", "-c", program], tmp_path)
+    assert (result.returncode, result.stdout) == (0, "[] True\n"), result.stderr
+
+
 def test_the_command_helps_beside_a_foreign_stages(scripts, shadowing_folder):
     result = run([scripts / "pipeline-broker", "--help"], shadowing_folder)
     assert result.returncode == 0, result.stderr

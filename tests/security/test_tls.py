@@ -2,8 +2,10 @@
 
 import contextlib
 import datetime as dt
+import os
 import ssl
 import subprocess
+import tempfile
 
 import pytest
 import trustme
@@ -100,6 +102,16 @@ def test_a_store_in_a_file_is_served(settings):
     side = handshake(TlsContexts(settings).context(), client_context())
     assert side.version() == "TLSv1.3"
     assert side.getpeercert(binary_form=True) is None
+
+
+def test_a_store_is_served_where_files_in_memory_are_missing_and_no_key_is_left_on_the_disk(
+    settings, tmp_path, monkeypatch
+):
+    monkeypatch.delattr(os, "memfd_create")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    (tmp_path / "temporary").mkdir()
+    assert handshake(TlsContexts(settings).context(), client_context())
+    assert list((tmp_path / "temporary").iterdir()) == []
 
 
 @pytest.mark.parametrize("blank", ["\n", " ", "\r\n"])

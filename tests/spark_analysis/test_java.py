@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from spark_analysis import session
 from spark_analysis.errors import SparkError
 from spark_analysis.java import find_java, java_major
 
@@ -68,3 +69,8 @@ def test_an_environment_that_cannot_be_written_gets_a_wrapper_elsewhere(tmp_path
     home = find_java({"PATH": ""}, str(prefix))
     assert not home.is_relative_to(tmp_path)
     assert java_major(home / "bin/java") == 21
+
+
+def test_the_options_of_java_have_no_blank_where_the_package_is_in_a_folder_that_has(monkeypatch, tmp_path):
+    monkeypatch.setattr(session, "files", lambda package: tmp_path / "a folder" / package)
+    assert session._log_settings() == f"file://{tmp_path}/a%20folder/spark_analysis/log4j2.properties"
