@@ -2,11 +2,13 @@
 
 Rules of this file: it may be killed anywhere and is started again; whatever it cannot go on after ends it with code 1.
 Now and then it writes what it then aborts. A line on the standard output for each transaction that it has committed.
-Its end is that of the process alone: librdkafka may wait for ever to close a connection that it lost in the moment in
-which it was made, and nobody would start the next copier.
+A step that outlives its time limit ends it too, and its end is that of the process alone: when a broker comes back in a
+certain moment, librdkafka 2.16 takes it for one to which it is not connected, and waits for ever to send what is to go
+there (`send_offsets_to_transaction` ignores its time limit then), and for ever in its close.
 """
 
 import contextlib
+import faulthandler
 import os
 import random
 import sys
@@ -20,6 +22,7 @@ JUNK = b"junk"
 BATCH_MAX = 500
 ABORTED_SHARE = 0.2
 STEP_SECONDS_MAX = 20
+ROUND_SECONDS_MAX = STEP_SECONDS_MAX + 5
 CONNECTION = {"reconnect.backoff.ms": 20, "reconnect.backoff.max.ms": 100, "retry.backoff.ms": 20, "log_level": 0}
 """A broker that was killed is back soon."""
 
@@ -69,8 +72,10 @@ def waste(producer):
 def main(bootstrap, seed):
     """Copy until killed."""
     chance = random.Random(seed)
+    faulthandler.dump_traceback_later(ROUND_SECONDS_MAX, exit=True)
     producer, consumer = make(bootstrap)
     while True:
+        faulthandler.dump_traceback_later(ROUND_SECONDS_MAX, exit=True)
         messages = [it for it in consumer.consume(BATCH_MAX, 0.1) if it.error() is None]
         if chance.random() < ABORTED_SHARE:
             waste(producer)
