@@ -381,7 +381,7 @@ class Journal:
 
     def _mark(self, segment: Segment) -> None:
         manifest = self.manifest_end()
-        if manifest is not None:
+        if manifest is not None and self._directory_lock.is_in_place():  # else it would go to whoever took our place
             mark = CleanShutdown(segment.number, segment.identity, self._position, self._next_lsn, manifest)
             write_mark(self._files, self.directory.parent, mark)
 

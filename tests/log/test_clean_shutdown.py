@@ -334,3 +334,20 @@ def test_the_manifest_stays_short_over_many_clean_stops():
 
     assert len({sum_bytes for sum_bytes, _ in sizes}) == 1
     assert sizes == sorted(sizes)
+
+
+def test_a_broker_whose_directory_was_replaced_marks_nothing_in_the_other_one(tmp_path):
+    """Another broker may be at work there by now, and its next start would be refused."""
+    files, data = SystemFileSystem(), tmp_path / "data"
+    data.mkdir()
+    journal = Journal.open(data, files=files)
+    assert list(journal.recover()) == []
+    data.rename(tmp_path / "elsewhere")
+    data.mkdir()
+    other = Journal.open(data, files=files)
+    assert list(other.recover()) == []
+    journal.close()
+    assert not (data / MARK_NAME).exists()
+    assert not (tmp_path / "elsewhere" / MARK_NAME).exists()
+    other.close()
+    assert (data / MARK_NAME).exists()
