@@ -46,13 +46,13 @@ class CommandLine:
         return Called(result.exit_code, result.stdout, result.stderr, result.stdout_bytes)
 
 
-@pytest.fixture(scope="session", params=["classic", "pipelined"])
+@pytest.fixture(scope="module", params=["classic", "pipelined"])
 def broker(request):
     with EmbeddedBroker(mode=request.param, settings=SETTINGS) as embedded:
         yield embedded
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def one_broker():
     """For what the mode has nothing to do with."""
     with EmbeddedBroker(settings=SETTINGS) as embedded:

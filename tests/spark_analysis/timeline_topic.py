@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import struct
 from pathlib import Path
@@ -66,6 +67,7 @@ class TopicFiles:
         number = len(list(self.folder.iterdir()))
         fresh = self.folder / f".{number:04}"
         fresh.write_text("".join(f"{value}\n" for value in values), encoding="utf-8")
+        os.utime(fresh, (BEGIN_S + number, BEGIN_S + number))  # Spark reads files by age, and to the millisecond
         fresh.rename(self.folder / f"{number:04}.txt")
 
     def stream(self, spark):
