@@ -6,7 +6,6 @@ applied when it is durable; what is not durable is shown to nobody.
 
 from __future__ import annotations
 
-import base64
 import functools
 import random
 import uuid
@@ -38,6 +37,7 @@ from pipeline_broker.telemetry.timelines_topic import TIMELINES_CONFIGS, TIMELIN
 from pipeline_broker.topic_policies import policies_of, rules_of
 from pipeline_broker.waiting_fetches import WaitingFetches
 from pipeline_broker.wire.error import ErrorCode
+from pipeline_broker.wire.uuid_text import uuid_text
 from stages.request import Pending, Send
 
 if TYPE_CHECKING:
@@ -161,7 +161,7 @@ class Broker(LazyState):
         """What must be on disk before it serves: the id of a new cluster, the rest of transactions that had ended."""
         entries = self.transactions.start_entries(now_ms)
         if self.cluster.cluster_id is None:
-            write = self.cluster.create(base64.urlsafe_b64encode(self.new_id().bytes).decode().rstrip("="))
+            write = self.cluster.create(uuid_text(self.new_id().bytes))
             self.cluster.durable(write)
             entries.append(self.append_metadata(write, now_ms))
         return entries

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from typing import TYPE_CHECKING
 
 from pipeline_broker.apis.authorization import may_of_group, topics_allowed
@@ -14,6 +13,7 @@ from pipeline_broker.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 )
+from pipeline_broker.wire.uuid_text import uuid_text
 from stages.request import Result, Send
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def handle(call: Call, request: ConsumerGroupHeartbeatRequest) -> Result:
         owned=None if owned is None else {each.topic_id: frozenset(each.partitions) for each in owned},
         client_id=call.client_id or "",
         client_host=f"/{call.session.host}",
-        fresh_id=base64.urlsafe_b64encode(call.broker.new_id().bytes).decode().rstrip("="),
+        fresh_id=uuid_text(call.broker.new_id().bytes),
         id_required=call.version >= ID_REQUIRED_FROM,
         may_describe=may_describe,
     )

@@ -5,7 +5,6 @@ Rules of this file: no I/O; a snapshot of one answer, in plain types. A topic th
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Iterable, Mapping
 
 import attrs
@@ -14,6 +13,7 @@ from pipeline_broker.client.errors import ClientError, NoSuchTopic, check
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.metadata import MetadataResponse
 from pipeline_broker.wire.primitives import UUID_ZERO
+from pipeline_broker.wire.uuid_text import uuid_text
 
 __all__ = ["BrokerAddress", "Partition", "Topic", "TopicPartition", "Topology", "topology_of"]
 
@@ -128,4 +128,4 @@ def topology_of(answer: MetadataResponse) -> Topology:
 
 def _id_text(topic_id: bytes) -> str | None:
     """As Kafka's tools print it; None where the broker knows no ids."""
-    return None if topic_id == UUID_ZERO else base64.urlsafe_b64encode(topic_id).decode().rstrip("=")
+    return None if topic_id == UUID_ZERO else uuid_text(topic_id)

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pipeline_broker.inspect.findings import BatchFound, Damage, Finding
 from pipeline_broker.inspect.journal_segment import JournalSegment
 from pipeline_broker.inspect.secrets import without_secrets
-from pipeline_broker.inspect.selection import Selection, topic_id_text
+from pipeline_broker.inspect.selection import Selection
 from pipeline_broker.inspect.topic_names import TopicNames
 from pipeline_broker.log.archive.manifest import Manifest
 from pipeline_broker.log.frame import StoredEntry, split_key
@@ -18,6 +18,7 @@ from pipeline_broker.records.batch import CHECKED_FROM, BatchHeader, read_header
 from pipeline_broker.records.checksum import crc32c
 from pipeline_broker.records.errors import RecordError
 from pipeline_broker.records.record import Record, iterate_records
+from pipeline_broker.wire.uuid_text import uuid_text
 
 __all__ = ["EntryCheck"]
 
@@ -118,7 +119,7 @@ class EntryCheck:
             return 0
         if header.base_offset:
             topic_id, partition = split_key(entry.key)
-            whose = f"partition {partition} of {self._names.find(topic_id) or topic_id_text(topic_id)}"
+            whose = f"partition {partition} of {self._names.find(topic_id) or uuid_text(topic_id)}"
             reason = f"the archive has nothing of {whose}, which goes on with offset {header.base_offset}"
             self._unarchived[entry.key] = Damage(segment.file, entry.place, reason, 0)
         return None

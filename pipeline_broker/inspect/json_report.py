@@ -34,9 +34,10 @@ from pipeline_broker.inspect.findings import (
     Totals,
 )
 from pipeline_broker.inspect.markers import marker_of
-from pipeline_broker.inspect.selection import Selection, topic_id_text
+from pipeline_broker.inspect.selection import Selection
 from pipeline_broker.records.compression import codec_name
 from pipeline_broker.records.record import Record
+from pipeline_broker.wire.uuid_text import uuid_text
 
 __all__ = ["json_lines"]
 
@@ -84,7 +85,7 @@ def _record(record: Record) -> dict[str, Any]:
 def _plain(_owner: object, _field: object, value: Any) -> Any:
     """A field as JSON has it; the only bytes among them are topic ids."""
     if isinstance(value, bytes):
-        return topic_id_text(value)
+        return uuid_text(value)
     return value.value if isinstance(value, IndexStatus) else value
 
 

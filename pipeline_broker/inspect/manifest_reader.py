@@ -10,7 +10,6 @@ from pathlib import Path
 
 from pipeline_broker.inspect.errors import NoDataDirectoryError
 from pipeline_broker.inspect.findings import Damage, EditFound, Finding, Leftover, ManifestFound, TornTail
-from pipeline_broker.inspect.selection import topic_id_text
 from pipeline_broker.log.archive.archive import ARCHIVE_NAME
 from pipeline_broker.log.archive.manifest import Edit, Manifest, PartitionManifest
 from pipeline_broker.log.archive.manifest_file import (
@@ -26,6 +25,7 @@ from pipeline_broker.log.file_system import FileSystem
 from pipeline_broker.log.frame import split_key
 from pipeline_broker.log.producer_state import ProducerStates
 from pipeline_broker.records.checksum import crc32c
+from pipeline_broker.wire.uuid_text import uuid_text
 
 __all__ = ["MANIFEST_FILE", "ManifestReader", "folder_problem", "offset_problems", "producer_count"]
 
@@ -143,7 +143,7 @@ def _edit_found(stored: StoredEdit) -> EditFound:
 
 def _partition_text(key: bytes) -> str:
     topic_id, partition = split_key(key)
-    return f"{topic_id_text(topic_id)}-{partition}"
+    return f"{uuid_text(topic_id)}-{partition}"
 
 
 def folder_problem(key: bytes, manifest: PartitionManifest) -> str:

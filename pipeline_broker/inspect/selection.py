@@ -4,21 +4,15 @@ Rules of this file: no I/O. A selection of partitions or offsets narrows what is
 verified as a whole; of the archive, other partitions and segments are not even read.
 """
 
-import base64
-
 import attrs
 
 from pipeline_broker.records.record import Record
+from pipeline_broker.wire.uuid_text import uuid_text
 
-__all__ = ["DEPTHS", "EVERYTHING", "Selection", "topic_id_text"]
+__all__ = ["DEPTHS", "EVERYTHING", "Selection"]
 
 DEPTHS = ("segments", "frames", "entries", "batches", "records")
 """How deep a report goes; each includes those before it."""
-
-
-def topic_id_text(topic_id: bytes) -> str:
-    """As Kafka's tools print it."""
-    return base64.urlsafe_b64encode(topic_id).decode().rstrip("=")
 
 
 @attrs.frozen(kw_only=True)
@@ -60,7 +54,7 @@ class Selection:
 
     def takes_topic(self, name: str | None, topic_id: bytes) -> bool:
         """Whether the topic is among those asked for."""
-        return self.topic is None or self.topic in {name, topic_id_text(topic_id)}
+        return self.topic is None or self.topic in {name, uuid_text(topic_id)}
 
     def takes(self, name: str | None, topic_id: bytes, partition: int) -> bool:
         """Whether the partition is among those asked for."""

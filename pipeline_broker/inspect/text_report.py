@@ -31,10 +31,11 @@ from pipeline_broker.inspect.findings import (
     Totals,
 )
 from pipeline_broker.inspect.markers import marker_of
-from pipeline_broker.inspect.selection import Selection, topic_id_text
+from pipeline_broker.inspect.selection import Selection
 from pipeline_broker.records.batch import BatchHeader
 from pipeline_broker.records.compression import codec_name
 from pipeline_broker.records.record import Record
+from pipeline_broker.wire.uuid_text import uuid_text
 
 __all__ = ["text_lines"]
 
@@ -69,7 +70,7 @@ def _time(milliseconds: int) -> str:
 
 
 def _topic(name: str | None, topic_id: bytes) -> str:
-    return f"topic {topic_id_text(topic_id)}" if name is None else f"topic {_plain(name)} ({topic_id_text(topic_id)})"
+    return f"topic {uuid_text(topic_id)}" if name is None else f"topic {_plain(name)} ({uuid_text(topic_id)})"
 
 
 # The journal

@@ -12,6 +12,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from pipeline_broker.wire.schema import fields_of, resolve
+from pipeline_broker.wire.uuid_text import uuid_text
 
 __all__ = ["json_form"]
 
@@ -56,7 +57,7 @@ def _value(value: Any, field: _Field, message: type, version: int) -> Any:
     if field.struct is not None:
         return _struct(value, message, field.struct, version)
     if field.kind == UUID:
-        return base64.urlsafe_b64encode(value).decode().rstrip("=")
+        return uuid_text(value)
     if isinstance(value, bytes | bytearray | memoryview):
         return base64.b64encode(value).decode()
     return value

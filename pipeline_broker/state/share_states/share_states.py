@@ -8,7 +8,6 @@ stands in front of the latest snapshots can be deleted (`redundant_before`). Epo
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Iterable, Sequence
 
 import attrs
@@ -28,6 +27,7 @@ from pipeline_broker.state.share_states.records import (
 )
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.share_state_records import ShareSnapshotValue, ShareUpdateValue
+from pipeline_broker.wire.uuid_text import uuid_text
 
 __all__ = ["NO_EPOCH", "UNINITIALIZED", "ShareState", "ShareStateError", "ShareStates", "StateWrite", "Summary"]
 
@@ -132,7 +132,7 @@ class ShareStates:
     @staticmethod
     def subject(key: ShareKey) -> str:
         """What decides the partition of `__share_group_state`: group, topic id in base 64, partition."""
-        topic_id = base64.urlsafe_b64encode(key.topic_id).decode().rstrip("=")
+        topic_id = uuid_text(key.topic_id)
         return f"{key.group_id}:{topic_id}:{key.partition}"
 
     # Questions
