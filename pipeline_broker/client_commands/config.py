@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from pipeline_broker.client_commands.arguments import as_json_option
 from pipeline_broker.client_commands.reach import ClientCommand, Reach, reaching
 from pipeline_broker.client_commands.shown import print_json, print_table
 from pipeline_broker.load.command import Setting as SettingType
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 __all__ = ["config"]
 
 KINDS = ("topic", "broker", "group", "client-metrics", "broker-logger", "user", "client", "ip")
-_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 _kind = click.argument("kind", type=click.Choice(KINDS), metavar="KIND")
 _words = click.argument("words", nargs=-1, metavar="[NAME] ...")
 _default = click.option("--default", "is_default", is_flag=True, help="No NAME: what holds for all of the kind.")
@@ -50,7 +50,7 @@ def config() -> None:
 @_words
 @_default
 @click.option("--all", "is_all", is_flag=True, help="Settings that nobody has set too.")
-@_json
+@as_json_option
 @reaching
 def get(reach: Reach, kind: str, words: Sequence[str], *, is_default: bool, is_all: bool, as_json: bool) -> None:
     """Show the settings of KIND NAME that differ from the default, all of them, or those that are named.
@@ -93,7 +93,7 @@ def get(reach: Reach, kind: str, words: Sequence[str], *, is_default: bool, is_a
 @_kind
 @_words
 @_default
-@_json
+@as_json_option
 @reaching
 def set_(reach: Reach, kind: str, words: Sequence[str], *, is_default: bool, as_json: bool) -> None:
     """Give settings of KIND NAME other values: SETTING=VALUE..., all of them or none.
@@ -113,7 +113,7 @@ def set_(reach: Reach, kind: str, words: Sequence[str], *, is_default: bool, as_
 @_kind
 @_words
 @_default
-@_json
+@as_json_option
 @reaching
 def delete(reach: Reach, kind: str, words: Sequence[str], *, is_default: bool, as_json: bool) -> None:
     """Take settings of KIND NAME away: SETTING..., which are by default again.

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from pipeline_broker.client_commands.arguments import PARTITION_MAX, place_of
 from pipeline_broker.client_commands.completing import complete_topics
-from pipeline_broker.client_commands.groups import place_of
 from pipeline_broker.client_commands.reach import ClientCommand, Reach, reaching
 
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 __all__ = ["consume"]
 
-PARTITION_MAX = 2**31 - 1
 COUNT_MAX = 2**63 - 1
 
 

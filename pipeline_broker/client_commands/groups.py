@@ -6,12 +6,12 @@ would do, and does it with --execute only, as kafka-consumer-groups.
 
 from __future__ import annotations
 
-import fnmatch
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from pipeline_broker.client_commands.arguments import PARTITION_MAX, as_json_option, is_wanted, place_of
 from pipeline_broker.client_commands.completing import complete_groups
 from pipeline_broker.client_commands.reach import ClientCommand, Reach, reaching
 from pipeline_broker.client_commands.shown import print_json, print_table
@@ -19,12 +19,9 @@ from pipeline_broker.client_commands.shown import print_json, print_table
 if TYPE_CHECKING:
     from pipeline_broker.client.cluster import Cluster
     from pipeline_broker.client.groups import ListedGroup
-    from pipeline_broker.client.offsets import Place
 
 __all__ = ["groups"]
 
-PARTITION_MAX = 2**31 - 1
-_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 _groups = click.argument("groups", nargs=-1, required=True, metavar="GROUP...", shell_complete=complete_groups)
 
 
@@ -51,7 +48,7 @@ def groups() -> None:
     multiple=True,
     help="Of this type.",
 )
-@_json
+@as_json_option
 @reaching
 def list_(reach: Reach, patterns: Sequence[str], states: Sequence[str], types: Sequence[str], *, as_json: bool) -> None:
     """List groups: all, or those whose ids match a PATTERN such as 'billing*'.
@@ -79,7 +76,7 @@ def list_(reach: Reach, patterns: Sequence[str], states: Sequence[str], types: S
         for it in reach.run(program)
         if (not wanted or it.state.lower() in wanted)
         and (not types or it.type in types)
-        and (not patterns or any(fnmatch.fnmatchcase(it.group, pattern) for pattern in patterns))
+        and is_wanted(it.group, patterns)
     ]
     if as_json:
         print_json(rows)
@@ -89,7 +86,7 @@ def list_(reach: Reach, patterns: Sequence[str], states: Sequence[str], types: S
 
 @groups.command(cls=ClientCommand)
 @_groups
-@_json
+@as_json_option
 @reaching
 def describe(reach: Reach, groups: Sequence[str], *, as_json: bool) -> None:
     """Show members, what is assigned to them, what is committed, and the lag.
@@ -136,7 +133,7 @@ def _heading(group: dict[str, Any]) -> str:
 
 @groups.command(cls=ClientCommand)
 @_groups
-@_json
+@as_json_option
 @reaching
 def delete(reach: Reach, groups: Sequence[str], *, as_json: bool) -> None:
     """Delete groups without members, with all that they have committed.
@@ -171,7 +168,7 @@ def delete(reach: Reach, groups: Sequence[str], *, as_json: bool) -> None:
 @click.option("--to", metavar="PLACE", help="earliest, latest, an offset, -10 before the end, or @TIME.")
 @click.option("--shift", type=int, help="So many records on from what is committed, back where negative.")
 @click.option("--execute", is_flag=True, help="Do it; otherwise it is shown only.")
-@_json
+@as_json_option
 @reaching
 def reset_offsets(
     reach: Reach,
@@ -213,16 +210,6 @@ def reset_offsets(
     print_table(plan, ["topic", "partition", "from", "to"])
     if not execute:
         click.echo("nothing was changed: give --execute to do it", err=True)
-
-
-def place_of(text: str, option: str) -> Place:
-    """The place that an option names."""
-    from pipeline_broker.client.offsets import read_place  # noqa: PLC0415 - it imports Trio
-
-    try:
-        return read_place(text)
-    except ValueError as error:
-        raise click.UsageError(f"{option}: {error}") from None
 
 
 def _chosen(text: str) -> tuple[str, list[int]]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from pipeline_broker.client_commands.arguments import PARTITION_MAX
 from pipeline_broker.client_commands.completing import complete_topics
 from pipeline_broker.client_commands.reach import ClientCommand, Reach, reaching
 from pipeline_broker.load.command import ACKS, Setting
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
     from pipeline_broker.client.record_lines import LineForm
 
 __all__ = ["produce"]
-
-PARTITION_MAX = 2**31 - 1
 
 
 class Bytes(click.ParamType[bytes]):

@@ -6,12 +6,12 @@ whether it is sure, as no tool of Kafka's does: names are exact, patterns are fo
 
 from __future__ import annotations
 
-import fnmatch
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from pipeline_broker.client_commands.arguments import as_json_option, is_wanted
 from pipeline_broker.client_commands.completing import complete_topics
 from pipeline_broker.client_commands.reach import ClientCommand, Reach, reaching
 from pipeline_broker.client_commands.shown import print_json, print_table
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 __all__ = ["topics"]
 
-_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 _topic = click.argument("topic", shell_complete=complete_topics)
 _config = click.option(
     "--config", "configs", type=Setting(), multiple=True, help="A setting of the topic, by Kafka's name; repeatable."
@@ -47,7 +46,7 @@ def topics() -> None:
 @click.argument("patterns", nargs=-1)
 @click.option("--internal", is_flag=True, help="Topics of the brokers themselves too.")
 @click.option("--long", "-l", "is_long", is_flag=True, help="With partitions, replicas and ids.")
-@_json
+@as_json_option
 @reaching
 def list_(reach: Reach, patterns: Sequence[str], *, internal: bool, is_long: bool, as_json: bool) -> None:
     """List topics: all, or those whose names match a PATTERN such as 'orders*'.
@@ -73,8 +72,7 @@ def list_(reach: Reach, patterns: Sequence[str], *, internal: bool, is_long: boo
             "internal": topic.is_internal,
         }
         for topic in reach.run(program)
-        if (internal or not topic.is_internal)
-        and (not patterns or any(fnmatch.fnmatchcase(topic.name, pattern) for pattern in patterns))
+        if (internal or not topic.is_internal) and is_wanted(topic.name, patterns)
     ]
     if as_json:
         print_json(rows)
@@ -87,7 +85,7 @@ def list_(reach: Reach, patterns: Sequence[str], *, internal: bool, is_long: boo
 
 @topics.command(cls=ClientCommand)
 @click.argument("topics", nargs=-1, required=True, metavar="TOPIC...", shell_complete=complete_topics)
-@_json
+@as_json_option
 @reaching
 def describe(reach: Reach, topics: Sequence[str], *, as_json: bool) -> None:
     """Show partitions with leaders, replicas and offsets, and the settings that differ from the default.
@@ -134,7 +132,7 @@ def _heading(topic: dict[str, Any]) -> str:
 @click.option("--replication-factor", type=click.IntRange(1, 32_767), help="The same of replicas.")
 @_config
 @click.option("--if-not-exists", is_flag=True, help="No error where the topic is there.")
-@_json
+@as_json_option
 @reaching
 def create(
     reach: Reach,
@@ -177,7 +175,7 @@ def create(
 @topics.command(cls=ClientCommand)
 @click.argument("topics", nargs=-1, required=True, metavar="TOPIC...", shell_complete=complete_topics)
 @click.option("--if-exists", is_flag=True, help="No error where a topic is not there.")
-@_json
+@as_json_option
 @reaching
 def delete(reach: Reach, topics: Sequence[str], *, if_exists: bool, as_json: bool) -> None:
     """Delete topics with all that is in them, at once and for good.
@@ -217,7 +215,7 @@ def delete(reach: Reach, topics: Sequence[str], *, if_exists: bool, as_json: boo
 @click.option("--partitions", type=click.IntRange(1, 1_000_000), help="How many it has then: more than now.")
 @_config
 @click.option("--delete-config", "deleted", multiple=True, help="A setting that is by default again; repeatable.")
-@_json
+@as_json_option
 @reaching
 def alter(
     reach: Reach,

@@ -1,0 +1,37 @@
+"""What options and arguments mean that several commands have.
+
+Rules of this file: no cluster is needed; a mistake is click's usage error. Every help text imports this, so nothing of
+the client is imported before it is used.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from pipeline_broker.client.offsets import Place
+
+__all__ = ["PARTITION_MAX", "as_json_option", "is_wanted", "place_of"]
+
+PARTITION_MAX = 2**31 - 1
+"""The largest number that the wire has for a partition."""
+as_json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+
+
+def is_wanted(name: str, patterns: Sequence[str]) -> bool:
+    """Whether a name matches one of the patterns, such as 'orders*'; every name does where there are none."""
+    return not patterns or any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def place_of(text: str, option: str) -> Place:
+    """The place that an option names."""
+    from pipeline_broker.client.offsets import read_place  # noqa: PLC0415 - it imports Trio
+
+    try:
+        return read_place(text)
+    except ValueError as error:
+        raise click.UsageError(f"{option}: {error}") from None
