@@ -12,8 +12,7 @@ from collections.abc import Mapping, Sequence
 import attrs
 
 from pipeline_broker.client.cluster import Cluster
-from pipeline_broker.client.errors import ClientError, NoSuchTopic, check
-from pipeline_broker.wire.error import ErrorCode
+from pipeline_broker.client.errors import ClientError, check, check_topic
 from pipeline_broker.wire.messages.alter_client_quotas import AlterClientQuotasRequest, AlterClientQuotasResponse
 from pipeline_broker.wire.messages.describe_client_quotas import (
     DescribeClientQuotasRequest,
@@ -115,7 +114,7 @@ async def _configs(cluster: Cluster, subject: Subject, names: Sequence[str]) -> 
     async def attempt() -> list[Setting]:
         answer = await cluster.ask(request, DescribeConfigsResponse, node=await _node(cluster, subject))
         (result,) = answer.results
-        _check(subject, result.error_code, result.error_message)
+        check_topic(result.error_code, subject.name, str(subject), result.error_message)
         return [_setting(it) for it in result.configs]
 
     return await cluster.retrying(attempt)
@@ -172,16 +171,9 @@ async def alter_settings(cluster: Cluster, subject: Subject, changes: Mapping[st
         node = await _node(cluster, subject)
         answer = await cluster.ask(request, IncrementalAlterConfigsResponse, node=node)
         for it in answer.responses:
-            _check(subject, it.error_code, it.error_message)
+            check_topic(it.error_code, subject.name, str(subject), it.error_message)
 
     await cluster.retrying(attempt)
-
-
-def _check(subject: Subject, code: int, message: str | None) -> None:
-    """A topic that is not there is not waited for."""
-    if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-        raise NoSuchTopic(f"there is no topic {subject.name!r}: see `topics list`")
-    check(code, str(subject), message)
 
 
 async def _alter_quotas(cluster: Cluster, subject: Subject, changes: Mapping[str, str | None]) -> None:

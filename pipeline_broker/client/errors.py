@@ -16,6 +16,7 @@ __all__ = [
     "NoSuchPartition",
     "NoSuchTopic",
     "check",
+    "check_topic",
     "error_name",
 ]
 
@@ -86,6 +87,18 @@ def check(code: int, what: str, message: str | None = None) -> None:
     if code:
         name, words = error_name(code), " ".join((message or _words(code)).split())
         raise BrokerRefused(f"{what}: {words} ({name})" if words else f"{what}: {name}", code)
+
+
+def check_topic(code: int, name: str | None, what: str, message: str | None = None) -> None:
+    """The same where a topic is asked for; one that is not there is not waited for.
+
+    Raises:
+        NoSuchTopic: it is not there.
+        BrokerRefused: the code is another error.
+    """
+    if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        raise NoSuchTopic(f"there is no topic {name!r}: see `topics list`")
+    check(code, what, message)
 
 
 def _words(code: int) -> str:

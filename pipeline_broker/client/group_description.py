@@ -1,6 +1,7 @@
 """One group as a person sees it: its state, its members with what is assigned to them, its lag.
 
-Rules of this file: see `groups`; a group of any kind becomes the same plain objects. What a member of the classic
+Rules of this file: see `groups`; a group of any kind becomes the same plain objects, and the first description that
+knows it counts (KIP-848: a consumer group first, then a classic one, then a share group). What a member of the classic
 protocol wrote of itself is read as consumers write it; of other kinds of members only that they are there is told.
 """
 

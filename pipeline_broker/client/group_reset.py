@@ -1,6 +1,7 @@
 """Where a group shall go on reading: a plan first, then, if it is wanted, the commit.
 
-Rules of this file: see `groups`. A plan stays within what a partition holds, as kafka-consumer-groups does it.
+Rules of this file: see `groups`. A plan stays within what a partition holds, as kafka-consumer-groups does it; what it
+says is what is committed, and nothing is while the group has members, because they would write over it.
 """
 
 from __future__ import annotations

@@ -1,9 +1,6 @@
-"""Groups: which there are, who is in them, how far they have read, and where they shall go on.
+"""Groups: which there are, what they have committed, how far that is behind, and that they go.
 
-Rules of this file: every broker is asked for the groups that it coordinates, one group at its coordinator. A group may
-be of any kind; the first description that knows it counts (KIP-848: a consumer group first, then a classic one, then a
-share group). What a plan of a reset says is what is committed; nothing is committed while a group has members, because
-they would write over it.
+Rules of this file: every broker is asked for the groups that it coordinates, one group at its coordinator.
 """
 
 from __future__ import annotations
@@ -23,7 +20,7 @@ from pipeline_broker.wire.messages.list_groups import ListGroupsRequest, ListGro
 from pipeline_broker.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from pipeline_broker.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 
-__all__ = ["Committed", "ListedGroup", "commit", "committed_offsets", "delete_groups", "list_groups"]
+__all__ = ["Committed", "ListedGroup", "commit", "committed_offsets", "delete_groups", "lags_of", "list_groups"]
 
 _COMMIT_VERSIONS = range(2, 10)  # those that name topics
 _FETCH_VERSIONS = range(2, 10)  # the same, and can be asked for all

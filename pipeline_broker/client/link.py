@@ -23,9 +23,11 @@ from pipeline_broker.wire.header import RequestHeader, encode_request_header, re
 from pipeline_broker.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from pipeline_broker.wire.registry import API_KEYS, ApiKey
 
-__all__ = ["CLIENT_ID", "Link"]
+__all__ = ["CLIENT_ID", "HELLO", "Link"]
 
 CLIENT_ID = "pipeline-broker"
+HELLO = ApiVersionsRequest(client_software_name=CLIENT_ID, client_software_version="1")
+"""What every broker answers at once."""
 ANSWER_BYTES_MAX = 256 << 20
 """A fetch gives at least one batch however large it is; no broker takes one that comes near to this."""
 _API_VERSIONS_VERSION = 3
@@ -74,8 +76,7 @@ class Link:
 
     async def negotiate(self) -> None:
         """Learn which versions the broker has; comes before everything else."""
-        request = ApiVersionsRequest(client_software_name=CLIENT_ID, client_software_version="1")
-        answer = await self._ask(request, ApiVersionsResponse, _API_VERSIONS_VERSION)
+        answer = await self._ask(HELLO, ApiVersionsResponse, _API_VERSIONS_VERSION)
         check(answer.error_code, f"{self.place} does not say which versions it has")
         self._ranges = {api.api_key: range(api.min_version, api.max_version + 1) for api in answer.api_keys}
 

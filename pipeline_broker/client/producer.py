@@ -16,13 +16,14 @@ import trio
 
 from pipeline_broker.client.cluster import RETRY_S_MAX, RETRY_S_MIN, Cluster
 from pipeline_broker.client.errors import BrokerRefused, ClientError, NoSuchPartition, check, error_name
+from pipeline_broker.client.link import HELLO
 from pipeline_broker.client.outbox import Batch, Outbox, size_of
 from pipeline_broker.client.partitioner import Partitioner
 from pipeline_broker.client.topology import Topology
 from pipeline_broker.records.batch import NewRecord, build_batch
 from pipeline_broker.records.compression import Compression
 from pipeline_broker.wire.error import RETRIABLE, ErrorCode
-from pipeline_broker.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from pipeline_broker.wire.messages.api_versions import ApiVersionsResponse
 from pipeline_broker.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from pipeline_broker.wire.messages.produce import ProduceRequest, ProduceResponse
 
@@ -229,7 +230,7 @@ class Producer:
             link = await self._cluster.link(node)
             link.tell(request, _PRODUCE_VERSIONS)
             # Nothing answers it; but when the next question is answered it was handled, and the broker did not hang up.
-            await self._cluster.ask(ApiVersionsRequest("pipeline-broker", "1"), ApiVersionsResponse, node=node)
+            await self._cluster.ask(HELLO, ApiVersionsResponse, node=node)
             return {batch.partition: (0, -1, None) for batch in batches}
         answer = await self._cluster.ask(request, ProduceResponse, node=node, versions=_PRODUCE_VERSIONS)
         return {

@@ -10,10 +10,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from pipeline_broker.client.cluster import Cluster
-from pipeline_broker.client.errors import NoSuchTopic, check
+from pipeline_broker.client.errors import check, check_topic
 from pipeline_broker.client.offsets import bounds_of
 from pipeline_broker.client.topology import Topic, TopicPartition
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
 from pipeline_broker.wire.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from pipeline_broker.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
@@ -112,9 +111,7 @@ async def delete_topic(cluster: Cluster, name: str) -> None:
     async def attempt() -> None:
         answer = await cluster.ask_controller(request, DeleteTopicsResponse, _DELETE_VERSIONS)
         for it in answer.responses:
-            if it.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-                raise NoSuchTopic(f"there is no topic {name!r}: see `topics list`")
-            check(it.error_code, f"topic {it.name}", it.error_message)
+            check_topic(it.error_code, name, f"topic {it.name}", it.error_message)
 
     await cluster.retrying(attempt)
 
@@ -136,8 +133,6 @@ async def add_partitions(cluster: Cluster, name: str, count: int) -> None:
     async def attempt() -> None:
         answer = await cluster.ask_controller(request, CreatePartitionsResponse)
         for it in answer.results:
-            if it.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-                raise NoSuchTopic(f"there is no topic {name!r}: see `topics list`")
-            check(it.error_code, f"topic {it.name}", it.error_message)
+            check_topic(it.error_code, name, f"topic {it.name}", it.error_message)
 
     await cluster.retrying(attempt)
