@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from stages.socket_server import SocketServer
     from stages.timeline import Timeline
 
-__all__ = ["Observers", "ObserversUnavailableError", "first_cause"]
+__all__ = ["Observers", "ObserversUnavailableError"]
 
 logger = logging.getLogger(__name__)
 
@@ -216,13 +216,6 @@ class _ObservedServer:
 
 def _say(line: str) -> None:
     print(line, file=sys.stderr, flush=True)  # noqa: T201 - for whoever asked for the endpoint; stdout has the ready line
-
-
-def first_cause(error: BaseException) -> BaseException:
-    """What nurseries wrapped."""
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error
 
 
 def _open_trace(directory: Path) -> TraceFiles:

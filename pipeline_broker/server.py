@@ -27,13 +27,14 @@ from pipeline_broker.assembly import assemble
 from pipeline_broker.broker import Broker
 from pipeline_broker.fault_commands import fault_commands
 from pipeline_broker.faults.files import FaultyFiles
+from pipeline_broker.first_cause import first_cause
 from pipeline_broker.listeners import BrokerListeners
 from pipeline_broker.log.archive.archive import Archive
 from pipeline_broker.log.errors import DamagedSegment, DirectoryLocked, JournalCorrupt, JournalFailed, ManifestDamaged
 from pipeline_broker.log.file_system import FileSystem, SystemFileSystem
 from pipeline_broker.log.journal import SEGMENT_BYTES, Flush, Journal
 from pipeline_broker.log.log_manager import LogManager
-from pipeline_broker.observers import Observers, ObserversUnavailableError, first_cause
+from pipeline_broker.observers import Observers, ObserversUnavailableError
 from pipeline_broker.serve_options import ServeOptions, StartError
 from pipeline_broker.state.errors import CorruptStateRecordError
 from pipeline_broker.state.metadata_records import CorruptMetadataRecordError

@@ -12,6 +12,7 @@ from typing import TypeVar
 import trio
 
 from pipeline_broker.client.errors import ClientError
+from pipeline_broker.first_cause import first_cause
 
 __all__ = ["run_client"]
 
@@ -32,11 +33,5 @@ def run_client(program: Callable[[], Awaitable[Result]]) -> Result:
         for kind in (KeyboardInterrupt, BrokenPipeError, ClientError):
             found = group.subgroup(kind)
             if found is not None:
-                raise _first(found) from None
+                raise first_cause(found) from None
         raise
-
-
-def _first(error: BaseException) -> BaseException:
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error

@@ -15,6 +15,8 @@ from typing import Any, TypeVar
 
 import trio
 
+from pipeline_broker.first_cause import first_cause
+
 __all__ = ["BrokerThread", "ThreadEndedError"]
 
 Result = TypeVar("Result")
@@ -104,7 +106,7 @@ class BrokerThread:
     def _ended(self) -> ThreadEndedError:
         if self._failure is None:
             return ThreadEndedError("the broker has ended")
-        return ThreadEndedError(f"the broker failed: {_first(self._failure)}")
+        return ThreadEndedError(f"the broker failed: {first_cause(self._failure)}")
 
     def _begin(self, function: Callable[[], Awaitable[Any]], future: Future[Any]) -> None:
         """On the loop."""
@@ -143,7 +145,7 @@ class BrokerThread:
         except BaseException as error:  # noqa: BLE001 - nobody above could take it; who calls next is told
             self._failure = error
             if not self._begun.done():
-                self._begun.set_exception(_first(error))
+                self._begun.set_exception(first_cause(error))
         finally:
             self._has_ended.set()
 
@@ -175,10 +177,3 @@ def _settle(future: Future[Any], result: Any = None, error: BaseException | None
         future.set_result(result)
     else:
         future.set_exception(error)
-
-
-def _first(error: BaseException) -> BaseException:
-    """What nurseries wrapped."""
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error
