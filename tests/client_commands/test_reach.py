@@ -1,40 +1,20 @@
 """Where a cluster is and how it is spoken to: addresses, properties, TLS and SASL."""
 
 import pytest
-import trustme
 
 from pipeline_broker import EmbeddedBroker
 from tests.client_commands.conftest import CommandLine
-
-MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+from tests.secured_broker import MECHANISMS, secured_settings, write_authority
 
 
 @pytest.fixture(scope="module")
 def authority(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("authority")
-    authority = trustme.CA()
-    authority.cert_pem.write_to_path(folder / "authority.pem")
-    authority.issue_cert("client.example").private_key_and_cert_chain_pem.write_to_path(folder / "client.pem")
-    authority.issue_cert("127.0.0.1").private_key_and_cert_chain_pem.write_to_path(folder / "server.pem")
-    return folder
+    return write_authority(tmp_path_factory.mktemp("authority"))
 
 
 @pytest.fixture(scope="module")
 def secured(authority):
-    """A broker that speaks TLS, wants a certificate of the client and a proof of its name."""
-    login = 'org.apache.kafka.common.security.{0}.{1}LoginModule required user_ada="secret";'
-    lines = {"PLAIN": login.format("plain", "Plain"), **dict.fromkeys(MECHANISMS[1:], login.format("scram", "Scram"))}
-    settings = {
-        "listeners": "SASL_SSL://127.0.0.1:0",
-        "sasl.enabled.mechanisms": ",".join(MECHANISMS),
-        "ssl.keystore.type": "PEM",
-        "ssl.keystore.location": str(authority / "server.pem"),
-        "ssl.truststore.type": "PEM",
-        "ssl.truststore.location": str(authority / "authority.pem"),
-        "ssl.client.auth": "required",
-        **{f"listener.name.sasl_ssl.{name.lower()}.sasl.jaas.config": line for name, line in lines.items()},
-    }
-    with EmbeddedBroker(settings=settings) as broker:
+    with EmbeddedBroker(settings=secured_settings(authority)) as broker:
         yield CommandLine(broker.bootstrap_servers)
 
 

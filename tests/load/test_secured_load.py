@@ -8,44 +8,18 @@ from click.testing import CliRunner
 
 from pipeline_broker.experiment.broker_process import BrokerSettings, running
 from pipeline_broker.load.command import load
-
-MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+from tests.secured_broker import MECHANISMS, secured_settings, write_authority
 
 
 @pytest.fixture(scope="module")
 def authority(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("authority")
-    authority = trustme.CA()
-    authority.cert_pem.write_to_path(folder / "authority.pem")
-    client = authority.issue_cert("client.example")
-    client.private_key_and_cert_chain_pem.write_to_path(folder / "client.pem")
-    authority.issue_cert("127.0.0.1").private_key_and_cert_chain_pem.write_to_path(folder / "server.pem")
-    authority.issue_cert("elsewhere.example").private_key_and_cert_chain_pem.write_to_path(folder / "elsewhere.pem")
-    return folder
-
-
-def users(module):
-    return f'org.apache.kafka.common.security.{module}.{module.capitalize()}LoginModule required user_ada="secret";'
+    return write_authority(tmp_path_factory.mktemp("authority"))
 
 
 @pytest.fixture(scope="module")
 def address(authority, tmp_path_factory):
-    """A broker that speaks TLS, wants a certificate of the client and a proof of its name."""
-    properties = {
-        "listeners": "SASL_SSL://127.0.0.1:0",
-        "sasl.enabled.mechanisms": ",".join(MECHANISMS),
-        "ssl.keystore.type": "PEM",
-        "ssl.keystore.location": str(authority / "server.pem"),
-        "ssl.truststore.type": "PEM",
-        "ssl.truststore.location": str(authority / "authority.pem"),
-        "ssl.client.auth": "required",
-        **{
-            f"listener.name.sasl_ssl.{name.lower()}.sasl.jaas.config": users("plain" if name == "PLAIN" else "scram")
-            for name in MECHANISMS
-        },
-    }
     data = tmp_path_factory.mktemp("secured") / "data"
-    settings = BrokerSettings("pipelined", data, flush="os", properties=tuple(properties.items()))
+    settings = BrokerSettings("pipelined", data, flush="os", properties=tuple(secured_settings(authority).items()))
     with running([settings]) as (broker,):
         yield f"{broker.host}:{broker.port}"
 
