@@ -10,8 +10,8 @@ from tests.clients.kafka_python_client import KafkaPythonClient
 from tests.conftest import start_broker
 
 MODES = ("classic", "pipelined")
-SETTINGS = ("group.initial.rebalance.delay.ms=0", "offsets.topic.num.partitions=4")
-"""Groups form at once; few partitions for offsets are created soon."""
+SETTINGS = ("group.initial.rebalance.delay.ms=0", "offsets.topic.num.partitions=4", "log.retention.ms=-1")
+"""Groups form at once; few partitions for offsets are created soon; messages of 2020 stay while they are read."""
 
 
 @pytest.fixture(params=MODES)

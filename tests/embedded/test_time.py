@@ -1,5 +1,7 @@
 """What the clock of an embedded broker brings about when it goes on."""
 
+import time
+
 import pytest
 
 from pipeline_broker import EmbeddedBroker
@@ -64,3 +66,23 @@ def test_a_compacted_topic_is_compacted_when_its_time_has_come(broker):
     broker.produce("t", "last", key="other")
     broker.advance(3_600)
     assert [record.value for record in broker.records("t")] == [b"value-4", b"last"]
+
+
+def wait_deleted(broker, seconds):
+    """Whether the record of 2020 goes by itself."""
+    broker.produce("t", "of 2020", timestamp=1_600_000_000_000)
+    deadline = time.monotonic() + seconds
+    while broker.records("t") and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return broker.records("t") == []
+
+
+def test_records_of_long_ago_stay_until_time_passes():
+    """Unless retention is asked to begin earlier, as a broker process does after half a minute."""
+    impatient = {"log.initial.task.delay.ms": 100, "log.retention.check.interval.ms": 100}
+    with EmbeddedBroker(settings=impatient) as broker:
+        assert wait_deleted(broker, PATIENCE)
+    with EmbeddedBroker(settings={"log.retention.check.interval.ms": 100}) as broker:
+        assert not wait_deleted(broker, 0.5)
+        broker.advance(1)
+        assert broker.records("t") == []
