@@ -12,12 +12,13 @@
 The disk's own rate is that of 1 MB writes in turn, each synced, into a file that grows: into space, and into pages of
 the page cache, that nothing was written to before, as those of a growing journal and of the archive. It is measured
 beside each round, because it changes with time by more than a factor of two where the disk is a virtual one. Beside it
-stands the rate at which one segment's space is written again and again. The client is threads with blocking sockets, in
-this script's process.
+stand the rates at which one segment's space is written again and again, and at which the file grows past the page cache
+(O_DIRECT). The client is threads with blocking sockets, in this script's process.
 """
 
 import argparse
 import contextlib
+import mmap
 import os
 import socket
 import statistics
@@ -37,6 +38,7 @@ from pipeline_broker.load.control import CLIENT_ID, Target, prepare
 from pipeline_broker.load.options import LoadOptions
 from pipeline_broker.load.statistics import figures
 from pipeline_broker.load.template import produce_frame
+from pipeline_broker.log.file_system import BLOCK_BYTES
 from pipeline_broker.log.journal import SEGMENT_BYTES
 from pipeline_broker.records.batch import NewRecord, build_batch
 from pipeline_broker.wire.codec import encode
@@ -58,16 +60,19 @@ PARTITION_SECONDS = 4.0
 WRITE_MIN, STEADY_MIN, FETCH_MIN_BYTES, PARTITIONS_MIN = 0.6, 0.4, 1.5e9, 0.85
 
 
-def disk_rate(folder: Path, *, grows: bool) -> float:
+def disk_rate(folder: Path, *, grows: bool, is_direct: bool = False) -> float:
     """Bytes per second of writes of a megabyte, each synced.
 
     Args:
         folder: where.
         grows: whether the file grows all the time; else the space of a segment is written again and again.
+        is_direct: whether past the page cache, in whole blocks.
     """
-    data = os.urandom(MEGABYTE)
+    size = MEGABYTE // BLOCK_BYTES * BLOCK_BYTES if is_direct else MEGABYTE
+    data = mmap.mmap(-1, size)
+    data[:] = os.urandom(size)
     path = folder / "disk"
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | (os.O_DIRECT if is_direct else 0))
     try:
         if not grows:
             os.pwrite(descriptor, bytes(SEGMENT_BYTES), 0)
@@ -77,10 +82,10 @@ def disk_rate(folder: Path, *, grows: bool) -> float:
             os.pwrite(descriptor, data, position)
             os.fdatasync(descriptor)
             count += 1
-            position += MEGABYTE
-            if not grows and position + MEGABYTE > SEGMENT_BYTES:
+            position += size
+            if not grows and position + size > SEGMENT_BYTES:
                 position = 0
-        return count * MEGABYTE / spent
+        return count * size / spent
     finally:
         os.close(descriptor)
         path.unlink()
@@ -156,13 +161,14 @@ def measure_disk(folder: Path, seconds: float) -> None:
     """Two lines: without and with the archiver."""
     rounds = max(DISK_ROUNDS_MIN, round(seconds / ROUND_SECONDS))
     for kind, least in ((HOARDING, WRITE_MIN), (ARCHIVING, STEADY_MIN)):
-        pairs, used = [], []
+        pairs, used, direct = [], [], []
         for _ in range(rounds):
             limit = disk_rate(folder, grows=True)
             with tempfile.TemporaryDirectory(dir=folder) as data:
                 written = write_rate(Path(data), kind, ROUND_SECONDS)
             pairs.append((statistics.mean((limit, disk_rate(folder, grows=True))), written))
             used.append(disk_rate(folder, grows=False))
+            direct.append(disk_rate(folder, grows=True, is_direct=True))
         share = speedup(pairs)
         assert share is not None
         limit, written = (statistics.median(values) for values in zip(*pairs, strict=True))
@@ -170,7 +176,8 @@ def measure_disk(folder: Path, seconds: float) -> None:
             f"{kind}: {written / 1e6:,.0f} MB/s of the disk's {limit / 1e6:,.0f} MB/s = {share.ratio:.2f} "
             f"({share.low:.2f} to {share.high:.2f}, {rounds} rounds), wanted {least}: "
             f"{'holds' if share.ratio >= least else 'MISSED'}; "
-            f"in the same space again and again {statistics.median(used) / 1e6:,.0f} MB/s",
+            f"in the same space again and again {statistics.median(used) / 1e6:,.0f} MB/s, "
+            f"past the page cache {statistics.median(direct) / 1e6:,.0f} MB/s",
             flush=True,
         )
 

@@ -15,7 +15,10 @@ LENGTH_BYTES = 4
 LARGE_FRAME_BYTES = 64 * 1024
 """Frames above this are collected in a buffer of their own, into which the transport receives directly."""
 GROWTH_BYTES_MIN = 64 * 1024
+GROWTH_BYTES_MAX = 1024 * 1024
+"""Zeros that are there already: to make others for each growth takes longer than to copy these."""
 
+_zeros = memoryview(bytes(GROWTH_BYTES_MAX))
 _length = struct.Struct(">i")
 _unpack_length_from = _length.unpack_from
 _pack_length = _length.pack
@@ -82,8 +85,8 @@ class FrameReader:
         if large is None or self._filled == self._size:
             return None
         if self._filled == len(large):
-            growth = max(GROWTH_BYTES_MIN, len(large))
-            large.extend(bytes(min(growth, self._size - len(large))))
+            growth = min(max(GROWTH_BYTES_MIN, len(large)), GROWTH_BYTES_MAX)
+            large += _zeros[: min(growth, self._size - len(large))]
         return memoryview(large)[self._filled :]
 
     def received(self, count: int) -> None:

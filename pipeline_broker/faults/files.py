@@ -21,7 +21,16 @@ __all__ = ["FaultyFiles"]
 
 
 class _FaultyFile:
-    __slots__ = ("_file", "_files", "_path", "read", "read_ahead", "read_cached", "size_bytes", "truncate")
+    __slots__ = (
+        "_file",
+        "_files",
+        "_path",
+        "read",
+        "read_ahead",
+        "read_cached",
+        "size_bytes",
+        "truncate",
+    )
 
     def __init__(self, files: FaultyFiles, file: File, path: str) -> None:
         self._files = files
@@ -37,6 +46,11 @@ class _FaultyFile:
         if self._files.is_active:
             return self._files.disk.write(self._file, self._path, parts, position)
         return self._file.write(parts, position)
+
+    def write_blocks(self, blocks: memoryview, position: int) -> int | None:
+        if self._files.is_active:
+            return self._files.disk.write(self._file, self._path, [blocks], position)
+        return self._file.write_blocks(blocks, position)
 
     def sync_data(self) -> None:
         if self._files.is_active:

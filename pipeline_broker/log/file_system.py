@@ -24,9 +24,13 @@ try:
 except ImportError:  # Windows
     fcntl = None
 
+BLOCK_BYTES = 4096
+"""What goes past the page cache begins and ends at multiples of it; no disk has larger sectors."""
 PARTS_MAX = 1024  # IOV_MAX of Linux: more parts in one call are refused
 
 _NOT_IN_PAGE_CACHE = frozenset({errno.EAGAIN, errno.EOPNOTSUPP, errno.EINVAL})  # or a file system that cannot tell
+
+_NOT_PAST_PAGE_CACHE = frozenset({errno.EINVAL, errno.EOPNOTSUPP})
 
 
 class File(Protocol):
@@ -34,6 +38,12 @@ class File(Protocol):
 
     def write(self, parts: Sequence[Buffer], position: int) -> int:
         """Write at most `PARTS_MAX` parts one behind the other; returns how many bytes were written."""
+
+    def write_blocks(self, blocks: memoryview, position: int) -> int | None:
+        """Write past the page cache; returns how many bytes were written, None when that is not possible.
+
+        In memory and in the file it is whole blocks of `BLOCK_BYTES` that begin at a multiple of that.
+        """
 
     def read(self, size_bytes: int, position: int) -> Buffer:
         """Up to so many bytes; fewer only at the end of the file."""
@@ -138,6 +148,21 @@ class _SystemFile:
         if not hasattr(os, "pwritev"):  # macOS before 11
             return os.pwrite(self._descriptor, b"".join(parts), position)
         return os.pwritev(self._descriptor, parts, position)
+
+    def write_blocks(self, blocks: memoryview, position: int) -> int | None:
+        direct = getattr(os, "O_DIRECT", None)
+        if fcntl is None or direct is None:
+            return None  # macOS and Windows have other ways
+        flags = fcntl.fcntl(self._descriptor, fcntl.F_GETFL)
+        try:
+            fcntl.fcntl(self._descriptor, fcntl.F_SETFL, flags | direct)
+            return os.pwritev(self._descriptor, [blocks], position)
+        except OSError as error:
+            if error.errno in _NOT_PAST_PAGE_CACHE:
+                return None
+            raise
+        finally:
+            fcntl.fcntl(self._descriptor, fcntl.F_SETFL, flags)
 
     def read(self, size_bytes: int, position: int) -> Buffer:
         return os.pread(self._descriptor, size_bytes, position)

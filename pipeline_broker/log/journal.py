@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Literal, NoReturn
 
 from pipeline_broker.log.clean_shutdown import CleanShutdown, ManifestEnd, read_mark, remove_mark, write_mark
+from pipeline_broker.log.commit_writer import LARGE_COMMIT_BYTES_MIN, CommitWriter
 from pipeline_broker.log.entry import Buffer, JournalEntry
 from pipeline_broker.log.errors import JournalFailed, is_passing
 from pipeline_broker.log.file_system import FileSystem, Lock, SystemFileSystem, write_all
@@ -42,7 +43,6 @@ SEGMENT_BYTES_MIN = 2 * HEADER_SPACE
 SEGMENT_ENTRIES_MAX = 1 << 18  # a start takes microseconds for each: small ones would fill a segment with a million
 
 logger = logging.getLogger(__name__)
-FILLED_COMMIT_BYTES_MAX = 256 << 10  # for larger ones, filling space ahead costs more than a sync saves by it
 
 Flush = Literal["always", "os"]
 
@@ -53,8 +53,7 @@ class Journal:
     def __init__(self, directory: Path, flush: Flush, segment_bytes: int, files: FileSystem, lock: Lock) -> None:
         assert segment_bytes >= SEGMENT_BYTES_MIN
         self.directory = directory
-        self.flush = flush
-        self.segment_bytes = segment_bytes
+        self.flush, self.segment_bytes = flush, segment_bytes
         #: Called in a writing thread when half of the segment is used and no spare is ready.
         self.on_prepare_wanted: Callable[[], None] | None = None
         self._files = files
@@ -68,6 +67,7 @@ class Journal:
         #: How many complete segments may wait for `recycle` before a writer waits; None for any number, and for never.
         self.sealed_max: int | None = None
         self._write_lock = threading.Lock()
+        self._writer = CommitWriter(is_direct=flush == "always")
         self.room = WriterRoom(self._write_lock)
         self._prepare_lock = threading.Lock()
         self._readable = JournalFiles(files, directory)
@@ -190,7 +190,7 @@ class Journal:
         parts, size, segment = self._place(entries)
         first_lsn = self._next_lsn
         file = segment.take_file()
-        write_all(file, parts, self._position)
+        self._writer.write(file, parts, size, self._position, grows=not segment.zero_filled)
         self._position += size
         self._commit_bytes += (size - self._commit_bytes) / 16
         self._next_lsn = first_lsn + len(entries)
@@ -219,7 +219,7 @@ class Journal:
                 self.room.wait_for_archive()
 
     def _is_worth_filling(self) -> bool:
-        return self._commit_bytes < FILLED_COMMIT_BYTES_MAX
+        return self._commit_bytes < LARGE_COMMIT_BYTES_MIN  # above, that costs more than a sync saves by it
 
     def _wants_spare(self) -> bool:
         entries = self._next_lsn - self._segment_lsn

@@ -40,6 +40,9 @@ class _MemoryFile:
             self.data[position : position + len(written)] = written
         return len(written)
 
+    def write_blocks(self, blocks: memoryview, position: int) -> int | None:  # noqa: ARG002 - there is no page cache
+        return None
+
     def read(self, size_bytes: int, position: int) -> Buffer:
         return self.data[position : position + size_bytes]  # a copy: while a view is open the file could not grow
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from pipeline_broker.log.entry import Buffer
 from pipeline_broker.log.errors import DirectoryLocked, SyncError
-from pipeline_broker.log.file_system import PARTS_MAX, File, Lock
+from pipeline_broker.log.file_system import BLOCK_BYTES, PARTS_MAX, File, Lock
 
 SECTOR_SIZES = (512, 4096)
 
@@ -66,6 +66,12 @@ class _MemoryFile:
         self._content.pending.append((position, data))
         return len(data)
 
+    def write_blocks(self, blocks: memoryview, position: int) -> int | None:
+        assert blocks
+        assert len(blocks) % BLOCK_BYTES == position % BLOCK_BYTES == 0
+        self._owner.before("write blocks", self._path)
+        return self.write([blocks], position) if self._owner.is_direct_possible else None
+
     def read(self, size_bytes: int, position: int) -> Buffer:
         self._owner.before("read", self._path)
         return bytes(self._content.seen[position : position + size_bytes])
@@ -113,7 +119,7 @@ class _MemoryLock:
 
 
 class MemoryFileSystem:
-    """See the rules; the four attributes are the places where faults come in."""
+    """See the rules; the five attributes are the places where faults come in."""
 
     def __init__(self) -> None:
         #: Called before every operation with its name and path; an OSError it raises is the operation's.
@@ -122,6 +128,8 @@ class MemoryFileSystem:
         self.write_limit: Callable[[int], int] = lambda size_bytes: size_bytes
         #: Whether nothing is in the page cache.
         self.is_cold = False
+        #: Whether whole blocks can be written past the page cache.
+        self.is_direct_possible = True
         #: What the disk says of its free space; writes do not count, a full disk is `before`'s to play.
         self.free = 1 << 40
         self._names: dict[Path, _Content] = {}

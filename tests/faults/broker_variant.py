@@ -12,7 +12,7 @@ import threading
 import time
 
 from pipeline_broker import broker, cli, server, upkeep
-from pipeline_broker.log import journal, partition_log
+from pipeline_broker.log import commit_writer, journal, partition_log
 from pipeline_broker.log.archive import archive
 from pipeline_broker.log.file_system import SystemFileSystem
 from pipeline_broker.log.producer_state import ProducerStates
@@ -23,6 +23,8 @@ from tests.faults.killing_files import KillingFileSystem
 ROLLING_SEGMENT_BYTES = 256 << 10
 COUNTED_SEGMENT_BYTES = 512 << 10
 SOAKED_SEGMENT_BYTES = 4 << 20
+LARGE_COMMIT_BYTES = 8 << 10
+"""From here on they go past the page cache, so that what is killed does both."""
 HOLD_SECONDS = 0.1
 CLOCK_AHEAD = "CLOCK_AHEAD"
 """Names a file that says by how many seconds the wall clock of `wandering-clock` is ahead."""
@@ -73,6 +75,9 @@ class _HeldFile:
         data = b"".join(parts)
         self._system.hold(self._file, data, position)
         return len(data)
+
+    def write_blocks(self, blocks, position):
+        """As a file system that goes through the page cache only."""
 
     def sync_data(self):
         pass
@@ -200,16 +205,21 @@ class ForgetfulProducerIds(ProducerIds):
         pass
 
 
-COUNTING = {(server, "Journal"): CountedJournal, (server, "SystemFileSystem"): KillingFileSystem}
+LARGE_COMMITS = {(commit_writer, "LARGE_COMMIT_BYTES_MIN"): LARGE_COMMIT_BYTES}
+COUNTING = {
+    (server, "Journal"): CountedJournal,
+    (server, "SystemFileSystem"): KillingFileSystem,
+    **LARGE_COMMITS,
+}
 VARIANTS = {
-    "rolling": {(server, "Journal"): RollingJournal},
+    "rolling": {(server, "Journal"): RollingJournal, **LARGE_COMMITS},
     "unarchived": {(upkeep, "Upkeep"): NoUpkeep},
     "counting": COUNTING,
     "wandering-clock": {(time, "time"): wandering(time.time), (time, "time_ns"): wandering(time.time_ns)},
-    "soaked": {(server, "Journal"): SoakedJournal},
-    "small-segments": {(server, "Journal"): CountedJournal},
+    "soaked": {(server, "Journal"): SoakedJournal, **LARGE_COMMITS},
+    "small-segments": {(server, "Journal"): CountedJournal, **LARGE_COMMITS},
     "counting-and-loses-the-last-frame": {**COUNTING, (journal, "Recovery"): ShortRecovery},
-    "hoarding": {(server, "Journal"): RollingJournal, (upkeep, "Upkeep"): NoUpkeep},
+    "hoarding": {(server, "Journal"): RollingJournal, (upkeep, "Upkeep"): NoUpkeep, **LARGE_COMMITS},
     "acknowledges-before-the-write": {(server, "Journal"): journal_on(HoldingFileSystem)},
     "acknowledges-before-the-sync": {(server, "Journal"): journal_on(files_as(LateSyncedFile))},
     "syncs-no-data": {(server, "SystemFileSystem"): files_as(UnsyncedFile)},

@@ -12,7 +12,7 @@ import os
 import signal
 import threading
 
-from pipeline_broker.log.file_system import SystemFileSystem
+from pipeline_broker.log.file_system import BLOCK_BYTES, SystemFileSystem
 
 OPERATIONS_LOG = "OPERATIONS_LOG"
 KILL_AT = "KILL_AT"
@@ -75,6 +75,12 @@ class _CountedFile:
             self._file.write([data[: len(data) // 2]], position)
 
         return self._counter.run("write", self._path, lambda: self._file.write(parts, position), half)
+
+    def write_blocks(self, blocks, position):
+        def half():
+            self._file.write_blocks(blocks[: len(blocks) // (2 * BLOCK_BYTES) * BLOCK_BYTES], position)
+
+        return self._counter.run("write", self._path, lambda: self._file.write_blocks(blocks, position), half)
 
     def sync_data(self):
         self._counter.run("sync", self._path, self._file.sync_data)

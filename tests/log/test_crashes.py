@@ -19,8 +19,10 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from pipeline_broker.log import commit_writer
 from pipeline_broker.log import segment as segment_room
 from pipeline_broker.log.errors import JournalCorrupt
+from pipeline_broker.log.file_system import BLOCK_BYTES
 from pipeline_broker.log.journal import Journal
 from pipeline_broker.log.log_manager import LogManager
 from pipeline_broker.log.testing import MemoryFileSystem
@@ -163,6 +165,20 @@ BLIND = settings(SETTINGS, max_examples=1500, phases=[Phase.generate], derandomi
 
 def test_nothing_acknowledged_is_lost_and_nothing_else_appears():
     run_state_machine_as_test(CrashMachine, settings=SETTINGS)
+
+
+@pytest.mark.parametrize("is_direct_possible", [True, False])
+def test_nothing_that_goes_past_the_page_cache_is_lost(monkeypatch, is_direct_possible):
+    """Frames of a few kilobytes count as large here."""
+    monkeypatch.setattr(commit_writer, "LARGE_COMMIT_BYTES_MIN", 2 * BLOCK_BYTES)
+
+    class Machine(CrashMachine):
+        def make_files(self):
+            files = super().make_files()
+            files.is_direct_possible = is_direct_possible
+            return files
+
+    run_state_machine_as_test(Machine, settings=SETTINGS if is_direct_possible else settings(SETTINGS, max_examples=20))
 
 
 def test_with_flush_os_a_kill_loses_nothing():

@@ -1,5 +1,6 @@
 """What the journal relies on, asked of the real file system, of it with faults, and of the one in memory."""
 
+import mmap
 import subprocess
 import sys
 from pathlib import Path
@@ -9,7 +10,7 @@ import pytest
 from pipeline_broker.faults.faults import Faults
 from pipeline_broker.faults.files import FaultyFiles
 from pipeline_broker.log.errors import DirectoryLocked
-from pipeline_broker.log.file_system import PARTS_MAX, SystemFileSystem
+from pipeline_broker.log.file_system import BLOCK_BYTES, PARTS_MAX, SystemFileSystem
 from pipeline_broker.log.memory_files import MemoryFiles
 from pipeline_broker.log.testing import MemoryFileSystem
 
@@ -59,6 +60,24 @@ def test_truncation_cuts_and_later_writes_leave_zeros(files, tmp_path):
     file.sync_data()
 
     assert file.read(100, 0) == b"ab\0\0z"
+
+
+def test_blocks_past_the_page_cache_and_bytes_through_it_are_of_one_file(files, tmp_path):
+    """Who reads sees at once what went either way."""
+    file = files.open(tmp_path / "a", create=True)
+    memory = memoryview(mmap.mmap(-1, 3 * BLOCK_BYTES))
+    memory[:] = bytes(range(256)) * (len(memory) // 256)
+    file.write([b"cached"], 2 * BLOCK_BYTES)
+    if file.write_blocks(memory[: 2 * BLOCK_BYTES], 0) is None:
+        assert isinstance(files, MemoryFiles), "where there is a page cache, there is a way past it"
+        return
+
+    assert file.read(3 * BLOCK_BYTES, 0) == bytes(memory[: 2 * BLOCK_BYTES]) + b"cached"
+    file.write([b"changed"], 10)
+    assert file.write_blocks(memory[:BLOCK_BYTES], BLOCK_BYTES) == BLOCK_BYTES
+    file.sync_data()
+    assert file.read(BLOCK_BYTES, 0)[5:20] == bytes(memory[5:10]) + b"changed" + bytes(memory[17:20])
+    assert file.read(BLOCK_BYTES, BLOCK_BYTES) == bytes(memory[:BLOCK_BYTES])
 
 
 def test_names_come_change_and_go(files, tmp_path):

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from pipeline_broker.log.errors import JournalCorrupt, JournalFailed, RecycledError
-from pipeline_broker.log.journal import FILLED_COMMIT_BYTES_MAX, Journal
+from pipeline_broker.log.journal import Journal
 from pipeline_broker.log.log_manager import LogManager
 from pipeline_broker.log.segment import SPARE_NAME, segment_path, split_position
 from pipeline_broker.log.testing import MemoryFileSystem
@@ -355,18 +355,3 @@ def test_damage_to_what_is_archived_does_not_cost_what_comes_behind_it():
     commit(journal, log, b"six")
     files.kill()
     assert start(files, archived_lsn=4)[2] == [b"five", b"six"]
-
-
-def test_no_space_is_filled_ahead_of_large_commits():
-    journal, log, _ = start(MemoryFileSystem(), segment_bytes=4 << 20)
-    asked = []
-    journal.on_prepare_wanted = lambda: asked.append(journal.next_lsn)
-    for _ in range(40):
-        commit(journal, log, bytes(2 * FILLED_COMMIT_BYTES_MAX))
-    asked.clear()
-    for _ in range(20):
-        commit(journal, log, bytes(2 * FILLED_COMMIT_BYTES_MAX))
-    assert not asked
-    for _ in range(4000):
-        commit(journal, log, bytes(1000))
-    assert asked
