@@ -172,7 +172,7 @@ class Observers:
             self._watching = timeline
             server.observe(self.timeline)
 
-        dashboard = Dashboard(server, broker, self._beside, watch)
+        dashboard = Dashboard(server, broker, self._beside, watch, lambda: self.timeline is self._watching)
         async with contextlib.AsyncExitStack() as stack:
             try:
                 link = await stack.enter_async_context(dashboard.serving(options))

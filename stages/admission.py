@@ -46,7 +46,6 @@ class Admission:
         "_held_frame",
         "_owner",
         "gate",
-        "is_timed",
         "queue",
         "reader",
     )
@@ -59,7 +58,6 @@ class Admission:
         self._owner = owner
         self._channel = owner.channel
         self._generation = owner.channel.generation
-        self.is_timed = owner.timeline is not None
         self._held_frame: Buffer | None = None
 
     async def receive(self) -> None:
@@ -122,6 +120,8 @@ class Admission:
         order, mute_reasons, gate = connection.order, connection.mute.reasons, self.gate
         in_flight_max = self._owner.limits.in_flight_max
         received_ns, depth = 0, len(order)  # nothing is completed meanwhile
+        timeline = self._owner.timeline
+        is_timed = timeline is not None and timeline.times_requests
         while not mute_reasons:
             frame = self._held_frame
             is_called = frame is not None
@@ -148,7 +148,7 @@ class Admission:
             depth += 1
             request.depth = depth
             channel.hold_bytes(request.size_bytes)
-            if self.is_timed:
+            if is_timed:
                 request.enqueued_ns = now_ns()
             queue.put_nowait(request)
             if depth >= in_flight_max:

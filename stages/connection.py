@@ -117,11 +117,10 @@ class Connection:
             admission.gate = AuthenticationGate(self, authenticator, admission.reader, self._owner.counters)
 
     def observe(self, timeline: Timeline | None) -> None:
-        """Report to this timeline, or to nobody, from now on; requests on their way lack stamps."""
+        """Report to this timeline, or to nobody, from now on; requests on their way are not reported."""
         self._timeline = timeline
         self.muting.observe(timeline)
         self._output.observe(timeline)
-        self.admission.is_timed = timeline is not None
 
     # Muting
 
@@ -166,7 +165,7 @@ class Connection:
         if (request.expected_bytes or request.before_answer is not None) and self._is_asked(request, result):
             return
         completed_ns = 0
-        if self._timeline is not None:
+        if self._timeline is not None:  # those that wait for one that is not timed may be
             completed_ns = request.completed_ns = now_ns()
         released = self.order.complete(request, result)
         if released:
@@ -217,7 +216,7 @@ class Connection:
         for request in released:
             size_bytes += request.size_bytes
             if self._closing:
-                if self._timeline is not None:
+                if self._timeline is not None and request.enqueued_ns:
                     self._timeline.request_dropped(request)
                 continue
             request.released_ns = released_ns
@@ -369,7 +368,8 @@ class Connection:
         unsent = self._output.abandon()  # here, because a connection is collected late: it is in a cycle
         if self._timeline is not None:
             for request in (*unsent, *abandoned):
-                self._timeline.request_dropped(request)
+                if request.enqueued_ns:
+                    self._timeline.request_dropped(request)
         self.transport.close()
         self.admission.end()
         self.muting.end_all()

@@ -60,7 +60,7 @@ class ResponseOutput:
         elif type(result) is Close and result.last_bytes:
             self._output.append(result.last_bytes)
             self.unsent_bytes += len(result.last_bytes)
-        if self._timeline is not None:
+        if self._timeline is not None and request.enqueued_ns:
             self._ends.append((request, self._sent_bytes + self.unsent_bytes))
         return count
 

@@ -165,7 +165,7 @@ class SocketServer:
         self._changed.unpark_all()
 
     def observe(self, timeline: Timeline | None) -> None:
-        """Report to this timeline, or to nobody, from now on; requests on their way lack stamps."""
+        """Report to this timeline, or to nobody, from now on; requests on their way are not reported."""
         self._timeline = timeline
         self.committer.on_completed = None if timeline is None else timeline.commit_ended
         for part in (self._data_plane, self._control_plane, *self._listeners.values()):

@@ -52,9 +52,15 @@ class Timeline(Protocol):
 
     Attributes:
         samples_queues: whether `queue_sampled` is to be called.
+        times_requests: whether requests that are received now are stamped, and reported when they end; looked at
+            whenever something was received.
     """
 
     samples_queues: bool
+
+    @property
+    def times_requests(self) -> bool:
+        """See Attributes."""
 
     def request_ended(self, request: object) -> None:
         """The last byte of the response was sent, or the slot was released without bytes."""

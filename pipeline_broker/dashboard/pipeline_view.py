@@ -123,6 +123,7 @@ class PipelineView:
             counts[api.api] += api.count
         return {
             "seconds": round(interval.seconds, 3),
+            "watched": round(interval.watched, 2),
             "window_seconds": round(sum(each.seconds for each in self._intervals), 1),
             "requests_per_s": round(counts.total() / seconds, 1),
             "apis": self._apis(counts, seconds),

@@ -15,7 +15,7 @@ from pipeline_broker.apis.registry import SERVED
 from pipeline_broker.dashboard import broker_view
 from pipeline_broker.dashboard.beside import Beside, pass_on
 from pipeline_broker.dashboard.pipeline_view import STAGES, PipelineView, request_events
-from pipeline_broker.dashboard.viewers import TooManyViewersError, Viewers, limited_stream
+from pipeline_broker.dashboard.viewers import BEAT_SECONDS, TooManyViewersError, Viewers, limited_stream
 from pipeline_broker.dashboard.watched_pipeline import WatchedPipeline
 from pipeline_broker.web.messages import Answer, EventStream, HttpRequest, event, refusal
 from stages.mute import MuteReason
@@ -30,6 +30,10 @@ __all__ = ["RequestPath"]
 
 BESIDES_MAX = 8
 """Viewers of the second broker."""
+WATCHED_WHOLE_MAX = 2000.0
+"""Requests a second that are all looked at; of more, those that come in the first part of each second, because their
+stamps would cost a twelfth of the throughput."""
+PART_SECONDS = 0.25
 FULL = "there are as many viewers as may be"
 
 API_NAMES = {int(key): served.name for key, served in SERVED.items()}
@@ -44,6 +48,7 @@ class RequestPath:
         about: how its broker was started.
         beside: the second broker's dashboard, if any.
         observe: called with the timeline to report to, or None for nobody any more.
+        is_alone: whether nobody else observes: only then does it cost less to look at fewer requests.
     """
 
     def __init__(
@@ -52,14 +57,15 @@ class RequestPath:
         about: broker_view.BrokerIdentity,
         beside: Beside | None,
         observe: Callable[[Timeline | None], None],
+        is_alone: Callable[[], bool],
     ) -> None:
-        self._server, self._observe = server, observe
+        self._server, self._observe, self._is_alone = server, observe, is_alone
         self._about = {"mode": about.mode, "flush": about.flush, "stages": STAGES}
         self._watched: WatchedPipeline | None = None
         self._view = PipelineView(API_NAMES, MUTE_REASONS)
         self._beside = beside
         self._limited = limited_stream(BESIDES_MAX, FULL)
-        self.viewers = Viewers(self._begin_watching, self._end_watching, self._render)
+        self.viewers = Viewers(self._begin_watching, self._end_watching, self._render, self._rest)
 
     async def watch(self, kind: str, request: HttpRequest, argument: str) -> EventStream:
         """Events of a kind: `pipeline` or `requests`."""
@@ -91,9 +97,15 @@ class RequestPath:
         self._watched = None
         self._observe(None)
 
+    def _rest(self) -> None:
+        if self._watched is not None and self._is_alone():
+            self._watched.rest(now_ns())
+
     def _render(self, kinds: frozenset[str]) -> Mapping[str, bytes]:
         assert self._watched is not None, "somebody watches"
         interval = self._watched.take(now_ns())
+        is_busy = interval.requests_per_second > WATCHED_WHOLE_MAX
+        self.viewers.watching_seconds = PART_SECONDS if is_busy else BEAT_SECONDS
         shown: dict[str, Any] = self._view.add(interval)
         events = {}
         if "pipeline" in kinds:
@@ -104,6 +116,7 @@ class RequestPath:
                 {
                     "requests": request_events(interval, API_NAMES),
                     "count": sum(api.count for api in interval.apis),
+                    "watched": round(interval.watched, 2),
                     "stages": STAGES,
                 },
                 "requests",

@@ -74,6 +74,7 @@ class Dashboard:
         broker: whose state is shown.
         beside: the second broker's dashboard, if any.
         observe: called with the timeline to report to, or None for nobody any more.
+        is_alone: whether nobody else observes.
     """
 
     def __init__(
@@ -82,12 +83,13 @@ class Dashboard:
         broker: Broker,
         beside: Beside | None,
         observe: Callable[[Timeline | None], None],
+        is_alone: Callable[[], bool],
     ) -> None:
         self._server, self._broker, self._beside = server, broker, beside
         self._identity = broker_view.identity_of(server, broker)
         self._access = Access(host="", port=0)
         threads = log_threads()
-        path = self.request_path = RequestPath(server, self._identity, beside, observe)
+        path = self.request_path = RequestPath(server, self._identity, beside, observe, is_alone)
         records, changes = Records(broker, threads), Changes(server, broker, threads)
         self._views: dict[str, View] = {
             "broker": lambda *_: self._about(),

@@ -50,6 +50,7 @@ class Viewers:
         begin: called when the first viewer comes.
         end: called when the last one has left.
         render: the events of a beat by kind, made once for all; given the kinds that somebody watches.
+        rest: called after `watching_seconds` of a beat, if that is less than a beat, until whose end nobody looks.
     """
 
     def __init__(
@@ -57,8 +58,10 @@ class Viewers:
         begin: Callable[[], None],
         end: Callable[[], None],
         render: Callable[[frozenset[str]], Mapping[str, bytes]],
+        rest: Callable[[], None] = lambda: None,
     ) -> None:
-        self._begin, self._end, self._render = begin, end, render
+        self._begin, self._end, self._render, self._rest = begin, end, render, rest
+        self.watching_seconds = BEAT_SECONDS
         self._viewers: set[_Viewer] = set()
         self._has_viewers = trio.lowlevel.ParkingLot()
         self.dropped = 0
@@ -94,7 +97,11 @@ class Viewers:
         while True:
             if not self._viewers:
                 await self._has_viewers.park()
-            await trio.sleep(BEAT_SECONDS)
+            began, watching_seconds = trio.current_time(), self.watching_seconds
+            await trio.sleep(min(watching_seconds, BEAT_SECONDS))
+            if watching_seconds < BEAT_SECONDS and self._viewers:
+                self._rest()
+            await trio.sleep_until(began + BEAT_SECONDS)
             if self._viewers:
                 self._tell()
 

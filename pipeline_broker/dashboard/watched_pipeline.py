@@ -3,7 +3,8 @@
 Rules of this file: as in `telemetry`, an event costs the event loop a count and now and then a row; everything that is
 kept has a bound, and `take` empties it. Rows of requests are those of `sampled_rows`: all of a rare API, about sixty in
 a second of a busy one. Beside them the first requests of each interval are kept one behind the other, connection by
-connection: the order of responses can be seen in neighbours only, not in a sample.
+connection: the order of responses can be seen in neighbours only, not in a sample. After `rest` requests that come
+until the next `take` are not looked at at all; those that came before are, to their end, and stand for the others.
 """
 
 from __future__ import annotations
@@ -116,6 +117,8 @@ class Interval:
         mutes: the first of them; `mute_counts` and `mute_ns`, by reason, count all.
         queues: by the number of the queue.
         commits: rows that stand for all `commit_count` of them.
+        watched: the share of the time in which requests that came were looked at; the counts of requests are what that
+            makes of the whole.
     """
 
     began_ns: int
@@ -128,6 +131,12 @@ class Interval:
     queues: dict[int, QueueDepth]
     commits: Sequence[CommitRow]
     commit_count: int
+    watched: float = 1.0
+
+    @property
+    def requests_per_second(self) -> float:
+        """Of all APIs together."""
+        return sum(api.count for api in self.apis) / max(self.seconds, 1e-9)
 
     @property
     def seconds(self) -> float:
@@ -192,6 +201,8 @@ class WatchedPipeline:
         self._commits = SampledRows()
         self._commits_counted = 0
         self._began_ns = at_ns
+        self._rested_ns = 0
+        self.times_requests = True
         self._begin()
 
     def _begin(self) -> None:
@@ -273,14 +284,21 @@ class WatchedPipeline:
 
     # In batches
 
+    def rest(self, at_ns: int) -> None:
+        """Look at no request that comes from now until the next call of `take`."""
+        self.times_requests = False
+        self._rested_ns = at_ns
+
     def take(self, at_ns: int) -> Interval:
         """What happened since the last call."""
+        seen_ns = (at_ns if self.times_requests else self._rested_ns) - self._began_ns
+        watched = max(1, seen_ns) / max(1, at_ns - self._began_ns)
         commit_rows, _ = self._commits.take()
         commit_count, self._commits_counted = self._commits.count - self._commits_counted, self._commits.count
         interval = Interval(
             began_ns=self._began_ns,
             ended_ns=at_ns,
-            apis=[taken for key in (*self._series, OTHER_API) if (taken := self._take_api(key)).count],
+            apis=[taken for key in (*self._series, OTHER_API) if (taken := self._take_api(key, watched)).count],
             lanes={index: lane for index, lane in self._lanes.items() if lane},
             mutes=self._mutes,
             mute_counts=self._mute_counts,
@@ -288,16 +306,18 @@ class WatchedPipeline:
             queues=self._queues,
             commits=[CommitRow(*row) for row in commit_rows],
             commit_count=commit_count,
+            watched=watched,
         )
         self._began_ns = at_ns
+        self.times_requests = True
         self._begin()
         return interval
 
-    def _take_api(self, key: int) -> WatchedApi:
+    def _take_api(self, key: int, watched: float) -> WatchedApi:
         series = self._other if key == OTHER_API else self._series[key]
         rows, _ = series.take()
         before, self._counted[key] = self._counted.get(key, 0), series.count
         # A request that was on its way when somebody began to watch has no stamps of what it had passed.
         whole = [RequestRow(*row) for row in rows if row[0] and row[1]]
         api, version = (OTHER_API, 0) if key == OTHER_API else (key >> 16, key & 0xFFFF)
-        return WatchedApi(api, version, series.count - before, whole)
+        return WatchedApi(api, version, round((series.count - before) / watched), whole)

@@ -17,6 +17,11 @@ class FanOut:
         self._timelines = tuple(timelines)
         self.samples_queues = any(timeline.samples_queues for timeline in self._timelines)
 
+    @property
+    def times_requests(self) -> bool:
+        """See Timeline."""
+        return any(timeline.times_requests for timeline in self._timelines)
+
     def request_ended(self, request: object) -> None:
         """See Timeline."""
         for timeline in self._timelines:

@@ -27,6 +27,7 @@ class Measurements:
     """
 
     samples_queues = False  # their sizes are read when they are asked for
+    times_requests = True
 
     def __init__(self, api_names: Mapping[int, str], mode: Mode) -> None:
         self.requests = RequestMetrics(api_names, mode)

@@ -88,6 +88,7 @@ class RecentRequests:
     """
 
     samples_queues = False
+    times_requests = True
 
     def __init__(self, requests_max: int, on_ended: Callable[[], None] = lambda: None) -> None:
         self._rows: deque[tuple[bytes, str, str, tuple[int, ...]]] = deque(maxlen=requests_max)

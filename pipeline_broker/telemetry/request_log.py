@@ -53,6 +53,7 @@ class RequestLog:
     """
 
     samples_queues = False
+    times_requests = True
 
     def __init__(self, path: Path, deprecates: Callable[[int, int], bool] = is_deprecated) -> None:
         self.path = path

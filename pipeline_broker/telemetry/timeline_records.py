@@ -61,6 +61,7 @@ class TimelineRows(RequestRows):
     """
 
     samples_queues = False
+    times_requests = True
 
     def __init__(self, topic_id: Callable[[], bytes | None], rows_max: int = RING_ROWS_MAX) -> None:
         self.ring = RowRing(REQUESTS.row_format, rows_max)

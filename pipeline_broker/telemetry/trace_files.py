@@ -132,6 +132,7 @@ class TraceFiles(RequestRows):
     """
 
     samples_queues = True
+    times_requests = True
 
     def __init__(
         self,

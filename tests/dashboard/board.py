@@ -25,8 +25,8 @@ class Board:
         self.desk = desk or GroupDesk(*settings)
         self.server = SocketServer(PIPELINED, None, None)  # it is asked for its statistics, and does not run
         self.server.submit = lambda submission: self.desk.submit(submission.entries, submission.on_durable)
-        self.observed = []
-        self.dashboard = Dashboard(self.server, self.desk.broker, beside, self.observed.append)
+        self.observed, self.is_alone = [], True
+        self.dashboard = Dashboard(self.server, self.desk.broker, beside, self.observed.append, lambda: self.is_alone)
         self.port = 0
         self.link = ""
 

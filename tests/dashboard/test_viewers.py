@@ -50,6 +50,25 @@ def test_observing_begins_with_the_first_viewer_and_ends_with_the_last():
     with_viewers(scenario)
 
 
+def test_nobody_looks_in_the_rest_of_a_beat():
+    """The beat stays the same."""
+
+    async def scenario(observation):
+        viewers, times = observation.viewers, []
+        viewers._rest = lambda: times.append(trio.current_time())
+        async with viewers.watching("pipeline") as events:
+            began = trio.current_time()
+            await events.receive()
+            assert times == [], "all of a beat is watched unless less is said"
+            viewers.watching_seconds = BEAT_SECONDS / 4
+            await events.receive()
+            await events.receive()
+            assert trio.current_time() == pytest.approx(began + 3 * BEAT_SECONDS)
+        assert times == pytest.approx([began + 2.25 * BEAT_SECONDS])
+
+    with_viewers(scenario)
+
+
 def test_a_viewer_that_takes_no_events_is_dropped_and_the_others_miss_nothing():
     async def slow(viewers):
         async with viewers.watching("pipeline"):

@@ -114,6 +114,23 @@ def test_a_request_that_was_on_its_way_when_somebody_came_is_counted_and_not_mea
     assert interval.lanes == {}
 
 
+def test_requests_of_a_part_of_the_time_stand_for_those_of_the_whole(request_ended, commit_ended):
+    """What is exact at no cost stays so."""
+    watched = WatchedPipeline(APIS, 0)
+    for number in range(100):
+        watched.request_ended(request_ended(connection=number))
+        watched.commit_ended(commit_ended(1, 1, 1, 2, 3))
+    assert watched.times_requests
+    watched.rest(250_000_000)
+    assert not watched.times_requests
+    interval = watched.take(1_000_000_000)
+
+    assert (interval.watched, interval.requests_per_second, interval.commit_count) == (0.25, 400.0, 100)
+    assert watched.times_requests, "the next interval begins"
+    watched.request_ended(request_ended())
+    assert watched.take(2_000_000_000).requests_per_second == 1.0
+
+
 def test_a_row_says_how_a_request_ended_and_its_first_error(request_ended):
     watched = WatchedPipeline(APIS, 0)
     topics = [MetadataResponse.MetadataResponseTopic(error_code=code) for code in (0, 41, 3)]

@@ -31,3 +31,8 @@ export function moment(ms) {
   if (ms < 0 || ms > 8.64e15) return `${ms} ms`;
   return new Date(ms).toISOString().replace("T", " ").replace("Z", " UTC");
 }
+
+// What a page says where requests came faster than all are looked at.
+export function partly(watched) {
+  return `So many requests come that those of ${Math.round(watched * 100)} % of the time are measured, and stand for the others.`;
+}

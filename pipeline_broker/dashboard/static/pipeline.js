@@ -2,7 +2,7 @@
 
 import { Chart } from "./charts.js";
 import { element, none, replace, table, vary } from "./dom.js";
-import { bytes, count, duration, rate } from "./format.js";
+import { bytes, count, duration, partly, rate } from "./format.js";
 import { Lane } from "./lanes.js";
 import { listen } from "./live.js";
 
@@ -32,7 +32,8 @@ class BrokerPanel {
     this.body = element("div", { hidden: true },
       this.tiles,
       card("Requests per second", charts.requests),
-      card("Where the time goes", element("p", { class: "lead" }, "Stages of a request, one behind the other: mean, and 99th percentile, of the last ten seconds."), this.waterfalls),
+      card("Where the time goes", element("p", { class: "lead" }, "Stages of a request, one behind the other: mean, and 99th percentile, of the last ten seconds."),
+        this.part = element("p", { class: "lead", hidden: true }), this.waterfalls),
       card("Connections, request by request", element("p", { class: "lead" },
         "The first requests of the last second. Top to bottom: the order in which they came; a bar begins at receipt and ends when the answer has left. Shaded: the connection was not read."),
       this.legend = element("ul", { class: "legend" }), this.lanes),
@@ -89,6 +90,8 @@ class BrokerPanel {
   }
 
   updateWaterfalls(shown) {
+    this.part.hidden = shown.watched === 1;
+    this.part.textContent = partly(shown.watched);
     if (!shown.apis.length) {
       replace(this.waterfalls, none("No request in the last ten seconds."));
       return;

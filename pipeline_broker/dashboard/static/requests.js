@@ -1,7 +1,7 @@
 // The latest requests: all of rare APIs, a sample of busy ones.
 
 import { element, none, replace, table } from "./dom.js";
-import { bytes, count, duration } from "./format.js";
+import { bytes, count, duration, partly } from "./format.js";
 import { listen } from "./live.js";
 
 const KEPT = 200;
@@ -50,7 +50,7 @@ export async function show(main) {
     requests: (shown) => {
       if (isPaused) return;
       stages = shown.stages;
-      told.textContent = `${count(shown.count)} requests in the last second, ${count(shown.requests.length)} of them here: all of an API that is asked rarely, about sixty a second of a busy one. serve --request-log writes all of them to a file.`;
+      told.textContent = `${count(shown.count)} requests in the last second, ${count(shown.requests.length)} of them here: all of an API that is asked rarely, about sixty a second of a busy one. ${shown.watched === 1 ? "" : `${partly(shown.watched)} `}serve --request-log writes all of them to a file.`;
       if (shown.requests.length) {
         kept = [...shown.requests.reverse(), ...kept].slice(0, KEPT);
         draw(stages);
