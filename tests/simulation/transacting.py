@@ -19,7 +19,7 @@ from pipeline_broker.wire.messages.fetch import FetchRequest
 from pipeline_broker.wire.messages.init_producer_id import InitProducerIdRequest
 from pipeline_broker.wire.messages.produce import ProduceRequest
 from tests.simulation.asks import FAILED, FETCH_BYTES, partition_answer
-from tests.simulation.environment import EPOCH_MS
+from tests.simulation.environment import EPOCH_MS, MILLISECOND
 from tests.simulation.scenario import Act
 from tests.simulation.transfers import TRANSFERS, CommittedRead
 from tests.simulation.wire_client import Ask, Gone
@@ -77,6 +77,7 @@ class Transactional:
         elif act.kind == "abandon":
             self.producer = None
         else:
+            await trio.sleep(act.wait * MILLISECOND)  # open, beside those of others
             await self._end(client, transaction, is_written and act.kind == "commit")
             if not is_written:
                 self.producer = None
@@ -242,10 +243,12 @@ async def read_committed(world, client, partition, position, act):
         topics=[FetchRequest.FetchTopic(topic=TRANSFERS, partitions=[wanted])],
     )
     (exchange,) = client.send(Ask(request, 12))
-    ((answer,),) = (topic.partitions for topic in (await client.wait_for(exchange)).responses)
+    response = await client.wait_for(exchange)
+    if response.error_code == FAILED:
+        return position, []
+    ((answer,),) = (topic.partitions for topic in response.responses)
     if answer.error_code:
-        if answer.error_code != FAILED:
-            world.complain(f"{client!r}: a fetch was answered {ErrorCode(answer.error_code).name}")
+        world.complain(f"{client!r}: a fetch was answered {ErrorCode(answer.error_code).name}")
         return position, []
     if not stable <= answer.last_stable_offset <= answer.high_watermark:
         world.complain(
