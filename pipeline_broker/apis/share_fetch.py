@@ -75,6 +75,7 @@ class _ShareFetch:
         self._unsettled = 0  # groups of entries that were submitted and are not durable yet
         self._held: Send | None = None  # an answer that waits for them
         self._started: dict[ShareKey, int] = {}  # what a search for the first offset has found
+        self._taken: set[ShareKey] = set()  # share partitions that this attempt was the first to use
 
     def first(self) -> Result:
         """Acknowledge, then the first attempt to fetch."""
@@ -108,16 +109,33 @@ class _ShareFetch:
     def _attempt(self) -> Result:
         """Acquire what there is, or wait for it."""
         self._found.clear()
+        self._taken.clear()
         search = self._search()
         if search is not None:
             return search
         actives = self._actives()
-        ready = [active for active in actives if self._available_bytes(active)]
-        wanted = max(1, self._request.min_bytes)
-        has_enough = sum(map(self._available_bytes, ready)) >= wanted
+        ready, has_enough = self._ready(actives)
         if actives and not has_enough and self._park(actives):
             return PARKED
         return self._read(ready)
+
+    def _ready(self, actives: Sequence[ActivePartition]) -> tuple[list[ActivePartition], bool]:
+        """The share partitions to read from, and whether they have what is wanted.
+
+        Those that this attempt has taken into use come one by one behind the others, until there is enough: to Kafka
+        their states come one by one too, and a fetch is answered with the first that has records (DelayedShareFetch,
+        which SharePartitionManager tries again whenever a share partition is initialized). All of them begin now.
+        """
+        wanted, found_bytes = max(1, self._request.min_bytes), 0
+        ready = []
+        for active in sorted(actives, key=lambda each: each.key in self._taken):
+            if active.key in self._taken and found_bytes >= wanted:
+                break
+            available_bytes = self._available_bytes(active)
+            if available_bytes:
+                ready.append(active)
+                found_bytes += available_bytes
+        return ready, found_bytes >= wanted
 
     def _search(self) -> Parked | None:
         """Find where partitions begin that the group has never read, if that takes a look at the disk."""
@@ -175,6 +193,7 @@ class _ShareFetch:
         if active is None:
             if self._coordinator.start_offset(key) is None:  # the group does not subscribe to it
                 return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            self._taken.add(key)
             is_new = self._coordinator.start_offset(key) == -1
             active = self._coordinator.load(key, log, self._started.pop(key, log.high_watermark))
             if is_new:

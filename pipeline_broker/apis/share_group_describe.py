@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from pipeline_broker.apis.authorization import REFUSAL_TEXTS, authorized_operations, may_of_group, may_of_topic
 from pipeline_broker.security.acl import AclOperation, ResourceType
-from pipeline_broker.state.share_groups.assignor import NAME
 from pipeline_broker.state.share_groups.messages import DescribedMember, DescribedShareGroup, ShareGroupError
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.share_group_describe import (
@@ -49,7 +48,7 @@ def _describe(call: Call, request: ShareGroupDescribeRequest, group_id: str) -> 
         group_state=found.state,
         group_epoch=found.group_epoch,
         assignment_epoch=found.assignment_epoch,
-        assignor_name=NAME,
+        assignor_name=call.broker.share.coordinator.assignor,
         members=[_member(found, member) for member in found.members],
     )
     if request.include_authorized_operations:

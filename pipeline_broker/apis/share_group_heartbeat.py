@@ -93,6 +93,7 @@ def _heartbeat(call: Call, request: ShareGroupHeartbeatRequest) -> Result:
         heartbeat_interval_ms=settings.heartbeat_interval_ms,
         size_max=coordinator.group_size_max,
         assignment_interval_ms=settings.assignment_interval_ms,
+        assignor=coordinator.assignor,
     )
     now_ms = groups.time(call.now_ms)
     try:

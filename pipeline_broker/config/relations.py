@@ -5,6 +5,7 @@ Rules: it looks at a whole configuration and changes nothing; a refusal is one l
 
 from typing import TYPE_CHECKING
 
+from pipeline_broker.config.assignors import consumer_assignors, share_assignor
 from pipeline_broker.config.listeners import zero_refusal
 from pipeline_broker.config.properties import ConfigError
 from pipeline_broker.config.share_properties import SHARE_PROPERTIES
@@ -14,8 +15,6 @@ if TYPE_CHECKING:
 
 AUTHORIZERS = ("", "org.apache.kafka.metadata.authorizer.StandardAuthorizer", "kafka.security.authorizer.AclAuthorizer")
 """What `authorizer.class.name` may be: nobody is asked, Kafka's, and its former name."""
-ASSIGNORS = ("uniform", "range")
-"""What `group.consumer.assignors` may name; classes of a user's own cannot be loaded here."""
 
 SHARE_BOUNDED = (
     "session_timeout_ms",
@@ -68,12 +67,7 @@ def check_relations(config: "BrokerConfig") -> None:
 
 def _check_consumer_groups(config: "BrokerConfig") -> None:
     _check_kind(config, "consumer", ("session_timeout_ms", "heartbeat_interval_ms", "assignment_interval_ms"))
-    strangers = [name for name in config.group_consumer_assignors if name not in ASSIGNORS]
-    if strangers or not config.group_consumer_assignors:
-        raise ConfigError(
-            f"group.consumer.assignors: {', '.join(strangers) or 'an empty list'} is not known here; expected one or"
-            f" both of {', '.join(ASSIGNORS)}"
-        )
+    consumer_assignors(config.group_consumer_assignors)
 
 
 def _check_share_groups(config: "BrokerConfig") -> None:
@@ -82,6 +76,7 @@ def _check_share_groups(config: "BrokerConfig") -> None:
 
     settings = share_settings(config.properties)
     _check_kind(settings, "share", SHARE_BOUNDED)
+    share_assignor(settings.group_share_assignors)
     if settings.group_share_max_share_sessions < settings.group_share_max_size:
         raise ConfigError(
             f"group.share.max.share.sessions is {settings.group_share_max_share_sessions}: it must be at least"

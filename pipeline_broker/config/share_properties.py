@@ -9,6 +9,7 @@ __all__ = ["SHARE_PROPERTIES"]
 SHARE_PROPERTIES = frozenset(
     {
         "group.share.assignment.interval.ms",
+        "group.share.assignors",
         "group.share.delivery.count.limit",
         "group.share.heartbeat.interval.ms",
         "group.share.max.assignment.interval.ms",

@@ -19,6 +19,7 @@ class ShareSettings:
     """The broker's properties about share groups, Kafka's names with `_` for `.`."""
 
     group_share_assignment_interval_ms: int = 1000
+    group_share_assignors: tuple[str, ...] = ("simple",)
     group_share_delivery_count_limit: int = 5
     group_share_heartbeat_interval_ms: int = 5000
     group_share_max_assignment_interval_ms: int = 15000

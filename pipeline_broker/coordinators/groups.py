@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from pipeline_broker.config.assignors import consumer_assignors
 from pipeline_broker.coordinators.coordinator import InternalTopic, Submit
 from pipeline_broker.log.errors import LogError
 from pipeline_broker.records.control_batch import read_marker
@@ -72,7 +73,7 @@ def group_settings(config: BrokerConfig) -> GroupSettings:
         consumer_assignment_interval_ms_min=config.group_consumer_min_assignment_interval_ms,
         consumer_assignment_interval_ms_max=config.group_consumer_max_assignment_interval_ms,
         consumer_group_size_max=config.group_consumer_max_size,
-        consumer_assignors=config.group_consumer_assignors,
+        consumer_assignors=consumer_assignors(config.group_consumer_assignors),
         consumer_upgrade_enabled=policy in {"UPGRADE", "BIDIRECTIONAL"},
         consumer_downgrade_enabled=policy in {"DOWNGRADE", "BIDIRECTIONAL"},
     )

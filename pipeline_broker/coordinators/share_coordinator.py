@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from pipeline_broker.config.assignors import share_assignor
 from pipeline_broker.config.share_settings import GroupShareSettings, group_share_settings, share_settings
 from pipeline_broker.coordinators.appended import Appended
 from pipeline_broker.records.record import iterate_records
@@ -93,6 +94,11 @@ class ShareCoordinator:
     def group_size_max(self) -> int:
         """How many members a group may have."""
         return self._settings.group_share_max_size
+
+    @property
+    def assignor(self) -> str:
+        """The name of the assignor of all groups."""
+        return share_assignor(self._settings.group_share_assignors)
 
     def settings(self, group_id: str) -> GroupShareSettings:
         """What counts for a group."""

@@ -149,6 +149,28 @@ NO_OFFSET_RESET = (
             CONFIG,
             "Invalid value 1 for configuration share.record.lock.duration.ms: Value must be at least 1000",
         ),
+        *(
+            (
+                GROUP,
+                (f"share.{name}", SET, value),
+                CONFIG,
+                f"share.{name} must be less than or equal to group.share.max.{name}",
+            )
+            for name, value in (
+                ("assignment.interval.ms", "15001"),
+                ("delivery.count.limit", "11"),
+                ("heartbeat.interval.ms", "15001"),
+                ("partition.max.record.locks", "10001"),
+                ("record.lock.duration.ms", "3600001"),
+                ("session.timeout.ms", "60001"),
+            )
+        ),
+        (
+            GROUP,
+            ("share.session.timeout.ms", SET, "1"),
+            CONFIG,
+            "share.session.timeout.ms must be greater than or equal to group.share.min.session.timeout.ms",
+        ),
         (
             GROUP,
             ("share.auto.offset.reset", SET, "never"),

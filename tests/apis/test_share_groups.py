@@ -7,12 +7,14 @@ import sys
 
 import pytest
 
+from pipeline_broker.config.assignors import CLASSES
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.alter_share_group_offsets import AlterShareGroupOffsetsRequest
 from pipeline_broker.wire.messages.delete_groups import DeleteGroupsRequest
 from pipeline_broker.wire.messages.delete_share_group_offsets import DeleteShareGroupOffsetsRequest
 from pipeline_broker.wire.messages.delete_share_group_state import DeleteShareGroupStateRequest
 from pipeline_broker.wire.messages.delete_topics import DeleteTopicsRequest
+from pipeline_broker.wire.messages.describe_configs import DescribeConfigsRequest
 from pipeline_broker.wire.messages.describe_share_group_offsets import DescribeShareGroupOffsetsRequest
 from pipeline_broker.wire.messages.find_coordinator import FindCoordinatorRequest
 from pipeline_broker.wire.messages.initialize_share_group_state import InitializeShareGroupStateRequest
@@ -26,6 +28,8 @@ from tests.apis.desk import Desk
 from tests.apis.share_desk import ACCEPT, GROUP, RELEASE, ShareDesk, acquired, errors
 
 SHARE = 2
+BROKER = 4
+STATIC, DEFAULT = 4, 5
 
 
 @pytest.fixture
@@ -117,6 +121,28 @@ def test_members_fall_silent():
     desk.desk.now_ms += 1_000
     desk.desk.broker.advance(desk.desk.now_ms)
     assert listed(desk) == [("g", "share", "Empty", "share")]
+
+
+def test_a_group_s_own_heartbeats_and_sessions_act(desk):
+    """Within the broker's bounds: what a member is told, and after how long it is gone."""
+    desk.configure({"share.heartbeat.interval.ms": "6000", "share.session.timeout.ms": "50000"})
+    assert desk.heartbeat().heartbeat_interval_ms == 6_000
+    for silent_ms, state in ((49_999, "Stable"), (1, "Empty")):
+        desk.desk.now_ms += silent_ms
+        desk.desk.broker.advance(desk.desk.now_ms)
+        assert listed(desk) == [("g", "share", state, "share")]
+
+
+def test_the_assignor_may_go_by_its_class():
+    """It is shown as it was set, and described by its name."""
+    desk = ShareDesk(f"group.share.assignors={CLASSES}SimpleAssignor")
+    desk.heartbeat()
+    (group,) = desk.ask(ShareGroupDescribeRequest(["g"]), 1).groups
+    assert (group.assignor_name, len(group.members[0].assignment.topic_partitions)) == ("simple", 1)
+    wanted = DescribeConfigsRequest.DescribeConfigsResource(BROKER, "1", ["group.share.assignors"])
+    (found,) = desk.ask(DescribeConfigsRequest([wanted], include_synonyms=True), 4).results[0].configs
+    assert (found.value, found.read_only) == (f"{CLASSES}SimpleAssignor", True)
+    assert [(each.value, each.source) for each in found.synonyms] == [(found.value, STATIC), ("simple", DEFAULT)]
 
 
 def test_offsets_are_described_changed_and_deleted(desk):

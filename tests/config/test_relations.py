@@ -2,6 +2,7 @@
 
 import pytest
 
+from pipeline_broker.config.assignors import CLASSES
 from pipeline_broker.config.properties import ConfigError
 from pipeline_broker.config.settings import parse_settings
 
@@ -26,6 +27,12 @@ REFUSED = [
     ),
     (["group.share.max.share.sessions=199"], r"it must be at least group.share.max.size \(200\)"),
     (["group.consumer.assignors=mine"], "mine is not known here; expected one or both of uniform, range"),
+    (["group.consumer.assignors="], "an empty list is not known here"),
+    ([f"group.consumer.assignors=range,{CLASSES}RangeAssignor"], "RangeAssignor names one assignor twice"),
+    ([f"group.consumer.assignors={CLASSES}SimpleAssignor"], "SimpleAssignor is not known here"),
+    (["group.share.assignors=mine"], "group.share.assignors: mine is not known here; expected simple"),
+    (["group.share.assignors="], "group.share.assignors: an empty list is not known here; expected simple"),
+    ([f"group.share.assignors=simple,{CLASSES}SimpleAssignor"], "SimpleAssignor names one assignor twice"),
     (["connection.failed.authentication.delay.ms=700000"], "must be below connections.max.idle.ms"),
     (["authorizer.class.name=mine"], "'mine' is not known here"),
 ]
@@ -46,6 +53,7 @@ def test_what_does_not_go_together_is_refused(texts, said):
         ["group.share.delivery.count.limit=2"],
         ["group.share.max.share.sessions=1", "group.share.max.size=1"],
         ["group.consumer.assignors=range"],
+        [f"group.share.assignors={CLASSES}SimpleAssignor"],
     ],
 )
 def test_what_goes_together_is_taken(texts):

@@ -120,8 +120,8 @@ def other_resources(draw: st.DrawFn) -> tuple[int, str, list[tuple[str, str]]]:
             "consumer.heartbeat.interval.ms": ["6000", "1"],
             "share.auto.offset.reset": ["earliest", "nope", "by_duration:PT1H", "by_duration:-PT1H"],
             "share.isolation.level": ["read_committed", "other"],
-            "share.record.lock.duration.ms": ["20000", "1", "1000"],
-            "share.delivery.count.limit": ["3", "1"],
+            "share.record.lock.duration.ms": ["20000", "1", "1000", "3600001"],
+            "share.delivery.count.limit": ["3", "1", "11"],
             "no.such.setting": ["1"],
         }
         kind, name = GROUP, draw(st.sampled_from(["simple", "nobody", ""]))

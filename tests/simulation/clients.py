@@ -18,6 +18,8 @@ from pipeline_broker.wire.messages.sync_group import SyncGroupRequest
 from tests.simulation import asks
 from tests.simulation.history import Fate
 from tests.simulation.listeners import proof
+from tests.simulation.modern_members import ModernMember
+from tests.simulation.transacting import CommittedReader, Transactional
 from tests.simulation.wire_client import Ask, Gone
 
 IN_FLIGHT_IDEMPOTENT = 5
@@ -28,7 +30,7 @@ RETRY_SECONDS = 0.002
 
 async def run(world, plan):
     """Do what the plan says."""
-    doing = {"mixed": Mixed, "idempotent": Idempotent, "consumer": Consumer, "member": Member}[plan.kind](world, plan)
+    doing = KINDS[plan.kind](world, plan)
     async with trio.open_nursery() as nursery:
         for _ in range(CONNECTIONS_MAX):
             client = await world.connect(plan, nursery)
@@ -286,3 +288,14 @@ class Member:
         if not synced.error_code and synced.assignment != b"all":
             self.world.complain(f"{client!r}: the assignment became {synced.assignment!r}")
         return None if synced.error_code else joined.generation_id
+
+
+KINDS = {
+    "mixed": Mixed,
+    "idempotent": Idempotent,
+    "consumer": Consumer,
+    "member": Member,
+    "transactional": Transactional,
+    "committed reader": CommittedReader,
+    "modern member": ModernMember,
+}

@@ -15,6 +15,13 @@ from tests.simulation.wire_client import Network
 SCHEDULES_PER_SCRIPT = 4
 KINDS = {"traffic": 9, "crash": 5, "shutdown": 3, "agreement": 3, "pause": 1}
 """What scenarios are about, and how often."""
+SESSION_MS = 60
+"""Of groups of the consumer protocol."""
+TRANSACTIONS_SHARE = 0.12
+MODERN_GROUPS_SHARE = 0.1
+"""Of the scenarios in which anything may happen, how many have such clients."""
+OTHERS_MAX = 1
+"""Clients of other kinds beside these, so that such a scenario takes no longer than others."""
 CORRELATIONS = ("count", "same", "pairs", "down")
 
 
@@ -38,7 +45,7 @@ class ClientPlan:
     """What one client does.
 
     Attributes:
-        kind: "mixed", "idempotent", "consumer" or "member".
+        kind: "mixed", "idempotent", "consumer", "member", "transactional", "committed reader" or "modern member".
         acts: one after the other.
         window: unanswered requests at which it waits.
         bursts: how many acts it does at once, over and over.
@@ -46,6 +53,8 @@ class ClientPlan:
         correlations: one of CORRELATIONS.
         listener: which it comes by; see `listeners`.
         reset_after: it resets its connection so many seconds after it was opened; None for never.
+        shared: the transactional id or the group, which others may have, too.
+        timeout_ms: of its transactions, or of its group's rebalances.
     """
 
     name: str
@@ -58,6 +67,8 @@ class ClientPlan:
     network: Network
     listener: str = "PLAINTEXT"
     reset_after: float | None = None
+    shared: str = ""
+    timeout_ms: int = 60_000
 
 
 @attrs.frozen
@@ -112,6 +123,7 @@ def draw(seed):
     kind = dice.choices(list(KINDS), weights=KINDS.values())[0]
     partitions = dice.randint(1, 3)
     is_troubled = kind in {"traffic", "crash", "shutdown"}
+    more_clients = _more_clients(random.Random(f"more {script_seed}"), partitions) if is_troubled else ()
     mode = "pipelined" if kind == "pause" else dice.choice(("classic", "pipelined", "pipelined"))
     return Scenario(
         seed=seed,
@@ -126,7 +138,7 @@ def draw(seed):
         work_delays=_delays(dice, 8),
         is_cold=is_troubled and dice.random() < 0.2,
         partitions=partitions,
-        clients=_clients(dice, kind, partitions),
+        clients=_clients(dice, kind, partitions)[: OTHERS_MAX if more_clients else None] + more_clients,
         faults=_faults(dice, kind),
         raises=dice.choice((0, 0, 30)) if is_troubled else 0,
         throttles=dice.choice((0, 0, 60)) if kind != "pause" else 0,
@@ -151,6 +163,13 @@ def _settings(dice, kind, mode):
         "group.initial.rebalance.delay.ms": dice.randint(0, 5),
         "group.min.session.timeout.ms": 100,
         "offsets.topic.num.partitions": 1,
+        "transaction.state.log.num.partitions": 1,
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms": 10,
+        "group.consumer.session.timeout.ms": SESSION_MS,
+        "group.consumer.min.session.timeout.ms": SESSION_MS,
+        "group.consumer.heartbeat.interval.ms": 5,
+        "group.consumer.min.heartbeat.interval.ms": 5,
+        "group.consumer.assignment.interval.ms": handlers % 2 * 5,
     }
     in_flight_max = dice.choice((2, 5, 8, 64))
     if mode == "pipelined":
@@ -181,9 +200,33 @@ def _clients(dice, kind, partitions):
     return tuple(_client(dice, chosen, f"c{index}", partitions) for index, chosen in enumerate(kinds))
 
 
+def _more_clients(dice, partitions):
+    """Transactions, or members of a group of the consumer protocol, in place of most others of some scenarios."""
+    chance = dice.random()
+    if chance < TRANSACTIONS_SHARE:
+        kinds = ("transactional",) * dice.choice((1, 2, 3)) + ("committed reader",)
+    elif chance < TRANSACTIONS_SHARE + MODERN_GROUPS_SHARE:
+        kinds = ("modern member",) * dice.choice((2, 2, 3))
+    else:
+        return ()
+    clients = [_client(dice, kind, f"m{index}", partitions) for index, kind in enumerate(kinds)]
+    return tuple(
+        attrs.evolve(client, shared=_shared(dice, client), timeout_ms=_timeout_ms(dice, client)) for client in clients
+    )
+
+
+def _shared(dice, client):
+    if client.kind == "transactional":
+        return dice.choice(("transfers", client.name, client.name))
+    return "modern" if client.kind == "modern member" else ""
+
+
+def _timeout_ms(dice, client):
+    return dice.choice((60_000, 60_000, 15)) if client.kind == "transactional" else 300
+
+
 def _client(dice, kind, name, partitions, *, is_calm=False):
-    acts_of = {"mixed": _mixed_acts, "idempotent": _idempotent_acts, "consumer": _consumer_acts, "member": _member_acts}
-    acts = acts_of[kind](dice, partitions, is_calm=is_calm)
+    acts = ACTS_OF[kind](dice, partitions, is_calm=is_calm)
     listener = dice.choice(("PLAINTEXT", "PLAINTEXT", "PLAINTEXT", "SASL", "SASL", "CONTROL"))
     if listener == "SASL" and kind == "mixed":
         acts = _with_renewals(dice, acts)
@@ -244,6 +287,32 @@ def _consumer_acts(dice, partitions, *, is_calm):
 
 def _member_acts(dice, partitions, *, is_calm):
     return tuple(_act(dice, dice.choice(("commit", "heartbeat")), partitions) for _ in range(dice.randint(1, 4)))
+
+
+def _transactional_acts(dice, partitions, *, is_calm):
+    version = dice.choice((9, 12))
+    kinds = dice.choices(("commit", "abort", "abandon"), weights=(5, 3, 1), k=dice.randint(2, 6))
+    return tuple(attrs.evolve(_act(dice, kind, partitions), version=version) for kind in kinds)
+
+
+def _committed_reader_acts(dice, partitions, *, is_calm):
+    return tuple(_act(dice, "poll", partitions) for _ in range(dice.randint(5, 14)))
+
+
+def _modern_member_acts(dice, partitions, *, is_calm):
+    kinds = dice.choices(("beat", "leave", "silence"), weights=(10, 1, 1), k=dice.randint(3, 10))
+    return tuple(Act(kind) for kind in kinds)
+
+
+ACTS_OF = {
+    "mixed": _mixed_acts,
+    "idempotent": _idempotent_acts,
+    "consumer": _consumer_acts,
+    "member": _member_acts,
+    "transactional": _transactional_acts,
+    "committed reader": _committed_reader_acts,
+    "modern member": _modern_member_acts,
+}
 
 
 def _agreeing(dice, partition):

@@ -13,8 +13,14 @@ import attrs
 
 from pipeline_broker.apis.call import Call
 from pipeline_broker.log.journal import Journal
+from pipeline_broker.log.partition_log import PartitionLog
 from pipeline_broker.log.producer_state import ProducerStates
 from pipeline_broker.log.recovery import Recovery
+from pipeline_broker.state.consumer_groups import assigning
+from pipeline_broker.state.consumer_groups.coordinator import ConsumerGroups
+from pipeline_broker.state.consumer_groups.updates import Subject
+from pipeline_broker.state.transactions import coordinator as transaction_coordinator
+from pipeline_broker.state.transactions.transaction import Transaction
 from stages.connection import Connection
 from stages.request import NoOp, Send
 from stages.request_channel import RequestQueue
@@ -252,6 +258,66 @@ def no_drain():
         yield
 
 
+@contextmanager
+def open_transactions_shown():
+    """Readers of committed records are given what is not decided yet."""
+    with replaced(PartitionLog, "last_stable_offset", property(lambda log: log.high_watermark)):
+        yield
+
+
+@contextmanager
+def latest_transaction_counts():
+    """Readers of committed records wait for the transaction that was opened last, not for the first one."""
+
+    def first_unstable_offset(states):
+        return next(reversed(states.open.values()), None)
+
+    with replaced(ProducerStates, "first_unstable_offset", property(first_unstable_offset)):
+        yield
+
+
+@contextmanager
+def aborts_that_commit():
+    """The markers of an abort say that it was a commit."""
+
+    def markers(prepared):
+        return [attrs.evolve(marker, committed=True) for marker in original(prepared)]
+
+    with replaced(transaction_coordinator, "_markers", markers) as original:
+        yield
+
+
+@contextmanager
+def nobody_fenced():
+    """A new instance of a producer gets the epoch of the one before."""
+
+    def bumped(transaction, timeout_ms, expected_epoch, now_ms):
+        taken = original(transaction, timeout_ms, expected_epoch, now_ms)
+        return attrs.evolve(taken, producer_epoch=max(transaction.producer_epoch, 0))
+
+    with replaced(Transaction, "bumped", bumped) as original:
+        yield
+
+
+@contextmanager
+def partitions_given_twice():
+    """Partitions are given to who shall have them before who has them gave them back."""
+    with replaced(assigning, "_taken_by_others", lambda step, member_id: lambda topic_id, partition: False):
+        yield
+
+
+@contextmanager
+def forgotten_epochs():
+    """A start does not read in which epoch a group was."""
+
+    def replay(groups, record_type, key, value):
+        if record_type not in {Subject.GROUP_EPOCH, Subject.TARGET_EPOCH}:
+            original(groups, record_type, key, value)
+
+    with replaced(ConsumerGroups, "replay", replay) as original:
+        yield
+
+
 ANY = frozenset({"traffic", "crash", "shutdown", "agreement"})
 CRASH = frozenset({"crash"})
 BUGS = {
@@ -280,6 +346,12 @@ BUGS = {
     "move connections with requests in flight": Bug(10, "changed from queue", move_in_flight, kinds=ANY),
     "authenticate again without draining": Bug(11, "authenticates with", sabotage.eager_conversation, kinds=ANY),
     "answer differently by mode": Bug(12, "got other answers", mode_dependent_answers, kinds=frozenset({"agreement"})),
+    "show open transactions": Bug(13, "undecided-read", open_transactions_shown),
+    "wait for the latest transaction alone": Bug(13, "the last stable offset is", latest_transaction_counts),
+    "commit what was aborted": Bug(13, "aborted-seen", aborts_that_commit, kinds=ANY),
+    "fence nobody": Bug(13, "fencing: ", nobody_fenced),
+    "give a partition away before it is given back": Bug(14, "belong to", partitions_given_twice),
+    "forget the epoch of a group": Bug(14, "the epoch of", forgotten_epochs, kinds=CRASH),
     "stop without draining": Bug(4, "have no answer", no_drain, kinds=frozenset({"shutdown"})),
 }
-assert {bug.invariant for bug in BUGS.values()} == set(range(1, 13))
+assert {bug.invariant for bug in BUGS.values()} == set(range(1, 15))

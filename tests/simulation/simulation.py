@@ -16,10 +16,13 @@ from pipeline_broker.wire.messages.find_coordinator import FindCoordinatorReques
 from tests.simulation import asks, clients, environment, faults
 from tests.simulation.history import anomalies
 from tests.simulation.scenario import Act, ClientPlan, draw
+from tests.simulation.transacting import read_transfers
+from tests.simulation.transfers import TRANSFERS, transfer_anomalies
 from tests.simulation.watch import TOPIC, InjectedError
 from tests.simulation.wire_client import Ask, Network
 from tests.simulation.world import Parts, World
 
+GROUP_KEY, TRANSACTION_KEY = 0, 1
 PATIENCE_SECONDS = 60.0
 """Virtual; every scenario ends within a fraction of it unless something is stuck for good."""
 PAUSE_SPREAD_SECONDS_MAX = 1.0
@@ -79,19 +82,23 @@ def run(scenario, parts=None):
 
 async def _run(scenario, parts):
     world = World(scenario, parts)
-    final = {}
+    final = transferred = {}
     with trio.move_on_after(PATIENCE_SECONDS) as patience:
         async with trio.open_nursery() as nursery:
             await world.begin_life(nursery)
             await _prepare(world, nursery)
             await _play(world, nursery)
             await _begin_last_life(world, nursery)
-            final = await _read_back(world, nursery)
+            final, transferred = await _read_back(world, nursery)
             await world.stop_life()
     if patience.cancelled_caught:
         world.complain(f"stuck: {[f'{c!r}: {c.in_flight} unanswered' for c in world.connections if not c.is_over]}")
     else:
-        world.complaints += [*anomalies(world.history, final), *_pause_spread(world)]
+        world.complaints += [
+            *anomalies(world.history, final),
+            *transfer_anomalies(world.transfers, transferred),
+            *_pause_spread(world),
+        ]
     return Outcome(
         scenario=scenario,
         complaints=tuple(world.complaints),
@@ -110,14 +117,16 @@ def _plain(name):
 async def _prepare(world, nursery):
     """Make the topic, and the one of committed offsets."""
     client = await world.connect(_plain("admin"), nursery)
-    topic = CreateTopicsRequest.CreatableTopic(
-        name=TOPIC, num_partitions=world.scenario.partitions, replication_factor=1
-    )
-    (exchange,) = client.send(Ask(CreateTopicsRequest(topics=[topic]), 7))
-    (created,) = (await client.wait_for(exchange)).topics
-    world.topic_id = created.topic_id
-    (exchange,) = client.send(Ask(FindCoordinatorRequest(coordinator_keys=["g"]), 4))
-    await client.wait_for(exchange)
+    has_transactions = any(plan.kind == "transactional" for plan in world.scenario.clients)
+    topics = [
+        CreateTopicsRequest.CreatableTopic(name, world.scenario.partitions, 1)
+        for name in ((TOPIC, TRANSFERS) if has_transactions else (TOPIC,))
+    ]
+    (exchange,) = client.send(Ask(CreateTopicsRequest(topics=topics), 7))
+    world.topic_id = (await client.wait_for(exchange)).topics[0].topic_id
+    for key_type in (GROUP_KEY, TRANSACTION_KEY) if has_transactions else (GROUP_KEY,):
+        (exchange,) = client.send(Ask(FindCoordinatorRequest(coordinator_keys=["g"], key_type=key_type), 4))
+        await client.wait_for(exchange)
     if world.scenario.produce_quota:
         (exchange,) = client.send(Ask(_quota(world.scenario.produce_quota), 1))
         await client.wait_for(exchange)
@@ -159,7 +168,7 @@ async def _begin_last_life(world, nursery):
 
 
 async def _read_back(world, nursery):
-    """Partition -> [(offset, value)], by a plain reader; the committed offsets are checked on the way."""
+    """Partition -> [(offset, value)], by a plain reader, and of transactions; offsets are checked on the way."""
     client = await world.connect(_plain("reader"), nursery)
     final = {}
     for partition in range(world.scenario.partitions):
@@ -181,9 +190,10 @@ async def _read_back(world, nursery):
         ask = asks.committed(world, client, Act("committed", partition), None, group=group)
         (exchange,) = client.send(ask)
         await client.wait_for(exchange)
+    transferred = await read_transfers(world, client)
     client.half_close()
     await client.wait_until_over()
-    return final
+    return final, transferred
 
 
 def _pause_spread(world):

@@ -27,7 +27,10 @@ from tests.simulation.disk import SimulatedDisk
 from tests.simulation.environment import wall_clock_ms
 from tests.simulation.history import History
 from tests.simulation.listeners import LISTENERS, SASL, listeners, proof
+from tests.simulation.ownership import Ownership
+from tests.simulation.scenario import SESSION_MS
 from tests.simulation.trace import Trace
+from tests.simulation.transfers import Transfers
 from tests.simulation.watch import Watch
 from tests.simulation.wire_client import Gone, WireClient
 
@@ -180,6 +183,8 @@ class World:
         self.parts = parts
         self.trace = Trace()
         self.history = History()
+        self.transfers = Transfers()
+        self.ownership = Ownership(SESSION_MS / 1000)
         self.disk = SimulatedDisk(scenario.seed, is_cold=scenario.is_cold)
         self.randomness = random.Random(f"ids {scenario.script_seed}")
         self.complaints = []

@@ -7,14 +7,18 @@ they share them, so that nobody is idle. Who has a partition keeps it while that
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import TypeAlias
 
-__all__ = ["NAME", "Assignment", "assign"]
+__all__ = ["ASSIGNORS", "Assignment", "Assignor", "assign"]
 
-NAME = "simple"
 Assignment: TypeAlias = Mapping[bytes, frozenset[int]]
 """Topic id: partitions."""
+Assignor: TypeAlias = Callable[
+    [Mapping[bytes, Collection[str]], Mapping[bytes, Collection[int]], Mapping[str, Assignment]],
+    dict[str, dict[bytes, frozenset[int]]],
+]
+"""As `assign`."""
 
 
 def assign(
@@ -87,3 +91,7 @@ def _give(
     member = min(members, key=lambda name: (len(given.get(name, ())), load[name], name))
     readers[partition].add(member)
     given.setdefault(member, set()).add(partition)
+
+
+ASSIGNORS: Mapping[str, Assignor] = {"simple": assign}
+"""By their names in `group.share.assignors`."""

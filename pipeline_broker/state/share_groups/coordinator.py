@@ -7,7 +7,6 @@ epoch follows the assignment it was told; whoever comes with another one is fenc
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,7 +17,7 @@ from pipeline_broker.state.groups.registry import GroupRegistry
 from pipeline_broker.state.groups.settings import GroupSettings
 from pipeline_broker.state.outcome import Outcome, StateRecord, Write
 from pipeline_broker.state.share_groups import records
-from pipeline_broker.state.share_groups.assignor import assign
+from pipeline_broker.state.share_groups.assignor import ASSIGNORS
 from pipeline_broker.state.share_groups.messages import (
     DescribedShareGroup,
     FindTopic,
@@ -30,6 +29,7 @@ from pipeline_broker.state.share_groups.messages import (
     Subscribed,
 )
 from pipeline_broker.state.share_groups.share_group import JOINING_EPOCH, ShareGroup, ShareMember
+from pipeline_broker.state.share_groups.topics import hash_of, subscribed_topics
 from pipeline_broker.wire.error import ErrorCode
 
 __all__ = ["ShareGroupChange", "ShareGroups"]
@@ -88,12 +88,12 @@ class ShareGroups:
         written: list[StateRecord] = []
         if is_new or changed:
             written.append(records.member_record(group.group_id, member))
-        topics = _subscribed_topics(group, find_topic)
+        topics = subscribed_topics(group, find_topic)
         begins = self._follow_topics(group, topics, written, must_rise=is_new or changed)
         is_joining = heartbeat.member_epoch == JOINING_EPOCH
         is_due = is_joining or now_ms >= group.assigned_ms + settings.assignment_interval_ms
         if group.assignment_epoch < group.epoch and is_due:
-            self._assign(group, topics, now_ms, written)
+            self._assign(group, topics, settings, now_ms, written)
         is_told = self._tell(group, member, written)
         self._timeout_ms[group.group_id] = settings.session_timeout_ms
         self._sessions.set((group.group_id, member.member_id), now_ms + settings.session_timeout_ms)
@@ -161,7 +161,7 @@ class ShareGroups:
         self, group: ShareGroup, topics: Mapping[str, FoundTopic], written: list[StateRecord], *, must_rise: bool
     ) -> list[Subscribed]:
         """Notice topics that came, grew or went; returns the partitions that are new to the group."""
-        metadata_hash = _hash_of(topics)
+        metadata_hash = hash_of(topics)
         if must_rise or metadata_hash != group.metadata_hash:
             group.epoch += 1
             group.metadata_hash = metadata_hash
@@ -179,14 +179,20 @@ class ShareGroups:
         return begins
 
     @staticmethod
-    def _assign(group: ShareGroup, topics: Mapping[str, FoundTopic], now_ms: int, written: list[StateRecord]) -> None:
+    def _assign(
+        group: ShareGroup,
+        topics: Mapping[str, FoundTopic],
+        settings: ShareGroupSettings,
+        now_ms: int,
+        written: list[StateRecord],
+    ) -> None:
         """Work out who shall read what."""
         subscribers = {
             topic.topic_id: [member.member_id for member in group.members.values() if name in member.topics]
             for name, topic in topics.items()
         }
         partitions = {topic.topic_id: range(topic.partitions) for topic in topics.values()}
-        target = assign(subscribers, partitions, group.target)
+        target = ASSIGNORS[settings.assignor](subscribers, partitions, group.target)
         for member_id in group.members:
             assignment = target.get(member_id, {})
             if assignment != group.target.get(member_id):
@@ -384,17 +390,3 @@ def _update(member: ShareMember, heartbeat: Heartbeat) -> bool:
     is_changed = topics != member.topics
     member.topics = topics
     return is_changed
-
-
-def _subscribed_topics(group: ShareGroup, find_topic: FindTopic) -> dict[str, FoundTopic]:
-    names = sorted({name for member in group.members.values() for name in member.topics})
-    found = ((name, find_topic(name)) for name in names)
-    return {name: topic for name, topic in found if topic is not None}
-
-
-def _hash_of(topics: Mapping[str, FoundTopic]) -> int:
-    """A number that changes with the topics: their names, ids and sizes."""
-    if not topics:
-        return 0
-    said = repr([(name, topic.topic_id, topic.partitions) for name, topic in sorted(topics.items())])
-    return int.from_bytes(hashlib.blake2b(said.encode(), digest_size=8).digest(), "big", signed=True)

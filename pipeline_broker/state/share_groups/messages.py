@@ -49,12 +49,14 @@ class ShareGroupSettings:
         size_max: members.
         assignment_interval_ms: between two new assignments, but for a member that joins: it would wait for its next
             heartbeat otherwise, doing nothing.
+        assignor: the name of the one of all share groups.
     """
 
     session_timeout_ms: int = 45_000
     heartbeat_interval_ms: int = 5_000
     size_max: int = 200
     assignment_interval_ms: int = 1_000
+    assignor: str = "simple"
 
 
 class FoundTopic(NamedTuple):
