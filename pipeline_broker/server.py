@@ -237,8 +237,11 @@ async def _start_upkeep(nursery: trio.Nursery, options: ServeOptions, broker: Br
     """
     upkeep = await trio.to_thread.run_sync(upkeep_of, broker)
     await nursery.start(upkeep.run)
+    from pipeline_broker.upkeep import UpkeepFailedError  # noqa: PLC0415 - the thread has imported it
+
     commands = upkeep.commands() | fault_commands(broker) | timelines.commands()
-    await nursery.start(serve_admin, options.data, commands)
+    serving = functools.partial(serve_admin, fatal=(UpkeepFailedError,))
+    await nursery.start(serving, options.data, commands)
 
 
 async def _stop_on_signal(signals: Any, server: SocketServer, broker: Broker, timelines: Timelines) -> None:
