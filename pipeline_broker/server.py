@@ -61,9 +61,6 @@ DAMAGES = (
     CorruptStateRecordError,
 )
 """Of a data directory: why a start is refused."""
-GARBAGE_THRESHOLD = 20_000
-"""New objects before the garbage collector looks: requests form no cycles, and some thousands are in flight; neither
-do the objects that a start makes."""
 
 
 def with_actual_settings(options: ServeOptions, listeners: BrokerListeners) -> ServeOptions:
@@ -263,7 +260,6 @@ def run(options: ServeOptions, on_ready: Callable[[str], None]) -> None:
         on_ready(line)
         gc.freeze()
 
-    gc.set_threshold(GARBAGE_THRESHOLD)
     try:
         trio.run(functools.partial(serve, options, on_ready=ready))
     except StartError:
