@@ -19,7 +19,7 @@ SUITES_DIR ?= ../shared/suites
 MODES ?= classic pipelined
 SUITES ?=
 comma := ,
-SYSTEM_PACKAGES := chromium chromium-driver eatmydata faketime fuse libfuse2 strace
+SYSTEM_PACKAGES := chromium chromium-driver eatmydata faketime fish fuse libfuse2 strace zsh
 
 .DEFAULT_GOAL := help
 .PHONY: help serve compare results test lint types contracts check properties simulate kill kill-points power-cuts exactly-once faults soak live live-kill cluster plugin-runs bench suites wheel system-packages clean

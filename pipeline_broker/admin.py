@@ -2,14 +2,16 @@
 
 Rules of this room: whoever may write into the directory may command, nobody else: the socket's mode is 0600. One
 command and one answer a connection, each a line of JSON; every line, wait for a line, and number of clients has a
-bound. The path of a socket may be 108 bytes long, a data directory's longer, so it is opened by the directory's
-descriptor, where the system shows those as files.
+bound. A command that fails in a way nobody thought of is told and logged, and the broker goes on, unless the failure is
+one that ends brokers. The path of a socket may be 108 bytes long, a data directory's longer, so it is opened by the
+directory's descriptor, where the system shows those as files.
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import inspect
 import json
 import logging
 import os
@@ -19,6 +21,8 @@ from pathlib import Path
 from typing import Any
 
 import trio
+
+from pipeline_broker.first_cause import first_cause
 
 __all__ = ["ADMIN_NAME", "CommandFailedError", "NobodyAnswersError", "ask", "serve_admin"]
 
@@ -63,6 +67,7 @@ async def serve_admin(
     directory: Path,
     commands: Mapping[str, Command],
     *,
+    fatal: tuple[type[Exception], ...] = (),
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Serve commands until cancelled; a socket that cannot be had is a warning, not the end.
@@ -70,6 +75,7 @@ async def serve_admin(
     Args:
         directory: of the data; its lock is held, so that a socket in it is a dead broker's.
         commands: by name; called with the arguments that a client names.
+        fatal: errors of a command that are raised: the broker cannot go on after them.
         task_status: started when clients may connect.
     """
     try:
@@ -87,7 +93,7 @@ async def serve_admin(
             await trio.aclose_forcefully(stream)
             return
         try:
-            await _answer(stream, commands)
+            await _answer(stream, commands, fatal)
         except trio.BrokenResourceError:
             logger.info("whoever gave a command did not wait for the answer")
         finally:
@@ -118,25 +124,48 @@ def _bound(directory: Path) -> trio.socket.SocketType:
         return found
 
 
-async def _answer(stream: trio.SocketStream, commands: Mapping[str, Command]) -> None:
+async def _answer(
+    stream: trio.SocketStream, commands: Mapping[str, Command], fatal: tuple[type[Exception], ...]
+) -> None:
     with trio.move_on_after(LINE_SECONDS) as waiting:
         line = await _receive_line(stream)
     if waiting.cancelled_caught or line is None:
         return
     try:
         request = json.loads(line)
-        command = commands[request.pop("command")]
-    except (ValueError, KeyError, TypeError, AttributeError):
-        answer: Mapping[str, Any] = {"error": "this is no command"}
+        name = request.pop("command")
+        command = commands[name]
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        answer = _told("this is no command")
     else:
-        try:
-            answer = await command(**request)
-        except CommandFailedError as error:
-            answer = {"error": str(error)}
-        except TypeError:
-            answer = {"error": "the command takes other arguments"}
+        answer = await _carried_out(name, command, request, fatal)
     with trio.move_on_after(LINE_SECONDS):
-        await stream.send_all(json.dumps(answer).encode() + b"\n")
+        await stream.send_all(answer + b"\n")
+
+
+async def _carried_out(
+    name: str, command: Command, arguments: Mapping[str, Any], fatal: tuple[type[Exception], ...]
+) -> bytes:
+    """The answer to a command, which is one in any case; raises `fatal` only."""
+    try:
+        inspect.signature(command).bind(**arguments)
+    except TypeError:
+        return _told("the command takes other arguments")
+    try:
+        return json.dumps(await command(**arguments)).encode()
+    except CommandFailedError as error:
+        return _told(str(error))
+    except Exception as error:
+        cause = first_cause(error)
+        if isinstance(cause, fatal):
+            raise
+        logger.exception("the command %s failed unexpectedly; the broker goes on", name)
+        words = " ".join(f"{type(cause).__name__}: {cause}".split())
+        return _told(f"{name} failed unexpectedly: {words}; the broker goes on, and its log has more")
+
+
+def _told(error: str) -> bytes:
+    return json.dumps({"error": error}).encode()
 
 
 async def _receive_line(stream: trio.SocketStream) -> bytes | None:

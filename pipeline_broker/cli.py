@@ -7,7 +7,6 @@ Kafka's property names where Kafka has one.
 
 from __future__ import annotations
 
-import difflib
 import importlib
 from typing import Any
 
@@ -88,6 +87,8 @@ class LazyGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command; where there is none, name the nearest."""
         if args and args[0] not in COMMANDS:
+            import difflib  # noqa: PLC0415 - a start that goes well does not pay for it
+
             nearest = difflib.get_close_matches(args[0], COMMANDS, 1, 0.0)
             raise Refused(f"there is no command {args[0]!r}; did you mean {nearest[0]}?")
         return super().resolve_command(ctx, args)

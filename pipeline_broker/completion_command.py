@@ -1,18 +1,81 @@
-"""`pipeline-broker completion`: what a shell needs to complete commands, options and names.
+r"""`pipeline-broker completion`: what a shell needs to complete commands, options and names.
 
-Rules of this file: the script is click's own, which asks the program itself; so what is completed is what there is.
+Rules of this file: the scripts ask the program itself, in the way that click has for each shell, so what is completed
+is what there is. Bash's script is click's own. Those for zsh and fish are ours, because click's take a description
+apart at its commas (fish), or put a value where `--option=value` stood (zsh), or offer nothing there (fish).
+
+What is answered, for each candidate, is of a kind (plain, file, dir): to zsh as three lines, kind, value and
+description, which is `_` where there is none, or else the colons of the value are escaped; to fish as
+`kind,value\tdescription`.
 """
 
 from __future__ import annotations
 
 import click
-from click.shell_completion import get_completion_class
+from click.shell_completion import BashComplete
 
 __all__ = ["completion"]
 
 PROGRAM = "pipeline-broker"
 VARIABLE = "_PIPELINE_BROKER_COMPLETE"
 """Set by the script; click derives it from the program's name."""
+ZSH = """\
+#compdef pipeline-broker
+
+_pipeline_broker() {
+    local kind value description status_code=1
+    local -a answer plain described
+    answer=("${(@f)$(env _PIPELINE_BROKER_COMPLETE=zsh_complete \\
+        COMP_WORDS="${words[*]}" COMP_CWORD=$((CURRENT - 1)) pipeline-broker)}")
+    [[ $PREFIX == --*=* ]] && compset -P 1 '*='  # of --option=value the value is completed
+    for kind value description in "${answer[@]}"; do
+        case $kind in
+            file) _files && status_code=0 ;;
+            dir) _files -/ && status_code=0 ;;
+            plain)
+                if [[ $description == _ ]]; then
+                    plain+=("$value")
+                else
+                    described+=("$value:$description")
+                fi ;;
+        esac
+    done
+    (( $#described )) && _describe -V 'pipeline-broker' described && status_code=0
+    (( $#plain )) && compadd -V values -a plain && status_code=0
+    return status_code
+}
+
+if [[ $zsh_eval_context[-1] == loadautofunc ]]; then
+    _pipeline_broker "$@"  # a file on fpath: this is the first call
+else
+    compdef _pipeline_broker pipeline-broker
+fi
+"""
+FISH = """\
+function __pipeline_broker_complete
+    set --local token (commandline --current-token --cut-at-cursor)
+    set --local option (string match --regex -- '^--[^=]+=' "$token")
+    set --local words (commandline --current-process --cut-at-cursor)
+    set --local ask env _PIPELINE_BROKER_COMPLETE=fish_complete COMP_WORDS="$words" COMP_CWORD="$token"
+    for line in ($ask pipeline-broker)
+        set --local candidates
+        set --local answer (string split --max 1 , -- $line)
+        switch $answer[1]
+            case plain
+                set candidates "$answer[2]"
+            case dir
+                set candidates (__fish_complete_directories "$answer[2]")
+            case file
+                set candidates (__fish_complete_path "$answer[2]")
+        end
+        for candidate in $candidates
+            printf '%s\\n' "$option$candidate"
+        end
+    end
+end
+
+complete --command pipeline-broker --no-files --arguments '(__pipeline_broker_complete)'
+"""
 
 
 @click.command(
@@ -26,6 +89,7 @@ Examples:
 @click.pass_context
 def completion(ctx: click.Context, shell: str) -> None:
     """Print a script with which SHELL completes commands, options, topics and groups."""
-    kind = get_completion_class(shell)
-    assert kind is not None, "click knows these shells"
-    click.echo(kind(ctx.find_root().command, {}, PROGRAM, VARIABLE).source())
+    if shell == "bash":
+        click.echo(BashComplete(ctx.find_root().command, {}, PROGRAM, VARIABLE).source())
+    else:
+        click.echo({"zsh": ZSH, "fish": FISH}[shell])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import signal
 import sys
@@ -15,6 +16,9 @@ from pipeline_broker.config.duration import milliseconds
 __all__ = ["serve"]
 
 EXIT_USAGE = 2
+GARBAGE_THRESHOLD = 20_000
+"""New objects before the garbage collector looks: requests form no cycles, and some thousands are in flight; neither
+do the objects that a start makes, which is why this comes before the imports."""
 
 
 class Duration(click.ParamType[float]):
@@ -158,6 +162,7 @@ def serve(**options: object) -> None:
       pipeline-broker serve --mode classic --flush os --set num.partitions=4
     """  # noqa: D301 - click's mark for "do not rewrap"
     end_signals = EndSignals()
+    gc.set_threshold(GARBAGE_THRESHOLD)
     try:
         _serve(options, end_signals.print_ready)
     finally:

@@ -61,9 +61,6 @@ DAMAGES = (
     CorruptStateRecordError,
 )
 """Of a data directory: why a start is refused."""
-GARBAGE_THRESHOLD = 20_000
-"""New objects before the garbage collector looks: requests form no cycles, and some thousands are in flight; neither
-do the objects that a start makes."""
 
 
 def with_actual_settings(options: ServeOptions, listeners: BrokerListeners) -> ServeOptions:
@@ -237,8 +234,11 @@ async def _start_upkeep(nursery: trio.Nursery, options: ServeOptions, broker: Br
     """
     upkeep = await trio.to_thread.run_sync(upkeep_of, broker)
     await nursery.start(upkeep.run)
+    from pipeline_broker.upkeep import UpkeepFailedError  # noqa: PLC0415 - the thread has imported it
+
     commands = upkeep.commands() | fault_commands(broker) | timelines.commands()
-    await nursery.start(serve_admin, options.data, commands)
+    serving = functools.partial(serve_admin, fatal=(UpkeepFailedError,))
+    await nursery.start(serving, options.data, commands)
 
 
 async def _stop_on_signal(signals: Any, server: SocketServer, broker: Broker, timelines: Timelines) -> None:
@@ -260,7 +260,6 @@ def run(options: ServeOptions, on_ready: Callable[[str], None]) -> None:
         on_ready(line)
         gc.freeze()
 
-    gc.set_threshold(GARBAGE_THRESHOLD)
     try:
         trio.run(functools.partial(serve, options, on_ready=ready))
     except StartError:

@@ -44,9 +44,11 @@ TOOLS = {
     "chromium": "chromium",
     "eatmydata": "eatmydata",
     "faketime": "faketime",
+    "fish": "fish",
     "fusermount": "fuse",
     "libfuse": "libfuse2",
     "strace": "strace",
+    "zsh": "zsh",
 }
 """Programs (and one library) that tests need, with the Debian package of each; `make system-packages` installs them."""
 

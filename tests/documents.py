@@ -67,11 +67,21 @@ def blocks(document: Path, *languages: str):
 
 
 def write_tests(document: Path, folder: Path):
-    """Write each block with tests to a file named by its line; how many there are."""
-    tests = [block for block in blocks(document, *PYTHON) if block.is_test]
+    """Write each block with tests to a file named by its line, unless it is run elsewhere; how many there are."""
+    tests = [block for block in blocks(document, *PYTHON) if block.is_test and not block.excuse]
     for block in tests:
         (folder / f"test_line_{block.line}.py").write_text(block.text, encoding="utf-8")
     return len(tests)
+
+
+def blocks_run_by(runner: str):
+    """The blocks of tests that all documents leave to a file of this repository."""
+    return [
+        block
+        for document in DOCUMENTS
+        for block in blocks(document, *PYTHON)
+        if block.is_test and block.excuse == f"run by {runner}"
+    ]
 
 
 def programs(document: Path):

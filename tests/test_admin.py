@@ -1,6 +1,7 @@
 """Commands to a running broker: who may give them, and what comes of those that make no sense."""
 
 import contextlib
+import functools
 import json
 import socket
 import stat
@@ -8,7 +9,7 @@ import stat
 import pytest
 import trio
 
-from pipeline_broker import admin
+from pipeline_broker import EmbeddedBroker, admin
 from pipeline_broker.admin import ADMIN_NAME, CommandFailedError, NobodyAnswersError, ask, serve_admin
 
 WAIT_SECONDS = 20.0
@@ -26,7 +27,37 @@ async def wait_forever():
     await trio.sleep_forever()
 
 
-COMMANDS = {"echo": echo, "refuse": refuse, "wait": wait_forever}
+class Fatal(Exception):
+    """What a broker ends by."""
+
+
+async def stumble(words="one\nline", inside_group=False):
+    """Fails as nobody thought of."""
+    error = LookupError(words)
+    raise ExceptionGroup("a nursery's", [error]) if inside_group else error
+
+
+async def type_error():
+    return len(5)
+
+
+async def unspeakable():
+    return {"changed": object()}
+
+
+async def die():
+    raise Fatal("the disk is gone")
+
+
+COMMANDS = {
+    "echo": echo,
+    "refuse": refuse,
+    "wait": wait_forever,
+    "stumble": stumble,
+    "type error": type_error,
+    "unspeakable": unspeakable,
+    "die": die,
+}
 
 
 def with_admin(directory, work):
@@ -35,7 +66,7 @@ def with_admin(directory, work):
     async def main():
         with trio.fail_after(WAIT_SECONDS):
             async with trio.open_nursery() as nursery:
-                await nursery.start(serve_admin, directory, COMMANDS)
+                await nursery.start(functools.partial(serve_admin, fatal=(Fatal,)), directory, COMMANDS)
                 result = await trio.to_thread.run_sync(work)
                 nursery.cancel_scope.cancel()
         return result
@@ -68,13 +99,80 @@ def test_a_refusal_is_an_error_with_its_line(tmp_path):
     assert with_admin(tmp_path, lambda: refused(tmp_path, "refuse", topic="t")) == "there is no topic 't'"
 
 
-@pytest.mark.parametrize("line", [b"\n", b"{}\n", b"[]\n", b"nonsense\n", b'{"command": "no such"}\n', b"\xff\xfe\n"])
+DEEP = b"[" * 60_000
+NO_COMMANDS = [b"", b"{}", b"[]", b"nonsense", b'{"command": "no such"}', b'{"command": []}', b"\xff\xfe", DEEP]
+
+
+@pytest.mark.parametrize("line", NO_COMMANDS, ids=lambda line: repr(line[:30]))
 def test_what_is_no_command_is_told_so(tmp_path, line):
-    assert json.loads(with_admin(tmp_path, lambda: raw(tmp_path, line))) == {"error": "this is no command"}
+    assert json.loads(with_admin(tmp_path, lambda: raw(tmp_path, line + b"\n"))) == {"error": "this is no command"}
 
 
 def test_arguments_that_a_command_does_not_take_are_told(tmp_path):
     assert with_admin(tmp_path, lambda: refused(tmp_path, "refuse", other=1)) == "the command takes other arguments"
+
+
+@pytest.mark.parametrize(
+    ("command", "arguments", "words"),
+    [
+        ("stumble", {}, "LookupError: one line"),
+        ("stumble", {"inside_group": True}, "LookupError: one line"),
+        ("type error", {}, "TypeError: object of type 'int' has no len()"),
+        ("unspeakable", {}, "TypeError: Object of type object is not JSON serializable"),
+    ],
+)
+def test_what_nobody_thought_of_is_one_line_and_logged_and_the_next_command_is_done(
+    tmp_path, caplog, command, arguments, words
+):
+    def work():
+        return refused(tmp_path, command, **arguments), ask(tmp_path, "echo")
+
+    line, following = with_admin(tmp_path, work)
+    assert line == f"{command} failed unexpectedly: {words}; the broker goes on, and its log has more"
+    assert following == {"given": {}}
+    (record,) = caplog.records
+    assert (record.levelname, record.name) == ("ERROR", "pipeline_broker.admin")
+    assert record.exc_info is not None
+
+
+def test_what_ends_a_broker_is_raised(tmp_path):
+    def work():
+        line = refused(tmp_path, "die")
+        trio.from_thread.run(trio.sleep_forever)  # until the error cancels it
+        return line
+
+    with pytest.raises(BaseExceptionGroup) as raised:
+        with_admin(tmp_path, work)
+    assert raised.group_contains(Fatal, match="the disk is gone")
+
+
+def test_a_broker_process_outlives_a_command_that_fails_unexpectedly(broker_process):
+    """The name of a topic is a text everywhere; a list is what nobody thought of."""
+    broker = broker_process()
+    line = refused(broker.data, "compact", topic=["t"])
+    assert line.startswith("compact failed unexpectedly: TypeError: ")
+    assert ask(broker.data, "compact") == {"changed": False}
+    assert "ERROR pipeline_broker.admin: the command compact failed unexpectedly; the broker goes on" in broker.stderr
+    assert "Traceback (most recent call last):" in broker.stderr
+
+
+def test_an_embedded_broker_outlives_what_fails_unexpectedly_on_its_loop(tmp_path):
+    """It has no socket of its own: commands are calls, and may be served on its loop as a process does."""
+    with EmbeddedBroker() as broker:
+        with pytest.raises(TypeError):
+            broker.on_loop(lambda _: len(5))
+        token = broker.on_loop(lambda _: trio.lowlevel.current_trio_token())
+
+        async def serve():
+            async with trio.open_nursery() as nursery:
+                await nursery.start(serve_admin, tmp_path, COMMANDS)
+                line = await trio.to_thread.run_sync(refused, tmp_path, "stumble")
+                nursery.cancel_scope.cancel()
+            return line
+
+        assert "stumble failed unexpectedly" in trio.from_thread.run(serve, trio_token=token)
+        broker.produce("t", "still here")
+        assert [record.value for record in broker.records("t")] == [b"still here"]
 
 
 def test_a_line_without_an_end_is_not_kept(tmp_path):

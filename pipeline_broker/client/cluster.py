@@ -27,7 +27,7 @@ from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from pipeline_broker.wire.messages.metadata import MetadataRequest, MetadataResponse
 
-__all__ = ["Address", "Cluster", "connected"]
+__all__ = ["GROWTH_S", "Address", "Cluster", "connected"]
 
 Address = tuple[str, int]
 Response = TypeVar("Response")
@@ -38,6 +38,9 @@ RETRY_S_MAX = 1.0
 """Pauses between tries."""
 CREATION_S_MAX = 5.0
 """How long a topic may take to come that a broker creates by itself."""
+GROWTH_S = 10.0
+"""Between looks for partitions that were added. Other clients look every five minutes (metadata.max.age.ms); who
+follows a topic on a terminal should not wait so long, and one small request is cheap."""
 _NOT_YET = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LEADER_NOT_AVAILABLE})
 _FOUND = -1
 """The place of the connection over which the cluster was found."""

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 import attrs
 import trio
 
-from pipeline_broker.client.cluster import Cluster
+from pipeline_broker.client.cluster import GROWTH_S, Cluster
 from pipeline_broker.client.errors import ClientError, check, error_name
 from pipeline_broker.client.offsets import READ_COMMITTED, bounds_of
 from pipeline_broker.client.topology import TopicPartition
@@ -64,6 +64,7 @@ class Reader:
         sink: takes batches, also of several partitions at once.
         isolation: READ_COMMITTED leaves out what was aborted, or is not decided.
         warn: is told in one line what was passed over.
+        grows: topics whose partitions that are added meanwhile are read too, from where they begin.
 
     Attributes:
         positions: as far as the sink has got them.
@@ -77,14 +78,16 @@ class Reader:
         *,
         isolation: int = READ_COMMITTED,
         warn: Callable[[str], None] = lambda _: None,
+        grows: Sequence[str] = (),
     ) -> None:
         self.positions = dict(positions)
+        self._grows = tuple(grows)
         self._cluster = cluster
         self._sink = sink
         self._isolation = isolation
         self._warn = warn
         self._is_stopped = False
-        self._is_stale = False
+        self._is_stale = self._has_grown = False
         self._why = ""
         self._progress_at = 0.0
 
@@ -100,18 +103,41 @@ class Reader:
         """
         self._progress_at = trio.current_time()
         while not self._is_stopped and (left := self._left(self.positions)):
-            self._is_stale = False
+            self._is_stale = self._has_grown = False
             topology = await self._cluster.refresh(sorted({topic for topic, _ in left}))
             led = topology.by_leader(left)
             if sum(map(len, led.values())) < len(left):
                 self._again("a partition has no leader (LEADER_NOT_AVAILABLE)")
-            async with trio.open_nursery() as nursery:
-                for node, partitions in led.items():
-                    nursery.start_soon(self._read_from, node, partitions)
+            await self._read(led)
             if self._is_stale:
                 if trio.current_time() - self._progress_at > self._cluster.timeout_s:
                     raise ClientError(f"nothing could be read for {self._cluster.timeout_s:g} s: {self._why}")
                 await trio.sleep(PAUSE_S)
+
+    async def _read(self, led: Mapping[int, Sequence[TopicPartition]]) -> None:
+        """Read from all leaders until the cluster is to be looked at again."""
+        async with trio.open_nursery() as watching:
+            if self._grows:
+                watching.start_soon(self._watch)
+            async with trio.open_nursery() as nursery:
+                for node, partitions in led.items():
+                    nursery.start_soon(self._read_from, node, partitions)
+            watching.cancel_scope.cancel()
+
+    async def _watch(self) -> None:
+        """Look for partitions now and then, until there is one more."""
+        while not self._has_grown:
+            await trio.sleep(GROWTH_S)
+            try:
+                topology = await self._cluster.refresh(self._grows)
+                added = [it for it in topology.partitions(self._grows) if it not in self.positions]
+                bounds = await bounds_of(self._cluster, added)
+            except ClientError as error:
+                if not error.is_retriable:
+                    raise
+                continue  # those who read notice it too, and whether it lasts
+            self.positions.update({partition: Position(it.start) for partition, it in bounds.items()})
+            self._has_grown = bool(added)
 
     def _left(self, partitions: Mapping[TopicPartition, Position] | Sequence[TopicPartition]) -> list[TopicPartition]:
         return [partition for partition in partitions if not self.positions[partition].is_reached]
@@ -123,7 +149,7 @@ class Reader:
 
     async def _read_from(self, node: int, partitions: Sequence[TopicPartition]) -> None:
         turn = 0
-        while not self._is_stopped and not self._is_stale and (left := self._left(partitions)):
+        while not (self._is_stopped or self._is_stale or self._has_grown) and (left := self._left(partitions)):
             turn = (turn + 1) % len(left)  # no partition is always the first to fill the answer
             request = self._request([*left[turn:], *left[:turn]])
             try:

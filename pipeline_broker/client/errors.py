@@ -58,7 +58,17 @@ class NoSuchTopic(ClientError):
 
 
 class NoSuchPartition(ClientError):
-    """The topic has fewer partitions."""
+    """The topic has fewer partitions.
+
+    Args:
+        topic: its name.
+        partition: the number that it does not have.
+        count: how many partitions it has.
+    """
+
+    def __init__(self, topic: str, partition: int, count: int) -> None:
+        has = "only 0" if count == 1 else f"0 to {count - 1}" if count else "none"
+        super().__init__(f"topic {topic} has no partition {partition}: it has {has}")
 
 
 class NoSuchGroup(ClientError):

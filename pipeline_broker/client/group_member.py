@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 import trio
 
-from pipeline_broker.client.cluster import Cluster
+from pipeline_broker.client.cluster import GROWTH_S, Cluster
 from pipeline_broker.client.errors import BrokerRefused, ClientError, check
 from pipeline_broker.client.groups import commit
 from pipeline_broker.client.range_assignor import assign_ranges
@@ -65,6 +65,7 @@ class GroupMember:
         self._topics = sorted(topics)
         self.member = ""
         self.generation = -1
+        self._led: dict[str, int] = {}  # as leader: how many partitions each topic had that it has divided
 
     async def join(self) -> list[TopicPartition]:
         """Join, or join again, and return what is assigned.
@@ -104,6 +105,7 @@ class GroupMember:
 
     async def _sync(self, joined: JoinGroupResponse) -> list[TopicPartition]:
         assignments: list[SyncGroupRequest.SyncGroupRequestAssignment] = []
+        self._led = {}
         if joined.leader == self.member and not joined.skip_assignment:
             assignments = await self._assignments(joined)
         request = SyncGroupRequest(
@@ -142,7 +144,7 @@ class GroupMember:
             subscriptions[member.member_id] = subscription.topics
         topics = sorted({topic for wanted in subscriptions.values() for topic in wanted})
         topology = await self._cluster.refresh(topics)
-        counts = {name: len(topic.partitions) for name, topic in topology.topics.items()}
+        counts = self._led = {name: len(topic.partitions) for name, topic in topology.topics.items()}
         return [
             SyncGroupRequest.SyncGroupRequestAssignment(member, _assignment(partitions))
             for member, partitions in assign_ranges(subscriptions, counts).items()
@@ -150,6 +152,8 @@ class GroupMember:
 
     async def stay(self) -> None:
         """Send heartbeats; returns when the group changes and is to be joined again.
+
+        A leader also looks for partitions that were added, and joins again to have them divided, as Kafka's do.
 
         Raises:
             ClientError: the coordinator refuses otherwise.
@@ -160,6 +164,7 @@ class GroupMember:
             answer = await self._cluster.ask(request, HeartbeatResponse, node=node)
             check(answer.error_code, f"staying in group {self._group}")
 
+        looked_at = trio.current_time()
         while True:
             await trio.sleep(HEARTBEAT_S)
             try:
@@ -168,6 +173,14 @@ class GroupMember:
                 if error.code in _CHANGED:
                     return
                 raise
+            if self._led and trio.current_time() - looked_at >= GROWTH_S:
+                looked_at = trio.current_time()
+                if await self._has_grown():
+                    return
+
+    async def _has_grown(self) -> bool:
+        topology = await self._cluster.refresh(list(self._led))
+        return any(len(topic.partitions) > self._led.get(name, 0) for name, topic in topology.topics.items())
 
     async def commit(self, offsets: Mapping[TopicPartition, int]) -> bool:
         """Commit what was read; False when the group has gone on, and somebody else may own the partitions.

@@ -1,7 +1,8 @@
 """Reads as a member of a group: turns of joining, reading and committing.
 
 Rules of this file: what is committed was handed to the sink before; a turn that ends, for whatever reason, commits
-first. So a record may be seen twice, by the next member, and none is left out.
+first. So a record may be seen twice, by the next member, and none is left out; of a partition that is added meanwhile
+everything is read, wherever reading was to begin.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from pipeline_broker.client.cluster import Cluster
 from pipeline_broker.client.consumer import Position, Reader, Sink
 from pipeline_broker.client.group_member import GroupMember
 from pipeline_broker.client.groups import committed_offsets
-from pipeline_broker.client.offsets import END, Place, bounds_of, offsets_at
+from pipeline_broker.client.offsets import BEGINNING, END, Place, bounds_of, offsets_at
 from pipeline_broker.client.topology import TopicPartition
 
 __all__ = ["GroupReading", "GroupReadingOptions"]
@@ -65,6 +66,7 @@ class GroupReading:
         self._member = GroupMember(cluster, options.group, options.topics)
         self._reader: Reader | None = None
         self._committed: dict[TopicPartition, int] = {}
+        self._first: frozenset[TopicPartition] = frozenset()
         self._is_stopped = False
         self._idle = trio.Event()
 
@@ -82,6 +84,8 @@ class GroupReading:
             ClientError: the group, or a partition, cannot be read.
         """
         is_done = False
+        topology = await self._cluster.refresh(self._options.topics)
+        self._first = frozenset(topology.partitions(self._options.topics))
         try:
             while not is_done and not self._is_stopped:
                 is_done = await self._turn(await self._member.join())
@@ -130,7 +134,9 @@ class GroupReading:
         committed = await committed_offsets(self._cluster, options.group)
         bounds = await bounds_of(self._cluster, partitions, options.isolation)
         fresh = {partition: it for partition, it in bounds.items() if partition not in committed}
-        starts = await offsets_at(self._cluster, options.start, fresh, is_exact=False)
+        first = {partition: it for partition, it in fresh.items() if partition in self._first}
+        starts = await offsets_at(self._cluster, BEGINNING, fresh)
+        starts.update(await offsets_at(self._cluster, options.start, first, is_exact=False))
         starts.update({partition: committed[partition].offset for partition in bounds if partition in committed})
         ends = await offsets_at(self._cluster, END, bounds)
         return {

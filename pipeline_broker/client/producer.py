@@ -135,9 +135,7 @@ class Producer:
             key = record.key if record.key is None else bytes(record.key)
             partition = self._partitioner.choose(key, size_of(record))
         elif not 0 <= partition < self.partitions:
-            raise NoSuchPartition(
-                f"topic {self._topic} has no partition {partition}: it has 0 to {self.partitions - 1}"
-            )
+            raise NoSuchPartition(self._topic, partition, self.partitions)
         if not self._outbox.count:
             self._progress_at = trio.current_time()
         self._outbox.add(partition, record, number)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 
 import attrs
 
-from pipeline_broker.client.errors import ClientError, NoSuchTopic, check
+from pipeline_broker.client.errors import NoSuchPartition, NoSuchTopic, check
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.metadata import MetadataResponse
 from pipeline_broker.wire.primitives import UUID_ZERO
@@ -53,6 +53,17 @@ class Topic:
     partitions: tuple[Partition, ...]
     error_code: int = 0
 
+    def partition(self, number: int) -> Partition:
+        """One of its partitions.
+
+        Raises:
+            NoSuchPartition: it has no such one.
+        """
+        for found in self.partitions:
+            if found.index == number:
+                return found
+        raise NoSuchPartition(self.name, number, len(self.partitions))
+
     @property
     def replication_factor(self) -> int:
         """Of its first partition; 0 where it has none."""
@@ -88,13 +99,15 @@ class Topology:
 
         Raises:
             NoSuchTopic: there is no such topic.
-            ClientError: it has no such partition.
+            NoSuchPartition: it has no such partition.
         """
-        partitions = self.topic(topic).partitions
-        for found in partitions:
-            if found.index == partition:
-                return found.leader if found.leader in self.brokers else None
-        raise ClientError(f"topic {topic} has no partition {partition}: it has {len(partitions)}, counted from 0")
+        leader = self.topic(topic).partition(partition).leader
+        return leader if leader in self.brokers else None
+
+    def partitions(self, topics: Iterable[str]) -> list[TopicPartition]:
+        """All partitions of those of the topics that are there and may be seen."""
+        there = [self.topics[name] for name in topics if name in self.topics]
+        return [(topic.name, it.index) for topic in there if not topic.error_code for it in topic.partitions]
 
     def by_leader(self, partitions: Iterable[TopicPartition]) -> dict[int, list[TopicPartition]]:
         """Partitions grouped by their leaders; those without one are left out."""

@@ -14,7 +14,6 @@ import trio
 
 from pipeline_broker.client.cluster import Cluster
 from pipeline_broker.client.consumer import Position, Reader
-from pipeline_broker.client.errors import ClientError
 from pipeline_broker.client.group_reading import LEAVE_S_MAX, GroupReading, GroupReadingOptions
 from pipeline_broker.client.offsets import bounds_of, offsets_at
 from pipeline_broker.client.topology import TopicPartition
@@ -79,7 +78,8 @@ class Consumption:
         if stops is not None:
             there = sum(max(0, stops[partition] - start) for partition, start in starts.items())
             total = there if total is None else min(there, total)
-        reader = Reader(cluster, positions, self._print, isolation=wish.isolation, warn=self._warn)
+        grows = wish.topics if wish.until is None and not wish.partitions else ()
+        reader = Reader(cluster, positions, self._print, isolation=wish.isolation, warn=self._warn, grows=grows)
         self._stop = reader.stop
         is_shown = not (wish.is_quiet or self._output.is_terminal)
         with metered(f"reading {', '.join(wish.topics)}", total, is_shown=is_shown) as self._meter:
@@ -89,11 +89,9 @@ class Consumption:
         topology = await cluster.ready(self._wish.topics)
         found: list[TopicPartition] = []
         for topic in self._wish.topics:
-            numbers = [it.index for it in topology.topic(topic).partitions]
-            for partition in self._wish.partitions:
-                if partition not in numbers:
-                    raise ClientError(f"topic {topic} has no partition {partition}: it has 0 to {len(numbers) - 1}")
-            found += [(topic, partition) for partition in self._wish.partitions or numbers]
+            there = topology.topic(topic)
+            wanted = [there.partition(number) for number in self._wish.partitions] or there.partitions
+            found += [(topic, partition.index) for partition in wanted]
         return found
 
     async def _read_as_member(self, cluster: Cluster, group: str) -> None:

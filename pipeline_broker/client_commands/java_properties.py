@@ -14,13 +14,35 @@ __all__ = ["as_librdkafka"]
 
 _STORES = {"truststore": ("ssl.ca.location",), "keystore": ("ssl.certificate.location", "ssl.key.location")}
 _JAAS = "sasl.jaas.config"
+_CALLBACK = "sasl.login.callback.handler.class"
+_CALLBACKS = frozenset(
+    f"org.apache.kafka.common.security.oauthbearer.{package}OAuthBearerLoginCallbackHandler"
+    for package in ("", "secured.")
+)
+"""Of the client that Kafka has; the second one is what it was called before 3.4."""
+_BEARER = "OAUTHBEARER"
 _SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
 _MODULES = {
     "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
     "SCRAM-SHA-256": _SCRAM,
     "SCRAM-SHA-512": _SCRAM,
+    _BEARER: "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule",
 }
 """The login module of each mechanism that the client has."""
+_PASSWORD_OPTIONS = {"username": "sasl.username", "password": "sasl.password"}
+_TOKEN_OPTIONS = {
+    "clientId": "sasl.oauthbearer.client.id",
+    "clientSecret": "sasl.oauthbearer.client.secret",
+    "scope": "sasl.oauthbearer.scope",
+}
+"""What options of a JAAS line are as properties."""
+_EXTENSION = "extension_"
+"""How names of extensions begin there (KIP-342)."""
+_NEWER_NAMES = {
+    "sasl.oauthbearer.client.credentials.client.id": "sasl.oauthbearer.client.id",
+    "sasl.oauthbearer.client.credentials.client.secret": "sasl.oauthbearer.client.secret",
+}
+"""Those of Java's clients since 4.1 (KIP-1139), which librdkafka takes too."""
 
 
 def as_librdkafka(properties: Mapping[str, str]) -> dict[str, str]:
@@ -40,6 +62,12 @@ def as_librdkafka(properties: Mapping[str, str]) -> dict[str, str]:
             found.setdefault(name, place)
     if found.get("ssl.endpoint.identification.algorithm") == "":  # Java's way to say none
         found["ssl.endpoint.identification.algorithm"] = "none"
+    handler = found.pop(_CALLBACK, None)
+    if handler is not None and handler not in _CALLBACKS:
+        raise ConfigError(f"{_CALLBACK} may only be {min(_CALLBACKS, key=len)}: no code is loaded")
+    for name, known in _NEWER_NAMES.items():
+        if name in found:
+            found[known] = found.pop(name)
     line = found.pop(_JAAS, None)
     if line is not None:
         found.update(_login(found, line))
@@ -53,4 +81,11 @@ def _login(properties: Mapping[str, str], line: str) -> dict[str, str]:
     if mechanism not in _MODULES:
         raise ConfigError(f"{_JAAS} needs a sasl.mechanism of {', '.join(_MODULES)}")
     options = parse_jaas(line, _MODULES[mechanism]).options
-    return {f"sasl.{name}": options[name] for name in ("username", "password") if name in options}
+    names = _TOKEN_OPTIONS if mechanism == _BEARER else _PASSWORD_OPTIONS
+    found = {names[option]: value for option, value in options.items() if option in names}
+    extensions = [
+        f"{option.removeprefix(_EXTENSION)}={value}"
+        for option, value in options.items()
+        if mechanism == _BEARER and option.startswith(_EXTENSION)
+    ]
+    return found | ({"sasl.oauthbearer.extensions": ",".join(extensions)} if extensions else {})

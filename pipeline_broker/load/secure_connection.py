@@ -9,10 +9,12 @@ import socket
 import ssl
 from collections.abc import AsyncIterator
 
+import trio
+
 from pipeline_broker.load.connection import Connection, connect
 from pipeline_broker.load.dialogue import Dialogue, refuse
 from pipeline_broker.load.errors import Buffer, LoadError
-from pipeline_broker.load.security import ClientSecurity
+from pipeline_broker.load.security import ClientSecurity, Conversation
 from pipeline_broker.wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from pipeline_broker.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 
@@ -103,12 +105,19 @@ async def _authenticate(dialogue: Dialogue, security: ClientSecurity) -> None:
     offered = ", ".join(handshake.mechanisms)
     refuse(handshake.error_code, f"SASL {security.mechanism} (it offers {offered or 'nothing'})")
     conversation = security.converse()
-    token = next(conversation)
+    token = await _first_token(conversation, may_block=security.bearer is not None)
     while True:
         request = SaslAuthenticateRequest(token)
         answer = await dialogue.ask(request, SaslAuthenticateResponse, _AUTHENTICATE_VERSION)
-        refuse(answer.error_code, f"{security.username} by {security.mechanism}")
+        refuse(answer.error_code, f"{security.name} by {security.mechanism}")
         try:
             token = conversation.send(bytes(answer.auth_bytes))
         except StopIteration:
             return
+
+
+async def _first_token(conversation: Conversation, *, may_block: bool) -> bytes:
+    if not may_block:
+        return next(conversation)
+    # Whoever is cancelled leaves the thread alone with its answer: it has bounds of its own.
+    return await trio.to_thread.run_sync(next, conversation, abandon_on_cancel=True)

@@ -3,7 +3,7 @@
 Rules of this file: no I/O but reading certificates, once; what is wrong is one line and nothing is guessed. A
 conversation of SASL is a machine that is fed what the broker said. Passwords are never printed.
 
-SCRAM is that of RFC 5802 without channel binding, PLAIN that of RFC 4616.
+SCRAM is that of RFC 5802 without channel binding, PLAIN that of RFC 4616; OAUTHBEARER is in `bearer_tokens.py`.
 """
 
 import base64
@@ -20,6 +20,7 @@ from typing import TypeVar
 
 import attrs
 
+from pipeline_broker.load.bearer_tokens import OAUTHBEARER, TOKEN_PROPERTIES, Bearer, read_bearer
 from pipeline_broker.load.errors import LoadError
 from pipeline_broker.security.plain import PLAIN
 from pipeline_broker.security.scram import (
@@ -46,7 +47,7 @@ _PROTOCOLS = {
     "sasl_ssl": (True, True),
 }
 """Whether each has TLS and SASL."""
-_MECHANISMS = (PLAIN, *SCRAM_MECHANISMS)
+_MECHANISMS = (PLAIN, *SCRAM_MECHANISMS, OAUTHBEARER)
 _PROPERTIES = (
     "security.protocol",
     "sasl.mechanism",
@@ -59,6 +60,7 @@ _PROPERTIES = (
     "ssl.key.password",
     "enable.ssl.certificate.verification",
     "ssl.endpoint.identification.algorithm",
+    *TOKEN_PROPERTIES,
 )
 _BOOLEANS = {"true": True, "false": False}
 _IDENTIFICATIONS = {"https": True, "none": False}
@@ -72,15 +74,24 @@ class ClientSecurity:
         context: of TLS; None: plaintext.
         mechanism: of SASL; None: nobody is named.
         username, password: for SASL.
+        bearer: for OAUTHBEARER, in place of them.
     """
 
     context: ssl.SSLContext | None = None
     mechanism: str | None = None
     username: str = ""
     password: str = ""
+    bearer: Bearer | None = None
+
+    @property
+    def name(self) -> str:
+        """Who this client says it is, for a person."""
+        return self.username if self.bearer is None else "the token"
 
     def converse(self) -> Conversation:
-        """A conversation that proves who this client is."""
+        """A conversation that proves who this client is; of a `bearer`, the first step may block."""
+        if self.bearer is not None:
+            return self.bearer.converse()
         if self.mechanism == PLAIN:
             return _plain(self.username, self.password)
         assert self.mechanism is not None
@@ -110,6 +121,9 @@ def read_security(properties: Mapping[str, str]) -> ClientSecurity:
     mechanism = properties.get("sasl.mechanism", properties.get("sasl.mechanisms", "")).upper()
     if mechanism not in _MECHANISMS:
         raise LoadError(f"sasl.mechanism {mechanism!r} is not one of {', '.join(_MECHANISMS)}")
+    _refuse_of_another_mechanism(properties, mechanism)
+    if mechanism == OAUTHBEARER:
+        return ClientSecurity(context, mechanism, bearer=read_bearer(properties))
     username, password = (properties.get(f"sasl.{name}", "") for name in ("username", "password"))
     if not username or not password:
         raise LoadError(f"{mechanism} needs sasl.username and sasl.password")
@@ -125,10 +139,17 @@ def _chosen(name: str, word: str, choices: Mapping[str, _Choice]) -> _Choice:
 def _refuse_idle(properties: Mapping[str, str], *, has_tls: bool, has_sasl: bool) -> None:
     """A property that would do nothing is a mistake: the client would be less secure than its user believes."""
     for name in properties:
-        if name.startswith("sasl.") and not has_sasl:
+        if (name.startswith("sasl.") or name in TOKEN_PROPERTIES) and not has_sasl:
             raise LoadError(f"{name} needs security.protocol=sasl_plaintext or sasl_ssl")
         if "ssl." in name and not has_tls:
             raise LoadError(f"{name} needs security.protocol=ssl or sasl_ssl")
+
+
+def _refuse_of_another_mechanism(properties: Mapping[str, str], mechanism: str) -> None:
+    idle = ("sasl.username", "sasl.password") if mechanism == OAUTHBEARER else TOKEN_PROPERTIES
+    for name in idle:
+        if name in properties:
+            raise LoadError(f"{name} has no effect with sasl.mechanism={mechanism}")
 
 
 def _context(properties: Mapping[str, str]) -> ssl.SSLContext:

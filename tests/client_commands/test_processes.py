@@ -3,7 +3,6 @@
 import contextlib
 import os
 import pty
-import shutil
 import signal
 import subprocess
 import sys
@@ -178,24 +177,6 @@ def test_bash_completes_commands_options_choices_topics_and_groups(call, environ
     assert completed(program, environment, ["topics", "describe", name]) == [name]
     assert completed(program, environment, ["groups", "describe", name]) == [name]
     assert completed(program, environment, ["topics", "describe", "-b", "127.0.0.1:1", name]) == []
-
-
-@pytest.mark.parametrize(
-    ("shell", "word"), [("bash", "complete -o"), ("zsh", "#compdef"), ("fish", "complete --no-files")]
-)
-def test_there_is_a_script_for_every_shell(environment, shell, word):
-    found = subprocess.run(
-        [*PROGRAM, "completion", shell],
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=SECONDS_MAX,
-    )
-    assert word in found.stdout
-    assert "_PIPELINE_BROKER_COMPLETE" in found.stdout
-    if shutil.which(shell):
-        subprocess.run([shell, "-n"], input=found.stdout, text=True, check=True, timeout=SECONDS_MAX)
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from pipeline_broker.security.scram import (
     ScramServer,
     salted_password,
 )
+from tests.load.conversations import talk
 
 SASL = {"security.protocol": "SASL_PLAINTEXT", "sasl.username": "ada", "sasl.password": "secret"}
 
@@ -51,7 +52,7 @@ def test_a_broker_is_verified_unless_it_is_said_otherwise(tmp_path):
         ({"sasl.username": "ada"}, "sasl.username needs security.protocol=sasl_plaintext or sasl_ssl"),
         ({"ssl.ca.location": "x"}, "ssl.ca.location needs security.protocol=ssl"),
         ({"enable.ssl.certificate.verification": "false"}, "needs security.protocol=ssl"),
-        (SASL, "sasl.mechanism '' is not one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512"),
+        (SASL, "sasl.mechanism '' is not one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER"),
         ({**SASL, "sasl.mechanism": "GSSAPI"}, "'GSSAPI' is not one of PLAIN"),
         ({**SASL, "sasl.mechanism": "PLAIN", "sasl.password": ""}, "PLAIN needs sasl.username and sasl.password"),
         ({"security.protocol": "ssl", "ssl.ca.location": "/nowhere.pem"}, "/nowhere.pem: no such file"),
@@ -79,18 +80,6 @@ def test_a_file_that_holds_no_certificate_is_named(name, tmp_path):
 def credential(mechanism, password):
     salt = b"0123456789abcdef"
     return ScramCredential.of(mechanism, salt, 4096, salted_password(mechanism, password, salt, 4096))
-
-
-def talk(security, server):
-    """The conversation of a client and a server; whether the client was content with its end."""
-    conversation = security.converse()
-    token = next(conversation)
-    while True:
-        answer = server.receive(token)
-        try:
-            token = conversation.send(answer)
-        except StopIteration:
-            return server.name
 
 
 texts = st.text(st.characters(min_codepoint=33, max_codepoint=0x2FF), min_size=1, max_size=8)

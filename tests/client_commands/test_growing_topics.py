@@ -1,0 +1,114 @@
+"""`consume --follow` on topics that get partitions meanwhile: nothing of these is left out, also by a group."""
+
+import threading
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewPartitions
+
+from pipeline_broker.client import consumer, group_member
+
+SECONDS_MAX = 20
+GROWTH_S = 0.1
+pytestmark = pytest.mark.clients
+
+
+@pytest.fixture(autouse=True)
+def looks_often(monkeypatch):
+    monkeypatch.setattr(consumer, "GROWTH_S", GROWTH_S)
+    monkeypatch.setattr(group_member, "GROWTH_S", GROWTH_S)
+    monkeypatch.setattr(group_member, "HEARTBEAT_S", GROWTH_S)
+
+
+def grow(broker, topic, count):
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    admin.create_partitions([NewPartitions(topic, count)])[topic].result(SECONDS_MAX)
+
+
+def while_it_is_read(broker, topic, work):
+    """A thread that works once a reader of the topic is at its end."""
+    thread = threading.Thread(target=lambda: (broker.wait_fetching(topic), work()))
+    thread.start()
+    return thread
+
+
+@pytest.mark.parametrize(("start", "group"), [("beginning", False), ("end", False), ("end", True)])
+def test_what_is_written_to_an_added_partition_is_read_from_its_beginning(call, one_broker, name, start, group):
+    one_broker.create_topic(name, partitions=1)
+
+    def work():
+        grow(one_broker, name, 3)
+        one_broker.produce(name, "first", partition=2)
+        one_broker.wait_fetching(name)
+        one_broker.produce(name, "second", partition=1)
+
+    writer = while_it_is_read(one_broker, name, work)
+    options = ["--group", name] if group else []
+    called = call("consume", name, "--follow", "-o", start, "-c", 2, *options)
+    writer.join()
+    assert called.lines == ["first", "second"]
+    assert called.err == ""
+    if group:
+        assert one_broker.offsets(name) == {(name, 1): 1, (name, 2): 1}
+
+
+def test_who_names_a_partition_gets_no_other(call, one_broker, name):
+    one_broker.create_topic(name, partitions=1)
+
+    def work():
+        grow(one_broker, name, 2)
+        one_broker.produce(name, "other", partition=1)
+        for _ in range(3):  # a look or two, had there been any
+            asked = len(one_broker.requests("Fetch"))
+            while len(one_broker.requests("Fetch")) == asked:
+                pass
+        one_broker.produce(name, "own", partition=0)
+
+    writer = while_it_is_read(one_broker, name, work)
+    assert call("consume", name, "--follow", "-p", 0, "-c", 1).lines == ["own"]
+    writer.join()
+
+
+def test_a_member_that_does_not_lead_the_group_is_given_added_partitions_too(call, one_broker, name):
+    """The leader, another client, divides anew; this command only follows."""
+    one_broker.create_topic(name, partitions=2)
+    leader = group_reader(one_broker, name)
+    stop = threading.Event()
+
+    def lead():
+        while not stop.is_set():
+            leader.poll(0.05)
+        leader.close()
+
+    def work():
+        one_broker.wait_assigned(name, members=2)
+        grow(one_broker, name, 4)
+        one_broker.wait_fetching(name)
+        for partition in range(4):
+            one_broker.produce(name, f"{partition}", partition=partition)
+
+    threads = [threading.Thread(target=lead), threading.Thread(target=work)]
+    threads[0].start()
+    one_broker.wait_assigned(name)
+    threads[1].start()
+    lines = call("consume", name, "--follow", "-g", name, "-c", 2).lines
+    stop.set()
+    for thread in threads:
+        thread.join()
+    assert len(lines) == 2
+    assert set(lines) <= {"0", "1", "2", "3"}
+
+
+def group_reader(broker, topic):
+    from confluent_kafka import Consumer
+
+    reader = Consumer(
+        {
+            "bootstrap.servers": broker.bootstrap_servers,
+            "group.id": topic,
+            "auto.offset.reset": "earliest",
+            "topic.metadata.refresh.interval.ms": 100,
+            "heartbeat.interval.ms": 100,
+        }
+    )
+    reader.subscribe([topic])
+    return reader

@@ -1,0 +1,39 @@
+"""The tests that the documents show for Spark: its Kafka connector reads and writes the broker of the fixtures.
+
+It needs that connector, which comes by Maven: without it, or a Java, the test skips with what is missing, and fails
+under REQUIRE_TOOLS=1.
+"""
+
+import os
+
+import pytest
+
+from spark_analysis.errors import SparkError
+from spark_analysis.java import find_java
+from spark_analysis.live.connector import connector_jars
+from tests.documents import blocks_run_by
+from tests.plugin_runs import run_pytest
+
+pytest.importorskip("pyspark")
+pytestmark = [pytest.mark.spark, pytest.mark.clients]
+
+# PySpark leaves the socket of each `collect` to the garbage collector.
+NOT_OURS = ("-W", "ignore::ResourceWarning")
+
+
+@pytest.fixture
+def connector():
+    try:
+        return find_java(), connector_jars()
+    except SparkError as error:
+        if os.environ.get("REQUIRE_TOOLS") == "1":
+            pytest.fail(str(error))
+        pytest.skip(str(error))
+
+
+def test_spark_reads_and_writes_in_batches_and_in_streams(connector, tmp_path):
+    (block,) = blocks_run_by("tests/spark_analysis/test_fixtures_with_spark.py")
+    (tmp_path / "test_shown.py").write_text(block.text, encoding="utf-8")
+    result = run_pytest(tmp_path, "-q", *NOT_OURS)
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert "2 passed" in result.stdout
