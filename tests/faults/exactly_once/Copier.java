@@ -33,8 +33,9 @@ public final class Copier {
     static final double ABORTED_SHARE = 0.1;
     static final double SLOW_SHARE = 0.2;
     static final long SLOW_MS = 200;
-    static final int STEP_MS_MAX = 15_000;
-    static final long ROUND_MS_MAX = 20_000;
+    static final int STEP_MS_MAX = 5_000;
+    static final long ROUND_MS_MAX = 7_000;
+    static final long START_MS_MAX = 15_000;
 
     /** A value and the partition that it goes to. */
     record Sent(int partition, String value) {}
@@ -47,7 +48,7 @@ public final class Copier {
     List<Future<RecordMetadata>> futures = new ArrayList<>();
     boolean rebalanced = false;
     int count = 0;
-    static volatile long roundBegan = System.nanoTime();
+    static volatile long roundEndsBefore = System.nanoTime() + START_MS_MAX * 1_000_000;
 
     Copier(String bootstrap, long seed, String name, OutputStream notes) {
         this.name = name;
@@ -111,7 +112,7 @@ public final class Copier {
 
     void run() throws Exception {
         while (true) {
-            roundBegan = System.nanoTime();
+            roundEndsBefore = System.nanoTime() + ROUND_MS_MAX * 1_000_000;
             var records = new ArrayList<ConsumerRecord<String, String>>();
             consumer.poll(Duration.ofMillis(100)).forEach(records::add);
             if (chance.nextDouble() < ABORTED_SHARE) {
@@ -206,7 +207,7 @@ public final class Copier {
 
     static void watch() {
         try {
-            while ((System.nanoTime() - roundBegan) / 1_000_000 < ROUND_MS_MAX) {
+            while (System.nanoTime() < roundEndsBefore) {
                 Thread.sleep(100);
             }
         } catch (InterruptedException error) {

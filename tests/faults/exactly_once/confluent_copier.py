@@ -83,11 +83,12 @@ class ConfluentClient:
     def poll(self):
         """The next records, one at a time: what was polled of a partition that goes meanwhile is dropped."""
         self._polled = []
-        message = self._consumer.poll(POLL_SECONDS)
-        while message is not None and len(self._polled) < BATCH_MAX:
+        for number in range(BATCH_MAX):
+            message = self._consumer.poll(0 if number else POLL_SECONDS)
+            if message is None:
+                break
             if message.error() is None:
                 self._polled.append(Copied(message.partition(), message.offset(), message.value().decode()))
-            message = self._consumer.poll(0)
         return self._polled
 
     def begin(self):

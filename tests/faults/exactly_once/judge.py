@@ -39,6 +39,7 @@ class Judge:
             "isolation.level": "read_committed",
             "enable.auto.commit": False,
             "enable.partition.eof": True,
+            "fetch.wait.max.ms": 10,
             **CONNECTION,
         }
         self._groups = groups

@@ -199,7 +199,9 @@ class Run:
                     INPUT, str(number), None, number % PARTITIONS, on_delivery=self._note_write(str(number))
                 )
                 self.counts.records += 1
-            self.writer.poll(TICK_SECONDS)
+            tick_ends = time.monotonic() + TICK_SECONDS
+            while (left := tick_ends - time.monotonic()) > 0:
+                self.writer.poll(left)
             self.tend()
 
     def _note_write(self, value):
