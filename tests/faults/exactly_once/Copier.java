@@ -33,8 +33,8 @@ public final class Copier {
     static final double ABORTED_SHARE = 0.1;
     static final double SLOW_SHARE = 0.2;
     static final long SLOW_MS = 200;
-    static final int STEP_MS_MAX = 5_000;
-    static final long ROUND_MS_MAX = 7_000;
+    static final int STEP_MS_MAX = 4_000;
+    static final long ROUND_MS_MAX = 5_000;
     static final long START_MS_MAX = 15_000;
 
     /** A value and the partition that it goes to. */
@@ -99,8 +99,8 @@ public final class Copier {
         settings.put("auto.offset.reset", "earliest");
         settings.put("fetch.max.wait.ms", 50);
         settings.put("partition.assignment.strategy", "org.apache.kafka.clients.consumer.RangeAssignor");
-        settings.put("session.timeout.ms", 1500);
-        settings.put("heartbeat.interval.ms", 400);
+        settings.put("session.timeout.ms", 1000);
+        settings.put("heartbeat.interval.ms", 300);
         settings.put("max.poll.interval.ms", 20_000);
         settings.put("max.poll.records", 500);
         return settings;

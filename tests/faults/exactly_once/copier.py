@@ -5,8 +5,7 @@ anywhere and is started again under another name. What is fatal for its producer
 does not survive aborts that one. A step that outlives its time limit ends it too, and its end is that of the process
 alone: when a broker comes back in a certain moment, librdkafka 2.16 takes it for one to which it is not connected, and
 waits for ever to send what is to go there (`send_offsets_to_transaction` ignores its time limit then), and for ever in
-its close; kafka-python 3.0 looks up the coordinator then and never sends it what it was to be sent. `Copier.java` does
-the same as the others with Apache Kafka's clients.
+its close. `Copier.java` does the same as the others with Apache Kafka's clients.
 
 A copier writes down what it is about to do before it does it, and what it was told after that: JSON lines in the file
 NOTES. What it copies is unique for each attempt: `NUMBER NAME COUNT`. Now and then it writes what it then aborts, and
@@ -37,13 +36,13 @@ POLL_SECONDS = 0.1
 ABORTED_SHARE = 0.1
 SLOW_SHARE = 0.2
 SLOW_SECONDS = 0.2
-STEP_SECONDS_MAX = 5
-ROUND_SECONDS_MAX = STEP_SECONDS_MAX + 2
-"""More than a pause and a step take together: what lasts longer has been forgotten by the client (see above)."""
+STEP_SECONDS_MAX = 4
+ROUND_SECONDS_MAX = STEP_SECONDS_MAX + 1
+"""More than a pause takes, and a broker that starts: what lasts longer has been forgotten by the client (see above)."""
 START_SECONDS_MAX = 15
 TRANSACTION_TIMEOUT_MS = 10_000
-SESSION_TIMEOUT_MS = 1500
-HEARTBEAT_INTERVAL_MS = 400
+SESSION_TIMEOUT_MS = 1000
+HEARTBEAT_INTERVAL_MS = 300
 POLL_INTERVAL_MS_MAX = 20_000
 BACKOFF_MS = 20
 BACKOFF_MS_MAX = 100

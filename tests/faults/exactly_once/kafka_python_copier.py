@@ -31,6 +31,8 @@ CONNECTION = {
     "reconnect_backoff_max_ms": BACKOFF_MS_MAX,
     "retry_backoff_ms": BACKOFF_MS,
 }
+REQUEST_TIMEOUT_MS = 1500
+"""The producer waits so long in vain for a connection on which a broker went: of 30 s it would soon have none left."""
 
 
 class KafkaPythonClient(kafka.ConsumerRebalanceListener):
@@ -43,6 +45,7 @@ class KafkaPythonClient(kafka.ConsumerRebalanceListener):
             transactional_id="copier-kafka-python",
             transaction_timeout_ms=TRANSACTION_TIMEOUT_MS,
             max_block_ms=STEP_SECONDS_MAX * 1000,
+            request_timeout_ms=REQUEST_TIMEOUT_MS,
         )
         self._producer.init_transactions()
         self._consumer = kafka.KafkaConsumer(

@@ -63,8 +63,7 @@ def operations(name, output, attempts):
         sent = attempt.begun["sent"]
         offsets = attempt.offsets or [None] * len(sent)
         steps = [
-            Send((output, partition), value, offset)
-            for (partition, value), offset in zip(sent, offsets, strict=True)
+            Send((output, partition), value, offset) for (partition, value), offset in zip(sent, offsets, strict=True)
         ]
         yield Operation(name, TRANSACTION, (Poll(dict(polled)), *steps), attempt.fate, rebalanced=rebalanced)
 

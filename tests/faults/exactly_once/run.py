@@ -2,8 +2,8 @@
 
 Rules of this file: what is struck is drawn from the seed, a deck at a time: each deck has some kills of the broker and,
 of each copier, a kill and a pause that outlasts its session. A copier that is held may be replaced meanwhile, as by
-somebody who takes it for dead: it then comes back fenced. First all copiers are seen at work, and at the end nobody is
-struck any more, so that all that is left comes out.
+somebody who takes it for dead: it then comes back fenced. First all copiers are seen at work; at the end
+all are killed once more, and then nobody is struck, so that all that is left comes out.
 """
 
 import os
@@ -42,13 +42,14 @@ REPLACED_SHARE = 0.3
 BROKER_KILLS_OF_A_DECK = 3
 TICK_SECONDS = 0.05
 RECORDS_OF_A_TICK = 10
-AT_WORK_SECONDS_MAX = 60.0
+AT_WORK_SECONDS_MAX = 25.0
 END_SECONDS_MAX = 60.0
 """Without anything new coming out, once nobody is struck any more."""
 COMPILE_SECONDS_MAX = 60.0
 HERE = Path(__file__).parent
+STRIKES = BROKER, KILL, PAUSE = "broker", "kill", "pause"
 JAVA = "java"
-OUTPUTS = {"confluent": OUTPUT, "kafka-python": OUTPUT, JAVA: OUTPUT, "aiokafka": OUTPUT_ALONE}
+OUTPUTS = {"confluent": OUTPUT, "kafka-python": OUTPUT, "aiokafka": OUTPUT_ALONE, JAVA: OUTPUT}
 PROGRAMS = {make: HERE / f"{make.replace('-', '_')}_copier.py" for make in OUTPUTS if make != JAVA}
 GROUPS = {OUTPUT: GROUP, OUTPUT_ALONE: GROUP_ALONE}
 SETTINGS = (
@@ -85,19 +86,26 @@ class Copier:
     resumes_at: float | None = None
 
     def end(self):
+        """Also when it is held."""
         self.process.kill()
         self.process.wait()
+        self.resumes_at = None
 
 
-def compile_java(directory):
-    """Compile the copier in Java; gives the command that runs it."""
-    classes = kafka_tools.class_path()
-    subprocess.run(
-        ["javac", "-d", str(directory), "-cp", classes, str(HERE / "Copier.java")],
-        check=True,
-        timeout=COMPILE_SECONDS_MAX,
-    )
-    return [*kafka_tools.java_command(directory), "-cp", f"{directory}:{classes}", "Copier"]
+class JavaCopier:
+    """The copier in Java, which is compiled while others start; the directory is for what comes of it."""
+
+    def __init__(self, directory):
+        classes = kafka_tools.class_path()
+        self._compiling = subprocess.Popen(
+            ["javac", "-d", str(directory), "-cp", classes, str(HERE / "Copier.java")], stdin=subprocess.DEVNULL
+        )
+        self._command = [*kafka_tools.java_command(directory), "-cp", f"{directory}:{classes}", "Copier"]
+
+    def command(self):
+        """What runs it, once it is compiled."""
+        assert self._compiling.wait(COMPILE_SECONDS_MAX) == 0
+        return self._command
 
 
 class Run:
@@ -106,11 +114,12 @@ class Run:
     Args:
         seed: what is drawn from it is the broker's modes and files, and the strikes.
         directory: for everything.
-        java: the command that `compile_java` gave, None to go without.
+        java: the copier in Java, None to go without.
         variant: of the broker, see `broker_variant.py`.
+        strikes: what may happen.
     """
 
-    def __init__(self, seed, directory, java, variant=None):
+    def __init__(self, seed, directory, java, variant=None, strikes=STRIKES):
         self.random = random.Random(seed)
         self.directory = directory
         self.counts = Counts()
@@ -122,6 +131,7 @@ class Run:
         self.broker = BrokerUnderTest(directory / "broker", free_port(), settings=SETTINGS, variant=variant)
         self.working = {}
         self.copiers = []
+        self._strikes = strikes
         self._deck = []
 
     @property
@@ -152,7 +162,7 @@ class Run:
 
     def _start_copier(self, make):
         name = f"{make}-{len(self.copiers)}"
-        program = self._java if make == JAVA else [sys.executable, str(PROGRAMS[make])]
+        program = self._java.command() if make == JAVA else [sys.executable, str(PROGRAMS[make])]
         notes = self.directory / f"{name}.notes"
         with (self.directory / f"{name}.stderr").open("wb") as stderr:
             process = subprocess.Popen(
@@ -166,29 +176,33 @@ class Run:
         self.working[make] = Copier(name, make, process, notes)
         self.copiers.append(self.working[make])
 
+    def _renew_copiers(self):
+        """All of them, also those that go on well: so each has to ask the broker how far it was."""
+        self._end_copiers()
+        for make in self._makes:
+            self._start_copier(make)
+
     def _end_copiers(self):
         for copier in self.copiers:
             copier.end()
 
     def run(self, seconds):
         """Strike for so long; raises AssertionError where what comes out is not what went in."""
-        self._write_until(self._all_work)
+        deadline = time.monotonic() + AT_WORK_SECONDS_MAX
+        self._write_until(lambda: not self._idle() or time.monotonic() > deadline)
+        assert not self._idle(), f"{self._idle()} copied nothing: see {self.directory}"
         end = time.monotonic() + seconds
-        while time.monotonic() < end:
+        while self._strikes and time.monotonic() < end:
             moment = time.monotonic() + self.random.uniform(*BETWEEN_STRIKES_SECONDS)
             self._write_until(lambda moment=moment: time.monotonic() >= moment)
             self._strike()
-        self._resume(float("inf"))
+        self._renew_copiers()
         assert self.writer.flush(END_SECONDS_MAX) == 0
         self._check()
 
-    def _all_work(self):
-        """Whether each make has committed something; fails when it takes too long."""
-        if not hasattr(self, "_at_work_until"):
-            self._at_work_until = time.monotonic() + AT_WORK_SECONDS_MAX
-        idle = [it.name for it in self.working.values() if OK not in {at.fate for at in read_notes(it.notes)}]
-        assert not idle or time.monotonic() < self._at_work_until, f"{idle} copied nothing: see {self.directory}"
-        return not idle
+    def _idle(self):
+        """The copiers at work that have committed nothing yet."""
+        return [it.name for it in self.working.values() if OK not in {at.fate for at in read_notes(it.notes)}]
 
     def _write_until(self, is_over):
         """Write numbers, each to the partition of its rest, and see that all others go on."""
@@ -226,13 +240,17 @@ class Run:
                 copier.resumes_at = None
 
     def _strike(self):
-        """The next of the deck; the first of all is the broker, without which a run shows little."""
+        """The next of the deck; where it may be the broker, that is the first of all."""
         if not self._deck:
-            copiers = [(strike, make) for strike in (self._kill, self._pause) for make in self._makes]
-            self._deck = [*copiers, *[(self._kill_broker, None)] * BROKER_KILLS_OF_A_DECK]
+            cards = {
+                BROKER: [(self._kill_broker, None)] * BROKER_KILLS_OF_A_DECK,
+                KILL: [(self._kill, make) for make in self._makes],
+                PAUSE: [(self._pause, make) for make in self._makes],
+            }
+            self._deck = [card for strike in self._strikes for card in cards[strike]]
             self.random.shuffle(self._deck)
-            if not self.counts.kills_of_the_broker:
-                self._deck.append((self._kill_broker, None))
+            if BROKER in self._strikes and not self.counts.kills_of_the_broker:
+                self._deck += cards[BROKER][:1]
         strike, make = self._deck.pop()
         strike(make)
 
@@ -243,7 +261,6 @@ class Run:
 
     def _kill(self, make):
         self.working[make].end()
-        self.working[make].resumes_at = None
         self.counts.kills_of_clients += 1
         self._start_copier(make)
 
@@ -259,7 +276,7 @@ class Run:
                 self._start_copier(make)
 
     def _check(self):
-        """All that was written comes out, once and in its order, and nothing else; the copiers have the time it needs."""
+        """All that was written comes out, once and in its order, and nothing else; it may take its time."""
         groups = {output: GROUPS[output] for output in {OUTPUTS[make] for make in self._makes}}
         judge = Judge(self.bootstrap, self.counts.records, groups)
         judge.wait(self.tend, END_SECONDS_MAX)
