@@ -1,8 +1,11 @@
 """Copies with kafka-python, as a member of the group.
 
 The generation that it commits with is that of its assignment: its thread for heartbeats gives up the generation of a
-member that has been put out, and a broker takes an offset that comes without one.
+member that has been put out, and a broker takes an offset that comes without one. Where metadata change while it joins,
+it may take no notice of the partitions that it is given, and send nothing more: without any for long, it ends.
 """
+
+import time
 
 import kafka
 from kafka.coordinator.assignors.range import RangePartitionAssignor
@@ -34,6 +37,8 @@ CONNECTION = {
 REQUEST_TIMEOUT_MS = 1500
 """The producer waits so long in vain for a connection on which a broker went: of 30 s it would soon have none left."""
 
+UNASSIGNED_SECONDS_MAX = 6
+
 
 class KafkaPythonClient(kafka.ConsumerRebalanceListener):
     """A producer that has fenced whoever was here before, and only then a consumer."""
@@ -64,6 +69,7 @@ class KafkaPythonClient(kafka.ConsumerRebalanceListener):
         self._rebalanced = False
         self._futures = []
         self._membership = None
+        self._had_partitions_at = time.monotonic()
         self._consumer.subscribe([INPUT], listener=self)
 
     def on_partitions_assigned(self, assigned):
@@ -81,7 +87,11 @@ class KafkaPythonClient(kafka.ConsumerRebalanceListener):
         return rebalanced
 
     def poll(self):
-        """The next records."""
+        """The next records; raises KafkaError where it has long been without partitions."""
+        if self._consumer.assignment():
+            self._had_partitions_at = time.monotonic()
+        elif time.monotonic() > self._had_partitions_at + UNASSIGNED_SECONDS_MAX:
+            raise KafkaError(f"no partitions for {UNASSIGNED_SECONDS_MAX} s")
         found = self._consumer.poll(timeout_ms=int(POLL_SECONDS * 1000))
         return [Copied(it.partition, it.offset, it.value.decode()) for records in found.values() for it in records]
 

@@ -42,7 +42,7 @@ REPLACED_SHARE = 0.3
 BROKER_KILLS_OF_A_DECK = 3
 TICK_SECONDS = 0.05
 RECORDS_OF_A_TICK = 10
-AT_WORK_SECONDS_MAX = 25.0
+AT_WORK_SECONDS_MAX = 60.0
 END_SECONDS_MAX = 60.0
 """Without anything new coming out, once nobody is struck any more."""
 COMPILE_SECONDS_MAX = 60.0
