@@ -34,7 +34,7 @@ public final class Copier {
     static final double SLOW_SHARE = 0.2;
     static final long SLOW_MS = 200;
     static final int STEP_MS_MAX = 4_000;
-    static final long ROUND_MS_MAX = 5_000;
+    static final long ROUND_MS_MAX = 6_000;
     static final long START_MS_MAX = 15_000;
 
     /** A value and the partition that it goes to. */

@@ -37,7 +37,7 @@ ABORTED_SHARE = 0.1
 SLOW_SHARE = 0.2
 SLOW_SECONDS = 0.2
 STEP_SECONDS_MAX = 4
-ROUND_SECONDS_MAX = STEP_SECONDS_MAX + 1
+ROUND_SECONDS_MAX = STEP_SECONDS_MAX + 2
 """More than a pause takes, and a broker that starts: what lasts longer has been forgotten by the client (see above)."""
 START_SECONDS_MAX = 15
 TRANSACTION_TIMEOUT_MS = 10_000

@@ -2,7 +2,9 @@
 
 The generation that it commits with is that of its assignment: its thread for heartbeats gives up the generation of a
 member that has been put out, and a broker takes an offset that comes without one. Where metadata change while it joins,
-it may take no notice of the partitions that it is given, and send nothing more: without any for long, it ends.
+it may take no notice of the partitions that it is given, and send nothing more: without any for long, it ends. It ends
+where its offsets are refused, too: kafka-python 3.0.12 keeps those of an aborted transaction (its transaction manager's
+`_pending_txn_offset_commits` is not cleared) and sends them along with the next one, whose records are others.
 """
 
 import time
@@ -115,7 +117,7 @@ class KafkaPythonClient(kafka.ConsumerRebalanceListener):
         positions = {
             kafka.TopicPartition(INPUT, index): kafka.structs.OffsetAndMetadata(end) for index, end in ends.items()
         }
-        self._step(self._producer.send_offsets_to_transaction, positions, self._membership)
+        self._producer.send_offsets_to_transaction(positions, self._membership)
         self.flush()
 
     def commit(self):

@@ -37,7 +37,9 @@ from tests.tools.history_checker import FAILED, OK
 
 MODES = ("pipelined", "classic")
 BETWEEN_STRIKES_SECONDS = (0.5, 1.5)
-PAUSE_SECONDS = (1.2 * SESSION_TIMEOUT_MS / 1000, 2.5 * SESSION_TIMEOUT_MS / 1000)
+PAUSE_SECONDS = (2 * SESSION_TIMEOUT_MS / 1000, 3 * SESSION_TIMEOUT_MS / 1000)
+"""Long enough for a rebalance behind the end of the session."""
+AFTER_PAUSES_SECONDS = 1.0
 REPLACED_SHARE = 0.3
 BROKER_KILLS_OF_A_DECK = 3
 TICK_SECONDS = 0.05
@@ -117,15 +119,16 @@ class Run:
         java: the copier in Java, None to go without.
         variant: of the broker, see `broker_variant.py`.
         strikes: what may happen.
+        makes: of the copiers.
     """
 
-    def __init__(self, seed, directory, java, variant=None, strikes=STRIKES):
+    def __init__(self, seed, directory, java, variant=None, strikes=STRIKES, makes=tuple(OUTPUTS)):
         self.random = random.Random(seed)
         self.directory = directory
         self.counts = Counts()
         self.history = []
         self._java = java
-        self._makes = [make for make in OUTPUTS if make != JAVA or java]
+        self._makes = [make for make in makes if make != JAVA or java]
         self._mode_index = seed
         variant = variant or (None, "rolling")[seed // 2 % 2]
         self.broker = BrokerUnderTest(directory / "broker", free_port(), settings=SETTINGS, variant=variant)
@@ -196,6 +199,9 @@ class Run:
             moment = time.monotonic() + self.random.uniform(*BETWEEN_STRIKES_SECONDS)
             self._write_until(lambda moment=moment: time.monotonic() >= moment)
             self._strike()
+        self._write_until(lambda: not any(it.resumes_at for it in self.copiers))
+        moment = time.monotonic() + (AFTER_PAUSES_SECONDS if self.counts.pauses else 0)
+        self._write_until(lambda: time.monotonic() >= moment)
         self._renew_copiers()
         assert self.writer.flush(END_SECONDS_MAX) == 0
         self._check()
