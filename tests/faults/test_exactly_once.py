@@ -7,6 +7,7 @@ together with how far it has read. They and the broker are killed, and they are 
 
 import itertools
 import os
+import shutil
 import time
 
 import attrs
@@ -56,6 +57,7 @@ def test_what_goes_in_comes_out_exactly_once(tmp_path, java, record_property):
             print(f"seed {seed}: what is left is in {run.directory}")
             raise
         ledger.append(seed=seed, outcome=HELD, **attrs.asdict(run.counts))
+        shutil.rmtree(run.directory)
     totals = {field.name: ledger.total(field.name) for field in attrs.fields(Counts)}
     text = f"{SUMMARY.format(**totals)}, {len(ledger.lines)} runs, {len(ledger.violated_seeds)} violated"
     print(f"\n{text}, {time.monotonic() - began:.0f} s")

@@ -1,10 +1,14 @@
 """Copies with kafka-python, as a member of the group.
 
 The generation that it commits with is that of its assignment: its thread for heartbeats gives up the generation of a
-member that has been put out, and a broker takes an offset that comes without one. Where metadata change while it joins,
-it may take no notice of the partitions that it is given, and send nothing more: without any for long, it ends. It ends
-where its offsets are refused, too: kafka-python 3.0.12 keeps those of an aborted transaction (its transaction manager's
-`_pending_txn_offset_commits` is not cleared) and sends them along with the next one, whose records are others.
+member that has been put out, and a broker takes an offset that comes without one. It ends, for kafka-python 3.0.12,
+
+- where it has long been without partitions: when metadata change while it joins, it may take no notice of what it is
+  given, and send nothing more
+- where its offsets are refused: those of an aborted transaction are kept (`_pending_txn_offset_commits` of its
+  transaction manager) and sent along with the next one, whose records are others
+- where it has missed a generation: it keeps the position of a partition that it had before and is given again
+  (`assign_from_subscribed`), unless it knew when it began to join that it had been put out
 """
 
 import time
@@ -71,13 +75,19 @@ class KafkaPythonClient(kafka.ConsumerRebalanceListener):
         self._rebalanced = False
         self._futures = []
         self._membership = None
+        self._missed_generations = False
         self._had_partitions_at = time.monotonic()
         self._consumer.subscribe([INPUT], listener=self)
 
     def on_partitions_assigned(self, assigned):
         """Called within a poll."""
         self._rebalanced = True
-        self._membership = self._consumer.group_metadata()
+        before, self._membership = self._membership, self._consumer.group_metadata()
+        follows = before is None or (before.member_id, before.generation_id + 1) == (
+            self._membership.member_id,
+            self._membership.generation_id,
+        )
+        self._missed_generations = self._missed_generations or not follows
 
     def on_partitions_revoked(self, revoked):
         """Called within a poll."""
@@ -89,12 +99,14 @@ class KafkaPythonClient(kafka.ConsumerRebalanceListener):
         return rebalanced
 
     def poll(self):
-        """The next records; raises KafkaError where it has long been without partitions."""
+        """The next records; raises KafkaError where it has long been without partitions, or missed a generation."""
         if self._consumer.assignment():
             self._had_partitions_at = time.monotonic()
         elif time.monotonic() > self._had_partitions_at + UNASSIGNED_SECONDS_MAX:
             raise KafkaError(f"no partitions for {UNASSIGNED_SECONDS_MAX} s")
         found = self._consumer.poll(timeout_ms=int(POLL_SECONDS * 1000))
+        if self._missed_generations:
+            raise KafkaError("others may have had what it has")
         return [Copied(it.partition, it.offset, it.value.decode()) for records in found.values() for it in records]
 
     def begin(self):

@@ -131,7 +131,16 @@ class Run:
         self._makes = [make for make in makes if make != JAVA or java]
         self._mode_index = seed
         variant = variant or (None, "rolling")[seed // 2 % 2]
-        self.broker = BrokerUnderTest(directory / "broker", free_port(), settings=SETTINGS, variant=variant)
+        self.broker = BrokerUnderTest(
+            directory / "broker",
+            free_port(),
+            settings=SETTINGS,
+            arguments=(
+                "--request-log",
+                str(directory / "requests.jsonl"),
+            ),  # who was told what, where something is found
+            variant=variant,
+        )
         self.working = {}
         self.copiers = []
         self._strikes = strikes
