@@ -66,7 +66,7 @@ kill-points: $(VENV)/dev.stamp ## kill the broker at every operation of its file
 power-cuts: $(VENV)/dev.stamp ## cut the broker's power under load again and again (CYCLES=200)
 	CYCLES=$(CYCLES) $(RUN)/python -m pytest -m power_cuts --capture=no --timeout=0
 
-exactly-once: $(VENV)/dev.stamp ## kill a transactional copier and its broker in turn (SECONDS=900 LEDGER=out/exactly-once.jsonl)
+exactly-once: $(VENV)/dev.stamp ## kill and hold transactional copiers of four clients and their broker (SECONDS=900 LEDGER=out/exactly-once.jsonl)
 	SECONDS=$(SECONDS) LEDGER=$(or $(LEDGER),out/exactly-once.jsonl) \
 		$(RUN)/python -m pytest -m exactly_once --capture=no --timeout=0
 

@@ -20,20 +20,37 @@ rootLogger.appenderRef.stderr.ref = stderr
 """
 
 
-def kafka_tool(directory):
-    """A function that runs a tool: its class, its arguments, its input; it gives the ended process."""
-    if shutil.which("java") is None:
-        pytest.skip("needs java (17 or newer)")
-    jars = sorted(JAR_DIR.glob("broker-*"))
-    if not jars:
-        pytest.skip(f"needs Kafka's jars in {JAR_DIR}: {SUITES_DIR}/kafka_oracle.sh fetch")
+def what_is_missing(*programs):
+    """Why programs of Kafka's cannot be run here, if they cannot."""
+    for program in programs:
+        if shutil.which(program) is None:
+            return f"needs {program} (17 or newer)"
+    if not list(JAR_DIR.glob("broker-*")):
+        return f"needs Kafka's jars in {JAR_DIR}: {SUITES_DIR}/kafka_oracle.sh fetch"
+    return None
+
+
+def class_path():
+    """The newest of Kafka's jars, as Java takes them."""
+    return f"{max(JAR_DIR.glob('broker-*'))}/*"
+
+
+def java_command(directory):
+    """Java for a small program, with what is logged on its standard error; the directory is for its settings."""
     logging = directory / "log4j2.properties"  # one of the jars has a configuration that writes to stdout
     logging.write_text(LOGGING)
-    java = ["java", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", f"-Dlog4j2.configurationFile={logging}"]
+    return ["java", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", f"-Dlog4j2.configurationFile={logging}"]
+
+
+def kafka_tool(directory):
+    """A function that runs a tool: its class, its arguments, its input; it gives the ended process."""
+    if reason := what_is_missing("java"):
+        pytest.skip(reason)
+    java = [*java_command(directory), "-cp", class_path()]
 
     def run(name, *arguments, text=""):
         full_name = name if name.startswith("kafka.") else f"org.apache.kafka.tools.{name}"
-        command = [*java, "-cp", f"{jars[-1]}/*", full_name, *arguments]
+        command = [*java, full_name, *arguments]
         done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=SECONDS_MAX, check=False)
         assert done.returncode == 0, done.stderr
         return done

@@ -11,12 +11,18 @@ import sys
 import threading
 import time
 
+import attrs
+
 from pipeline_broker import broker, cli, server, upkeep
-from pipeline_broker.log import commit_writer, journal, partition_log
+from pipeline_broker.log import commit_writer, journal, partition_log, producer_state
 from pipeline_broker.log.archive import archive
+from pipeline_broker.log.ended_transactions import EndedTransactions
 from pipeline_broker.log.file_system import SystemFileSystem
 from pipeline_broker.log.producer_state import ProducerStates
 from pipeline_broker.log.recovery import Recovery
+from pipeline_broker.state.groups import coordinator as group_coordinator
+from pipeline_broker.state.groups.coordinator import GroupCoordinator
+from pipeline_broker.state.offsets import CommittedOffsets
 from pipeline_broker.state.producer_ids import ProducerIds
 from tests.faults.killing_files import KillingFileSystem
 
@@ -205,6 +211,29 @@ class ForgetfulProducerIds(ProducerIds):
         pass
 
 
+class ForgetfulOffsets(CommittedOffsets):
+    """Does not know which offsets transactions had committed before the start."""
+
+    def replay_held(self, holder, key, committed):
+        pass
+
+
+class ForgetfulEndedTransactions(EndedTransactions):
+    """Does not tell readers which transactions were aborted."""
+
+    def add_aborted(self, transaction):
+        pass
+
+
+class CredulousGroups(GroupCoordinator):
+    """Takes an offset within a transaction from whoever brings it, members of an earlier generation too."""
+
+    def commit(self, request, now_ms):
+        if request.holder is not None:
+            request = attrs.evolve(request, generation_id=-1, member_id="", group_instance_id=None)
+        return super().commit(request, now_ms)
+
+
 LARGE_COMMITS = {(commit_writer, "LARGE_COMMIT_BYTES_MIN"): LARGE_COMMIT_BYTES}
 COUNTING = {
     (server, "Journal"): CountedJournal,
@@ -230,6 +259,9 @@ VARIANTS = {
         (partition_log, "ProducerStates"): ForgetfulProducerStates,
         (archive, "ProducerStates"): ForgetfulProducerStates,
     },
+    "forgets-transactional-offsets": {(group_coordinator, "CommittedOffsets"): ForgetfulOffsets},
+    "forgets-aborted-transactions": {(producer_state, "EndedTransactions"): ForgetfulEndedTransactions},
+    "takes-offsets-of-former-members": {(group_coordinator, "GroupCoordinator"): CredulousGroups},
     "gives-ids-again": {(broker, "ProducerIds"): ForgetfulProducerIds},
 }
 
