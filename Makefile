@@ -37,7 +37,7 @@ results: $(VENV)/compare.stamp ## the experiment of docs/results.md, Apache Kafk
 	@$(RUN)/pipeline-broker compare --profile full --with-kafka --out out/results
 
 test: $(VENV)/dev.stamp ## run every test (WORKERS=2 at a time)
-	PYTHONDONTWRITEBYTECODE= $(RUN)/python -m pytest -n $(WORKERS) --dist loadgroup
+	PYTHONDONTWRITEBYTECODE= $(RUN)/python -m pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
 
 lint: $(VENV)/dev.stamp ## check style and form with ruff
 	$(RUN)/ruff check

@@ -1,8 +1,8 @@
 """In which order tests run, and which of them go to one worker together.
 
-Rules: workers take units of tests in the order of collection, so long units come first and none is left for the end;
-a session of Spark and Apache Kafka are started once; many tests of milliseconds go as one unit, because each unit is
-handed out by itself.
+Rules: workers take units of tests in the order of collection (--no-loadscope-reorder), so long units come first and
+none is left for the end; a session of Spark and Apache Kafka are started once; many tests of milliseconds go as one
+unit, because each unit is handed out by itself.
 """
 
 from collections import Counter
@@ -13,8 +13,17 @@ CHAINS = ("kafka", "spark")
 """Groups of minutes, each for one worker."""
 LONG = ("simulation", "faults", "clients", "browser")
 """Markers of tests that take seconds, the longest first."""
-LONG_FOLDERS = ("experiment", "compaction", "embedded", "client_commands", "repository")
-"""Folders, without such a marker, of tests that start processes."""
+LONG_FOLDERS = (
+    "tests",
+    "experiment",
+    "compaction",
+    "embedded",
+    "client_commands",
+    "load",
+    "repository",
+    "transactions",
+)
+"""Folders of tests without such a marker that take seconds too."""
 TOGETHER = 50
 """Tests of one file that go as one unit, where a file has more of them."""
 
@@ -29,7 +38,8 @@ def spread(items):
     places = Counter()
     for item in items:
         if counts[item.path] > TOGETHER and rank(item) == len(CHAINS) + len(LONG) + 1:
-            item.add_marker(pytest.mark.xdist_group(f"{item.path.stem}-{places[item.path] // TOGETHER}"))
+            unit = f"{item.path.parent.name}-{item.path.stem}-{places[item.path] // TOGETHER}"
+            item.add_marker(pytest.mark.xdist_group(unit))
             places[item.path] += 1
 
 
@@ -46,5 +56,5 @@ def rank(item):
     for place, name in enumerate(LONG):
         if item.get_closest_marker(name):
             return len(CHAINS) + place
-    is_long = group or any(folder in item.path.parts for folder in LONG_FOLDERS)
+    is_long = group or item.path.parent.name in LONG_FOLDERS
     return len(CHAINS) + len(LONG) + (not is_long)
