@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV := .venv
 RUN := $(VENV)/bin
 PIP := $(RUN)/python -m pip --disable-pip-version-check --quiet
-WORKERS ?= 2
+WORKERS ?= 3
 EXAMPLES ?= 2000
 CYCLES ?= 200
 RUNS ?= 50
@@ -36,8 +36,8 @@ compare: $(VENV)/compare.stamp ## run both modes and write out/compare/report.ht
 results: $(VENV)/compare.stamp ## the experiment of docs/results.md, Apache Kafka beside both modes; writes out/results
 	@$(RUN)/pipeline-broker compare --profile full --with-kafka --out out/results
 
-test: $(VENV)/dev.stamp ## run every test (WORKERS=2 at a time)
-	$(RUN)/python -m pytest -n $(WORKERS) --dist loadgroup
+test: $(VENV)/dev.stamp ## run every test (WORKERS=3 at a time)
+	PYTHONDONTWRITEBYTECODE= $(RUN)/python -m pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
 
 lint: $(VENV)/dev.stamp ## check style and form with ruff
 	$(RUN)/ruff check

@@ -43,7 +43,8 @@ _LOCAL_SETTINGS: Final = {
     "spark.sql.shuffle.partitions": str(max(2, os.cpu_count() or 2)),
     "spark.sql.session.timeZone": "UTC",
     # The queries are few and each runs once: the optimising compiler costs more than it saves (measured: 13 s, not 11).
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseParallelGC",
+    # Without it Java reserves 48 MB for code, which a session of many reports, or a long live one, fills and fails.
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseParallelGC",
 }
 
 

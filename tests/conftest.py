@@ -21,6 +21,8 @@ import attrs
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.spreading import spread
+
 ROOT = Path(__file__).parent.parent
 EXAMPLES = int(os.environ.get("EXAMPLES", "0"))
 READY_LINE = re.compile(r"listening on (?P<host>\S+):(?P<port>\d+) mode=(?P<mode>\S+) data=(?P<data>.*)")
@@ -53,11 +55,16 @@ TOOLS = {
 """Programs (and one library) that tests need, with the Debian package of each; `make system-packages` installs them."""
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist writes the groups into the names
 def pytest_collection_modifyitems(items):
-    """One worker runs all Spark tests: a session takes seconds to start and much memory."""
-    for item in items:
-        if item.get_closest_marker("spark"):
-            item.add_marker(pytest.mark.xdist_group("spark"))
+    """Spreads tests over workers (see tests/spreading.py)."""
+    spread(items)
+
+
+def pytest_collection_finish():
+    """Takes what was collected out of every later search for garbage: half a million objects, a quarter of a second."""
+    gc.collect()
+    gc.freeze()
 
 
 def find_tool(name):

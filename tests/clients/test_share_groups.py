@@ -1,12 +1,14 @@
 """Share groups with Kafka's own programs: several processes read one partition, each record comes once."""
 
+import contextlib
 import json
+import subprocess
 import threading
 
 import pytest
 
 from tests.clients.conftest import SETTINGS
-from tests.kafka_tools import kafka_tool
+from tests.kafka_tools import SECONDS_MAX, kafka_tool, tool_command
 
 pytestmark = pytest.mark.clients
 
@@ -19,6 +21,38 @@ def java_tool(tmp_path):
     """Runs a program of Kafka's tools: its class, its arguments, its input; gives the lines it printed."""
     run = kafka_tool(tmp_path)
     return lambda *arguments, **options: run(*arguments, **options).stdout.splitlines()
+
+
+@pytest.fixture
+def share_readers(tmp_path):
+    """Runs readers of a share group until they have printed all records; gives what they printed until their end."""
+    command_of = tool_command(tmp_path)
+
+    def read_lines(process, found, is_complete):
+        for line in process.stdout:
+            found.append(line.rstrip("\n"))
+            if len(found) >= RECORDS:
+                is_complete.set()
+
+    def read(count, *arguments):
+        found, is_complete = [], threading.Event()
+        command = command_of("consumer.ConsoleShareConsumer", *arguments)
+        with contextlib.ExitStack() as stack:
+            processes = [
+                stack.enter_context(subprocess.Popen(command, stdout=subprocess.PIPE, text=True)) for _ in range(count)
+            ]
+            readers = [threading.Thread(target=read_lines, args=(it, found, is_complete)) for it in processes]
+            for reader in readers:
+                reader.start()
+            everything = is_complete.wait(SECONDS_MAX)
+            for process in processes:
+                process.terminate()
+            for reader in readers:
+                reader.join()
+        assert everything, found
+        return found
+
+    return read
 
 
 def test_a_share_group_reads_on_where_it_was(broker_process, mode, java_tool, new_name):
@@ -59,26 +93,18 @@ def test_a_share_group_reads_on_where_it_was(broker_process, mode, java_tool, ne
     assert not any(group in line for line in command("--list"))
 
 
-def test_two_processes_share_one_partition(broker_process, mode, java_tool, new_name):
-    """Both read until nothing comes any more: together everything, and nothing twice."""
+def test_two_processes_share_one_partition(broker_process, mode, java_tool, share_readers, new_name):
+    """Together they read everything, nothing twice; when they have left, nothing is left to read."""
     topic, group = new_name(), new_name()
     broker = broker_process(mode=mode, settings=SETTINGS)
     server = ("--bootstrap-server", broker.bootstrap)
     lines = [f"value-{number}" for number in range(RECORDS)]
     java_tool("ConsoleProducer", *server, "--topic", topic, "--batch-size", "5", text="\n".join(lines))
     java_tool(COMMAND, *server, "--reset-offsets", "--group", group, "--topic", topic, "--to-earliest", "--execute")
-    found = []
-
-    def read():
-        limits = ("--timeout-ms", "8000", "--consumer-property", "max.poll.records=5")
-        found.extend(java_tool("consumer.ConsoleShareConsumer", *server, "--topic", topic, "--group", group, *limits))
-
-    readers = [threading.Thread(target=read) for _ in range(2)]
-    for reader in readers:
-        reader.start()
-    for reader in readers:
-        reader.join()
-    assert sorted(line for line in found if line in lines) == sorted(lines)
+    found = share_readers(2, *server, "--topic", topic, "--group", group, "--command-property", "max.poll.records=5")
+    assert sorted(found) == sorted(lines)
+    described = java_tool(COMMAND, *server, "--describe", "--group", group, "--offsets")
+    assert [line.split()[-1] for line in described if topic in line] == ["0"], "the lag: all is acknowledged"
 
 
 def test_what_kafka_s_verifiable_consumer_acknowledges_is_acknowledged(broker_process, mode, java_tool, new_name):

@@ -45,7 +45,6 @@ def compare(
         remember: keeps what a side has told, for requests that follow.
         settling: who sees all that the request changes, if not those who ask.
     """
-    name = SERVED[api].name
     answers = [side.ask(ask.build(side), ask.version) for side in sides.all]
     if remember is not None:
         for side, answer in zip(sides.all, answers, strict=True):
@@ -63,6 +62,12 @@ def compare(
     ):
         if changes:
             seeing.settle_what(read)
+    return differing(sides, api, ask, answers)
+
+
+def differing(sides: Sides, api: int, ask: Ask, answers: list[Any]) -> list[str]:
+    """What differs in the answers of all sides to one request."""
+    name = SERVED[api].name
     kafka, *ours = (masked(side, name, answer) for side, answer in zip(sides.all, answers, strict=True))
     found = []
     for side, answer in zip(sides.ours, ours, strict=True):

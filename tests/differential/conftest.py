@@ -2,6 +2,8 @@
 
 import base64
 import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 
 import pytest
 
@@ -18,6 +20,7 @@ from tests.differential.data_requests import TOPICS
 from tests.differential.marker_requests import MARKED_TOPICS
 from tests.differential.oracle import CONTROL_HOST, GUEST_HOST, Side, Sides, start_kafka, what_is_missing
 from tests.differential.share_requests import GROUPS as SHARE_GROUPS
+from tests.differential.share_requests import UNKNOWN_PARTITIONS, describe_unknown
 
 SETTINGS = {
     "num.partitions": "2",
@@ -41,7 +44,8 @@ PREPARE_SECONDS_MAX = 60.0
 
 
 @pytest.fixture(scope="session")
-def sides(tmp_path_factory):
+def started(tmp_path_factory):
+    """All sides, and their answers to come to what Kafka answers after half a minute only: it is asked at once."""
     missing = what_is_missing()
     if missing:
         pytest.skip(missing)
@@ -56,7 +60,9 @@ def sides(tmp_path_factory):
         ]
         sides = Sides(Side("kafka", kafka.port), [Side(broker.mode, broker.port) for broker in brokers])
         prepare(sides)
-        yield sides
+        with ThreadPoolExecutor(len(UNKNOWN_PARTITIONS)) as executor:
+            answers = [executor.submit(answers_apart, sides, describe_unknown(*it)) for it in UNKNOWN_PARTITIONS]
+            yield sides, answers
         for side in sides.all:
             side.close()
     finally:
@@ -64,6 +70,20 @@ def sides(tmp_path_factory):
         for broker in brokers:
             broker.stop()
             broker.process.stdout.close()
+
+
+def answers_apart(sides, ask):
+    """The answers of all sides to one request, over connections of its own."""
+    answers = []
+    for side in sides.all:
+        with closing(Side(side.name, side.port)) as apart:
+            answers.append(apart.ask(ask.build(side), ask.version))
+    return answers
+
+
+@pytest.fixture(scope="session")
+def sides(started):
+    return started[0]
 
 
 @pytest.fixture(scope="session")

@@ -22,7 +22,7 @@ from pipeline_broker.wire.messages.share_group_describe import ShareGroupDescrib
 from pipeline_broker.wire.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from pipeline_broker.wire.messages.write_share_group_state import WriteShareGroupStateRequest
 from pipeline_broker.wire.registry import ApiKey
-from tests.differential.data_requests import Ask, ask, topic_id
+from tests.differential.data_requests import TOPICS, Ask, ask, topic_id
 from tests.differential.oracle import Side
 
 GROUPS = ["shared", "shared too"]
@@ -135,13 +135,25 @@ def summary(draw: st.DrawFn, version: int) -> Ask:
     return _state(version, *wanted)
 
 
+def offsets_of(version: int, topics: list[DescribeShareGroupOffsetsRequest.Topic] | None) -> Ask:
+    return ask(version, DescribeShareGroupOffsetsRequest([DescribeShareGroupOffsetsRequest.Group(NOBODY, topics)]))
+
+
 @st.composite
 def describe_offsets(draw: st.DrawFn, version: int) -> Ask:
-    topic = DescribeShareGroupOffsetsRequest.Topic(
-        "one", draw(st.lists(st.integers(0, 3), min_size=1, max_size=2, unique=True))
-    )
-    topics = draw(st.sampled_from([None, [], [topic]]))
-    return ask(version, DescribeShareGroupOffsetsRequest([DescribeShareGroupOffsetsRequest.Group(NOBODY, topics)]))
+    """Of partitions that there are; for the others Kafka takes its time (see test_unknown_share_partitions)."""
+    partitions = draw(st.lists(st.integers(0, TOPICS["three"] - 1), min_size=1, max_size=3, unique=True))
+    topic = draw(st.sampled_from([("one", [0]), ("three", partitions)]))
+    topics = draw(st.sampled_from([None, [], [DescribeShareGroupOffsetsRequest.Topic(*topic)]]))
+    return offsets_of(version, topics)
+
+
+UNKNOWN_PARTITIONS = [(version, [0, partition]) for version in (0, 1) for partition in (1, 3)]
+"""(version, partitions of topic `one`, of which there is the first)."""
+
+
+def describe_unknown(version: int, partitions: list[int]) -> Ask:
+    return offsets_of(version, [DescribeShareGroupOffsetsRequest.Topic("one", partitions)])
 
 
 @st.composite

@@ -1,6 +1,12 @@
-"""What `make test` relies on in the tools that spread tests over workers."""
+"""What `make test` relies on in the tools that spread tests over workers, and how it spreads them."""
 
+from collections import Counter
+
+import attrs
 import pytest
+
+from tests.conftest import ROOT
+from tests.spreading import TOGETHER, group_of, spread
 
 
 @pytest.mark.xdist_group("together")
@@ -9,3 +15,53 @@ def test_a_group_of_tests_is_known_to_the_scheduler(request):
     if not request.config.getoption("loadgroup", default=False):
         pytest.skip("tests are not spread by group: make test does")
     assert request.node.nodeid.endswith("@together"), "this pytest and this pytest-xdist do not fit together"
+
+
+def test_units_are_handed_out_in_the_order_of_collection():
+    """Else pytest-xdist sorts them by the number of their tests, and the longest ones come last."""
+    assert "--dist loadgroup --no-loadscope-reorder\n" in (ROOT / "Makefile").read_text(encoding="utf-8")
+
+
+@attrs.define(eq=False)
+class Item:
+    """A test as far as it is spread."""
+
+    name: str
+    markers: dict = attrs.field(factory=dict)
+
+    @property
+    def path(self):
+        return ROOT / "tests" / self.name
+
+    def get_closest_marker(self, name):
+        return self.markers.get(name)
+
+    def add_marker(self, decorator):
+        self.markers[decorator.name] = decorator.mark
+
+
+def item(name, *decorators):
+    made = Item(name)
+    for decorator in decorators:
+        made.add_marker(decorator)
+    return made
+
+
+def test_long_tests_come_first_and_chains_before_all():
+    small, faults = item("wire/test_codec.py"), item("faults/test_kill.py", pytest.mark.faults)
+    kafka = item("differential/test_rights.py", pytest.mark.xdist_group("kafka"))
+    spark, compare = item("spark_analysis/test_gaps.py", pytest.mark.spark), item("experiment/test_compare.py")
+    items = [small, compare, faults, spark, kafka]
+    spread(items)
+    assert items == [kafka, spark, faults, compare, small]
+    assert [group_of(it) for it in items] == ["kafka", "spark", None, None, None]
+
+
+def test_many_small_tests_of_a_file_go_in_units_and_others_by_themselves():
+    many = [item("wire/test_codec.py") for _ in range(2 * TOGETHER + 1)]
+    same_name = [item("records/test_codec.py") for _ in range(TOGETHER + 1)]
+    few = [item("wire/test_header.py") for _ in range(TOGETHER)]
+    spread([*many, *same_name, *few])
+    assert sorted(Counter(map(group_of, many)).values()) == [1, TOGETHER, TOGETHER]
+    assert not set(map(group_of, many)) & set(map(group_of, same_name))
+    assert set(map(group_of, few)) == {None}

@@ -322,7 +322,7 @@ ANY = frozenset({"traffic", "crash", "shutdown", "agreement"})
 CRASH = frozenset({"crash"})
 BUGS = {
     "release on completion": Bug(1, "answer", parts=Parts(response_order=BrokenResponseOrder)),
-    "put the newest first": Bug(2, "started behind", newest_first),
+    "put the newest first": Bug(2, "started behind", newest_first, kinds=frozenset({"pause"})),
     "route by request": Bug(2, "changed from queue", route_by_request),
     "order by correlation id": Bug(3, "answer", parts=Parts(response_order=CorrelationOrder)),
     "forget the slot of acks=0": Bug(4, "stuck", forgotten_silence),

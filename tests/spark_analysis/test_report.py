@@ -37,6 +37,8 @@ SECTIONS = [
 ]
 SECTIONS += ["flow", "model", "replay", "unpaying", "audit", "tracing", "method", "reproduce", "machine"]
 HOSTILE = "</style></script><script>alert('x')</script><img src=x onerror=alert(1)>&\"'"
+SHORT_LIFE = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""A JVM of some seconds spends more on the optimising compiler than it gets back."""
 VOID = {"meta", "link", "img", "br", "hr", "input"}
 
 
@@ -179,7 +181,13 @@ def test_the_same_code_runs_under_spark_submit(directory, tmp_path):
     from spark_analysis.java import find_java
 
     environment["JAVA_HOME"] = str(find_java())
-    command = [submit, "--master", "local[2]", "--conf", "spark.ui.enabled=false", script, tmp_path, "--no-parquet"]
+    settings = (
+        "spark.ui.enabled=false",
+        "spark.sql.shuffle.partitions=2",
+        f"spark.driver.extraJavaOptions={SHORT_LIFE}",
+    )
+    options = [part for setting in settings for part in ("--conf", setting)]
+    command = [submit, "--master", "local[2]", *options, script, tmp_path, "--no-parquet"]
     answer = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=environment, check=False)
     assert answer.returncode == 0, answer.stderr
     assert answer.stdout.endswith(f"report: {tmp_path}/report.html\n")

@@ -40,7 +40,7 @@ def kafka(tmp_path_factory):
         pytest.skip(f"needs Kafka's jars in {JAR_DIR}: {SUITES_DIR}/kafka_oracle.sh fetch")
     logging = tmp_path_factory.mktemp("kafka") / "log4j2.properties"
     logging.write_text(LOGGING)
-    java = ["java", "-Xmx256m", "-XX:+UseSerialGC", f"-Dlog4j2.configurationFile={logging}"]
+    java = ["java", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", f"-Dlog4j2.configurationFile={logging}"]
     process = subprocess.Popen(
         [*java, "-cp", f"{jars[-1]}/*", str(PROGRAM)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )

@@ -1,0 +1,60 @@
+"""In which order tests run, and which of them go to one worker together.
+
+Rules: workers take units of tests in the order of collection (--no-loadscope-reorder), so long units come first and
+none is left for the end; a session of Spark and Apache Kafka are started once; many tests of milliseconds go as one
+unit, because each unit is handed out by itself.
+"""
+
+from collections import Counter
+
+import pytest
+
+CHAINS = ("kafka", "spark")
+"""Groups of minutes, each for one worker."""
+LONG = ("simulation", "faults", "clients", "browser")
+"""Markers of tests that take seconds, the longest first."""
+LONG_FOLDERS = (
+    "tests",
+    "experiment",
+    "compaction",
+    "embedded",
+    "client_commands",
+    "load",
+    "repository",
+    "transactions",
+)
+"""Folders of tests without such a marker that take seconds too."""
+TOGETHER = 50
+"""Tests of one file that go as one unit, where a file has more of them."""
+
+
+def spread(items):
+    """Sort the tests of a run, long ones first, and put them into units; tests of one rank stay as they were."""
+    for item in items:
+        if item.get_closest_marker("spark") and not group_of(item):
+            item.add_marker(pytest.mark.xdist_group("spark"))
+    items.sort(key=rank)
+    counts = Counter(item.path for item in items)
+    places = Counter()
+    for item in items:
+        if counts[item.path] > TOGETHER and rank(item) == len(CHAINS) + len(LONG) + 1:
+            unit = f"{item.path.parent.name}-{item.path.stem}-{places[item.path] // TOGETHER}"
+            item.add_marker(pytest.mark.xdist_group(unit))
+            places[item.path] += 1
+
+
+def group_of(item):
+    marker = item.get_closest_marker("xdist_group")
+    return marker.args[0] if marker else None
+
+
+def rank(item):
+    """The place of a test among all: 0 comes first."""
+    group = group_of(item)
+    if group in CHAINS:
+        return CHAINS.index(group)
+    for place, name in enumerate(LONG):
+        if item.get_closest_marker(name):
+            return len(CHAINS) + place
+    is_long = group or item.path.parent.name in LONG_FOLDERS
+    return len(CHAINS) + len(LONG) + (not is_long)
