@@ -165,11 +165,12 @@ class Connection:
         if (request.expected_bytes or request.before_answer is not None) and self._is_asked(request, result):
             return
         completed_ns = 0
-        if self._timeline is not None:  # those that wait for one that is not timed may be
+        if self._timeline is not None and request.enqueued_ns:
             completed_ns = request.completed_ns = now_ns()
         released = self.order.complete(request, result)
         if released:
-            self._release(released, completed_ns)
+            # those that waited for one that is not timed may be
+            self._release(released, completed_ns or (now_ns() if len(released) > 1 else 0))
         elif kind is Send:
             self._count_waiting(request, result)  # type: ignore[arg-type]  # told by `kind`
 

@@ -246,7 +246,8 @@ class RequestHandlerPool:
             timeline.queue_sampled(queue.index, now_ns(), len(queue))
 
     def _handle(self, request: Request) -> Result:
-        if self._timeline is not None and request.enqueued_ns:
+        is_timed = self._timeline is not None and request.enqueued_ns
+        if is_timed:
             request.dequeued_ns = now_ns()
         self._handled += 1
         self._current = request
@@ -259,7 +260,7 @@ class RequestHandlerPool:
         except Exception as error:  # noqa: BLE001 - whatever it was, the slot must end
             result = self._fail(request, error)
         self._current = None
-        if self._timeline is not None and request.enqueued_ns:
+        if is_timed:
             request.handled_ns = now_ns()
         return result
 

@@ -33,7 +33,7 @@ BESIDES_MAX = 8
 WATCHED_WHOLE_MAX = 2000.0
 """Requests a second that are all looked at; of more, those that come in the first part of each second, because their
 stamps would cost a twelfth of the throughput."""
-PART_SECONDS = 0.25
+PART_SECONDS = 0.1
 FULL = "there are as many viewers as may be"
 
 API_NAMES = {int(key): served.name for key, served in SERVED.items()}

@@ -4,7 +4,8 @@ Rules of this file: as in `telemetry`, an event costs the event loop a count and
 kept has a bound, and `take` empties it. Rows of requests are those of `sampled_rows`: all of a rare API, about sixty in
 a second of a busy one. Beside them the first requests of each interval are kept one behind the other, connection by
 connection: the order of responses can be seen in neighbours only, not in a sample. After `rest` requests that come
-until the next `take` are not looked at at all; those that came before are, to their end, and stand for the others.
+until the next `take` are not looked at at all, and queues neither; those that came before are, to their end, and stand
+for the others.
 """
 
 from __future__ import annotations
@@ -191,8 +192,6 @@ class WatchedPipeline:
         at_ns: when it begins.
     """
 
-    samples_queues = True
-
     def __init__(self, apis: Collection[int], at_ns: int) -> None:
         self._apis = frozenset(apis)
         self._series: dict[int, SampledRows] = {}
@@ -202,7 +201,7 @@ class WatchedPipeline:
         self._commits_counted = 0
         self._began_ns = at_ns
         self._rested_ns = 0
-        self.times_requests = True
+        self.times_requests = self.samples_queues = True
         self._begin()
 
     def _begin(self) -> None:
@@ -286,7 +285,7 @@ class WatchedPipeline:
 
     def rest(self, at_ns: int) -> None:
         """Look at no request that comes from now until the next call of `take`."""
-        self.times_requests = False
+        self.times_requests = self.samples_queues = False
         self._rested_ns = at_ns
 
     def take(self, at_ns: int) -> Interval:
@@ -309,7 +308,7 @@ class WatchedPipeline:
             watched=watched,
         )
         self._began_ns = at_ns
-        self.times_requests = True
+        self.times_requests = self.samples_queues = True
         self._begin()
         return interval
 
