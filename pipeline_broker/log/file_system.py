@@ -151,7 +151,7 @@ class _SystemFile:
 
     def write_blocks(self, blocks: memoryview, position: int) -> int | None:
         direct = getattr(os, "O_DIRECT", None)
-        if fcntl is None or direct is None:
+        if fcntl is None or direct is None or not hasattr(os, "pwritev"):
             return None  # macOS and Windows have other ways
         flags = fcntl.fcntl(self._descriptor, fcntl.F_GETFL)
         try:
