@@ -47,7 +47,7 @@ def handle(call: Call, request: FindCoordinatorRequest) -> Result:
     if (
         coordinator is None
         or coordinator.topic.exists
-        or not any(_may_describe(call, request, key) for key in _keys(request, call))
+        or all(_refusal(call, request, key) for key in _keys(request, call))
     ):
         return answer
     topic = coordinator.topic.name
@@ -92,19 +92,22 @@ def _keys(request: FindCoordinatorRequest, call: Call) -> list[str]:
     return [request.key] if call.version < MANY_FROM else request.coordinator_keys
 
 
-def _may_describe(call: Call, request: FindCoordinatorRequest, key: str) -> bool:
-    if request.key_type == SHARE:  # only brokers ask for it
-        return SHARE_KEY.fullmatch(key) is not None and may_of_cluster(call, AclOperation.CLUSTER_ACTION)
-    return may(call, AclOperation.DESCRIBE, RESOURCE_TYPES[request.key_type], key)
+def _refusal(call: Call, request: FindCoordinatorRequest, key: str) -> ErrorCode:
+    """Why there is no coordinator for the key, NONE where there is one."""
+    if request.key_type != SHARE:
+        is_allowed = may(call, AclOperation.DESCRIBE, RESOURCE_TYPES[request.key_type], key)
+    else:  # only brokers ask for it, and who is none learns nothing of the key
+        is_allowed = may_of_cluster(call, AclOperation.CLUSTER_ACTION)
+        if is_allowed and not SHARE_KEY.fullmatch(key):
+            return ErrorCode.INVALID_REQUEST
+    return ErrorCode.NONE if is_allowed else FORBIDDEN[request.key_type]
 
 
 def _coordinator(
     call: Call, request: FindCoordinatorRequest, key: str, code: ErrorCode
 ) -> FindCoordinatorResponse.Coordinator:
-    if code is ErrorCode.NONE and not _may_describe(call, request, key):
-        code = FORBIDDEN[request.key_type]
-        if request.key_type == SHARE and not SHARE_KEY.fullmatch(key):
-            code = ErrorCode.INVALID_REQUEST
+    if code is ErrorCode.NONE:
+        code = _refusal(call, request, key)
     node_id, host, port = NO_NODE, "", NO_NODE
     if code is ErrorCode.NONE and call.address is not None:
         node_id, (host, port) = call.broker.config.node_id, call.address

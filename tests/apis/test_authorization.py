@@ -115,6 +115,16 @@ def test_what_may_not_be_described_is_in_no_list(desk):
     assert [each.name for each in desk.ask(pages, 0).topics] == ["t"]
 
 
+def test_who_is_no_broker_learns_nothing_of_the_keys_of_share_partitions(desk):
+    """Rights come before the form of a key, as in Kafka."""
+    wanted = make("find_coordinator", key_type=2, coordinator_keys=["g:AAAAAAAAAAAAAAAAAAAAAA:0", "no key"])
+    found = desk.ask(wanted, 6).coordinators
+    assert [each.error_code for each in found] == [ErrorCode.CLUSTER_AUTHORIZATION_FAILED] * 2
+    allow(desk, cluster(Op.CLUSTER_ACTION))
+    found = desk.ask(wanted, 6).coordinators
+    assert [each.error_code for each in found] == [ErrorCode.NONE, ErrorCode.INVALID_REQUEST]
+
+
 def test_a_topic_that_is_asked_for_is_created_only_for_those_who_may(desk):
     wanted = make("metadata", topics=[inner("metadata", "MetadataRequestTopic", name="new")])
     allow(desk, rule(ResourceType.TOPIC, "new", Op.READ))
