@@ -63,15 +63,14 @@ def handle(call: Call, request: WriteTxnMarkersRequest) -> Result:
 
 
 def _append_all(call: Call, request: WriteTxnMarkersRequest, appended: list[tuple[JournalEntry, Marker]]) -> Results:
-    """Append marker by marker, noting each in `appended` at once."""
+    """Append marker by marker, noting each in `appended` at once; who names no partition gets no answer (KafkaApis)."""
     results: Results = {}
     for marker in request.markers:
-        of_producer = results.setdefault(marker.producer_id, {})
         for name, indexes in _named(marker).items():
-            of_topic = of_producer.setdefault(name, {})
             for index in indexes:
                 log = call.broker.find_log(name, b"", index, by_id=False)
-                of_topic[index] = log if isinstance(log, ErrorCode) else _append(call, log, marker, appended)
+                code = log if isinstance(log, ErrorCode) else _append(call, log, marker, appended)
+                results.setdefault(marker.producer_id, {}).setdefault(name, {})[index] = code
     return results
 
 

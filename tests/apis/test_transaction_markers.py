@@ -91,6 +91,14 @@ def test_no_markers_need_nothing(desk):
     assert desk.ask(WriteTxnMarkersRequest([]), 1).markers == []
 
 
+def test_a_marker_for_no_partition_is_not_answered(desk):
+    """Whether it names a topic or none, beside others or alone."""
+    nowhere = [Marker(OTHER, 0, False, topics, 0) for topics in ([], [MarkerTopic("t", [])])]
+    assert desk.ask(WriteTxnMarkersRequest(nowhere), 2).markers == []
+    answered = desk.ask(WriteTxnMarkersRequest([*nowhere, Marker(PRODUCER, 0, True, [MarkerTopic("t", [0])], 0)]), 2)
+    assert [marker.producer_id for marker in answered.markers] == [PRODUCER]
+
+
 def test_a_producer_that_is_named_twice_is_answered_once(desk):
     """By the last marker of each partition."""
     first = Marker(PRODUCER, 5, True, [MarkerTopic("t", [0, 1])], 0)
