@@ -33,6 +33,7 @@ WantedTopic = AlterShareGroupOffsetsRequest.Topic
 Topic = AlterShareGroupOffsetsResponse.Topic
 Partition = AlterShareGroupOffsetsResponse.Partition
 UNINITIALIZED = -1
+NO_TOPIC_ID = bytes(16)
 
 
 def handle(call: Call, request: AlterShareGroupOffsetsRequest) -> Result:
@@ -52,16 +53,36 @@ def _change(call: Call, request: AlterShareGroupOffsetsRequest) -> Result:
     groups = call.broker.groups
     share = groups.coordinator.share
     now_ms = groups.time(call.now_ms)
+    refusals = [_refusal(call, wanted) for wanted in request.topics]
     try:
         check_empty(request.group_id, share.find(request.group_id))
+        if request.group_id and None not in refusals:  # as Kafka: no group is made for nothing
+            return call.send(AlterShareGroupOffsetsResponse(responses=list(filter(None, refusals))))
         group, records = share.create(request.group_id)
     except ShareGroupError as error:
         return call.send(AlterShareGroupOffsetsResponse(error_code=error.code, error_message=str(error)))
     appended = Appended()
-    responses = [_alter(call, group, topic, records, appended, now_ms) for topic in request.topics]
+    responses = [
+        refusal or _alter(call, group, wanted, records, appended, now_ms)
+        for wanted, refusal in zip(request.topics, refusals, strict=True)
+    ]
     return commit(
         call, group, records, appended, call.send(AlterShareGroupOffsetsResponse(responses=responses)), now_ms
     )
+
+
+def _refusal(call: Call, wanted: WantedTopic) -> Topic | None:
+    """What is told of a topic that may not be read, or is not there; None for others. Kafka tells the id of both."""
+    name, topic = wanted.topic_name, call.broker.topics.get(wanted.topic_name)
+    topic_id = NO_TOPIC_ID if topic is None else topic.topic_id
+    if not may_of_topic(call, AclOperation.READ, name):
+        code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        partitions = [Partition(one.partition_index, code, REFUSAL_TEXTS[code]) for one in wanted.partitions]
+    elif topic is None:
+        partitions = [_unknown(one.partition_index) for one in wanted.partitions]
+    else:
+        return None
+    return Topic(name, topic_id, partitions)
 
 
 def _alter(
@@ -73,14 +94,8 @@ def _alter(
     now_ms: int,
 ) -> Topic:
     name = wanted.topic_name
-    if not may_of_topic(call, AclOperation.READ, name):
-        code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        return Topic(
-            name, partitions=[Partition(one.partition_index, code, REFUSAL_TEXTS[code]) for one in wanted.partitions]
-        )
     topic = call.broker.topics.get(name)
-    if topic is None:
-        return Topic(name, partitions=[_unknown(one.partition_index) for one in wanted.partitions])
+    assert topic is not None, "the others are refused"
     partitions, begun = [], set()
     for one in wanted.partitions:
         if not 0 <= one.partition_index < topic.partitions:

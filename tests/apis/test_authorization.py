@@ -125,6 +125,18 @@ def test_who_is_no_broker_learns_nothing_of_the_keys_of_share_partitions(desk):
     assert [each.error_code for each in found] == [ErrorCode.NONE, ErrorCode.INVALID_REQUEST]
 
 
+def test_the_id_of_a_topic_is_told_to_who_may_not_alter_share_offsets_and_no_group_is_made(desk):
+    """As in Kafka."""
+    module = "alter_share_group_offsets"
+    partition = inner(module, "Partition", 0, 3)
+    wanted = make(module, group_id="g", topics=[inner(module, "Topic", "t", [partition])])
+    allow(desk, group(Op.READ))
+    (answered,) = desk.ask(wanted, 0).responses
+    assert answered.topic_id == desk.broker.topics.get("t").topic_id
+    assert [each.error_code for each in answered.partitions] == [TOPIC_REFUSED]
+    assert desk.broker.groups.coordinator.share.find("g") is None
+
+
 def test_a_topic_that_is_asked_for_is_created_only_for_those_who_may(desk):
     wanted = make("metadata", topics=[inner("metadata", "MetadataRequestTopic", name="new")])
     allow(desk, rule(ResourceType.TOPIC, "new", Op.READ))

@@ -188,6 +188,19 @@ def test_offsets_may_be_set_before_there_is_a_group(desk):
     assert desk.ask(AlterShareGroupOffsetsRequest(""), 0).error_code == ErrorCode.INVALID_GROUP_ID
 
 
+def test_offsets_of_no_topic_that_there_is_make_no_group(desk):
+    """As in Kafka; a topic that there is makes one, even if its partitions are not there."""
+    desk.heartbeat()
+    topic = AlterShareGroupOffsetsRequest.Topic
+    nowhere = [AlterShareGroupOffsetsRequest.Partition(9, 3)]
+    for topics in ([], [topic("none", nowhere)]):
+        desk.ask(AlterShareGroupOffsetsRequest("new", topics), 0)
+        assert not [group for group in listed(desk) if group[0] == "new"]
+    answer = desk.ask(AlterShareGroupOffsetsRequest("new", [topic("none", nowhere), topic("t", nowhere)]), 0)
+    assert [each.topic_id for each in answer.responses] == [bytes(16), desk.topic_id]
+    assert [group[0] for group in listed(desk) if group[0] == "new"] == ["new"]
+
+
 def alter(desk, *partitions):
     wanted = [AlterShareGroupOffsetsRequest.Partition(*one) for one in partitions]
     request = AlterShareGroupOffsetsRequest(GROUP, [AlterShareGroupOffsetsRequest.Topic("t", wanted)])

@@ -158,8 +158,9 @@ def describe_unknown(version: int, partitions: list[int]) -> Ask:
 
 @st.composite
 def alter_offsets(draw: st.DrawFn, version: int) -> Ask:
-    partition = AlterShareGroupOffsetsRequest.Partition(draw(st.sampled_from([0, 9])), draw(offsets))
-    topics = [AlterShareGroupOffsetsRequest.Topic(draw(st.sampled_from(["one", "missing"])), [partition])]
+    names = draw(st.lists(st.sampled_from(["one", "missing"]), max_size=2, unique=True))
+    partitions = [AlterShareGroupOffsetsRequest.Partition(draw(st.sampled_from([0, 9])), draw(offsets)) for _ in names]
+    topics = [AlterShareGroupOffsetsRequest.Topic(name, [it]) for name, it in zip(names, partitions, strict=True)]
     return ask(version, AlterShareGroupOffsetsRequest(draw(st.sampled_from(["altered", ""])), topics))
 
 
