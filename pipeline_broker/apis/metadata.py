@@ -108,7 +108,8 @@ def _find(call: Call, name: str, request: MetadataRequest, changes: Changes) -> 
         name=name,
         is_internal=name in call.broker.internal_topics,
     )
-    if request.include_topic_authorized_operations:
+    is_refused = response.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    if request.include_topic_authorized_operations and not is_refused:  # KafkaApis.handleTopicMetadataRequest
         response.topic_authorized_operations = authorized_operations(call, ResourceType.TOPIC, name)
     return response
 

@@ -147,6 +147,17 @@ def test_a_topic_that_is_asked_for_is_created_only_for_those_who_may(desk):
     assert desk.broker.topics.get("new") is not None
 
 
+def test_who_may_not_create_a_topic_is_not_told_what_else_may_be_done_with_it(desk):
+    """As in Kafka: not even that it may be described."""
+    allow(desk, rule(ResourceType.TOPIC, "new", Op.DESCRIBE))
+    topics = [inner("metadata", "MetadataRequestTopic", name="new")]
+    for creates, told in ((True, -(2**31)), (False, 1 << Op.DESCRIBE)):
+        wanted = make(
+            "metadata", topics=topics, allow_auto_topic_creation=creates, include_topic_authorized_operations=True
+        )
+        assert [each.topic_authorized_operations for each in desk.ask(wanted, 8).topics] == [told]
+
+
 def test_a_right_that_ends_ends_the_short_way_of_produce_too(desk):
     """A producer's next request is answered from a template: it must not outlive the right."""
     version, _, rules, message = CASES[0].values
