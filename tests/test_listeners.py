@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.apis.wire_client import WireClient
+from tests.free_ports import free_port
 from tests.listener_clients import ports_of, told_to
 
 ROOT = Path(__file__).parent.parent
@@ -78,8 +79,7 @@ def test_the_command_line_moves_the_first_listener_of_a_file(broker_process, tmp
 
 
 def test_listeners_on_the_command_line_go_over_its_host_and_port(broker_process):
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
+    port = free_port()
     broker = broker_process(settings=[f"listeners=PLAINTEXT://127.0.0.1:{port}"], arguments=["--host", "127.9.9.9"])
     assert (broker.host, broker.port) == ("127.0.0.1", port)
 

@@ -7,6 +7,7 @@ import pytest
 import trustme
 
 from tests.apis.wire_client import WireClient
+from tests.free_ports import free_port
 from tests.listener_clients import alter_names, configs_of, ports_of
 
 LOCATION = "listener.name.safe.ssl.keystore.location"
@@ -70,8 +71,7 @@ def test_a_location_that_is_set_anew_is_read_again_and_what_cannot_be_used_is_re
 def test_a_listener_with_tls_is_added_while_the_broker_runs(broker_process, authority, tmp_path):
     store = tmp_path / "store.pem"
     certificate = write_store(store, authority, "127.0.0.1")
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
+    port = free_port()
     broker = broker_process(settings=["listener.security.protocol.map=PLAINTEXT:PLAINTEXT,SAFE:SSL"])
     with WireClient(broker.host, broker.port) as client:
         changes = {

@@ -10,6 +10,7 @@ from pipeline_broker.records.batch import NewRecord, build_batch
 from pipeline_broker.wire.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from pipeline_broker.wire.messages.produce import ProduceRequest, ProduceResponse
 from tests.apis.wire_client import WireClient
+from tests.free_ports import free_port
 from tests.listener_clients import alter, alter_names, configs_of, told_to
 
 MODES = ["classic", "pipelined"]
@@ -17,11 +18,6 @@ MAP = "listener.security.protocol.map=PLAINTEXT:PLAINTEXT,MORE:PLAINTEXT,SAFE:SS
 SECONDS_MAX = 20
 REQUESTS = 400
 PRODUCE_VERSION = 11
-
-
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return server.getsockname()[1]
 
 
 def is_listening(port):

@@ -7,10 +7,8 @@ leader of a process group of its own, or a tool that runs it is; the group is wh
 
 import contextlib
 import os
-import random
 import re
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -20,22 +18,8 @@ import attrs
 
 from tests.conftest import READY_LINE, READY_SECONDS_MAX, ROOT, read_line
 
-PORTS = range(15000, 30000)
 END_SECONDS_MAX = 30.0
 VARIANTS = Path(__file__).with_name("broker_variant.py")
-
-
-def free_port():
-    """A port that nothing listens on; never the same for two tests that begin at once."""
-    dice = random.SystemRandom()
-    while True:
-        port = dice.choice(PORTS)
-        with socket.socket() as probe:
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return port
 
 
 @attrs.define

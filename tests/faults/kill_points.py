@@ -13,9 +13,10 @@ import shutil
 
 import attrs
 
-from tests.faults.broker_under_test import BrokerUnderTest, StartFailed, free_port
+from tests.faults.broker_under_test import BrokerUnderTest, StartFailed
 from tests.faults.deeds import SETTINGS, Deeds
 from tests.faults.killing_files import AFTER, BEFORE, HALF, KILL_AT, OPERATIONS_LOG, kill_at
+from tests.free_ports import free_port
 
 VARIANT = "counting"
 MODES = ("pipelined", "classic")

@@ -14,11 +14,12 @@ import zlib
 from pathlib import Path
 
 from tests.conftest import ROOT
-from tests.faults.broker_under_test import BrokerUnderTest, free_port
+from tests.faults.broker_under_test import BrokerUnderTest
 from tests.faults.deeds import SETTINGS, Deeds
 from tests.faults.kept_client import read_held
 from tests.faults.read_back import read_contents
 from tests.faults.wire_client import WireClient
+from tests.free_ports import free_port
 
 DIRECTORIES = Path(__file__).with_name("data_directories")
 CONTENTS_NAME = "contents.json"

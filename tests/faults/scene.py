@@ -9,12 +9,13 @@ import random
 import threading
 
 from pipeline_broker.wire.error import ErrorCode
-from tests.faults.broker_under_test import BrokerUnderTest, free_port
+from tests.faults.broker_under_test import BrokerUnderTest
 from tests.faults.clerk import PARTITIONS_DEFAULT, Clerk, Reader, create_by_asking
 from tests.faults.history import History, violations
 from tests.faults.producers import IdempotentProducer, PlainProducer
 from tests.faults.read_back import read_contents
 from tests.faults.wire_client import WireClient
+from tests.free_ports import free_port
 
 TOPICS = ("orders", "audit")
 PARTITIONS = [(name, index) for name in TOPICS for index in range(PARTITIONS_DEFAULT)]

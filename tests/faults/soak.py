@@ -11,7 +11,7 @@ import time
 import attrs
 
 from pipeline_broker.wire.messages.create_topics import CreateTopicsRequest
-from tests.faults.broker_under_test import BrokerUnderTest, free_port
+from tests.faults.broker_under_test import BrokerUnderTest
 from tests.faults.history import History, TopicFate
 from tests.faults.kept import COMPACTED, DELETED, RETAINED, KeptPartition
 from tests.faults.kept_check import verify
@@ -19,6 +19,7 @@ from tests.faults.scene import Load, Violated
 from tests.faults.soak_clients import TIMEOUT_MS, CutWriter, Follower, KeysWriter, Turner, Writer
 from tests.faults.soak_samples import Sampler, growth, medians
 from tests.faults.wire_client import WireClient
+from tests.free_ports import free_port
 
 MODES = ("pipelined", "classic")
 KILL_SECONDS = 60.0

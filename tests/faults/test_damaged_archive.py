@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 
 from pipeline_broker.wire.error import ErrorCode
-from tests.faults.broker_under_test import BrokerUnderTest, StartFailed, free_port
+from tests.faults.broker_under_test import BrokerUnderTest, StartFailed
 from tests.faults.deeds import SETTINGS, Deeds
 from tests.faults.kept_client import start_of
 from tests.faults.lengths import drawn
 from tests.faults.wire_client import WireClient, fetch_request
+from tests.free_ports import free_port
 
 pytestmark = [pytest.mark.faults]
 INDEXES = ("index", "timeindex")

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from tests.faults.broker_under_test import BrokerUnderTest, free_port
+from tests.faults.broker_under_test import BrokerUnderTest
 from tests.faults.deeds import SETTINGS
 from tests.faults.history import violations
 from tests.faults.kept import KeptPartition
@@ -18,6 +18,7 @@ from tests.faults.make_data_directory import CONTENTS_NAME, DIRECTORIES, content
 from tests.faults.read_back import read_contents
 from tests.faults.scene import TOPICS, Scene
 from tests.faults.wire_client import WireClient
+from tests.free_ports import free_port
 
 pytestmark = [pytest.mark.faults]
 RELEASES = sorted(DIRECTORIES.glob("*.tar.xz"))

@@ -20,7 +20,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests import kafka_tools
 from tests.conftest import ROOT
-from tests.faults.broker_under_test import BrokerUnderTest, free_port
+from tests.faults.broker_under_test import BrokerUnderTest
 from tests.faults.exactly_once.confluent_copier import CONNECTION
 from tests.faults.exactly_once.copier import (
     GROUP,
@@ -33,6 +33,7 @@ from tests.faults.exactly_once.copier import (
 )
 from tests.faults.exactly_once.judge import Judge
 from tests.faults.exactly_once.notes import operations, read_notes, written
+from tests.free_ports import free_port
 from tests.tools.history_checker import FAILED, OK
 
 MODES = ("pipelined", "classic")
