@@ -170,7 +170,8 @@ class Connection:
         released = self.order.complete(request, result)
         if released:
             # those that waited for one that is not timed may be
-            self._release(released, completed_ns or (now_ns() if len(released) > 1 else 0))
+            is_needed = self._timeline is not None and len(released) > 1
+            self._release(released, completed_ns or (now_ns() if is_needed else 0))
         elif kind is Send:
             self._count_waiting(request, result)  # type: ignore[arg-type]  # told by `kind`
 
