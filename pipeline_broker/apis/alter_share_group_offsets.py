@@ -19,6 +19,7 @@ from pipeline_broker.wire.messages.alter_share_group_offsets import (
     AlterShareGroupOffsetsRequest,
     AlterShareGroupOffsetsResponse,
 )
+from pipeline_broker.wire.primitives import UUID_ZERO
 from stages.request import Result
 
 if TYPE_CHECKING:
@@ -33,7 +34,6 @@ WantedTopic = AlterShareGroupOffsetsRequest.Topic
 Topic = AlterShareGroupOffsetsResponse.Topic
 Partition = AlterShareGroupOffsetsResponse.Partition
 UNINITIALIZED = -1
-NO_TOPIC_ID = bytes(16)
 
 
 def handle(call: Call, request: AlterShareGroupOffsetsRequest) -> Result:
@@ -74,7 +74,7 @@ def _change(call: Call, request: AlterShareGroupOffsetsRequest) -> Result:
 def _refusal(call: Call, wanted: WantedTopic) -> Topic | None:
     """What is told of a topic that may not be read, or is not there; None for others. Kafka tells the id of both."""
     name, topic = wanted.topic_name, call.broker.topics.get(wanted.topic_name)
-    topic_id = NO_TOPIC_ID if topic is None else topic.topic_id
+    topic_id = UUID_ZERO if topic is None else topic.topic_id
     if not may_of_topic(call, AclOperation.READ, name):
         code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         partitions = [Partition(one.partition_index, code, REFUSAL_TEXTS[code]) for one in wanted.partitions]

@@ -14,6 +14,7 @@ from pipeline_broker.wire.messages.delete_share_group_offsets import (
     DeleteShareGroupOffsetsRequest,
     DeleteShareGroupOffsetsResponse,
 )
+from pipeline_broker.wire.primitives import UUID_ZERO
 from stages.request import Result
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ def handle(call: Call, request: DeleteShareGroupOffsetsRequest) -> Result:
 
 def _topic(name: str, topic_id: bytes, code: ErrorCode) -> Topic:
     text = UNKNOWN_TEXT if code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION else REFUSAL_TEXTS.get(code)
-    return Topic(name, topic_id or bytes(16), code, text)
+    return Topic(name, topic_id or UUID_ZERO, code, text)
 
 
 def error_response(

@@ -17,6 +17,7 @@ from pipeline_broker.state.topic_rules import TopicError
 from pipeline_broker.state.topics import duplicates
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
+from pipeline_broker.wire.primitives import UUID_ZERO
 from stages.request import Result
 
 if TYPE_CHECKING:
@@ -29,7 +30,6 @@ REQUEST = DeleteTopicsRequest
 Wanted = DeleteTopicsRequest.DeleteTopicState
 TopicResult = DeleteTopicsResponse.DeletableTopicResult
 
-NO_TOPIC_ID = bytes(16)
 IDS_FROM = 6
 STRICT_FROM = 5
 """The first version that knows the error for a quota on changes."""
@@ -84,11 +84,11 @@ def _sort_out(call: Call, wanted: list[Wanted], found: list[Topic]) -> list[Topi
     for name in named:
         topic = _existing(call, call.broker.topics.get(name))
         if not may_all and not may_of_topic(call, AclOperation.DESCRIBE, name):
-            results.append(_refusal(name, NO_TOPIC_ID, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+            results.append(_refusal(name, UUID_ZERO, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
         elif topic is None:
-            results.append(_refusal(name, NO_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+            results.append(_refusal(name, UUID_ZERO, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
         elif not may_all and not may_of_topic(call, AclOperation.DELETE, name):
-            results.append(_refusal(name, NO_TOPIC_ID, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+            results.append(_refusal(name, UUID_ZERO, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
         elif topic.topic_id in by_id:
             message = "The provided topic name maps to an ID that was already supplied."
             results.append(_refusal(name, topic.topic_id, ErrorCode.INVALID_REQUEST, message))
@@ -118,9 +118,9 @@ def _refuse_unclear(wanted: list[Wanted]) -> tuple[list[TopicResult], list[str],
     names: list[str] = []
     ids: Counter[bytes] = Counter()
     for topic in wanted:
-        if topic.name is None and topic.topic_id == NO_TOPIC_ID:
+        if topic.name is None and topic.topic_id == UUID_ZERO:
             message = "Neither topic name nor id were specified."
-        elif topic.name is not None and topic.topic_id != NO_TOPIC_ID:
+        elif topic.name is not None and topic.topic_id != UUID_ZERO:
             message = "You may not specify both topic name and topic id."
         else:
             if topic.name is None:
@@ -131,7 +131,7 @@ def _refuse_unclear(wanted: list[Wanted]) -> tuple[list[TopicResult], list[str],
         results.append(_refusal(topic.name, topic.topic_id, ErrorCode.INVALID_REQUEST, message))
     repeated = duplicates(names)
     results += [
-        _refusal(name, NO_TOPIC_ID, ErrorCode.INVALID_REQUEST, "Duplicate topic name.") for name in sorted(repeated)
+        _refusal(name, UUID_ZERO, ErrorCode.INVALID_REQUEST, "Duplicate topic name.") for name in sorted(repeated)
     ]
     for topic_id in [topic_id for topic_id, count in ids.items() if count > 1]:
         results.append(_refusal(None, topic_id, ErrorCode.INVALID_REQUEST, "Duplicate topic id."))

@@ -22,6 +22,7 @@ from pipeline_broker.state.metadata_records import Topic
 from pipeline_broker.state.topic_rules import PARTITIONS_MAX, TopicError, check_name
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.metadata import MetadataRequest, MetadataResponse
+from pipeline_broker.wire.primitives import UUID_ZERO
 from stages.request import Result
 
 if TYPE_CHECKING:
@@ -35,7 +36,6 @@ TopicResponse = MetadataResponse.MetadataResponseTopic
 PartitionResponse = MetadataResponse.MetadataResponsePartition
 IDS_FROM = 12
 LISTENER_NOT_FOUND_FROM = 6
-NO_TOPIC_ID = bytes(16)
 
 
 Changes = list[tuple["Write", Callable[["Write"], None]]]
@@ -55,7 +55,7 @@ def handle(call: Call, request: MetadataRequest) -> Result:
     if wrong is not None:
         return call.send(error_response(request, call, wrong))
     changes: Changes = []
-    ids = dict.fromkeys(wanted.topic_id for wanted in request.topics if wanted.topic_id != NO_TOPIC_ID)
+    ids = dict.fromkeys(wanted.topic_id for wanted in request.topics if wanted.topic_id != UUID_ZERO)
     if ids:
         topics = [_find_by_id(call, topic_id, request) for topic_id in ids]
     else:
@@ -67,7 +67,7 @@ def handle(call: Call, request: MetadataRequest) -> Result:
 def _check_ids(call: Call, wanted: list[MetadataRequest.MetadataRequestTopic]) -> ErrorCode | None:
     """What is wrong with how topics are named; null and ids were in the layout before anybody could use them."""
     nulls = any(topic.name is None for topic in wanted)
-    ids = any(topic.topic_id != NO_TOPIC_ID for topic in wanted)
+    ids = any(topic.topic_id != UUID_ZERO for topic in wanted)
     if call.version < IDS_FROM:
         return ErrorCode.INVALID_REQUEST if nulls or ids else None
     return ErrorCode.UNKNOWN_SERVER_ERROR if nulls and not ids else None
