@@ -254,7 +254,8 @@ class _ShareFetch:
     def _read_partition(self, active: ActivePartition, bytes_max: int, *, at_least_one: bool) -> Reading:
         offset = active.partition.next_offset()
         assert offset is not None, "it has something to read"
-        bytes_max = min(bytes_max, bytes_wanted(active.log, offset, max(1, self._request.max_records)))
+        last = active.partition.last_wanted(max(1, self._request.max_records))
+        bytes_max = min(bytes_max, bytes_wanted(active.log, offset, last))
         return read_partition(active, offset, bytes_max, at_least_one=at_least_one, committed=self._is_committed())
 
     def _read_cold(self, readings: list[Reading], cold: list[Reading]) -> Parked:

@@ -98,21 +98,22 @@ class ReadBatches:
     def _is_visible(self, header: BatchHeader) -> bool:
         if self._aborted is None:
             return True
-        if header.is_control:
-            return False
-        return not header.is_transactional or not any(
-            it.producer_id == header.producer_id and it.first_offset <= header.base_offset <= it.last_offset
-            for it in self._aborted
+        return (
+            header.is_control
+            or not header.is_transactional
+            or not any(
+                it.producer_id == header.producer_id and it.first_offset <= header.base_offset <= it.last_offset
+                for it in self._aborted
+            )
         )
 
 
-def bytes_wanted(log: PartitionLog, offset: int, records_max: int) -> int:
-    """About how many bytes hold so many records from an offset on: more would be read in vain."""
+def bytes_wanted(log: PartitionLog, first: int, last: int) -> int:
+    """About how many bytes the batches from one offset to another have: more would be read in vain."""
     index = log.index
-    if not index.bases or offset < index.bases[0]:
+    if not index.bases or first < index.bases[0]:
         return READ_BYTES_MAX
-    first, last = max(0, index.find(offset)), max(0, index.find(offset + records_max - 1))
-    return index.totals[last + 1] - index.totals[first]
+    return index.totals[max(0, index.find(last)) + 1] - index.totals[max(0, index.find(first))]
 
 
 @attrs.define(eq=False)

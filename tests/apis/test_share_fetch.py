@@ -145,7 +145,8 @@ def test_renewals_may_be_forbidden(desk):
 def test_the_group_s_settings_act():
     """Lock, deliveries, window and first offset."""
     desk = ShareDesk()
-    desk.produce(150)
+    desk.produce(100)
+    desk.produce(50)
     desk.configure(
         {
             "share.auto.offset.reset": "earliest",

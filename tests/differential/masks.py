@@ -90,15 +90,6 @@ def features(_side: Side, value: Any) -> Any:
     return [feature for feature in value if feature["name"] in ours]
 
 
-def acquired_records(_side: Side, value: Any) -> Any:
-    """Record by record: neighbours are told together in pieces of each broker's own."""
-    return [
-        (offset, one["delivery_count"])
-        for one in value
-        for offset in range(one["first_offset"], one["last_offset"] + 1)
-    ]
-
-
 def records_or_none(side: Side, value: Any) -> Any:
     """The batches; no records are told in two ways."""
     return records(side, value) if value else None
@@ -173,7 +164,6 @@ MASKS = (
     ),
     Mask("follows the group's epoch, which each counts", is_allocated, ("state_epoch",), "ReadShareGroupState"),
     Mask("the same; the lag is compared", hidden, ("start_offset",), "DescribeShareGroupOffsets"),
-    Mask("neighbours are told together or apart", acquired_records, ("acquired_records",), "ShareFetch"),
     Mask("no records are told in two ways", records_or_none, ("records",), "ShareFetch"),
 )
 """All that is not compared as it is."""

@@ -1,25 +1,33 @@
 """Which records a fetch acquires of those that were read.
 
-Rules of this file: Kafka's. The limit of records is soft in batch-optimised mode: it is rounded up to the end of the
-log's batch that it lies in, because that is what the member gets anyhow. What was delivered often is handed out in
-ever smaller parts, and alone before its last delivery, so that one bad record does not take its neighbours with it.
-Batches that the group may not see are archived on the way.
+Rules of this file: Kafka's (SharePartition.acquire). What nobody has had yet is acquired in spans, and the limit of
+records is soft in batch-optimised mode: it is rounded up to the end of the log's batch that it lies in, because that
+is what the member gets anyhow. With an exact limit all becomes one span up to that end, of which the rest stays
+available. What has come back is handed out span by span: the limit is rounded up to the end of a span, and spans are
+told apart. What was delivered often is handed out in ever smaller parts of its span, and alone before its last
+delivery, so that one bad record does not take its neighbours with it. Aborted records that lie in what was acquired
+are archived at once and not told.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+from operator import attrgetter
 
 import attrs
 
 from pipeline_broker.state.share_partitions.messages import Acquired, AcquireMode, DeliveryRules, FetchedBatch, Wanted
 from pipeline_broker.state.share_partitions.record_state import RecordState
-from pipeline_broker.state.share_partitions.runs import Run, Runs
+from pipeline_broker.state.share_partitions.runs import NOBODY, Run, Runs, Span
 
 __all__ = ["acquire_runs"]
 
 ISOLATED_FROM = 3
 """With fewer deliveries than this in all, no record is delivered alone."""
+_LAST = attrgetter("last")
+_SPAN = attrgetter("span")
 
 
 def acquire_runs(
@@ -42,95 +50,147 @@ def acquire_runs(
         records_max, last = min(records_max, end - read_from + 1), min(last, end)
     else:
         return []
-    acquiring = _Acquiring(runs, start_offset, rules, member_id, wanted, now_ms, records_max)
-    for batch in batches:
-        first = max(batch.first, start_offset, read_from)
-        if first > last or acquiring.is_done:
-            break
-        if first <= batch.last:
-            acquiring.batch(first, min(batch.last, last), is_visible=batch.is_visible)
-    runs.drop_unused(end)
-    return acquiring.told()
+    first = max(batches[0].first, start_offset, read_from)
+    if first > last:
+        return []
+    if last > end:
+        runs.append(Run(end + 1, last, RecordState.AVAILABLE, 0))
+    acquiring = _Acquiring(runs, rules, member_id, batches, wanted, now_ms + rules.lock_duration_ms, records_max)
+    acquiring.take(first, last)
+    runs.drop_unspanned(end)
+    acquiring.hide()
+    runs.join(first, last)
+    return acquiring.told
 
 
 @attrs.define
 class _Acquiring:
-    """One acquisition on its way through the batches.
+    """One acquisition on its way through the runs.
 
     Attributes:
-        is_done: nothing more is acquired.
+        told: what was acquired so far; neighbours of one span, delivered as often, are told as one.
     """
 
     _runs: Runs
-    _start_offset: int
     _rules: DeliveryRules
     _member_id: str
+    _batches: Sequence[FetchedBatch]
     _wanted: Wanted
-    _now_ms: int
+    _lock_until_ms: int
     _left: int
-    is_done: bool = False
-    _pieces: list[Acquired] = attrs.Factory(list)
+    told: list[Acquired] = attrs.Factory(list)
+    _told_span: Span | None = None
+    _is_throttled: bool = False
 
-    def batch(self, first: int, last: int, *, is_visible: bool) -> None:
-        """What can be acquired of one batch."""
-        gap = self._runs.last + 1 if self._runs else self._start_offset
-        if gap < first:  # the log has no records there
-            self._runs.append(Run(gap, first - 1, RecordState.ARCHIVED, 0))
-            gap = first
-        if gap <= last:
-            self._runs.append(Run(gap, last, RecordState.AVAILABLE, 0))
-        for run in self._runs.cut(first, last):
-            if run.state is not RecordState.AVAILABLE:
-                continue
-            if not is_visible:
-                self._runs.move(run, RecordState.ARCHIVED)
-            elif not self.is_done:
-                self._take(run)
-        self._runs.join(first, last)
-
-    def _take(self, run: Run) -> None:
-        """Acquire a run or, if there is reason, only its beginning."""
-        size = run.size
-        if self._wanted.mode is AcquireMode.RECORD_LIMIT:
-            size = min(size, self._left)
-        throttled_max = self._throttled_max(run)
-        if throttled_max is not None:
-            self.is_done = True
-            if self._pieces:
+    def take(self, first: int, last: int) -> None:
+        """What can be acquired of these offsets."""
+        available = [run for run in self._runs.cut(first, last) if run.state is RecordState.AVAILABLE]
+        for span, runs in groupby(available, _SPAN):
+            if self._left <= 0 or self._is_throttled:
                 return
-            size = min(size, throttled_max)
+            if span is None:
+                for run in runs:  # there is one: between two that nobody has had lies what somebody has
+                    self._take_new(run)
+            else:
+                self._take_again(span, list(runs))
+
+    # What nobody has had
+
+    def _take_new(self, run: Run) -> None:
+        """Up to the end of the log's batch that the limit lies in."""
+        wanted_last = run.first + self._left - 1
+        last = run.last
+        if wanted_last < last:
+            last = min(last, self._batches[bisect_left(self._batches, wanted_last, key=_LAST)].last)
+        if self._wanted.mode is AcquireMode.RECORD_LIMIT:
+            spans: Iterable[Span] = [Span(run.first, last)]
+        else:
+            spans = self._spans(run.first, last)
+        for span in spans:
+            for part in self._runs.cut(*span):
+                part.span = span
+                size = part.size
+                if self._wanted.mode is AcquireMode.RECORD_LIMIT:
+                    size = min(size, self._left)
+                self._acquire(part, size)
+
+    def _spans(self, first: int, last: int) -> Iterator[Span]:
+        """Parts that end where batches of the log end and, but for the last, hold as many as are told as one."""
+        for batch in self._batches:
+            if first <= batch.last < last and batch.last - first + 1 >= self._wanted.batch_size:
+                yield Span(first, batch.last)
+                first = batch.last + 1
+        yield Span(first, last)
+
+    # What has come back
+
+    def _take_again(self, span: Span, runs: Sequence[Run]) -> None:
+        """What is available of a span, or only its beginning if there is reason."""
+        self._is_throttled = max(run.delivery_count for run in runs) >= self._rules.throttled_from
+        if self._is_throttled and self.told:
+            return
+        most = self._left if self._wanted.mode is AcquireMode.RECORD_LIMIT else span.size
+        taken = 0
+        for run in runs:
+            is_alone = self._is_alone(run)
+            if is_alone and taken:
+                return
+            if run.delivery_count >= self._rules.throttled_from:
+                most = min(most, max(1, span.size >> (run.delivery_count - self._rules.throttled_from + 1)))
+            size = min(run.size, 1 if is_alone else most - taken)
+            if size <= 0:
+                return
+            self._acquire(run, size)
+            taken += size
+            if is_alone or taken >= most:
+                return
+
+    def _is_alone(self, run: Run) -> bool:
+        """Whether this is the last delivery of its records."""
+        most = self._rules.delivery_count_max
+        return most >= ISOLATED_FROM and run.delivery_count == most - 1
+
+    # Both
+
+    def _acquire(self, run: Run, size: int) -> None:
+        """So many records from the first of a run on."""
         if size < run.size:
             (run,) = self._runs.cut(run.first, run.first + size - 1)
         self._runs.move(run, RecordState.ACQUIRED)
         run.delivery_count += 1
         run.member_id = self._member_id
-        run.lock_until_ms = self._now_ms + self._rules.lock_duration_ms
-        self._pieces.append(Acquired(run.first, run.last, run.delivery_count))
+        run.lock_until_ms = self._lock_until_ms
         self._left -= size
-        self.is_done = self.is_done or self._left <= 0
+        acquired = Acquired(run.first, run.last, run.delivery_count)
+        last = self.told[-1] if self.told else None
+        if last is not None and self._told_span == run.span and _are_one(last, acquired):
+            self.told[-1] = last._replace(last=acquired.last)
+        else:
+            self.told.append(acquired)
+        self._told_span = run.span
 
-    def _throttled_max(self, run: Run) -> int | None:
-        """How many records of a run that was delivered often are handed out; None where that does not matter."""
-        count, most = run.delivery_count, self._rules.delivery_count_max
-        if most >= ISOLATED_FROM and count == most - 1:
-            return 1
-        above = count - self._rules.throttled_from
-        return None if above < 0 else max(1, run.size >> (above + 1))
+    def hide(self) -> None:
+        """Archive what was acquired of aborted transactions."""
+        for batch in self._batches:
+            if batch.is_visible:
+                continue
+            for run in self._runs.cut(batch.first, batch.last):
+                if run.state is RecordState.ACQUIRED and run.member_id == self._member_id and self._has_told(run.first):
+                    self._runs.move(run, RecordState.ARCHIVED)
+                    run.member_id, run.lock_until_ms = NOBODY, 0
+            self.told = [piece for told in self.told for piece in _without(told, batch)]
 
-    def told(self) -> list[Acquired]:
-        """What was acquired; neighbours are told as one, in batch-optimised mode until there are enough."""
-        joined: list[Acquired] = []
-        for piece in self._pieces:
-            last = joined[-1] if joined else None
-            if last is not None and self._may_join(last, piece):
-                joined[-1] = last._replace(last=piece.last)
-            else:
-                joined.append(piece)
-        return joined
+    def _has_told(self, offset: int) -> bool:
+        return any(told.first <= offset <= told.last for told in self.told)
 
-    def _may_join(self, told: Acquired, piece: Acquired) -> bool:
-        """Whether a piece is told together with the one in front of it."""
-        if (told.last + 1, told.delivery_count) != (piece.first, piece.delivery_count):
-            return False
-        is_exact = self._wanted.mode is AcquireMode.RECORD_LIMIT
-        return is_exact or told.last - told.first + 1 < self._wanted.batch_size
+
+def _are_one(told: Acquired, acquired: Acquired) -> bool:
+    return (told.last + 1, told.delivery_count) == (acquired.first, acquired.delivery_count)
+
+
+def _without(told: Acquired, batch: FetchedBatch) -> Iterator[Acquired]:
+    """What is told in front of a batch and behind it."""
+    if told.first < batch.first:
+        yield told._replace(last=min(told.last, batch.first - 1))
+    if told.last > batch.last:
+        yield told._replace(first=max(told.first, batch.last + 1))

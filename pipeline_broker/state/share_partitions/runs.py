@@ -10,15 +10,28 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator
 from operator import attrgetter
+from typing import NamedTuple
 
 import attrs
 
 from pipeline_broker.state.share_partitions.record_state import TERMINAL, RecordState
 
-__all__ = ["NOBODY", "Run", "Runs"]
+__all__ = ["NOBODY", "Run", "Runs", "Span"]
 
 NOBODY = ""
 _FIRST = attrgetter("first")
+
+
+class Span(NamedTuple):
+    """Neighbouring records that were acquired together at first, or loaded together: Kafka's InFlightBatch."""
+
+    first: int
+    last: int
+
+    @property
+    def size(self) -> int:
+        """How many offsets."""
+        return self.last - self.first + 1
 
 
 @attrs.define
@@ -31,6 +44,8 @@ class Run:
         delivery_count: how often they were acquired.
         member_id: who has acquired them.
         lock_until_ms: when they are taken from that member, milliseconds since 1970.
+        span: those with which they were acquired at first; None while nobody has had them. Limits of fetches that
+            get them again are counted by it, so neighbours of two spans stay two while they are not done with.
     """
 
     first: int
@@ -39,6 +54,7 @@ class Run:
     delivery_count: int
     member_id: str = NOBODY
     lock_until_ms: int = 0
+    span: Span | None = None
 
     @property
     def size(self) -> int:
@@ -47,11 +63,12 @@ class Run:
 
     def continues_as(self, other: Run) -> bool:
         """Whether the other differs only in its offsets."""
-        return (self.state, self.delivery_count, self.member_id, self.lock_until_ms) == (
-            other.state,
-            other.delivery_count,
-            other.member_id,
-            other.lock_until_ms,
+        return (
+            self.state is other.state
+            and self.delivery_count == other.delivery_count
+            and self.member_id == other.member_id
+            and self.lock_until_ms == other.lock_until_ms
+            and (self.span == other.span or self.state in TERMINAL)
         )
 
 
@@ -135,11 +152,12 @@ class Runs:
         self.done -= sum(run.size for run in self._runs[:count] if run.state in TERMINAL)
         del self._runs[:count]
 
-    def drop_unused(self, end_offset: int) -> None:
-        """Forget records behind an offset that are available at the end: nobody has got anything of them yet."""
-        if self._runs and self._runs[-1].state is RecordState.AVAILABLE and self._runs[-1].last > end_offset:
+    def drop_unspanned(self, end_offset: int) -> None:
+        """Forget records behind an offset that are of no span: nobody has got anything of them, or near them, yet."""
+        if self._runs and self._runs[-1].span is None and self._runs[-1].state is RecordState.AVAILABLE:
             self._split(end_offset + 1)
-            del self._runs[-1]
+            if self._runs[-1].first > end_offset:
+                del self._runs[-1]
 
     def _place(self, offset: int) -> int:
         """The index of the run that holds an offset, or of the one in front of it; -1 in front of all."""

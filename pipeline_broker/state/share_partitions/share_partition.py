@@ -23,7 +23,7 @@ from pipeline_broker.state.share_partitions.messages import (
     Wanted,
 )
 from pipeline_broker.state.share_partitions.record_state import AFTER, TERMINAL, AcknowledgeType, RecordState
-from pipeline_broker.state.share_partitions.runs import NOBODY, Run, Runs
+from pipeline_broker.state.share_partitions.runs import NOBODY, Run, Runs, Span
 from pipeline_broker.wire.error import ErrorCode
 
 __all__ = ["SharePartition"]
@@ -67,7 +67,8 @@ class SharePartition:
             return
         if first > self.end_offset + 1:
             self.runs.append(Run(self.end_offset + 1, first - 1, RecordState.AVAILABLE, 0))
-        self.runs.append(Run(first, batch.last, RecordState(batch.state), batch.delivery_count))
+        span = Span(first, batch.last)
+        self.runs.append(Run(first, batch.last, RecordState(batch.state), batch.delivery_count, span=span))
 
     @property
     def end_offset(self) -> int:
@@ -92,6 +93,19 @@ class SharePartition:
                 return self._available_from
         self._available_from = self.end_offset + 1
         return self._available_from if self.in_flight < self.rules.record_locks_max else None
+
+    def last_wanted(self, records_max: int) -> int:
+        """How far must be read for a fetch of so many records, at least: what is not available is read over.
+
+        The end of the span that the limit lies in, since the limit may be rounded up to it.
+        """
+        left = records_max
+        for run in self.runs.overlapping(self._available_from, self.end_offset):
+            if run.state is RecordState.AVAILABLE:
+                left -= run.size
+                if left <= 0:
+                    return run.last if run.span is None else run.span.last
+        return self.end_offset + left
 
     # Acquiring
 
@@ -261,8 +275,21 @@ class SharePartition:
             return None
         self._advance_start()
         start = self.start_offset
-        batches = tuple(batch._replace(first=max(batch.first, start)) for batch in changed if batch.last >= start)
-        return StateChange(start, batches, self.delivery_complete_count)
+        batches = [batch._replace(first=max(batch.first, start)) for batch in changed if batch.last >= start]
+        return StateChange(start, tuple(_joined(batches)), self.delivery_complete_count)
+
+
+def _joined(batches: Iterable[StateBatch]) -> list[StateBatch]:
+    """Neighbours of which the same is said, as one."""
+    joined: list[StateBatch] = []
+    for batch in batches:
+        if joined and joined[-1]._replace(first=batch.first, last=batch.last) == batch:
+            before = joined[-1]
+            if before.last + 1 == batch.first:
+                joined[-1] = before._replace(last=batch.last)
+                continue
+        joined.append(batch)
+    return joined
 
 
 def _pieces(batch: AcknowledgementBatch) -> Iterable[tuple[int, int, AcknowledgeType]]:

@@ -78,8 +78,7 @@ def test_one_type_for_each_record():
     assert change.batches == (
         StateBatch(0, 0, AVAILABLE, 1),
         StateBatch(1, 2, ACKNOWLEDGED, 1),
-        StateBatch(3, 3, ARCHIVED, 1),
-        StateBatch(4, 4, ARCHIVED, 1),
+        StateBatch(3, 4, ARCHIVED, 1),
     )
     assert states(partition) == [(0, 0, AVAILABLE), (1, 2, ACKNOWLEDGED), (3, 4, ARCHIVED)]
     assert partition.next_offset() == 0
@@ -179,12 +178,60 @@ def test_batch_optimized_goes_to_the_end_of_a_batch():
 
 
 def test_record_limit_is_exact():
-    """KIP-1206: three wanted, three acquired; the rest of the batch is there for the next."""
+    """KIP-1206: three wanted, three acquired; the rest of the batch is there for the next, and told by itself."""
     partition = SharePartition(0)
     exact = Wanted(records_max=3, batch_size=1, mode=AcquireMode.RECORD_LIMIT)
-    assert taken(partition, (0, 9), wanted=exact) == [Acquired(0, 2, 1)]
+    assert taken(partition, (0, 4), (5, 9), (10, 14), wanted=exact) == [Acquired(0, 2, 1)]
+    assert states(partition) == [(0, 2, ACQUIRED), (3, 4, AVAILABLE)]
     assert partition.next_offset() == 3
-    assert taken(partition, (0, 9), wanted=exact) == [Acquired(3, 5, 1)]
+    assert taken(partition, (0, 4), (5, 9), (10, 14), wanted=exact) == [Acquired(3, 4, 1), Acquired(5, 5, 1)]
+    assert taken(partition, (5, 9), (10, 14), wanted=MANY) == [Acquired(6, 9, 1), Acquired(10, 14, 1)]
+
+
+def test_what_was_not_acquired_at_all_is_behind_everything():
+    """The rest of a batch is in flight, though nobody has it: Kafka's errors tell the two apart."""
+    partition = SharePartition(0)
+    exact = Wanted(records_max=3, batch_size=1, mode=AcquireMode.RECORD_LIMIT)
+    taken(partition, (0, 4), (5, 9), wanted=exact)
+    with pytest.raises(AcknowledgeError) as refused:
+        said(partition, 3, 3, ACCEPT)
+    assert refused.value.code is ErrorCode.INVALID_RECORD_STATE
+    with pytest.raises(AcknowledgeError) as refused:
+        said(partition, 5, 5, ACCEPT)
+    assert refused.value.code is ErrorCode.INVALID_REQUEST
+
+
+def test_what_comes_back_is_told_in_the_spans_in_which_it_was_acquired():
+    """One record wanted: all that is available of the first span; many: every span by itself, however it came back."""
+    partition = SharePartition(0)
+    pairs = [(first, first + 1) for first in range(0, 12, 2)]
+    taken(partition, *pairs, wanted=Wanted(records_max=12, batch_size=3))
+    said(partition, 0, 11, RELEASE)
+    one, many = Wanted(records_max=1, batch_size=1), Wanted(records_max=500, batch_size=500)
+    assert taken(partition, *pairs, wanted=one) == [Acquired(0, 3, 2)]
+    said(partition, 1, 1, ACCEPT)
+    said(partition, 2, 2, RELEASE)
+    said(partition, 0, 0, RELEASE)
+    assert taken(partition, *pairs, wanted=one) == [Acquired(0, 0, 3), Acquired(2, 2, 3)]
+    assert taken(partition, *pairs, wanted=many) == [Acquired(4, 7, 2), Acquired(8, 11, 2)]
+
+
+def test_a_change_tells_neighbours_of_many_spans_as_one():
+    """What the share coordinator keeps does not grow with the number of fetches."""
+    partition = SharePartition(0)
+    taken(partition, *((first, first) for first in range(10)), wanted=Wanted(records_max=10, batch_size=1))
+    assert partition.release("m").batches == (StateBatch(0, 9, AVAILABLE, 1),)
+
+
+def test_a_fetch_reads_as_far_as_its_limit_reaches():
+    """Over what others have, to the end of the span or, where nobody has been, as many records as are left."""
+    partition = SharePartition(0)
+    assert partition.last_wanted(5) == 4
+    taken(partition, (0, 9), (10, 19), wanted=Wanted(records_max=20, batch_size=10))
+    assert partition.last_wanted(5) == 24
+    said(partition, 2, 3, RELEASE)
+    said(partition, 12, 12, RELEASE)
+    assert [partition.last_wanted(wanted) for wanted in (1, 2, 3, 4)] == [9, 9, 19, 20]
 
 
 def test_the_window_is_bounded():
@@ -210,21 +257,23 @@ def test_records_that_are_gone_from_the_log_are_archived():
     assert partition.start_offset == 10
 
 
-def test_a_gap_in_the_log_is_stepped_over():
-    """Between batches there are no records: they are not told, and do not hold the start back."""
+def test_a_gap_in_the_log_is_acquired_with_what_is_around_it():
+    """Between batches that compaction has left: the member says that it is a gap."""
     partition = SharePartition(0)
-    assert taken(partition, (0, 4), (8, 9)) == [Acquired(0, 4, 1), Acquired(8, 9, 1)]
-    said(partition, 0, 4, ACCEPT)
+    assert taken(partition, (0, 4), (8, 9)) == [Acquired(0, 9, 1)]
+    said(partition, 0, 7, ACCEPT, ACCEPT, ACCEPT, ACCEPT, ACCEPT, GAP, GAP, GAP)
     assert partition.start_offset == 8
 
 
 def test_batches_that_may_not_be_seen_are_archived():
-    """By read_committed: markers and aborted records are never delivered."""
+    """By read_committed: aborted records are never delivered, though the limit counts them."""
     partition = SharePartition(0)
     assert taken(partition, (0, 4), (5, 5, False), (6, 9)) == [Acquired(0, 4, 1), Acquired(6, 9, 1)]
     said(partition, 0, 4, ACCEPT)
     assert partition.start_offset == 6
     assert taken(SharePartition(0), (0, 4, False)) == []
+    few = Wanted(records_max=3, batch_size=1)
+    assert taken(SharePartition(0), (0, 4, False), (5, 9), wanted=few) == []
 
 
 def test_a_log_that_begins_later_takes_the_window_along():
@@ -249,6 +298,21 @@ def test_bad_records_are_isolated():
         sizes.append(last - first + 1)
         partition.release("m")
     assert sizes == [100, 100, 100, 50, 1]
+
+
+def test_how_small_the_parts_are_is_counted_by_the_span():
+    """Four records, of which one is done with: half of four are handed out, and nothing beside them."""
+    partition = SharePartition(0)
+    spans = (0, 3), (4, 7)
+    taken(partition, *spans, wanted=Wanted(records_max=8, batch_size=4))
+    said(partition, 0, 0, ACCEPT)
+    for _ in range(2):
+        said(partition, 1, 3, RELEASE)
+        assert taken(partition, *spans, wanted=Wanted(records_max=1, batch_size=4))[0][:2] == (1, 3)
+    said(partition, 1, 7, RELEASE)
+    assert taken(partition, *spans) == [Acquired(1, 2, 4)]
+    assert taken(partition, *spans) == [Acquired(3, 3, 4)]
+    assert taken(partition, *spans) == [Acquired(4, 7, 2)]
 
 
 def test_a_restart_keeps_what_was_durable():
