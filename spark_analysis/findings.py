@@ -102,6 +102,7 @@ def verdict_sentences(comparison: Comparison) -> list[str]:
     if native:
         said = _range(native, f"the requests of {base}")
         found.append(f"Native client: {name} {_faster(native)}; it answers {said}.")
+    found += _factor_sentences(comparison)
     return [*found, *_other_sentences(comparison), *_replay_sentences(comparison), _order_sentence(comparison)]
 
 
@@ -126,6 +127,16 @@ def _other_sentences(comparison: Comparison) -> list[str]:
         for mode, ratios in comparison.over_others.items()
         if ratios
     ]
+
+
+def _factor_sentences(comparison: Comparison) -> list[str]:
+    """What changes the speed-up most, where every combination of the factors' levels was run."""
+    if not comparison.effects:
+        return []
+    factor = comparison.effects[0].factor
+    levels = [effect for effect in comparison.effects if effect.factor == factor]
+    said = ", ".join(f"{times(effect.speedup.value)} at {effect.level}" for effect in levels)
+    return [f"Of the factors, {factor} changes the speed-up most: {said} ({levels[0].loads} loads each)."]
 
 
 def _faster(ratios: dict[Load, Ratio]) -> str:

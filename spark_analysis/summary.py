@@ -15,6 +15,7 @@ from typing import Any, Final
 import attrs
 
 from spark_analysis.cells import Cell, Load, Run, enough_samples, number, order, rate
+from spark_analysis.effects import Effect, factor_effects
 from spark_analysis.figures import Audit, Figures
 from spark_analysis.interval import Ratio, ratio_interval
 from spark_analysis.queries import CURVE
@@ -147,6 +148,11 @@ class Comparison:
         return found
 
     @cached_property
+    def effects(self) -> list[Effect]:
+        """What each level of each factor does, the most important factor first; none without every combination."""
+        return factor_effects(self.figures.runs)
+
+    @cached_property
     def tracing_cost(self) -> dict[str, Ratio]:
         """Traced over untraced rate per mode, each load one sample (the raw client's, closed loop)."""
         ratios: dict[str, list[float]] = {}
@@ -184,6 +190,7 @@ class Comparison:
             "speedups": [_speedup_json(load, ratio) for load, ratio in self.speedups.items()],
             **({"over_others": self._over_others_json()} if self.others else {}),
             **({"over_classic": self._over_classic_json()} if self.ablation else {}),
+            **({"factors": [_effect_json(effect) for effect in self.effects]} if self.effects else {}),
             "verdict": verdict,
         }
 
@@ -226,11 +233,25 @@ def _speedup_json(load: Load, ratio: Ratio) -> dict[str, Any]:
         "commit_delay_ms": number(load.commit_delay_ms),
         "client": load.client,
         **_variant(load),
-        "speedup": _rounded(ratio.value),
-        "low": _rounded(ratio.low),
-        "high": _rounded(ratio.high),
+        **_ratio_json(ratio, "speedup"),
         "rounds": ratio.rounds,
     }
+
+
+def _effect_json(effect: Effect) -> dict[str, Any]:
+    over = {f"over_first_{side}": _ratio_json(ratio, "ratio") for side, ratio in enumerate(effect.over_first or ())}
+    return {
+        "factor": effect.factor,
+        "level": effect.level,
+        "loads": effect.loads,
+        **_ratio_json(effect.speedup, "speedup"),
+        "rounds": effect.speedup.rounds,
+        **over,
+    }
+
+
+def _ratio_json(ratio: Ratio, name: str) -> dict[str, Any]:
+    return {name: _rounded(ratio.value), "low": _rounded(ratio.low), "high": _rounded(ratio.high)}
 
 
 def _variant(load: Load) -> dict[str, str]:

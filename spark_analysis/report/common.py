@@ -5,11 +5,13 @@ Rules: a mode has one colour on the whole page; a load is named by `findings.des
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Final
 
 from spark_analysis.cells import Cell, Load
 from spark_analysis.findings import describe, milliseconds, times
-from spark_analysis.report.markup import Markup, legend, table
+from spark_analysis.report import charts
+from spark_analysis.report.markup import Markup, figure, legend, table
 from spark_analysis.tables import RAW_CLIENT
 
 if TYPE_CHECKING:
@@ -95,6 +97,31 @@ def ratio_cells(ratio: Ratio | None) -> list[str]:
     if ratio.low is None or ratio.high is None:
         return [times(ratio.value), "one round"]
     return [times(ratio.value), f"{times(ratio.low)} to {times(ratio.high)}"]
+
+
+def forest(title: str, ratios: Iterable[tuple[str, Ratio]], note: str) -> Markup:
+    """A figure with one line a ratio: a dot at its value, a whisker over its interval, and where 1 is.
+
+    Args:
+        title: of the figure.
+        ratios: each with its name; at least one.
+        note: what the marks mean.
+    """
+    entries = list(ratios)
+    ends = [1.0, *(end for _, ratio in entries for end in (ratio.value, ratio.low, ratio.high) if end)]
+    low, high = math.log(min(ends)) - 0.05, math.log(max(ends)) + 0.05
+
+    def place(value: float) -> float:
+        return (math.log(value) - low) / (high - low)
+
+    bars = []
+    for name, ratio in entries:
+        whisker = (place(ratio.low or ratio.value), place(ratio.high or ratio.value))
+        said = f"{times(ratio.value)}"
+        if ratio.low is not None and ratio.high is not None:
+            said += f"  ({times(ratio.low)} to {times(ratio.high)})"
+        bars.append(charts.Bar(name, said, place(ratio.value), 0, "side-1", whisker, place(1.0)))
+    return figure(title, charts.bars(title, bars), note=note)
 
 
 def duration(value_us: float | None) -> str:

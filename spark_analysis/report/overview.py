@@ -6,8 +6,7 @@ part; a section without data says so in one sentence only where its absence woul
 
 from __future__ import annotations
 
-import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from spark_analysis.cells import Cell, Load
 from spark_analysis.findings import (
@@ -23,10 +22,12 @@ from spark_analysis.findings import (
     verdict_sentences,
 )
 from spark_analysis.gaps import gaps
-from spark_analysis.report import charts
-from spark_analysis.report.common import ARROW, focus, load_table, loads_of, persecond, ratio_cells
-from spark_analysis.report.markup import NOTHING, Markup, element, figure, paragraph, section, table, text
+from spark_analysis.report.common import ARROW, focus, forest, load_table, loads_of, persecond, ratio_cells
+from spark_analysis.report.markup import NOTHING, Markup, details, element, paragraph, section, table, text
 from spark_analysis.tables import RAW_CLIENT
+
+LOADS_SHOWN_MAX: Final = 24
+"""A sweep of more loads has them folded: what somebody reads who has a minute is no list of hundreds."""
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -96,23 +97,10 @@ def _forest(comparison: Comparison) -> Markup:
     if not ratios:
         return paragraph("There is no pair of rounds to compare.")
     zero, one = comparison.sides
-    ends = [1.0, *(end for ratio in ratios.values() for end in (ratio.value, ratio.low, ratio.high) if end)]
-    low, high = math.log(min(ends)) - 0.05, math.log(max(ends)) + 0.05
-
-    def place(value: float) -> float:
-        return (math.log(value) - low) / (high - low)
-
-    entries = []
-    for load, ratio in ratios.items():
-        whisker = (place(ratio.low or ratio.value), place(ratio.high or ratio.value))
-        said = f"{times(ratio.value)}"
-        if ratio.low is not None and ratio.high is not None:
-            said += f"  ({times(ratio.low)} to {times(ratio.high)})"
-        label = full_name(load)
-        entries.append(charts.Bar(label, said, place(ratio.value), 0, "side-1", whisker, place(1.0)))
     title = f"Throughput of {one} over {zero}, every load" if zero != one else f"{one}: side B over side A, every load"
     note = "Dot: geometric mean of paired rounds; line: 95% interval; dotted line: no difference. Logarithmic scale."
-    return figure(title, charts.bars(title, entries), note=note)
+    whole = forest(title, [(full_name(load), ratio) for load, ratio in ratios.items()], note)
+    return whole if len(ratios) <= LOADS_SHOWN_MAX else details(f"All {len(ratios)} loads, one by one", whole)
 
 
 def missing(comparison: Comparison) -> Markup:

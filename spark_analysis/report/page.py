@@ -11,7 +11,7 @@ import re
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
-from spark_analysis.report import course, curves, flow, inside, method, model, overview
+from spark_analysis.report import course, curves, effects, flow, inside, method, model, overview
 from spark_analysis.report.markup import Markup, element, join, text
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ _NAMES = {
     "missing": "What is missing",
     "ordinary": "Ordinary clients",
     "others": "Other brokers",
+    "factors": "Factors",
     "throughput": "Throughput",
     "latency": "Latency",
     "stages": "Stages",
@@ -89,6 +90,7 @@ def _sections(comparison: Comparison, directory: str) -> list[Markup]:
         overview.missing(comparison),
         overview.ordinary_clients(comparison),
         overview.others(comparison),
+        effects.factors(comparison),
         curves.throughput(comparison),
         curves.latency(comparison),
         inside.stages(comparison),

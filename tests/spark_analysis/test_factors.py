@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 
 import pytest
 
@@ -65,3 +66,28 @@ def test_the_page_has_a_map_for_each_factor_and_a_word_for_it(directory):
         assert f"1 connection, record_size={size}: speed-up" in page
     assert page.count('class="heatmap"') == len(SIZES)
     assert "colour" not in page.split('<section id="machine"')[0], "what never varies is no name of a load"
+
+
+def test_what_each_factor_does_is_told_where_every_combination_was_run(directory):
+    """In flight matters most: its speed-ups are those of four loads each, and rates are compared load by load."""
+    summary = json.loads((directory / "summary.json").read_text(encoding="utf-8"))
+    found = {(entry["factor"], entry["level"]): entry for entry in summary["factors"]}
+    assert list(found) == [
+        ("in flight", "1"),
+        ("in flight", "64"),
+        ("record_size", "100"),
+        ("record_size", "1000"),
+        ("commit delay", "0 ms"),
+        ("commit delay", "10 ms"),
+    ]
+    for level in (1, 64):
+        gains = [gain for (_, depth, _), gain in GAIN.items() if depth == level]
+        entry = found["in flight", str(level)]
+        assert entry["speedup"] == pytest.approx(math.prod(gains) ** (1 / len(gains)), rel=1e-3)
+        assert (entry["loads"], entry["rounds"]) == (4, 2)
+    assert "over_first_0" not in found["record_size", "100"]
+    assert found["record_size", "1000"]["over_first_0"]["ratio"] == pytest.approx(1, rel=1e-3)
+    assert found["record_size", "1000"]["over_first_1"]["ratio"] == pytest.approx(2, rel=1e-3)
+    page = (directory / "report.html").read_text(encoding="utf-8")
+    assert "What each factor does" in page
+    assert "in flight changes the speed-up most: 1.41x at 1, 16.0x at 64 (4 loads each)" in page

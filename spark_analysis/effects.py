@@ -1,0 +1,152 @@
+"""What each factor of an experiment does, where every combination of their levels was run.
+
+Rules: plain Python over runs. A level's figure is a mean over all loads that have it, each with the same weight, and a
+comparison of two levels is one of loads that are alike otherwise; that is fair only where no combination is missing,
+so there are no effects elsewhere. One round gives one sample, as for every ratio of this package: the mean of the
+logarithms over the loads. Only the native client's loads are combined: others have windows of their own.
+"""
+
+from __future__ import annotations
+
+import math
+from statistics import fmean
+from typing import TYPE_CHECKING, Final
+
+import attrs
+
+from spark_analysis.cells import Run, rate
+from spark_analysis.interval import Ratio, ratio_interval
+from spark_analysis.tables import RAW_CLIENT
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+FACTORS_MIN: Final = 2
+"""One factor alone is a curve of its own."""
+_DEFAULT: Final = "default"
+_RESOLVED: Final = {
+    "record_size": "record_bytes",
+    "batch": "batch_records",
+    "transaction": "transaction_requests",
+    "compression": "compression",
+    "keys": "keys",
+    "idempotent": "idempotent",
+}
+"""Where the `factors` of a run tell the level of a factor that is in its variant only if it is not the ordinary one."""
+
+_ALWAYS: Final = ("connections", "in flight", "commit delay")
+"""The factors that every load has, in the order in which they are told; others follow by name."""
+
+Point = tuple[str, ...]
+"""The levels of a load, one for each varied factor."""
+Rates = dict[tuple[Point, int, int], float]
+"""Requests a second by point, round and side."""
+
+
+@attrs.frozen
+class Effect:
+    """What one level of a factor does.
+
+    Attributes:
+        factor, level: their names.
+        loads: how many loads have it.
+        speedup: side 1 over side 0, over these loads.
+        over_first: the rate of side 0, and of side 1, over the rate at the first level of the factor; None for that.
+    """
+
+    factor: str
+    level: str
+    loads: int
+    speedup: Ratio
+    over_first: tuple[Ratio, Ratio] | None
+
+
+def factor_effects(runs: Iterable[Run]) -> list[Effect]:
+    """The effects of all levels, the factor first that changes the speed-up most; none where combinations are missing.
+
+    Args:
+        runs: of an experiment; those that are not compared are passed over.
+    """
+    compared = [run for run in runs if run.compared and run.side in (0, 1) and run.cell.load.client == RAW_CLIENT]
+    told = [_levels(run) for run in compared]
+    names = sorted({name for levels in told for name in levels}, key=_name_place)
+    levels = {name: sorted({each.get(name, _DEFAULT) for each in told}, key=_place) for name in names}
+    varied = [name for name in names if len(levels[name]) > 1]
+    points = [tuple(each.get(name, _DEFAULT) for name in varied) for each in told]
+    if len(varied) < FACTORS_MIN or len(set(points)) != math.prod(len(levels[name]) for name in varied):
+        return []
+    rates = _rates(zip(points, compared, strict=True))
+    rounds = _whole_rounds(rates, set(points))
+    if not rounds:
+        return []
+    by_factor = [
+        [_effect(place, name, level, levels[name][0], rates, rounds) for level in levels[name]]
+        for place, name in enumerate(varied)
+    ]
+    by_factor.sort(key=_spread, reverse=True)
+    return [effect for effects in by_factor for effect in effects]
+
+
+def _levels(run: Run) -> dict[str, str]:
+    """The levels of all factors of a run, in words; a factor that is not told has the level of ordinary loads."""
+    load = run.cell.load
+    delay = f"{load.commit_delay_ms:g} ms"
+    levels = dict(zip(_ALWAYS, (str(load.connections), str(load.in_flight), delay), strict=True))
+    levels |= {word: str(run.factors[name]).lower() for word, name in _RESOLVED.items() if name in run.factors}
+    return levels | dict(part.split("=", 1) for part in load.variant.split() if "=" in part)
+
+
+def _name_place(name: str) -> tuple[int, str]:
+    return _ALWAYS.index(name) if name in _ALWAYS else len(_ALWAYS), name
+
+
+def _place(level: str) -> tuple[bool, float, str]:
+    """Sort key of levels: the default, then numbers by size, then words."""
+    try:
+        return level != _DEFAULT, float(level.split(" ", maxsplit=1)[0]), level
+    except ValueError:
+        return level != _DEFAULT, math.inf, level
+
+
+def _rates(placed: Iterable[tuple[Point, Run]]) -> Rates:
+    found: dict[tuple[Point, int, int], list[Run]] = {}
+    for point, run in placed:
+        found.setdefault((point, run.round, run.side), []).append(run)
+    rates = {key: rate(runs) for key, runs in found.items()}
+    return {key: value for key, value in rates.items() if value}
+
+
+def _whole_rounds(rates: Rates, points: set[Point]) -> list[int]:
+    """The rounds in which every load was run on both sides."""
+    rounds = sorted({place for _, place, _ in rates})
+    return [place for place in rounds if all((point, place, side) in rates for point in points for side in (0, 1))]
+
+
+def _effect(place: int, name: str, level: str, first: str, rates: Rates, rounds: Sequence[int]) -> Effect:
+    points = sorted({point for point, _, _ in rates if point[place] == level})
+
+    def at_first(point: Point) -> Point:
+        return (*point[:place], first, *point[place + 1 :])
+
+    def mean(log_ratio: Callable[[Point, int], float]) -> Ratio:
+        samples = [math.exp(fmean(log_ratio(point, number) for point in points)) for number in rounds]
+        found = ratio_interval(samples)
+        assert found is not None, "there are rounds"
+        return found
+
+    def over_first(side: int) -> Ratio:
+        return mean(lambda point, place: math.log(rates[point, place, side] / rates[at_first(point), place, side]))
+
+    return Effect(
+        factor=name,
+        level=level,
+        loads=len(points),
+        speedup=mean(lambda point, place: math.log(rates[point, place, 1] / rates[point, place, 0])),
+        over_first=None if level == first else (over_first(0), over_first(1)),
+    )
+
+
+def _spread(effects: Sequence[Effect]) -> float:
+    """How far apart the speed-ups of a factor's levels are."""
+    values = [effect.speedup.value for effect in effects]
+    return max(values) / min(values)

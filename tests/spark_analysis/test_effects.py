@@ -1,0 +1,124 @@
+"""Effects of factors are recovered from rates that were made of them, and told only where no combination is missing."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spark_analysis.cells import Cell, Load, Run
+from spark_analysis.effects import factor_effects
+
+SECOND_NS = 1_000_000_000
+REQUESTS = 1000
+
+
+def run(rate, *, number=0, round_number=0, side=0, variant="", connections=1, in_flight=1, delay_ms=0.0, **columns):
+    load = Load(columns.pop("client", "raw"), connections, in_flight, delay_ms, variant)
+    return Run(
+        number=number,
+        round=round_number,
+        traced=columns.pop("traced", False),
+        side=side,
+        cell=Cell(("classic", "pipelined")[side] if side < 2 else "kafka", load),
+        flush="always",
+        settings={"experiment": "sweep"},
+        machine={},
+        client_cpu_share=0.1,
+        lost_rows=0,
+        requests=REQUESTS,
+        first_sent_ns=0,
+        last_answered_ns=round(REQUESTS / rate * SECOND_NS),
+        **columns,
+    )
+
+
+gains = st.floats(0.1, 30)
+
+
+@given(
+    depth_gain=gains,
+    size_gain=gains,
+    speedups=st.tuples(gains, gains),
+    drifts=st.lists(st.floats(0.5, 2), min_size=1, max_size=4),
+)
+def test_factors_that_multiply_are_recovered(depth_gain, size_gain, speedups, drifts):
+    """Two sides, two depths, two sizes, rounds in which the machine drifts: each effect is what it was made of."""
+    runs = []
+    for (place, drift), (depth, size, side) in itertools.product(
+        enumerate(drifts), itertools.product((0, 1), repeat=3)
+    ):
+        made = 1000 * drift * depth_gain**depth * size_gain**size * speedups[depth] ** side
+        variant = "record_size=1000" if size else ""
+        runs.append(run(made, round_number=place, side=side, in_flight=1 + 63 * depth, variant=variant))
+    found = {(effect.factor, effect.level): effect for effect in factor_effects(runs)}
+    assert set(found) == {("in flight", "1"), ("in flight", "64"), ("record_size", "default"), ("record_size", "1000")}
+    for depth, level in enumerate(("1", "64")):
+        assert found["in flight", level].speedup.value == pytest.approx(speedups[depth], rel=1e-4)
+        assert found["in flight", level].loads == 2
+    middle = math.sqrt(speedups[0] * speedups[1])
+    assert found["record_size", "default"].speedup.value == pytest.approx(middle, rel=1e-4)
+    assert found["record_size", "default"].over_first is None
+    over = found["record_size", "1000"].over_first
+    assert [ratio.value for ratio in over] == [pytest.approx(size_gain, rel=1e-4)] * 2
+    over = found["in flight", "64"].over_first
+    assert over[1].value / over[0].value == pytest.approx(speedups[1] / speedups[0], rel=1e-4)
+    assert found["in flight", "1"].speedup.rounds == len(drifts)
+
+
+def grid(levels=((1, 64), (0.0, 2.0), (100, 1000)), rounds=2):
+    """A load for every combination, both sides; the speed-up is the depth."""
+    return [
+        run(
+            100.0 * (depth if side else 1),
+            round_number=place,
+            side=side,
+            in_flight=depth,
+            delay_ms=delay,
+            factors={"record_bytes": size},
+            variant=f"record_size={size}" if size != 100 else "",
+        )
+        for place in range(rounds)
+        for depth, delay, size in itertools.product(*levels)
+        for side in (0, 1)
+    ]
+
+
+def test_the_factor_that_matters_most_comes_first_and_levels_go_upwards():
+    """Names are what people wrote, the ordinary level is told from what was resolved for the run."""
+    told = [(effect.factor, effect.level) for effect in factor_effects(grid())]
+    assert told[:2] == [("in flight", "1"), ("in flight", "64")]
+    assert ("record_size", "100") in told
+    assert told.index(("record_size", "100")) < told.index(("record_size", "1000"))
+    assert told.index(("commit delay", "0 ms")) < told.index(("commit delay", "2 ms"))
+
+
+@pytest.mark.parametrize(
+    "what", ["a combination is missing", "a side is missing", "one factor", "another client", "traced only", "nothing"]
+)
+def test_there_are_no_effects_where(what):
+    """A mean over loads would compare what differs in more than one factor, or there is nothing to compare."""
+    whole = grid()
+    runs = {
+        "a combination is missing": [it for it in whole if it.cell.load[2:] != (64, 2.0, "record_size=1000")],
+        "a side is missing": [it for it in whole if it.side == 0],
+        "one factor": grid(((1, 64), (0.0,), (100,))),
+        "another client": [run(100.0, side=s, in_flight=d, connections=c, client="confluent-kafka linger=0")
+                           for s in (0, 1) for d in (1, 5) for c in (1, 2)],
+        "traced only": [run(100.0, side=s, in_flight=d, connections=c, traced=True)
+                        for s in (0, 1) for d in (1, 5) for c in (1, 2)],
+        "nothing": [],
+    }[what]  # fmt: skip
+    assert factor_effects(runs) == []
+
+
+def test_a_round_that_was_interrupted_is_left_out():
+    """It would weigh some loads more than others; runs beside the two sides do not count either."""
+    runs = grid(rounds=3)
+    whole = factor_effects(runs)
+    assert {effect.speedup.rounds for effect in whole} == {3}
+    interrupted = factor_effects([*runs[:-1], run(5.0, side=2)])
+    assert {effect.speedup.rounds for effect in interrupted} == {2}
