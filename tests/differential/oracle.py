@@ -19,7 +19,6 @@ import subprocess
 import time
 import uuid
 from collections.abc import Callable
-from contextlib import closing
 from enum import Enum
 from pathlib import Path
 from typing import Any
@@ -38,6 +37,7 @@ from pipeline_broker.wire.messages.list_offsets import ListOffsetsRequest
 from pipeline_broker.wire.messages.metadata import MetadataRequest
 from pipeline_broker.wire.registry import ApiKey, message_classes
 from tests.conftest import ROOT
+from tests.free_ports import free_port
 from tests.wire.oracle import kio_class, written
 
 SUITES = Path(os.environ.get("SUITES_DIR", ROOT.parent / "shared" / "suites"))
@@ -99,7 +99,7 @@ class Kafka:
 
 def start_kafka(directory: Path, settings: dict[str, str]) -> Kafka:
     """Start Apache Kafka on a free port and wait until it answers."""
-    port = free_port()
+    port = free_port(CONTROLLER_PORT_OFFSET)
     log_path = directory / "kafka.log"
     command = [SUITES / SCRIPT, "start", directory / "kafka", str(port), *(f"{k}={v}" for k, v in settings.items())]
     with log_path.open("wb") as log:
@@ -124,19 +124,6 @@ def start_kafka(directory: Path, settings: dict[str, str]) -> Kafka:
             kafka.stop()
             raise AssertionError(f"Apache Kafka does not start:\n{log_path.read_text(errors='replace')[-2000:]}")
         time.sleep(0.1)
-
-
-def free_port() -> int:
-    """A port that is free together with the one for the controller above it."""
-    while True:
-        with closing(socket.socket()) as first, closing(socket.socket()) as second:
-            first.bind(("127.0.0.1", 0))
-            port = int(first.getsockname()[1])
-            try:
-                second.bind(("127.0.0.1", port + CONTROLLER_PORT_OFFSET))
-            except (OSError, OverflowError):
-                continue
-            return port
 
 
 class Side:

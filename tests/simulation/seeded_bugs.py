@@ -259,6 +259,20 @@ def no_drain():
 
 
 @contextmanager
+def shrinking_prefix():
+    """Now and then what readers may see ends further in front than it did."""
+    on_durable = PartitionLog.on_durable
+
+    def shrink(log, entry):
+        on_durable(log, entry)
+        if entry.last_offset % 5 == 4:
+            log.high_watermark -= 2
+
+    with replaced(PartitionLog, "on_durable", shrink):
+        yield
+
+
+@contextmanager
 def open_transactions_shown():
     """Readers of committed records are given what is not decided yet."""
     with replaced(PartitionLog, "last_stable_offset", property(lambda log: log.high_watermark)):
@@ -332,6 +346,7 @@ BUGS = {
         5, "is acknowledged", parts=Parts(commits=sabotage.AcknowledgingCommits), kinds=ANY
     ),
     "leave the sync out": Bug(5, "lost-write", no_sync, kinds=CRASH),
+    "take back what was shown": Bug(5, "the durable prefix of", shrinking_prefix),
     "show before it is durable": Bug(5, "read: events", parts=Parts(commits=EarlyVisible)),
     "try a failed sync again": Bug(6, "durable and cannot be read", retried_sync, kinds=CRASH),
     "trust the page cache after a failed sync": Bug(6, "durable and cannot be read", trusted_page_cache, kinds=CRASH),

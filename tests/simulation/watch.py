@@ -43,7 +43,7 @@ class Watch:
         self.failed_at = None
         self.closed_by_us = set()
         self.throttled_until = defaultdict(float)
-        self._application = None
+        self._application = self._broker = None
         self._trace = trace
         self._complain = complain
         self._injected = injected
@@ -55,6 +55,7 @@ class Watch:
     def around(self, application, broker, journal):
         """Stand around them; returns what to serve with."""
         self._application = application
+        self._broker = broker
         self._watch_journal(journal)
         for log in broker.logs:
             self._recovered[log.topic, log.partition] = log.high_watermark
@@ -67,6 +68,7 @@ class Watch:
         connection = request.connection
         self._trace.note("start", connection.index, request.sequence, request.queue)
         self._check_start(connection, request)
+        self._check_high_watermarks()
         if request.sequence == 0:
             self._watch_throttles(connection)
         if connection.listener == SASL and connection.session.principal.name != USER:
@@ -179,11 +181,12 @@ class Watch:
             if not self.is_durable(topic, partition, offset):
                 self._complain(f"{what}: {topic}-{partition} offset {offset} is not durable")
 
-    def check_high_watermarks(self, broker):
-        for log in broker.logs:
-            if log.high_watermark < self._visible[log.entry_key]:
+    def _check_high_watermarks(self):
+        for log in self._broker.logs:
+            key = log.topic, log.partition
+            if log.high_watermark < self._visible[key]:
                 self._complain(f"the durable prefix of {log!r} shrank")
-            self._visible[log.entry_key] = log.high_watermark
+            self._visible[key] = log.high_watermark
 
     # The responses
 
