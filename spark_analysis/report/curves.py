@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 _TAIL_END = 4.0  # the upper axis of latency curves ends at 99.99 %
 _HEAT_SIDE_MIN = 2  # a map with one row or column is a line, and drawn as one
 _PANELS_OPEN = 6  # curves shown at once; further loads are folded, or a phone would scroll for minutes
+_RATE_PANELS_OPEN = 9  # what the profile `full` has; a sweep has more
+_MAPS_OPEN = 4
 
 
 def throughput(comparison: Comparison) -> Markup:
@@ -78,7 +80,7 @@ def throughput(comparison: Comparison) -> Markup:
             "axis is logarithmic, one step is a factor of ten."
         ),
         mode_legend(comparison),
-        charts.panels(drawings),
+        *_panels(drawings, _RATE_PANELS_OPEN, "Rates of the other loads"),
         *_heat_maps(comparison, loads),
         details("All figures as a table", load_table(comparison, loads, "Throughput and latency, native client")),
     )
@@ -105,7 +107,10 @@ def _heat_maps(comparison: Comparison, loads: list[Load]) -> list[Markup]:
         zero, one = comparison.sides
         caption = f"{one} over {zero}, {_where(connections, 0, variant)}: speed-up, 95% interval"
         maps.append(charts.heat_map(caption, "commit delay", [f"{delay:g} ms" for delay in delays], rows))
-    return [figure("Speed-up by requests in flight and commit delay", *maps)] if maps else []
+    if not maps:
+        return []
+    others = [details("Maps of the other loads", *maps[_MAPS_OPEN:])] if len(maps) > _MAPS_OPEN else []
+    return [figure("Speed-up by requests in flight and commit delay", *maps[:_MAPS_OPEN], *others)]
 
 
 def _heat(ratio: Ratio | None, strongest: float) -> charts.Heat | None:
@@ -150,7 +155,6 @@ def latency(comparison: Comparison) -> Markup:
         )
         for load, lines in curves.items()
     ]
-    others = len(drawings) > _PANELS_OPEN
     return section(
         "latency",
         "Latency distribution",
@@ -160,10 +164,17 @@ def latency(comparison: Comparison) -> Markup:
             "that the tail can be read. A line ends where fewer than ten requests are left beyond it."
         ),
         mode_legend(comparison),
-        charts.panels(drawings[:_PANELS_OPEN]),
-        details("Curves of the other loads", charts.panels(drawings[_PANELS_OPEN:])) if others else NOTHING,
+        *_panels(drawings, _PANELS_OPEN, "Curves of the other loads"),
         details("Percentiles as a table", load_table(comparison, curves, "End-to-end latency")),
     )
+
+
+def _panels(drawings: list[Markup], shown: int, others: str) -> list[Markup]:
+    """The first drawings side by side; the others are there, and folded."""
+    found = [charts.panels(drawings[:shown])]
+    if len(drawings) > shown:
+        found.append(details(others, charts.panels(drawings[shown:])))
+    return found
 
 
 def tail_axis() -> charts.Axis:
