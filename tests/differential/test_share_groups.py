@@ -38,6 +38,8 @@ SHARE = 2
 STEPS = 10 if "EXAMPLES" in os.environ else 4
 RELEASE = 2
 DELIVERIES_MAX = 5
+FIRST_WAIT_MS = 10_000
+"""Of the first fetch, which Kafka answers when it has read the state of the partition, and not before."""
 PAUSE_SECONDS = 0.1
 """Between two heartbeats: Kafka initializes the state of a partition in its own time."""
 
@@ -205,7 +207,8 @@ def test_a_share_group_lives_and_dies_as_in_kafka(sides, data):
     counts = data.draw(st.lists(st.integers(1, 4), min_size=2, max_size=5))
     life.begin(counts)
     end = sum(counts)
-    life.fetch(records_max=data.draw(st.integers(1, end)), mode=data.draw(st.sampled_from([0, 0, 1])))
+    records_max, mode = data.draw(st.integers(1, end)), data.draw(st.sampled_from([0, 0, 1]))
+    life.fetch(records_max=records_max, mode=mode, wait_ms=FIRST_WAIT_MS)
     for _ in range(STEPS):
         is_fetch = data.draw(st.booleans())
         batches = life.sensible(data.draw(st.just([]) | said(end, final_kinds if is_fetch else kinds)))
@@ -217,7 +220,6 @@ def test_a_share_group_lives_and_dies_as_in_kafka(sides, data):
                 mode=data.draw(st.sampled_from([0, 1])),
                 batch_size=data.draw(st.sampled_from([1, 2, 5, 100])),
                 batches=batches,
-                wait_ms=100,
             )
     life.acknowledge([(0, 0, [4])], is_renewal=True)
     life.acknowledge(life.sensible([(end, end + 3, [1])]))
