@@ -96,15 +96,11 @@ class ReadBatches:
         return BatchHeader(*HEADER.unpack(head))
 
     def _is_visible(self, header: BatchHeader) -> bool:
-        if self._aborted is None:
+        if self._aborted is None or header.is_control or not header.is_transactional:
             return True
-        return (
-            header.is_control
-            or not header.is_transactional
-            or not any(
-                it.producer_id == header.producer_id and it.first_offset <= header.base_offset <= it.last_offset
-                for it in self._aborted
-            )
+        return not any(
+            it.producer_id == header.producer_id and it.first_offset <= header.base_offset <= it.last_offset
+            for it in self._aborted
         )
 
 

@@ -26,14 +26,14 @@ from spark_analysis.report.common import ARROW, focus, forest, load_table, loads
 from spark_analysis.report.markup import NOTHING, Markup, details, element, paragraph, section, table, text
 from spark_analysis.tables import RAW_CLIENT
 
-LOADS_SHOWN_MAX: Final = 24
-"""A sweep of more loads has them folded: what somebody reads who has a minute is no list of hundreds."""
-
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from spark_analysis.interval import Ratio
     from spark_analysis.summary import Comparison
+
+LOADS_SHOWN_MAX: Final = 24
+"""A sweep of more loads has them folded: what somebody reads who has a minute is no list of hundreds."""
 
 
 def summary(comparison: Comparison) -> Markup:

@@ -12,7 +12,7 @@ are archived at once and not told.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from operator import attrgetter
 
@@ -20,7 +20,7 @@ import attrs
 
 from pipeline_broker.state.share_partitions.messages import Acquired, AcquireMode, DeliveryRules, FetchedBatch, Wanted
 from pipeline_broker.state.share_partitions.record_state import RecordState
-from pipeline_broker.state.share_partitions.runs import NOBODY, Run, Runs, Span
+from pipeline_broker.state.share_partitions.runs import Run, Runs, Span
 
 __all__ = ["acquire_runs"]
 
@@ -89,8 +89,7 @@ class _Acquiring:
             if self._left <= 0 or self._is_throttled:
                 return
             if span is None:
-                for run in runs:  # there is one: between two that nobody has had lies what somebody has
-                    self._take_new(run)
+                self._take_new(next(runs))  # the only one: between two that nobody has had lies what somebody has
             else:
                 self._take_again(span, list(runs))
 
@@ -102,17 +101,12 @@ class _Acquiring:
         last = run.last
         if wanted_last < last:
             last = min(last, self._batches[bisect_left(self._batches, wanted_last, key=_LAST)].last)
-        if self._wanted.mode is AcquireMode.RECORD_LIMIT:
-            spans: Iterable[Span] = [Span(run.first, last)]
-        else:
-            spans = self._spans(run.first, last)
+        is_exact = self._wanted.mode is AcquireMode.RECORD_LIMIT
+        spans = [Span(run.first, last)] if is_exact else self._spans(run.first, last)
         for span in spans:
-            for part in self._runs.cut(*span):
-                part.span = span
-                size = part.size
-                if self._wanted.mode is AcquireMode.RECORD_LIMIT:
-                    size = min(size, self._left)
-                self._acquire(part, size)
+            (part,) = self._runs.cut(*span)
+            part.span = span
+            self._acquire(part, min(part.size, self._left) if is_exact else part.size)
 
     def _spans(self, first: int, last: int) -> Iterator[Span]:
         """Parts that end where batches of the log end and, but for the last, hold as many as are told as one."""
@@ -174,14 +168,10 @@ class _Acquiring:
         for batch in self._batches:
             if batch.is_visible:
                 continue
-            for run in self._runs.cut(batch.first, batch.last):
-                if run.state is RecordState.ACQUIRED and run.member_id == self._member_id and self._has_told(run.first):
+            for first, last in ((max(told.first, batch.first), min(told.last, batch.last)) for told in self.told):
+                for run in self._runs.cut(first, last) if first <= last else ():
                     self._runs.move(run, RecordState.ARCHIVED)
-                    run.member_id, run.lock_until_ms = NOBODY, 0
             self.told = [piece for told in self.told for piece in _without(told, batch)]
-
-    def _has_told(self, offset: int) -> bool:
-        return any(told.first <= offset <= told.last for told in self.told)
 
 
 def _are_one(told: Acquired, acquired: Acquired) -> bool:

@@ -115,9 +115,11 @@ class Runs:
             self.done += run.size
 
     def move(self, run: Run, state: RecordState) -> None:
-        """Give one of the runs another state; what is done with stays so."""
+        """Give one of the runs another state, and nobody has it unless that is ACQUIRED; what is done with stays so."""
         assert run.state not in TERMINAL
         run.state = state
+        if state is not RecordState.ACQUIRED:
+            run.member_id, run.lock_until_ms = NOBODY, 0
         if state in TERMINAL:
             self.done += run.size
 

@@ -23,7 +23,8 @@ from pipeline_broker.state.share_partitions.messages import (
     Wanted,
 )
 from pipeline_broker.state.share_partitions.record_state import AFTER, TERMINAL, AcknowledgeType, RecordState
-from pipeline_broker.state.share_partitions.runs import NOBODY, Run, Runs, Span
+from pipeline_broker.state.share_partitions.runs import Run, Runs, Span
+from pipeline_broker.state.share_partitions.state_batches import joined_from
 from pipeline_broker.wire.error import ErrorCode
 
 __all__ = ["SharePartition"]
@@ -224,7 +225,6 @@ class SharePartition:
                 self._available_from = min(self._available_from, run.first)
         self.runs.move(run, after)
         run.delivery_count = delivery_count
-        run.member_id, run.lock_until_ms = NOBODY, 0
 
     # Coming back without the member
 
@@ -274,22 +274,7 @@ class SharePartition:
         if not changed:
             return None
         self._advance_start()
-        start = self.start_offset
-        batches = [batch._replace(first=max(batch.first, start)) for batch in changed if batch.last >= start]
-        return StateChange(start, tuple(_joined(batches)), self.delivery_complete_count)
-
-
-def _joined(batches: Iterable[StateBatch]) -> list[StateBatch]:
-    """Neighbours of which the same is said, as one."""
-    joined: list[StateBatch] = []
-    for batch in batches:
-        if joined and joined[-1]._replace(first=batch.first, last=batch.last) == batch:
-            before = joined[-1]
-            if before.last + 1 == batch.first:
-                joined[-1] = before._replace(last=batch.last)
-                continue
-        joined.append(batch)
-    return joined
+        return StateChange(self.start_offset, joined_from(self.start_offset, changed), self.delivery_complete_count)
 
 
 def _pieces(batch: AcknowledgementBatch) -> Iterable[tuple[int, int, AcknowledgeType]]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from pipeline_broker.state.share_partitions.messages import StateBatch
+from pipeline_broker.state.share_partitions.state_batches import joined_from
 
 __all__ = ["combine"]
 
@@ -25,17 +26,7 @@ def combine(known: Iterable[StateBatch], told: Iterable[StateBatch], start_offse
     batches = list(known)
     for batch in told:
         batches = _laid_over(batches, batch)
-    joined: list[StateBatch] = []
-    for batch in batches:
-        if batch.last < start_offset:
-            continue
-        now = batch._replace(first=max(batch.first, start_offset))
-        last = joined[-1] if joined else None
-        if last is not None and (last.last + 1, last[2:]) == (now.first, now[2:]):
-            joined[-1] = last._replace(last=now.last)
-        else:
-            joined.append(now)
-    return tuple(joined)
+    return joined_from(start_offset, batches)
 
 
 def _laid_over(batches: list[StateBatch], told: StateBatch) -> list[StateBatch]:
