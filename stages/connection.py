@@ -22,7 +22,7 @@ from stages.frames import LENGTH_BYTES, InvalidFrameError
 from stages.listener import OpenSession
 from stages.mute import MuteReason
 from stages.muting import Muting
-from stages.request import Buffer, Close, NoOp, Parked, Pending, Request, Result, Send
+from stages.request import Buffer, Close, NoOp, Parked, Pending, Request, Result, Send, Unfinished
 from stages.response_output import ResponseOutput
 from stages.timeline import Timeline, now_ns
 from stages.transport_layer import BrokenTransportError, TransportLayer
@@ -153,7 +153,7 @@ class Connection:
         """Give a request of this connection its result; what is released by it leaves with the next flush."""
         kind = type(result)
         if kind is not Send:
-            if kind is Pending or kind is Parked:
+            if kind is Pending or kind is Parked or kind is Unfinished:
                 if kind is Parked:
                     self._expect(request, result)  # type: ignore[arg-type]  # told by `kind`
                 self._owner.settle(request, result)  # type: ignore[arg-type]  # told by `kind`
@@ -286,18 +286,36 @@ class Connection:
             in_flight = len(self.order) + output.is_blocked
             if MuteReason.IN_FLIGHT in reasons and in_flight < limits.in_flight_max:
                 self.muting.end(MuteReason.IN_FLIGHT)
-            if self.unsent.is_full and not self.unsent.is_called and self.unsent.has_room(limits.unsent_bytes_max):
-                self._begin_deferred()
+            self._begin_deferred_if_possible()
         if self._closing and not output.is_blocked:
             self.close()
         elif reasons and (self._closing or not self.order):  # what `_drain` and `wait_quiet` wait for
             self.muting.wake()
 
+    def begin_work(self) -> None:
+        """See `stages.request.ConnectionHandle`."""
+        self.unsent.begin_work()
+
+    def end_work(self) -> None:
+        """See `stages.request.ConnectionHandle`."""
+        if self.closed:
+            return
+        unsent = self.unsent
+        unsent.end_work()
+        if unsent.is_full and not unsent.has_room(self._owner.limits.unsent_bytes_max):
+            self.muting.begin(MuteReason.UNSENT_BYTES)  # the flush that makes room starts what waits
+        self._begin_deferred_if_possible()
+
+    def _begin_deferred_if_possible(self) -> None:
+        unsent = self.unsent
+        if unsent.is_full and not unsent.is_called and unsent.has_room(self._owner.limits.unsent_bytes_max):
+            self._begin_deferred()
+
     def _begin_deferred(self) -> None:
         """There is room for responses again: have the requests that wait for it started, then read on."""
         first = self.unsent.first_waiting
         if first is None:
-            self.unsent.is_full = False
+            self.unsent.emptied()
             self.muting.end(MuteReason.UNSENT_BYTES)
         else:
             self.unsent.is_called = True
@@ -345,7 +363,8 @@ class Connection:
             first = self.unsent.first_waiting
             with trio.move_on_after(CLOSE_FLUSH_SECONDS) as patience:
                 await self.muting.wait()
-            if patience.cancelled_caught and first is not None and self.unsent.first_waiting is first:
+            is_stuck = first is not None and self.unsent.first_waiting is first and not self.unsent.unfinished
+            if patience.cancelled_caught and is_stuck:
                 break  # the client takes nothing, so it would wait for ever
         with trio.move_on_after(CLOSE_FLUSH_SECONDS):
             while (self.unsent_bytes or self.is_blocked or self._closing) and not self.closed:

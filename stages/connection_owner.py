@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from stages.connection import Connection
     from stages.connection_limits import ConnectionLimits
     from stages.network_counters import NetworkCounters
-    from stages.request import Parked, Pending, Request, Result
+    from stages.request import Parked, Pending, Request, Result, Unfinished
     from stages.request_channel import RequestChannel, RequestQueue
     from stages.response_order import ResponseOrder
     from stages.timeline import Timeline
@@ -48,7 +48,7 @@ class ConnectionOwner(Protocol):
     def mark(self, connection: Connection) -> None:
         """Have `connection.flush` called soon."""
 
-    def settle(self, request: Request, result: Pending | Parked) -> None:
+    def settle(self, request: Request, result: Pending | Parked | Unfinished) -> None:
         """Carry out a result that does not end its slot yet."""
 
     def call_back(self, queue: RequestQueue, request: Request, callback: Callable[[], Result]) -> None:

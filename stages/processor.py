@@ -25,7 +25,7 @@ from stages.unsent_responses import ResponseBudget
 
 if TYPE_CHECKING:
     from stages.listener import OpenSession
-    from stages.request import Parked, Pending, Request, Result
+    from stages.request import Parked, Pending, Request, Result, Unfinished
     from stages.request_channel import RequestChannel, RequestQueue
     from stages.request_handler import Application, RequestHandlerPool
     from stages.timeline import Timeline
@@ -144,7 +144,7 @@ class Processor:
             self._is_sender_idle = False
             self._sender.unpark()
 
-    def settle(self, request: Request, result: Pending | Parked) -> None:
+    def settle(self, request: Request, result: Pending | Parked | Unfinished) -> None:
         """See ConnectionOwner."""
         self._shared.handlers.settle(request, result)
 

@@ -2,18 +2,20 @@
 
 Rules of this room: it imports nothing of ours; it does no I/O; a request is completed exactly once, by whoever has it.
 
-A handler returns one of five results. `Send`, `NoOp` and `Close` end the slot. `Pending` carries entries that must be
+A handler returns one of six results. `Send`, `NoOp` and `Close` end the slot. `Pending` carries entries that must be
 durable first. `Parked` says that the slot is completed later, by `Request.complete` or by the work it carries.
+`Unfinished` carries work that takes longer than a turn; other requests get their turns between its steps.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import Any, Protocol, TypeAlias
 
 __all__ = [
     "NO_OP",
     "PARKED",
+    "TURN_COST",
     "Buffer",
     "Close",
     "ConnectionHandle",
@@ -26,6 +28,9 @@ __all__ = [
     "Request",
     "Result",
     "Send",
+    "Steps",
+    "Unfinished",
+    "go_on",
 ]
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
@@ -35,11 +40,11 @@ class Deferral(Protocol):
     """Where handlers leave requests that must wait until earlier responses have left.
 
     Attributes:
-        is_full: a request is not started now.
+        must_wait: a request is not started now.
         size_bytes: of the responses that have not left.
     """
 
-    is_full: bool
+    must_wait: bool
     size_bytes: int
 
     def defer(self, request: Request) -> None:
@@ -59,6 +64,7 @@ class ConnectionHandle(Protocol):
             sent; one that takes more is sent all the same. 0 asks for an answer without payload; a connection that
             took all it was sent is always left something.
         unsent: for handlers, whether clients take what they were sent.
+        closed: no response can be sent any more.
     """
 
     id: str
@@ -66,6 +72,7 @@ class ConnectionHandle(Protocol):
     peer: str
     listener: str
     session: Any
+    closed: bool
 
     @property
     def unsent(self) -> Deferral:
@@ -80,6 +87,12 @@ class ConnectionHandle(Protocol):
 
     def complete(self, request: Request, result: Result) -> None:
         """Give `request` its result."""
+
+    def begin_work(self) -> None:
+        """Start no later request of the connection until `end_work`: a request takes several turns."""
+
+    def end_work(self) -> None:
+        """That request is finished; called once for each `begin_work`."""
 
     def throttle(self, seconds: float) -> None:
         """Stop reading from the connection for so many seconds; overlapping throttles end with the later one."""
@@ -176,6 +189,42 @@ class Parked:
         self.then = then
 
 
+class Unfinished:
+    """Go on with `steps` in later turns, and let other requests have theirs in between; see `stages.unfinished`.
+
+    Requests that the connection sent after this one are not started before it has its result.
+
+    Args:
+        steps: the work that is left. It yields where it may be interrupted, and returns the result of the slot.
+            Whatever it appended must be submitted by then: it yields a `Pending` for that, whose own `result` is
+            ignored, and goes on when the entries are durable. It yields a `Parked` with `work` to go on with what the
+            work returned. It is closed at a yield when the connection is closed or the server ends.
+        first: what it yielded last.
+    """
+
+    __slots__ = ("first", "steps")
+
+    def __init__(self, steps: Steps, first: Pending | Parked | None) -> None:
+        self.steps = steps
+        self.first = first
+
+
+def go_on(steps: Steps, value: Any = None, error: Exception | None = None) -> Result:
+    """Run the next step: the result if it was the last one, else `Unfinished`.
+
+    Args:
+        steps: see Unfinished.
+        value: what the work of a `Parked` returned; None for the first step, and after any other.
+        error: what the work raised; it is raised in the steps.
+    """
+    try:
+        first = steps.send(value) if error is None else steps.throw(error)
+    except StopIteration as end:
+        result: Result = end.value
+        return result
+    return Unfinished(steps, first)
+
+
 class QueueHeldError(Exception):
     """Raised by `Application.handle`: the request is not started yet, and its queue stands still until then.
 
@@ -191,6 +240,8 @@ class QueueHeldError(Exception):
         self.when_over = when_over
 
 
+TURN_COST = 4_000
+"""What a request may cost in one turn before others have theirs: about so many microseconds of work."""
 NOT_SET = -(2**15)
 """The null of the small integers of a request: the lowest value of the 16 bits that they have in traces."""
 NO_STAMP = -(2**63)
@@ -198,7 +249,9 @@ NO_OP = NoOp()
 PARKED = Parked()
 
 Final: TypeAlias = Send | NoOp | Close
-Result: TypeAlias = Send | NoOp | Close | Pending | Parked
+Result: TypeAlias = Send | NoOp | Close | Pending | Parked | Unfinished
+Steps: TypeAlias = Generator[Pending | Parked | None, Any, Result]
+"""The work of one request, in steps; see `Unfinished`."""
 
 
 class Request:

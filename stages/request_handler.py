@@ -7,6 +7,8 @@ commit the handler waits for it, as Apache Kafka's do; that waiting is the whole
 
 Callbacks go before requests, count as work of the turn, and are handled like a request of their own from there on.
 
+A request that takes longer than a turn is left unfinished, and goes on between the turns (`stages.unfinished`).
+
 An application that raises, or returns no result, gets its request closed: no slot is left open by a bug.
 """
 
@@ -22,9 +24,10 @@ import trio
 
 from stages.committer import Committer, Submission
 from stages.mode import Batching
-from stages.request import Close, NoOp, Parked, Pending, QueueHeldError, Request, Result, Send
+from stages.request import Close, NoOp, Parked, Pending, QueueHeldError, Request, Result, Send, Unfinished
 from stages.response_order import SlotCompletedTwiceError
 from stages.timeline import Timeline, now_ns
+from stages.unfinished import UnfinishedRequests
 
 if TYPE_CHECKING:
     from stages.request_channel import RequestChannel, RequestQueue
@@ -40,7 +43,7 @@ TURN_MIN = 8
 BLOCKING_WORKS_MAX = 16
 """Threads for blocking work of parked requests (cold reads)."""
 
-_RESULTS = frozenset({Send, NoOp, Close, Pending, Parked})
+_RESULTS = frozenset({Send, NoOp, Close, Pending, Parked, Unfinished})
 
 
 def _answer(submission: Submission, error: BaseException | None) -> None:
@@ -61,7 +64,7 @@ class Application(Protocol):
     def handle(self, request: Request) -> Result:
         """The result of a request; when it raises anything but QueueHeldError, `failed` decides."""
 
-    def failed(self, request: Request, error: Exception) -> Send | NoOp | Close:
+    def failed(self, request: Request, error: Exception) -> Result:
         """The result of a request that `handle`, or work that it parked, failed to answer."""
 
     def connection_closed(self, session: object) -> None:
@@ -79,6 +82,7 @@ class RequestHandlerStatistics:
         called_back: callbacks that ran so far.
         failed: how many of both raised.
         blocking_works: parked requests whose work runs in a thread or waits for one.
+        unfinished: requests that take several turns and are at work.
     """
 
     handlers: int
@@ -87,6 +91,7 @@ class RequestHandlerStatistics:
     failed: int
     blocking_works: int
     called_back: int = 0
+    unfinished: int = 0
 
 
 class RequestHandlerPool:
@@ -116,6 +121,7 @@ class RequestHandlerPool:
             self._turn_max = max(TURN_MAX // committer.commits_in_flight, TURN_MIN)
         self._nursery: trio.Nursery | None = None
         self._blocking_works = trio.CapacityLimiter(BLOCKING_WORKS_MAX)
+        self._unfinished = UnfinishedRequests(committer, self._run_blocking, self._fail)
         self._handlers = self._idle = self._handled = self._called_back = self._failed = self._works = 0
         self._current: Request | None = None  # what `handle` decides at the moment
         self._surplus = 0
@@ -131,6 +137,7 @@ class RequestHandlerPool:
         """Hold the handlers until cancelled."""
         async with trio.open_nursery() as nursery:
             self._nursery = nursery
+            nursery.start_soon(self._unfinished.run)
             for queue in self._channel.queues:
                 for _ in range(handlers_per_queue):
                     nursery.start_soon(self._handle_queue, queue)
@@ -199,7 +206,7 @@ class RequestHandlerPool:
             elif requests:
                 request = requests.popleft()
                 unsent = request.connection.unsent
-                if unsent.is_full:
+                if unsent.must_wait:
                     unsent.defer(request)
                     continue
                 result = self._handle(request)
@@ -293,7 +300,7 @@ class RequestHandlerPool:
         request.has_callback = True
         self._channel.put_callback(queue, request, callback)
 
-    def _fail(self, request: Request, error: Exception) -> Send | NoOp | Close:
+    def _fail(self, request: Request, error: Exception) -> Result:
         self._failed += 1
         try:
             return self._application.failed(request, error)
@@ -316,8 +323,8 @@ class RequestHandlerPool:
         self._committer.start_commit()
         await ended.wait()
 
-    def settle(self, request: Request, result: Pending | Parked) -> None:
-        """Carry out a result that does not end its slot: submit its entries, or run its work in a thread."""
+    def settle(self, request: Request, result: Pending | Parked | Unfinished) -> None:
+        """Carry out a result that does not end its slot: submit its entries, or have its work done later."""
         if type(result) is Pending:
             self._committer.submit(
                 Submission(
@@ -331,28 +338,47 @@ class RequestHandlerPool:
             if not self._is_in_turn:
                 self._committer.start_commit()
             return
+        if type(result) is Unfinished:
+            self._unfinished.add(request, result, starts_commit=not self._is_in_turn)
+            return
         assert type(result) is Parked
-        if result.work is not None and self._nursery is not None:
-            self._works += 1
-            self._nursery.start_soon(self._work, request, result.work, result.then)
+        if result.work is not None:
+            self._run_blocking(result.work, functools.partial(self._end_parked, request, result.then))
 
-    async def _work(
-        self, request: Request, work: Callable[[], Any], then: Callable[[Any], Result] | None = None
+    def _end_parked(
+        self, request: Request, then: Callable[[Any], Result] | None, value: Any, error: Exception | None
     ) -> None:
         try:
-            result: Result = await trio.to_thread.run_sync(
+            if error is not None:
+                raise error  # noqa: TRY301 - one way to fail
+            result: Result = value if then is None else then(value)
+        except Exception as problem:  # noqa: BLE001 - see _handle
+            result = self._fail(request, problem)
+        with suppress(SlotCompletedTwiceError):  # see _answer
+            request.connection.complete(request, result)
+
+    def _run_blocking(self, work: Callable[[], Any], done: Callable[[Any, Exception | None], None]) -> None:
+        """Run work in a thread; `done` is called on the loop with what it returned, or with its error."""
+        if self._nursery is not None:
+            self._works += 1
+            self._nursery.start_soon(self._work, work, done)
+
+    async def _work(self, work: Callable[[], Any], done: Callable[[Any, Exception | None], None]) -> None:
+        value, failure = None, None
+        try:
+            value = await trio.to_thread.run_sync(
                 work,
                 limiter=self._blocking_works,
                 abandon_on_cancel=True,  # work that hangs must not keep a server alive
             )
-            if then is not None:
-                result = then(result)
         except Exception as error:  # noqa: BLE001 - see _handle
-            result = self._fail(request, error)
+            failure = error
         finally:
             self._works -= 1
-        with suppress(SlotCompletedTwiceError):  # see _answer
-            request.connection.complete(request, result)
+        try:
+            done(value, failure)
+        finally:
+            del failure  # its traceback has this frame: a cycle that keeps what the work held
 
     def statistics(self) -> RequestHandlerStatistics:
         """See RequestHandlerStatistics."""
@@ -363,4 +389,5 @@ class RequestHandlerPool:
             failed=self._failed,
             blocking_works=self._works,
             called_back=self._called_back,
+            unfinished=len(self._unfinished),
         )

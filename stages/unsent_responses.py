@@ -6,6 +6,8 @@ may be told once per flush. A connection is *full* at its own bound, or when it 
 are at theirs. A full connection is not read, and what it had asked before is not started: so memory is bounded by the
 two bounds and one response of each connection, whatever clients ask and however little they read. A connection with
 nothing unsent is never full, so slow readers do not stop the others.
+
+The same list keeps requests that wait for an unfinished one of their connection, so that they start in their order.
 """
 
 from __future__ import annotations
@@ -43,7 +45,7 @@ class ResponseBudget:
 
 
 class UnsentResponses:
-    """The unsent responses of one connection, and its requests that wait until they have left.
+    """The unsent responses of one connection, and its requests that are not started yet.
 
     Args:
         budget: the bound over all connections.
@@ -51,14 +53,17 @@ class UnsentResponses:
     Attributes:
         size_bytes: what is unsent.
         is_full: see the rules of the room; it stays so until the requests that wait have been started.
+        unfinished: requests of the connection that take several turns and are at work.
+        must_wait: a request is not started now, for one of these two reasons.
         is_called: a handler has been asked to start the first request that waits.
     """
 
-    __slots__ = ("_budget", "_waiting", "is_called", "is_full", "size_bytes")
+    __slots__ = ("_budget", "_waiting", "is_called", "is_full", "must_wait", "size_bytes", "unfinished")
 
     def __init__(self, budget: ResponseBudget) -> None:
         self.size_bytes = 0
-        self.is_full = False
+        self.unfinished = 0
+        self.is_full = self.must_wait = False
         self.is_called = False
         self._budget = budget
         self._waiting: deque[Request] = deque()
@@ -73,11 +78,29 @@ class UnsentResponses:
         budget.bytes_held += added
         if added < 0 or self.is_full or (size_bytes < bytes_max and budget.bytes_held < budget.bytes_max):
             return False
-        self.is_full = True
+        self.is_full = self.must_wait = True
         return True
+
+    def emptied(self) -> None:
+        """It is full no longer: what waited has been started."""
+        self.is_full = False
+        self.must_wait = bool(self.unfinished)
+
+    def begin_work(self) -> None:
+        """A request takes several turns: start no other one until `end_work`."""
+        self.unfinished += 1
+        self.must_wait = True
+
+    def end_work(self) -> None:
+        """That request is finished; what came after it is started first, as when it was full."""
+        self.unfinished -= 1
+        self.is_full = self.is_full or bool(self._waiting)
+        self.must_wait = self.is_full or bool(self.unfinished)
 
     def has_room(self, bytes_max: int) -> bool:
         """Whether another request may be started."""
+        if self.unfinished:
+            return False
         if not self.size_bytes:
             return True
         return self.size_bytes < bytes_max and self._budget.bytes_held < self._budget.bytes_max
@@ -111,4 +134,4 @@ class UnsentResponses:
         self._budget.bytes_held -= self.size_bytes
         self.size_bytes = 0
         self._waiting.clear()
-        self.is_full = False
+        self.is_full = self.must_wait = False

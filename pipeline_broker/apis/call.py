@@ -11,11 +11,13 @@ import attrs
 
 from pipeline_broker.apis.throttling import throttle
 from pipeline_broker.security.principal import ANONYMOUS, KafkaPrincipal
-from pipeline_broker.wire.codec import encoder
+from pipeline_broker.wire.codec import ResponseTooLargeError, encoder, stepwise_encoder
 from pipeline_broker.wire.header import response_header
-from stages.request import Send
+from stages.request import TURN_COST, Send
 
 if TYPE_CHECKING:
+    from collections.abc import Generator
+
     from pipeline_broker.apis.produce_template import ProduceTemplates
     from pipeline_broker.broker import Broker
     from pipeline_broker.quotas.quotas import RequestQuota
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
 __all__ = ["Call", "Envelope", "Session"]
 
 UNKNOWN_SOFTWARE = "unknown"
+REQUEST_COST_MAX = 3_000_000
+"""What one request may cost in all its turns, about microseconds; beyond it is refused with POLICY_VIOLATION."""
 
 
 @attrs.define(eq=False)
@@ -119,9 +123,10 @@ class Call(Envelope):
         request: the slot; also the token under which state machines park it.
         now_ms: wall clock, milliseconds since the epoch.
         quota: what the request counts for; None while no quotas are set.
+        cost: what it has cost so far, see `spend`.
     """
 
-    __slots__ = ("broker", "now_ms", "quota", "request")
+    __slots__ = ("_turn_left", "broker", "cost", "now_ms", "quota", "request")
 
     def __init__(
         self,
@@ -139,6 +144,8 @@ class Call(Envelope):
         self.request = request
         self.now_ms = now_ms
         self.quota: RequestQuota | None = None
+        self.cost = 0
+        self._turn_left = TURN_COST
 
     @property
     def address(self) -> tuple[str, int] | None:
@@ -160,16 +167,52 @@ class Call(Envelope):
         """See Envelope."""
         return bool(self.broker.config.pipeline_telemetry_file)
 
+    def spend(self, cost: int) -> bool:
+        """Charge work that was done; True when its turn is over, and the handler should yield.
+
+        Args:
+            cost: about microseconds.
+
+        Raises:
+            ResponseTooLargeError: the request has cost REQUEST_COST_MAX.
+        """
+        self.cost += cost
+        if self.cost > REQUEST_COST_MAX:
+            raise ResponseTooLargeError(f"a request may take about {REQUEST_COST_MAX / 1e6:.0f} s of work")
+        return self.is_turn_over(cost)
+
+    def is_turn_over(self, cost: int) -> bool:
+        """The same for work that its request pays for by its size, such as records, and that no other bound is for."""
+        self._turn_left -= cost
+        if self._turn_left > 0:
+            return False
+        self._turn_left = TURN_COST
+        return True
+
     def show(self, response: Any) -> None:
         """See Envelope."""
         self.request.answer = response
 
     def send(self, response: Any) -> Send:
         """The response, encoded in the version of the request; a client that exceeds a quota is throttled with it."""
+        self._settle(response)
+        return super().send(response)
+
+    def send_in_steps(self, response: Any) -> Generator[None, None, Send]:
+        """`send` for a response that may be large: others have their turns while it is encoded.
+
+        Raises:
+            ResponseTooLargeError: it has more than RESPONSE_BYTES_MAX bytes.
+        """
+        self._settle(response)
+        parts = yield from stepwise_encoder(type(response), self.version)(response)
+        return self.send_encoded(parts)
+
+    def _settle(self, response: Any) -> None:
+        """Show the response to observers, and tell in it how long the client is throttled."""
         self.request.answer = response
         if self.quota is not None:
             throttle_ms = self.quota.settle()
             if throttle_ms:
                 throttle(self.request, throttle_ms)
                 response.throttle_time_ms = throttle_ms
-        return super().send(response)

@@ -13,16 +13,18 @@ import struct
 import time
 from collections.abc import Callable
 from importlib import import_module
+from types import GeneratorType
 from typing import Any, NamedTuple
 
 from pipeline_broker.apis.call import Call, Session
 from pipeline_broker.apis.registry import SERVED
+from pipeline_broker.apis.steps import Stepwise
 from pipeline_broker.broker import Broker
-from pipeline_broker.wire.codec import LARGE_BYTES, DecodeError, counting_decoder, decoder
+from pipeline_broker.wire.codec import LARGE_BYTES, DecodeError, ResponseTooLargeError, decoder, stepwise_decoder
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.header import read_request_header
 from pipeline_broker.wire.registry import ApiKey
-from stages.request import Close, NoOp, Request, Result, Send
+from stages.request import Close, Request, Result, Send, go_on
 
 __all__ = ["Dispatcher"]
 
@@ -38,12 +40,7 @@ class Handler(NamedTuple):
 
     message: type[Any]
     decode: Callable[[Any, int], tuple[Any, int]]
-    handle: Callable[[Call, Any], Result]
-
-    def read(self, frame: Any, position: int, version: int) -> Any:
-        """The body of a request; raises DecodeError."""
-        decode = self.decode if len(frame) <= LARGE_BYTES else counting_decoder(self.message, version)
-        return decode(frame, position)[0]
+    handle: Callable[[Call, Any], Result | Stepwise[Result]]
 
 
 def wall_clock_ms() -> int:
@@ -102,14 +99,44 @@ class Dispatcher:
             return handler
         if self._quotas.is_active:
             call.quota = self._quotas.begin(session.principal.name, header.client_id)
+        return self._handle_body(call, handler, frame, position)
+
+    def _handle_body(self, call: Call, handler: Handler, frame: Any, position: int) -> Result:
+        """Read the body and handle the request; large ones in steps."""
+        if len(frame) > LARGE_BYTES:
+            return go_on(self._handle_large(call, handler, frame, position))
         try:
-            message = handler.read(frame, position, version)
+            message, _ = handler.decode(frame, position)
         except DecodeError as error:
             return Close(f"malformed request: {error}")
         result = handler.handle(call, message)
+        if isinstance(result, GeneratorType):
+            return go_on(self._finish(call, message, result))
         if call.quota is not None:
             call.quota.handled()
-        return result
+        return result  # type: ignore[return-value]  # no generator is left
+
+    def _handle_large(self, call: Call, handler: Handler, frame: Any, position: int) -> Stepwise[Result]:
+        """Read a large request in steps, then handle it."""
+        try:
+            message, _ = yield from stepwise_decoder(handler.message, call.version)(frame, position)
+        except DecodeError as error:
+            return Close(f"malformed request: {error}")
+        return (yield from self._finish(call, message, handler.handle(call, message)))
+
+    def _finish(self, call: Call, message: Any, result: Result | Stepwise[Result]) -> Stepwise[Result]:
+        """Run a handler that works in steps; answer a request that costs too much with the API's own error."""
+        answer: Result
+        if isinstance(result, GeneratorType):
+            try:
+                answer = yield from result
+            except ResponseTooLargeError:
+                answer = yield from self._answer_in_steps(ErrorCode.POLICY_VIOLATION, call, message, is_handled=True)
+        else:
+            answer = result  # type: ignore[assignment]  # no generator is left
+        if call.quota is not None:
+            call.quota.handled()
+        return answer
 
     def _load(self, call: Call, key: int, version: int) -> Handler | Result:
         """Import the file of an API; the answer to the call when that is not possible."""
@@ -142,12 +169,20 @@ class Dispatcher:
 
         return api_versions.unsupported_version(call)
 
-    def failed(self, request: Request, error: Exception) -> Send | NoOp | Close:
+    def failed(self, request: Request, error: Exception) -> Result:
         """Answer with the error in the API's own response, or close where no response is possible."""
         logger.error("request of API %d version %d failed", request.api, request.version, exc_info=error)
         if request.api not in SERVED:
             return Close(f"handler failed: {error!r}")
-        return self._answer_with(ErrorCode.UNKNOWN_SERVER_ERROR, *self.read(request))
+        return go_on(self._answer_failed(request, error))
+
+    def _answer_failed(self, request: Request, error: Exception) -> Stepwise[Result]:
+        try:
+            call, message = yield from self._read(request)
+            answer = yield from self._answer_in_steps(ErrorCode.UNKNOWN_SERVER_ERROR, call, message, is_handled=False)
+        except Exception as problem:  # noqa: BLE001 - to fail again and again would never end
+            return Close(f"handler failed: {error!r}, then {problem!r}")
+        return answer
 
     def read(self, request: Request) -> tuple[Call, Any]:
         """A request whose API and version are served, decoded once more.
@@ -155,9 +190,18 @@ class Dispatcher:
         Raises:
             DecodeError: it cannot be understood.
         """
+        steps = self._read(request)
+        while True:
+            try:
+                next(steps)
+            except StopIteration as end:
+                found: tuple[Call, Any] = end.value
+                return found
+
+    def _read(self, request: Request) -> Stepwise[tuple[Call, Any]]:
         header, position = read_request_header(request.frame)
         module = import_module(f"pipeline_broker.apis.{SERVED[header.api_key].module}")
-        message, _ = decoder(module.REQUEST, header.api_version)(request.frame, position)
+        message, _ = yield from stepwise_decoder(module.REQUEST, header.api_version)(request.frame, position)
         connection = request.connection
         if connection.session is None:
             connection.session = Session(host=connection.peer, listener=connection.listener)
@@ -190,14 +234,26 @@ class Dispatcher:
             call, message = self.read(request)
             import_module(f"pipeline_broker.apis.{SERVED[PRODUCE].module}").refuse_batches(message, call)
 
-    @staticmethod
-    def _answer_with(code: ErrorCode, call: Call, message: Any, *, is_handled: bool = False) -> Send | Close:
+    def _answer_with(self, code: ErrorCode, call: Call, message: Any, *, is_handled: bool = False) -> Send | Close:
         """The error in the API's own response, or a closed connection where no response is possible."""
+        response = self._refusal(code, call, message, is_handled=is_handled)
+        return Close(f"{code.name}, and no response was asked for") if response is None else call.send(response)
+
+    def _answer_in_steps(
+        self, code: ErrorCode, call: Call, message: Any, *, is_handled: bool
+    ) -> Stepwise[Send | Close]:
+        """`_answer_with` for a request that may be large."""
+        response = self._refusal(code, call, message, is_handled=is_handled)
+        if response is None:
+            return Close(f"{code.name}, and no response was asked for")
+        return (yield from call.send_in_steps(response))
+
+    @staticmethod
+    def _refusal(code: ErrorCode, call: Call, message: Any, *, is_handled: bool) -> Any:
         module = import_module(f"pipeline_broker.apis.{SERVED[call.request.api].module}")
         if call.request.api == PRODUCE and not is_handled:
             module.refuse_batches(message, call)
-        response = module.error_response(message, call, code)
-        return Close(f"{code.name}, and no response was asked for") if response is None else call.send(response)
+        return module.error_response(message, call, code)
 
     def connection_closed(self, session: object) -> None:
         """See Application."""

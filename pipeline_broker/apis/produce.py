@@ -1,5 +1,8 @@
 """Produce: check record batches, give them their offsets, and answer when they are durable.
 
+All batches are checked before one is appended, because a check may take several turns, and what is appended must be
+submitted in the same turn.
+
 acks=0 gets no answer: its slot is released without bytes, and an error closes the connection, because there is no
 response that could carry it. acks=1 is answered like acks=all, when durable.
 """
@@ -10,7 +13,10 @@ import logging
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
+import attrs
+
 from pipeline_broker.apis.authorization import topics_allowed
+from pipeline_broker.apis.long_batches import check_in_steps
 from pipeline_broker.apis.produce_template import ProduceTemplates
 from pipeline_broker.apis.throttling import throttle
 from pipeline_broker.log.errors import LogError
@@ -23,9 +29,11 @@ from stages.request import NO_OP, Close, Final, Pending, Result
 
 if TYPE_CHECKING:
     from pipeline_broker.apis.call import Call
+    from pipeline_broker.apis.steps import Stepwise
     from pipeline_broker.apis.transactional_produce import Admission
-    from pipeline_broker.log.entry import Appended, JournalEntry
+    from pipeline_broker.log.entry import Appended, Buffer, JournalEntry
     from pipeline_broker.log.partition_log import PartitionLog
+    from pipeline_broker.records.batch import BatchHeader
 
 __all__ = ["REQUEST", "error_response", "handle", "refuse_batches"]
 
@@ -39,6 +47,13 @@ NO_OFFSET = -1
 ADMIN_CLIENT_ID = "__admin_client"
 """The one client id that may write to internal topics, as in Apache Kafka."""
 
+HEADER_COST = 2
+CHECK_COST = 10
+APPEND_COST = 10
+"""What each of these costs for one partition, about microseconds."""
+ANSWERED_IN_A_TURN = 1_000
+"""Partitions whose answer is encoded in the turn of their appends."""
+
 EXPECTED = frozenset({"CORRUPT_MESSAGE", "MESSAGE_TOO_LARGE", "RECORD_LIST_TOO_LARGE"})
 """Errors of records that do not count as failed requests in Apache Kafka."""
 
@@ -49,19 +64,46 @@ PartitionResponse = ProduceResponse.PartitionProduceResponse
 RecordProblem = ProduceResponse.BatchIndexAndErrorMessage
 
 
-def handle(call: Call, request: ProduceRequest) -> Result:
+def handle(call: Call, request: ProduceRequest) -> Stepwise[Result]:
     """Append what may be appended; the result waits for all of it."""
     call.request.acks = request.acks
-    admission = _admit(call, request)
-    if isinstance(admission, ErrorCode):
-        refuse_batches(request, call)
-        if request.acks:
-            return call.send(error_response(request, call, admission))
-        return _close(call, _all_refused(request, admission), admission)
+    is_transactional = yield from _is_transactional(call, request)
+    if isinstance(is_transactional, ErrorCode):
+        return _refuse(call, request, is_transactional)
+    batches = yield from _checked_batches(call, request, transactions_allowed=is_transactional)
+    admission = None
+    if is_transactional:
+        from pipeline_broker.apis.transactional_produce import admit  # noqa: PLC0415 - nobody else needs the coordinator
+
+        admitted = admit(call, request, [(it.log, it.data.records) for it in batches if it.log and it.data.records])
+        if isinstance(admitted, ErrorCode):
+            return _refuse(call, request, admitted)
+        admission = admitted
+    return (yield from _append_all(call, request, batches, admission))
+
+
+def _append_all(
+    call: Call, request: ProduceRequest, batches: list[_Batch], admission: Admission | None
+) -> Stepwise[Result]:
+    """Append batch by batch; the result waits for all of them."""
     entries: list[JournalEntry] = [] if admission is None else [*admission.appending.entries]
     on_durable = None if admission is None else admission.appending.apply
+    is_waiting = admission is not None  # for what was decided about the transaction
     try:
-        result, is_waiting = _append_all(call, request, entries, admission)
+        for batch in batches:
+            appended = _append(call, batch, admission)
+            if appended is not None and appended.entry is not None:
+                entries.append(appended.entry)
+            # A duplicate whose original is still on the way waits for it: commits complete in the order of submission.
+            is_waiting = is_waiting or (appended is not None and appended.in_flight)
+            if admission is None and call.is_turn_over(APPEND_COST):
+                # What is decided of a transaction counts only now, so its batches are appended in one turn.
+                submitted, entries = tuple(entries), []
+                yield Pending(submitted, NO_OP)
+        if admission is None and len(batches) > ANSWERED_IN_A_TURN:
+            submitted, entries = tuple(entries), []
+            yield Pending(submitted, NO_OP)
+        result = yield from _answer(call, request, batches)
     except Exception:
         if not entries:
             raise
@@ -70,44 +112,153 @@ def handle(call: Call, request: ProduceRequest) -> Result:
         appended_to = {entry.log for entry in entries}
         refuse_batches(request, call, appended_to)
         return Pending(entries, Close("produce failed after it was appended"), on_durable)
-    # A duplicate whose original is still on the way waits behind it: commits complete in the order of submission.
-    # So does what was decided about a transaction that is still on the way.
-    is_waiting = is_waiting or admission is not None
+    if len(entries) == 1 == len(batches) and len(request.topic_data) == 1 and request.acks and admission is None:
+        _remember(call, request, entries[0].log)
     return Pending(entries, result, on_durable) if entries or is_waiting else result
 
 
-def _append_all(
-    call: Call, request: ProduceRequest, entries: list[JournalEntry], admission: Admission | None
-) -> tuple[Final, bool]:
-    """Append batch by batch, noting each in `entries` at once; the answer, and whether it waits for an original."""
-    is_waiting = False
-    failure: ErrorCode | None = None
-    responses = []
-    is_allowed = topics_allowed(call, AclOperation.WRITE)
-    for topic in request.topic_data:
-        partition_responses = []
-        for data in topic.partition_data:
-            log = call.broker.find_allowed_log(
-                topic.name, topic.topic_id, data.index, is_allowed, by_id=call.version >= TOPIC_ID_FROM
-            )
-            response, appended = _append(call, data, log, admission)
-            partition_responses.append(response)
-            if appended is None:
-                failure = ErrorCode(response.error_code)
-            elif appended.entry is not None:
-                entries.append(appended.entry)
-            elif appended.in_flight:
-                is_waiting = True
-        responses.append(ProduceResponse.TopicProduceResponse(topic.name, topic.topic_id, partition_responses))
-    result: Final
-    _count(call, request)
+def _refuse(call: Call, request: ProduceRequest, code: ErrorCode) -> Result:
+    """Answer all partitions with one error."""
+    refuse_batches(request, call)
     if request.acks:
-        result = call.send(ProduceResponse(responses))
+        return call.send(error_response(request, call, code))
+    return _close(call, _all_refused(request, code), code)
+
+
+@attrs.define(eq=False)
+class _Batch:
+    """What a request holds for one partition, and what becomes of it.
+
+    Attributes:
+        topic: names it.
+        data: as it came.
+        log: where it goes; None where it is refused.
+        checked: the header and the batch as they are stored, or why the batch is refused.
+        response: None until it is decided.
+    """
+
+    topic: ProduceRequest.TopicProduceData
+    data: ProduceRequest.PartitionProduceData
+    log: PartitionLog | None = None
+    checked: tuple[BatchHeader, Buffer] | RecordError | None = None
+    response: PartitionResponse | None = None
+
+
+def _checked_batches(call: Call, request: ProduceRequest, *, transactions_allowed: bool) -> Stepwise[list[_Batch]]:
+    """All batches, each checked or refused.
+
+    A partition that is named twice is answered once, and of its batches the last counts, because
+    `KafkaApis.handleProduceRequest` keeps them in a map.
+    """
+    is_allowed = topics_allowed(call, AclOperation.WRITE)
+    by_id = call.version >= TOPIC_ID_FROM
+    batches: dict[tuple[str, bytes, int], _Batch] = {}
+    for topic in request.topic_data:
+        for data in topic.partition_data:
+            batches.pop((topic.name, topic.topic_id, data.index), None)
+            batches[topic.name, topic.topic_id, data.index] = _Batch(topic, data)
+    for batch in batches.values():
+        topic, data = batch.topic, batch.data
+        log = call.broker.find_allowed_log(topic.name, topic.topic_id, data.index, is_allowed, by_id=by_id)
+        if isinstance(log, ErrorCode):
+            _tell_refused(call, None)
+            batch.response = _refusal(data.index, log)
+        elif log.topic in call.broker.reserved_topics and call.client_id != ADMIN_CLIENT_ID:
+            _tell_refused(call, log)
+            batch.response = _refusal(data.index, ErrorCode.INVALID_TOPIC_EXCEPTION)
+        elif call.request.acks not in ACKS:
+            _tell_refused(call, log)
+            batch.response = _refusal(data.index, ErrorCode.INVALID_REQUIRED_ACKS)
+        else:
+            batch.log = log
+            try:
+                batch.checked = yield from check_in_steps(
+                    call,
+                    data.records or b"",
+                    log.rules,
+                    zstd_allowed=call.version >= ZSTD_FROM,
+                    transactions_allowed=transactions_allowed,
+                )
+            except RecordError as error:
+                batch.checked = error
+        if call.is_turn_over(CHECK_COST):
+            yield None
+    return list(batches.values())
+
+
+def _is_transactional(call: Call, request: ProduceRequest) -> Stepwise[bool | ErrorCode]:
+    """Whether a batch is part of a transaction; the batches decide, not what the request claims (CVE-2018-17196)."""
+    is_transactional = False
+    for topic in request.topic_data:
+        for data in topic.partition_data:
+            if data.records is None or not len(data.records):
+                continue
+            try:
+                is_transactional = first_header(data.records).is_transactional or is_transactional
+            except CorruptFirstHeader:
+                return ErrorCode.CORRUPT_MESSAGE
+            except RecordError:
+                continue  # concerns one partition only
+            if call.is_turn_over(HEADER_COST):
+                yield None
+    return is_transactional
+
+
+def _append(call: Call, batch: _Batch, admission: Admission | None) -> Appended | None:
+    """Append one batch, and set its response; returns what was appended unless it is refused."""
+    log, checked, index = batch.log, batch.checked, batch.data.index
+    if log is None or checked is None:
+        return None
+    records = batch.data.records or b""
+    if admission is not None and log in admission.refusals:
+        _tell_refused(call, log)
+        log.refuse(records)
+        batch.response = _refusal(index, admission.refusals[log], REFUSED_TEXTS.get(admission.refusals[log]))
+    elif isinstance(checked, RecordError):
+        _tell_refused(call, log, checked, len(records))
+        log.refuse(records)
+        problems = [RecordProblem(*problem) for problem in checked.record_errors]
+        batch.response = _refusal(index, ErrorCode[checked.error_name], checked.message, problems)
+        if checked.tells_log_start:
+            batch.response.log_start_offset = log.log_start_offset
+    elif call.broker.logs.find(log.topic, log.partition) is not log:  # deleted while others had their turns
+        batch.response = _refusal(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     else:
-        result = NO_OP if failure is None else _close(call, ProduceResponse(responses), failure)
-    if len(entries) == 1 == len(responses) == len(partition_responses) and request.acks and admission is None:
-        _remember(call, request, entries[0].log)
-    return result, is_waiting
+        starts_at_zero = admission is not None and admission.starts_at_zero
+        try:
+            appended = log.append_checked(*checked, call.now_ms, starts_at_zero=starts_at_zero)
+        except LogError as error:
+            _tell_refused(call, log, error)
+            batch.response = _refusal(index, ErrorCode[error.error_name], str(error))
+            batch.response.log_start_offset = log.log_start_offset
+            return None
+        batch.response = PartitionResponse(
+            index, 0, appended.base_offset, appended.log_append_time_ms, log.log_start_offset
+        )
+        return appended
+    return None
+
+
+def _answer(call: Call, request: ProduceRequest, batches: list[_Batch]) -> Stepwise[Final]:
+    """The answer when all is appended."""
+    responses = {
+        (topic.name, topic.topic_id): ProduceResponse.TopicProduceResponse(topic.name, topic.topic_id, [])
+        for topic in request.topic_data
+    }
+    failure: ErrorCode | None = None
+    for batch in batches:
+        topic, response = batch.topic, batch.response
+        assert response is not None
+        if response.error_code:
+            failure = ErrorCode(response.error_code)
+        responses[topic.name, topic.topic_id].partition_responses.append(response)
+    answer = ProduceResponse(list(responses.values()))
+    _count(call, request)
+    if request.acks and len(batches) <= ANSWERED_IN_A_TURN:
+        return call.send(answer)
+    if request.acks:
+        return (yield from call.send_in_steps(answer))
+    return NO_OP if failure is None else _close(call, answer, failure)
 
 
 def _count(call: Call, request: ProduceRequest) -> None:
@@ -132,74 +283,6 @@ def _remember(call: Call, request: ProduceRequest, log: PartitionLog) -> None:
         if templates is None:
             templates = call.session.produce_templates = ProduceTemplates(call.broker)
         templates.remember(frame, call.version, request, log, call.broker.topics_generation, call.client_id)
-
-
-def _admit(call: Call, request: ProduceRequest) -> Admission | ErrorCode | None:
-    """What is wrong with the request as a whole, or what its transaction admits, before anything is appended.
-
-    None where no batch is transactional.
-    """
-    transactional = False  # told by the batches: what the request itself says is only a claim (CVE-2018-17196)
-    for topic in request.topic_data:
-        for data in topic.partition_data:
-            if data.records is None or not len(data.records):
-                continue
-            try:
-                transactional = first_header(data.records).is_transactional or transactional
-            except CorruptFirstHeader:
-                return ErrorCode.CORRUPT_MESSAGE
-            except RecordError:
-                continue  # concerns one partition only
-    if not transactional:
-        return None
-    from pipeline_broker.apis.transactional_produce import admit  # noqa: PLC0415 - nobody else needs the coordinator
-
-    return admit(call, request)
-
-
-def _append(
-    call: Call, data: ProduceRequest.PartitionProduceData, log: PartitionLog | ErrorCode, admission: Admission | None
-) -> tuple[PartitionResponse, Appended | None]:
-    """The response for one partition, and what was appended unless it is an error."""
-    if isinstance(log, ErrorCode):
-        _tell_refused(call, None)
-        return _refusal(data.index, log), None
-    if log.topic in call.broker.reserved_topics and call.client_id != ADMIN_CLIENT_ID:
-        _tell_refused(call, log)
-        return _refusal(data.index, ErrorCode.INVALID_TOPIC_EXCEPTION), None
-    if call.request.acks not in ACKS:
-        _tell_refused(call, log)
-        return _refusal(data.index, ErrorCode.INVALID_REQUIRED_ACKS), None
-    if admission is not None and log in admission.refusals:
-        _tell_refused(call, log)
-        log.refuse(data.records or b"")
-        return _refusal(data.index, admission.refusals[log], REFUSED_TEXTS.get(admission.refusals[log])), None
-    try:
-        if admission is None:
-            appended = log.produce(data.records or b"", call.now_ms, zstd_allowed=call.version >= ZSTD_FROM)
-        else:
-            appended = log.produce_transactional(
-                data.records or b"",
-                call.now_ms,
-                starts_at_zero=admission.starts_at_zero,
-                zstd_allowed=call.version >= ZSTD_FROM,
-            )
-    except RecordError as error:
-        _tell_refused(call, log, error, len(data.records or b""))
-        problems = [RecordProblem(index, message) for index, message in error.record_errors]
-        refusal = _refusal(data.index, ErrorCode[error.error_name], error.message, problems)
-        if error.tells_log_start:
-            refusal.log_start_offset = log.log_start_offset
-        return refusal, None
-    except LogError as error:
-        _tell_refused(call, log, error)
-        refusal = _refusal(data.index, ErrorCode[error.error_name], str(error))
-        refusal.log_start_offset = log.log_start_offset
-        return refusal, None
-    return (
-        PartitionResponse(data.index, 0, appended.base_offset, appended.log_append_time_ms, log.log_start_offset),
-        appended,
-    )
 
 
 def _tell_refused(

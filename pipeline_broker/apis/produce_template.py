@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from pipeline_broker.apis.throttling import throttle
 from pipeline_broker.log.errors import LogError
+from pipeline_broker.records.check import LongBatchError
 from pipeline_broker.records.errors import RecordError
 from pipeline_broker.wire.codec import encoder
 from pipeline_broker.wire.header import response_header
@@ -125,7 +126,7 @@ class ProduceTemplates:
         log = template.log
         try:
             appended = log.produce(records, now_ms, zstd_allowed=version >= ZSTD_FROM)
-        except (RecordError, LogError):
+        except (RecordError, LogError, LongBatchError):
             return None
         try:
             return _answer(template, request, correlation_id, appended, quota)

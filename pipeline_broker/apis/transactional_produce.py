@@ -8,12 +8,12 @@ the record that says so and the batch are one commit, the record first.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import attrs
 
-from pipeline_broker.apis.authorization import may, topics_allowed
+from pipeline_broker.apis.authorization import may
 from pipeline_broker.apis.transaction_errors import Joining, joining_of_produce, produce_error
 from pipeline_broker.records.batch import BatchHeader
 from pipeline_broker.records.check import first_header
@@ -26,12 +26,11 @@ from pipeline_broker.wire.error import ErrorCode
 if TYPE_CHECKING:
     from pipeline_broker.apis.call import Call
     from pipeline_broker.coordinators.transactions import Appending
+    from pipeline_broker.log.entry import Buffer
     from pipeline_broker.log.partition_log import PartitionLog
     from pipeline_broker.wire.messages.produce import ProduceRequest
 
 __all__ = ["Admission", "admit"]
-
-TOPIC_ID_FROM = 13
 
 
 @attrs.frozen(eq=False)
@@ -41,7 +40,7 @@ class Admission:
     Attributes:
         refusals: why a batch may not, by its log.
         appending: what is committed in front of the batches.
-        starts_at_zero: see `PartitionLog.produce_transactional`.
+        starts_at_zero: see `PartitionLog.append_checked`.
     """
 
     refusals: Mapping[PartitionLog, ErrorCode]
@@ -49,15 +48,21 @@ class Admission:
     starts_at_zero: bool
 
 
-def admit(call: Call, request: ProduceRequest) -> Admission | ErrorCode:
-    """Look at all transactional batches of a request; an error is about the whole of it."""
+def admit(call: Call, request: ProduceRequest, found: Iterable[tuple[PartitionLog, Buffer]]) -> Admission | ErrorCode:
+    """Look at all transactional batches of a request; an error is about the whole of it.
+
+    Args:
+        call: who asks.
+        request: what was sent.
+        found: its batches that may be appended as far as the client's rights and the partitions go.
+    """
     transactional_id = request.transactional_id
     if transactional_id is None or not may(call, AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id):
         return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     transactions = call.broker.transactions
     joining = joining_of_produce(call.version)
     is_added = joining is Joining.ADDED
-    batches = _transactional_batches(call, request)
+    batches = _transactional_batches(found)
     if len({header.producer_id for _, header in batches}) > 1:
         return ErrorCode.INVALID_PRODUCER_ID_MAPPING
     if not is_added and not call.broker.config.transaction_partition_verification_enable:
@@ -91,20 +96,15 @@ def admit(call: Call, request: ProduceRequest) -> Admission | ErrorCode:
     return Admission(refusals, appending, starts_at_zero=is_added)
 
 
-def _transactional_batches(call: Call, request: ProduceRequest) -> Sequence[tuple[PartitionLog, BatchHeader]]:
-    """Those that may be appended as far as the client's rights and the partitions go."""
-    is_allowed = topics_allowed(call, AclOperation.WRITE)
-    by_id = call.version >= TOPIC_ID_FROM
-    found = []
-    for topic in request.topic_data:
-        for data in topic.partition_data:
-            log = call.broker.find_allowed_log(topic.name, topic.topic_id, data.index, is_allowed, by_id=by_id)
-            if isinstance(log, ErrorCode) or not data.records:
-                continue
-            try:
-                header = first_header(data.records)
-            except RecordError:
-                continue  # refused for what it is
-            if header.is_transactional and header.producer_id >= 0:
-                found.append((log, header))
-    return found
+def _transactional_batches(
+    found: Iterable[tuple[PartitionLog, Buffer]],
+) -> Sequence[tuple[PartitionLog, BatchHeader]]:
+    batches = []
+    for log, records in found:
+        try:
+            header = first_header(records)
+        except RecordError:
+            continue  # refused for what it is
+        if header.is_transactional and header.producer_id >= 0:
+            batches.append((log, header))
+    return batches

@@ -6,7 +6,7 @@ refused for what Kafka refuses; what must be durable first is durable when it re
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -16,9 +16,10 @@ from pipeline_broker.apis.call import Call, Session
 from pipeline_broker.apis.registry import SERVED
 from pipeline_broker.embedded.errors import EmbeddedBrokerError
 from stages.committer import Submission
-from stages.request import Close, NoOp, Parked, Pending, Request, Result, Send
+from stages.request import Close, NoOp, Parked, Pending, Request, Result, Send, Unfinished, go_on
 
 if TYPE_CHECKING:
+    from pipeline_broker.apis.steps import Stepwise
     from pipeline_broker.broker import Broker
     from pipeline_broker.embedded.life import Running
 
@@ -35,7 +36,7 @@ NO_FRAME = memoryview(b"")
 class _NobodyWaits:
     """A `stages.request.Deferral`: there is no connection whose client could be slow."""
 
-    is_full = False
+    must_wait = False
     size_bytes = 0
 
     def defer(self, request: Request) -> None:
@@ -49,6 +50,7 @@ class _Caller:
     index = -1
     peer = HOST
     listener = LISTENER
+    closed = False
     response_room_bytes = ROOM_BYTES
     unsent = _NobodyWaits()
 
@@ -64,8 +66,14 @@ class _Caller:
     def call_back(self, request: Request, callback: Callable[[], Result]) -> None:
         self.complete(request, callback())
 
+    def begin_work(self) -> None:
+        """There is no later request."""
+
+    def end_work(self) -> None:
+        """There is none."""
+
     def throttle(self, seconds: float) -> None:
-        """Whoever calls from within is not throttled."""
+        """Calls from within are not throttled."""
 
     def take_deferred(self) -> Request | None:
         return None
@@ -104,16 +112,30 @@ async def ask(running: Running, message: Any, now_ms: int) -> Any:
     return request.answer if isinstance(result, Send) else None
 
 
-def _unrestricted(broker: Broker, handle: Callable[[Call, Any], Result], call: Call, message: Any) -> Result:
-    """Handle it with no authorizer: access rules are for those who come by a connection."""
+def _unrestricted(
+    broker: Broker, handle: Callable[[Call, Any], Result | Stepwise[Result]], call: Call, message: Any
+) -> Result:
+    """Handle it with no authorizer: access rules are for clients that come by a connection."""
     authorizer, broker.authorizer = broker.authorizer, None
     try:
-        return handle(call, message)
+        result = handle(call, message)
+        return go_on(result) if isinstance(result, Generator) else result
     finally:
         broker.authorizer = authorizer
 
 
-async def _next(running: Running, caller: _Caller, result: Pending | Parked) -> Result:
+async def _next(running: Running, caller: _Caller, result: Pending | Parked | Unfinished) -> Result:
+    if isinstance(result, Unfinished):
+        value, problem = None, None
+        if isinstance(result.first, Pending):
+            await _commit(running, result.first)
+        elif result.first is not None and result.first.work is not None:
+            try:
+                value = await trio.to_thread.run_sync(result.first.work)
+            except Exception as error:  # noqa: BLE001 - the steps know what it means
+                problem = error
+        await trio.lowlevel.checkpoint()
+        return go_on(result.steps, value, problem)
     if isinstance(result, Pending):
         await _commit(running, result)
         return result.result

@@ -33,7 +33,14 @@ from pipeline_broker.records.batch import (
     restamped,
     with_times,
 )
-from pipeline_broker.records.check import DEFAULT_RULES, Rules, as_stored, check_batch
+from pipeline_broker.records.check import (
+    DEFAULT_RULES,
+    LongBatchError,
+    Rules,
+    as_stored,
+    check_batch,
+    takes_long_to_store,
+)
 from pipeline_broker.records.control_batch import EndMarker, marker_batch
 from pipeline_broker.records.errors import RecordError
 
@@ -105,39 +112,57 @@ class PartitionLog:
     def __repr__(self) -> str:
         return f"<PartitionLog {self.topic}-{self.partition} {self.log_start_offset}..{self.log_end_offset}>"
 
-    def produce(self, batch: Buffer, now_ms: int, *, zstd_allowed: bool = True) -> Appended:
-        """Check a client's batch and append it; raises RecordError or LogError, both with `error_name`."""
+    def produce(
+        self,
+        batch: Buffer,
+        now_ms: int,
+        *,
+        zstd_allowed: bool = True,
+        transactions_allowed: bool = False,
+        starts_at_zero: bool = False,
+    ) -> Appended:
+        """Check a client's batch and append it.
+
+        Args:
+            batch: as it came.
+            now_ms: wall clock.
+            zstd_allowed: see `check_batch`.
+            transactions_allowed: see `check_batch`.
+            starts_at_zero: see `append_checked`.
+
+        Raises:
+            RecordError, LogError: it is refused; both have an `error_name`.
+            LongBatchError: it takes long to check; `BatchCheck` does so, then comes `append_checked`.
+        """
+        rules = self.rules
         try:
-            header = check_batch(batch, now_ms, self.rules, zstd_allowed=zstd_allowed)
-            if self.rules.compression is not None:
-                header, batch = as_stored(header, batch, self.rules)
+            header = check_batch(
+                batch, now_ms, rules, zstd_allowed=zstd_allowed, transactions_allowed=transactions_allowed
+            )
+            if rules.compression is not None:
+                if takes_long_to_store(header, rules):
+                    raise LongBatchError
+                header, batch = as_stored(header, batch, rules)
         except RecordError:
             self.refuse(batch)
             raise
-        return self.append(header, batch, now_ms)
+        return self.append_checked(header, batch, now_ms, starts_at_zero=starts_at_zero)
 
-    def produce_transactional(
-        self, batch: Buffer, now_ms: int, *, starts_at_zero: bool = False, zstd_allowed: bool = True
+    def append_checked(
+        self, header: BatchHeader, batch: Buffer, now_ms: int, *, starts_at_zero: bool = False
     ) -> Appended:
-        """The same where the batch may be part of a transaction: whoever calls has made sure that one is going on.
+        """Append a client's batch that was checked.
 
         Args:
-            batch: a client's; it need not be transactional.
+            header: of the batch as it is stored.
+            batch: as it is stored, with offsets from 0.
             now_ms: wall clock.
             starts_at_zero: the producer is one of transactions version 2 (Produce 12 and later): it must begin with
                 sequence 0 where nothing is known of it.
-            zstd_allowed: see `check_batch`.
 
         Raises:
-            RecordError, LogError: both with `error_name`.
+            LogError: it is refused.
         """
-        try:
-            header = check_batch(batch, now_ms, self.rules, zstd_allowed=zstd_allowed, transactions_allowed=True)
-            if self.rules.compression is not None:
-                header, batch = as_stored(header, batch, self.rules)
-        except RecordError:
-            self.refuse(batch)
-            raise
         if starts_at_zero and header.producer_id >= 0:
             self.producers.check_start(header.producer_id, header.producer_epoch, header.base_sequence)
         return self.append(header, batch, now_ms)

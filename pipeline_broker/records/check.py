@@ -2,9 +2,14 @@
 
 Rules of this file: a batch passes as a whole or is refused as a whole; the walk over the records is one loop with
 the short integers inlined, because it runs for every record produced; what is slow (naming the offending records)
-happens only after that loop has found something. Stricter than Kafka in one point: offset deltas count up from 0 in
-uncompressed batches too (Kafka asks it of compressed ones only), else consumers would see offsets out of order.
+happens only after that loop has found something. A batch that would take longer than a turn of its handler is walked
+over in steps (`BatchCheck`), so that other clients do not wait for it. Stricter than Kafka in one point: offset deltas
+count up from 0 in uncompressed batches too (Kafka asks it of compressed ones only), else consumers would see offsets
+out of order.
 """
+
+from collections.abc import Iterator
+from typing import NamedTuple
 
 import attrs
 
@@ -23,7 +28,7 @@ from pipeline_broker.records.batch import (
     with_times,
 )
 from pipeline_broker.records.checksum import crc32c
-from pipeline_broker.records.compression import DECOMPRESSED_SIZE_MAX, Compression, decompress
+from pipeline_broker.records.compression import DECOMPRESSED_SIZE_MAX, Compression, decompress, decompressed
 from pipeline_broker.records.errors import (
     BatchTooLarge,
     CorruptFirstHeader,
@@ -48,10 +53,20 @@ Buffer = bytes | bytearray | memoryview
 NO_TIMESTAMP = -1
 HEADERS_MAX = 500_000
 """Record headers of one batch. Two bytes each, they compress to nearly nothing, and every one has to be looked at."""
+RECORD_HEADERS_MAX = 10_000
+"""Headers of one record, which are looked at in one go."""
+RECORDS_A_TURN = 3_000
+"""Records, and their headers, that are looked at before others have a turn: about 4 ms of work."""
+RECORDS_BYTES_A_TURN = 1 << 20
+"""What is decompressed in one go on the event loop; what is larger is decompressed in a thread."""
+RECOMPRESSED_BYTES_A_TURN = 64 * 1024
+"""Uncompressed records that are compressed on the event loop, where the topic asks for it; others in a thread."""
 RECORD_ERRORS_MAX = 1_000
 """Offending records that are named, of however many there are."""
 SMALL_BYTES = 4096
 _UNLIMITED = (1 << 63) - 1
+_NEW = tuple.__new__
+"""Makes a named tuple from a tuple in half the time of its class."""
 
 
 @attrs.frozen(slots=True)
@@ -72,6 +87,32 @@ class Rules:
 DEFAULT_RULES = Rules()
 
 
+class LongBatchError(Exception):
+    """The batch takes longer than a turn to check: `BatchCheck` does it in steps."""
+
+
+class Walked(NamedTuple):
+    """What a walk over records found, and where it stands.
+
+    Attributes:
+        lowest, highest: timestamp deltas.
+        null_key: a record has no key.
+        position: the byte after the last record that was looked at.
+        headers_left: how many more record headers the batch may have.
+        records: how many records were looked at, from the first.
+    """
+
+    lowest: int = _UNLIMITED
+    highest: int = -_UNLIMITED
+    null_key: bool = False
+    position: int = 0
+    headers_left: int = HEADERS_MAX
+    records: int = 0
+
+
+NOT_WALKED = Walked()
+
+
 def check_batch(
     buffer: Buffer | None,
     now_ms: int,
@@ -82,46 +123,156 @@ def check_batch(
 ) -> BatchHeader:
     """The header of the one batch in `buffer`, with max timestamp and type as the broker stores them.
 
-    Raises a RecordError when the batch must be refused. Where the rules ask for a codec `as_stored` must follow.
-    `zstd_allowed` is false for produce requests before v7; `transactions_allowed` is whether the batch may be part of a
-    transaction, which only those say who know that the producer has one.
+    Where the rules ask for a codec `as_stored` must follow.
+
+    Args:
+        buffer: what a client sent for one partition.
+        now_ms: wall clock.
+        rules: the topic's.
+        zstd_allowed: false for produce requests before version 7.
+        transactions_allowed: the producer has a transaction, so the batch may be part of it.
+
+    Raises:
+        RecordError: the batch must be refused.
+        LongBatchError: it must be checked in steps.
     """
+    header, view = _check_outside(buffer, rules, zstd_allowed=zstd_allowed, transactions_allowed=transactions_allowed)
+    end, compression, count = len(view), header[5] & COMPRESSION_MASK, header[12]
+    if count > RECORDS_A_TURN:
+        raise LongBatchError
+    data: Buffer = bytes(view[HEADER_SIZE:end])
+    if compression:
+        data = _decompressed_in_a_turn(compression, data, rules)
+    walked = _walk(data, count, NOT_WALKED)
+    if walked[5] != count:
+        raise LongBatchError  # it has many headers
+    lowest, highest, null_key, position, _, _ = walked
+    if position != len(data):
+        raise InvalidRecord("bytes are left after the last record")
+    highest += header[7]
+    if _is_suspicious(header, lowest, highest, null_key, rules, now_ms):
+        for _ in _check_records(header, view, rules, now_ms):
+            pass  # there are few
+    return _stored_header(header, view, highest, rules, now_ms)
+
+
+class BatchCheck:
+    """`check_batch` in steps, for a batch that takes longer than a turn.
+
+    First `open`, which may run in a thread; then all of `steps`; then `header`.
+
+    Args:
+        buffer, now_ms, rules, zstd_allowed, transactions_allowed: see `check_batch`.
+
+    Raises:
+        RecordError: the batch must be refused; `open` and `steps` raise it too.
+    """
+
+    def __init__(
+        self,
+        buffer: Buffer | None,
+        now_ms: int,
+        rules: Rules,
+        *,
+        zstd_allowed: bool = True,
+        transactions_allowed: bool = False,
+    ) -> None:
+        self._header, self._view = _check_outside(
+            buffer, rules, zstd_allowed=zstd_allowed, transactions_allowed=transactions_allowed
+        )
+        self._now_ms = now_ms
+        self._rules = rules
+        self._data: Buffer = b""
+        self._highest = 0
+
+    def open(self) -> None:
+        """Decompress the records."""
+        compression = self._header.compression
+        data = bytes(self._view[HEADER_SIZE:])
+        self._data = decompressed(compression, data, self._rules.decompressed_size_max) if compression else data
+
+    def steps(self) -> Iterator[int]:
+        """Look at some records in each step, and tell how many records and headers they were."""
+        header, data, count = self._header, self._data, self._header.record_count
+        walked = NOT_WALKED
+        while walked.records < count:
+            before = walked
+            walked = _walk(data, min(count, walked.records + RECORDS_A_TURN), walked)
+            yield walked.records - before.records + before.headers_left - walked.headers_left
+        if walked.position != len(data):
+            raise InvalidRecord("bytes are left after the last record")
+        self._data = b""
+        self._highest = walked.highest + header.base_timestamp
+        if _is_suspicious(header, walked.lowest, self._highest, walked.null_key, self._rules, self._now_ms):
+            yield from _check_records(header, self._view, self._rules, self._now_ms)
+
+    def stored(self) -> tuple[BatchHeader, Buffer]:
+        """The header and the batch as they are stored, in the topic's codec; may run in a thread."""
+        header = _stored_header(self._header, self._view, self._highest, self._rules, self._now_ms)
+        return as_stored(header, self._view, self._rules)
+
+
+def _check_outside(
+    buffer: Buffer | None, rules: Rules, *, zstd_allowed: bool, transactions_allowed: bool
+) -> tuple[BatchHeader, Buffer]:
+    """Check all but the records; returns the header, and the bytes of the batch alone."""
     if buffer is None or len(buffer) < MAGIC_END:
         raise NotOneBatch("not one complete record batch")
     header = first_header(buffer)
-    base_offset, length, _, _, crc, attributes, last_delta, base, max_timestamp, producer_id, _, sequence, count = (
-        header
-    )
+    base_offset, length, _, _, crc, attributes, last_delta, _, _, producer_id, _, sequence, count = header
     end = LENGTH_OVERHEAD + length
-    compression = attributes & COMPRESSION_MASK
-    if base_offset or end != len(buffer) or end > rules.size_max or compression:
+    if base_offset or end != len(buffer) or end > rules.size_max or attributes & COMPRESSION_MASK:
         _check_envelope(buffer, header, rules, zstd_allowed)
     # Slices of small bytes are copied faster than views of them are made.
     view = buffer if end <= SMALL_BYTES and type(buffer) is bytes else memoryview(buffer)
-    if crc32c(view[CHECKED_FROM:end]) != crc:
+    if end != len(view):
+        view = view[:end]
+    if crc32c(view[CHECKED_FROM:]) != crc:
         raise WrongChecksum("the checksum does not match")
     if last_delta != count - 1 or count <= 0 or attributes or producer_id >= 0 > sequence:
         _check_header(header, transactions_allowed=transactions_allowed)
-    data = bytes(view[HEADER_SIZE:end])
-    if compression:
-        data = decompress(compression, data, rules.decompressed_size_max)
-    lowest, highest, null_key = _walk(data, count)
-    highest += base
-    if (null_key and rules.keys_required) or not (
-        now_ms - rules.timestamp_before_max_ms <= lowest + base and highest <= now_ms + rules.timestamp_after_max_ms
-    ):
-        _check_records(header, view, rules, now_ms)
-    if end > rules.segment_size_max and not _is_recompressed(compression, rules):
-        raise RecordListTooLarge(f"a batch of {end} bytes is larger than a segment ({rules.segment_size_max})")
+    return header, view
+
+
+def _decompressed_in_a_turn(codec: int, data: Buffer, rules: Rules) -> Buffer:
+    """The records, if they are few bytes."""
+    size_max = min(rules.decompressed_size_max, RECORDS_BYTES_A_TURN)
+    try:
+        return decompress(codec, data, size_max)
+    except BatchTooLarge:
+        if size_max == rules.decompressed_size_max:
+            raise
+        raise LongBatchError from None
+
+
+def _is_suspicious(header: BatchHeader, lowest: int, highest: int, null_key: bool, rules: Rules, now_ms: int) -> bool:
+    """Whether single records have to be looked at, because of their keys or timestamps."""
+    if null_key and rules.keys_required:
+        return True
+    earliest, latest = now_ms - rules.timestamp_before_max_ms, now_ms + rules.timestamp_after_max_ms
+    return not (earliest <= lowest + header[7] and highest <= latest)
+
+
+def _stored_header(header: BatchHeader, view: Buffer, highest: int, rules: Rules, now_ms: int) -> BatchHeader:
+    """The header as the broker stores it."""
+    if len(view) > rules.segment_size_max and not _is_recompressed(header[5] & COMPRESSION_MASK, rules):
+        raise RecordListTooLarge(f"a batch of {len(view)} bytes is larger than a segment ({rules.segment_size_max})")
     if rules.append_time:
         return with_times(header, view, now_ms, append_time=True)
-    if highest == max_timestamp and not attributes & APPEND_TIME_BIT:
+    if highest == header[8] and not header[5] & APPEND_TIME_BIT:
         return header
     return with_times(header, view, highest)  # what a client says of append time is not believed, as in Kafka
 
 
 def _is_recompressed(codec: int, rules: Rules) -> bool:
     return rules.compression is not None and rules.compression.codec != codec
+
+
+def takes_long_to_store(header: BatchHeader, rules: Rules) -> bool:
+    """Whether `as_stored` should run in a thread."""
+    codec = header.compression
+    is_large = codec != Compression.NONE or header.size_bytes > RECOMPRESSED_BYTES_A_TURN
+    return is_large and rules.compression is not None and rules.compression.codec != codec
 
 
 def as_stored(header: BatchHeader, batch: Buffer, rules: Rules) -> tuple[BatchHeader, Buffer]:
@@ -182,14 +333,16 @@ def _check_header(header: BatchHeader, *, transactions_allowed: bool) -> None:
         raise TransactionalRecords("no transaction is going on")
 
 
-def _check_records(header: BatchHeader, batch: Buffer, rules: Rules, now_ms: int) -> None:
-    """Refuse the batch if there are records that these rules forbid, and name them."""
+def _check_records(header: BatchHeader, batch: Buffer, rules: Rules, now_ms: int) -> Iterator[int]:
+    """Refuse the batch if there are records that these rules forbid, and name them; in steps, see BatchCheck."""
     earliest, latest = now_ms - rules.timestamp_before_max_ms, now_ms + rules.timestamp_after_max_ms
     keyless: list[tuple[int, str]] = []
     offending: list[tuple[int, str]] = []
     for index, record in enumerate(iterate_records(batch, header, size_max=rules.decompressed_size_max)):
         if len(keyless) == RECORD_ERRORS_MAX or len(offending) == RECORD_ERRORS_MAX:
             break
+        if index % RECORDS_A_TURN == RECORDS_A_TURN - 1:
+            yield RECORDS_A_TURN
         if record.key is None and rules.keys_required:
             keyless.append((index, "record without a key"))
         elif not rules.append_time and record.timestamp != NO_TIMESTAMP and not earliest <= record.timestamp <= latest:
@@ -200,16 +353,14 @@ def _check_records(header: BatchHeader, batch: Buffer, rules: Rules, now_ms: int
         raise InvalidTimestamp("records have timestamps outside the allowed window", tuple(offending))
 
 
-def _walk(data: bytes, count: int) -> tuple[int, int, bool]:  # noqa: C901, PLR0912, PLR0915 - one inlined loop
-    """Check the structure of `count` records; returns lowest and highest timestamp delta, and if a key is null."""
-    position = 0
+def _walk(data: Buffer, count: int, before: Walked) -> Walked:  # noqa: C901, PLR0912, PLR0915 - one inlined loop
+    """Check the structure of the records up to the one numbered `count`; fewer where they have many headers."""
+    lowest, highest, null_key, position, left, index = before
     size = len(data)
-    lowest, highest = _UNLIMITED, -_UNLIMITED
-    null_key = False
     previous = -1
-    left = HEADERS_MAX
+    headers_end = left - RECORDS_A_TURN
     try:
-        for index in range(count):
+        for index in range(index, count):  # noqa: B020 - it tells where the walk stands
             raw = data[position]
             position += 1
             if raw > 0x7F:
@@ -274,20 +425,22 @@ def _walk(data: bytes, count: int) -> tuple[int, int, bool]:  # noqa: C901, PLR0
                 position += 1
             if position != end:
                 raise InvalidRecord("a record does not fill its length")
+            if left < headers_end:
+                break
     except IndexError:
         raise InvalidRecord("the records are cut off") from None
-    if position != size:
-        raise InvalidRecord("bytes are left after the last record")
-    return lowest, highest, null_key
+    return _NEW(Walked, (lowest, highest, null_key, position, left, index + 1))
 
 
-def _walk_headers(data: bytes, position: int, end: int, left: int) -> tuple[int, int]:
+def _walk_headers(data: Buffer, position: int, end: int, left: int) -> tuple[int, int]:
     """Check a record's headers; returns how many more the batch may have, and the position behind them."""
     count, position = read_varint(data, position)
     if not 0 <= count <= end - position:
         raise InvalidRecord("more headers than bytes")
     if count > left:
         raise BatchTooLarge(f"a batch has at most {HEADERS_MAX} record headers")
+    if count > RECORD_HEADERS_MAX:
+        raise BatchTooLarge(f"a record has at most {RECORD_HEADERS_MAX} headers")
     for _ in range(count):
         length, position = read_varint(data, position)
         if length < 0:

@@ -45,6 +45,7 @@ _XERIAL_BLOCK_SIZE = 32 * 1024
 _BLOCK_LENGTH = struct.Struct(">i")
 _GROWTH = 8
 _OUTPUT_SIZE_START = 16 * 1024
+_COPIED_SIZE_MAX = 1 << 20
 _OUTPUT_FULL = "failed to write whole buffer"  # cramjam's message when output is larger than the buffer it got
 _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 _ZSTD_WINDOW_LOG_MAX = 27  # as libzstd's own default: 128 MiB
@@ -84,6 +85,11 @@ def _lz4_level(level: int | None) -> int:
 
 def decompress(codec: int, data: Buffer, size_max: int = DECOMPRESSED_SIZE_MAX) -> bytes:
     """The original data, or a RecordError when it is damaged or larger than `size_max`."""
+    return bytes(decompressed(codec, data, size_max))
+
+
+def decompressed(codec: int, data: Buffer, size_max: int) -> bytes | bytearray:
+    """The same, where large data need not be bytes: to copy them would take their memory twice."""
     if codec == Compression.NONE:
         return bytes(data)
     if codec == Compression.GZIP:
@@ -100,7 +106,7 @@ def decompress(codec: int, data: Buffer, size_max: int = DECOMPRESSED_SIZE_MAX) 
     raise UnknownCompression(f"unknown compression id {codec}")
 
 
-def _decompress_bounded(into: Callable[[Buffer, bytearray], int], data: Buffer, size_max: int) -> bytes:
+def _decompress_bounded(into: Callable[[Buffer, bytearray], int], data: Buffer, size_max: int) -> bytes | bytearray:
     """Decompress into a buffer that grows only after the smaller one was filled."""
     size = min(size_max, max(_OUTPUT_SIZE_START, len(data) * _GROWTH))
     while True:
@@ -108,13 +114,17 @@ def _decompress_bounded(into: Callable[[Buffer, bytearray], int], data: Buffer, 
         try:
             written = into(data, output)
         except cramjam.DecompressionError as error:
+            del output  # the traceback of what is raised, and the next buffer, would keep it
             if _OUTPUT_FULL not in str(error):
                 raise UnreadableCompression(f"compressed records cannot be read: {error}") from None
             if size >= size_max:
                 raise BatchTooLarge(f"records are larger than {size_max} bytes when decompressed") from None
             size = min(size_max, size * _GROWTH)
             continue
-        return bytes(memoryview(output)[:written])
+        if size <= _COPIED_SIZE_MAX:
+            return bytes(memoryview(output)[:written])
+        del output[written:]
+        return output
 
 
 def _check_zstd_window(data: Buffer) -> None:

@@ -8,13 +8,13 @@ are the caller's business: a decoder returns the position after it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from functools import cache
 from typing import Any, TypeAlias, TypeVar, cast
 
 from pipeline_broker.wire.decoding import DecoderWriter
 from pipeline_broker.wire.encoding import EncoderWriter
-from pipeline_broker.wire.primitives import LARGE_BYTES, Buffer, DecodeError, EncodeError
+from pipeline_broker.wire.primitives import LARGE_BYTES, Buffer, DecodeError, EncodeError, ResponseTooLargeError
 from pipeline_broker.wire.schema import Schema, parse_versions
 
 __all__ = [
@@ -22,11 +22,13 @@ __all__ = [
     "Buffer",
     "DecodeError",
     "EncodeError",
-    "counting_decoder",
+    "ResponseTooLargeError",
     "decode",
     "decoder",
     "encode",
     "encoder",
+    "stepwise_decoder",
+    "stepwise_encoder",
     "versions_of",
 ]
 
@@ -42,15 +44,15 @@ def versions_of(message: type) -> range:
 
 
 @cache
-def _decoder(message: type, version: int, *, counted: bool = False) -> Any:
+def _decoder(message: type, version: int, *, in_steps: bool = False) -> Any:
     _check_version(message, version)
-    return DecoderWriter(message, version, counted=counted).write()
+    return DecoderWriter(message, version, in_steps=in_steps).write()
 
 
 @cache
-def _encoder(message: type, version: int) -> Any:
+def _encoder(message: type, version: int, *, in_steps: bool = False) -> Any:
     _check_version(message, version)
-    return EncoderWriter(message, version).write()
+    return EncoderWriter(message, version, in_steps=in_steps).write()
 
 
 def _check_version(message: type, version: int) -> None:
@@ -63,14 +65,24 @@ def decoder(message: type[Message], version: int) -> Decoder[Message]:
     return cast("Decoder[Message]", _decoder(cast("Any", message), version))
 
 
-def counting_decoder(message: type[Message], version: int) -> Decoder[Message]:
-    """Like `decoder`, for a stranger's messages above LARGE_BYTES: it refuses more than ELEMENTS_MAX elements."""
-    return cast("Decoder[Message]", _decoder(cast("Any", message), version, counted=True))
+def stepwise_decoder(
+    message: type[Message], version: int
+) -> Callable[[Buffer, int], Generator[None, None, tuple[Message, int]]]:
+    """Like `decoder`, for messages above LARGE_BYTES: it yields now and then, and refuses more than ELEMENTS_MAX."""
+    return cast("Any", _decoder(cast("Any", message), version, in_steps=True))  # type: ignore[no-any-return]  # generated
 
 
 def encoder(message: type[Message], version: int) -> Encoder[Message]:
     """Return the function `message -> parts` of a version; records are parts of their own, not copied."""
     return cast("Encoder[Message]", _encoder(cast("Any", message), version))
+
+
+def stepwise_encoder(message: type[Message], version: int) -> Callable[[Message], Generator[None, None, list[Buffer]]]:
+    """Like `encoder`, for messages that may be large: it yields now and then.
+
+    The generator raises ResponseTooLargeError once there are more than RESPONSE_BYTES_MAX bytes.
+    """
+    return cast("Any", _encoder(cast("Any", message), version, in_steps=True))  # type: ignore[no-any-return]  # generated
 
 
 def decode(message: type[Message], version: int, buffer: Buffer, position: int = 0) -> tuple[Message, int]:

@@ -17,6 +17,7 @@ from pipeline_broker.wire.source import FORMATS, Source, width
 
 NAMES = {
     "DecodeError": primitives.DecodeError,
+    "ELEMENTS_A_TURN": primitives.ELEMENTS_A_TURN,
     "ELEMENTS_MAX": primitives.ELEMENTS_MAX,
     "bad_length": primitives.bad_length,
     "bad_tag_size": primitives.bad_tag_size,
@@ -79,16 +80,19 @@ class Length(NamedTuple):
 
 
 class DecoderWriter:
-    """Turns a declaration into the source of its decode function; `counted` for large messages."""
+    """Turns a declaration into the source of its decode function.
 
-    def __init__(self, message: Any, version: int, *, counted: bool = False) -> None:
+    For large messages, `in_steps`, that is a generator: it counts elements and yields where others may have a turn.
+    """
+
+    def __init__(self, message: Any, version: int, *, in_steps: bool = False) -> None:
         self.message = message
         self.version = version
-        self.counted = counted
+        self.in_steps = in_steps
         schema: Schema = message.SCHEMA
         self.flexible = version in parse_versions(schema.flexible)
         self.has_views = has_records(message, message, version)
-        self.source = Source(f"decode_{message.__name__}_v{version}{'_counted' * counted}", "b, p", NAMES)
+        self.source = Source(f"decode_{message.__name__}_v{version}{'_in_steps' * in_steps}", "b, p", NAMES)
         self.run: list[tuple[str, str]] = []
         """Fixed-width reads not yet written: struct code and variable."""
 
@@ -101,8 +105,9 @@ class DecoderWriter:
             else:
                 source.line("if type(b) is not bytes: b = bytes(b)")
             source.line("end = len(b)")
-            if self.counted:
-                source.line("left = ELEMENTS_MAX")
+            if self.in_steps:
+                source.line("left, turn = ELEMENTS_MAX, ELEMENTS_A_TURN")
+                source.line("if not turn: yield  # a message without arrays is read by a generator too")
             result = self.structure(self.message, self.message.__name__)
             source.line(f"return {result}, p")
         with source.block("except (struct_error, IndexError, UnicodeDecodeError) as error:"):
@@ -214,7 +219,7 @@ class DecoderWriter:
         size = size_min(self.message, field, self.version, flexible=self.flexible)
         total = f"({count.value}) * {size}"
         source.line(f"if not 0 <= {total} <= end - p: raise bad_length({path!r}, {count.value}, end - p)")
-        if self.counted:
+        if self.in_steps:
             source.line(f"left -= {count.value}")
             source.line(f"if left < 0: raise too_many_elements({path!r})")
         structure = resolve(self.message, field.type)
@@ -234,6 +239,11 @@ class DecoderWriter:
             else:
                 element = self.structure(structure, path)
             source.line(f"{variable}.append({element})")
+            if self.in_steps:
+                source.line("turn -= 1")
+                with source.block("if turn < 0:"):
+                    source.line("yield")
+                    source.line("turn = ELEMENTS_A_TURN")
 
     def optional_structure(self, structure: type, stem: str, path: str, *, in_tag: bool) -> str:
         """Read a struct that may be null: one byte before it says so, in a tag section a varint."""
@@ -290,12 +300,12 @@ class DecoderWriter:
             if tagged:
                 count = source.variable("tags")
                 source.line(f"{count}, p = read_tag_count(b, p, end)")
-                if self.counted:
+                if self.in_steps:
                     source.line(f"left -= {count}")
                     source.line(f"if left < 0: raise too_many_elements({path + ' tags'!r})")
                 with source.block(f"for _ in range({count}):"):
                     self.tag(tagged, values, path)
-            elif self.counted:
+            elif self.in_steps:
                 source.line("p, left = skip_tags_within(b, p, end, left)")
             else:
                 source.line("p = skip_tags(b, p, end)")

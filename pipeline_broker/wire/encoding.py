@@ -18,10 +18,14 @@ from pipeline_broker.wire.source import FORMATS, Source
 
 NAMES = {
     "BUFFERS": (bytes, bytearray, memoryview),
+    "CHUNK_UNIT_BYTES": primitives.CHUNK_UNIT_BYTES,
+    "ELEMENTS_A_TURN": primitives.ELEMENTS_A_TURN,
     "EncodeError": primitives.EncodeError,
+    "RESPONSE_BYTES_MAX": primitives.RESPONSE_BYTES_MAX,
     "SINGLE_BYTES": primitives.SINGLE_BYTES,
     "join": b"".join,
     "pack": struct.pack,
+    "response_too_large": primitives.response_too_large,
     "struct_error": struct.error,
     "tag_section": primitives.tag_section,
     "tagged_field": primitives.tagged_field,
@@ -33,15 +37,19 @@ NULL_LENGTHS = {"string": ("h", "-1"), "bytes": ("i", "-1"), "records": ("i", "-
 
 
 class EncoderWriter:
-    """Turns a declaration into the source of its encode function."""
+    """Turns a declaration into the source of its encode function.
 
-    def __init__(self, message: Any, version: int) -> None:
+    `in_steps`, that is a generator: it yields where others may have a turn, and refuses what becomes too large.
+    """
+
+    def __init__(self, message: Any, version: int, *, in_steps: bool = False) -> None:
         self.message = message
         self.version = version
+        self.in_steps = in_steps
         schema: Schema = message.SCHEMA
         self.flexible = version in parse_versions(schema.flexible)
         self.has_views = has_records(message, message, version)
-        self.source = Source(f"encode_{message.__name__}_v{version}", "m", NAMES)
+        self.source = Source(f"encode_{message.__name__}_v{version}{'_in_steps' * in_steps}", "m", NAMES)
         self.sink = "w.append"
         self.run: list[tuple[str, str]] = []
         """Fixed-width writes not yet written: struct code and expression; a zero byte is the code "x"."""
@@ -50,12 +58,15 @@ class EncoderWriter:
         """Write and compile the function."""
         source = self.source
         with source.block("try:"):
-            if self.has_views:
+            if self.has_views or self.in_steps:
                 source.line("parts = []")
+            if self.in_steps:
+                source.line("size, turn = 0, ELEMENTS_A_TURN")
+                source.line("if not turn: yield  # a message without arrays is written by a generator too")
             source.line("w = []")
             self.structure(self.message, "m", self.message.__name__)
             self.flush()
-            if self.has_views:
+            if self.has_views or self.in_steps:
                 source.line("if w: parts.append(join(w))")
                 source.line("return parts")
             else:
@@ -163,6 +174,8 @@ class EncoderWriter:
         source.line(f"{length} = {self.length_of(data)}")
         self.length(kind, length)
         source.line(f"{self.sink}({data})")
+        if self.in_steps:
+            source.line(f"turn -= {length} // CHUNK_UNIT_BYTES")
 
     def records(self, variable: str) -> None:
         """Write the length of records; the records themselves become parts."""
@@ -194,6 +207,20 @@ class EncoderWriter:
             else:
                 self.sized(str(field.type), element)
             self.flush()
+            if self.in_steps and self.sink == "w.append":
+                self.end_turn()
+
+    def end_turn(self) -> None:
+        """Write that others have a turn once enough elements were written; what there is becomes a part."""
+        source = self.source
+        source.line("turn -= 1")
+        with source.block("if turn < 0:"):
+            source.line("size += sum(map(len, w))")
+            source.line(f"if size > RESPONSE_BYTES_MAX: raise response_too_large({self.message.__name__!r})")
+            source.line("parts.append(join(w))")
+            source.line("w.clear()")
+            source.line("yield")
+            source.line("turn = ELEMENTS_A_TURN")
 
     def optional_structure(self, structure: type, variable: str, path: str, *, in_tag: bool) -> None:
         """Write a struct that may be null: one byte before it says so, in a tag section a varint."""

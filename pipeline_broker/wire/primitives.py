@@ -19,8 +19,20 @@ VARINT_BYTES_MAX = 5
 ELEMENTS_MAX = 100_000
 """Array elements and tagged fields of one large message: each may be one byte and takes fifty once it is decoded."""
 
-LARGE_BYTES = 128 * 1024
-"""Messages up to this size cannot hold many more elements than that, so nobody counts them."""
+LARGE_BYTES = 16 * 1024
+"""Messages up to this size are read in one go; larger ones in steps, and their elements are counted."""
+
+ELEMENTS_A_TURN = 2_000
+"""Elements that are read or written before others have a turn: about 4 ms of work."""
+
+TAGS_MAX = 1_000
+"""Tagged fields of one section: no version of any message has twenty."""
+
+RESPONSE_BYTES_MAX = 32 * 1024 * 1024
+"""A response of this size is written; records, which are parts of their own, do not count."""
+
+CHUNK_UNIT_BYTES = 1024
+"""So many bytes of text count as one element when a response is written."""
 
 UUID_ZERO = bytes(16)
 """Kafka's "no uuid"."""
@@ -32,6 +44,10 @@ class DecodeError(Exception):
 
 class EncodeError(Exception):
     """The message cannot be written in this version: a mistake of ours, never of a peer."""
+
+
+class ResponseTooLargeError(Exception):
+    """A request asks for an answer that is larger, or takes longer to make, than any is allowed to be."""
 
 
 def read_uvarint(buffer: Buffer, position: int) -> tuple[int, int]:
@@ -61,6 +77,8 @@ def read_uvarint_rest(buffer: Buffer, position: int, first: int) -> tuple[int, i
 def read_tag_count(buffer: Buffer, position: int, end: int) -> tuple[int, int]:
     """Read how many fields a tag section has; refuses more than the remaining bytes can hold, two bytes each."""
     count, position = read_uvarint(buffer, position)
+    if count > TAGS_MAX:
+        raise DecodeError(f"{count} tagged fields; the limit is {TAGS_MAX}")
     if count * 2 > end - position:
         raise DecodeError(f"{count} tagged fields do not fit into {end - position} bytes")
     return count, position
@@ -101,6 +119,11 @@ def bad_length(path: str, length: int, remaining: int) -> DecodeError:
 def string_too_long(path: str, length: int) -> DecodeError:
     """Name the string field that exceeds Kafka's limit."""
     return DecodeError(f"{path}: string of {length} bytes, the limit is {STRING_SIZE_MAX}")
+
+
+def response_too_large(name: str) -> ResponseTooLargeError:
+    """Name the message that is larger than RESPONSE_BYTES_MAX."""
+    return ResponseTooLargeError(f"{name}: a response has at most {RESPONSE_BYTES_MAX} bytes")
 
 
 def bad_tag_size(path: str, surplus: int) -> DecodeError:

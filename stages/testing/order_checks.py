@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any
 
-from stages.request import Close, NoOp, Request, Result, Send
+from stages.request import Request, Result
 from stages.request_handler import Application
 from stages.response_order import ResponseOrder
 from stages.testing.schedules import Schedule
@@ -87,7 +87,7 @@ class WatchedApplication:
             self._schedule.note("start", connection, request.sequence)
         return self.application.handle(request)
 
-    def failed(self, request: Request, error: Exception) -> Send | NoOp | Close:
+    def failed(self, request: Request, error: Exception) -> Result:
         """See Application."""
         return self.application.failed(request, error)
 

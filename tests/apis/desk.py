@@ -22,7 +22,7 @@ from pipeline_broker.log.testing import MemoryFileSystem
 from pipeline_broker.wire.codec import decode, encode
 from pipeline_broker.wire.header import RequestHeader, encode_request_header, read_response_header
 from pipeline_broker.wire.registry import ApiKey
-from stages.request import Parked, Pending, Request, Send
+from stages.request import Parked, Pending, Request, Send, Unfinished, go_on
 from tests.archiving import archive_all
 
 DIRECTORY = Path("/data")
@@ -38,6 +38,7 @@ class Connection:
     peer = "127.0.0.1"
     listener = "PLAINTEXT"
     response_room_bytes = 2**30
+    closed = False
 
     def __init__(self) -> None:
         self.session: Any = None
@@ -115,8 +116,26 @@ class Desk:
             result = self.dispatcher.failed(request, error)
             raise AssertionError(f"the handler raised and was answered {result}") from error
 
+    def do_steps(self, result: Any) -> Any:
+        """Do the rest of work that goes in steps."""
+        while isinstance(result, Unfinished):
+            first, value, problem = result.first, None, None
+            if isinstance(first, Pending):
+                self.commit(list(first.entries))
+                if first.on_durable is not None:
+                    first.on_durable()
+            elif first is not None:
+                assert first.work is not None
+                try:
+                    value = first.work()
+                except Exception as error:  # noqa: BLE001 - the steps know what it means
+                    problem = error
+            result = go_on(result.steps, value, problem)
+        return result
+
     def finish(self, message: Any, version: int, result: Any) -> Any:
         """Make a result durable and read its response."""
+        result = self.do_steps(result)
         while isinstance(result, Parked):
             if result.work is None:  # somebody has answered it meanwhile
                 (result,) = [answer for request, answer in self.connection.completed if request.sequence == self.asked]

@@ -74,11 +74,11 @@ def test_what_was_not_appended_is_refused_as_ever(desk, monkeypatch, caplog):
     appended = []
     original = produce._append
 
-    def append_once(call, data, log, admission):
+    def append_once(call, batch, admission):
         if appended:
             raise RuntimeError("a bug")
-        appended.append(data.index)
-        return original(call, data, log, admission)
+        appended.append(batch.data.index)
+        return original(call, batch, admission)
 
     monkeypatch.setattr(produce, "_append", append_once)
     result = desk.decide(request(b"1", 0, 1), VERSION)

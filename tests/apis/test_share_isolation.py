@@ -23,7 +23,7 @@ def transaction(desk, producer_id, count, *, is_commit):
     log = desk.desk.broker.logs.find("t", 0)
     records = [NewRecord(b"v", None, desk.desk.now_ms) for _ in range(count)]
     batch = build_batch(records, producer_id=producer_id, producer_epoch=0, base_sequence=0, transactional=True)
-    desk.desk.commit([log.produce_transactional(batch, desk.desk.now_ms, starts_at_zero=False).entry])
+    desk.desk.commit([log.produce(batch, desk.desk.now_ms, transactions_allowed=True).entry])
     if is_commit is None:
         return
     marker = WriteTxnMarkersRequest.WritableTxnMarker(

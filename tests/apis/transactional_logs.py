@@ -36,7 +36,7 @@ class TransactionDesk(Desk):
             base_sequence=sequence,
             transactional=True,
         )
-        entry = self.log.produce_transactional(batch, self.now_ms).entry
+        entry = self.log.produce(batch, self.now_ms, transactions_allowed=True).entry
         if is_durable:
             self.commit([entry])
         return entry

@@ -95,7 +95,7 @@ def append(broker, batch, topic="t"):
         from stages.committer import Submission
 
         log = running.broker.logs.find(topic, 0)
-        entry = log.produce_transactional(batch, 1_700_000_000_000).entry
+        entry = log.produce(batch, 1_700_000_000_000, transactions_allowed=True).entry
         running.server.submit(Submission([entry]))
 
     broker.on_loop(submit)

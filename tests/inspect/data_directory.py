@@ -59,7 +59,7 @@ class Data:
             base_sequence=0,
             transactional=True,
         )
-        entries = [log.produce_transactional(batch, 0).entry]
+        entries = [log.produce(batch, 0, transactions_allowed=True).entry]
         if ends_with is not None:
             marker = log.append_marker(producer_id, 1, committed=ends_with, coordinator_epoch=3, now_ms=2, version=2)
             entries.append(marker.entry)

@@ -1,5 +1,6 @@
 """Offsets, visibility, duplicates, reading, and searching by time."""
 
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from pipeline_broker.log.log_manager import LogManager
 from pipeline_broker.log.reading import BATCHES_PER_READ, ColdRead
 from pipeline_broker.log.testing import MemoryFileSystem
 from pipeline_broker.records.batch import NewRecord, build_batch, iterate_batches, read_header
-from pipeline_broker.records.check import Rules
+from pipeline_broker.records.check import BatchCheck, LongBatchError, Rules
 from pipeline_broker.records.compression import Compression
 from pipeline_broker.records.errors import BatchTooLarge, CorruptRecord, RecordError
 from pipeline_broker.records.recompression import Target
@@ -40,7 +41,18 @@ class Setting:
         self.manager.on_durable(entries)
 
     def produce(self, *timestamps, log=None, **options):
-        return (log or self.log).produce(batch_of(*timestamps, **options), NOW)
+        """Append a batch as `apis.produce` does, in steps where that is asked for."""
+        log, batch = log or self.log, batch_of(*timestamps, **options)
+        with suppress(LongBatchError):
+            return log.produce(batch, NOW)
+        check = BatchCheck(batch, NOW, log.rules)
+        try:
+            check.open()
+            assert sum(check.steps())
+            return log.append_checked(*check.stored(), NOW)
+        except RecordError:
+            log.refuse(batch)
+            raise
 
     def restart(self, **options):
         self.files.kill()

@@ -38,7 +38,9 @@ class Log(Setting):
     """One whose every append is durable at once, unless it is asked to wait."""
 
     def write(self, *args, wait=False, starts_at_zero=False, **options):
-        appended = self.log.produce_transactional(batch_of(*args, **options), NOW, starts_at_zero=starts_at_zero)
+        appended = self.log.produce(
+            batch_of(*args, **options), NOW, transactions_allowed=True, starts_at_zero=starts_at_zero
+        )
         if not wait:
             self.commit(appended)
         return appended

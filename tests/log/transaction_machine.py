@@ -119,7 +119,9 @@ class TransactionMachine(RuleBasedStateMachine):
             starts_at_zero=starts_at_zero,
         )
         batch = self.batch(values, producer, epoch, sequence, is_transactional=is_transactional)
-        appended = decided(lambda: self.log.produce_transactional(batch, NOW_MS, starts_at_zero=starts_at_zero))
+        appended = decided(
+            lambda: self.log.produce(batch, NOW_MS, transactions_allowed=True, starts_at_zero=starts_at_zero)
+        )
         if isinstance(expected, int):
             assert (appended.base_offset, appended.duplicate) == (expected, True)
             assert appended.in_flight == (expected >= self.log.high_watermark)

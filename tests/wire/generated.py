@@ -41,6 +41,7 @@ def declared() -> list[type]:
 MESSAGES = declared()
 API_MESSAGES = [message for message in MESSAGES if message.__name__.endswith(("Request", "Response"))]
 REQUESTS = [message for message in API_MESSAGES if message.__name__.endswith("Request")]
+RESPONSES = [message for message in API_MESSAGES if message.__name__.endswith("Response")]
 RECORDS = [message for message in MESSAGES if message not in API_MESSAGES]
 
 

@@ -1,0 +1,114 @@
+"""A large message is read in steps, and has only so many elements, however small they are."""
+
+import pytest
+
+from pipeline_broker.wire.codec import (
+    DecodeError,
+    ResponseTooLargeError,
+    decoder,
+    encode,
+    encoder,
+    stepwise_decoder,
+    stepwise_encoder,
+)
+from pipeline_broker.wire.messages.describe_groups import DescribeGroupsResponse
+from pipeline_broker.wire.messages.metadata import MetadataRequest
+from pipeline_broker.wire.messages.produce import ProduceRequest
+from pipeline_broker.wire.primitives import ELEMENTS_A_TURN, ELEMENTS_MAX, RESPONSE_BYTES_MAX, TAGS_MAX, write_uvarint
+from tests.wire.generated import REQUESTS, RESPONSES, each_version, plain, sample
+
+EMPTY_TOPIC = b"\1\1\0"
+FIRST = MetadataRequest(topics=[])
+TOPIC = MetadataRequest.MetadataRequestTopic(name="t")
+
+
+def finished(steps):
+    """What a generator returns, and in how many turns."""
+    turns = 1
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return end.value, turns
+        turns += 1
+
+
+def stepwise(message, version):
+    """A decoder that goes to the end."""
+    decode = stepwise_decoder(message, version)
+    return lambda data, position: finished(decode(data, position))[0]
+
+
+@each_version(REQUESTS)
+def test_a_message_that_is_read_in_steps_is_the_same(message, version):
+    data = b"".join(encode(sample(message, version, elements=3), version))
+    counted, position = stepwise(message, version)(data, 0)
+    assert position == len(data)
+    assert plain(counted) == plain(decoder(message, version)(data, 0)[0])
+
+
+@each_version(RESPONSES)
+def test_a_message_that_is_written_in_steps_is_the_same(message, version):
+    response = sample(message, version, elements=3)
+    parts, turns = finished(stepwise_encoder(message, version)(response))
+    assert turns == 1
+    assert b"".join(parts) == b"".join(encoder(message, version)(response))
+
+
+def test_others_have_turns_while_a_large_message_is_read_and_written():
+    count = 3 * ELEMENTS_A_TURN
+    data = b"".join(encode(MetadataRequest(topics=[TOPIC] * count), 9))
+    (message, _), turns = finished(stepwise_decoder(MetadataRequest, 9)(data, 0))
+    assert (len(message.topics), turns) == (count, 3)
+    parts, turns = finished(stepwise_encoder(MetadataRequest, 9)(message))
+    assert (b"".join(parts), turns) == (data, 3)
+
+
+def test_a_response_ends_before_it_is_larger_than_any_may_be():
+    group = DescribeGroupsResponse.DescribedGroup(
+        members=[DescribeGroupsResponse.DescribedGroupMember(member_metadata=bytes(1 << 20))]
+    )
+    count = RESPONSE_BYTES_MAX >> 20
+    finished(stepwise_encoder(DescribeGroupsResponse, 5)(DescribeGroupsResponse(groups=[group] * (count - 1))))
+    written = stepwise_encoder(DescribeGroupsResponse, 5)(DescribeGroupsResponse(groups=[group] * 2 * count))
+    with pytest.raises(ResponseTooLargeError, match="DescribeGroupsResponse"):
+        finished(written)
+
+
+def produce_topics(count):
+    """Produce v9: so many topics without name and partitions, three bytes each."""
+    return b"\0" + bytes(6) + write_uvarint(count + 1) + EMPTY_TOPIC * count + b"\0"
+
+
+def test_one_element_more_than_the_most_is_refused():
+    decode = stepwise(ProduceRequest, 9)
+    message, _ = decode(produce_topics(ELEMENTS_MAX), 0)
+    assert len(message.topic_data) == ELEMENTS_MAX
+    with pytest.raises(DecodeError, match="topic_data"):
+        decode(produce_topics(ELEMENTS_MAX + 1), 0)
+
+
+def test_elements_of_all_arrays_count_together():
+    """Each list alone is within the bound, and so are the lists inside it."""
+    partitions = b"\1" + write_uvarint(11) + (bytes(4) + b"\0\0") * 10 + b"\0"
+    count = ELEMENTS_MAX // 10
+    with pytest.raises(DecodeError, match="partition_data"):
+        stepwise(ProduceRequest, 9)(bytes(7) + write_uvarint(count + 1) + partitions * count + b"\0", 0)
+
+
+@pytest.mark.parametrize("read", [stepwise, decoder])
+def test_a_section_has_so_many_unknown_tagged_fields(read):
+    def tagged(count):
+        return b"".join(encode(FIRST, 9))[:-1] + write_uvarint(count) + b"\x63\0" * count
+
+    data = tagged(TAGS_MAX)
+    assert read(MetadataRequest, 9)(data, 0) == (FIRST, len(data))
+    with pytest.raises(DecodeError, match="tagged"):
+        read(MetadataRequest, 9)(tagged(TAGS_MAX + 1), 0)
+
+
+def test_unknown_tagged_fields_count_as_elements():
+    topic = b"\2a" + write_uvarint(TAGS_MAX) + b"\x63\0" * TAGS_MAX
+    count = ELEMENTS_MAX // TAGS_MAX
+    with pytest.raises(DecodeError, match="tagged"):
+        stepwise(MetadataRequest, 9)(write_uvarint(count + 1) + topic * count + bytes(4), 0)
