@@ -38,7 +38,7 @@ from pipeline_broker.topic_policies import policies_of, rules_of
 from pipeline_broker.waiting_fetches import WaitingFetches
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.uuid_text import uuid_text
-from stages.request import Pending, Send
+from stages.request import Final, Pending
 
 if TYPE_CHECKING:
     from pipeline_broker.config.resolution import BrokerSettings
@@ -258,7 +258,7 @@ class Broker(LazyState):
         """Append a change of metadata; the entry must be committed and the change be told that it is durable."""
         return self._metadata.append(write, now_ms)
 
-    def commit_metadata(self, changes: Sequence[Change], now_ms: int, answer: Send) -> Pending | Send:
+    def commit_metadata(self, changes: Sequence[Change], now_ms: int, answer: Final) -> Pending | Final:
         """Make changes durable, apply them, then answer; see MetadataLog."""
         return self._metadata.commit(changes, now_ms, answer)
 

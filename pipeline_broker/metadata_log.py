@@ -15,7 +15,7 @@ from pipeline_broker.records.batch import NewRecord, build_batch, read_header
 from pipeline_broker.records.check import Rules
 from pipeline_broker.state.metadata_records import METADATA_TOPIC_ID
 from pipeline_broker.state.outcome import Write
-from stages.request import Pending, Send
+from stages.request import Final, Pending
 
 if TYPE_CHECKING:
     from pipeline_broker.log.entry import JournalEntry
@@ -48,16 +48,17 @@ class MetadataLog:
         assert entry is not None, "no producer, so no duplicate"
         return entry
 
-    def commit(self, changes: Sequence[Change], now_ms: int, answer: Send) -> Pending | Send:
+    def commit(self, changes: Sequence[Change], now_ms: int, answer: Final) -> Pending | Final:
         """Make changes durable, apply them, then answer.
 
         Args:
             changes: what was decided.
             now_ms: the records' timestamp.
-            answer: the response.
+            answer: what ends the request's slot.
         """
         if not changes:
             return answer
+        changes = tuple(changes)
 
         def apply() -> None:
             for write, durable in changes:

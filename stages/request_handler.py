@@ -38,6 +38,8 @@ TURN_MAX = 32
 """Requests that one handler takes before others get their turn: the bound of what is done synchronously."""
 TURN_RESPONSE_BYTES_MAX = 1 << 20
 """A turn also ends when a connection that it has served has so much to take: what follows is another large response."""
+TURN_REQUEST_BYTES_MAX = 256 * 1024
+"""A turn also ends when it has started requests of so many bytes: how long they take grows with their size."""
 TURN_MIN = 8
 """The same where many commits may be in flight: a turn ends with a commit, and shorter ones overlap."""
 BLOCKING_WORKS_MAX = 16
@@ -197,6 +199,7 @@ class RequestHandlerPool:
         """Handle what waits, at most TURN_MAX callbacks and requests, and let a commit begin."""
         self._is_in_turn = True
         callbacks, requests = queue.callbacks, queue.requests
+        size_bytes = 0
         for _ in range(self._turn_max):
             if callbacks:
                 called = self._call_back(*callbacks.popleft())
@@ -222,7 +225,8 @@ class RequestHandlerPool:
                 connection.complete(request, result)
             except SlotCompletedTwiceError:  # `handle` completed the request itself: the first answer stands
                 self._failed += 1
-            if connection.unsent.size_bytes >= TURN_RESPONSE_BYTES_MAX:
+            size_bytes += request.size_bytes
+            if size_bytes >= TURN_REQUEST_BYTES_MAX or connection.unsent.size_bytes >= TURN_RESPONSE_BYTES_MAX:
                 break
         self._is_in_turn = False
         self._committer.start_commit()

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pipeline_broker.apis.resource_changes import Alteration, SettingChange, alter_resources
+from pipeline_broker.apis.steps import Stepwise, commit_changes
 from pipeline_broker.config.resolution import Operation
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
@@ -23,7 +24,7 @@ Resource = AlterConfigsRequest.AlterConfigsResource
 ResourceResponse = AlterConfigsResponse.AlterConfigsResourceResponse
 
 
-def handle(call: Call, request: AlterConfigsRequest) -> Result:
+def handle(call: Call, request: AlterConfigsRequest) -> Stepwise[Result]:
     """Alter what may be altered."""
     alterations = [
         Alteration(
@@ -34,9 +35,9 @@ def handle(call: Call, request: AlterConfigsRequest) -> Result:
         )
         for resource in request.resources
     ]
-    told, changes = alter_resources(call, alterations, validate_only=request.validate_only)
+    told, changes = yield from alter_resources(call, alterations, validate_only=request.validate_only)
     responses = [_response(resource, *each) for resource, each in zip(request.resources, told, strict=True)]
-    return call.broker.commit_metadata(changes, call.now_ms, call.send(AlterConfigsResponse(responses=responses)))
+    return (yield from commit_changes(call, changes, AlterConfigsResponse(responses=responses)))
 
 
 def _response(resource: Resource, code: ErrorCode, message: str | None = None) -> ResourceResponse:

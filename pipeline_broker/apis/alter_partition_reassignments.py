@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from pipeline_broker.apis.authorization import REFUSAL_TEXTS, may_of_cluster
+from pipeline_broker.apis.steps import ELEMENT_COST, Stepwise, in_steps
 from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.state.topic_rules import TopicError, check_replicas
 from pipeline_broker.wire.error import ErrorCode
@@ -25,7 +27,7 @@ TopicResult = AlterPartitionReassignmentsResponse.ReassignableTopicResponse
 PartitionResult = AlterPartitionReassignmentsResponse.ReassignablePartitionResponse
 
 
-def handle(call: Call, request: AlterPartitionReassignmentsRequest) -> Send:
+def handle(call: Call, request: AlterPartitionReassignmentsRequest) -> Stepwise[Send]:
     """Check what each partition shall have; what passes is so already."""
     if not may_of_cluster(call, AclOperation.ALTER):
         return call.send(error_response(request, call, ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
@@ -37,9 +39,11 @@ def handle(call: Call, request: AlterPartitionReassignmentsRequest) -> Send:
         allow_replication_factor_change=request.allow_replication_factor_change, error_message=None
     )
     for topic in request.topics:
-        results = [_result(call, topic.name, wanted) for wanted in topic.partitions]
+        results = yield from in_steps(call, topic.partitions, partial(_result, call, topic.name))
         response.responses.append(TopicResult(topic.name, results))
-    return call.send(response)
+        if call.spend(ELEMENT_COST):
+            yield None
+    return (yield from call.send_in_steps(response))
 
 
 def _result(call: Call, name: str, wanted: Wanted) -> PartitionResult:

@@ -176,13 +176,13 @@ class Call(Envelope):
         Raises:
             ResponseTooLargeError: the request has cost REQUEST_COST_MAX.
         """
-        self.cost += cost
-        if self.cost > REQUEST_COST_MAX:
+        if self.cost + cost > REQUEST_COST_MAX:
             raise ResponseTooLargeError(f"a request may take about {REQUEST_COST_MAX / 1e6:.0f} s of work")
         return self.is_turn_over(cost)
 
     def is_turn_over(self, cost: int) -> bool:
         """The same for work that its request pays for by its size, such as records, and that no other bound is for."""
+        self.cost += cost
         self._turn_left -= cost
         if self._turn_left > 0:
             return False

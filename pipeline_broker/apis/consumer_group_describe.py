@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from pipeline_broker.apis.authorization import authorized_operations, may_of_group, topics_allowed
+from pipeline_broker.apis.describe_groups import GROUP_COST
+from pipeline_broker.apis.steps import Stepwise, in_steps
 from pipeline_broker.security.acl import AclOperation, ResourceType
 from pipeline_broker.state.consumer_groups.messages import (
     DescribedConsumerGroup,
@@ -31,11 +33,11 @@ CLASSIC_MEMBER, CONSUMER_MEMBER = 0, 1
 HIDDEN_TOPICS = "The group has described topic(s) that the client is not authorized to describe."
 
 
-def handle(call: Call, request: ConsumerGroupDescribeRequest) -> Result:
+def handle(call: Call, request: ConsumerGroupDescribeRequest) -> Stepwise[Result]:
     """Ask the coordinator; a group with topics that the client may not know of is refused as a whole."""
-    return call.send(
-        ConsumerGroupDescribeResponse(groups=[_describe(call, group_id, request) for group_id in request.group_ids])
-    )
+    named = dict.fromkeys(request.group_ids)
+    groups = yield from in_steps(call, named, lambda group_id: _describe(call, group_id, request), GROUP_COST)
+    return (yield from call.send_in_steps(ConsumerGroupDescribeResponse(groups=groups)))
 
 
 def _describe(call: Call, group_id: str, request: ConsumerGroupDescribeRequest) -> DescribedGroup:

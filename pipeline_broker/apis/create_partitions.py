@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from pipeline_broker.apis.authorization import may_of_topic
+from pipeline_broker.apis.steps import CHANGE_COST, PARTITION_COST, Stepwise, commit_changes, submitted
 from pipeline_broker.apis.throttling import check_changes
 from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.state.topic_rules import TopicError
@@ -29,7 +30,7 @@ STRICT_FROM = 3
 """The first version that knows the error for a quota on changes."""
 
 
-def handle(call: Call, request: CreatePartitionsRequest) -> Result:
+def handle(call: Call, request: CreatePartitionsRequest) -> Stepwise[Result]:
     """Add what may be added."""
     if request.timeout_ms <= 0:
         return call.send(error_response(request, call, ErrorCode.REQUEST_TIMED_OUT))
@@ -56,7 +57,9 @@ def handle(call: Call, request: CreatePartitionsRequest) -> Result:
             results.append(TopicResult(topic.name, error.code, error.message))
         else:
             results.append(TopicResult(topic.name))
-    return call.broker.commit_metadata(changes, call.now_ms, call.send(CreatePartitionsResponse(results=results)))
+        if call.is_turn_over(CHANGE_COST + PARTITION_COST * max(topic.count, 0) * bool(changes)):
+            yield submitted(call, changes)
+    return (yield from commit_changes(call, changes, CreatePartitionsResponse(results=results)))
 
 
 def error_response(

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from pipeline_broker.apis.authorization import may_of_cluster, may_of_topic
+from pipeline_broker.apis.steps import CHANGE_COST, PARTITION_COST, Stepwise, commit_changes, submitted
 from pipeline_broker.apis.throttling import check_changes
 from pipeline_broker.config.properties import ConfigError
 from pipeline_broker.config.resolution import check_topic_settings, topic_entries
@@ -39,7 +40,7 @@ STRICT_FROM = 6
 Changes = list[tuple["Write", Callable[["Write"], None]]]
 
 
-def handle(call: Call, request: CreateTopicsRequest) -> Result:
+def handle(call: Call, request: CreateTopicsRequest) -> Stepwise[Result]:
     """Create what may be created."""
     if request.timeout_ms <= 0:
         return call.send(error_response(request, call, ErrorCode.REQUEST_TIMED_OUT))
@@ -55,13 +56,13 @@ def handle(call: Call, request: CreateTopicsRequest) -> Result:
         for name in forbidden
         if name not in repeated
     ]
-    results += [
-        _create(call, topic, request, changes)
-        for topic in request.topics
-        if topic.name not in repeated and topic.name not in forbidden
-    ]
+    for topic in request.topics:
+        if topic.name not in repeated and topic.name not in forbidden:
+            results.append(_create(call, topic, request, changes))
+            if call.is_turn_over(CHANGE_COST + PARTITION_COST * max(results[-1].num_partitions, 0)):
+                yield submitted(call, changes)
     results += [_refusal(name, ErrorCode.INVALID_REQUEST, "Duplicate topic name.") for name in sorted(repeated)]
-    return call.broker.commit_metadata(changes, call.now_ms, call.send(CreateTopicsResponse(topics=results)))
+    return (yield from commit_changes(call, changes, CreateTopicsResponse(topics=results)))
 
 
 def _forbidden(call: Call, request: CreateTopicsRequest) -> dict[str, None]:

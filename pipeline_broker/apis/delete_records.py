@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pipeline_broker.apis.authorization import topics_allowed
+from pipeline_broker.apis.steps import Stepwise, commit_changes, submitted
 from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
@@ -31,7 +32,11 @@ HIGH_WATERMARK = -1
 NO_OFFSET = -1
 
 
-def handle(call: Call, request: DeleteRecordsRequest) -> Result:
+DELETION_COST = 50
+"""Of one partition, about microseconds."""
+
+
+def handle(call: Call, request: DeleteRecordsRequest) -> Stepwise[Result]:
     """Delete what may be deleted."""
     is_allowed = topics_allowed(call, AclOperation.DELETE)
     changes: list[Change] = []
@@ -43,8 +48,10 @@ def handle(call: Call, request: DeleteRecordsRequest) -> Result:
                 results.append(_delete(call, name, index, offset, changes))
             else:
                 results.append(_refusal(index, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+            if call.is_turn_over(DELETION_COST):
+                yield submitted(call, changes)
         topics.append(TopicResult(name, results))
-    return call.broker.commit_metadata(changes, call.now_ms, call.send(DeleteRecordsResponse(topics=topics)))
+    return (yield from commit_changes(call, changes, DeleteRecordsResponse(topics=topics)))
 
 
 def _wanted(request: DeleteRecordsRequest) -> dict[str, dict[int, int]]:

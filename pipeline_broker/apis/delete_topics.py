@@ -10,6 +10,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from pipeline_broker.apis.authorization import REFUSAL_TEXTS, may_of_cluster, may_of_topic
+from pipeline_broker.apis.steps import CHANGE_COST, PARTITION_COST, Stepwise, commit_changes, submitted
 from pipeline_broker.apis.throttling import check_changes
 from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.state.metadata_records import Topic
@@ -42,7 +43,7 @@ MESSAGES = {
 }
 
 
-def handle(call: Call, request: DeleteTopicsRequest) -> Result:
+def handle(call: Call, request: DeleteTopicsRequest) -> Stepwise[Result]:
     """Delete what may be deleted."""
     if not call.broker.config.delete_topic_enable:
         disabled = ErrorCode.TOPIC_DELETION_DISABLED if call.version >= DISABLED_FROM else ErrorCode.INVALID_REQUEST
@@ -58,9 +59,14 @@ def handle(call: Call, request: DeleteTopicsRequest) -> Result:
         except TopicError as error:
             results.append(_refusal(topic.name, topic.topic_id, error.code, error.message))
             continue
+        if _existing(call, topic) is None:  # somebody else has deleted it between two turns
+            results.append(_refusal(topic.name, topic.topic_id, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+            continue
         changes += _delete(call, topic)
         results.append(TopicResult(name=topic.name, topic_id=topic.topic_id))
-    return call.broker.commit_metadata(changes, call.now_ms, call.send(DeleteTopicsResponse(responses=results)))
+        if call.is_turn_over(CHANGE_COST + PARTITION_COST * topic.partitions):
+            yield submitted(call, changes)
+    return (yield from commit_changes(call, changes, DeleteTopicsResponse(responses=results)))
 
 
 def _delete(call: Call, topic: Topic) -> list[Change]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from pipeline_broker.apis.acl_messages import filter_of, has_unknown
 from pipeline_broker.apis.authorization import REFUSAL_TEXTS, may_of_cluster
+from pipeline_broker.apis.steps import Stepwise
 from pipeline_broker.security.acl import AclBinding, AclOperation
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
@@ -22,7 +23,7 @@ REQUEST = DescribeAclsRequest
 Description = DescribeAclsResponse.AclDescription
 
 
-def handle(call: Call, request: DescribeAclsRequest) -> Result:
+def handle(call: Call, request: DescribeAclsRequest) -> Stepwise[Result]:
     """Answer."""
     wanted = filter_of(request)
     if has_unknown(
@@ -37,7 +38,8 @@ def handle(call: Call, request: DescribeAclsRequest) -> Result:
                 error_code=ErrorCode.SECURITY_DISABLED, error_message="No Authorizer is configured on the broker"
             )
         )
-    return call.send(DescribeAclsResponse(error_message="", resources=_by_resource(call.broker.acls.matching(wanted))))
+    found = _by_resource(call.broker.acls.matching(wanted))
+    return (yield from call.send_in_steps(DescribeAclsResponse(error_message="", resources=found)))
 
 
 def _by_resource(bindings: Iterable[AclBinding]) -> list[DescribeAclsResponse.DescribeAclsResource]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pipeline_broker.apis.authorization import may_of_cluster
+from pipeline_broker.apis.steps import Stepwise
 from pipeline_broker.quotas.entities import QuotaError
 from pipeline_broker.quotas.filters import Component, check_components, matches
 from pipeline_broker.security.acl import AclOperation
@@ -24,7 +25,7 @@ REQUEST = DescribeClientQuotasRequest
 Response = DescribeClientQuotasResponse
 
 
-def handle(call: Call, request: DescribeClientQuotasRequest) -> Result:
+def handle(call: Call, request: DescribeClientQuotasRequest) -> Stepwise[Result]:
     """List what is set."""
     if not may_of_cluster(call, AclOperation.DESCRIBE_CONFIGS):
         return call.send(error_response(request, call, ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
@@ -41,7 +42,7 @@ def handle(call: Call, request: DescribeClientQuotasRequest) -> Result:
         for entity, quotas in call.broker.quotas.catalogue.all().items()
         if matches(entity, components, strict=request.strict)
     ]
-    return call.send(Response(error_message=None, entries=entries))
+    return (yield from call.send_in_steps(Response(error_message=None, entries=entries)))
 
 
 def error_response(

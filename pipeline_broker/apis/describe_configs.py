@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from pipeline_broker.apis.broker_loggers import describe_loggers
 from pipeline_broker.apis.described_resources import BROKER_LOGGER, NODE_ID, RESOURCE_TYPES, TOPIC, check_allowed
+from pipeline_broker.apis.steps import ELEMENT_COST, Stepwise
 from pipeline_broker.config.resolution import (
     Entry,
     broker_entries,
@@ -47,18 +48,22 @@ CONFIG_TYPES = {
 }
 """Type in the tables of properties: its number in the response."""
 NOT_ACTED_ON = "Kept, and not acted on by this broker yet."
+CONFIG_COST = 15
+"""Of describing one setting, about microseconds."""
 MALFORMED = (
     "This most likely occurs because of a request being malformed by the client library or the message was sent to an"
     " incompatible broker. See the broker logs for more details."
 )
 
 
-def handle(call: Call, request: DescribeConfigsRequest) -> Send:
+def handle(call: Call, request: DescribeConfigsRequest) -> Stepwise[Send]:
     """Answer."""
     if any(resource.resource_type not in RESOURCE_TYPES for resource in request.resources):
         return call.send(error_response(request, call, ErrorCode.INVALID_REQUEST))
     results = []
-    for resource in request.resources:
+    for resource in _named_once(request.resources):
+        if call.spend(ELEMENT_COST):
+            yield None
         try:
             configs = _configs(call, request, resource)
         except TopicError as error:
@@ -68,7 +73,16 @@ def handle(call: Call, request: DescribeConfigsRequest) -> Send:
         result = _result(resource)
         result.configs = [config for config in configs if not wanted or config.name in wanted]
         results.append(result)
-    return call.send(DescribeConfigsResponse(results=results))
+        if call.spend(CONFIG_COST * len(result.configs)):
+            yield None
+    return (yield from call.send_in_steps(DescribeConfigsResponse(results=results)))
+
+
+def _named_once(resources: list[Resource]) -> Iterable[Resource]:
+    """The resources without those that ask for the same once more."""
+    return {
+        (each.resource_type, each.resource_name, tuple(each.configuration_keys or ())): each for each in resources
+    }.values()
 
 
 def _configs(call: Call, request: DescribeConfigsRequest, resource: Resource) -> Iterable[Config]:

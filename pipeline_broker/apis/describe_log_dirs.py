@@ -9,10 +9,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pipeline_broker.apis.authorization import may_of_cluster
+from pipeline_broker.apis.steps import ELEMENT_COST, Stepwise
 from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
-from stages.request import Parked, Result, Send
+from stages.request import Parked, Result
 
 if TYPE_CHECKING:
     from pipeline_broker.apis.call import Call
@@ -27,26 +28,20 @@ Partition = DescribeLogDirsResponse.DescribeLogDirsPartition
 NO_LAG = 0
 
 
-def handle(call: Call, request: DescribeLogDirsRequest) -> Result:
+def handle(call: Call, request: DescribeLogDirsRequest) -> Stepwise[Result]:
     """Collect what is in the directory, and park while its disk is asked."""
     if not may_of_cluster(call, AclOperation.DESCRIBE):
         return call.send(error_response(request, call, ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
     logs = call.broker.logs
-    directory = Directory(log_dir=str(logs.journal.data_directory), topics=_topics(call, request))
-
-    def work() -> Send:
-        try:
-            space = logs.journal.disk_space()
-        except OSError:
-            directory.error_code, directory.topics = ErrorCode.KAFKA_STORAGE_ERROR, []
-        else:
-            directory.total_bytes, directory.usable_bytes = space
-        return call.send(DescribeLogDirsResponse(results=[directory]))
-
-    return Parked(work)
+    directory = Directory(log_dir=str(logs.journal.data_directory), topics=(yield from _topics(call, request)))
+    try:
+        directory.total_bytes, directory.usable_bytes = yield Parked(logs.journal.disk_space)
+    except OSError:
+        directory.error_code, directory.topics = ErrorCode.KAFKA_STORAGE_ERROR, []
+    return (yield from call.send_in_steps(DescribeLogDirsResponse(results=[directory])))
 
 
-def _topics(call: Call, request: DescribeLogDirsRequest) -> list[Topic]:
+def _topics(call: Call, request: DescribeLogDirsRequest) -> Stepwise[list[Topic]]:
     """What is asked for and is there; null asks for everything."""
     if request.topics is None:
         wanted = {topic.name: set(range(topic.partitions)) for topic in call.broker.topics.all()}
@@ -63,6 +58,8 @@ def _topics(call: Call, request: DescribeLogDirsRequest) -> list[Topic]:
         ]
         if partitions:
             topics.append(Topic(name, partitions))
+        if call.spend(ELEMENT_COST * (1 + len(partitions))):
+            yield None
     return topics
 
 

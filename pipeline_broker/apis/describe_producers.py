@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pipeline_broker.apis.authorization import REFUSAL_TEXTS, topics_allowed
+from pipeline_broker.apis.steps import ELEMENT_COST, Stepwise
 from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.state.topic_rules import TopicError, check_name
 from pipeline_broker.wire.error import ErrorCode
@@ -27,6 +28,10 @@ ProducerState = DescribeProducersResponse.ProducerState
 TopicResponse = DescribeProducersResponse.TopicResponse
 
 
+PRODUCER_COST = 3
+"""Of describing one, about microseconds."""
+
+
 class _Description:
     """One answer."""
 
@@ -35,11 +40,18 @@ class _Description:
         self._is_allowed: Callable[[str], bool] = topics_allowed(call, AclOperation.READ)
         self.is_durable = True
 
-    def of_topic(self, topic: DescribeProducersRequest.TopicRequest) -> TopicResponse:
+    def of_topic(self, topic: DescribeProducersRequest.TopicRequest) -> Stepwise[TopicResponse]:
+        if self._call.spend(ELEMENT_COST):
+            yield None
         refused = self._refused(topic.name)
         if refused is not None:
             return _refuse_topic(topic, *refused)
-        return TopicResponse(topic.name, [self._of_partition(topic.name, index) for index in topic.partition_indexes])
+        partitions = []
+        for index in topic.partition_indexes:
+            partitions.append(self._of_partition(topic.name, index))
+            if self._call.spend(ELEMENT_COST + PRODUCER_COST * len(partitions[-1].active_producers)):
+                yield None
+        return TopicResponse(topic.name, partitions)
 
     def _refused(self, name: str) -> tuple[ErrorCode, str | None] | None:
         try:
@@ -61,11 +73,13 @@ class _Description:
         )
 
 
-def handle(call: Call, request: DescribeProducersRequest) -> Result:
+def handle(call: Call, request: DescribeProducersRequest) -> Stepwise[Result]:
     """Answer, behind what is on its way to the disk."""
     description = _Description(call)
-    topics = [description.of_topic(topic) for topic in request.topics]
-    answer = call.send(DescribeProducersResponse(topics=topics))
+    topics = []
+    for topic in request.topics:
+        topics += [(yield from description.of_topic(topic))]
+    answer = yield from call.send_in_steps(DescribeProducersResponse(topics=topics))
     return answer if description.is_durable else Pending((), answer)
 
 

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 from pipeline_broker.apis.authorization import authorized_operations, topics_allowed
 from pipeline_broker.apis.leader_epoch import LEADER_EPOCH, leader_of
+from pipeline_broker.apis.metadata import TOPIC_COST
+from pipeline_broker.apis.steps import Stepwise
 from pipeline_broker.security.acl import AclOperation, ResourceType
 from pipeline_broker.state.topic_rules import TopicError, check_name
 from pipeline_broker.wire.error import ErrorCode
@@ -31,7 +33,7 @@ TopicResponse = DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseT
 PartitionResponse = DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponsePartition
 
 
-def handle(call: Call, request: DescribeTopicPartitionsRequest) -> Send:
+def handle(call: Call, request: DescribeTopicPartitionsRequest) -> Stepwise[Send]:
     """Answer with one page."""
     cursor = request.cursor
     first, index = ("", 0) if cursor is None else (cursor.topic_name, cursor.partition_index)
@@ -55,12 +57,14 @@ def handle(call: Call, request: DescribeTopicPartitionsRequest) -> Send:
         start = index if name == first else 0
         stop = min(topic.partitions, start + left) if topic is not None else 0
         response.topics.append(_describe(call, name, topic, range(start, stop)))
+        if call.spend(TOPIC_COST + stop - start):
+            yield None
         left -= max(stop - start, 0)
         if topic is not None and start < stop < topic.partitions:
             response.next_cursor = DescribeTopicPartitionsCursor(name, stop)
             break
     response.topics += [TopicResponse(name=name, error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED) for name in forbidden]
-    return call.send(response)
+    return (yield from call.send_in_steps(response))
 
 
 def _describe(call: Call, name: str, topic: Topic | None, partitions: range) -> TopicResponse:

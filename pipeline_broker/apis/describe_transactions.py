@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from pipeline_broker.apis.authorization import may, may_of_topic
+from pipeline_broker.apis.steps import Stepwise, in_steps
 from pipeline_broker.security.acl import AclOperation, ResourceType
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.describe_transactions import (
@@ -24,10 +26,10 @@ State = DescribeTransactionsResponse.TransactionState
 TopicData = DescribeTransactionsResponse.TopicData
 
 
-def handle(call: Call, request: DescribeTransactionsRequest) -> Result:
+def handle(call: Call, request: DescribeTransactionsRequest) -> Stepwise[Result]:
     """Show what is durable: the answer waits for what is on its way."""
-    states = [_describe(call, transactional_id) for transactional_id in request.transactional_ids]
-    answer = call.send(DescribeTransactionsResponse(transaction_states=states))
+    states = yield from in_steps(call, request.transactional_ids, partial(_describe, call))
+    answer = yield from call.send_in_steps(DescribeTransactionsResponse(transaction_states=states))
     return call.broker.transactions.answer_settled(None, answer)
 
 

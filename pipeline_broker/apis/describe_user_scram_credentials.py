@@ -9,6 +9,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from pipeline_broker.apis.authorization import may_of_cluster
+from pipeline_broker.apis.steps import Stepwise, in_steps
 from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.describe_user_scram_credentials import (
@@ -30,14 +31,14 @@ TWICE = "Cannot describe SCRAM credentials for the same user twice in a single r
 NOBODY = "Attempt to describe a user credential that does not exist: "
 
 
-def handle(call: Call, request: DescribeUserScramCredentialsRequest) -> Send:
+def handle(call: Call, request: DescribeUserScramCredentialsRequest) -> Stepwise[Send]:
     """Describe those who are asked for."""
     if not may_of_cluster(call, AclOperation.DESCRIBE):
         return call.send(_forbidden(request))
     users = call.broker.scram_users
     counts = Counter(user.name for user in request.users or ()) or Counter(users.users())
-    results = [_result(users, name, count) for name, count in counts.items()]
-    return call.send(DescribeUserScramCredentialsResponse(results=results))
+    results = yield from in_steps(call, counts.items(), lambda each: _result(users, *each))
+    return (yield from call.send_in_steps(DescribeUserScramCredentialsResponse(results=results)))
 
 
 def _forbidden(request: DescribeUserScramCredentialsRequest) -> DescribeUserScramCredentialsResponse:

@@ -23,6 +23,7 @@ from pipeline_broker.broker import Broker
 from pipeline_broker.wire.codec import LARGE_BYTES, DecodeError, ResponseTooLargeError, decoder, stepwise_decoder
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.header import read_request_header
+from pipeline_broker.wire.primitives import ELEMENTS_MAX
 from pipeline_broker.wire.registry import ApiKey
 from stages.request import Close, Request, Result, Send, go_on
 
@@ -41,6 +42,7 @@ class Handler(NamedTuple):
     message: type[Any]
     decode: Callable[[Any, int], tuple[Any, int]]
     handle: Callable[[Call, Any], Result | Stepwise[Result]]
+    elements_max: int
 
 
 def wall_clock_ms() -> int:
@@ -119,9 +121,11 @@ class Dispatcher:
     def _handle_large(self, call: Call, handler: Handler, frame: Any, position: int) -> Stepwise[Result]:
         """Read a large request in steps, then handle it."""
         try:
-            message, _ = yield from stepwise_decoder(handler.message, call.version)(frame, position)
+            message, _, left = yield from stepwise_decoder(handler.message, call.version)(frame, position)
         except DecodeError as error:
             return Close(f"malformed request: {error}")
+        if ELEMENTS_MAX - left > handler.elements_max:
+            return (yield from self._answer_in_steps(ErrorCode.POLICY_VIOLATION, call, message, is_handled=False))
         return (yield from self._finish(call, message, handler.handle(call, message)))
 
     def _finish(self, call: Call, message: Any, result: Result | Stepwise[Result]) -> Stepwise[Result]:
@@ -148,7 +152,9 @@ class Dispatcher:
         except (ImportError, OSError) as error:  # no descriptors: the connection that ends is one of them
             return Close(f"API {key} cannot be loaded: {error}")
         handle = self._while_writable(module.handle, served.refused_with) if served.writes else module.handle
-        handler = self._handlers[key, version] = Handler(module.REQUEST, decoder(module.REQUEST, version), handle)
+        handler = self._handlers[key, version] = Handler(
+            module.REQUEST, decoder(module.REQUEST, version), handle, served.elements_max
+        )
         return handler
 
     def _while_writable(
@@ -201,7 +207,7 @@ class Dispatcher:
     def _read(self, request: Request) -> Stepwise[tuple[Call, Any]]:
         header, position = read_request_header(request.frame)
         module = import_module(f"pipeline_broker.apis.{SERVED[header.api_key].module}")
-        message, _ = yield from stepwise_decoder(module.REQUEST, header.api_version)(request.frame, position)
+        message, *_ = yield from stepwise_decoder(module.REQUEST, header.api_version)(request.frame, position)
         connection = request.connection
         if connection.session is None:
             connection.session = Session(host=connection.peer, listener=connection.listener)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from pipeline_broker.apis.authorization import REFUSAL_TEXTS, may_of_cluster
+from pipeline_broker.apis.steps import ELEMENT_COST, Stepwise, in_steps
 from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
@@ -24,7 +26,7 @@ ELECTION_TYPES = frozenset({0, 1})
 """Of the preferred leader, and of one that may have missed records."""
 
 
-def handle(call: Call, request: ElectLeadersRequest) -> Send:
+def handle(call: Call, request: ElectLeadersRequest) -> Stepwise[Send]:
     """Say of each partition why it is not elected for; where all are asked for there is nothing to say."""
     if not may_of_cluster(call, AclOperation.ALTER):
         return call.send(error_response(request, call, ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
@@ -37,11 +39,13 @@ def handle(call: Call, request: ElectLeadersRequest) -> Send:
     if request.topic_partitions is None:
         results = [TopicResult(topic.name) for topic in call.broker.topics.all()]
     else:
-        results = [
-            TopicResult(each.topic, [_result(call, each.topic, partition) for partition in each.partitions])
-            for each in request.topic_partitions
-        ]
-    return call.send(ElectLeadersResponse(replica_election_results=results))
+        results = []
+        for each in request.topic_partitions:
+            found = yield from in_steps(call, each.partitions, partial(_result, call, each.topic))
+            results.append(TopicResult(each.topic, found))
+            if call.spend(ELEMENT_COST):
+                yield None
+    return (yield from call.send_in_steps(ElectLeadersResponse(replica_election_results=results)))
 
 
 def _result(call: Call, topic: str, partition: int) -> PartitionResult:

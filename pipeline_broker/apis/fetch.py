@@ -16,6 +16,7 @@ import attrs
 
 from pipeline_broker.apis.authorization import may_of_cluster, topics_allowed
 from pipeline_broker.apis.leader_epoch import LEADER_EPOCH, NO_EPOCH, leader_epoch_error
+from pipeline_broker.apis.steps import Stepwise
 from pipeline_broker.apis.storage_error import storage_error
 from pipeline_broker.apis.throttling import throttle
 from pipeline_broker.log.committed_reads import AbortedView, aborted_view, end_of
@@ -27,7 +28,7 @@ from pipeline_broker.state.parked_fetches import Readable
 from pipeline_broker.waiting_fetches import Waiting
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.fetch import FetchLeaderIdAndEpoch, FetchRequest, FetchResponse
-from stages.request import PARKED, Parked, Result, Send
+from stages.request import PARKED, Parked, Result, Send, go_on
 
 if TYPE_CHECKING:
     from pipeline_broker.apis.call import Call
@@ -46,6 +47,10 @@ TOPIC_ID_FROM = 13
 READ_COMMITTED = 1
 NO_OFFSET = -1
 LEADER_FROM = 16
+READ_COST = 8
+"""Of one partition, about microseconds."""
+ANSWERED_IN_A_TURN = 1_000
+"""Partitions whose answer is encoded in the turn of their reads."""
 MISLED = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
 """Errors with which a client is told the leader."""
 REPLICA_STATE_FROM = 15
@@ -67,7 +72,7 @@ class Read:
     aborted: AbortedView | None = None
 
 
-def handle(call: Call, request: FetchRequest) -> Result:
+def handle(call: Call, request: FetchRequest) -> Stepwise[Result]:
     """Answer at once, or park."""
     partitions = {
         (topic.topic, topic.topic_id, data.partition): data for topic in request.topics for data in topic.partitions
@@ -90,7 +95,7 @@ def handle(call: Call, request: FetchRequest) -> Result:
     if forgotten:
         for topic_id in context.names.keys() - {topic_id for _, topic_id, _ in context.partitions}:
             del context.names[topic_id]
-    return _Fetch(call, request, context).first()
+    return (yield from _Fetch(call, request, context).first())
 
 
 class _Fetch:
@@ -107,30 +112,43 @@ class _Fetch:
         if self._replica_id >= FIRST_REPLICA_ID:
             self._is_allowed = _every_topic
         self._is_committed = request.isolation_level == READ_COMMITTED
+        self._was_interrupted = False
         self._bytes_max = min(request.max_bytes, call.broker.config.fetch_max_bytes)
         quota_bytes_max = None if call.quota is None else call.quota.fetch_bytes_max()
         if quota_bytes_max is not None:
             self._bytes_max = min(self._bytes_max, quota_bytes_max)
 
-    def first(self) -> Result:
+    def first(self) -> Stepwise[Result]:
         """The first attempt: it may park the request."""
         request, call = self._request, self._call
-        reads = self._read()
+        reads = yield from self._read()
         wanted = min(request.min_bytes, self._bytes_max)
         if request.max_wait_ms <= 0 or not reads or any(read.data.error_code for read in reads):
-            return self._answer(reads)
-        waiting_for = {read.log: read.readable for read in reads if read.log is not None and read.readable is not None}
+            return (yield from self._answer(reads))
+        waiting_for = {read.log: self._now_readable(read) for read in reads if read.log is not None and read.readable}
         waiting = Waiting(call.request, self._again)
         if call.broker.fetches.park(waiting, waiting_for, wanted, call.now_ms + request.max_wait_ms):
             return PARKED
-        return self._answer(reads)
+        return (yield from self._last() if self._was_interrupted else self._answer(reads))
+
+    def _now_readable(self, read: Read) -> Readable:
+        """What a partition has; others may have written to it since it was read in an earlier turn."""
+        assert read.log is not None
+        assert read.readable is not None
+        if not self._was_interrupted:
+            return read.readable
+        return self._readable(read.log, self._context.partitions[read.key])
 
     def _again(self) -> Result:
         """The last attempt: whatever there is now, and is still allowed."""
         self._is_allowed = topics_allowed(self._call, AclOperation.READ)
-        return self._answer(self._read())
+        return go_on(self._last())
 
-    def _read(self) -> list[Read]:
+    def _last(self) -> Stepwise[Result]:
+        reads = yield from self._read()
+        return (yield from self._answer(reads))
+
+    def _read(self) -> Stepwise[list[Read]]:
         room = self._call.request.connection.response_room_bytes
         left = min(self._bytes_max, room)
         found_any = not room  # without any, not even one batch
@@ -144,6 +162,9 @@ class _Fetch:
             elif read.data.records:
                 found_any = True
                 left -= read.size_bytes
+            if self._call.is_turn_over(READ_COST):
+                self._was_interrupted = True
+                yield None
         if self._call.broker.topic_metrics is not None:
             self._call.broker.topic_metrics.fetched([read.log for read in reads])
         return reads
@@ -215,16 +236,18 @@ class _Fetch:
         is_gone = self._call.broker.topics.get(name) is None
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_gone else ErrorCode.INCONSISTENT_TOPIC_ID
 
-    def _answer(self, reads: list[Read]) -> Send | Parked:
+    def _answer(self, reads: list[Read]) -> Stepwise[Send | Parked]:
         quota = self._call.quota
         if quota is not None:
             if not quota.fetched(self._size_bytes(reads)):
                 return self._send_nothing()
             throttle(self._call.request, quota.throttle_ms)  # here, on the event loop: `work` is done in a thread
         cold = [read for read in reads if read.cold is not None]
-        if not cold:
-            return self._send(reads)
         answer = self._select(reads)
+        if not cold:
+            if len(reads) <= ANSWERED_IN_A_TURN:
+                return self._call.send(answer)
+            return (yield from self._call.send_in_steps(answer))
 
         def work() -> Send:
             for read in cold:
@@ -232,9 +255,6 @@ class _Fetch:
             return self._call.send(answer)
 
         return Parked(work, response_bytes=sum(read.cold.size_bytes for read in cold if read.cold is not None))
-
-    def _send(self, reads: list[Read]) -> Send:
-        return self._call.send(self._select(reads))
 
     def _size_bytes(self, reads: list[Read]) -> int:
         """Bytes of the answer that tells all that was found, with what is still to be read from the disk."""

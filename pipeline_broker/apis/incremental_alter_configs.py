@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pipeline_broker.apis.resource_changes import Alteration, SettingChange, alter_resources
+from pipeline_broker.apis.steps import Stepwise, commit_changes
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
@@ -22,7 +23,7 @@ Resource = IncrementalAlterConfigsRequest.AlterConfigsResource
 ResourceResponse = IncrementalAlterConfigsResponse.AlterConfigsResourceResponse
 
 
-def handle(call: Call, request: IncrementalAlterConfigsRequest) -> Result:
+def handle(call: Call, request: IncrementalAlterConfigsRequest) -> Stepwise[Result]:
     """Alter what may be altered."""
     alterations = [
         Alteration(
@@ -32,10 +33,9 @@ def handle(call: Call, request: IncrementalAlterConfigsRequest) -> Result:
         )
         for resource in request.resources
     ]
-    told, changes = alter_resources(call, alterations, validate_only=request.validate_only)
+    told, changes = yield from alter_resources(call, alterations, validate_only=request.validate_only)
     responses = [_response(resource, *each) for resource, each in zip(request.resources, told, strict=True)]
-    answer = call.send(IncrementalAlterConfigsResponse(responses=responses))
-    return call.broker.commit_metadata(changes, call.now_ms, answer)
+    return (yield from commit_changes(call, changes, IncrementalAlterConfigsResponse(responses=responses)))
 
 
 def _response(resource: Resource, code: ErrorCode, message: str | None = None) -> ResourceResponse:

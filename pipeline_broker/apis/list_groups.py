@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pipeline_broker.apis.authorization import may_of_cluster, may_of_group
+from pipeline_broker.apis.steps import Stepwise
 from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
@@ -18,7 +19,7 @@ __all__ = ["REQUEST", "error_response", "handle"]
 REQUEST = ListGroupsRequest
 
 
-def handle(call: Call, request: ListGroupsRequest) -> Result:
+def handle(call: Call, request: ListGroupsRequest) -> Stepwise[Result]:
     """Ask the coordinator."""
     listed = call.broker.groups.coordinator.list_groups(request.states_filter, request.types_filter)
     if not may_of_cluster(call, AclOperation.DESCRIBE, is_logged=False):
@@ -31,7 +32,7 @@ def handle(call: Call, request: ListGroupsRequest) -> Result:
             for group in listed
         ]
     )
-    return call.send(response)
+    return (yield from call.send_in_steps(response))
 
 
 def error_response(

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from pipeline_broker.apis.authorization import may
+from pipeline_broker.apis.steps import Stepwise
 from pipeline_broker.security.acl import AclOperation, ResourceType
 from pipeline_broker.state.patterns import InvalidPatternError, compiled
 from pipeline_broker.state.transactions.states import TransactionState
@@ -25,7 +26,7 @@ STATES = {state.title: state for state in TransactionState}
 State = ListTransactionsResponse.TransactionState
 
 
-def handle(call: Call, request: ListTransactionsRequest) -> Result:
+def handle(call: Call, request: ListTransactionsRequest) -> Stepwise[Result]:
     """Show what is durable: the answer waits for what is on its way."""
     transactions = call.broker.transactions
     try:
@@ -41,7 +42,7 @@ def handle(call: Call, request: ListTransactionsRequest) -> Result:
             and may(call, AclOperation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, known.transactional_id, is_logged=False)
         ],
     )
-    return transactions.answer_settled(None, call.send(response))
+    return transactions.answer_settled(None, (yield from call.send_in_steps(response)))
 
 
 def _filter(request: ListTransactionsRequest, now_ms: int) -> Callable[[Transaction], bool]:

@@ -16,6 +16,7 @@ from pipeline_broker.apis.authorization import (
     operations_of_cluster,
 )
 from pipeline_broker.apis.leader_epoch import LEADER_EPOCH, leader_of
+from pipeline_broker.apis.steps import CHANGE_COST, Stepwise, commit_changes, in_steps, submitted
 from pipeline_broker.apis.throttling import check_changes
 from pipeline_broker.security.acl import AclOperation, ResourceType
 from pipeline_broker.state.metadata_records import Topic
@@ -35,33 +36,40 @@ REQUEST = MetadataRequest
 TopicResponse = MetadataResponse.MetadataResponseTopic
 PartitionResponse = MetadataResponse.MetadataResponsePartition
 IDS_FROM = 12
+TOPIC_COST = 20
+"""Of describing one with a few partitions, about microseconds."""
 LISTENER_NOT_FOUND_FROM = 6
 
 
 Changes = list[tuple["Write", Callable[["Write"], None]]]
 
 
-def handle(call: Call, request: MetadataRequest) -> Result:
+def handle(call: Call, request: MetadataRequest) -> Stepwise[Result]:
     """Answer, and create the topics that may be."""
     # Version 0 has no null; there an empty list asks for all topics.
     if request.topics is None or (call.version == 0 and not request.topics):
-        topics = [
-            _describe(call, topic, request)
+        visible = [
+            topic
             for topic in call.broker.topics.all()
             if may_of_topic(call, AclOperation.DESCRIBE, topic.name, is_logged=False)
         ]
-        return call.send(_response(call, request, topics))
+        topics = yield from in_steps(call, visible, lambda topic: _describe(call, topic, request), TOPIC_COST)
+        return (yield from call.send_in_steps(_response(call, request, topics)))
     wrong = _check_ids(call, request.topics)
     if wrong is not None:
         return call.send(error_response(request, call, wrong))
     changes: Changes = []
     ids = dict.fromkeys(wanted.topic_id for wanted in request.topics if wanted.topic_id != UUID_ZERO)
     if ids:
-        topics = [_find_by_id(call, topic_id, request) for topic_id in ids]
-    else:
-        names = dict.fromkeys(wanted.name for wanted in request.topics if wanted.name is not None)
-        topics = [_find(call, name, request, changes) for name in names]
-    return call.broker.commit_metadata(changes, call.now_ms, call.send(_response(call, request, topics)))
+        topics = yield from in_steps(call, ids, lambda topic_id: _find_by_id(call, topic_id, request), TOPIC_COST)
+        return (yield from call.send_in_steps(_response(call, request, topics)))
+    topics = []
+    for name in dict.fromkeys(wanted.name for wanted in request.topics if wanted.name is not None):
+        before = len(changes)
+        topics.append(_find(call, name, request, changes))
+        if call.is_turn_over(CHANGE_COST if len(changes) > before else TOPIC_COST):
+            yield submitted(call, changes)
+    return (yield from commit_changes(call, changes, _response(call, request, topics)))
 
 
 def _check_ids(call: Call, wanted: list[MetadataRequest.MetadataRequestTopic]) -> ErrorCode | None:

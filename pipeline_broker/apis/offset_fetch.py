@@ -7,6 +7,8 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from pipeline_broker.apis.authorization import may_of_group, may_of_topic
+from pipeline_broker.apis.describe_groups import GROUP_COST
+from pipeline_broker.apis.steps import ELEMENT_COST, Stepwise
 from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.state.group_records import NO_TOPIC_ID
 from pipeline_broker.state.groups.commits import FetchedOffset, FetchTopic
@@ -24,6 +26,10 @@ REQUEST = OffsetFetchRequest
 ERROR_CODE_FROM = 2
 SEVERAL_GROUPS_FROM = 8
 TOPIC_ID_FROM = 10
+FETCHED_AT_ONCE = 500
+"""Partitions of one topic that are looked up before others may have a turn."""
+OFFSET_COST = 4
+"""Of looking up one, about microseconds."""
 
 RequestGroup = OffsetFetchRequest.OffsetFetchRequestGroup
 RequestTopic = OffsetFetchRequest.OffsetFetchRequestTopics
@@ -32,10 +38,13 @@ ResponseTopic = OffsetFetchResponse.OffsetFetchResponseTopics
 ResponsePartition = OffsetFetchResponse.OffsetFetchResponsePartitions
 
 
-def handle(call: Call, request: OffsetFetchRequest) -> Result:
+def handle(call: Call, request: OffsetFetchRequest) -> Stepwise[Result]:
     """Show what is durable."""
     if call.version >= SEVERAL_GROUPS_FROM:
-        return call.send(OffsetFetchResponse(groups=[_of_group(call, group, request) for group in request.groups]))
+        groups = []
+        for group in request.groups:
+            groups += [(yield from _of_group(call, group, request))]
+        return (yield from call.send_in_steps(OffsetFetchResponse(groups=groups)))
     if not may_of_group(call, AclOperation.DESCRIBE, request.group_id):
         return call.send(error_response(request, call, ErrorCode.GROUP_AUTHORIZATION_FAILED))
     wanted = None
@@ -71,7 +80,7 @@ def handle(call: Call, request: OffsetFetchRequest) -> Result:
     response.topics += [
         _forbidden(topic) for topic in request.topics or () if not may_of_topic(call, AclOperation.DESCRIBE, topic.name)
     ]
-    return call.send(response)
+    return (yield from call.send_in_steps(response))
 
 
 def _fetch(
@@ -94,15 +103,23 @@ def _by_topic(found: list[FetchedOffset]) -> list[tuple[str, list[FetchedOffset]
     return [(name, list(offsets)) for name, offsets in groupby(found, key=lambda offset: offset.topic)]
 
 
-def _of_group(call: Call, group: RequestGroup, request: OffsetFetchRequest) -> ResponseGroup:
+def _of_group(call: Call, group: RequestGroup, request: OffsetFetchRequest) -> Stepwise[ResponseGroup]:
+    if call.spend(GROUP_COST):
+        yield None
     if not may_of_group(call, AclOperation.DESCRIBE, group.group_id):
         return ResponseGroup(group.group_id, [], ErrorCode.GROUP_AUTHORIZATION_FAILED)
     error = call.broker.groups.coordinator.fetch_error(group.group_id, group.member_id, group.member_epoch)
     if error is not ErrorCode.NONE:
         return ResponseGroup(group.group_id, [], error)
     if group.topics is None:
-        return ResponseGroup(group.group_id, _all_topics(call, group.group_id, request))
-    return ResponseGroup(group.group_id, [_of_topic(call, group.group_id, topic, request) for topic in group.topics])
+        topics = _all_topics(call, group.group_id, request)
+        if call.spend(OFFSET_COST * sum(len(topic.partitions) for topic in topics)):
+            yield None
+        return ResponseGroup(group.group_id, topics)
+    found = []
+    for topic in group.topics:
+        found += [(yield from _of_topic(call, group.group_id, topic, request))]
+    return ResponseGroup(group.group_id, found)
 
 
 def _all_topics(call: Call, group_id: str, request: OffsetFetchRequest) -> list[ResponseTopic]:
@@ -118,7 +135,9 @@ def _all_topics(call: Call, group_id: str, request: OffsetFetchRequest) -> list[
     return topics
 
 
-def _of_topic(call: Call, group_id: str, wanted: RequestTopic, request: OffsetFetchRequest) -> ResponseTopic:
+def _of_topic(call: Call, group_id: str, wanted: RequestTopic, request: OffsetFetchRequest) -> Stepwise[ResponseTopic]:
+    if call.spend(ELEMENT_COST):
+        yield None
     name, topic_id = wanted.name, wanted.topic_id
     if call.version >= TOPIC_ID_FROM:
         topic: Topic | None = call.broker.topics.by_id(topic_id)
@@ -127,8 +146,13 @@ def _of_topic(call: Call, group_id: str, wanted: RequestTopic, request: OffsetFe
         name = topic.name
     if not may_of_topic(call, AclOperation.DESCRIBE, name):
         return _refusal(wanted, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-    found = _fetch(call, request, group_id, [FetchTopic(name, wanted.partition_indexes, topic_id)])
-    return ResponseTopic(wanted.name, topic_id, _partitions(found))
+    partitions = []
+    for start in range(0, len(wanted.partition_indexes), FETCHED_AT_ONCE):
+        indexes = wanted.partition_indexes[start : start + FETCHED_AT_ONCE]
+        partitions += _partitions(_fetch(call, request, group_id, [FetchTopic(name, indexes, topic_id)]))
+        if call.spend(OFFSET_COST * len(indexes)):
+            yield None
+    return ResponseTopic(wanted.name, topic_id, partitions)
 
 
 def _partitions(offsets: list[FetchedOffset]) -> list[ResponsePartition]:

@@ -7,10 +7,12 @@ may ask of all topics; what a client says of itself by its replica id changes no
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from pipeline_broker.apis.authorization import may_of_cluster, topics_allowed
 from pipeline_broker.apis.leader_epoch import LEADER_EPOCH, NO_EPOCH, leader_epoch_error
+from pipeline_broker.apis.steps import ELEMENT_COST, Stepwise, in_steps
 from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.offset_for_leader_epoch import (
@@ -29,17 +31,20 @@ EpochEndOffset = OffsetForLeaderEpochResponse.EpochEndOffset
 TopicResult = OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult
 
 
-def handle(call: Call, request: OffsetForLeaderEpochRequest) -> Result:
+def handle(call: Call, request: OffsetForLeaderEpochRequest) -> Stepwise[Result]:
     """Answer at once."""
     is_broker = may_of_cluster(call, AclOperation.CLUSTER_ACTION, is_logged=False)
     is_allowed = topics_allowed(call, AclOperation.DESCRIBE)
     topics = []
     for topic in request.topics:
         if is_broker or is_allowed(topic.topic):
-            topics.append(TopicResult(topic.topic, [_look_up(call, topic.topic, data) for data in topic.partitions]))
+            found = yield from in_steps(call, topic.partitions, partial(_look_up, call, topic.topic))
+            topics.append(TopicResult(topic.topic, found))
         else:
             topics.append(_refuse_topic(topic, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
-    return call.send(OffsetForLeaderEpochResponse(topics=topics))
+        if call.spend(ELEMENT_COST):
+            yield None
+    return (yield from call.send_in_steps(OffsetForLeaderEpochResponse(topics=topics)))
 
 
 def _look_up(call: Call, name: str, data: OffsetForLeaderEpochRequest.OffsetForLeaderPartition) -> EpochEndOffset:

@@ -16,6 +16,7 @@ import attrs
 from pipeline_broker.apis.authorization import may_of_cluster
 from pipeline_broker.apis.broker_loggers import alter_loggers, loggers_to_change
 from pipeline_broker.apis.described_resources import BROKER, BROKER_LOGGER, NODE_ID, TOPIC, check_allowed
+from pipeline_broker.apis.steps import CHANGE_COST, Stepwise, submitted
 from pipeline_broker.config.properties import ConfigError
 from pipeline_broker.config.resolution import (
     NotAListError,
@@ -94,8 +95,8 @@ Told: TypeAlias = tuple[ErrorCode, str | None]
 
 def alter_resources(
     call: Call, alterations: Sequence[Alteration], *, validate_only: bool
-) -> tuple[list[Told], list[Change]]:
-    """Decide about each resource; what is told of each, in order, and the changes that make it true."""
+) -> Stepwise[tuple[list[Told], list[Change]]]:
+    """Decide about each resource; what is told of each, in order, and the last changes that make it true."""
     counts = Counter((each.resource_type, each.name) for each in alterations)
     changes: list[Change] = []
     told: list[Told] = []
@@ -111,6 +112,8 @@ def alter_resources(
         except ConfigError as error:
             code, message = _code_of(alteration, error), error.client_message
         told.append((code, message))
+        if call.is_turn_over(CHANGE_COST):
+            yield submitted(call, changes)
     return told, changes
 
 

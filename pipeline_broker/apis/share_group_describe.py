@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from pipeline_broker.apis.authorization import REFUSAL_TEXTS, authorized_operations, may_of_group, may_of_topic
+from pipeline_broker.apis.describe_groups import GROUP_COST
+from pipeline_broker.apis.steps import Stepwise, in_steps
 from pipeline_broker.security.acl import AclOperation, ResourceType
 from pipeline_broker.state.share_groups.messages import DescribedMember, DescribedShareGroup, ShareGroupError
 from pipeline_broker.wire.error import ErrorCode
@@ -24,11 +27,11 @@ REQUEST = ShareGroupDescribeRequest
 DescribedGroup = ShareGroupDescribeResponse.DescribedGroup
 
 
-def handle(call: Call, request: ShareGroupDescribeRequest) -> Result:
+def handle(call: Call, request: ShareGroupDescribeRequest) -> Stepwise[Result]:
     """Ask the coordinator."""
-    return call.send(
-        ShareGroupDescribeResponse(groups=[_describe(call, request, group_id) for group_id in request.group_ids])
-    )
+    named = dict.fromkeys(request.group_ids)
+    groups = yield from in_steps(call, named, partial(_describe, call, request), GROUP_COST)
+    return (yield from call.send_in_steps(ShareGroupDescribeResponse(groups=groups)))
 
 
 def _describe(call: Call, request: ShareGroupDescribeRequest, group_id: str) -> DescribedGroup:

@@ -11,21 +11,31 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from stages.request import NO_OP, TURN_COST, Parked, Pending
+
 if TYPE_CHECKING:
     from pipeline_broker.apis.call import Call
-    from stages.request import Parked, Pending
+    from pipeline_broker.metadata_log import Change
+    from stages.request import Result
 
-__all__ = ["ELEMENT_COST", "Stepwise", "in_steps"]
+__all__ = ["CHANGE_COST", "ELEMENT_COST", "PARTITION_COST", "Stepwise", "commit_changes", "in_steps", "submitted"]
 
 Item = TypeVar("Item")
 Made = TypeVar("Made")
 Value = TypeVar("Value")
 
-Stepwise = Generator["Pending | Parked | None", Any, Value]
+Stepwise = Generator[Pending | Parked | None, Any, Value]
 """Work that yields as `stages.request.Unfinished` says, and returns a value."""
 
 ELEMENT_COST = 10
 """What it costs to answer for one element of a request, where nothing else is known: about 10 microseconds."""
+
+
+CHANGE_COST = 300
+"""What it costs to decide about a topic, its partitions or a resource, and to apply that when it is durable."""
+
+PARTITION_COST = 50
+"""What it costs to make or delete one."""
 
 
 def in_steps(
@@ -45,3 +55,29 @@ def in_steps(
         if call.spend(cost):
             yield None
     return made
+
+
+def submitted(call: Call, changes: list[Change]) -> Pending | None:
+    """What to yield between two changes of metadata: those that were decided become durable first.
+
+    Args:
+        call: who asks.
+        changes: what was decided; empty afterwards.
+    """
+    pending = call.broker.commit_metadata(changes, call.now_ms, NO_OP)
+    changes.clear()
+    return pending if isinstance(pending, Pending) else None
+
+
+def commit_changes(call: Call, changes: list[Change], response: Any) -> Stepwise[Result]:
+    """Answer when the last changes are durable.
+
+    Args:
+        call: who asks.
+        changes: what was decided and not submitted yet.
+        response: the answer to the request.
+    """
+    if call.cost < TURN_COST:  # little was done, so the response is small
+        return call.broker.commit_metadata(changes, call.now_ms, call.send(response))
+    yield submitted(call, changes)
+    return (yield from call.send_in_steps(response))

@@ -67,8 +67,11 @@ def decoder(message: type[Message], version: int) -> Decoder[Message]:
 
 def stepwise_decoder(
     message: type[Message], version: int
-) -> Callable[[Buffer, int], Generator[None, None, tuple[Message, int]]]:
-    """Like `decoder`, for messages above LARGE_BYTES: it yields now and then, and refuses more than ELEMENTS_MAX."""
+) -> Callable[[Buffer, int], Generator[None, None, tuple[Message, int, int]]]:
+    """Like `decoder`, for messages above LARGE_BYTES: it yields now and then, and refuses more than ELEMENTS_MAX.
+
+    The generator returns the message, the position after it, and how many elements it had left.
+    """
     return cast("Any", _decoder(cast("Any", message), version, in_steps=True))  # type: ignore[no-any-return]  # generated
 
 

@@ -109,7 +109,7 @@ class DecoderWriter:
                 source.line("left, turn = ELEMENTS_MAX, ELEMENTS_A_TURN")
                 source.line("if not turn: yield  # a message without arrays is read by a generator too")
             result = self.structure(self.message, self.message.__name__)
-            source.line(f"return {result}, p")
+            source.line(f"return {result}, p{', left' * self.in_steps}")
         with source.block("except (struct_error, IndexError, UnicodeDecodeError) as error:"):
             source.line(f'raise DecodeError(f"{self.message.__name__} v{self.version}: {{error}}") from error')
         return source.compile()
