@@ -153,7 +153,7 @@ class _Fetch:
         left = min(self._bytes_max, room)
         found_any = not room  # without any, not even one batch
         reads = []
-        for key, wanted in self._context.partitions.items():
+        for key, wanted in tuple(self._context.partitions.items()):  # others may change the session between turns
             read = self._read_partition(key, wanted, left, at_least_one=not found_any)
             reads.append(read)
             if read.cold is not None:

@@ -64,9 +64,11 @@ def handle(call: Call, request: MetadataRequest) -> Stepwise[Result]:
         topics = yield from in_steps(call, ids, lambda topic_id: _find_by_id(call, topic_id, request), TOPIC_COST)
         return (yield from call.send_in_steps(_response(call, request, topics)))
     topics = []
+    left = PARTITIONS_MAX // call.broker.config.num_partitions
     for name in dict.fromkeys(wanted.name for wanted in request.topics if wanted.name is not None):
         before = len(changes)
-        topics.append(_find(call, name, request, changes))
+        topics.append(_find(call, name, request, changes, may_create=left > 0))
+        left -= len(changes) - before
         if call.is_turn_over(CHANGE_COST if len(changes) > before else TOPIC_COST):
             yield submitted(call, changes)
     return (yield from commit_changes(call, changes, _response(call, request, topics)))
@@ -105,14 +107,14 @@ def _find_by_id(call: Call, topic_id: bytes, request: MetadataRequest) -> TopicR
     return _describe(call, topic, request)
 
 
-def _find(call: Call, name: str, request: MetadataRequest, changes: Changes) -> TopicResponse:
+def _find(call: Call, name: str, request: MetadataRequest, changes: Changes, *, may_create: bool) -> TopicResponse:
     if not may_of_topic(call, AclOperation.DESCRIBE, name):
         return TopicResponse(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=name)
     topic = call.broker.topics.get(name)
     if topic is not None:
         return _describe(call, topic, request)
     response = TopicResponse(
-        error_code=_auto_create(call, name, request, changes),
+        error_code=_auto_create(call, name, request, changes, may_create=may_create),
         name=name,
         is_internal=name in call.broker.internal_topics,
     )
@@ -122,7 +124,7 @@ def _find(call: Call, name: str, request: MetadataRequest, changes: Changes) -> 
     return response
 
 
-def _auto_create(call: Call, name: str, request: MetadataRequest, changes: Changes) -> ErrorCode:
+def _auto_create(call: Call, name: str, request: MetadataRequest, changes: Changes, *, may_create: bool) -> ErrorCode:
     """Decide the creation of a topic that is asked for, if it may be; what the client is told meanwhile."""
     broker = call.broker
     is_allowed = broker.config.auto_create_topics_enable and request.allow_auto_topic_creation
@@ -130,7 +132,7 @@ def _auto_create(call: Call, name: str, request: MetadataRequest, changes: Chang
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED
     try:
         check_name(name)
-        if is_allowed and broker.can_write and len(changes) * broker.config.num_partitions < PARTITIONS_MAX:
+        if is_allowed and may_create and broker.can_write:
             new = broker.new_topic(name)
             check_changes(call, broker.topics.check_create(new).partitions, strict=True, throttles=False)
             changes.append((broker.topics.create(new), broker.topic_durable))
