@@ -116,6 +116,13 @@ class EndSignals:
     help="Serve Prometheus metrics on this port of the same host.",
 )
 @click.option(
+    "--metrics-allowed-host",
+    "metrics_hosts",
+    multiple=True,
+    metavar="NAME",
+    help="A DNS name by which scrapers know the metrics; repeatable.",
+)
+@click.option(
     "--dashboard",
     metavar="[HOST:]PORT",
     default=None,
