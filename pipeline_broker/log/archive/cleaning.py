@@ -59,6 +59,7 @@ def clean(
     last_records: Mapping[int, LastRecord],
     now_ms: int,
     dedupe_buffer_bytes: int = DEDUPE_BUFFER_BYTES_DEFAULT,
+    check: Callable[[], object] = lambda: None,
 ) -> Cleaned | None:
     """Write what stays of a log; None when there is nothing that could be cleaned.
 
@@ -69,13 +70,15 @@ def clean(
         last_records: of its live producers.
         now_ms: wall clock.
         dedupe_buffer_bytes: memory for keys; when it is full the round ends where it is.
+        check: called now and then. What it raises ends the round: the files written so far are unknown to the manifest,
+            and removed at the next start.
 
     Raises:
         DamagedSegment: a segment is not what was written.
         RecordError: records of it do not make sense.
         OSError: the disk cannot.
     """
-    offset_map, pace = OffsetMap(dedupe_buffer_bytes, keys_max=plan.dirty_offsets), Pace()
+    offset_map, pace = OffsetMap(dedupe_buffer_bytes, keys_max=plan.dirty_offsets), Pace(check)
     by_base = {segment.base_offset: segment for segment in manifest.segments}
 
     def batches_of(segments: Sequence[LogSegment]) -> Iterator[tuple[BatchHeader, Buffer]]:
