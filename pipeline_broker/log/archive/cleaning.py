@@ -70,12 +70,10 @@ def clean(
         last_records: of its live producers.
         now_ms: wall clock.
         dedupe_buffer_bytes: memory for keys; when it is full the round ends where it is.
-        check: called now and then. What it raises ends the round: the files written so far are unknown to the manifest,
-            and removed at the next start.
+        check: called now and then; what it raises ends the round, whose files the next start removes.
 
     Raises:
-        DamagedSegment: a segment is not what was written.
-        RecordError: records of it do not make sense.
+        DamagedSegment, RecordError: a segment is not what was written, or its records do not make sense.
         OSError: the disk cannot.
     """
     offset_map, pace = OffsetMap(dedupe_buffer_bytes, keys_max=plan.dirty_offsets), Pace(check)
@@ -98,8 +96,7 @@ def clean(
         last_records=last_records,
     )
     cleaning = CleaningRound(offset_map, parameters, aborted)
-    replaced: list[SegmentInfo] = []
-    written: list[SegmentInfo] = []
+    replaced, written = list[SegmentInfo](), list[SegmentInfo]()
     for group in plan.groups(end_offset):
         sources = [by_base[segment.base_offset] for segment in group]
         replaced += sources
