@@ -12,7 +12,7 @@ import contextlib
 import functools
 import logging
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Collection, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -53,6 +53,7 @@ class Observers:
         request_log: the file of the request log.
         logs_requests: whether it is written from the start, and not only once a client asks for it.
         dashboard: where it is served, if at all.
+        metrics_names: hosts by which scrapers may know the endpoint, beside addresses.
 
     Raises:
         ObserversUnavailableError: one of them cannot begin.
@@ -67,9 +68,10 @@ class Observers:
         *,
         logs_requests: bool = False,
         dashboard: DashboardOptions | None = None,
+        metrics_names: Collection[str] = (),
     ) -> None:
         self._trace = None if trace is None else _open_trace(trace)
-        self._metrics_address = metrics_address
+        self._metrics_address, self._metrics_names = metrics_address, metrics_names
         self._measurements = None if metrics_address is None else _open_measurements(mode)
         self._request_log_path = request_log
         self._logs_requests = logs_requests
@@ -151,7 +153,7 @@ class Observers:
         try:
             async with trio.open_nursery() as nursery:
                 try:
-                    port = await nursery.start(serve_metrics, host, port, metrics.render)
+                    port = await nursery.start(serve_metrics, host, port, metrics.render, self._metrics_names)
                 except HttpUnavailableError as error:
                     raise ObserversUnavailableError(str(error)) from None
                 nursery.start_soon(drain_regularly, metrics.drain, idle)

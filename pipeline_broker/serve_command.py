@@ -116,6 +116,13 @@ class EndSignals:
     help="Serve Prometheus metrics on this port of the same host.",
 )
 @click.option(
+    "--metrics-allowed-host",
+    "metrics_hosts",
+    multiple=True,
+    metavar="NAME",
+    help="A DNS name by which scrapers know the metrics; repeatable.",
+)
+@click.option(
     "--dashboard",
     metavar="[HOST:]PORT",
     default=None,
@@ -180,8 +187,11 @@ def _serve(options: dict[str, object], on_ready: Callable[[str], None]) -> None:
         sys.exit(EXIT_USAGE)
     from pipeline_broker.serve_options import ServeOptions, StartError  # noqa: PLC0415 - see below
     from pipeline_broker.server import run  # noqa: PLC0415 - it imports Trio and stages
+    from pipeline_broker.telemetry.bounded_log import BoundedHandler  # noqa: PLC0415 - see above
 
-    logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="%(levelname)s %(name)s: %(message)s")
+    logging.basicConfig(
+        level=logging.WARNING, handlers=[BoundedHandler(sys.stderr)], format="%(levelname)s %(name)s: %(message)s"
+    )
     files, settings = options.pop("config_files"), options.pop("settings")
     assert isinstance(files, tuple)
     assert isinstance(settings, tuple)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from pipeline_broker.config.listeners import read_endpoints
 from stages.connection_limits import ConnectionLimits
 from stages.connection_quotas import ConnectionQuotaLimits
 from stages.mode import MODES, SHARED_QUEUE, Batching, Mode
@@ -50,6 +51,7 @@ class ServeOptions:
         commit_delay_seconds: an injected delay per commit.
         commits_in_flight: group commits that run at once.
         metrics_port: port of the Prometheus endpoint, if any.
+        metrics_hosts: names by which scrapers know it, beside those that clients are told.
         request_log: the file that requests are logged in, if they are from the start.
         faults: the file of the fault rules that it begins with, if any.
         dashboard: where the dashboard is served, if at all.
@@ -63,6 +65,7 @@ class ServeOptions:
     commit_delay_seconds: float = 0.0
     commits_in_flight: int = 1
     metrics_port: int | None = None
+    metrics_hosts: tuple[str, ...] = ()
     request_log: Path | None = None
     faults: Path | None = None
     dashboard: DashboardOptions | None = None
@@ -83,6 +86,7 @@ class ServeOptions:
             commit_delay_seconds=options["commit_delay_seconds"],
             commits_in_flight=options["commits_in_flight"],
             metrics_port=options["metrics"],
+            metrics_hosts=options["metrics_hosts"],
             request_log=options["request_log"],
             faults=options["faults"],
             dashboard=_dashboard(options["dashboard"], options["dashboard_beside"]),
@@ -93,6 +97,12 @@ class ServeOptions:
     def host(self) -> str:
         """The host of the first listener: the metrics are served there too."""
         return self.config.listener_configs[0].host
+
+    @property
+    def metrics_names(self) -> frozenset[str]:
+        """The names by which the endpoint of the metrics may be asked for, beside addresses."""
+        advertised = read_endpoints("advertised.listeners", self.config.advertised_listeners or ())
+        return frozenset({*self.metrics_hosts, *(endpoint.host for endpoint in advertised)})
 
 
 def _dashboard(place: str | None, beside: str | None) -> DashboardOptions | None:

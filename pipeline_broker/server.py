@@ -143,6 +143,7 @@ def open_observers(options: ServeOptions) -> Observers:
             options.data / REQUEST_LOG_NAME if options.request_log is None else options.request_log,
             logs_requests=options.request_log is not None,
             dashboard=options.dashboard,
+            metrics_names=options.metrics_names,
         )
     except ObserversUnavailableError as error:
         raise StartError(str(error)) from None

@@ -217,6 +217,7 @@ class Upkeep:
             cleaning.last_records,
             now_ms,
             dedupe_buffer_bytes,
+            trio.from_thread.check_cancelled,  # a log may be large, and a broker that ends does not wait for all of it
         )
         if cleaned is None:
             return False

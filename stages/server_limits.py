@@ -12,8 +12,9 @@ from stages.unsent_responses import UNSENT_BYTES_MAX
 
 __all__ = ["ServerLimits"]
 
-DRAIN_SECONDS = 10.0
-"""How long requests in flight may take to be answered when the server, a listener or a processor ends."""
+DRAIN_SECONDS = 7.0
+"""How long requests in flight may take to be answered when the server, a listener or a processor ends. A server that is
+to end within 10 s has the rest for what it does before and after."""
 
 
 @attrs.frozen

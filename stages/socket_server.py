@@ -205,6 +205,7 @@ class SocketServer:
                 for served in tuple(self._listeners.values()):
                     await served.stop_accepting()
                 await self._drain()
+                self.committer.delay_ns = 0  # what is left is committed without injected delays
                 nursery.cancel_scope.cancel()
         finally:
             self._nursery = None

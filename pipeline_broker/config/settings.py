@@ -287,6 +287,11 @@ def is_acted_on(name: str) -> bool:
     return name in ACTED_ON or name in AUTHORIZER_PROPERTIES
 
 
+def is_idle_jaas(name: str) -> bool:
+    """Whether a name is that of JAAS lines without a listener and a mechanism: no listener reads those."""
+    return name == JAAS or (PREFIXED.fullmatch(name) is not None and name.split(".", 3)[3] == JAAS)
+
+
 def warning_of(name: str) -> str:
     """The line about a property that is accepted without being acted on."""
     return f"{name} is accepted, but this broker does not act on it yet"
@@ -294,8 +299,6 @@ def warning_of(name: str) -> str:
 
 def warning_of_change(name: str) -> str | None:
     """The line about a property that was set while the broker runs, where that has no effect."""
-    if name in AUTHORIZER_PROPERTIES:
-        return f"{name} is kept, but counts only where it is set at the start of the broker"
     if is_acted_on(name):
         return None
     known = broker_properties()
@@ -337,7 +340,7 @@ def _idle_warnings(config: BrokerConfig) -> list[str]:
     warnings += [
         f"warning: {name} does not count: write {PREFIX}<listener>.<mechanism>.{JAAS}"
         for name in config.properties
-        if name == JAAS or (PREFIXED.fullmatch(name) and name.split(".", 3)[3] == JAAS)
+        if is_idle_jaas(name)
     ]
     controllers = {name.upper() for name in config.controller_listener_names}
     prefixes = {name.split(".")[2].upper() for name in config.properties if name.startswith(PREFIX)}

@@ -122,9 +122,8 @@ def test_rules_of_access_that_nobody_asks_give_a_warning(name):
         ("num.io.threads", None),
         ("listener.name.external.max.connections", None),
         ("num.io.thread", "num.io.thread is kept, but is no property of Kafka's; did you mean num.io.threads?"),
-        ("log.preallocate", "log.preallocate is accepted, but this broker does not act on it yet"),
+        ("num.replica.fetchers", "num.replica.fetchers is accepted, but this broker does not act on it yet"),
         ("rsm.config.x", "rsm.config.x is accepted, but this broker does not act on it yet"),
-        ("super.users", "super.users is kept, but counts only where it is set at the start of the broker"),
     ],
 )
 def test_a_change_without_effect_is_told_with_its_reason(name, line):
