@@ -12,6 +12,7 @@ import functools
 import gc
 import logging
 import os
+import shlex
 import signal
 import sys
 from collections.abc import Callable
@@ -30,6 +31,7 @@ from pipeline_broker.first_cause import first_cause
 from pipeline_broker.listeners import BrokerListeners
 from pipeline_broker.log.file_system import SystemFileSystem
 from pipeline_broker.observers import Observers, ObserversUnavailableError
+from pipeline_broker.owner_only import is_open_to_others
 from pipeline_broker.serve_options import ServeOptions, StartError
 from pipeline_broker.timelines import Timelines
 from stages.committer import CommitFailedError
@@ -120,6 +122,9 @@ async def serve(
         files.crash = functools.partial(os.kill, os.getpid(), signal.SIGKILL)
         journal, broker = open_broker(options.data, options.config, flush=options.flush, files=files)
         broker.fault_files = files
+        data = options.data
+        if is_open_to_others(data):
+            logger.warning("other users may read %s; to prevent that: chmod -R go-rwx %s", data, shlex.quote(str(data)))
         stack.callback(journal.close)
         for rule in rules:
             broker.faults.add(*rule, "file")
