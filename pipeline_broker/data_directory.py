@@ -6,6 +6,7 @@ on; there is no default. What makes it fail is one StartError with one line.
 
 from __future__ import annotations
 
+import errno
 import random
 from collections.abc import Callable
 from pathlib import Path
@@ -37,6 +38,9 @@ DAMAGES = (
     CorruptStateRecordError,
 )
 """Of a data directory: why a start is refused."""
+
+
+NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 def open_broker(
@@ -72,16 +76,15 @@ def open_broker(
         broker = Broker(config, LogManager(journal, archive=archive, randomness=randomness), randomness)
         now_ms = clock_ms()
         broker.recover(now_ms)
+        if journal.next_lsn == archive.lsn:  # it may go on at the archive's end because it has lost what lay in front
+            archive.make_durable()
         entries = broker.first_entries(now_ms)
         if entries:
             journal.sync(journal.write(entries))
             broker.entries_durable(entries)
-    except DAMAGES as error:
+    except (*DAMAGES, OSError) as error:
         journal.close()
-        raise StartError(f"{data}: {error}") from None
-    except OSError as error:
-        journal.close()
-        raise StartError(f"cannot read the data directory {data}: {error.strerror or error}") from None
+        raise _refusal(data, error) from None
     return journal, broker
 
 
@@ -92,8 +95,18 @@ def _take(data: Path, flush: Flush, segment_bytes: int, files: FileSystem) -> Jo
     except DirectoryLocked as error:
         raise StartError(str(error)) from None
     except OSError as error:
-        reason = "not a directory" if isinstance(error, FileExistsError) else error.strerror or error
-        raise StartError(f"cannot use the data directory {data}: {reason}") from None
+        raise _refusal(data, error) from None
+
+
+def _refusal(data: Path, error: Exception) -> StartError:
+    """The line that says why the directory cannot be opened."""
+    cause = error.__cause__ if isinstance(error, JournalFailed) else error
+    if not isinstance(cause, OSError):
+        return StartError(f"{data}: {error}")
+    if cause.errno in NO_SPACE:
+        return StartError(f"the disk of the data directory {data} is full, but this start must write: make room there")
+    reason = "not a directory" if isinstance(cause, FileExistsError) else cause.strerror or cause
+    return StartError(f"cannot use the data directory {data}: {reason}")
 
 
 def upkeep_of(broker: Broker, clock_ms: Callable[[], int] = wall_clock_ms) -> Upkeep:
