@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import trio
 
+from pipeline_broker import owner_only
 from pipeline_broker.telemetry.broker_loggers import DEPRECATED_ONLY, OFF, request_detail
 from pipeline_broker.wire.registry import DEPRECATED
 from stages.mute import MuteReason
@@ -244,7 +245,7 @@ def _check_dashboard(options: DashboardOptions) -> Beside | None:
 
 def _check_writable(path: Path) -> None:
     try:
-        path.open("a").close()
+        open(path, "a", opener=owner_only.opener).close()
     except OSError as error:
         raise ObserversUnavailableError(
             f"cannot write the request log {path}: {error.strerror or error}; choose another --request-log"

@@ -24,12 +24,12 @@ from stages.socket_server import ServerLimits
 if TYPE_CHECKING:
     from pipeline_broker.config.settings import BrokerConfig
     from pipeline_broker.dashboard.options import DashboardOptions
+    from pipeline_broker.log.journal import Flush
 
 __all__ = ["QUEUES", "ServeOptions", "StartError", "limits_of", "mode_of", "quota_limits_of"]
 
 logger = logging.getLogger(__name__)
 
-DEFAULT_DATA = Path("data")
 NO_LIMIT_MS = 0
 QUEUES = "pipeline.queues"
 
@@ -58,7 +58,7 @@ class ServeOptions:
     """
 
     mode: Mode
-    flush: str
+    flush: Flush
     data: Path
     config: BrokerConfig
     trace: Path | None = None
@@ -75,13 +75,10 @@ class ServeOptions:
         """The options of the command line over those of the configuration."""
         if options["host"] is not None or options["port"] is not None:
             config = config.listening_at(options["host"], options["port"])
-        data = options["data"]
-        if data is None:
-            data = DEFAULT_DATA if config.data_directory is None else Path(config.data_directory)
         return cls(
             mode=mode_of(options["mode"], config),
             flush=options["flush"],
-            data=data,
+            data=config.directory(options["data"]),
             trace=options["trace"],
             commit_delay_seconds=options["commit_delay_seconds"],
             commits_in_flight=options["commits_in_flight"],

@@ -33,6 +33,7 @@ from pipeline_broker.config.share_properties import SHARE_PROPERTIES
 from pipeline_broker.config.sources import read_argument, read_settings_file
 
 INT32_MAX = 2**31 - 1
+DATA_DEFAULT = Path("data")
 JAAS = "sasl.jaas.config"
 PLUGIN_PREFIXES = ("rsm.config.", "rlmm.config.", "config.providers.")
 """Properties that Kafka hands to plug-ins unread."""
@@ -201,10 +202,11 @@ class BrokerConfig:
         )
         return attrs.evolve(self, listeners=listeners, properties={**self.properties, "listeners": ",".join(listeners)})
 
-    @property
-    def data_directory(self) -> str | None:
-        """The data directory, None where no property names one."""
-        return self.log_dirs[0] if self.log_dirs else None
+    def directory(self, given: Path | None) -> Path:
+        """The data directory: the one given on a command line, else that of `log.dirs`, else the default."""
+        if given is not None:
+            return given
+        return Path(self.log_dirs[0]) if self.log_dirs else DATA_DEFAULT
 
     def connection_limit_overrides(self) -> dict[str, int]:
         """Connection limits of single addresses."""

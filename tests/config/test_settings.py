@@ -146,15 +146,15 @@ def test_kafkas_own_properties_for_one_node_are_accepted():
     (listener,) = config.listener_configs
     assert (listener.host, listener.port) == ("", 9092)
     assert (listener.advertised_host, listener.advertised_port) == ("::1", 9092)
-    assert config.data_directory == "/tmp/kraft-combined-logs"
+    assert config.directory(None) == Path("/tmp/kraft-combined-logs")
 
 
 def test_former_names_set_what_they_became():
     config, warnings = parse_settings([("broker.id", "4"), ("log.dir", "/a")])
-    assert (config.node_id, config.data_directory, warnings) == (4, "/a", [])
+    assert (config.node_id, config.directory(None), warnings) == (4, Path("/a"), [])
     with pytest.raises(ConfigError, match="must agree"):
         parse_settings([("broker.id", "4"), ("node.id", "5")])
-    assert parse_settings([("log.dirs", "/b"), ("log.dir", "/a")])[0].data_directory == "/b"
+    assert parse_settings([("log.dirs", "/b"), ("log.dir", "/a")])[0].directory(None) == Path("/b")
 
 
 def test_limits_of_single_addresses_are_read():

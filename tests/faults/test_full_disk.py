@@ -10,11 +10,13 @@ import random
 import resource
 import select
 import subprocess
+import sys
 import time
 from pathlib import Path
 
 import pytest
 
+from pipeline_broker.log.clean_shutdown import MARK_NAME
 from pipeline_broker.records.batch import NewRecord, build_batch
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.init_producer_id import InitProducerIdRequest
@@ -169,6 +171,69 @@ def test_while_the_disk_is_full_reads_are_served_and_the_broker_can_be_stopped_a
         scene.forgive_storage_errors()
         scene.verify()
         assert scene.broker.stop() == 0
+
+
+def fill(disk):
+    """Takes what is left."""
+    with (disk / "filling").open("wb", buffering=0) as file, contextlib.suppress(OSError):
+        while True:
+            file.write(FILLING)
+
+
+def fill_journal(client, topic_ids):
+    """Produces until a request waits: cutting off a torn end may have made room for some."""
+    while True:
+        client.send(produce_request(topic_ids, {("filler", 0): build_batch([NewRecord(FILLING)])}))
+        if not select.select([client], [], [], ANSWER_SECONDS)[0]:
+            return
+        client.receive()
+
+
+@pytest.mark.parametrize("is_killed", [True, False])
+def test_a_start_on_a_full_disk_serves_reads_and_with_space_writes_go_on(tmp_path, small_disk, is_killed):
+    data = small_disk / "data"
+    with Scene(6, tmp_path, data=data) as scene:
+        scene.start()
+        prepare(scene)
+        with WireClient(scene.broker.address, WAIT_SECONDS) as client:
+            topic_ids = {"filler": create_by_asking(client, scene.history, "filler")}
+        load = scene.load()
+        while scene.history.acknowledged_count < WRITES_BEFORE:
+            time.sleep(POLL_SECONDS)
+        if is_killed:
+            wait_for_code(scene.broker.address, STORAGE_ERROR)
+            scene.broker.kill()
+            load.join()
+        else:
+            load.stop()
+            assert scene.broker.stop() == 0
+            assert (data / MARK_NAME).exists()
+        fill(small_disk)
+        acknowledged = scene.history.acknowledged_count
+
+        scene.start()
+        assert_served_without_writes(scene)
+        with WireClient(scene.broker.address, WAIT_SECONDS) as client:
+            fill_journal(client, topic_ids)
+            wait_for_code(scene.broker.address, STORAGE_ERROR)
+            assert_served_without_writes(scene)
+            make_space(small_disk)
+            wait_for_code(scene.broker.address, 0)
+        scene.verify()
+        assert scene.history.acknowledged_count == acknowledged
+        assert scene.broker.stop() == 0
+        scene.start()
+        scene.verify()
+        assert scene.broker.stop() == 0
+
+
+def test_a_start_that_must_write_to_a_full_disk_says_so_in_one_line(small_disk):
+    data = small_disk / "data"
+    fill(small_disk)
+    command = [sys.executable, "-m", "pipeline_broker", "serve", "--port", "0", "--data", data]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=WAIT_SECONDS, check=False)
+    line = f"Error: the disk of the data directory {data} is full, but this start must write: make room there\n"
+    assert (ended.returncode, ended.stdout, ended.stderr) == (2, "", line)
 
 
 @MODES

@@ -13,14 +13,7 @@ from pipeline_broker.state.classic_groups.classic_group import CONSUMER_PROTOCOL
 from pipeline_broker.state.classic_groups.classic_group import Member as ClassicMember
 from pipeline_broker.state.classic_groups.messages import MemberProtocol
 from pipeline_broker.state.classic_groups.records import group_tombstone
-from pipeline_broker.state.consumer_groups.embedded import (
-    MalformedError,
-    partitions_by_id,
-    read_assignment,
-    read_subscription,
-    subscription_version,
-    write_assignment,
-)
+from pipeline_broker.state.consumer_groups.embedded import partitions_by_id, write_assignment
 from pipeline_broker.state.consumer_groups.heartbeats import partitions_of
 from pipeline_broker.state.consumer_groups.leaving import tombstone_all
 from pipeline_broker.state.consumer_groups.member import ClassicMetadata, CurrentAssignment, Member, MemberMetadata
@@ -29,6 +22,12 @@ from pipeline_broker.state.consumer_groups.step import Step
 from pipeline_broker.state.consumer_groups.topic_view import TopicView, metadata_hash
 from pipeline_broker.state.consumer_groups.updates import GroupEpoch, Subject, TargetEpoch
 from pipeline_broker.state.groups.settings import GroupSettings
+from pipeline_broker.wire.consumer_protocol import (
+    MalformedError,
+    read_assignment,
+    read_subscription,
+    subscription_version,
+)
 from pipeline_broker.wire.error import ErrorCode
 
 __all__ = ["can_downgrade", "check_upgrade", "downgrade", "upgrade"]
