@@ -36,8 +36,6 @@ from pipeline_broker.log.journal import SEGMENT_BYTES, Flush, Journal
 from pipeline_broker.log.log_manager import LogManager
 from pipeline_broker.observers import Observers, ObserversUnavailableError
 from pipeline_broker.serve_options import ServeOptions, StartError
-from pipeline_broker.state.errors import CorruptStateRecordError
-from pipeline_broker.state.metadata_records import CorruptMetadataRecordError
 from pipeline_broker.timelines import Timelines
 from stages.committer import CommitFailedError
 from stages.socket_server import SocketServer
@@ -52,14 +50,7 @@ logger = logging.getLogger(__name__)
 
 REQUEST_LOG_NAME = "kafka-request.log"
 """In the data directory: where requests are logged when a client asks for it and the start named no file."""
-DAMAGES = (
-    JournalCorrupt,
-    JournalFailed,
-    ManifestDamaged,
-    DamagedSegment,
-    CorruptMetadataRecordError,
-    CorruptStateRecordError,
-)
+DAMAGES = (JournalCorrupt, JournalFailed, ManifestDamaged, DamagedSegment)
 """Of a data directory: why a start is refused."""
 
 

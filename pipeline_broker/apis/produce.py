@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from pipeline_broker.apis.transactional_produce import Admission
     from pipeline_broker.log.entry import Appended, JournalEntry
     from pipeline_broker.log.partition_log import PartitionLog
+    from pipeline_broker.records.batch import Buffer
 
 __all__ = ["REQUEST", "error_response", "handle", "refuse_batches"]
 
@@ -106,7 +107,9 @@ def _append_all(
     else:
         result = NO_OP if failure is None else _close(call, ProduceResponse(responses), failure)
     if len(entries) == 1 == len(responses) == len(partition_responses) and request.acks and admission is None:
-        _remember(call, request, entries[0].log)
+        log = entries[0].log
+        if log.topic not in call.broker.reserved_topics:  # these are looked at each time
+            _remember(call, request, log)
     return result, is_waiting
 
 
@@ -164,7 +167,8 @@ def _append(
     if isinstance(log, ErrorCode):
         _tell_refused(call, None)
         return _refusal(data.index, log), None
-    if log.topic in call.broker.reserved_topics and call.client_id != ADMIN_CLIENT_ID:
+    is_reserved = log.topic in call.broker.reserved_topics
+    if is_reserved and call.client_id != ADMIN_CLIENT_ID:
         _tell_refused(call, log)
         return _refusal(data.index, ErrorCode.INVALID_TOPIC_EXCEPTION), None
     if call.request.acks not in ACKS:
@@ -175,6 +179,8 @@ def _append(
         log.refuse(data.records or b"")
         return _refusal(data.index, admission.refusals[log], REFUSED_TEXTS.get(admission.refusals[log])), None
     try:
+        if is_reserved:
+            _check_readable(call, log, data.records or b"")
         if admission is None:
             appended = log.produce(data.records or b"", call.now_ms, zstd_allowed=call.version >= ZSTD_FROM)
         else:
@@ -200,6 +206,13 @@ def _append(
         PartitionResponse(data.index, 0, appended.base_offset, appended.log_append_time_ms, log.log_start_offset),
         appended,
     )
+
+
+def _check_readable(call: Call, log: PartitionLog, batch: Buffer) -> None:
+    """See `check_readable`."""
+    from pipeline_broker.apis.internal_topics import check_readable  # noqa: PLC0415 - only tools write these topics
+
+    check_readable(log, batch, call.now_ms, zstd_allowed=call.version >= ZSTD_FROM)
 
 
 def _tell_refused(
