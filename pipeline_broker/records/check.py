@@ -51,7 +51,7 @@ HEADERS_MAX = 500_000
 RECORD_ERRORS_MAX = 1_000
 """Offending records that are named, of however many there are."""
 SMALL_BYTES = 4096
-_UNLIMITED = (1 << 63) - 1
+_UNLIMITED = TIMESTAMP_MAX = (1 << 63) - 1
 
 
 @attrs.frozen(slots=True)
@@ -117,6 +117,8 @@ def check_batch(
         return with_times(header, view, now_ms, append_time=True)
     if highest == max_timestamp and not attributes & APPEND_TIME_BIT:
         return header
+    if highest > TIMESTAMP_MAX:  # the sum of base and delta; a topic may allow all that there are
+        _check_records(header, view, rules, now_ms)
     return with_times(header, view, highest)  # what a client says of append time is not believed, as in Kafka
 
 
@@ -184,7 +186,8 @@ def _check_header(header: BatchHeader, *, transactions_allowed: bool) -> None:
 
 def _check_records(header: BatchHeader, batch: Buffer, rules: Rules, now_ms: int) -> None:
     """Refuse the batch if there are records that these rules forbid, and name them."""
-    earliest, latest = now_ms - rules.timestamp_before_max_ms, now_ms + rules.timestamp_after_max_ms
+    earliest = now_ms - rules.timestamp_before_max_ms
+    latest = min(now_ms + rules.timestamp_after_max_ms, TIMESTAMP_MAX)
     keyless: list[tuple[int, str]] = []
     offending: list[tuple[int, str]] = []
     for index, record in enumerate(iterate_records(batch, header, size_max=rules.decompressed_size_max)):
