@@ -20,8 +20,6 @@ from pipeline_broker.log.file_system import FileSystem, SystemFileSystem
 from pipeline_broker.log.journal import SEGMENT_BYTES, Flush, Journal
 from pipeline_broker.log.log_manager import LogManager
 from pipeline_broker.serve_options import StartError
-from pipeline_broker.state.errors import CorruptStateRecordError
-from pipeline_broker.state.metadata_records import CorruptMetadataRecordError
 
 if TYPE_CHECKING:
     from pipeline_broker.config.settings import BrokerConfig
@@ -34,8 +32,6 @@ DAMAGES = (
     JournalFailed,
     ManifestDamaged,
     DamagedSegment,
-    CorruptMetadataRecordError,
-    CorruptStateRecordError,
 )
 """Of a data directory: why a start is refused."""
 

@@ -137,6 +137,8 @@ class Upkeep:
     async def _remove_unknown(self) -> bool:
         async with self._writing:
             known = frozenset(log.entry_key for log in self._logs)
+            if not self._logs.knows_all_topics:
+                known |= frozenset(self._archive.known())
             await trio.to_thread.run_sync(self._archive.remove_unknown, known)
         return True
 

@@ -188,6 +188,8 @@ class ProducerStates:
         """The original when this is a duplicate, None when it may be appended; raises when it may not."""
         producer = self._producers.get(producer_id)
         if producer is None:
+            if epoch < NOTHING:  # as in Apache Kafka, where a producer that is not known has epoch -1
+                raise InvalidProducerEpoch(f"producer {producer_id} has no epoch yet, and none is {epoch}")
             if self._gaps:
                 self._check_gap(producer_id, epoch, first_sequence)
             return None

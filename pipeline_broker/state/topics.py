@@ -13,7 +13,15 @@ from collections.abc import Iterable, Mapping, Sequence, ValuesView
 
 import attrs
 
-from pipeline_broker.state.metadata_records import Topic, read_topic, topic_name, topic_record, topic_tombstone
+from pipeline_broker.state.errors import MisplacedRecordError
+from pipeline_broker.state.internal_topics import METADATA_TOPIC
+from pipeline_broker.state.metadata_records import (
+    METADATA_TOPIC_ID,
+    Topic,
+    read_topic_record,
+    topic_record,
+    topic_tombstone,
+)
 from pipeline_broker.state.outcome import Write
 from pipeline_broker.state.topic_rules import (
     UNSET,
@@ -168,11 +176,22 @@ class TopicCatalogue:
         if name not in self._coming:
             self._refresh_collision(name)
 
-    def replay(self, key: bytes, value: bytes | None) -> None:
-        """Take over one durable record; those of other subjects are read past. Raises CorruptMetadataRecordError."""
-        name = topic_name(key)
-        if name is not None:
-            self._show(name, None if value is None else read_topic(name, value))
+    def replay(self, key: bytes, value: bytes | None) -> TopicChange:
+        """Take over one durable record of a topic; returns what changed.
+
+        Raises:
+            CorruptStateRecordError: it cannot be read.
+            MisplacedRecordError: the name or the id is that of another topic.
+        """
+        name, after = read_topic_record(key, value)
+        if after is not None:
+            other = self._by_id.get(after.topic_id)
+            is_taken = other is not None and other.name != name
+            if is_taken or name == METADATA_TOPIC or after.topic_id == METADATA_TOPIC_ID:
+                raise MisplacedRecordError(f"topic {name!r} has the name or the id of another topic")
+        before = self._visible.get(name)
+        self._show(name, after)
+        return TopicChange(name, before, after)
 
     def _existing(self, name: str) -> Topic:
         topic = self.latest(name)

@@ -23,6 +23,7 @@ from pipeline_broker.state.groups.coordinator import GroupCoordinator
 from pipeline_broker.state.groups.settings import GroupSettings
 from pipeline_broker.wire.error import ErrorCode
 from tests.state.group_driver import Driver
+from tests.state.replaying import replay_group
 
 SETTINGS = GroupSettings(group_size_max=4)
 REBALANCE_MS_MAX = 30_000
@@ -293,7 +294,7 @@ class GroupLives(RuleBasedStateMachine):
             return
         replayed = GroupCoordinator(self.driver.settings)
         for record in self.driver.journal:
-            replayed.replay(record.key, record.value)
+            replay_group(replayed, record)
         live = self.driver.coordinator
         for group in live.list_groups(["Stable", "Empty"]):
             assert replayed.describe(group.group_id) == live.describe(group.group_id)

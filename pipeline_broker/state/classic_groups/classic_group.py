@@ -17,6 +17,7 @@ import attrs
 
 from pipeline_broker.state.classic_groups.messages import JoinedMember, MemberProtocol
 from pipeline_broker.state.classic_groups.subscription import subscribed_topics
+from pipeline_broker.state.epochs import next_epoch
 from pipeline_broker.state.groups.commits import CommitRequest, OffsetAge
 from pipeline_broker.state.groups.group import GroupType
 from pipeline_broker.wire.error import ErrorCode
@@ -243,7 +244,7 @@ class ClassicGroup:
 
     def next_generation(self, now_ms: int) -> None:
         """Close the join phase: to CompletingRebalance, or to Empty when nobody is left."""
-        self.generation_id += 1
+        self.generation_id = next_epoch(self.generation_id)
         self.pending_syncs.clear()
         self.is_initial = False
         if self.members:

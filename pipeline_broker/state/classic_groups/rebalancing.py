@@ -25,6 +25,9 @@ __all__ = [
     "synced",
 ]
 
+ROUND_MS_MIN = 1_000
+"""How long a group waits again at least for static members of whom none came; they may say that they wait 0 ms."""
+
 
 def prepare_or_complete(turn: Turn, group: ClassicGroup) -> None:
     """Start a rebalance; if one is collecting joins already, see whether it has them all."""
@@ -82,7 +85,7 @@ def complete_join(turn: Turn, group: ClassicGroup) -> None:
             turn.remove(group, member.member_id)
     if not group.elect_joined_leader() and group.members:
         # only static members are left and none of them came: they keep their places for another round
-        turn.set_timer(TimerKind.JOIN, group, group.rebalance_timeout_ms)
+        turn.set_timer(TimerKind.JOIN, group, max(group.rebalance_timeout_ms, ROUND_MS_MIN))
         return
     group.next_generation(turn.now_ms)
     if group.state is GroupState.EMPTY:

@@ -8,9 +8,31 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pipeline_broker.state.groups.group import Group
+from pipeline_broker.state.errors import MisplacedRecordError
+from pipeline_broker.state.groups.group import Group, GroupType
 
-__all__ = ["GroupRegistry"]
+__all__ = ["GroupRegistry", "check_replaceable"]
+
+
+def check_replaceable(group: Group | None, kind: GroupType) -> None:
+    """Whether a group of a record may take the place of one that is there.
+
+    A group of which nothing but offsets is known may become one of any kind, as in Kafka's GroupMetadataManager; any
+    other must have been deleted by an earlier record.
+
+    Args:
+        group: that is there; None for none.
+        kind: of the record, for the error.
+
+    Raises:
+        MisplacedRecordError: it may not.
+    """
+    if group is None:
+        return
+    has_offsets_only = group.group_type is GroupType.CLASSIC and group.is_empty and not group.protocol_type_name
+    if not has_offsets_only:
+        there = group.group_type.value
+        raise MisplacedRecordError(f"a {kind.value} group's record: group {group.group_id!r} is a {there} group")
 
 
 class GroupRegistry:

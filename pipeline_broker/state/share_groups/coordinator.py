@@ -13,7 +13,9 @@ from typing import Any
 import attrs
 
 from pipeline_broker.state.deadlines import Deadlines
-from pipeline_broker.state.groups.registry import GroupRegistry
+from pipeline_broker.state.epochs import next_epoch
+from pipeline_broker.state.groups.group import GroupType
+from pipeline_broker.state.groups.registry import GroupRegistry, check_replaceable
 from pipeline_broker.state.groups.settings import GroupSettings
 from pipeline_broker.state.outcome import Outcome, StateRecord, Write
 from pipeline_broker.state.share_groups import records
@@ -140,7 +142,7 @@ class ShareGroups:
         del group.members[member_id]
         group.target.pop(member_id, None)
         self._sessions.cancel((group.group_id, member_id))
-        group.epoch += 1
+        group.epoch = next_epoch(group.epoch)
         write = self._write(group, [*records.member_tombstones(group.group_id, member_id), records.group_record(group)])
         assert write is not None, "there are records"
         return write
@@ -151,7 +153,7 @@ class ShareGroups:
 
     def force_rebalance(self, group: ShareGroup, now_ms: int) -> Outcome:  # noqa: ARG002 - GroupKind's signature
         """See GroupKind: the group moves to its next epoch."""
-        group.epoch += 1
+        group.epoch = next_epoch(group.epoch)
         write = self._write(group, [records.group_record(group)])
         return Outcome(writes=[] if write is None else [write])
 
@@ -163,7 +165,7 @@ class ShareGroups:
         """Notice topics that came, grew or went; returns the partitions that are new to the group."""
         metadata_hash = hash_of(topics)
         if must_rise or metadata_hash != group.metadata_hash:
-            group.epoch += 1
+            group.epoch = next_epoch(group.epoch)
             group.metadata_hash = metadata_hash
             written.append(records.group_record(group))
         begins = []
@@ -283,22 +285,25 @@ class ShareGroups:
 
     # GroupKind
 
-    def replay(self, record_type: int, key: bytes, value: bytes | None) -> None:
+    def replay(self, change: records.ShareGroupRecord) -> None:
         """See GroupKind."""
-        group_id, member_id = records.group_of(record_type, key)
+        group_id = change.group_id
         group = self._registry.get(group_id)
         if not isinstance(group, ShareGroup):
-            if value is None:
+            if change.value is None:
                 return
+            check_replaceable(group, GroupType.SHARE)
+            if group is not None:
+                self._registry.hide(group)
             group = ShareGroup(group_id)
             self._registry.put(group)
         self._replayed[group_id] = group
-        if value is not None:
-            records.replay(group, record_type, member_id, value)
-        elif record_type == records.MEMBER:
-            group.members.pop(member_id, None)
-            group.target.pop(member_id, None)
-        elif record_type == records.GROUP:
+        if change.value is not None:
+            records.replay(group, change)
+        elif change.kind == records.MEMBER:
+            group.members.pop(change.member_id, None)
+            group.target.pop(change.member_id, None)
+        elif change.kind == records.GROUP:
             self._registry.remove(group)
             del self._replayed[group_id]
 

@@ -25,7 +25,7 @@ import attrs
 
 from pipeline_broker.state.outcome import StateRecord
 from pipeline_broker.state.transactions import ending
-from pipeline_broker.state.transactions.records import read_key, read_value, tombstone, transaction_record
+from pipeline_broker.state.transactions.records import tombstone, transaction_record
 from pipeline_broker.state.transactions.states import ENDED, PREPARED, TransactionState
 from pipeline_broker.state.transactions.transaction import (
     NO_EPOCH,
@@ -236,13 +236,11 @@ class TransactionCoordinator:
 
     # Start
 
-    def replay(self, key: bytes, value: bytes | None) -> None:
-        """Take over one durable record; raises CorruptStateRecordError."""
-        transactional_id = read_key(key)
-        if transactional_id is None:
-            return
-        if value is not None:
-            self._keep(read_value(transactional_id, value))
+    def replay(self, change: tuple[str, Transaction | None]) -> None:
+        """Take over one durable record as `read_transaction` has read it."""
+        transactional_id, transaction = change
+        if transaction is not None:
+            self._keep(transaction)
         else:
             self._transactions.pop(transactional_id, None)
             self._open.pop(transactional_id, None)

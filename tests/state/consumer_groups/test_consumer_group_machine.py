@@ -18,6 +18,7 @@ from pipeline_broker.state.groups.settings import GroupSettings
 from pipeline_broker.state.outcome import StateRecord
 from pipeline_broker.wire.error import ErrorCode
 from tests.state.consumer_groups.consumer_driver import ConsumerDriver
+from tests.state.replaying import replay_group
 
 SETTINGS = GroupSettings(consumer_group_size_max=4)
 SLOTS = st.integers(0, 3)
@@ -278,7 +279,7 @@ class ConsumerGroupLives(RuleBasedStateMachine):
         for records in (self.driver.journal, [record for record in compacted.values() if record.value is not None]):
             replayed = GroupCoordinator(self.driver.settings, self.driver.topics)
             for record in records:
-                replayed.replay(record.key, record.value)
+                replay_group(replayed, record)
             found = replayed.registry.get("g")
             if group is None:
                 assert found is None

@@ -11,7 +11,7 @@ from pipeline_broker.state.transactions.coordinator import (
     TransactionCoordinator,
     TransactionSettings,
 )
-from pipeline_broker.state.transactions.records import read_value
+from pipeline_broker.state.transactions.records import read_transaction
 from pipeline_broker.state.transactions.states import NEXT_STATES, TransactionState
 from pipeline_broker.state.transactions.transaction import EPOCH_MAX, Partition
 from pipeline_broker.wire.error import ErrorCode
@@ -43,7 +43,9 @@ def end(coordinator, producer, *, committed=True, version=2, now_ms=0):
 def states(decision):
     """What the steps are: states of records, and verdicts of markers."""
     return [
-        read_value("x", step.value).state if isinstance(step, StateRecord) else (step.partition, step.committed)
+        read_transaction(step.key, step.value)[1].state
+        if isinstance(step, StateRecord)
+        else (step.partition, step.committed)
         for step in decision.steps
     ]
 
