@@ -1,4 +1,4 @@
-"""A desk whose broker has state of every kind, internal topics to which anything can be appended, and what is seen of it."""
+"""A desk whose broker has state of every kind, and internal topics to which anything can be appended."""
 
 from __future__ import annotations
 
