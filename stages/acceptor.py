@@ -12,6 +12,7 @@ import errno
 import heapq
 import itertools
 import logging
+import math
 import os
 import resource
 import socket
@@ -36,6 +37,8 @@ logger = logging.getLogger(__name__)
 EXHAUSTED_PAUSE_SECONDS = 0.1
 THROTTLED_MAX = 500
 """Connections that are kept open though their address is throttled; beyond them the one due first is closed early."""
+TELL_AGAIN_SECONDS = 60.0
+"""How often it is logged, at most, that newcomers wait for a file descriptor."""
 DESCRIPTORS_KEPT_MAX = 128
 DESCRIPTORS_KEPT_SHARE = 4
 """Connections leave the last descriptors of the process, a quarter of its limit and at most so many, to everything
@@ -173,7 +176,8 @@ class Acceptor:
         self._accepted = self._rejected = self._failed = self._exhausted = self._throttled_total = 0
         self._blocked_seconds = 0.0
         self._blocked_since: float | None = None
-        self._is_exhausted = self._was_told = False
+        self._is_exhausted = False
+        self._told_again_at = -math.inf
         self._throttled: list[tuple[float, int, Accepted]] = []  # a heap by the time at which each is closed
         self._throttled_number = itertools.count()
         self._throttle_began = trio.lowlevel.ParkingLot()
@@ -209,13 +213,13 @@ class Acceptor:
                     self._is_exhausted = True
                     self._exhausted += 1
                 return  # the client gave up while it waited, or the pause is over
-            self._was_told = False
             yield accepted
 
     def _tell_exhausted(self, error: OSError) -> None:
-        """Say once, until a connection is accepted again, that newcomers wait."""
-        if not self._was_told:
-            self._was_told = True
+        """Say now and then that newcomers wait."""
+        now = trio.current_time()
+        if now >= self._told_again_at:
+            self._told_again_at = now + TELL_AGAIN_SECONDS
             logger.warning("new connections of %s wait: %s", self.listener.name, error.strerror)
 
     async def _admit(self, accepted: Accepted) -> None:

@@ -3,6 +3,7 @@
 The types come from the declared messages and from the tables of the readers, so a new one is among them by itself.
 """
 
+import functools
 import json
 import struct
 
@@ -27,7 +28,7 @@ from pipeline_broker.state.log_starts import LogStarts
 from pipeline_broker.state.metadata_records import RecordType, Topic, producer_ids_record, topic_record
 from pipeline_broker.state.outcome import StateRecord
 from pipeline_broker.wire.codec import encode, versions_of
-from tests.wire.generated import RECORDS, objects, sample
+from tests.wire.generated import INTEGER_BITS, RECORDS, objects, primitive, sample, structures
 
 TYPE = struct.Struct(">h")
 GROUP_SETTINGS = {"consumer.session.timeout.ms": "46000"}
@@ -83,6 +84,35 @@ def coded_records(draw, topic):
         return data, None
     version = draw(st.sampled_from(versions_of(value)))
     return data, encoded(version, draw(objects(value, version)), version)
+
+
+SUBSCRIPTION = b"\0\0\0\0\0\1\0\1t\xff\xff\xff\xff"
+TEXTS = st.sampled_from([FOREIGN_ID, FOREIGN_ID, "t", "range", "consumer", "", "\0", "other"])
+DATA = st.sampled_from([SUBSCRIPTION, b"", b"\xff", b"\0\0\0\0\0\0"])
+
+
+def _strange_field(_owner, field):
+    """Values that can be decoded, at the limits of their types; texts that name each other."""
+    kind = str(field.type)
+    if kind in INTEGER_BITS:
+        high = 2 ** (INTEGER_BITS[kind] - 1)
+        return st.sampled_from([0, 1, 2, -1, -5, high - 1, -high])
+    known = {"string": TEXTS, "bytes": DATA}
+    return known[kind] if kind in known else primitive(kind)
+
+
+@functools.cache
+def _strange_values(value, version):
+    return structures(value, value, version, _strange_field)
+
+
+@st.composite
+def strange_records(draw, topic):
+    """Records about the foreign group, transaction or share partition that can be decoded and hardly make sense."""
+    kind, (key, value) = draw(st.sampled_from(sorted(MESSAGES[topic].items(), key=lambda item: item[0])))
+    version = draw(st.sampled_from(versions_of(value)))
+    message = draw(_strange_values(value, version))
+    return foreign_key(kind, key), encoded(version, message, version)
 
 
 def sound_metadata():
@@ -191,6 +221,6 @@ NUMBERED = st.builds(lambda kind, rest: TYPE.pack(kind) + rest, st.integers(-1, 
 
 def any_records(topic):
     """Key and value of whatever may be found in a topic."""
-    coded = coded_metadata() if topic == METADATA_TOPIC else coded_records(topic)
+    coded = coded_metadata() if topic == METADATA_TOPIC else coded_records(topic) | strange_records(topic)
     random = st.tuples(st.none() | st.binary(max_size=60) | NUMBERED, st.none() | st.binary(max_size=60) | NUMBERED)
     return random | mutated(topic) | coded

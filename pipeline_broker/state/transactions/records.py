@@ -71,7 +71,9 @@ def _read_value(transactional_id: str, value: bytes) -> Transaction:
         state = TransactionState(read.transaction_status)
     except (DecodeError, ValueError) as error:
         raise CorruptStateRecordError(f"value of a transaction: {error}") from error
-    if state not in STORED_STATES or read.producer_id < 0 or read.producer_epoch < NO_EPOCH:
+    others = (read.previous_producer_id, read.next_producer_id)
+    is_stored = state in STORED_STATES and read.producer_id >= 0 and min(others) >= NO_PRODUCER_ID
+    if not is_stored or read.producer_epoch < NO_EPOCH:
         raise CorruptStateRecordError(
             f"value of a transaction: {state.title} of producer {read.producer_id} epoch {read.producer_epoch}"
         )
