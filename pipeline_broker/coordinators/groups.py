@@ -56,6 +56,7 @@ def group_settings(config: BrokerConfig) -> GroupSettings:
 
     policy = config.group_consumer_migration_policy.upper()
     return GroupSettings(
+        memory_bytes_max=config.pipeline_group_bytes,
         initial_rebalance_delay_ms=config.group_initial_rebalance_delay_ms,
         session_timeout_ms_min=config.group_min_session_timeout_ms,
         session_timeout_ms_max=config.group_max_session_timeout_ms,
