@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from pipeline_broker.records.batch import BatchHeader
     from pipeline_broker.state.groups.commits import CommitRequest
     from pipeline_broker.state.groups.coordinator import GroupCoordinator
+    from pipeline_broker.state.groups.memory import GroupMemory
     from pipeline_broker.state.groups.settings import GroupSettings
     from pipeline_broker.state.outcome import Outcome, Write
     from pipeline_broker.state.pending_offsets import Holder
@@ -118,6 +119,11 @@ class Groups:
         self._is_loaded = False
         self.submit: Submit = _not_serving
         self._wake_timer = wake_timer
+
+    @property
+    def memory(self) -> GroupMemory | None:
+        """What groups hold; None before there is a coordinator."""
+        return None if self._coordinator is None else self._coordinator.memory
 
     @property
     def coordinator(self) -> GroupCoordinator:

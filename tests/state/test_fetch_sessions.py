@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from random import Random
 
 import pytest
@@ -12,6 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 from pipeline_broker.config.settings import BrokerConfig
 from pipeline_broker.state.fetch_sessions import FetchSessions, PartitionAnswer, fetch_sessions_of, next_epoch
 from pipeline_broker.wire.error import ErrorCode
+from pipeline_broker.wire.messages.fetch import FetchRequest
 
 KEYS = st.sampled_from("abcd")
 
@@ -173,6 +175,23 @@ def test_a_name_that_no_topic_can_have_counts_more_than_once() -> None:
     assert opened(made, [("t" * 249, b"", 0)]) != 0
     assert made.partitions == 1
     assert opened(made, [("t" * 32_000, b"", 0)]) == 0
+
+
+def test_all_sessions_take_less_than_50_megabytes_whatever_clients_ask_for() -> None:
+    made = fetch_sessions_of(BrokerConfig(), Random(1))
+    tracemalloc.start()
+    try:
+        for number in range(110):
+            partitions = {
+                (f"t-{number}", b"", index): FetchRequest.FetchPartition(partition=index) for index in range(1_000)
+            }
+            context = begin(made, 0, 0, partitions)
+            found = [PartitionAnswer(key, 0, 0, has_error=True, is_unknown=True) for key in partitions]
+            made.answer(context, found, 0)
+        assert (len(made), made.partitions) == (100, 100_000)
+        assert tracemalloc.get_traced_memory()[0] < 50_000_000
+    finally:
+        tracemalloc.stop()
 
 
 class Lives(RuleBasedStateMachine):
