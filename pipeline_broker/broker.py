@@ -10,7 +10,7 @@ import functools
 import random
 import uuid
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pipeline_broker.config.settings_warnings import SettingsWarnings
 from pipeline_broker.coordinators.coordinators import Coordinators
@@ -25,7 +25,7 @@ from pipeline_broker.quotas.quotas import Quotas
 from pipeline_broker.records.check import Rules
 from pipeline_broker.settings_layers import SettingsLayers
 from pipeline_broker.state.cluster import ClusterState
-from pipeline_broker.state.fetch_sessions import FetchSessions
+from pipeline_broker.state.fetch_sessions import fetch_sessions_of
 from pipeline_broker.state.log_starts import LogStarts
 from pipeline_broker.state.metadata_records import METADATA_TOPIC_ID, RecordType, Topic, record_type
 from pipeline_broker.state.outcome import Write
@@ -120,10 +120,7 @@ class Broker(LazyState):
         self.share = Share(config, logs, self._configs_of_group, self.topics, self.fetches, self._wake_timer)
         self.share.raise_log_start = self._delete_records
         self.coordinators = Coordinators(self.groups, self.transactions, self.share)
-        self.fetch_sessions: FetchSessions[tuple[str, bytes, int], Any] = FetchSessions(
-            self._randomness,
-            slots=config.max_incremental_fetch_session_cache_slots,
-        )
+        self.fetch_sessions = fetch_sessions_of(config, self._randomness)
         self.advertised: Mapping[str, tuple[str, int] | None] = {}
         self.check_config: Callable[[BrokerConfig, Collection[str]], None] = lambda _, __: None
         self.wake_timer: Callable[[], None] = lambda: None

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import trio
 
 from pipeline_broker import owner_only
+from pipeline_broker.held_by_clients import held_by_clients
 from pipeline_broker.telemetry.broker_loggers import DEPRECATED_ONLY, OFF, request_detail
 from pipeline_broker.wire.registry import DEPRECATED
 from stages.mute import MuteReason
@@ -150,7 +151,14 @@ class Observers:
         topics = broker.topic_metrics = TopicMetrics(broker.topic_totals, broker.topic_name)
         measurements.requests.fetch_sent = topics.fetch_sent
         observed = _ObservedServer(server, idle)
-        metrics = BrokerMetrics(measurements, topics, broker, observed, lambda: self._request_log)
+        metrics = BrokerMetrics(
+            measurements,
+            topics,
+            broker,
+            observed,
+            lambda: self._request_log,
+            lambda: held_by_clients(broker, server.statistics().partial_frames),
+        )
         try:
             async with trio.open_nursery() as nursery:
                 try:

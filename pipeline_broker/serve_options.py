@@ -153,6 +153,7 @@ def limits_of(config: BrokerConfig) -> ServerLimits:
         ),
         requests_max=config.queued_max_requests,
         bytes_max=config.queued_max_request_bytes if config.queued_max_request_bytes > 0 else BYTES_MAX,
+        partial_bytes_max=config.pipeline_partial_request_bytes,
         total_unsent_bytes_max=config.pipeline_unsent_response_bytes,
         processors=config.num_network_threads,
         quotas=quota_limits_of(config),

@@ -53,6 +53,7 @@ ANSWERED_IN_A_TURN = 1_000
 """Partitions whose answer is encoded in the turn of their reads."""
 MISLED = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
 """Errors with which a client is told the leader."""
+UNKNOWN = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
 REPLICA_STATE_FROM = 15
 FIRST_REPLICA_ID = 0
 """Consumers are -1, and -2 is for debugging: who claims to be a broker must be allowed to act as one, CVE-2018-1288."""
@@ -279,6 +280,7 @@ class _Fetch:
                     read.data.log_start_offset,
                     has_records=bool(read.data.records) or read.cold is not None,
                     has_error=bool(read.data.error_code),
+                    is_unknown=read.data.error_code in UNKNOWN,
                 )
                 for read in reads
             ],

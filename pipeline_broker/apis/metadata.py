@@ -1,11 +1,13 @@
 """Metadata: the broker, and topics with their partitions; a topic asked for may be created (auto-create).
 
 From version 12 on topics may be named by id: where one is, names do not count. A topic that is created here is shown
-when it is durable; the client is answered UNKNOWN_TOPIC_OR_PARTITION and asks again, as with Apache Kafka.
+when it is durable; the client is answered UNKNOWN_TOPIC_OR_PARTITION and asks again, as with Apache Kafka. While the
+broker has `pipeline.auto.create.partitions` partitions, nothing is created here, and the answer is the same.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -28,6 +30,7 @@ from stages.request import Result
 
 if TYPE_CHECKING:
     from pipeline_broker.apis.call import Call
+    from pipeline_broker.broker import Broker
     from pipeline_broker.state.outcome import Write
 
 __all__ = ["REQUEST", "error_response", "handle"]
@@ -40,6 +43,8 @@ TOPIC_COST = 20
 """Of describing one with a few partitions, about microseconds."""
 LISTENER_NOT_FOUND_FROM = 6
 
+
+logger = logging.getLogger(__name__)
 
 Changes = list[tuple["Write", Callable[["Write"], None]]]
 
@@ -134,13 +139,34 @@ def _auto_create(call: Call, name: str, request: MetadataRequest, changes: Chang
         check_name(name)
         if is_allowed and may_create and broker.can_write:
             new = broker.new_topic(name)
-            check_changes(call, broker.topics.check_create(new).partitions, strict=True, throttles=False)
+            partitions = broker.topics.check_create(new).partitions
+            _check_room(broker, name, partitions)
+            check_changes(call, partitions, strict=True, throttles=False)
             changes.append((broker.topics.create(new), broker.topic_durable))
     except TopicError as error:
         if error.code is ErrorCode.INVALID_TOPIC_EXCEPTION:
             return error.code
-        # Else another request is creating it, or it is a name of the broker's own, or the client's quota is used up.
+        # Else another request is creating it, or it is a name of the broker's own, or the client's quota is used up, or
+        # there are too many partitions.
     return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def _check_room(broker: Broker, name: str, partitions: int) -> None:
+    """Refuse a topic that would exceed `pipeline.auto.create.partitions`; the log says so once.
+
+    Topics that the broker needs for itself, as for committed offsets, are always made.
+    """
+    if name in broker.internal_topics:
+        return
+    try:
+        broker.topics.check_room(partitions, broker.config.pipeline_auto_create_partitions)
+    except TopicError as error:
+        broker.topics.not_created += 1
+        if broker.topics.not_created == 1:
+            logger.warning(
+                "a topic that was asked for is not created: pipeline.auto.create.partitions: %s", error.message
+            )
+        raise
 
 
 def _may_create(call: Call, name: str) -> bool:

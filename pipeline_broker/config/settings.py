@@ -164,6 +164,12 @@ class BrokerConfig:
     telemetry_max_bytes: int = 1048576
 
     pipeline_queues: int | None = None
+    pipeline_partitions: int = 200000
+    pipeline_auto_create_partitions: int = 10000
+    pipeline_group_bytes: int = 134217728
+    pipeline_transactional_ids: int = 100000
+    pipeline_fetch_session_partitions: int = 100000
+    pipeline_partial_request_bytes: int = 268435456
     pipeline_unsent_response_bytes: int = 268435456
     pipeline_in_flight: int | None = None
     pipeline_commit: str | None = None

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from pipeline_broker.records.batch import BatchHeader
     from pipeline_broker.state.groups.commits import CommitRequest
     from pipeline_broker.state.groups.coordinator import GroupCoordinator
+    from pipeline_broker.state.groups.memory import GroupMemory
     from pipeline_broker.state.groups.records import GroupRecord
     from pipeline_broker.state.groups.settings import GroupSettings
     from pipeline_broker.state.outcome import Outcome, Write
@@ -55,6 +56,7 @@ def group_settings(config: BrokerConfig) -> GroupSettings:
 
     policy = config.group_consumer_migration_policy.upper()
     return GroupSettings(
+        memory_bytes_max=config.pipeline_group_bytes,
         initial_rebalance_delay_ms=config.group_initial_rebalance_delay_ms,
         session_timeout_ms_min=config.group_min_session_timeout_ms,
         session_timeout_ms_max=config.group_max_session_timeout_ms,
@@ -116,6 +118,11 @@ class Groups:
         self._is_loaded = False
         self.submit: Submit = _not_serving
         self._wake_timer = wake_timer
+
+    @property
+    def memory(self) -> GroupMemory | None:
+        """What groups hold; None before there is a coordinator."""
+        return None if self._coordinator is None else self._coordinator.memory
 
     @property
     def coordinator(self) -> GroupCoordinator:

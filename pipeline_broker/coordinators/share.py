@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pipeline_broker.log.log_manager import LogManager
     from pipeline_broker.log.partition_log import PartitionLog
     from pipeline_broker.records.batch import BatchHeader
+    from pipeline_broker.state.share_partitions.share_sessions import ShareSessions
     from pipeline_broker.state.share_states.records import ShareRecord
     from pipeline_broker.state.topics import TopicCatalogue
     from pipeline_broker.waiting_fetches import WaitingFetches
@@ -83,6 +84,11 @@ class Share:
 
             self._coordinator = ShareCoordinator(self)
         return self._coordinator
+
+    @property
+    def sessions(self) -> ShareSessions | None:
+        """The sessions of members; None before there is a coordinator."""
+        return None if self._coordinator is None else self._coordinator.sessions
 
     @property
     def is_used(self) -> bool:

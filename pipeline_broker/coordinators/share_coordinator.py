@@ -75,7 +75,9 @@ class ShareCoordinator:
         self._config = share.config
         settings = self._settings = share_settings(self._config.texts)
         self.states = ShareStates(settings.share_coordinator_snapshot_update_records_per_snapshot)
-        self.sessions = ShareSessions(settings.group_share_max_share_sessions)
+        self.sessions = ShareSessions(
+            settings.group_share_max_share_sessions, self._config.pipeline_fetch_session_partitions
+        )
         self._active: dict[ShareKey, ActivePartition] = {}
         self._deadlines: Deadlines[ShareKey | str] = Deadlines()
         self._now_ms = 0

@@ -136,9 +136,15 @@ class Transactions:
             settings = TransactionSettings(
                 timeout_ms_max=self._config.transaction_max_timeout_ms,
                 expiration_ms=self._config.transactional_id_expiration_ms,
+                ids_max=self._config.pipeline_transactional_ids,
             )
             self._coordinator = TransactionCoordinator(settings, self._new_producer_id)
         return self._coordinator
+
+    @property
+    def known(self) -> int:
+        """How many transactional ids are known."""
+        return 0 if self._coordinator is None else len(self._coordinator)
 
     @property
     def refusal(self) -> ErrorCode | None:

@@ -99,7 +99,7 @@ class Dashboard:
             "groups": lambda *_: groups_view.groups(broker),
             "group": lambda request, _: groups_view.group(broker, request.query.get("group", "")),
             "configuration": lambda *_: topics_view.configuration(broker),
-            "connections": lambda *_: broker_view.connections(server),
+            "connections": lambda *_: broker_view.connections(server, broker),
             "faults": lambda *_: faults_view.faults(broker, now_ns()),
             "fault_choices": lambda *_: faults_view.choices(),
         }

@@ -235,6 +235,10 @@ class Lives(RuleBasedStateMachine):
             self.made.replay(record.key, record.value)
 
     @invariant()
+    def partitions_are_those_of_all_topics_that_exist_or_are_to_come(self) -> None:
+        assert self.made.partitions == sum(topic.partitions for topic in self.latest.values())
+
+    @invariant()
     def what_is_durable_is_visible(self) -> None:
         assert {topic.name: topic for topic in self.made.all()} == self.durable
         assert all(self.made.by_id(topic.topic_id) == topic for topic in self.durable.values())

@@ -62,6 +62,8 @@ class ClassicGroups:
         turn = self._turn(now_ms)
         group = self._group(request.group_id)
         error = self.join_error(request, group)
+        if error is ErrorCode.NONE and not joining.has_memory(self._registry.memory, group, request):
+            error = ErrorCode.GROUP_MAX_SIZE_REACHED
         if error is not ErrorCode.NONE:
             turn.answer(token, JoinResult(error=error, member_id=request.member_id))
             return turn.outcome
@@ -99,7 +101,7 @@ class ClassicGroups:
         elif group is None:
             turn.answer(token, SyncResult(error=ErrorCode.UNKNOWN_MEMBER_ID))
         else:
-            membership.sync(turn, group, request, token)
+            membership.sync(turn, group, request, token, self._registry.memory)
         return turn.outcome
 
     def heartbeat(self, request: HeartbeatRequest, now_ms: int) -> ErrorCode:

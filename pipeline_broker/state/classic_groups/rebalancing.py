@@ -138,7 +138,7 @@ def synced(turn: Turn, group: ClassicGroup, member_id: str) -> None:
 def propagate_assignments(turn: Turn, group: ClassicGroup, assignments: dict[str, bytes]) -> None:
     """Give every member its assignment, and answer those that wait for it."""
     for member in group.members.values():
-        member.assignment = assignments.get(member.member_id, b"")
+        group.assign(member, assignments.get(member.member_id, b""))
         result = SyncResult(
             protocol_type=group.protocol_type,
             protocol_name=group.protocol_name,
@@ -151,7 +151,7 @@ def propagate_assignments(turn: Turn, group: ClassicGroup, assignments: dict[str
 def fail_syncs(turn: Turn, group: ClassicGroup, error: ErrorCode) -> None:
     """Take all assignments back, and answer those that wait for one with an error."""
     for member in group.members.values():
-        member.assignment = b""
+        group.assign(member, b"")
         if turn.answer_sync(group, member.member_id, SyncResult(error=error)):
             turn.refresh_session(group, member)
 

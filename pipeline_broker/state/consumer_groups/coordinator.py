@@ -332,7 +332,7 @@ class ConsumerGroups:
 
     def _step(self, group: ConsumerGroup, now_ms: int) -> Step:
         settings = self.settings.of_group(self._configs_of(group.group_id))
-        return Step(group, now_ms, settings, self._topics, self._topics_version, self._deadlines)
+        return Step(group, now_ms, settings, self._topics, self._topics_version, self._deadlines, self._registry.memory)
 
     def _remove(self, step: Step, members: tuple[Member, ...]) -> Outcome | None:
         """Take members out; what else that leaves to do, if the others are a classic group now."""

@@ -23,6 +23,7 @@ from pipeline_broker.state.groups.administration import DeletedOffset, DeletedOf
 from pipeline_broker.state.groups.commits import CommitRequest, CommitResult, FetchedOffset, FetchTopic
 from pipeline_broker.state.groups.group import Group, GroupType
 from pipeline_broker.state.groups.kind import GroupKind
+from pipeline_broker.state.groups.memory import GROUP_BYTES, GroupMemory
 from pipeline_broker.state.groups.records import GroupRecord
 from pipeline_broker.state.groups.registry import GroupRegistry
 from pipeline_broker.state.groups.settings import GroupSettings
@@ -65,6 +66,9 @@ class GroupCoordinator:
         settings: of the broker.
         topics: those that exist; none unless given.
         configs_of: what was set for a single group, by its id.
+
+    Attributes:
+        memory: what groups and offsets hold.
     """
 
     def __init__(
@@ -76,8 +80,9 @@ class GroupCoordinator:
         self.settings = settings
         self._topics = TopicCatalogue(1, 0) if topics is None else topics
         self._configs_of = configs_of
-        self.registry = GroupRegistry()
-        self._offsets = CommittedOffsets()
+        self.memory = GroupMemory(settings.memory_bytes_max)
+        self.registry = GroupRegistry(self.memory)
+        self._offsets = CommittedOffsets(self.memory)
         self._deadlines: Deadlines[str] = Deadlines()
         self._kinds: list[GroupKind] = []
 
@@ -115,6 +120,7 @@ class GroupCoordinator:
     def change_settings(self, settings: GroupSettings) -> None:
         """Act on other settings from now on."""
         self.settings = settings
+        self.memory.bytes_max = settings.memory_bytes_max
         for kind in self._kinds:
             kind.settings = settings
 
@@ -232,6 +238,8 @@ class GroupCoordinator:
             named = request.missing_group_named
             error = ErrorCode.GROUP_ID_NOT_FOUND if named else ErrorCode.ILLEGAL_GENERATION
             return CommitResult((error,) * len(request.partitions))
+        if group is None and not self.memory.has_room(GROUP_BYTES):
+            return CommitResult((ErrorCode.INVALID_COMMIT_OFFSET_SIZE,) * len(request.partitions))
         if group is None:
             group = self.classic.create(request.group_id, now_ms)
         errors = group.commit_errors(request)

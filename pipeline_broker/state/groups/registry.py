@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from pipeline_broker.state.errors import MisplacedRecordError
 from pipeline_broker.state.groups.group import Group, GroupType
+from pipeline_broker.state.groups.memory import GROUP_BYTES, GroupMemory, sizes_of
 
 __all__ = ["GroupRegistry", "check_replaceable"]
 
@@ -35,10 +36,23 @@ def check_replaceable(group: Group | None, kind: GroupType) -> None:
         raise MisplacedRecordError(f"a {kind.value} group's record: group {group.group_id!r} is a {there} group")
 
 
-class GroupRegistry:
-    """One group for each id."""
+INT64_MAX = 2**63 - 1
 
-    def __init__(self) -> None:
+
+def _size_of(group: Group) -> int:
+    """What the registry itself holds of a group."""
+    return GROUP_BYTES + sizes_of((group.group_id,))
+
+
+class GroupRegistry:
+    """One group for each id.
+
+    Args:
+        memory: of all groups; each counts while `get` gives it.
+    """
+
+    def __init__(self, memory: GroupMemory | None = None) -> None:
+        self.memory = GroupMemory(INT64_MAX) if memory is None else memory
         self._groups: dict[str, Group] = {}
         self._shown: dict[str, Group] = {}
 
@@ -52,12 +66,20 @@ class GroupRegistry:
 
     def put(self, group: Group) -> None:
         """Take in a group, instead of any other with its id."""
-        self._groups[group.group_id] = group
+        before = self._groups.get(group.group_id)
+        if before is not group:
+            if before is not None:
+                self.remove(before)
+            self._groups[group.group_id] = group
+            self.memory.bytes_held += _size_of(group)
+            group.memory.count_in(self.memory)
 
     def remove(self, group: Group) -> None:
         """Forget a group, unless another one has its id by now."""
         if self._groups.get(group.group_id) is group:
             del self._groups[group.group_id]
+            group.memory.count_in(None)
+            self.memory.bytes_held -= _size_of(group)
 
     def shown(self, group_id: str) -> Group | None:
         """A group as it is durable."""

@@ -83,10 +83,16 @@ class ShareGroups:
             member = self._new_member(group, heartbeat, settings)
         else:
             _check_epoch(member, heartbeat.member_epoch)
+        held = 0 if is_new else member.size_bytes
+        member = attrs.evolve(member)  # the group's own stays as it is if this is refused
+        changed = member.update(heartbeat)
+        memory = self._registry.memory
+        if not memory.admits(held, member.size_bytes):
+            raise ShareGroupError(ErrorCode.GROUP_MAX_SIZE_REACHED, memory.refusal)
         self._registry.put(group)
         group.is_deleted = False
-        changed = _update(member, heartbeat)
         group.members[member.member_id] = member
+        group.memory.add(member.size_bytes - held)
         written: list[StateRecord] = []
         if is_new or changed:
             written.append(records.member_record(group.group_id, member))
@@ -139,8 +145,9 @@ class ShareGroups:
         return HeartbeatAnswer(LEAVING_EPOCH, None, (), self._remove(group, heartbeat.member_id))
 
     def _remove(self, group: ShareGroup, member_id: str) -> Write:
-        del group.members[member_id]
+        group.memory.add(-group.members.pop(member_id).size_bytes)
         group.target.pop(member_id, None)
+        group.count_target()
         self._sessions.cancel((group.group_id, member_id))
         group.epoch = next_epoch(group.epoch)
         write = self._write(group, [*records.member_tombstones(group.group_id, member_id), records.group_record(group)])
@@ -200,6 +207,7 @@ class ShareGroups:
             if assignment != group.target.get(member_id):
                 group.target[member_id] = assignment
                 written.append(records.target_record(group.group_id, member_id, assignment))
+        group.count_target()
         group.assignment_epoch, group.assigned_ms = group.epoch, now_ms
         written.append(records.target_epoch_record(group))
 
@@ -312,6 +320,8 @@ class ShareGroups:
         settings = ShareGroupSettings()
         for group in self._replayed.values():
             group.shown = group.described()
+            group.memory.add(sum(member.size_bytes for member in group.members.values()))
+            group.count_target()
             self._registry.show(group)
             for member_id in group.members:
                 self._sessions.set((group.group_id, member_id), now_ms + settings.session_timeout_ms)
@@ -382,16 +392,3 @@ def _check_epoch(member: ShareMember, epoch: int) -> None:
         f"The share group member has a {kind} member epoch ({epoch}) than the one known by the group coordinator"
         f" ({member.epoch}). The member must abandon all its partitions and rejoin.",
     )
-
-
-def _update(member: ShareMember, heartbeat: Heartbeat) -> bool:
-    """Take over what a member says of itself; whether it reads other topics now."""
-    member.client_id, member.client_host = heartbeat.client_id, heartbeat.client_host
-    if heartbeat.rack_id is not None:
-        member.rack_id = heartbeat.rack_id
-    if heartbeat.topics is None:
-        return False
-    topics = tuple(sorted(set(heartbeat.topics)))
-    is_changed = topics != member.topics
-    member.topics = topics
-    return is_changed

@@ -47,10 +47,12 @@ class TransactionSettings:
     Attributes:
         timeout_ms_max: the longest timeout that a client may ask for.
         expiration_ms: after how long at rest a transactional id is forgotten.
+        ids_max: transactional ids that may be known; Kafka has no such bound.
     """
 
     timeout_ms_max: int
     expiration_ms: int
+    ids_max: int = 100_000
 
 
 @attrs.frozen
@@ -149,6 +151,8 @@ class TransactionCoordinator:
         if not 0 < timeout_ms <= self.settings.timeout_ms_max:
             return Decision(ErrorCode.INVALID_TRANSACTION_TIMEOUT, transactional_id)
         known = self._transactions.get(transactional_id)
+        if known is None and len(self._transactions) >= self.settings.ids_max:
+            return Decision(ErrorCode.POLICY_VIOLATION, transactional_id)
         if known is None:
             known = Transaction(
                 transactional_id=transactional_id, producer_id=self._new_producer_id(), timeout_ms=timeout_ms
