@@ -15,19 +15,17 @@ import attrs
 
 from pipeline_broker.broker import Broker
 from pipeline_broker.config.settings import load_settings
+from pipeline_broker.data_directory import open_broker
 from pipeline_broker.log.archive.archiver import Archiver
 from pipeline_broker.log.archive.index_files import IndexBuilder
 from pipeline_broker.log.archive.manifest import Edit, PartitionManifest
 from pipeline_broker.log.archive.segment_file import SegmentInfo, file_names
 from pipeline_broker.log.file_system import File, FileSystem, SystemFileSystem, _SystemFile
-from pipeline_broker.log.journal import Journal
+from pipeline_broker.log.journal import Flush, Journal
 from pipeline_broker.log.partition_log import PartitionLog
 from pipeline_broker.log.producer_state import ProducerStates
 from pipeline_broker.records.batch import NewRecord, build_batch, read_header
-from pipeline_broker.serve_options import ServeOptions
-from pipeline_broker.server import open_broker
 from pipeline_broker.state.topics import NewTopic
-from stages.mode import PIPELINED
 
 __all__ = ["LargeDirectory", "UnsyncedFileSystem", "append_commits", "build", "opened", "topic_names"]
 
@@ -56,10 +54,10 @@ class LargeDirectory:
     huge_bytes: int
 
 
-def opened(path: Path, flush: str = "always", files: FileSystem | None = None) -> tuple[Journal, Broker]:
+def opened(path: Path, flush: Flush = "always", files: FileSystem | None = None) -> tuple[Journal, Broker]:
     """The directory, in this process."""
     config, _ = load_settings((), ())
-    return open_broker(ServeOptions(mode=PIPELINED, flush=flush, data=path, config=config), files=files)
+    return open_broker(path, config, flush=flush, files=files)
 
 
 class _UnsyncedFile(_SystemFile):

@@ -10,7 +10,7 @@ import functools
 import random
 import uuid
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pipeline_broker.config.settings_warnings import SettingsWarnings
 from pipeline_broker.coordinators.coordinators import Coordinators
@@ -23,15 +23,16 @@ from pipeline_broker.log.policies import LogPolicies
 from pipeline_broker.metadata_log import METADATA_TOPIC, Change, MetadataLog
 from pipeline_broker.quotas.quotas import Quotas
 from pipeline_broker.records.check import Rules
-from pipeline_broker.records.record import iterate_records
 from pipeline_broker.settings_layers import SettingsLayers
 from pipeline_broker.state.cluster import ClusterState
-from pipeline_broker.state.fetch_sessions import FetchSessions
+from pipeline_broker.state.fetch_sessions import fetch_sessions_of
 from pipeline_broker.state.log_starts import LogStarts
-from pipeline_broker.state.metadata_records import METADATA_TOPIC_ID, RecordType, Topic, record_type, topic_name
+from pipeline_broker.state.metadata_records import METADATA_TOPIC_ID, RecordType, Topic, record_type
 from pipeline_broker.state.outcome import Write
 from pipeline_broker.state.producer_ids import ProducerIds
+from pipeline_broker.state.set_aside import SetAside
 from pipeline_broker.state.topics import NewTopic, TopicCatalogue
+from pipeline_broker.state_replay import StateReplay
 from pipeline_broker.telemetry.broker_loggers import BrokerLoggers
 from pipeline_broker.telemetry.timelines_topic import TIMELINES_CONFIGS, TIMELINES_PARTITIONS, TIMELINES_TOPIC
 from pipeline_broker.topic_policies import policies_of, rules_of
@@ -47,7 +48,6 @@ if TYPE_CHECKING:
     from pipeline_broker.faults.files import FaultyFiles
     from pipeline_broker.log.entry import JournalEntry
     from pipeline_broker.log.partition_log import PartitionLog
-    from pipeline_broker.records.batch import BatchHeader
     from pipeline_broker.security.authorizer import Authorizer
     from pipeline_broker.telemetry.topic_metrics import TopicMetrics
 
@@ -92,6 +92,7 @@ class Broker(LazyState):
         clock_ms: wall clock for what no request brings, milliseconds since 1970; set by the dispatcher.
         loggers: whose levels clients may see and change.
         settings_warnings: of settings that have no effect.
+        set_aside: the records that the start could not take over.
         topic_metrics: told of what leaves no trace in a log, when somebody observes the broker.
         config_changed: called when `config` has become another while the broker runs; set by the server.
         fault_files: the broker's files where they take fault rules; set by whoever opens it.
@@ -119,10 +120,7 @@ class Broker(LazyState):
         self.share = Share(config, logs, self._configs_of_group, self.topics, self.fetches, self._wake_timer)
         self.share.raise_log_start = self._delete_records
         self.coordinators = Coordinators(self.groups, self.transactions, self.share)
-        self.fetch_sessions: FetchSessions[tuple[str, bytes, int], Any] = FetchSessions(
-            self._randomness,
-            slots=config.max_incremental_fetch_session_cache_slots,
-        )
+        self.fetch_sessions = fetch_sessions_of(config, self._randomness)
         self.advertised: Mapping[str, tuple[str, int] | None] = {}
         self.check_config: Callable[[BrokerConfig, Collection[str]], None] = lambda _, __: None
         self.wake_timer: Callable[[], None] = lambda: None
@@ -137,6 +135,7 @@ class Broker(LazyState):
         self._check_producers_ms = 0
         self._sweep_tokens_ms: int | None = None
         self._metadata = MetadataLog(logs)
+        self.set_aside = SetAside()
 
     # Start
 
@@ -145,9 +144,11 @@ class Broker(LazyState):
 
         Raises:
             JournalCorrupt: records that were durable cannot be read.
-            CorruptMetadataRecordError, CorruptStateRecordError: a record that was durable does not make sense.
         """
-        self.logs.recover(self._replay, now_ms, self._is_state)
+        replay = StateReplay(self.coordinators, self._metadata.log, self._replay_metadata, self.set_aside)
+        self.logs.recover(replay, now_ms, replay.is_state)
+        self.logs.knows_all_topics = not self.set_aside.has_any_of(METADATA_TOPIC)
+        self.set_aside.end()
         self._check_producers_ms = now_ms + PRODUCERS_CHECK_INTERVAL_MS
         if self.config.delegation_token_secret_key:
             self._sweep_tokens_ms = now_ms + self.config.delegation_token_expiry_check_interval_ms
@@ -168,25 +169,14 @@ class Broker(LazyState):
             entries.append(self.append_metadata(write, now_ms))
         return entries
 
-    def _is_state(self, log: PartitionLog) -> bool:
-        """Whether what a log says is kept in memory."""
-        return log is self._metadata.log or log.topic in self.coordinators
-
-    def _replay(self, log: PartitionLog, header: BatchHeader, batch: memoryview) -> None:
-        self.coordinators.replay(log, header, batch)
-        if log is not self._metadata.log:
-            return
-        for record in iterate_records(batch, header):
-            key = bytes(record.key or b"")
-            value = None if record.value is None else bytes(record.value)
-            subject = SUBJECTS.get(record_type(key))
-            if subject is not None:
-                getattr(self, subject).replay(key, value)
-            name = topic_name(key)
-            if name is not None:
-                before = self.topics.get(name)
-                self.topics.replay(key, value)
-                self._topic_changed(before, self.topics.get(name))
+    def _replay_metadata(self, key: bytes, value: bytes | None) -> None:
+        """Take over one record of the metadata partition; raises StateRecordError and changes nothing then."""
+        kind = record_type(key)
+        if kind == RecordType.TOPIC:
+            change = self.topics.replay(key, value)
+            self._topic_changed(change.before, change.after)
+        elif kind in SUBJECTS:
+            getattr(self, SUBJECTS[kind]).replay(key, value)
 
     def _authorizer(self) -> Authorizer | None:
         if not self.config.authorizer_class_name:

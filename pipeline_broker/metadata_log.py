@@ -13,6 +13,7 @@ from pipeline_broker.log.policies import LogPolicies
 from pipeline_broker.log.retention import RetentionRules
 from pipeline_broker.records.batch import NewRecord, build_batch, read_header
 from pipeline_broker.records.check import Rules
+from pipeline_broker.state.internal_topics import METADATA_TOPIC
 from pipeline_broker.state.metadata_records import METADATA_TOPIC_ID
 from pipeline_broker.state.outcome import Write
 from stages.request import Final, Pending
@@ -26,7 +27,6 @@ __all__ = ["METADATA_TOPIC", "Change", "MetadataLog"]
 
 Change: TypeAlias = tuple[Write, Callable[[Write], None]]
 """What was decided, and what applies it when it is durable."""
-METADATA_TOPIC = "__cluster_metadata"
 POLICIES = LogPolicies(retention=RetentionRules(delete=False), compaction=CompactionRules())
 
 

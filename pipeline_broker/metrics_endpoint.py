@@ -1,7 +1,8 @@
 """GET /metrics for Prometheus.
 
-Rules of this file: it serves text that somebody else renders, and nothing else. Any Host may be asked for, because a
-scraper knows the broker by whatever name it likes: nothing that it sees is secret, and nothing can be changed.
+Rules of this file: it serves text that somebody else renders, and nothing else. The Host of a request is an address, a
+name of this machine, or one that the operator has named; port forwarding may change its port. A request without a Host
+is answered: browsers, which a stranger's page could make ask, always send one.
 """
 
 from __future__ import annotations
@@ -9,12 +10,13 @@ from __future__ import annotations
 import contextlib
 import http
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 
 import trio
 
 from pipeline_broker.telemetry.exposition import CONTENT_TYPE
 from pipeline_broker.telemetry.request_metrics import DRAIN_SECONDS
+from pipeline_broker.web.hosts import is_own_name, split_authority
 from pipeline_broker.web.http_server import HttpLimits, open_listeners, serve_http
 from pipeline_broker.web.messages import Answer, HttpRequest, refusal
 from stages.timeline import now_ns
@@ -82,6 +84,7 @@ async def serve_metrics(
     host: str,
     port: int,
     render: Callable[[], str],
+    names: Collection[str] = (),
     *,
     task_status: trio.TaskStatus[int] = trio.TASK_STATUS_IGNORED,
 ) -> None:
@@ -91,15 +94,21 @@ async def serve_metrics(
         host: an address.
         port: 0 lets the system choose.
         render: the text of a scrape, made on the event loop.
+        names: hosts by which scrapers know the broker, beside addresses and those of the machine itself.
         task_status: started with the port.
 
     Raises:
         HttpUnavailableError: h11 is missing, or the port cannot be bound.
     """
     listeners = await open_listeners("metrics", host, port, LIMITS)
+    own_names = frozenset(map(str.lower, names))
 
     async def answer(request: HttpRequest) -> Answer:
         await trio.lowlevel.checkpoint()
+        authority = request.headers.get("host")
+        if authority is not None and not is_own_name(split_authority(authority)[0], host, own_names, any_address=True):
+            reason = "the Host is not this broker's: name it with --metrics-allowed-host"
+            return refusal(http.HTTPStatus.FORBIDDEN, reason)
         return answer_scrape(request, render)
 
     task_status.started(listeners[0].socket.getsockname()[1])

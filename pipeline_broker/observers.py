@@ -12,12 +12,14 @@ import contextlib
 import functools
 import logging
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Collection, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import trio
 
+from pipeline_broker import owner_only
+from pipeline_broker.held_by_clients import held_by_clients
 from pipeline_broker.telemetry.broker_loggers import DEPRECATED_ONLY, OFF, request_detail
 from pipeline_broker.wire.registry import DEPRECATED
 from stages.mute import MuteReason
@@ -53,6 +55,7 @@ class Observers:
         request_log: the file of the request log.
         logs_requests: whether it is written from the start, and not only once a client asks for it.
         dashboard: where it is served, if at all.
+        metrics_names: hosts by which scrapers may know the endpoint, beside addresses.
 
     Raises:
         ObserversUnavailableError: one of them cannot begin.
@@ -67,9 +70,10 @@ class Observers:
         *,
         logs_requests: bool = False,
         dashboard: DashboardOptions | None = None,
+        metrics_names: Collection[str] = (),
     ) -> None:
         self._trace = None if trace is None else _open_trace(trace)
-        self._metrics_address = metrics_address
+        self._metrics_address, self._metrics_names = metrics_address, metrics_names
         self._measurements = None if metrics_address is None else _open_measurements(mode)
         self._request_log_path = request_log
         self._logs_requests = logs_requests
@@ -147,11 +151,18 @@ class Observers:
         topics = broker.topic_metrics = TopicMetrics(broker.topic_totals, broker.topic_name)
         measurements.requests.fetch_sent = topics.fetch_sent
         observed = _ObservedServer(server, idle)
-        metrics = BrokerMetrics(measurements, topics, broker, observed, lambda: self._request_log)
+        metrics = BrokerMetrics(
+            measurements,
+            topics,
+            broker,
+            observed,
+            lambda: self._request_log,
+            lambda: held_by_clients(broker, server.statistics().partial_frames),
+        )
         try:
             async with trio.open_nursery() as nursery:
                 try:
-                    port = await nursery.start(serve_metrics, host, port, metrics.render)
+                    port = await nursery.start(serve_metrics, host, port, metrics.render, self._metrics_names)
                 except HttpUnavailableError as error:
                     raise ObserversUnavailableError(str(error)) from None
                 nursery.start_soon(drain_regularly, metrics.drain, idle)
@@ -242,7 +253,7 @@ def _check_dashboard(options: DashboardOptions) -> Beside | None:
 
 def _check_writable(path: Path) -> None:
     try:
-        path.open("a").close()
+        open(path, "a", opener=owner_only.opener).close()
     except OSError as error:
         raise ObserversUnavailableError(
             f"cannot write the request log {path}: {error.strerror or error}; choose another --request-log"

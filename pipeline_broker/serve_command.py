@@ -12,6 +12,7 @@ from pathlib import Path
 import click
 
 from pipeline_broker.config.duration import milliseconds
+from pipeline_broker.settings_options import data_option, load_config, settings_options
 
 __all__ = ["serve"]
 
@@ -83,12 +84,7 @@ class EndSignals:
 )
 @click.option("--host", default=None, help="Address to listen on.  [default: 127.0.0.1]")
 @click.option("--port", type=click.IntRange(0, 65535), default=None, help="Port; 0 takes a free one.  [default: 9092]")
-@click.option(
-    "--data",
-    type=click.Path(path_type=Path),
-    default=None,
-    help="Data directory; made when missing.  [default: ./data]",
-)
+@data_option
 @click.option(
     "--trace",
     type=click.Path(path_type=Path, file_okay=False),
@@ -116,6 +112,13 @@ class EndSignals:
     help="Serve Prometheus metrics on this port of the same host.",
 )
 @click.option(
+    "--metrics-allowed-host",
+    "metrics_hosts",
+    multiple=True,
+    metavar="NAME",
+    help="A DNS name by which scrapers know the metrics; repeatable.",
+)
+@click.option(
     "--dashboard",
     metavar="[HOST:]PORT",
     default=None,
@@ -139,20 +142,7 @@ class EndSignals:
     default=None,
     help="Begin with the fault rules of this TOML file.",
 )
-@click.option(
-    "--config",
-    "config_files",
-    type=click.Path(path_type=Path, dir_okay=False, exists=True),
-    multiple=True,
-    help="A server.properties or TOML file of Kafka's properties; --set goes over it.",
-)
-@click.option(
-    "--set",
-    "settings",
-    multiple=True,
-    metavar="NAME=VALUE",
-    help="A property by Kafka's name, such as num.io.threads=8; repeatable.",
-)
+@settings_options
 def serve(**options: object) -> None:
     """Run a broker until SIGTERM, which drains and exits 0.
 
@@ -171,7 +161,6 @@ def serve(**options: object) -> None:
 
 def _serve(options: dict[str, object], on_ready: Callable[[str], None]) -> None:
     from pipeline_broker._stages_check import ShadowedStagesError, ensure_stages  # noqa: PLC0415 - paid for when used
-    from pipeline_broker.config.settings import load_settings  # noqa: PLC0415 - see above
 
     try:
         ensure_stages()
@@ -180,16 +169,17 @@ def _serve(options: dict[str, object], on_ready: Callable[[str], None]) -> None:
         sys.exit(EXIT_USAGE)
     from pipeline_broker.serve_options import ServeOptions, StartError  # noqa: PLC0415 - see below
     from pipeline_broker.server import run  # noqa: PLC0415 - it imports Trio and stages
+    from pipeline_broker.telemetry.bounded_log import BoundedHandler  # noqa: PLC0415 - see above
 
-    logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="%(levelname)s %(name)s: %(message)s")
+    logging.basicConfig(
+        level=logging.WARNING, handlers=[BoundedHandler(sys.stderr)], format="%(levelname)s %(name)s: %(message)s"
+    )
     files, settings = options.pop("config_files"), options.pop("settings")
     assert isinstance(files, tuple)
     assert isinstance(settings, tuple)
-    config, warnings = load_settings(files, settings)
+    config = load_config(files, settings)
     if any(setting.partition("=")[0].strip() == "listeners" for setting in settings):
         options["host"] = options["port"] = None
-    for warning in warnings:
-        click.echo(warning, err=True)
     try:
         run(ServeOptions.from_command_line(config, options), on_ready)
     except StartError as error:

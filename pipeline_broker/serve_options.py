@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from pipeline_broker.config.listeners import read_endpoints
 from stages.connection_limits import ConnectionLimits
 from stages.connection_quotas import ConnectionQuotaLimits
 from stages.mode import MODES, SHARED_QUEUE, Batching, Mode
@@ -23,12 +24,12 @@ from stages.socket_server import ServerLimits
 if TYPE_CHECKING:
     from pipeline_broker.config.settings import BrokerConfig
     from pipeline_broker.dashboard.options import DashboardOptions
+    from pipeline_broker.log.journal import Flush
 
 __all__ = ["QUEUES", "ServeOptions", "StartError", "limits_of", "mode_of", "quota_limits_of"]
 
 logger = logging.getLogger(__name__)
 
-DEFAULT_DATA = Path("data")
 NO_LIMIT_MS = 0
 QUEUES = "pipeline.queues"
 
@@ -50,19 +51,21 @@ class ServeOptions:
         commit_delay_seconds: an injected delay per commit.
         commits_in_flight: group commits that run at once.
         metrics_port: port of the Prometheus endpoint, if any.
+        metrics_hosts: names by which scrapers know it, beside those that clients are told.
         request_log: the file that requests are logged in, if they are from the start.
         faults: the file of the fault rules that it begins with, if any.
         dashboard: where the dashboard is served, if at all.
     """
 
     mode: Mode
-    flush: str
+    flush: Flush
     data: Path
     config: BrokerConfig
     trace: Path | None = None
     commit_delay_seconds: float = 0.0
     commits_in_flight: int = 1
     metrics_port: int | None = None
+    metrics_hosts: tuple[str, ...] = ()
     request_log: Path | None = None
     faults: Path | None = None
     dashboard: DashboardOptions | None = None
@@ -72,17 +75,15 @@ class ServeOptions:
         """The options of the command line over those of the configuration."""
         if options["host"] is not None or options["port"] is not None:
             config = config.listening_at(options["host"], options["port"])
-        data = options["data"]
-        if data is None:
-            data = DEFAULT_DATA if config.data_directory is None else Path(config.data_directory)
         return cls(
             mode=mode_of(options["mode"], config),
             flush=options["flush"],
-            data=data,
+            data=config.directory(options["data"]),
             trace=options["trace"],
             commit_delay_seconds=options["commit_delay_seconds"],
             commits_in_flight=options["commits_in_flight"],
             metrics_port=options["metrics"],
+            metrics_hosts=options["metrics_hosts"],
             request_log=options["request_log"],
             faults=options["faults"],
             dashboard=_dashboard(options["dashboard"], options["dashboard_beside"]),
@@ -93,6 +94,12 @@ class ServeOptions:
     def host(self) -> str:
         """The host of the first listener: the metrics are served there too."""
         return self.config.listener_configs[0].host
+
+    @property
+    def metrics_names(self) -> frozenset[str]:
+        """The names by which the endpoint of the metrics may be asked for, beside addresses."""
+        advertised = read_endpoints("advertised.listeners", self.config.advertised_listeners or ())
+        return frozenset({*self.metrics_hosts, *(endpoint.host for endpoint in advertised)})
 
 
 def _dashboard(place: str | None, beside: str | None) -> DashboardOptions | None:
@@ -146,6 +153,7 @@ def limits_of(config: BrokerConfig) -> ServerLimits:
         ),
         requests_max=config.queued_max_requests,
         bytes_max=config.queued_max_request_bytes if config.queued_max_request_bytes > 0 else BYTES_MAX,
+        partial_bytes_max=config.pipeline_partial_request_bytes,
         total_unsent_bytes_max=config.pipeline_unsent_response_bytes,
         processors=config.num_network_threads,
         quotas=quota_limits_of(config),

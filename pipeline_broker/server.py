@@ -1,4 +1,4 @@
-"""A broker as a process: data directory, socket server, timers, signals.
+"""A broker as a process: socket server, timers, signals.
 
 Rules of this room: it holds the nurseries and does the I/O that the synchronous rooms ask for; it decides nothing about
 Kafka. What makes a start fail is one StartError with one line. A failed commit ends the process with a code that is not
@@ -12,7 +12,7 @@ import functools
 import gc
 import logging
 import os
-import random
+import shlex
 import signal
 import sys
 from collections.abc import Callable
@@ -24,43 +24,30 @@ import trio
 from pipeline_broker.admin import serve_admin
 from pipeline_broker.apis.dispatch import wall_clock_ms
 from pipeline_broker.assembly import assemble
-from pipeline_broker.broker import Broker
+from pipeline_broker.data_directory import open_broker, upkeep_of
 from pipeline_broker.fault_commands import fault_commands
 from pipeline_broker.faults.files import FaultyFiles
 from pipeline_broker.first_cause import first_cause
 from pipeline_broker.listeners import BrokerListeners
-from pipeline_broker.log.archive.archive import Archive
-from pipeline_broker.log.errors import DamagedSegment, DirectoryLocked, JournalCorrupt, JournalFailed, ManifestDamaged
-from pipeline_broker.log.file_system import FileSystem, SystemFileSystem
-from pipeline_broker.log.journal import SEGMENT_BYTES, Flush, Journal
-from pipeline_broker.log.log_manager import LogManager
+from pipeline_broker.log.file_system import SystemFileSystem
 from pipeline_broker.observers import Observers, ObserversUnavailableError
+from pipeline_broker.owner_only import is_open_to_others
 from pipeline_broker.serve_options import ServeOptions, StartError
-from pipeline_broker.state.errors import CorruptStateRecordError
-from pipeline_broker.state.metadata_records import CorruptMetadataRecordError
 from pipeline_broker.timelines import Timelines
 from stages.committer import CommitFailedError
 from stages.socket_server import SocketServer
 
 if TYPE_CHECKING:
+    from pipeline_broker.broker import Broker
     from pipeline_broker.faults.rule_text import RuleParts
-    from pipeline_broker.upkeep import Upkeep
+    from pipeline_broker.log.journal import Journal
 
-__all__ = ["ServeOptions", "StartError", "open_broker", "run", "serve"]
+__all__ = ["ServeOptions", "StartError", "run", "serve"]
 
 logger = logging.getLogger(__name__)
 
 REQUEST_LOG_NAME = "kafka-request.log"
 """In the data directory: where requests are logged when a client asks for it and the start named no file."""
-DAMAGES = (
-    JournalCorrupt,
-    JournalFailed,
-    ManifestDamaged,
-    DamagedSegment,
-    CorruptMetadataRecordError,
-    CorruptStateRecordError,
-)
-"""Of a data directory: why a start is refused."""
 
 
 def with_actual_settings(options: ServeOptions, listeners: BrokerListeners) -> ServeOptions:
@@ -68,64 +55,6 @@ def with_actual_settings(options: ServeOptions, listeners: BrokerListeners) -> S
     config = options.config.with_addresses(listeners.addresses)
     config = attrs.evolve(config, properties={**config.properties, "log.dirs": str(options.data)})
     return attrs.evolve(options, config=config)
-
-
-def open_broker(
-    options: ServeOptions,
-    *,
-    files: FileSystem | None = None,
-    segment_bytes: int = SEGMENT_BYTES,
-    clock_ms: Callable[[], int] = wall_clock_ms,
-    randomness: random.Random | None = None,
-) -> tuple[Journal, Broker]:
-    """Take the data directory and bring its state back.
-
-    Args:
-        options: where it is, and what the broker acts on.
-        files: another file system than the system's, for simulations, as the arguments below.
-        segment_bytes: how long a file of the journal gets.
-        clock_ms: wall clock.
-        randomness: where ids come from.
-
-    Raises:
-        StartError: it is in use, damaged, or not usable.
-    """
-    files = SystemFileSystem() if files is None else files
-    try:
-        files.make_directory(options.data)
-        flush: Flush = "always" if options.flush == "always" else "os"
-        journal = Journal.open(options.data, flush=flush, segment_bytes=segment_bytes, files=files)
-    except DirectoryLocked as error:
-        raise StartError(str(error)) from None
-    except OSError as error:
-        reason = "not a directory" if isinstance(error, FileExistsError) else error.strerror or error
-        raise StartError(f"cannot use the data directory {options.data}: {reason}") from None
-    try:
-        clean = journal.clean_shutdown
-        archive = Archive.open(options.data, files, None if clean is None else clean.manifest)
-        journal.manifest_end = lambda: archive.manifest_end
-        broker = Broker(options.config, LogManager(journal, archive=archive, randomness=randomness), randomness)
-        now_ms = clock_ms()
-        broker.recover(now_ms)
-        entries = broker.first_entries(now_ms)
-        if entries:
-            journal.sync(journal.write(entries))
-            broker.entries_durable(entries)
-    except DAMAGES as error:
-        journal.close()
-        raise StartError(f"{options.data}: {error}") from None
-    except OSError as error:
-        journal.close()
-        raise StartError(f"cannot read the data directory {options.data}: {error.strerror or error}") from None
-    return journal, broker
-
-
-def upkeep_of(broker: Broker, clock_ms: Callable[[], int] = wall_clock_ms) -> Upkeep:
-    """Who looks after the logs of a broker that has an archive."""
-    from pipeline_broker.upkeep import Upkeep  # noqa: PLC0415 - see `_start_upkeep`
-
-    assert broker.logs.archive is not None, "open_broker gives it one"
-    return Upkeep(broker.logs, broker.logs.archive, lambda: broker.config, clock_ms, broker.fetches.wake)
 
 
 def open_observers(options: ServeOptions) -> Observers:
@@ -143,6 +72,7 @@ def open_observers(options: ServeOptions) -> Observers:
             options.data / REQUEST_LOG_NAME if options.request_log is None else options.request_log,
             logs_requests=options.request_log is not None,
             dashboard=options.dashboard,
+            metrics_names=options.metrics_names,
         )
     except ObserversUnavailableError as error:
         raise StartError(str(error)) from None
@@ -191,8 +121,11 @@ async def serve(
         stack.callback(observers.close)
         files = FaultyFiles(SystemFileSystem())
         files.crash = functools.partial(os.kill, os.getpid(), signal.SIGKILL)
-        journal, broker = open_broker(options, files=files)
+        journal, broker = open_broker(options.data, options.config, flush=options.flush, files=files)
         broker.fault_files = files
+        data = options.data
+        if is_open_to_others(data):
+            logger.warning("other users may read %s; to prevent that: chmod -R go-rwx %s", data, shlex.quote(str(data)))
         stack.callback(journal.close)
         for rule in rules:
             broker.faults.add(*rule, "file")

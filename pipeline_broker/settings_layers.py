@@ -6,12 +6,12 @@ Rules of this room: synchronous; it reads what the cluster keeps and changes not
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from pipeline_broker.config.properties import ConfigError
 from pipeline_broker.config.reconfiguration import check_change
-from pipeline_broker.config.resolution import BrokerSettings
+from pipeline_broker.config.resolution import BrokerSettings, Source, topic_entry
 from pipeline_broker.config.settings import config_with
 
 if TYPE_CHECKING:
@@ -23,6 +23,8 @@ __all__ = ["SettingsLayers"]
 logger = logging.getLogger(__name__)
 
 BROKER_RESOURCE = "broker"
+STORED = frozenset({Source.DYNAMIC_TOPIC, Source.DYNAMIC_DEFAULT_BROKER})
+"""Where a setting comes from that is kept in the data directory and counts for every broker."""
 
 
 class SettingsLayers:
@@ -67,6 +69,22 @@ class SettingsLayers:
     def is_changed(self) -> bool:
         """Whether anything was set while brokers ran."""
         return any(self._cluster.settings(self.key(for_all=for_all)) for for_all in (True, False))
+
+    def inherited_from_start(self, own: Mapping[str, str], names: Iterable[str]) -> list[str]:
+        """Which of these topic settings come from what the broker was started with, or from a default.
+
+        The others are decided by the directory itself, whoever opens it. What is stored for a single broker decides
+        nothing here: it counts only for a start with that broker's `node.id`.
+
+        Args:
+            own: the topic's own settings.
+            names: of topic settings.
+        """
+        ids = filter(None, self._cluster.names(BROKER_RESOURCE))
+        of_single_brokers = {name for each in ids for name in self._cluster.settings((BROKER_RESOURCE, each))}
+        for_all = self._cluster.settings(self.key(for_all=True))
+        stored = BrokerSettings(dynamic_default={n: text for n, text in for_all.items() if n not in of_single_brokers})
+        return [name for name in names if topic_entry(name, own, stored).source not in STORED]
 
     def check(self, key: tuple[str, str], settings: Mapping[str, str]) -> BrokerConfig:
         """The configuration that would count with these settings under a key.

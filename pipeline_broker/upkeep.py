@@ -137,6 +137,8 @@ class Upkeep:
     async def _remove_unknown(self) -> bool:
         async with self._writing:
             known = frozenset(log.entry_key for log in self._logs)
+            if not self._logs.knows_all_topics:
+                known |= frozenset(self._archive.known())
             await trio.to_thread.run_sync(self._archive.remove_unknown, known)
         return True
 
@@ -217,6 +219,7 @@ class Upkeep:
             cleaning.last_records,
             now_ms,
             dedupe_buffer_bytes,
+            trio.from_thread.check_cancelled,  # a log may be large, and a broker that ends does not wait for all of it
         )
         if cleaned is None:
             return False

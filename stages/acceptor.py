@@ -1,9 +1,9 @@
 """One listener: it accepts, asks the quotas, and deals connections round robin to its processors.
 
 Rules of this room: the accept loop never ends because of one connection; the last processor that is tried makes it
-wait, which is how a server that is behind slows newcomers; running out of file descriptors pauses accepting only. A
-connection whose address comes too fast is kept open and unserved until its throttle is over, so that the client waits
-in place of trying again; at most THROTTLED_MAX are kept.
+wait, which is how a server that is behind slows newcomers; running out of file descriptors pauses accepting only, and
+connections leave some of them for files. A connection whose address comes too fast is kept open and unserved until
+its throttle is over, so that the client waits in place of trying again; at most THROTTLED_MAX are kept.
 """
 
 from __future__ import annotations
@@ -12,6 +12,9 @@ import errno
 import heapq
 import itertools
 import logging
+import math
+import os
+import resource
 import socket
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
@@ -34,6 +37,14 @@ logger = logging.getLogger(__name__)
 EXHAUSTED_PAUSE_SECONDS = 0.1
 THROTTLED_MAX = 500
 """Connections that are kept open though their address is throttled; beyond them the one due first is closed early."""
+TELL_AGAIN_SECONDS = 60.0
+"""How often it is logged, at most, that newcomers wait for a file descriptor."""
+DESCRIPTORS_KEPT_MAX = 128
+DESCRIPTORS_KEPT_SHARE = 4
+"""Connections leave the last descriptors of the process, a quarter of its limit and at most so many, to everything
+else: files that are read and written, modules that are imported when they are needed first, other ports. An import
+that finds none fails, and with it the request that needed it; to import all that may ever be needed at the start
+instead would cost every server some 20 MB and half a second, and help neither files nor ports."""
 _MAPPED = "::ffff:"
 _EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS})
 
@@ -67,22 +78,41 @@ class AcceptedSocket:
         self._sock.close()
 
 
+def _is_kept(descriptor: int) -> bool:
+    """Whether a descriptor is one of those that connections leave; the system always gives the lowest that is free."""
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]  # asked each time: it may be changed from outside
+    if limit == resource.RLIM_INFINITY:
+        return False
+    return descriptor >= limit - min(DESCRIPTORS_KEPT_MAX, limit // DESCRIPTORS_KEPT_SHARE)
+
+
 class SocketSource:
     """A listening socket, as `stages.listener.AcceptSource`."""
 
-    __slots__ = ("_sock",)
+    __slots__ = ("_is_scarce", "_sock")
 
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock
+        self._is_scarce = False  # the last connection got a descriptor that should have been kept
 
     async def wait_readable(self) -> None:
         """See AcceptSource."""
         await trio.lowlevel.wait_readable(self._sock)
 
     def accept(self) -> Accepted:
-        """See AcceptSource."""
+        """See AcceptSource; without descriptors to spare the client waits in the backlog of the system."""
+        if self._is_scarce:
+            self._check_descriptors()
         sock, address = self._sock.accept()
+        self._is_scarce = _is_kept(sock.fileno())
         return AcceptedSocket(sock, plain_ip(str(address[0])))
+
+    def _check_descriptors(self) -> None:
+        """Raise OSError while the next descriptor is one of those that are kept."""
+        probe = os.dup(self._sock.fileno())
+        os.close(probe)
+        if _is_kept(probe):
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
 
     def close(self) -> None:
         """See AcceptSource."""
@@ -147,6 +177,7 @@ class Acceptor:
         self._blocked_seconds = 0.0
         self._blocked_since: float | None = None
         self._is_exhausted = False
+        self._told_again_at = -math.inf
         self._throttled: list[tuple[float, int, Accepted]] = []  # a heap by the time at which each is closed
         self._throttled_number = itertools.count()
         self._throttle_began = trio.lowlevel.ParkingLot()
@@ -173,14 +204,23 @@ class Acceptor:
         self._is_exhausted = False
         for _ in range(BACKLOG):
             try:
-                yield self._source.accept()
+                accepted = self._source.accept()
             except BlockingIOError:
                 return
             except OSError as error:
                 if error.errno in _EXHAUSTED:
+                    self._tell_exhausted(error)
                     self._is_exhausted = True
                     self._exhausted += 1
                 return  # the client gave up while it waited, or the pause is over
+            yield accepted
+
+    def _tell_exhausted(self, error: OSError) -> None:
+        """Say now and then that newcomers wait."""
+        now = trio.current_time()
+        if now >= self._told_again_at:
+            self._told_again_at = now + TELL_AGAIN_SECONDS
+            logger.warning("new connections of %s wait: %s", self.listener.name, error.strerror)
 
     async def _admit(self, accepted: Accepted) -> None:
         name, ip, arrived = self.listener.name, accepted.ip, trio.current_time()

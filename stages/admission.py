@@ -2,8 +2,9 @@
 
 Rules of this room: one task reads, and only here. A frame that finds no room, or others in line for it, is held, the
 connection is muted and stands in line; the line calls it, and a connection that cannot use its turn then passes it on.
-So connections are served in turn, however fast some of them ask. A connection changes its queue only with nothing in
-flight.
+So connections are served in turn, however fast some of them ask. A large frame takes room from the budget of the
+server before its buffer grows, and stands in line for it in the same way. A connection changes its queue only with
+nothing in flight.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import trio
 
 from stages.frames import FrameReader
 from stages.mute import MuteReason
+from stages.partial_frames import PartialFrame
 from stages.request import Buffer, Request
 from stages.timeline import now_ns
 from stages.transport_layer import RECEIVE_BYTES
@@ -45,6 +47,7 @@ class Admission:
         "_generation",
         "_held_frame",
         "_owner",
+        "_partial",
         "gate",
         "queue",
         "reader",
@@ -59,6 +62,7 @@ class Admission:
         self._channel = owner.channel
         self._generation = owner.channel.generation
         self._held_frame: Buffer | None = None
+        self._partial: PartialFrame | None = None
 
     async def receive(self) -> None:
         """Admit frames and receive more, until the end of the stream.
@@ -76,6 +80,8 @@ class Admission:
             self.admit()
             counters.requests_in += order.opened - admitted
             admitted = order.opened
+            if reader.collects_large or self._partial is not None:
+                self._follow_large_frame()
             if mute_reasons:
                 await self._wait_to_read()
                 continue
@@ -100,6 +106,19 @@ class Admission:
                 return
             counters.bytes_in += count
             connection.last_active = trio.current_time()
+
+    def _follow_large_frame(self) -> None:
+        """Take room before the buffer of a large frame grows; give it back when the frame is held no more."""
+        connection, reader, budget = self._connection, self.reader, self._owner.partial_frames
+        partial = self._partial
+        if reader.collects_large:
+            if partial is None:
+                partial = self._partial = PartialFrame(connection, reader, connection.mute)
+            if not budget.take(partial, reader.large_buffer_bytes):
+                connection.muting.begin(MuteReason.PARTIAL_BYTES)
+        elif partial is not None and self._held_frame is None and (self.gate is None or self.gate.frame is None):
+            self._partial = None
+            budget.release(partial)
 
     async def _wait_to_read(self) -> None:
         if self.gate is not None and self.gate.frame is not None:
@@ -175,7 +194,14 @@ class Admission:
     def end(self) -> None:
         """The connection is closed: leave the queue and the lines, and free what was received."""
         self._channel.leave(self.queue)
+        self.abandon()
+
+    def abandon(self) -> None:
+        """Nothing more is admitted: leave the lines, and free what was received and is no request yet."""
         self.reader.abandon()
+        if self._partial is not None:
+            self._owner.partial_frames.release(self._partial)
+            self._partial = None
         if self._held_frame is not None:
             self._held_frame = None
             self.queue.stop_waiting(self._connection)

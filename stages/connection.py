@@ -359,6 +359,7 @@ class Connection:
     async def _drain(self) -> None:
         """The client sends no more: answer what is in flight, send it, within bounds."""
         self.muting.begin(MuteReason.DRAINING)
+        self.admission.abandon()  # here, because what is in flight may be parked for long
         while self.order and not self._closing and not self.closed:
             first = self.unsent.first_waiting
             with trio.move_on_after(CLOSE_FLUSH_SECONDS) as patience:

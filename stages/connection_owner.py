@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from stages.connection import Connection
     from stages.connection_limits import ConnectionLimits
     from stages.network_counters import NetworkCounters
+    from stages.partial_frames import PartialFrameBudget
     from stages.request import Parked, Pending, Request, Result, Unfinished
     from stages.request_channel import RequestChannel, RequestQueue
     from stages.response_order import ResponseOrder
@@ -43,6 +44,7 @@ class ConnectionOwner(Protocol):
     limits: ConnectionLimits
     counters: NetworkCounters
     response_budget: ResponseBudget
+    partial_frames: PartialFrameBudget
     timeline: Timeline | None
 
     def mark(self, connection: Connection) -> None:

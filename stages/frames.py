@@ -51,13 +51,17 @@ class FrameReader:
     Args:
         frame_bytes_max: the largest length that is accepted (`socket.request.max.bytes`).
 
+    Attributes:
+        collects_large: a frame above LARGE_FRAME_BYTES has begun, and `next_frame` did not return it yet.
+
     After InvalidFrameError the reader raises it for ever.
     """
 
-    __slots__ = ("_data", "_filled", "_invalid", "_large", "_position", "_size", "frame_bytes_max")
+    __slots__ = ("_data", "_filled", "_invalid", "_large", "_position", "_size", "collects_large", "frame_bytes_max")
 
     def __init__(self, frame_bytes_max: int) -> None:
         self.frame_bytes_max = frame_bytes_max
+        self.collects_large = False
         self._data = b""
         self._position = 0
         self._large: bytearray | None = None
@@ -74,7 +78,19 @@ class FrameReader:
         """Let go of what was received: nothing more of it is asked for."""
         self._data = b""
         self._large = None
+        self.collects_large = False
         self._position = self._filled = 0
+
+    @property
+    def large_buffer_bytes(self) -> int:
+        """Bytes that the buffer of the large frame has after the next `large_frame_room`, which grows a full one."""
+        large = self._large
+        if large is None:
+            return 0
+        size_bytes = len(large)
+        if self._filled < size_bytes:
+            return size_bytes
+        return min(size_bytes + min(max(GROWTH_BYTES_MIN, size_bytes), GROWTH_BYTES_MAX), self._size)
 
     def large_frame_room(self) -> memoryview | None:
         """Where the transport should receive into, or None when it should call `receive_data`.
@@ -85,8 +101,7 @@ class FrameReader:
         if large is None or self._filled == self._size:
             return None
         if self._filled == len(large):
-            growth = min(max(GROWTH_BYTES_MIN, len(large)), GROWTH_BYTES_MAX)
-            large += _zeros[: min(growth, self._size - len(large))]
+            large += _zeros[: self.large_buffer_bytes - self._filled]
         return memoryview(large)[self._filled :]
 
     def received(self, count: int) -> None:
@@ -121,6 +136,7 @@ class FrameReader:
             if self._filled < self._size:
                 return None
             self._large = None
+            self.collects_large = False
             self._filled = 0
             return memoryview(large)
         if self._invalid is not None:
@@ -141,6 +157,7 @@ class FrameReader:
             return data[start:end]
         if size > LARGE_FRAME_BYTES:
             self._large = bytearray(data[start:])
+            self.collects_large = True
             self._filled = len(data) - start
             self._size = size
             self._data = b""

@@ -26,6 +26,8 @@ class MuteReason(enum.IntEnum):
     """Requests in flight are drained before the principal may change."""
     DRAINING = 6
     """The server or the connection stops; never lifted again."""
+    PARTIAL_BYTES = 7
+    """The large frames that are arriving hold as many bytes as they may."""
 
 
 class Mute:

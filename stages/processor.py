@@ -19,6 +19,7 @@ import trio
 from stages.connection import Connection
 from stages.connection_limits import ConnectionLimits
 from stages.network_counters import NetworkCounters
+from stages.partial_frames import PartialFrameBudget
 from stages.response_order import ResponseOrder
 from stages.transport_layer import TransportLayer
 from stages.unsent_responses import ResponseBudget
@@ -69,6 +70,7 @@ class Shared:
         response_order: makes the response order of a connection.
         open_session: see `stages.listener.OpenSession`.
         response_budget: bounds the unsent responses of all connections.
+        partial_frames: bounds the large frames of all connections that are still arriving.
     """
 
     channel: RequestChannel
@@ -81,6 +83,7 @@ class Shared:
     response_order: Callable[[], ResponseOrder[Request]] = ResponseOrder
     open_session: OpenSession | None = None
     response_budget: ResponseBudget = attrs.field(factory=ResponseBudget)
+    partial_frames: PartialFrameBudget = attrs.field(factory=PartialFrameBudget)
 
 
 @attrs.frozen
@@ -122,6 +125,7 @@ class Processor:
         self.open_session = shared.open_session
         self.counters = NetworkCounters()
         self.response_budget = shared.response_budget
+        self.partial_frames = shared.partial_frames
         self.connections: set[Connection] = set()
         self._shared = shared
         self._send_new, self._receive_new = trio.open_memory_channel[NewConnection](NEW_CONNECTIONS_MAX)

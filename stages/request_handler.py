@@ -15,6 +15,7 @@ An application that raises, or returns no result, gets its request closed: no sl
 from __future__ import annotations
 
 import functools
+import logging
 from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     from stages.request_channel import RequestChannel, RequestQueue
 
 __all__ = ["Application", "RequestHandlerPool", "RequestHandlerStatistics"]
+
+logger = logging.getLogger(__name__)
 
 TURN_MAX = 32
 """Requests that one handler takes before others get their turn: the bound of what is done synchronously."""
@@ -308,7 +311,8 @@ class RequestHandlerPool:
         self._failed += 1
         try:
             return self._application.failed(request, error)
-        except Exception as problem:  # noqa: BLE001 - see above
+        except Exception as problem:
+            logger.exception("a request that failed cannot be answered, and its connection is closed")
             return Close(f"handler failed: {problem!r}")
 
     async def _commit(self, request: Request, pending: Pending) -> None:

@@ -9,6 +9,7 @@ import attrs
 
 from stages.acceptor import AcceptorStatistics
 from stages.committer import CommitterStatistics
+from stages.partial_frames import PartialFrameStatistics
 from stages.processor import ProcessorStatistics
 from stages.request_channel import RequestQueueStatistics
 from stages.request_handler import RequestHandlerStatistics
@@ -29,6 +30,7 @@ class SocketServerStatistics:
         listeners: sums over the processors of each.
         connections_excess: open connections above the maximum, which only a protected listener, or a lowered limit,
             can cause.
+        partial_frames: large frames that are still arriving.
     """
 
     acceptors: tuple[AcceptorStatistics, ...]
@@ -39,3 +41,4 @@ class SocketServerStatistics:
     control_plane: RequestPlaneStatistics | None = None
     listeners: tuple[ListenerStatistics, ...] = ()
     connections_excess: int = 0
+    partial_frames: PartialFrameStatistics = attrs.field(factory=PartialFrameStatistics)

@@ -33,6 +33,7 @@ from stages.connection_quotas import ConnectionQuotas
 from stages.excess_connections import close_excess
 from stages.listener import Listener, OpenSession
 from stages.mode import Mode
+from stages.partial_frames import PartialFrameBudget
 from stages.processor import NewConnection, Processor, Shared
 from stages.request import Request
 from stages.request_handler import Application
@@ -41,6 +42,7 @@ from stages.response_order import ResponseOrder
 from stages.served_listener import Numbers, ServedListener
 from stages.server_limits import ServerLimits
 from stages.server_statistics import SocketServerStatistics
+from stages.slow_frames import close_slow_frames
 from stages.timeline import Timeline
 from stages.transport_layer import TransportLayer
 from stages.unsent_responses import ResponseBudget
@@ -121,6 +123,8 @@ class SocketServer:
         self._control_plane: RequestPlane | None = None
         self._changed = trio.lowlevel.ParkingLot()  # a connection was closed, a limit changed, or the last commit ended
         self._exceeded = trio.lowlevel.ParkingLot()
+        self._contended = trio.lowlevel.ParkingLot()  # a large frame waits for room
+        self._partial_frames = PartialFrameBudget(self.limits.partial_bytes_max, self._contended.unpark_all)
         self.quotas = ConnectionQuotas(self.limits.quotas, self._quotas_changed)
         self._numbers = Numbers(itertools.count().__next__, itertools.count().__next__)
         self._listeners: dict[str, ServedListener] = {}
@@ -194,6 +198,7 @@ class SocketServer:
             async with trio.open_nursery() as nursery:
                 self._nursery = nursery
                 await nursery.start(self._data_plane.run)
+                nursery.start_soon(close_slow_frames, self._partial_frames, self._contended)
                 nursery.start_soon(close_excess, self.quotas, self._listeners.values, self._exceeded)
                 for listener in listeners or (Listener(IN_MEMORY),):
                     await self._serve(listener)
@@ -205,6 +210,7 @@ class SocketServer:
                 for served in tuple(self._listeners.values()):
                     await served.stop_accepting()
                 await self._drain()
+                self.committer.delay_ns = 0  # what is left is committed without injected delays
                 nursery.cancel_scope.cancel()
         finally:
             self._nursery = None
@@ -240,6 +246,7 @@ class SocketServer:
             response_order=self._response_order,
             open_session=listener.open_session,
             response_budget=self._response_budget,
+            partial_frames=self._partial_frames,
         )
         served = ServedListener(listener, shared, self.quotas, self._numbers)
         self._listeners[listener.name] = served
@@ -341,6 +348,7 @@ class SocketServer:
             if plane is not None:
                 plane.channel.set_bytes_max(limits.bytes_max)
         self._response_budget.bytes_max = limits.total_unsent_bytes_max
+        self._partial_frames.set_bytes_max(limits.partial_bytes_max)
         self.quotas.limits = limits.quotas
 
     # Connections
@@ -389,4 +397,5 @@ class SocketServer:
             control_plane=None if self._control_plane is None else self._control_plane.statistics(),
             listeners=tuple(served.statistics() for served in self._listeners.values()),
             connections_excess=self.quotas.excess,
+            partial_frames=self._partial_frames.statistics(),
         )

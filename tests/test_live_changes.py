@@ -168,6 +168,14 @@ def test_the_bound_of_responses_that_nobody_takes_follows():
     run(test, "pipeline.unsent.response.bytes=1000")
 
 
+def test_the_bound_of_requests_that_are_arriving_follows():
+    async def test(scene):
+        await scene.change(pipeline_partial_request_bytes="2000")
+        assert scene.server.statistics().partial_frames.bytes_max == 2000
+
+    run(test, "pipeline.partial.request.bytes=1000")
+
+
 def test_limits_follow_and_what_client_quotas_set_is_kept():
     async def test(scene):
         quotas = scene.server.quotas

@@ -1,6 +1,11 @@
 """The metrics endpoint answers one kind of request; how it bounds every other is tested in tests/web."""
 
+import collections
+import contextlib
 import itertools
+import re
+import socket
+import threading
 
 import pytest
 import trio
@@ -41,13 +46,13 @@ def split(response):
     return int(status.split()[1]), headers, body.decode()
 
 
-def with_endpoint(scenario, render=lambda: TEXT):
+def with_endpoint(scenario, render=lambda: TEXT, names=()):
     """Run `scenario(port)` against an endpoint."""
 
     async def main():
         with trio.fail_after(10):
             async with trio.open_nursery() as nursery:
-                port = await nursery.start(serve_metrics, "127.0.0.1", 0, render)
+                port = await nursery.start(serve_metrics, "127.0.0.1", 0, render, names)
                 result = await scenario(port)
                 nursery.cancel_scope.cancel()
         return result
@@ -90,11 +95,65 @@ def test_everything_else_gets_its_status(line, status):
     assert bool(body) == (not line.startswith(b"HEAD"))
 
 
+@pytest.mark.parametrize(
+    ("line", "host", "status"),
+    [
+        (b"GET /metrics HTTP/1.1", b"127.0.0.1:9308", 200),
+        (b"GET /metrics HTTP/1.1", b"192.0.2.7:19308", 200),
+        (b"GET /metrics HTTP/1.1", b"[2001:db8::1]:9308", 200),
+        (b"GET /metrics HTTP/1.1", b"LOCALHOST:1", 200),
+        (b"GET /metrics HTTP/1.1", b"Broker.example.com", 200),
+        (b"GET /metrics HTTP/1.1", b"evil.test:9308", 403),
+        (b"GET /other HTTP/1.1", b"evil.test:9308", 403),
+        (b"GET /metrics HTTP/1.1", b"127.0.0.1.evil.test", 403),
+        (b"GET /metrics HTTP/1.1", b"evil.test@127.0.0.1", 403),
+        (b"GET /metrics HTTP/1.1", b"", 403),
+        (b"GET /metrics HTTP/1.0", None, 200),
+    ],
+)
+def test_a_host_is_an_address_or_a_name_of_the_broker(line, host, status):
+    head = b"\r\n".join((line, *(() if host is None else (b"Host: " + host,)), b"", b""))
+    assert with_endpoint(lambda port: exchange(port, head), names=["broker.Example.com"])[0] == status
+
+
 def test_a_body_is_not_read_beyond_a_bound_and_the_answer_still_arrives():
     head = request(b"POST /metrics HTTP/1.1", b"Content-Length: 1000000000")
     status, _, _ = with_endpoint(lambda port: exchange(port, head + bytes(20_000)))
 
     assert status == 413
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET /metrics HTTP/1.1\r\n", request()], ids=["silent", "half", "deaf"])
+def test_a_flood_keeps_no_scraper_of_a_broker_out(broker_process, sent):
+    """Strangers take every slot again and again; a name that clients are told is one for scrapers too."""
+    settings = ["advertised.listeners=PLAINTEXT://broker.example.com:9092"]
+    broker = broker_process(arguments=["--metrics", "0", "--metrics-allowed-host", "other.test"], settings=settings)
+    port = int(re.search(r"metrics on http://127.0.0.1:(\d+)/", broker.stderr)[1])
+    ending = threading.Event()
+
+    def flood():
+        held = collections.deque()
+        while not ending.wait(0.002):
+            held.append(socket.create_connection(("127.0.0.1", port)))
+            with contextlib.suppress(OSError):
+                held[-1].sendall(sent)
+            if len(held) > 100:
+                held.popleft().close()
+        for connection in held:
+            connection.close()
+
+    stranger = threading.Thread(target=flood)
+    stranger.start()
+    try:
+        for host in (b"broker.example.com", b"other.test", b"127.0.0.1") * 5:
+            head = b"GET /metrics HTTP/1.1\r\nHost: " + host + b"\r\n\r\n"
+            with socket.create_connection(("127.0.0.1", port), timeout=5) as scraper:
+                scraper.sendall(head)
+                received = b"".join(iter(lambda scraper=scraper: scraper.recv(65536), b""))
+            assert received.startswith(b"HTTP/1.1 200 ")
+    finally:
+        ending.set()
+        stranger.join()
 
 
 def test_a_failure_to_render_is_answered_and_logged_and_the_next_scrape_served(caplog):

@@ -11,11 +11,10 @@ from click.testing import CliRunner
 from pipeline_broker.admin import ask
 from pipeline_broker.cli import main
 from pipeline_broker.config.settings import BrokerConfig
+from pipeline_broker.data_directory import open_broker
 from pipeline_broker.log.testing import MemoryFileSystem
 from pipeline_broker.records.batch import NewRecord, build_batch, iterate_batches
 from pipeline_broker.records.record import iterate_records
-from pipeline_broker.serve_options import ServeOptions
-from pipeline_broker.server import open_broker
 from pipeline_broker.telemetry.timelines_topic import TIMELINES_CONFIGS, TIMELINES_TOPIC
 from pipeline_broker.timelines import PUBLISH_SECONDS, Timelines
 from pipeline_broker.wire.error import ErrorCode
@@ -199,8 +198,10 @@ class Origin:
 
 class Scene:
     def __init__(self, tmp_path):
-        options = ServeOptions(mode=PIPELINED, flush="os", data=tmp_path, config=BrokerConfig())
-        self.journal, self.broker = open_broker(options, files=MemoryFileSystem(), segment_bytes=1 << 22)
+        files = MemoryFileSystem()
+        self.journal, self.broker = open_broker(
+            tmp_path, BrokerConfig(), flush="os", files=files, segment_bytes=1 << 22
+        )
         self.server = Server(self.journal, self.broker)
         self.observing = []
         self.timelines = Timelines(self.broker, self.server, self.observing.append, lambda: NOW_MS, ROWS_MAX)

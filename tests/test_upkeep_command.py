@@ -1,5 +1,7 @@
 """`pipeline-broker compact` and `retain`, on a running broker and on the directory of one that does not run."""
 
+import time
+
 import confluent_kafka as ck
 import confluent_kafka.admin as cka
 import pytest
@@ -64,20 +66,121 @@ def test_a_running_broker_lets_old_records_go_on_command(broker_process):
     assert consumed(broker, "old") == (RECORDS, RECORDS, [])
 
 
-@pytest.mark.parametrize("command", ["compact", "retain"])
-def test_where_no_broker_runs_the_command_does_it(broker_process, command):
-    broker = broker_process()
-    create(broker, "t", cleanup_policy="compact,delete", segment_bytes="1048576", retention_ms="1000")
-    produce(broker, "t", timestamp=1_600_000_000_000)
-    broker.stop()
-    code, output = run(command, "--data", broker.data)
-    assert (code, output) == (0, "compacted\n" if command == "compact" else "deleted\n")
+OLD_MS = 30 * 24 * 3_600_000
+"""How old records are that the defaults let go; librdkafka's clock is the machine's."""
+SETTINGS = {"compact": "log.cleaner.min.compaction.lag.ms", "retain": "log.retention.ms"}
+KEPT = {"compact": str(100 * OLD_MS), "retain": "-1"}
+GONE = {"compact": "0", "retain": "1000"}
+DONE = {"compact": "compacted\n", "retain": "deleted\n"}
+ADVICE = "give its --config or --set, as to serve"
 
-    again = broker_process(data=broker.data)
-    low, high, found = consumed(again, "t")
+
+def old_records(broker_process, topic="t", settings=(), **config):
+    """The directory of a broker that has stopped, with records in it that are 30 days old."""
+    broker = broker_process(settings=settings)
+    create(broker, topic, **config)
+    produce(broker, topic, timestamp=int(time.time() * 1000) - OLD_MS)
+    return broker
+
+
+def kept_in(broker_process, data, topic="t", settings=()):
+    """How many records a consumer finds after the next start."""
+    broker = broker_process(data=data, settings=settings)
+    found = len(consumed(broker, topic)[2])
+    broker.stop()
+    return found
+
+
+@pytest.mark.parametrize("command", ["compact", "retain"])
+def test_where_no_broker_runs_the_command_does_what_the_topics_own_settings_decide(broker_process, command):
+    broker = old_records(
+        broker_process,
+        cleanup_policy="compact,delete",
+        segment_bytes="1048576",
+        retention_ms="1000",
+        min_compaction_lag_ms="0",
+        delete_retention_ms="1000",
+    )
+    broker.stop()
+    assert run(command, "--data", broker.data, "--topic", "t") == (0, DONE[command])
+    low, high, found = consumed(broker_process(data=broker.data), "t")
     assert high == RECORDS
     assert len(found) < RECORDS
     assert low == (RECORDS if command == "retain" else 0)
+
+
+@pytest.mark.parametrize("command", ["compact", "retain"])
+@pytest.mark.parametrize("lets_go", [False, True])
+def test_where_no_broker_runs_the_command_acts_as_one_with_its_settings_would(
+    broker_process, tmp_path, command, lets_go
+):
+    setting = f"{SETTINGS[command]}={(GONE if lets_go else KEPT)[command]}"
+    policy = {"compact": "compact", "retain": "delete"}[command]
+    properties = tmp_path / "server.properties"
+    data = tmp_path / "elsewhere"
+    properties.write_text(f"{setting}\nlog.segment.bytes=1048576\nlog.cleanup.policy={policy}\nlog.dirs={data}\n")
+    broker = broker_process(data=data, arguments=("--config", str(properties)))
+    create(broker, "t")
+    produce(broker, "t", timestamp=int(time.time() * 1000) - OLD_MS)
+    broker.stop()
+
+    assert run(command, "--config", properties, "--topic", "t") == (0, DONE[command] if lets_go else "nothing to do\n")
+    settings = properties.read_text().split()
+    assert (kept_in(broker_process, data, settings=settings) < RECORDS) is lets_go
+
+
+@pytest.mark.parametrize("command", ["compact", "retain"])
+def test_without_the_brokers_settings_nothing_goes_that_it_keeps_for_ever(broker_process, command):
+    settings = (
+        f"{SETTINGS[command]}={KEPT[command]}",
+        "log.segment.bytes=1048576",
+        *(("log.cleanup.policy=compact",) if command == "compact" else ()),
+    )
+    broker = old_records(broker_process, settings=settings)
+    broker.stop()
+    code, output = run(command, "--data", broker.data)
+    inherited = {
+        "compact": "cleanup.policy, min.compaction.lag.ms and delete.retention.ms",
+        "retain": "cleanup.policy and retention.ms",
+    }[command]
+    done = {"compact": "compacted", "retain": "deleted"}[command]
+    line = f"Error: nothing of topic 't' was {done}: {inherited} come from the broker's settings; {ADVICE}\n"
+    assert (code, output) == (2, line)
+    assert kept_in(broker_process, broker.data, settings=settings) == RECORDS
+
+
+def test_a_topic_that_is_left_alone_does_not_keep_the_others_from_being_done(broker_process):
+    broker = old_records(broker_process, "kept", cleanup_policy="delete")
+    create(broker, "gone", cleanup_policy="delete", retention_ms="1000")
+    produce(broker, "gone", timestamp=int(time.time() * 1000) - OLD_MS)
+    broker.stop()
+    line = f"Error: nothing of topic 'kept' was deleted: retention.ms comes from the broker's settings; {ADVICE}\n"
+    assert run("retain", "--data", broker.data) == (2, f"deleted\n{line}")
+    again = broker_process(data=broker.data, settings=("log.retention.ms=-1",))
+    assert consumed(again, "kept")[:2] == (0, RECORDS)
+    assert consumed(again, "gone")[:2] == (RECORDS, RECORDS)
+
+
+def alter_broker(broker, whom, setting):
+    """A setting that the data directory keeps, for one broker or by --default for all."""
+    code, output = run("config", "set", "-b", broker.bootstrap, "broker", whom, setting)
+    assert code == 0, output
+
+
+def test_what_is_stored_for_all_brokers_decides_unless_it_is_stored_for_one_of_them(broker_process):
+    broker = old_records(broker_process, settings=("log.retention.ms=-1",), cleanup_policy="delete")
+    alter_broker(broker, "--default", "log.retention.ms=1000")
+    broker.stop()
+    assert run("retain", "--data", broker.data) == (0, "deleted\n")
+
+    broker = broker_process(data=broker.data, settings=("log.retention.ms=-1",))
+    produce(broker, "t", timestamp=int(time.time() * 1000) - OLD_MS)
+    alter_broker(broker, "1", "log.retention.ms=-1")
+    broker.stop()
+    code, output = run("retain", "--data", broker.data)
+    assert (code, "retention.ms comes from the broker's settings" in output) == (2, True)
+    assert run("retain", "--data", broker.data, "--set", "node.id=1") == (0, "nothing to do\n")
+    assert run("retain", "--data", broker.data, "--set", "node.id=2") == (0, "deleted\n")
 
 
 def test_mistakes_are_one_line(broker_process, tmp_path):

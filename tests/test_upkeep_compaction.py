@@ -1,5 +1,8 @@
 """Compaction while a broker serves: which logs are cleaned, what stays of them, and which files go."""
 
+import threading
+import time
+
 import trio
 
 from pipeline_broker.log.archive.cleaning import clean
@@ -95,6 +98,36 @@ def test_files_that_compaction_replaced_are_deleted_and_its_own_stay():
 
     trio.run(main)
     assert any(name.endswith(".1.log") for name in bench.names())
+
+
+def test_compaction_of_a_large_log_ends_when_the_broker_does():
+    """At the next pause, and the log is as before; the rest of a round may take minutes."""
+    bench = Bench(policies=compacted(min_cleanable_dirty_ratio=0.0))
+    produce_keyed(bench, [(f"key {number % 5}", number) for number in range(200)])
+    before, reads_after = keyed_records(bench), []
+
+    async def main():
+        async with kept(bench):
+            await bench.upkeep.archive_all()
+            with trio.CancelScope() as scope:
+
+                def slow(operation, _):
+                    if operation == "read" and threading.current_thread() is not threading.main_thread():
+                        reads_after.append(operation)
+                        trio.from_thread.run_sync(scope.cancel)
+                        time.sleep(0.001)
+
+                bench.files.before = slow
+                await bench.upkeep.compact(is_forced=True)
+            bench.files.before = lambda *_: None
+            return scope.cancelled_caught
+
+    assert trio.run(main)
+    assert 0 < len(reads_after) < 5
+    assert keyed_records(bench) == before
+    bench.start()
+    assert trio.run(cleaned, bench) is True
+    assert last_of_each(keyed_records(bench)) == last_of_each(before)
 
 
 def test_a_second_round_cleans_what_came_since():

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["Call", "Envelope", "Session"]
 
 UNKNOWN_SOFTWARE = "unknown"
-REQUEST_COST_MAX = 3_000_000
+REQUEST_COST_MAX = 2_000_000
 """What one request may cost in all its turns, about microseconds; beyond it is refused with POLICY_VIOLATION."""
 
 

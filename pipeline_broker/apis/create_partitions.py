@@ -49,7 +49,9 @@ def handle(call: Call, request: CreatePartitionsRequest) -> Stepwise[Result]:
             grown = catalogue.check_add_partitions(topic.name, topic.count, assignments)
             before = catalogue.latest(topic.name)
             assert before is not None, "it could not grow otherwise"
-            check_changes(call, grown.partitions - before.partitions, strict=call.version >= STRICT_FROM)
+            added = grown.partitions - before.partitions
+            catalogue.check_room(added, call.broker.config.pipeline_partitions)
+            check_changes(call, added, strict=call.version >= STRICT_FROM)
             if not request.validate_only:
                 write = catalogue.add_partitions(topic.name, topic.count, assignments)
                 changes.append((write, call.broker.topic_durable))

@@ -97,6 +97,7 @@ def _create(
             configs=check_topic_settings(given),
         )
         topic = broker.topics.check_create(new)
+        broker.topics.check_room(topic.partitions, broker.config.pipeline_partitions)
         check_changes(call, topic.partitions, strict=call.version >= STRICT_FROM)
         if not request.validate_only:
             changes.append((broker.topics.create(new), broker.topic_durable))

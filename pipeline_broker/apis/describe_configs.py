@@ -48,8 +48,9 @@ CONFIG_TYPES = {
 }
 """Type in the tables of properties: its number in the response."""
 NOT_ACTED_ON = "Kept, and not acted on by this broker yet."
-CONFIG_COST = 15
-"""Of describing one setting, about microseconds."""
+ENTRY_COST = 5
+CONFIG_COST = 10
+"""Of resolving one setting, and of describing it, about microseconds."""
 MALFORMED = (
     "This most likely occurs because of a request being malformed by the client library or the message was sent to an"
     " incompatible broker. See the broker logs for more details."
@@ -65,15 +66,19 @@ def handle(call: Call, request: DescribeConfigsRequest) -> Stepwise[Send]:
         if call.spend(ELEMENT_COST):
             yield None
         try:
-            configs = _configs(call, request, resource)
+            entries = list(_entries(call, resource))
         except TopicError as error:
             results.append(_result(resource, error.code, error.message or ""))
             continue
         wanted = set(resource.configuration_keys or ())
         result = _result(resource)
-        result.configs = [config for config in configs if not wanted or config.name in wanted]
+        if resource.resource_type == BROKER_LOGGER:
+            configs = [each for each in describe_loggers(call.broker.loggers) if not wanted or each.name in wanted]
+        else:
+            configs = [_config(each, request) for each in entries if not wanted or each.definition.name in wanted]
+        result.configs = configs
         results.append(result)
-        if call.spend(CONFIG_COST * len(result.configs)):
+        if call.spend(ENTRY_COST * len(entries) + CONFIG_COST * len(configs)):
             yield None
     return (yield from call.send_in_steps(DescribeConfigsResponse(results=results)))
 
@@ -83,13 +88,6 @@ def _named_once(resources: list[Resource]) -> Iterable[Resource]:
     return {
         (each.resource_type, each.resource_name, tuple(each.configuration_keys or ())): each for each in resources
     }.values()
-
-
-def _configs(call: Call, request: DescribeConfigsRequest, resource: Resource) -> Iterable[Config]:
-    entries = _entries(call, resource)
-    if resource.resource_type == BROKER_LOGGER:
-        return describe_loggers(call.broker.loggers)
-    return (_config(entry, request) for entry in entries)
 
 
 def _entries(call: Call, resource: Resource) -> Iterable[Entry]:

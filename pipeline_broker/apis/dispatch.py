@@ -150,6 +150,7 @@ class Dispatcher:
         try:
             module = import_module(f"pipeline_broker.apis.{served.module}")
         except (ImportError, OSError) as error:  # no descriptors: the connection that ends is one of them
+            logger.error("API %d cannot be loaded, its connections are closed: %s", key, error)  # noqa: TRY400 - one line
             return Close(f"API {key} cannot be loaded: {error}")
         handle = self._while_writable(module.handle, served.refused_with) if served.writes else module.handle
         handler = self._handlers[key, version] = Handler(

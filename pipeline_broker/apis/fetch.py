@@ -53,6 +53,7 @@ ANSWERED_IN_A_TURN = 1_000
 """Partitions whose answer is encoded in the turn of their reads."""
 MISLED = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
 """Errors with which a client is told the leader."""
+UNKNOWN = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
 REPLICA_STATE_FROM = 15
 FIRST_REPLICA_ID = 0
 """Consumers are -1, and -2 is for debugging: who claims to be a broker must be allowed to act as one, CVE-2018-1288."""
@@ -153,7 +154,7 @@ class _Fetch:
         left = min(self._bytes_max, room)
         found_any = not room  # without any, not even one batch
         reads = []
-        for key, wanted in self._context.partitions.items():
+        for key, wanted in tuple(self._context.partitions.items()):  # others may change the session between turns
             read = self._read_partition(key, wanted, left, at_least_one=not found_any)
             reads.append(read)
             if read.cold is not None:
@@ -279,6 +280,7 @@ class _Fetch:
                     read.data.log_start_offset,
                     has_records=bool(read.data.records) or read.cold is not None,
                     has_error=bool(read.data.error_code),
+                    is_unknown=read.data.error_code in UNKNOWN,
                 )
                 for read in reads
             ],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pipeline_broker.apis.share_states import Answers, check_known
+from pipeline_broker.apis.share_states import Answers, check_known, check_start
 from pipeline_broker.coordinators.appended import Appended
 from pipeline_broker.state.share_states.records import ShareKey
 from pipeline_broker.wire.error import ErrorCode
@@ -36,6 +36,7 @@ def _one(
 ) -> PartitionResult:
     coordinator = call.broker.share.coordinator
     check_known(call, key)
+    check_start(wanted.start_offset)
     write = coordinator.states.initialize(key, wanted.state_epoch, wanted.start_offset, call.now_ms)
     coordinator.drop([key], appended)
     coordinator.append(write, appended, call.now_ms)

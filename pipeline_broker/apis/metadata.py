@@ -1,11 +1,13 @@
 """Metadata: the broker, and topics with their partitions; a topic asked for may be created (auto-create).
 
 From version 12 on topics may be named by id: where one is, names do not count. A topic that is created here is shown
-when it is durable; the client is answered UNKNOWN_TOPIC_OR_PARTITION and asks again, as with Apache Kafka.
+when it is durable; the client is answered UNKNOWN_TOPIC_OR_PARTITION and asks again, as with Apache Kafka. While the
+broker has `pipeline.auto.create.partitions` partitions, nothing is created here, and the answer is the same.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -28,6 +30,7 @@ from stages.request import Result
 
 if TYPE_CHECKING:
     from pipeline_broker.apis.call import Call
+    from pipeline_broker.broker import Broker
     from pipeline_broker.state.outcome import Write
 
 __all__ = ["REQUEST", "error_response", "handle"]
@@ -40,6 +43,8 @@ TOPIC_COST = 20
 """Of describing one with a few partitions, about microseconds."""
 LISTENER_NOT_FOUND_FROM = 6
 
+
+logger = logging.getLogger(__name__)
 
 Changes = list[tuple["Write", Callable[["Write"], None]]]
 
@@ -64,9 +69,11 @@ def handle(call: Call, request: MetadataRequest) -> Stepwise[Result]:
         topics = yield from in_steps(call, ids, lambda topic_id: _find_by_id(call, topic_id, request), TOPIC_COST)
         return (yield from call.send_in_steps(_response(call, request, topics)))
     topics = []
+    left = PARTITIONS_MAX // call.broker.config.num_partitions
     for name in dict.fromkeys(wanted.name for wanted in request.topics if wanted.name is not None):
         before = len(changes)
-        topics.append(_find(call, name, request, changes))
+        topics.append(_find(call, name, request, changes, may_create=left > 0))
+        left -= len(changes) - before
         if call.is_turn_over(CHANGE_COST if len(changes) > before else TOPIC_COST):
             yield submitted(call, changes)
     return (yield from commit_changes(call, changes, _response(call, request, topics)))
@@ -105,14 +112,14 @@ def _find_by_id(call: Call, topic_id: bytes, request: MetadataRequest) -> TopicR
     return _describe(call, topic, request)
 
 
-def _find(call: Call, name: str, request: MetadataRequest, changes: Changes) -> TopicResponse:
+def _find(call: Call, name: str, request: MetadataRequest, changes: Changes, *, may_create: bool) -> TopicResponse:
     if not may_of_topic(call, AclOperation.DESCRIBE, name):
         return TopicResponse(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=name)
     topic = call.broker.topics.get(name)
     if topic is not None:
         return _describe(call, topic, request)
     response = TopicResponse(
-        error_code=_auto_create(call, name, request, changes),
+        error_code=_auto_create(call, name, request, changes, may_create=may_create),
         name=name,
         is_internal=name in call.broker.internal_topics,
     )
@@ -122,7 +129,7 @@ def _find(call: Call, name: str, request: MetadataRequest, changes: Changes) -> 
     return response
 
 
-def _auto_create(call: Call, name: str, request: MetadataRequest, changes: Changes) -> ErrorCode:
+def _auto_create(call: Call, name: str, request: MetadataRequest, changes: Changes, *, may_create: bool) -> ErrorCode:
     """Decide the creation of a topic that is asked for, if it may be; what the client is told meanwhile."""
     broker = call.broker
     is_allowed = broker.config.auto_create_topics_enable and request.allow_auto_topic_creation
@@ -130,15 +137,36 @@ def _auto_create(call: Call, name: str, request: MetadataRequest, changes: Chang
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED
     try:
         check_name(name)
-        if is_allowed and broker.can_write and len(changes) * broker.config.num_partitions < PARTITIONS_MAX:
+        if is_allowed and may_create and broker.can_write:
             new = broker.new_topic(name)
-            check_changes(call, broker.topics.check_create(new).partitions, strict=True, throttles=False)
+            partitions = broker.topics.check_create(new).partitions
+            _check_room(broker, name, partitions)
+            check_changes(call, partitions, strict=True, throttles=False)
             changes.append((broker.topics.create(new), broker.topic_durable))
     except TopicError as error:
         if error.code is ErrorCode.INVALID_TOPIC_EXCEPTION:
             return error.code
-        # Else another request is creating it, or it is a name of the broker's own, or the client's quota is used up.
+        # Else another request is creating it, or it is a name of the broker's own, or the client's quota is used up, or
+        # there are too many partitions.
     return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def _check_room(broker: Broker, name: str, partitions: int) -> None:
+    """Refuse a topic that would exceed `pipeline.auto.create.partitions`; the log says so once.
+
+    Topics that the broker needs for itself, as for committed offsets, are always made.
+    """
+    if name in broker.internal_topics:
+        return
+    try:
+        broker.topics.check_room(partitions, broker.config.pipeline_auto_create_partitions)
+    except TopicError as error:
+        broker.topics.not_created += 1
+        if broker.topics.not_created == 1:
+            logger.warning(
+                "a topic that was asked for is not created: pipeline.auto.create.partitions: %s", error.message
+            )
+        raise
 
 
 def _may_create(call: Call, name: str) -> bool:

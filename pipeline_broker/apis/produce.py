@@ -113,7 +113,9 @@ def _append_all(
         refuse_batches(request, call, appended_to)
         return Pending(entries, Close("produce failed after it was appended"), on_durable)
     if len(entries) == 1 == len(batches) and len(request.topic_data) == 1 and request.acks and admission is None:
-        _remember(call, request, entries[0].log)
+        log = entries[0].log
+        if log.topic not in call.broker.reserved_topics:  # these are looked at each time
+            _remember(call, request, log)
     return Pending(entries, result, on_durable) if entries or is_waiting else result
 
 
@@ -163,7 +165,7 @@ def _checked_batches(call: Call, request: ProduceRequest, *, transactions_allowe
         if isinstance(log, ErrorCode):
             _tell_refused(call, None)
             batch.response = _refusal(data.index, log)
-        elif log.topic in call.broker.reserved_topics and call.client_id != ADMIN_CLIENT_ID:
+        elif (is_reserved := log.topic in call.broker.reserved_topics) and call.client_id != ADMIN_CLIENT_ID:
             _tell_refused(call, log)
             batch.response = _refusal(data.index, ErrorCode.INVALID_TOPIC_EXCEPTION)
         elif call.request.acks not in ACKS:
@@ -179,6 +181,12 @@ def _checked_batches(call: Call, request: ProduceRequest, *, transactions_allowe
                     zstd_allowed=call.version >= ZSTD_FROM,
                     transactions_allowed=transactions_allowed,
                 )
+                if is_reserved:
+                    from pipeline_broker.apis.internal_topics import (  # noqa: PLC0415 - only tools write these topics
+                        check_readable,
+                    )
+
+                    yield from check_readable(call, log, *batch.checked)
             except RecordError as error:
                 batch.checked = error
         if call.is_turn_over(CHECK_COST):

@@ -60,6 +60,11 @@ class Served:
 DECIDED_AT_ONCE_MAX = 10_000
 """Elements of a request about which a coordinator decides in one turn, because they are one change of its state."""
 
+SHARE_STATES_MAX = 1_000
+"""Partitions of a request about the state of share groups, which brokers send to each other: each is one record."""
+FETCHED_PARTITIONS_MAX = 50_000
+"""Partitions of a fetch: its session takes them up in one turn."""
+
 _UNAVAILABLE = ErrorCode.COORDINATOR_NOT_AVAILABLE
 """What every client of a transaction coordinator waits for and tries again after."""
 
@@ -69,7 +74,7 @@ SERVED: dict[int, Served] = {
         # librdkafka before 2.0 takes a missing version 0 for a broker without Produce (KAFKA-18659), so Kafka
         # advertises versions that it rejects.
         Served(ApiKey.PRODUCE, "produce", advertised_min=0, writes=True),
-        Served(ApiKey.FETCH, "fetch"),
+        Served(ApiKey.FETCH, "fetch", elements_max=FETCHED_PARTITIONS_MAX),
         Served(ApiKey.LIST_OFFSETS, "list_offsets"),
         Served(ApiKey.OFFSET_FOR_LEADER_EPOCH, "offset_for_leader_epoch"),
         Served(ApiKey.DELETE_RECORDS, "delete_records", writes=True),
@@ -111,19 +116,13 @@ SERVED: dict[int, Served] = {
         Served(
             ApiKey.INITIALIZE_SHARE_GROUP_STATE,
             "initialize_share_group_state",
-            elements_max=DECIDED_AT_ONCE_MAX,
+            elements_max=SHARE_STATES_MAX,
             writes=True,
         ),
-        Served(ApiKey.READ_SHARE_GROUP_STATE, "read_share_group_state", elements_max=DECIDED_AT_ONCE_MAX, writes=True),
-        Served(
-            ApiKey.WRITE_SHARE_GROUP_STATE, "write_share_group_state", elements_max=DECIDED_AT_ONCE_MAX, writes=True
-        ),
-        Served(
-            ApiKey.DELETE_SHARE_GROUP_STATE, "delete_share_group_state", elements_max=DECIDED_AT_ONCE_MAX, writes=True
-        ),
-        Served(
-            ApiKey.READ_SHARE_GROUP_STATE_SUMMARY, "read_share_group_state_summary", elements_max=DECIDED_AT_ONCE_MAX
-        ),
+        Served(ApiKey.READ_SHARE_GROUP_STATE, "read_share_group_state", elements_max=SHARE_STATES_MAX, writes=True),
+        Served(ApiKey.WRITE_SHARE_GROUP_STATE, "write_share_group_state", elements_max=SHARE_STATES_MAX, writes=True),
+        Served(ApiKey.DELETE_SHARE_GROUP_STATE, "delete_share_group_state", elements_max=SHARE_STATES_MAX, writes=True),
+        Served(ApiKey.READ_SHARE_GROUP_STATE_SUMMARY, "read_share_group_state_summary", elements_max=SHARE_STATES_MAX),
         Served(ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, "describe_share_group_offsets", elements_max=DECIDED_AT_ONCE_MAX),
         Served(
             ApiKey.ALTER_SHARE_GROUP_OFFSETS, "alter_share_group_offsets", elements_max=DECIDED_AT_ONCE_MAX, writes=True

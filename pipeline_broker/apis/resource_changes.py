@@ -18,6 +18,7 @@ from pipeline_broker.apis.broker_loggers import alter_loggers, loggers_to_change
 from pipeline_broker.apis.described_resources import BROKER, BROKER_LOGGER, NODE_ID, TOPIC, check_allowed
 from pipeline_broker.apis.steps import CHANGE_COST, Stepwise, submitted
 from pipeline_broker.config.properties import ConfigError
+from pipeline_broker.config.reconfiguration import check_acts
 from pipeline_broker.config.resolution import (
     NotAListError,
     Operation,
@@ -195,6 +196,7 @@ def _alter_broker(call: Call, alteration: Alteration, *, validate_only: bool) ->
     own = broker.cluster.latest_settings(key)
     operations = alteration.operations(own, ErrorCode.INVALID_REQUEST)
     altered = alter_broker_settings(own, operations, for_all=for_all)
+    check_acts(altered, alteration.sets)
     broker.check_settings(key, altered, [name for name, _, _ in operations])
     _check_allowed(call, alteration)
     if validate_only or not operations:

@@ -15,14 +15,14 @@ from pipeline_broker.apis.authorization import REFUSAL_TEXTS, may_of_cluster
 from pipeline_broker.coordinators.appended import Appended
 from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.state.share_states.records import ShareKey
-from pipeline_broker.state.share_states.share_states import ShareStateError
+from pipeline_broker.state.share_states.share_states import UNINITIALIZED, ShareStateError
 from pipeline_broker.wire.error import ErrorCode
 from stages.request import Pending, Result
 
 if TYPE_CHECKING:
     from pipeline_broker.apis.call import Call
 
-__all__ = ["Answers", "check_known", "check_partition"]
+__all__ = ["Answers", "check_known", "check_partition", "check_start"]
 
 UNKNOWN_TEXT = "This server does not host this topic-partition."
 
@@ -44,6 +44,12 @@ def check_partition(key: ShareKey) -> None:
     """Refuse what cannot be a partition; raises ShareStateError."""
     if key.partition < 0:
         raise ShareStateError(ErrorCode.INVALID_REQUEST, "The partition id cannot be a negative number.")
+
+
+def check_start(start_offset: int) -> None:
+    """Refuse what is neither an offset nor UNINITIALIZED; raises ShareStateError."""
+    if start_offset < UNINITIALIZED:
+        raise ShareStateError(ErrorCode.INVALID_REQUEST, "The start offset cannot be a negative number.")
 
 
 def check_known(call: Call, key: ShareKey) -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pipeline_broker.apis.share_states import Answers, check_known, check_partition
+from pipeline_broker.apis.share_states import Answers, check_known, check_partition, check_start
 from pipeline_broker.coordinators.appended import Appended
 from pipeline_broker.state.share_partitions.messages import StateBatch
 from pipeline_broker.state.share_partitions.record_state import RecordState
-from pipeline_broker.state.share_states.records import ShareKey
+from pipeline_broker.state.share_states.records import ShareKey, is_possible
 from pipeline_broker.state.share_states.share_states import ShareStateError, StateWrite
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.write_share_group_state import (
@@ -37,6 +37,7 @@ def _one(
 ) -> PartitionResult:
     coordinator = call.broker.share.coordinator
     check_partition(key)
+    check_start(wanted.start_offset)
     change = StateWrite(
         wanted.state_epoch,
         wanted.leader_epoch,
@@ -61,8 +62,8 @@ def _batches(wanted: WriteShareGroupStateRequest.PartitionData) -> list[StateBat
         ]
     except ValueError as error:
         raise ShareStateError(ErrorCode.INVALID_REQUEST, str(error)) from None
-    if any(batch.first > batch.last or batch.first < 0 for batch in batches):
-        raise ShareStateError(ErrorCode.INVALID_REQUEST, "A batch ends in front of its beginning.")
+    if not all(map(is_possible, batches)):
+        raise ShareStateError(ErrorCode.INVALID_REQUEST, "A batch has offsets or deliveries that cannot be.")
     return batches
 
 

@@ -13,13 +13,13 @@ from pipeline_broker.client.cluster import Cluster
 from pipeline_broker.client.errors import BrokerRefused, NoSuchGroup, check
 from pipeline_broker.client.groups import Committed, committed_offsets, lags_of
 from pipeline_broker.client.topology import TopicPartition
-from pipeline_broker.wire.codec import DecodeError, decode
+from pipeline_broker.lag import total_lag
+from pipeline_broker.wire.consumer_protocol import assigned_partitions
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
 )
-from pipeline_broker.wire.messages.consumer_protocol import ConsumerProtocolAssignment
 from pipeline_broker.wire.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from pipeline_broker.wire.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsRequest,
@@ -96,8 +96,7 @@ async def describe_group(cluster: Cluster, group: str) -> dict[str, Any]:
     for row in rows:
         member = readers.get((row["topic"], row["partition"]), {})
         row.update({name: member.get(name) for name in ("member", "client_id", "host")})
-    lags = [row["lag"] for row in rows if row["lag"] is not None]
-    return {**shown, "lag": sum(lags) if lags else None, "offsets": rows}
+    return {**shown, "lag": total_lag(row["lag"] for row in rows), "offsets": rows}
 
 
 def _shown(found: Any, kind: str, node: int) -> dict[str, Any]:
@@ -109,33 +108,27 @@ def _shown(found: Any, kind: str, node: int) -> dict[str, Any]:
         "coordinator": node,
         "protocol": found.protocol_type if is_classic else kind,
         "assignor": found.protocol_data if is_classic else found.assignor_name,
-        "members": [_member(it, is_classic=is_classic) for it in found.members],
+        "members": [_member(it, found.protocol_type if is_classic else None) for it in found.members],
     }
 
 
-def _member(member: Any, *, is_classic: bool) -> dict[str, Any]:
-    if is_classic:
-        instance, assigned = member.group_instance_id, _classic_assignment(member.member_assignment)
+def _member(member: Any, protocol_type: str | None) -> dict[str, Any]:
+    """A member; `protocol_type` is that of a classic group."""
+    if protocol_type is not None:
+        instance = member.group_instance_id
+        assigned = assigned_partitions(protocol_type, member.member_assignment) or {}
     else:
         instance = getattr(member, "instance_id", None)
-        assigned = [(it.topic_name, it.partitions) for it in member.assignment.topic_partitions]
+        assigned = {it.topic_name: tuple(sorted(it.partitions)) for it in member.assignment.topic_partitions}
     return {
         "member": member.member_id,
         "instance": instance,
         "client_id": member.client_id,
         "host": member.client_host.removeprefix("/"),
-        "assignment": [{"topic": topic, "partitions": sorted(partitions)} for topic, partitions in sorted(assigned)],
+        "assignment": [
+            {"topic": topic, "partitions": list(partitions)} for topic, partitions in sorted(assigned.items())
+        ],
     }
-
-
-def _classic_assignment(data: bytes) -> list[tuple[str, list[int]]]:
-    """What a leader gave a member; nothing where it is not in the form of consumers."""
-    try:
-        version = min(int.from_bytes(data[:2], "big", signed=True), 3)
-        assignment, _ = decode(ConsumerProtocolAssignment, version, data, 2)
-    except (DecodeError, ValueError):
-        return []
-    return [(it.topic, it.partitions) for it in assignment.assigned_partitions]
 
 
 async def _share_starts(cluster: Cluster, group: str) -> dict[TopicPartition, Committed]:

@@ -14,6 +14,7 @@ from pipeline_broker.client.cluster import Cluster
 from pipeline_broker.client.errors import ClientError, check
 from pipeline_broker.client.offsets import list_offsets
 from pipeline_broker.client.topology import TopicPartition
+from pipeline_broker.lag import lag_of
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from pipeline_broker.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
@@ -192,14 +193,14 @@ async def lags_of(
     for topic, partition in partitions:
         at = committed.get((topic, partition))
         end = ends.get((topic, partition))
-        lag = None if at is None or end is None else max(0, end - at.offset)
+        offset = None if at is None else at.offset
         rows.append(
             {
                 "topic": topic,
                 "partition": partition,
-                "committed": None if at is None else at.offset,
+                "committed": offset,
                 "end": end,
-                "lag": lag,
+                "lag": lag_of(offset, end),
                 "metadata": None if at is None else at.metadata or None,
             }
         )

@@ -281,14 +281,19 @@ def alter_broker_settings(
     return altered
 
 
+def not_dynamic(names: Sequence[str]) -> NotDynamicError:
+    """Refuse properties that cannot be changed while the broker runs, in the words of Kafka's DynamicBrokerConfig."""
+    listed = ", ".join(names)
+    return NotDynamicError(
+        f"{listed} cannot be changed while the broker runs", f"Cannot update these configs dynamically: [{listed}]"
+    )
+
+
 def _check_dynamic(names: list[str], *, for_all: bool) -> None:
     known = broker_properties()
     modes = {name: known[name].update_mode for name in names if name in known}
     if fixed := [name for name, mode in modes.items() if mode == "read-only"]:
-        raise NotDynamicError(
-            f"{', '.join(fixed)} cannot be changed while the broker runs",
-            f"Cannot update these configs dynamically: [{', '.join(fixed)}]",
-        )
+        raise not_dynamic(fixed)
     if bare := [name for name in names if name in ONLY_OF_A_LISTENER]:
         raise NotDynamicError(
             f"{', '.join(bare)} can be changed for one listener only, with its prefix",

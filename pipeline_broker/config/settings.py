@@ -33,6 +33,7 @@ from pipeline_broker.config.share_properties import SHARE_PROPERTIES
 from pipeline_broker.config.sources import read_argument, read_settings_file
 
 INT32_MAX = 2**31 - 1
+DATA_DEFAULT = Path("data")
 JAAS = "sasl.jaas.config"
 PLUGIN_PREFIXES = ("rsm.config.", "rlmm.config.", "config.providers.")
 """Properties that Kafka hands to plug-ins unread."""
@@ -163,6 +164,12 @@ class BrokerConfig:
     telemetry_max_bytes: int = 1048576
 
     pipeline_queues: int | None = None
+    pipeline_partitions: int = 200000
+    pipeline_auto_create_partitions: int = 10000
+    pipeline_group_bytes: int = 134217728
+    pipeline_transactional_ids: int = 100000
+    pipeline_fetch_session_partitions: int = 100000
+    pipeline_partial_request_bytes: int = 268435456
     pipeline_unsent_response_bytes: int = 268435456
     pipeline_in_flight: int | None = None
     pipeline_commit: str | None = None
@@ -201,10 +208,11 @@ class BrokerConfig:
         )
         return attrs.evolve(self, listeners=listeners, properties={**self.properties, "listeners": ",".join(listeners)})
 
-    @property
-    def data_directory(self) -> str | None:
-        """The data directory, None where no property names one."""
-        return self.log_dirs[0] if self.log_dirs else None
+    def directory(self, given: Path | None) -> Path:
+        """The data directory: the one given on a command line, else that of `log.dirs`, else the default."""
+        if given is not None:
+            return given
+        return Path(self.log_dirs[0]) if self.log_dirs else DATA_DEFAULT
 
     def connection_limit_overrides(self) -> dict[str, int]:
         """Connection limits of single addresses."""
@@ -287,6 +295,11 @@ def is_acted_on(name: str) -> bool:
     return name in ACTED_ON or name in AUTHORIZER_PROPERTIES
 
 
+def is_idle_jaas(name: str) -> bool:
+    """Whether a name is that of JAAS lines without a listener and a mechanism: no listener reads those."""
+    return name == JAAS or (PREFIXED.fullmatch(name) is not None and name.split(".", 3)[3] == JAAS)
+
+
 def warning_of(name: str) -> str:
     """The line about a property that is accepted without being acted on."""
     return f"{name} is accepted, but this broker does not act on it yet"
@@ -294,8 +307,6 @@ def warning_of(name: str) -> str:
 
 def warning_of_change(name: str) -> str | None:
     """The line about a property that was set while the broker runs, where that has no effect."""
-    if name in AUTHORIZER_PROPERTIES:
-        return f"{name} is kept, but counts only where it is set at the start of the broker"
     if is_acted_on(name):
         return None
     known = broker_properties()
@@ -337,7 +348,7 @@ def _idle_warnings(config: BrokerConfig) -> list[str]:
     warnings += [
         f"warning: {name} does not count: write {PREFIX}<listener>.<mechanism>.{JAAS}"
         for name in config.properties
-        if name == JAAS or (PREFIXED.fullmatch(name) and name.split(".", 3)[3] == JAAS)
+        if is_idle_jaas(name)
     ]
     controllers = {name.upper() for name in config.controller_listener_names}
     prefixes = {name.split(".")[2].upper() for name in config.properties if name.startswith(PREFIX)}

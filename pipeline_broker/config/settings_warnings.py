@@ -15,6 +15,9 @@ __all__ = ["SettingsWarnings"]
 
 logger = logging.getLogger(__name__)
 
+TOLD_MAX = 1_000
+"""Lines that are remembered: a client may invent names, and is told of no more of them."""
+
 
 class SettingsWarnings:
     """See the rules of the file."""
@@ -33,6 +36,6 @@ class SettingsWarnings:
 
     def _tell(self, lines: Mapping[str, str]) -> None:
         for line in lines.values():
-            if line not in self._told:
+            if line not in self._told and len(self._told) < TOLD_MAX:
                 self._told.add(line)
                 logger.warning(line)

@@ -7,7 +7,7 @@ broker shows it these records at the start, its time, and what becomes of topics
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import attrs
 
@@ -42,8 +42,21 @@ class Coordinator(Protocol):
 
     submit: Submit
 
-    def replay(self, partition: int, header: BatchHeader, batch: memoryview) -> None:
-        """Take over one durable batch of a partition of its topic; raises CorruptStateRecordError."""
+    def replay(self, partition: int, header: BatchHeader, change: Any, offset: int) -> None:
+        """Take over one durable record of its topic.
+
+        Args:
+            partition: of the topic.
+            header: of the record's batch.
+            change: the record as `record_readers` has read it.
+            offset: of the record.
+
+        Raises:
+            MisplacedRecordError: it cannot be taken over; nothing has changed.
+        """
+
+    def replay_marker(self, partition: int, header: BatchHeader, batch: memoryview) -> None:
+        """Take over a durable control batch of its topic, the end of a transaction."""
 
     def loaded(self, now_ms: int) -> None:
         """All batches are replayed."""

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pipeline_broker.coordinators.coordinator import Coordinator
     from pipeline_broker.log.partition_log import PartitionLog
-    from pipeline_broker.records.batch import BatchHeader
 
 __all__ = ["Coordinators"]
 
@@ -36,12 +35,6 @@ class Coordinators:
     def get(self, topic: str) -> Coordinator | None:
         """The coordinator whose records are in a topic."""
         return self._by_topic.get(topic)
-
-    def replay(self, log: PartitionLog, header: BatchHeader, batch: memoryview) -> None:
-        """Show a durable batch to the coordinator that it belongs to, if any; raises CorruptStateRecordError."""
-        coordinator = self._by_topic.get(log.topic)
-        if coordinator is not None:
-            coordinator.replay(log.partition, header, batch)
 
     def loaded(self, now_ms: int) -> None:
         """All batches are replayed."""

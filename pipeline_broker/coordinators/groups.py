@@ -17,7 +17,7 @@ from pipeline_broker.config.assignors import consumer_assignors
 from pipeline_broker.coordinators.coordinator import InternalTopic, Submit
 from pipeline_broker.log.errors import LogError
 from pipeline_broker.records.control_batch import read_marker
-from pipeline_broker.records.record import iterate_records
+from pipeline_broker.state.internal_topics import OFFSETS_TOPIC
 from pipeline_broker.state.partition_for import partition_for
 from pipeline_broker.wire.error import ErrorCode
 from stages.request import PARKED, Close, Parked, Pending, Request, Send
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from pipeline_broker.records.batch import BatchHeader
     from pipeline_broker.state.groups.commits import CommitRequest
     from pipeline_broker.state.groups.coordinator import GroupCoordinator
+    from pipeline_broker.state.groups.memory import GroupMemory
+    from pipeline_broker.state.groups.records import GroupRecord
     from pipeline_broker.state.groups.settings import GroupSettings
     from pipeline_broker.state.outcome import Outcome, Write
     from pipeline_broker.state.pending_offsets import Holder
@@ -38,8 +40,6 @@ if TYPE_CHECKING:
 __all__ = ["OFFSETS_TOPIC", "Groups", "WaitingMember", "group_settings"]
 
 logger = logging.getLogger(__name__)
-
-OFFSETS_TOPIC = "__consumer_offsets"
 
 
 @attrs.frozen(eq=False)
@@ -56,6 +56,7 @@ def group_settings(config: BrokerConfig) -> GroupSettings:
 
     policy = config.group_consumer_migration_policy.upper()
     return GroupSettings(
+        memory_bytes_max=config.pipeline_group_bytes,
         initial_rebalance_delay_ms=config.group_initial_rebalance_delay_ms,
         session_timeout_ms_min=config.group_min_session_timeout_ms,
         session_timeout_ms_max=config.group_max_session_timeout_ms,
@@ -119,6 +120,11 @@ class Groups:
         self._wake_timer = wake_timer
 
     @property
+    def memory(self) -> GroupMemory | None:
+        """What groups hold; None before there is a coordinator."""
+        return None if self._coordinator is None else self._coordinator.memory
+
+    @property
     def coordinator(self) -> GroupCoordinator:
         """Decides; handlers ask it and hand what it returns to `carry_out` or `answer_when_durable`.
 
@@ -144,26 +150,18 @@ class Groups:
         self._now_ms = max(self._now_ms, now_ms)
         return self._now_ms
 
-    def replay(self, partition: int, header: BatchHeader, batch: memoryview) -> None:
-        """See Coordinator."""
+    def replay(self, partition: int, header: BatchHeader, change: GroupRecord, offset: int) -> None:  # noqa: ARG002 - as others need it
+        """See Coordinator; what a transaction stores is held until its marker."""
         if header.is_transactional:
-            self._replay_transactional(partition, header, batch)
-            return
-        for record in iterate_records(batch, header):
-            self.coordinator.replay(bytes(record.key or b""), None if record.value is None else bytes(record.value))
+            self.coordinator.replay_held(_holder(partition, header.producer_id), change)
+        else:
+            self.coordinator.replay(change)
 
-    def _replay_transactional(self, partition: int, header: BatchHeader, batch: memoryview) -> None:
-        """Take over offsets that a transaction stores, or the marker that ends it there."""
-        if header.is_control:
-            marker = read_marker(header, batch)
-            if marker is not None and self._coordinator is not None:
-                holder = _holder(partition, header.producer_id)
-                self._coordinator.end_transaction(holder, committed=marker.is_commit)
-            return
-        holder = _holder(partition, header.producer_id)
-        for record in iterate_records(batch, header):
-            value = None if record.value is None else bytes(record.value)
-            self.coordinator.replay_held(holder, bytes(record.key or b""), value)
+    def replay_marker(self, partition: int, header: BatchHeader, batch: memoryview) -> None:
+        """See Coordinator."""
+        marker = read_marker(header, batch)
+        if marker is not None and self._coordinator is not None:
+            self._coordinator.end_transaction(_holder(partition, header.producer_id), committed=marker.is_commit)
 
     def commit_in_transaction(
         self, request: CommitRequest, producer: tuple[int, int], now_ms: int

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from pipeline_broker.coordinators.coordinator import InternalTopic, Submit
+from pipeline_broker.state.internal_topics import SHARE_TOPIC
 
 if TYPE_CHECKING:
     from pipeline_broker.config.settings import BrokerConfig
@@ -19,12 +20,13 @@ if TYPE_CHECKING:
     from pipeline_broker.log.log_manager import LogManager
     from pipeline_broker.log.partition_log import PartitionLog
     from pipeline_broker.records.batch import BatchHeader
+    from pipeline_broker.state.share_partitions.share_sessions import ShareSessions
+    from pipeline_broker.state.share_states.records import ShareRecord
     from pipeline_broker.state.topics import TopicCatalogue
     from pipeline_broker.waiting_fetches import WaitingFetches
 
 __all__ = ["SHARE_TOPIC", "Share"]
 
-SHARE_TOPIC = "__share_group_state"
 PARTITIONS_PROPERTY = "share.coordinator.state.topic.num.partitions"
 PARTITIONS_DEFAULT = 50
 
@@ -84,13 +86,21 @@ class Share:
         return self._coordinator
 
     @property
+    def sessions(self) -> ShareSessions | None:
+        """The sessions of members; None before there is a coordinator."""
+        return None if self._coordinator is None else self._coordinator.sessions
+
+    @property
     def is_used(self) -> bool:
         """Whether there is anything to ask."""
         return self._coordinator is not None
 
-    def replay(self, partition: int, header: BatchHeader, batch: memoryview) -> None:  # noqa: ARG002 - as others need it
+    def replay(self, partition: int, header: BatchHeader, change: ShareRecord, offset: int) -> None:  # noqa: ARG002 - as others need it
         """See Coordinator."""
-        self.coordinator.replay(header, batch)
+        self.coordinator.states.replay(change, offset)
+
+    def replay_marker(self, partition: int, header: BatchHeader, batch: memoryview) -> None:
+        """See Coordinator; these records count whatever becomes of a transaction."""
 
     def loaded(self, now_ms: int) -> None:
         """See Coordinator."""

@@ -17,8 +17,8 @@ import attrs
 from pipeline_broker.config.assignors import share_assignor
 from pipeline_broker.config.share_settings import GroupShareSettings, group_share_settings, share_settings
 from pipeline_broker.coordinators.appended import Appended
-from pipeline_broker.records.record import iterate_records
 from pipeline_broker.state.deadlines import Deadlines
+from pipeline_broker.state.epochs import next_epoch
 from pipeline_broker.state.outcome import Write
 from pipeline_broker.state.partition_for import partition_for
 from pipeline_broker.state.share_partitions.messages import DeliveryRules, StateChange
@@ -30,11 +30,9 @@ from pipeline_broker.state.share_states.share_states import NO_EPOCH, UNINITIALI
 if TYPE_CHECKING:
     from pipeline_broker.coordinators.share import Share
     from pipeline_broker.log.partition_log import PartitionLog
-    from pipeline_broker.records.batch import BatchHeader
 
 __all__ = ["ActivePartition", "ShareCoordinator"]
 
-LEADER_EPOCH = 0
 PRUNE_INTERVAL_MS = 300_000
 """How often records that no snapshot needs are deleted; Kafka's `share.coordinator.state.topic.prune.interval.ms`."""
 PRUNED_RECORDS_MIN = 1_000
@@ -77,7 +75,9 @@ class ShareCoordinator:
         self._config = share.config
         settings = self._settings = share_settings(self._config.texts)
         self.states = ShareStates(settings.share_coordinator_snapshot_update_records_per_snapshot)
-        self.sessions = ShareSessions(settings.group_share_max_share_sessions)
+        self.sessions = ShareSessions(
+            settings.group_share_max_share_sessions, self._config.pipeline_fetch_session_partitions
+        )
         self._active: dict[ShareKey, ActivePartition] = {}
         self._deadlines: Deadlines[ShareKey | str] = Deadlines()
         self._now_ms = 0
@@ -177,17 +177,18 @@ class ShareCoordinator:
         self, active: ActivePartition, change: StateChange | None, appended: Appended, now_ms: int
     ) -> None:
         """Append what has changed in a share partition."""
-        if change is None or self.states.find(active.key) is None:
+        state = self.states.find(active.key)
+        if change is None or state is None:
             return
         wanted = StateWrite(
-            active.state_epoch, LEADER_EPOCH, change.start_offset, change.delivery_complete_count, change.batches
+            active.state_epoch, state.leader_epoch, change.start_offset, change.delivery_complete_count, change.batches
         )
         self.append(self.states.write(active.key, wanted, now_ms), appended, now_ms)
         appended.then(lambda: self.released(active.key))
 
     def append_start(self, active: ActivePartition, appended: Appended, now_ms: int) -> None:
         """Append where a share partition was begun, so that another start begins there, too."""
-        wanted = StateWrite(active.state_epoch, LEADER_EPOCH, active.partition.start_offset, 0)
+        wanted = StateWrite(active.state_epoch, NO_EPOCH, active.partition.start_offset, 0)
         self.append(self.states.write(active.key, wanted, now_ms), appended, now_ms)
 
     def submit(self, appended: Appended, then: Callable[[], None] | None = None) -> None:
@@ -208,14 +209,14 @@ class ShareCoordinator:
         for key, epoch in keys:
             state = self.states.find(key)
             if state is not None:
-                epoch = max(epoch, state.state_epoch + 1)
+                epoch = max(epoch, next_epoch(state.state_epoch))
             self.drop([key], appended)
             self.append(self.states.initialize(key, epoch, UNINITIALIZED, now_ms), appended, now_ms)
 
     def set_start(self, key: ShareKey, start_offset: int, appended: Appended, now_ms: int) -> None:
         """Let a share partition begin elsewhere; what is acquired of it is not any more."""
         state = self.states.find(key)
-        epoch = 0 if state is None else state.state_epoch + 1
+        epoch = 0 if state is None else next_epoch(state.state_epoch)
         self.drop([key], appended)
         self.append(self.states.initialize(key, epoch, start_offset, now_ms), appended, now_ms)
 
@@ -249,12 +250,6 @@ class ShareCoordinator:
         self.submit(appended)
 
     # The broker
-
-    def replay(self, header: BatchHeader, batch: memoryview) -> None:
-        """See Coordinator."""
-        for record in iterate_records(batch, header):
-            value = None if record.value is None else bytes(record.value)
-            self.states.replay(bytes(record.key or b""), value, record.offset)
 
     def topic_deleted(self, topic: str) -> None:
         """See Coordinator."""
@@ -309,6 +304,3 @@ class ShareCoordinator:
                     self.append(self.states.snapshot(key, now_ms), appended, now_ms)
         if any(log.high_watermark > log.log_start_offset for log in logs):
             self._set_deadline(PRUNE, now_ms + PRUNE_INTERVAL_MS)
-
-
-assert NO_EPOCH < LEADER_EPOCH, "the leader has an epoch"

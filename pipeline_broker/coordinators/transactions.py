@@ -17,7 +17,7 @@ import attrs
 
 from pipeline_broker.coordinators.coordinator import InternalTopic, Submit
 from pipeline_broker.log.errors import LogError
-from pipeline_broker.records.record import iterate_records
+from pipeline_broker.state.internal_topics import TRANSACTIONS_TOPIC
 from pipeline_broker.state.outcome import StateRecord
 from pipeline_broker.wire.error import ErrorCode
 from stages.request import Pending, Send
@@ -29,13 +29,12 @@ if TYPE_CHECKING:
     from pipeline_broker.log.partition_log import PartitionLog
     from pipeline_broker.records.batch import BatchHeader
     from pipeline_broker.state.transactions.coordinator import Decision, Marker, Producer, TransactionCoordinator
-    from pipeline_broker.state.transactions.transaction import Partition
+    from pipeline_broker.state.transactions.transaction import Partition, Transaction
 
 __all__ = ["TRANSACTIONS_TOPIC", "Appending", "GrantedId", "Transactions"]
 
 logger = logging.getLogger(__name__)
 
-TRANSACTIONS_TOPIC = "__transaction_state"
 COORDINATOR_EPOCH = 0
 """Of every partition of the topic: one broker, so leadership never changes."""
 
@@ -137,9 +136,15 @@ class Transactions:
             settings = TransactionSettings(
                 timeout_ms_max=self._config.transaction_max_timeout_ms,
                 expiration_ms=self._config.transactional_id_expiration_ms,
+                ids_max=self._config.pipeline_transactional_ids,
             )
             self._coordinator = TransactionCoordinator(settings, self._new_producer_id)
         return self._coordinator
+
+    @property
+    def known(self) -> int:
+        """How many transactional ids are known."""
+        return 0 if self._coordinator is None else len(self._coordinator)
 
     @property
     def refusal(self) -> ErrorCode | None:
@@ -274,10 +279,18 @@ class Transactions:
 
     # What the broker tells
 
-    def replay(self, partition: int, header: BatchHeader, batch: memoryview) -> None:  # noqa: ARG002 - as others need it
+    def replay(
+        self,
+        partition: int,  # noqa: ARG002 - as others need it, as the arguments below
+        header: BatchHeader,  # noqa: ARG002
+        change: tuple[str, Transaction | None],
+        offset: int,  # noqa: ARG002
+    ) -> None:
         """See Coordinator."""
-        for record in iterate_records(batch, header):
-            self.coordinator.replay(bytes(record.key or b""), None if record.value is None else bytes(record.value))
+        self.coordinator.replay(change)
+
+    def replay_marker(self, partition: int, header: BatchHeader, batch: memoryview) -> None:
+        """See Coordinator; these records count whatever becomes of a transaction."""
 
     def loaded(self, now_ms: int) -> None:
         """All records are replayed."""

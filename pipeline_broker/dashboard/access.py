@@ -17,39 +17,17 @@ from __future__ import annotations
 
 import hmac
 import http
-import ipaddress
 
 import attrs
 
+from pipeline_broker.web.hosts import is_own_name, is_unspecified, split_authority
 from pipeline_broker.web.messages import Answer, HttpRequest, refusal
 
-__all__ = ["Access", "is_loopback"]
+__all__ = ["Access"]
 
 SAFE_METHODS = frozenset({"GET", "HEAD"})
 OWN_SITES = frozenset({"same-origin", "none"})
-HTTP_PORT = 80
 COOKIE_SECONDS = 30 * 24 * 3600
-
-
-def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    try:
-        return ipaddress.ip_address(text)
-    except ValueError:
-        return None
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches an address."""
-    address = _address(host)
-    return host == "localhost" or (address is not None and address.is_loopback)
-
-
-def _split(authority: str) -> tuple[str, int | None]:
-    """Host and port of an authority; the port is None where it is no number."""
-    host, colon, port = authority.rpartition(":")
-    if not colon or port.endswith("]"):
-        host, port = authority, str(HTTP_PORT)
-    return host.removeprefix("[").removesuffix("]").lower(), int(port) if port.isascii() and port.isdigit() else None
 
 
 @attrs.frozen(kw_only=True)
@@ -90,14 +68,9 @@ class Access:
         return None if self.token is None else self._check_token(request, self.token, is_page=is_page)
 
     def _is_own_host(self, authority: str) -> bool:
-        host, port = _split(authority)
-        if port != self.port:
-            return False
-        if is_loopback(host) or host == self.host.lower():
-            return True
-        # Whoever binds all addresses is reached by each of them; a name could be a stranger's.
-        bound = _address(self.host)
-        return _address(host) is not None and bound is not None and bound.is_unspecified
+        host, port = split_authority(authority)
+        # A server that binds all addresses is reached by each of them.
+        return port == self.port and is_own_name(host, self.host, any_address=is_unspecified(self.host))
 
     def _check_token(self, request: HttpRequest, token: str, *, is_page: bool) -> Answer | None:
         if _is_token(request.headers.get("authorization", "").removeprefix("Bearer "), token):

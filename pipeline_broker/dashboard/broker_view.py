@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import attrs
 
+from pipeline_broker.held_by_clients import held_by_clients
+
 if TYPE_CHECKING:
     from pipeline_broker.broker import Broker
 
@@ -78,10 +80,15 @@ def _all_connections(server: ServerShape) -> Iterable[ConnectionShape]:
         yield from processor.connections
 
 
-def connections(server: ServerShape) -> dict[str, Any]:
-    """Every open connection, in the order in which they came."""
+def connections(server: ServerShape, broker: Broker) -> dict[str, Any]:
+    """Every open connection, in the order in which they came, and what clients hold."""
+    held = held_by_clients(broker, server.statistics().partial_frames)
     every = sorted(_all_connections(server), key=lambda connection: connection.index)
-    return {"count": len(every), "connections": [_connection(each) for each in every[:CONNECTIONS_SHOWN_MAX]]}
+    return {
+        "count": len(every),
+        "connections": [_connection(each) for each in every[:CONNECTIONS_SHOWN_MAX]],
+        "held": [{**attrs.asdict(each), "name": each.name.replace("_", " ")} for each in held],
+    }
 
 
 def _connection(connection: ConnectionShape) -> dict[str, Any]:

@@ -12,6 +12,18 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from pipeline_broker.group_views import (
+    GroupView,
+    MemberView,
+    OffsetView,
+    committed_offsets,
+    coordinator_of,
+    count_members,
+    find_group,
+    group_offsets,
+    list_groups,
+)
+from pipeline_broker.lag import total_lag
 from pipeline_broker.log.errors import LogError
 from pipeline_broker.log.reading import ColdRead
 from pipeline_broker.state.groups.commits import CommitRequest, PartitionCommit
@@ -24,13 +36,13 @@ if TYPE_CHECKING:
     from pipeline_broker.broker import Broker
     from pipeline_broker.log.partition_log import PartitionLog
     from pipeline_broker.state.groups.coordinator import GroupCoordinator
-    from pipeline_broker.state.groups.group import Group
 
 __all__ = ["OffsetSearch", "ResetRefusedError", "ResetWish", "commit_reset", "group", "groups", "plan_reset"]
 
 GROUPS_SHOWN_MAX = 1000
 MEMBERS_SHOWN_MAX = 500
 PARTITIONS_SHOWN_MAX = 2000
+METADATA_SHOWN_MAX = 256
 OFFSET_MAX = 2**63 - 1
 
 
@@ -38,29 +50,22 @@ class ResetRefusedError(Exception):
     """The offsets cannot be reset; the text is one line that says why."""
 
 
-def _coordinator(broker: Broker) -> GroupCoordinator | None:
-    """Who knows the groups; None where there never was one."""
-    return broker.groups.coordinator if broker.groups.is_ready else None
-
-
 def groups(broker: Broker) -> dict[str, Any]:
     """Every group with its state, members and lag."""
-    coordinator = _coordinator(broker)
-    shown = [] if coordinator is None else sorted(coordinator.registry.all_shown(), key=lambda each: each.group_id)
+    shown = list_groups(broker)
     rows = []
     for each in shown[:GROUPS_SHOWN_MAX]:
-        assert coordinator is not None
-        lags = [row["lag"] for row in _offsets(broker, coordinator, each.group_id) if row["lag"] is not None]
-        rows.append({**_group_row(each), "members": _members_count(coordinator, each), "lag": sum(lags)})
+        lag = total_lag(view.lag for view in committed_offsets(broker, each.group_id))
+        rows.append({**_group_row(each), "members": _members_count(broker, each), "lag": lag})
     return {"count": len(shown), "groups": rows}
 
 
-def _group_row(found: Group) -> dict[str, Any]:
+def _group_row(found: GroupView) -> dict[str, Any]:
     return {
         "group": found.group_id,
         "type": found.group_type.value,
-        "state": found.state_name,
-        "protocol": found.protocol_type_name,
+        "state": found.state,
+        "protocol": found.protocol_type,
         "is_empty": found.is_empty,
         "may_reset": found.is_empty and found.group_type is not GroupType.SHARE,
     }
@@ -68,70 +73,42 @@ def _group_row(found: Group) -> dict[str, Any]:
 
 def group(broker: Broker, group_id: str) -> dict[str, Any] | None:
     """One group with its members and its lag in each partition; None where there is none of this name."""
-    coordinator = _coordinator(broker)
-    found = None if coordinator is None else coordinator.registry.shown(group_id)
-    if coordinator is None or found is None:
+    found = find_group(broker, group_id)
+    if found is None:
         return None
-    members = _members(coordinator, found)
-    rows = _offsets(broker, coordinator, group_id)
+    view, members = found
+    offsets = group_offsets(broker, group_id)
     return {
-        **_group_row(found),
+        **_group_row(view),
         "members_count": len(members),
-        "members": members[:MEMBERS_SHOWN_MAX],
-        "lag": sum(row["lag"] for row in rows if row["lag"] is not None),
-        "offsets": rows[:PARTITIONS_SHOWN_MAX],
+        "members": [_member_row(each) for each in members[:MEMBERS_SHOWN_MAX]],
+        "lag": total_lag(each.lag for each in offsets),
+        "offsets": [_offset_row(each) for each in offsets[:PARTITIONS_SHOWN_MAX]],
     }
 
 
-def _offsets(broker: Broker, coordinator: GroupCoordinator, group_id: str) -> list[dict[str, Any]]:
-    rows = []
-    for fetched in coordinator.fetch(group_id):
-        log = broker.logs.find(fetched.topic, fetched.partition)
-        end = None if log is None else log.high_watermark
-        rows.append(
-            {
-                "topic": fetched.topic,
-                "partition": fetched.partition,
-                "committed": fetched.committed.offset,
-                "end": end,
-                "lag": None if end is None else max(0, end - fetched.committed.offset),
-                "metadata": fetched.committed.metadata[:256],
-            }
-        )
-    return sorted(rows, key=lambda row: (row["topic"], row["partition"]))
-
-
-def _members_count(coordinator: GroupCoordinator, found: Group) -> int:
-    return 0 if found.is_empty else len(_members(coordinator, found))
-
-
-def _members(coordinator: GroupCoordinator, found: Group) -> list[dict[str, Any]]:
-    if found.group_type is GroupType.CLASSIC:
-        return [_member(each, each.group_instance_id, None) for each in coordinator.describe(found.group_id).members]
-    if found.group_type is GroupType.CONSUMER:
-        return [
-            _member(each, each.instance_id, {name: list(numbers) for _, name, numbers in each.assignment})
-            for each in coordinator.consumer.describe(found.group_id).members
-        ]
-    described = coordinator.share.describe(found.group_id)
-    return [
-        _member(
-            each,
-            None,
-            {described.topic_names.get(topic, topic.hex()): sorted(part) for topic, part in each.assignment.items()},
-        )
-        for each in described.members
-    ]
-
-
-def _member(described: Any, instance_id: str | None, assignment: Mapping[str, list[int]] | None) -> dict[str, Any]:
-    """A member of any kind; what a classic one is assigned is its clients' own affair."""
+def _offset_row(view: OffsetView) -> dict[str, Any]:
     return {
-        "member": described.member_id,
-        "instance": instance_id,
-        "client": described.client_id,
-        "host": described.client_host,
-        "assignment": assignment,
+        "topic": view.topic,
+        "partition": view.partition,
+        "committed": view.committed,
+        "end": view.end,
+        "lag": view.lag,
+        "metadata": view.metadata[:METADATA_SHOWN_MAX],
+    }
+
+
+def _members_count(broker: Broker, view: GroupView) -> int:
+    return 0 if view.is_empty else count_members(broker, view.group_id)
+
+
+def _member_row(member: MemberView) -> dict[str, Any]:
+    return {
+        "member": member.member_id,
+        "instance": member.instance_id,
+        "client": member.client_id,
+        "host": member.client_host,
+        "assignment": member.assignment,
     }
 
 
@@ -180,7 +157,7 @@ def plan_reset(broker: Broker, wish: ResetWish) -> dict[int, int | OffsetSearch]
     Raises:
         ResetRefusedError: the wish cannot be fulfilled.
     """
-    coordinator = _coordinator(broker)
+    coordinator = coordinator_of(broker)
     if coordinator is None:
         raise ResetRefusedError(f"there is no group {wish.group_id!r}")
     _check_group(coordinator, wish.group_id)

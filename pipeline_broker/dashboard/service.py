@@ -17,7 +17,7 @@ import attrs
 import trio
 
 from pipeline_broker.dashboard import broker_view, faults_view, groups_view, static_files, topics_view
-from pipeline_broker.dashboard.access import Access, is_loopback
+from pipeline_broker.dashboard.access import Access
 from pipeline_broker.dashboard.beside import BadAddressError, Beside
 from pipeline_broker.dashboard.changes import Changes
 from pipeline_broker.dashboard.log_threads import log_threads
@@ -26,6 +26,7 @@ from pipeline_broker.dashboard.records import Records
 from pipeline_broker.dashboard.request_path import RequestPath
 from pipeline_broker.dashboard.routes import Route, find_route, methods_of
 from pipeline_broker.log.errors import LogError
+from pipeline_broker.web.hosts import is_loopback
 from pipeline_broker.web.http_server import (
     HttpLimits,
     HttpUnavailableError,
@@ -98,7 +99,7 @@ class Dashboard:
             "groups": lambda *_: groups_view.groups(broker),
             "group": lambda request, _: groups_view.group(broker, request.query.get("group", "")),
             "configuration": lambda *_: topics_view.configuration(broker),
-            "connections": lambda *_: broker_view.connections(server),
+            "connections": lambda *_: broker_view.connections(server, broker),
             "faults": lambda *_: faults_view.faults(broker, now_ns()),
             "fault_choices": lambda *_: faults_view.choices(),
         }

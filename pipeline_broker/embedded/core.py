@@ -200,7 +200,7 @@ class Core:
         last: list[Group] = []
 
         async def look() -> Group | None:
-            last[:] = await describe_groups(self.running, self.clock.now_ms(), group_id)
+            last[:] = describe_groups(self.running, group_id)
             is_there = bool(last) and last[0].state == "Stable" and len(last[0].members) == members
             return last[0] if is_there else None
 

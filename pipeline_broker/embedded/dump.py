@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from pipeline_broker.embedded.shown import Group, Record
+from pipeline_broker.lag import total_lag
 
 if TYPE_CHECKING:
     from pipeline_broker.embedded.embedded_broker import EmbeddedBroker
@@ -89,7 +90,8 @@ def _request_rows(requests: Sequence[AnsweredRequest]) -> Iterable[Row]:
 
 def _group_rows(broker: EmbeddedBroker) -> Iterable[Row]:
     for group in broker.groups()[:GROUPS_MAX]:
-        lag = sum(broker.lag(group.group_id).values())
+        known = total_lag(broker.lag(group.group_id).values())
+        lag = "-" if known is None else known
         if not group.members:
             yield group.group_id, group.group_type, group.state, "", "", "", lag
         for member in group.members:

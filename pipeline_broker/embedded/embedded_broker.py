@@ -182,7 +182,7 @@ class EmbeddedBroker(Lifecycle):
 
     def groups(self) -> list[Group]:
         """All groups, by their names."""
-        return self._ask(lambda: groups.describe_groups(self._running, self._now_ms))
+        return self.on_loop(groups.describe_groups)
 
     def wait_assigned(self, group: str, *, members: int = 1, timeout: float = WAIT_SECONDS) -> Group:
         """A group, once it is stable with exactly so many members.
@@ -208,14 +208,15 @@ class EmbeddedBroker(Lifecycle):
 
     def offsets(self, group: str) -> dict[tuple[str, int], int]:
         """What a group has committed: offsets by topic and partition."""
-        return self.on_loop(lambda running: groups.committed_offsets(running, group))
+        return self.on_loop(lambda running: groups.offsets(running, group))
 
-    def lag(self, group: str) -> dict[tuple[str, int], int]:
-        """How far a group is behind in each partition that it has committed or is assigned.
+    def lag(self, group: str) -> dict[tuple[str, int], int | None]:
+        """How far a group is behind in each partition that it has committed or is assigned, as Kafka's tools show it.
 
-        A partition without a committed offset counts from its beginning, markers of transactions count as records.
+        The lag is the end minus the committed offset, None where nothing is committed. Records that were deleted and
+        markers of transactions count.
         """
-        return self._ask(lambda: groups.lags(self._running, group, self._now_ms))
+        return self.on_loop(lambda running: groups.lags(running, group))
 
     def expire_member(self, group: str, member_id: str | None = None) -> str:
         """Let a member's session end now, as if it had been silent for too long; returns its id.

@@ -14,11 +14,12 @@ import attrs
 import trio
 
 from pipeline_broker.assembly import assemble
+from pipeline_broker.data_directory import open_broker, upkeep_of
 from pipeline_broker.faults.files import FaultyFiles
 from pipeline_broker.listeners import BrokerListeners
 from pipeline_broker.log.file_system import SystemFileSystem
 from pipeline_broker.log.journal import SEGMENT_BYTES
-from pipeline_broker.server import open_broker, upkeep_of, with_actual_settings
+from pipeline_broker.server import with_actual_settings
 from stages.committer import Submission
 
 if TYPE_CHECKING:
@@ -110,7 +111,12 @@ class Life:
                 segment_bytes = MEMORY_SEGMENT_BYTES if in_memory else SEGMENT_BYTES
                 files = FaultyFiles(SystemFileSystem() if self._files is None else self._files)
                 journal, broker = open_broker(
-                    options, files=files, segment_bytes=segment_bytes, clock_ms=self._clock.now_ms
+                    options.data,
+                    options.config,
+                    flush=options.flush,
+                    files=files,
+                    segment_bytes=segment_bytes,
+                    clock_ms=self._clock.now_ms,
                 )
                 broker.fault_files = files
                 stack.callback(journal.close)

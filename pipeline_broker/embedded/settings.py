@@ -18,13 +18,15 @@ from stages.mode import MODES
 
 if TYPE_CHECKING:
     from pipeline_broker.config.settings import BrokerConfig
+    from pipeline_broker.log.journal import Flush
 
 __all__ = ["DEFAULTS", "FLUSHES", "SettingValue", "serve_options", "setting_text"]
 
 logger = logging.getLogger(__name__)
 
 SettingValue = str | int | float | bool
-FLUSHES = ("os", "always")
+FLUSHES: Mapping[str, Flush] = {"os": "os", "always": "always"}
+"""By the texts that a caller may give."""
 
 DEFAULTS: Mapping[str, str] = {
     "listeners": "PLAINTEXT://127.0.0.1:0",
@@ -56,10 +58,11 @@ def serve_options(mode: str, settings: Mapping[str, SettingValue] | None, data: 
     """
     if mode not in MODES:
         raise EmbeddedBrokerError(f"mode {mode!r} is neither of {', '.join(MODES)}")
-    if flush not in FLUSHES:
+    promised = FLUSHES.get(flush)
+    if promised is None:
         raise EmbeddedBrokerError(f"flush {flush!r} is neither of {', '.join(FLUSHES)}")
     config = _config(settings or {})
-    return ServeOptions(mode=mode_of(mode, config), flush=flush, data=data, config=config)
+    return ServeOptions(mode=mode_of(mode, config), flush=promised, data=data, config=config)
 
 
 def _config(settings: Mapping[str, SettingValue]) -> BrokerConfig:

@@ -9,9 +9,9 @@ import json
 
 from pipeline_broker.config.properties import PREFIXED, broker_properties
 from pipeline_broker.records.record import Record
+from pipeline_broker.state.errors import CorruptStateRecordError
 from pipeline_broker.state.metadata_records import (
     METADATA_TOPIC_ID,
-    CorruptMetadataRecordError,
     RecordType,
     record_type,
 )
@@ -29,7 +29,7 @@ def without_secrets(topic_id: bytes, record: Record) -> Record:
         return record
     try:
         kind = record_type(key)
-    except CorruptMetadataRecordError:
+    except CorruptStateRecordError:
         return record
     if kind == RecordType.SCRAM_USER:
         return record._replace(value=HIDDEN)

@@ -9,9 +9,9 @@ from pipeline_broker.inspect.selection import Selection
 from pipeline_broker.records.batch import BatchHeader
 from pipeline_broker.records.errors import RecordError
 from pipeline_broker.records.record import iterate_records
+from pipeline_broker.state.errors import CorruptStateRecordError
 from pipeline_broker.state.metadata_records import (
     METADATA_TOPIC_ID,
-    CorruptMetadataRecordError,
     read_topic,
     topic_name,
 )
@@ -51,7 +51,7 @@ class TopicNames:
             for record in iterate_records(batch, header):
                 if record.key is not None:
                     self._note(record.key, record.value)
-        except (RecordError, CorruptMetadataRecordError, UnicodeDecodeError):
+        except (RecordError, CorruptStateRecordError, UnicodeDecodeError):
             return  # batches are judged elsewhere
 
     def _note(self, key: bytes, value: bytes | None) -> None:

@@ -17,6 +17,7 @@ from typing import Protocol
 
 from pipeline_broker.log.entry import Buffer
 from pipeline_broker.log.errors import DirectoryLocked, SyncError
+from pipeline_broker.owner_only import DIRECTORY_MODE, FILE_MODE
 
 fcntl: ModuleType | None
 try:
@@ -240,7 +241,7 @@ class SystemFileSystem:
             missing += 1
         # The last one that exists may have been made by a start that was killed before it made the next and synced it.
         for directory in reversed(lineage[: missing + 1]):
-            directory.mkdir(exist_ok=True)
+            directory.mkdir(DIRECTORY_MODE, exist_ok=True)
             with contextlib.suppress(PermissionError):  # a parent that we may not read is not one that we made
                 _sync_directory(directory.parent)
 
@@ -255,7 +256,7 @@ class SystemFileSystem:
 
     def open(self, path: Path, *, create: bool = False) -> File:
         """See FileSystem."""
-        return _SystemFile(os.open(path, os.O_RDWR | (os.O_CREAT | os.O_EXCL if create else 0), 0o644))
+        return _SystemFile(os.open(path, os.O_RDWR | (os.O_CREAT | os.O_EXCL if create else 0), FILE_MODE))
 
     def rename(self, source: Path, target: Path) -> None:
         """See FileSystem."""
@@ -287,7 +288,7 @@ class SystemFileSystem:
         """See FileSystem. The kernel drops the lock of a killed process; the number in the file is for people."""
         if fcntl is None:
             raise OSError(errno.ENOSYS, "this system has no locks that end with their process")
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, FILE_MODE)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -300,8 +301,9 @@ class SystemFileSystem:
         except OSError:
             os.close(descriptor)
             raise
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+        with contextlib.suppress(OSError):  # on a full disk it is locked all the same
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
         return _SystemLock(descriptor, path)
 
 

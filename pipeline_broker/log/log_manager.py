@@ -66,6 +66,10 @@ class LogManager:
         cache_bytes_max: of batches that are kept in memory.
         archive: what takes over from the journal.
         randomness: where the jitter of their segments comes from, the system's unless given.
+
+    Attributes:
+        knows_all_topics: whether every record of a topic was taken over at the start; else what the archive holds of
+            unknown partitions may be a topic's, and is kept.
     """
 
     def __init__(
@@ -78,6 +82,7 @@ class LogManager:
         self.journal = journal
         self.archive = archive
         self.cache = TailCache(cache_bytes_max)
+        self.knows_all_topics = True
         self.batches_replayed = 0
         self.batches_skipped = 0
         self._sources: tuple[BatchSource, ...] = (self.cache, JournalSource(journal))

@@ -17,8 +17,11 @@ duplicate first, then the epoch, then the sequence, then whether a transaction i
 - A producer is forgotten when it has been silent for long and has no open transaction. Kafka counts from the timestamp
   of its last batch; here it is the time of its append, because events of last year are produced too (after a restart,
   the time of the restart).
+- Clients make up ids: of more than PRODUCERS_MAX those that have been silent longest are forgotten in the same way, a
+  tenth at a time. Kafka has no such bound.
 """
 
+import heapq
 from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
@@ -44,6 +47,7 @@ from pipeline_broker.records.control_batch import EndMarker
 __all__ = [
     "BATCHES_REMEMBERED",
     "GAPS_REMEMBERED",
+    "PRODUCERS_MAX",
     "SEQUENCE_MASK",
     "OpenTransaction",
     "ProducedBatch",
@@ -52,6 +56,8 @@ __all__ = [
 ]
 
 GAPS_REMEMBERED = 1000
+PRODUCERS_MAX = 10_000
+"""Producers of one partition without an open transaction that are remembered; each takes up to 2 KB."""
 SEQUENCE_MASK = (1 << 31) - 1
 BUMPS_EPOCH_FROM = 2
 """The version of transactions from which each has an epoch of its own, which its marker ends (KIP-890)."""
@@ -188,6 +194,8 @@ class ProducerStates:
         """The original when this is a duplicate, None when it may be appended; raises when it may not."""
         producer = self._producers.get(producer_id)
         if producer is None:
+            if epoch < NOTHING:  # as in Apache Kafka, where a producer that is not known has epoch -1
+                raise InvalidProducerEpoch(f"producer {producer_id} has no epoch yet, and none is {epoch}")
             if self._gaps:
                 self._check_gap(producer_id, epoch, first_sequence)
             return None
@@ -266,12 +274,21 @@ class ProducerStates:
                 f"not {coordinator_epoch}"
             )
 
+    def _add(self, producer_id: int, epoch: int) -> _Producer:
+        producers = self._producers
+        if len(producers) >= PRODUCERS_MAX + len(self.open):
+            idle = ((it.last_append_ms, key) for key, it in producers.items() if key not in self.open)
+            for _, key in heapq.nsmallest(PRODUCERS_MAX // 10, idle):
+                del producers[key]
+        self._gaps.pop(producer_id, None)
+        producers[producer_id] = producer = _Producer(epoch)
+        return producer
+
     def record(self, producer_id: int, epoch: int, batch: ProducedBatch, now_ms: int) -> None:
         """The batch was appended (or is found on replay)."""
         producer = self._producers.get(producer_id)
         if producer is None:
-            producer = self._producers[producer_id] = _Producer(epoch)
-            self._gaps.pop(producer_id, None)
+            producer = self._add(producer_id, epoch)
         elif producer.epoch != epoch:
             producer.begin(epoch)
         producer.batches.append(batch)
@@ -284,8 +301,7 @@ class ProducerStates:
         """The marker was appended (or is found on replay)."""
         producer = self._producers.get(producer_id)
         if producer is None:
-            producer = self._producers[producer_id] = _Producer(epoch)
-            self._gaps.pop(producer_id, None)
+            producer = self._add(producer_id, epoch)
         elif producer.epoch != epoch:
             producer.begin(epoch)
         producer.coordinator_epoch = marker.coordinator_epoch

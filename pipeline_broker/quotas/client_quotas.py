@@ -10,13 +10,15 @@ a name of null is the default, and a value of null means that the entity has no 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 
-from pipeline_broker.quotas.entities import Entity, entity_of
+from pipeline_broker.quotas.entities import Entity, QuotaError, check_entity, entity_of
 from pipeline_broker.state.metadata_records import (
-    CorruptMetadataRecordError,
     RecordType,
-    body_of,
+    json_of,
+    object_of,
+    reading,
     record_key,
     record_type,
     record_value,
@@ -24,7 +26,7 @@ from pipeline_broker.state.metadata_records import (
 )
 from pipeline_broker.state.outcome import StateRecord, Write
 
-__all__ = ["ClientQuotas"]
+__all__ = ["ClientQuotas", "read_quotas"]
 
 
 class ClientQuotas:
@@ -66,15 +68,11 @@ class ClientQuotas:
         """Take over one durable record; those of other subjects are read past. Whether it was about quotas.
 
         Raises:
-            CorruptMetadataRecordError: it cannot be read.
+            CorruptStateRecordError: it cannot be read.
         """
         if record_type(key) != RecordType.CLIENT_QUOTA:
             return False
-        try:
-            entity = entity_of(json.loads(subject_of(key)))
-            quotas = {} if value is None else _limits(value)
-        except (AttributeError, TypeError, ValueError) as error:
-            raise CorruptMetadataRecordError(f"client quota {key!r}: {error!r}") from error
+        entity, quotas = read_quotas(key, value)
         if quotas:
             self._quotas[entity] = quotas
         else:
@@ -82,5 +80,17 @@ class ClientQuotas:
         return True
 
 
-def _limits(value: bytes) -> dict[str, float]:
-    return {str(name): float(limit) for name, limit in json.loads(body_of(value)).items()}
+def read_quotas(key: bytes, value: bytes | None) -> tuple[Entity, dict[str, float]]:
+    """Read which entity a record is about, and its quotas; raises CorruptStateRecordError."""
+    with reading("client quota"):
+        entity = entity_of(json_of(subject_of(key)))
+        if not all(name is None or isinstance(name, str) for _, name in entity):
+            raise TypeError("an entity whose name is no text")
+        try:
+            check_entity(entity)
+        except QuotaError as error:
+            raise ValueError(str(error)) from None
+        quotas = {} if value is None else {name: float(limit) for name, limit in object_of(value).items()}
+        if not all(0 < limit < math.inf for limit in quotas.values()):
+            raise ValueError("a quota that is not positive and finite")
+        return entity, quotas

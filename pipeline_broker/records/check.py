@@ -64,7 +64,7 @@ RECOMPRESSED_BYTES_A_TURN = 64 * 1024
 RECORD_ERRORS_MAX = 1_000
 """Offending records that are named, of however many there are."""
 SMALL_BYTES = 4096
-_UNLIMITED = (1 << 63) - 1
+_UNLIMITED = TIMESTAMP_MAX = (1 << 63) - 1
 _NEW = tuple.__new__
 """Makes a named tuple from a tuple in half the time of its class."""
 
@@ -249,6 +249,8 @@ def _is_suspicious(header: BatchHeader, lowest: int, highest: int, null_key: boo
     """Whether single records have to be looked at, because of their keys or timestamps."""
     if null_key and rules.keys_required:
         return True
+    if highest > TIMESTAMP_MAX:  # the sum of base and delta; a topic may allow all timestamps that there are
+        return True
     earliest, latest = now_ms - rules.timestamp_before_max_ms, now_ms + rules.timestamp_after_max_ms
     return not (earliest <= lowest + header[7] and highest <= latest)
 
@@ -335,7 +337,8 @@ def _check_header(header: BatchHeader, *, transactions_allowed: bool) -> None:
 
 def _check_records(header: BatchHeader, batch: Buffer, rules: Rules, now_ms: int) -> Iterator[int]:
     """Refuse the batch if there are records that these rules forbid, and name them; in steps, see BatchCheck."""
-    earliest, latest = now_ms - rules.timestamp_before_max_ms, now_ms + rules.timestamp_after_max_ms
+    earliest = now_ms - rules.timestamp_before_max_ms
+    latest = min(now_ms + rules.timestamp_after_max_ms, TIMESTAMP_MAX)
     keyless: list[tuple[int, str]] = []
     offending: list[tuple[int, str]] = []
     for index, record in enumerate(iterate_records(batch, header, size_max=rules.decompressed_size_max)):

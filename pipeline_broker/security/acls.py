@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
 
 from pipeline_broker.security.acl import (
     WILDCARD,
@@ -23,9 +22,10 @@ from pipeline_broker.security.acl import (
     ResourceType,
 )
 from pipeline_broker.state.metadata_records import (
-    CorruptMetadataRecordError,
     RecordType,
     body_of,
+    json_of,
+    reading,
     record_key,
     record_type,
     record_value,
@@ -33,7 +33,7 @@ from pipeline_broker.state.metadata_records import (
 )
 from pipeline_broker.state.outcome import ReplayedWrites, StateRecord, Write
 
-__all__ = ["Acls"]
+__all__ = ["Acls", "read_binding"]
 
 
 class Acls(ReplayedWrites):
@@ -84,14 +84,11 @@ class Acls(ReplayedWrites):
         """Take over one durable record; those of other subjects are read past.
 
         Raises:
-            CorruptMetadataRecordError: it cannot be read.
+            CorruptStateRecordError: it cannot be read.
         """
         if record_type(key) != RecordType.ACL:
             return
-        try:
-            binding = _binding(json.loads(subject_of(key)), value)
-        except (TypeError, ValueError) as error:
-            raise CorruptMetadataRecordError(f"access rule {key!r}: {error!r}") from error
+        binding = read_binding(key, value)
         self.generation += 1
         if value is None:
             self._forget(binding)
@@ -127,18 +124,20 @@ def _key(binding: AclBinding) -> bytes:
     return record_key(RecordType.ACL, json.dumps(columns, separators=(",", ":")))
 
 
-def _binding(columns: list[Any], value: bytes | None) -> AclBinding:
-    if value is not None:
-        body_of(value)  # of a version that is known
-    resource_type, name, pattern, principal, host, operation, permission = columns
-    if not isinstance(name, str) or not isinstance(principal, str) or not isinstance(host, str):
-        raise TypeError("a name, a principal or a host that is no text")
-    return AclBinding(
-        ResourceType(resource_type),
-        name,
-        PatternType(pattern),
-        principal,
-        host,
-        AclOperation(operation),
-        PermissionType(permission),
-    )
+def read_binding(key: bytes, value: bytes | None) -> AclBinding:
+    """Read the rule that a record is about; raises CorruptStateRecordError."""
+    with reading("access rule"):
+        if value is not None:
+            body_of(value)  # of a version that is known
+        resource_type, name, pattern, principal, host, operation, permission = json_of(subject_of(key))
+        if not isinstance(name, str) or not isinstance(principal, str) or not isinstance(host, str):
+            raise TypeError("a name, a principal or a host that is no text")
+        return AclBinding(
+            ResourceType(resource_type),
+            name,
+            PatternType(pattern),
+            principal,
+            host,
+            AclOperation(operation),
+            PermissionType(permission),
+        )

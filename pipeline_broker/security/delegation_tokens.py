@@ -18,20 +18,22 @@ import hashlib
 import hmac
 import json
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
 from pipeline_broker.security.principal import KafkaPrincipal
 from pipeline_broker.security.scram import ITERATIONS_MIN, ScramCredential, ScramMechanism, salted_password
 from pipeline_broker.state.metadata_records import (
-    CorruptMetadataRecordError,
+    INT64_MAX,
     RecordType,
+    integer_of,
     object_of,
+    reading,
     record_key,
     record_type,
     record_value,
-    subject_of,
+    text_subject_of,
 )
 from pipeline_broker.state.outcome import ReplayedWrites, StateRecord, Write
 from pipeline_broker.wire.error import ErrorCode
@@ -39,7 +41,7 @@ from pipeline_broker.wire.error import ErrorCode
 if TYPE_CHECKING:
     from pipeline_broker.config.settings import BrokerConfig
 
-__all__ = ["DelegationToken", "DelegationTokens", "TokenError", "TokenLogin"]
+__all__ = ["DelegationToken", "DelegationTokens", "TokenError", "TokenLogin", "read_token"]
 
 _MAC = "sha512"
 
@@ -236,15 +238,11 @@ class DelegationTokens(ReplayedWrites):
         """Take over one durable record; those of other subjects are read past.
 
         Raises:
-            CorruptMetadataRecordError: it cannot be read.
+            CorruptStateRecordError: it cannot be read.
         """
         if record_type(key) != RecordType.DELEGATION_TOKEN:
             return
-        token_id = str(subject_of(key), "utf-8")
-        try:
-            token = None if value is None else _token(token_id, value)
-        except (KeyError, TypeError, ValueError) as error:
-            raise CorruptMetadataRecordError(f"delegation token {token_id!r}: {error!r}") from error
+        token_id, token = read_token(key, value)
         if token is None:
             self._tokens.pop(token_id, None)
             self._credentials = {name: each for name, each in self._credentials.items() if name[1] != token_id}
@@ -269,12 +267,24 @@ def _record(token_id: str, token: DelegationToken | None) -> StateRecord:
     return StateRecord(key, record_value(json.dumps(body, sort_keys=True)))
 
 
-def _token(token_id: str, value: bytes) -> DelegationToken:
-    body = object_of(value)
-    owner, requester = (KafkaPrincipal(*body[name]) for name in ("owner", "requester"))
-    renewers = tuple(KafkaPrincipal(*each) for each in body["renewers"])
-    times = (int(body[name]) for name in ("issued_ms", "expires_ms", "ends_ms"))
-    return DelegationToken(token_id, owner, requester, renewers, *times)
+def read_token(key: bytes, value: bytes | None) -> tuple[str, DelegationToken | None]:
+    """Read the id of a token, and the token; raises CorruptStateRecordError."""
+    token_id = text_subject_of(key)
+    if value is None:
+        return token_id, None
+    with reading("delegation token"):
+        body = object_of(value)
+        owner, requester = (_principal(body[name]) for name in ("owner", "requester"))
+        renewers = tuple(map(_principal, body["renewers"]))
+        times = (integer_of(body[name], 0, INT64_MAX) for name in ("issued_ms", "expires_ms", "ends_ms"))
+        return token_id, DelegationToken(token_id, owner, requester, renewers, *times)
+
+
+def _principal(pair: list[Any]) -> KafkaPrincipal:
+    kind, name = pair
+    if not isinstance(kind, str) or not isinstance(name, str):
+        raise TypeError("a principal that is no text")
+    return KafkaPrincipal(kind, name)
 
 
 def _pair(principal: KafkaPrincipal) -> list[str]:

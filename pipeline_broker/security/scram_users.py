@@ -31,9 +31,11 @@ from pipeline_broker.security.scram import (
     ScramMechanism,
 )
 from pipeline_broker.state.metadata_records import (
-    CorruptMetadataRecordError,
     RecordType,
+    integer_of,
+    json_of,
     object_of,
+    reading,
     record_key,
     record_type,
     record_value,
@@ -45,7 +47,7 @@ from pipeline_broker.wire.error import ErrorCode
 if TYPE_CHECKING:
     from pipeline_broker.security.delegation_tokens import DelegationTokens
 
-__all__ = ["Deletion", "Refusal", "ScramUsers", "Upsertion"]
+__all__ = ["Deletion", "Refusal", "ScramUsers", "Upsertion", "read_credential"]
 
 _DECOY_KEY_BYTES = 32
 _SALT_BYTES = 26
@@ -190,22 +192,17 @@ class ScramUsers(ReplayedWrites):
         """Take over one durable record; those of other subjects are read past.
 
         Raises:
-            CorruptMetadataRecordError: it cannot be read; the error shows nothing of its value.
+            CorruptStateRecordError: it cannot be read; the error shows nothing of its value.
         """
         if record_type(key) != RecordType.SCRAM_USER:
             return
-        try:
-            user, mechanism = json.loads(subject_of(key))
-            self._show((user, mechanism), value)
-        except (KeyError, TypeError, ValueError) as error:
-            raise CorruptMetadataRecordError(f"SCRAM record {key!r}: {type(error).__name__}") from None
+        name, credential = read_credential(key, value)
+        if isinstance(credential, bytes):
+            self._decoy_key, self._decoy_written = credential, True
+        else:
+            self._show(name, credential)
 
-    def _show(self, name: _Name, value: bytes | None) -> None:
-        if name == _DECOY:
-            self._decoy_key = base64.b64decode(object_of(value)["key"])
-            self._decoy_written = True
-            return
-        credential = None if value is None else _read(object_of(value))
+    def _show(self, name: _Name, credential: ScramCredential | None) -> None:
         before = self._credentials.pop(name, None)
         shapes = self._shapes.setdefault(name[1], Counter())
         if before is not None:
@@ -237,9 +234,27 @@ def _value(credential: ScramCredential) -> bytes:
     return record_value(json.dumps(body, sort_keys=True))
 
 
-def _read(body: dict[str, str]) -> ScramCredential:
-    salt, stored_key, server_key = (base64.b64decode(body[name]) for name in ("salt", "stored_key", "server_key"))
-    return ScramCredential(salt, stored_key, server_key, int(body["iterations"]))
+def read_credential(key: bytes, value: bytes | None) -> tuple[_Name, ScramCredential | bytes | None]:
+    """Read whose credential a record holds, and the credential: bytes for the key of those that nobody has.
+
+    Raises:
+        CorruptStateRecordError: it cannot be read; the error shows nothing of its value.
+    """
+    with reading("SCRAM record"):
+        user, mechanism = json_of(subject_of(key))
+        if not isinstance(user, str) or not isinstance(mechanism, str):
+            raise TypeError("a user or a mechanism that is no text")
+        name = (user, mechanism)
+        if name == _DECOY:
+            return name, base64.b64decode(object_of(value)["key"])
+        if value is None:
+            return name, None
+        if mechanism not in SCRAM_MECHANISMS:
+            raise ValueError("a mechanism that is not known")
+        body = object_of(value)
+        salt, stored_key, server_key = (base64.b64decode(body[part]) for part in ("salt", "stored_key", "server_key"))
+        iterations = integer_of(body["iterations"], 1, ITERATIONS_MAX)
+    return name, ScramCredential(salt, stored_key, server_key, iterations)
 
 
 def _to_text(data: bytes) -> str:

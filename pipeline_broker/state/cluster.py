@@ -15,21 +15,43 @@ from collections import Counter
 from collections.abc import Mapping
 
 from pipeline_broker.state.metadata_records import (
-    CorruptMetadataRecordError,
     RecordType,
+    check_stored,
+    json_of,
     object_of,
+    reading,
     record_key,
     record_type,
     record_value,
     subject_of,
+    texts_of,
 )
 from pipeline_broker.state.outcome import ReplayedWrites, StateRecord, Write
 
-__all__ = ["ClusterState"]
+__all__ = ["ClusterState", "read_cluster_id", "read_settings"]
 
 _CLUSTER_KEY = record_key(RecordType.CLUSTER)
 
 Resource = tuple[str, str]
+
+
+def read_cluster_id(key: bytes, value: bytes | None) -> str:
+    """Read the record of the cluster's id; raises CorruptStateRecordError."""
+    with reading("cluster id"):
+        if key != _CLUSTER_KEY:
+            raise ValueError("a key that goes on")
+        return texts_of(object_of(value))["id"]
+
+
+def read_settings(key: bytes, value: bytes | None) -> tuple[Resource, dict[str, str]]:
+    """Read which resource a record of settings is about, and what is set; raises CorruptStateRecordError."""
+    with reading("settings"):
+        resource_type, name = json_of(subject_of(key))
+        if not isinstance(resource_type, str) or not isinstance(name, str):
+            raise TypeError("a resource that is no text")
+        settings = {} if value is None else texts_of(object_of(value))
+        check_stored(resource_type, settings)
+    return (resource_type, name), settings
 
 
 class ClusterState(ReplayedWrites):
@@ -73,16 +95,13 @@ class ClusterState(ReplayedWrites):
         """Take over one durable record; those of other subjects are read past.
 
         Raises:
-            CorruptMetadataRecordError: it cannot be read.
+            CorruptStateRecordError: it cannot be read.
         """
-        try:
-            if key == _CLUSTER_KEY:
-                self.cluster_id = object_of(value)["id"]
-            elif record_type(key) == RecordType.SETTINGS:
-                resource_type, name = json.loads(subject_of(key))
-                self._show((resource_type, name), {} if value is None else object_of(value))
-        except (KeyError, TypeError, ValueError) as error:
-            raise CorruptMetadataRecordError(f"cluster record {key!r}: {error!r}") from error
+        kind = record_type(key)
+        if kind == RecordType.CLUSTER:
+            self.cluster_id = read_cluster_id(key, value)
+        elif kind == RecordType.SETTINGS:
+            self._show(*read_settings(key, value))
 
     def _show(self, resource: Resource, settings: dict[str, str]) -> None:
         self.generations[resource[0]] += 1

@@ -17,22 +17,34 @@ from collections.abc import Container, Iterable, Mapping
 import attrs
 
 from pipeline_broker.state.metadata_records import (
-    CorruptMetadataRecordError,
+    INT64_MAX,
     RecordType,
+    integer_of,
     object_of,
+    reading,
     record_key,
     record_type,
     record_value,
-    subject_of,
+    text_subject_of,
 )
 from pipeline_broker.state.outcome import ReplayedWrites, StateRecord, Write
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.registry import ApiKey
 
-__all__ = ["FEATURES", "METADATA_VERSION", "Feature", "FeatureError", "FeatureUpdate", "Features", "UpgradeType"]
+__all__ = [
+    "FEATURES",
+    "METADATA_VERSION",
+    "Feature",
+    "FeatureError",
+    "FeatureUpdate",
+    "Features",
+    "UpgradeType",
+    "read_feature",
+]
 
 METADATA_VERSION = "metadata.version"
 KRAFT_VERSION = "kraft.version"
+INT16_MAX = 2**15 - 1
 
 
 @attrs.frozen
@@ -94,6 +106,14 @@ class FeatureError(Exception):
 
     code: ErrorCode
     message: str
+
+
+def read_feature(key: bytes, value: bytes | None) -> tuple[str, int, int]:
+    """Read the name of a feature, its level, and the epoch of that change; raises CorruptStateRecordError."""
+    name = text_subject_of(key)
+    with reading(f"feature {name!r}"):
+        body = object_of(value)
+        return name, integer_of(body["level"], 0, INT16_MAX), integer_of(body["epoch"], 0, INT64_MAX)
 
 
 class Features(ReplayedWrites):
@@ -172,16 +192,11 @@ class Features(ReplayedWrites):
         """Take over one durable record; those of other subjects are read past.
 
         Raises:
-            CorruptMetadataRecordError: it cannot be read.
+            CorruptStateRecordError: it cannot be read.
         """
         if record_type(key) != RecordType.FEATURE:
             return
-        name = str(subject_of(key), "utf-8")
-        try:
-            body = object_of(value)
-            level, epoch = int(body["level"]), int(body["epoch"])
-        except (KeyError, TypeError, ValueError) as error:
-            raise CorruptMetadataRecordError(f"feature {name!r}: {error!r}") from error
+        name, level, epoch = read_feature(key, value)
         self._levels[name] = level
         self.epoch = max(self.epoch, epoch)
         if self._coming.get(name) == level:

@@ -4,6 +4,10 @@
     epoch -1   all partitions are named; no session, the one named is closed
     epoch  n   the n-th incremental fetch of a session: partitions added, changed or forgotten; the rest as before
 
+Sessions are bounded in number and in partitions. A session that finds no room gets the id 0, and its client goes on
+with full fetches (KIP-227); one that grows beyond the room is closed, as if it had been evicted. A session of more than
+UNKNOWN_PARTITIONS_MAX partitions that do not exist is not kept at all: such names cost a client nothing to make up.
+
 Rules of this file: what a partition is asked for (`Request`) is the caller's; here only names, order and what was
 told last are kept. An incremental answer lists partitions with records, with an error, or whose high watermark or log
 start moved.
@@ -11,15 +15,27 @@ start moved.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from random import Random
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import attrs
 
+from pipeline_broker.state.topic_rules import NAME_LENGTH_MAX
 from pipeline_broker.wire.error import ErrorCode
 
-__all__ = ["FetchAnswer", "FetchContext", "FetchSessions", "PartitionAnswer", "next_epoch"]
+if TYPE_CHECKING:
+    from pipeline_broker.config.settings import BrokerConfig
+
+__all__ = [
+    "PARTITIONS_MAX",
+    "FetchAnswer",
+    "FetchContext",
+    "FetchSessions",
+    "PartitionAnswer",
+    "fetch_sessions_of",
+    "next_epoch",
+]
 
 Key = TypeVar("Key", bound=Hashable)
 Request = TypeVar("Request")
@@ -29,6 +45,10 @@ EPOCH_INITIAL = 0
 EPOCH_FINAL = -1
 EPOCH_MAX = 2**31 - 1
 SLOTS = 1_000
+PARTITIONS_MAX = 100_000
+"""Partitions in all sessions; each takes about 350 bytes."""
+UNKNOWN_PARTITIONS_MAX = 1_000
+"""Partitions that do not exist in a session when it is opened: a client may wait for topics, but not for any number."""
 STALE_MS = 120_000
 UNKNOWN_OFFSET = -1
 
@@ -42,7 +62,10 @@ def next_epoch(epoch: int) -> int:
 
 @attrs.frozen
 class PartitionAnswer(Generic[Key]):
-    """What a fetch found in a partition, as far as it decides whether to tell; `must_tell` for anything special."""
+    """What a fetch found in a partition, as far as it decides whether to tell; `must_tell` for anything special.
+
+    `is_unknown` says that there is no such partition.
+    """
 
     key: Key
     high_watermark: int
@@ -50,6 +73,7 @@ class PartitionAnswer(Generic[Key]):
     has_records: bool = False
     has_error: bool = False
     must_tell: bool = False
+    is_unknown: bool = False
 
 
 @attrs.frozen
@@ -87,6 +111,7 @@ class _Session(Generic[Key, Request]):
     last_used_ms: int
     partitions: dict[Key, _Cached[Request]]
     names: dict[bytes, str]
+    size: int
     epoch: int = 1
 
 
@@ -110,26 +135,39 @@ class FetchContext(Generic[Key, Request]):
 
 
 class FetchSessions(Generic[Key, Request]):
-    """The sessions of all connections; `random` makes ids that are unlikely to be met again after a restart.
+    """The sessions of all connections.
+
+    Args:
+        random: makes ids that are unlikely to be met again after a restart.
+        slots: sessions at a time.
+        partitions_max: partitions of all sessions together.
+        stale_ms: how long a session must be unused, or how old it must be, to give way to another.
+        size_of: as how many partitions a key counts: more than 1 for one that takes more memory than others.
 
     Attributes:
         evicted: sessions that were closed to make room.
+        partitions: partitions in all sessions, as `size_of` counts them.
     """
 
-    def __init__(self, random: Random, slots: int = SLOTS, stale_ms: int = STALE_MS) -> None:
+    def __init__(
+        self,
+        random: Random,
+        slots: int = SLOTS,
+        partitions_max: int = PARTITIONS_MAX,
+        stale_ms: int = STALE_MS,
+        size_of: Callable[[Key], int] = lambda key: 1,  # noqa: ARG005 - the caller passes it by position
+    ) -> None:
         self.slots = slots
-        self.stale_ms = stale_ms
+        self.partitions_max = partitions_max
+        self.partitions = 0
+        self._stale_ms = stale_ms
+        self._size_of = size_of
         self._random = random
         self._sessions: dict[int, _Session[Key, Request]] = {}  # the one not used for longest first
         self.evicted = 0
 
     def __len__(self) -> int:
         return len(self._sessions)
-
-    @property
-    def partitions(self) -> int:
-        """Partitions in all sessions."""
-        return sum(len(session.partitions) for session in self._sessions.values())
 
     def keys_of(self, session_id: int) -> tuple[Key, ...]:
         """The partitions that a session reads; none where there is no such session."""
@@ -148,7 +186,7 @@ class FetchSessions(Generic[Key, Request]):
     ) -> FetchContext[Key, Request]:
         """Take a fetch request into its session."""
         if epoch in {EPOCH_INITIAL, EPOCH_FINAL}:
-            self._sessions.pop(session_id, None)
+            self._forget(session_id)
             return FetchContext(
                 ErrorCode.NONE,
                 NO_SESSION,
@@ -205,16 +243,21 @@ class FetchSessions(Generic[Key, Request]):
         forgotten: Iterable[Key],
         now_ms: int,
     ) -> FetchContext[Key, Request]:
+        added = self._sum(key for key in partitions if key not in session.partitions)
+        if added > self._room and not self._evict(session.size + added, added, now_ms, spared=session):
+            self._close(session)
+            return FetchContext(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, NO_SESSION, {})
         for key, request in partitions.items():
             if key in session.partitions:
                 session.partitions[key].request = request
             else:
                 session.partitions[key] = _Cached(request)
-        for key in forgotten:
-            session.partitions.pop(key, None)
+        removed = self._sum(key for key in forgotten if session.partitions.pop(key, None) is not None)
+        session.size += added - removed
+        self.partitions += added - removed
         session.epoch = next_epoch(session.epoch)
         if not session.partitions:
-            del self._sessions[session.session_id]
+            self._forget(session.session_id)
             return FetchContext(ErrorCode.NONE, NO_SESSION, dict(partitions))
         session.last_used_ms = now_ms
         self._sessions[session.session_id] = self._sessions.pop(session.session_id)
@@ -235,7 +278,11 @@ class FetchSessions(Generic[Key, Request]):
         now_ms: int,
     ) -> int:
         """Open a session on what a full fetch was told; 0 when there is no room for it."""
-        if len(self._sessions) >= self.slots and not self._evict(len(context.partitions), now_ms):
+        if sum(answer.is_unknown for answer in found.values()) > UNKNOWN_PARTITIONS_MAX:
+            return NO_SESSION
+        size = self._sum(context.partitions)
+        has_room = len(self._sessions) < self.slots and size <= self._room
+        if not has_room and not self._evict(size, size, now_ms):
             return NO_SESSION
         session_id = NO_SESSION
         while session_id == NO_SESSION or session_id in self._sessions:
@@ -244,25 +291,74 @@ class FetchSessions(Generic[Key, Request]):
         for key, answer in found.items():
             partitions[key].note(answer)
         self._sessions[session_id] = _Session(
-            session_id, context.uses_topic_ids, now_ms, now_ms, partitions, context.names
+            session_id, context.uses_topic_ids, now_ms, now_ms, partitions, context.names, size
         )
+        self.partitions += size
         return session_id
 
-    def _evict(self, size: int, now_ms: int) -> bool:
-        """Close a session that is stale, or an old one that is worth less: not larger than the one to come."""
-        stalest = next(iter(self._sessions.values()), None)
-        if stalest is None:
+    @property
+    def _room(self) -> int:
+        return self.partitions_max - self.partitions
+
+    def _sum(self, keys: Iterable[Key]) -> int:
+        return sum(map(self._size_of, keys))
+
+    def _forget(self, session_id: int) -> None:
+        session = self._sessions.pop(session_id, None)
+        if session is not None:
+            self.partitions -= session.size
+
+    def _evict(self, size: int, added: int, now_ms: int, spared: _Session[Key, Request] | None = None) -> bool:
+        """Close sessions that may give way, no more than must, or none where that would not make room.
+
+        As in Kafka (FetchSessionCache.tryEvict) those give way that are stale, the one unused for longest first, then
+        old ones that are not larger, the smallest first.
+
+        Args:
+            size: of the session that needs room.
+            added: partitions that it needs room for.
+            now_ms: the time.
+            spared: that session, where it exists; otherwise a slot is needed, too.
+        """
+        if added > self.partitions_max:
             return False
-        if now_ms - stalest.last_used_ms > self.stale_ms:
-            self._close(stalest)
-            return True
-        old = (session for session in self._sessions.values() if now_ms - session.created_ms > self.stale_ms)
-        least = min(old, key=lambda session: len(session.partitions), default=None)
-        if least is None or len(least.partitions) > size:
+        others = [session for session in self._sessions.values() if session is not spared]
+        is_stale = {session: now_ms - session.last_used_ms > self._stale_ms for session in others}
+        candidates = [session for session in others if is_stale[session]]
+        candidates += sorted(
+            (
+                session
+                for session in others
+                if not is_stale[session] and now_ms - session.created_ms > self._stale_ms and session.size <= size
+            ),
+            key=lambda session: session.size,
+        )
+        victims = []
+        room, slots = self._room, self.slots - len(self._sessions) + (spared is not None)
+        for session in candidates:
+            if room >= added and slots > 0:
+                break
+            victims.append(session)
+            room, slots = room + session.size, slots + 1
+        if room < added or slots <= 0:
             return False
-        self._close(least)
+        for session in victims:
+            self._close(session)
         return True
 
     def _close(self, session: _Session[Key, Request]) -> None:
-        del self._sessions[session.session_id]
+        self._forget(session.session_id)
         self.evicted += 1
+
+
+def fetch_sessions_of(config: BrokerConfig, random: Random) -> FetchSessions[tuple[str, bytes, int], Any]:
+    """The sessions of a broker; a key is a topic's name and id, one of which may be empty, and a partition.
+
+    A name that is too long for any topic counts as often as it has the length of one.
+    """
+    return FetchSessions(
+        random,
+        config.max_incremental_fetch_session_cache_slots,
+        config.pipeline_fetch_session_partitions,
+        size_of=lambda key: 1 + len(key[0]) // (NAME_LENGTH_MAX + 1),
+    )

@@ -18,9 +18,11 @@ from collections.abc import Collection
 import attrs
 
 from pipeline_broker.state.metadata_records import (
-    CorruptMetadataRecordError,
+    INT64_MAX,
     RecordType,
+    integer_of,
     object_of,
+    reading,
     record_key,
     record_type,
     record_value,
@@ -28,7 +30,7 @@ from pipeline_broker.state.metadata_records import (
 )
 from pipeline_broker.state.outcome import StateRecord, Write
 
-__all__ = ["LogStart", "LogStarts"]
+__all__ = ["LogStart", "LogStarts", "read_log_start"]
 
 _PARTITION = struct.Struct(">16si")
 _TYPE_KEY = record_key(RecordType.LOG_START)
@@ -41,6 +43,13 @@ class LogStart:
     topic_id: bytes
     partition: int
     offset: int
+
+
+def read_log_start(key: bytes, value: bytes | None) -> tuple[bytes, int, int | None]:
+    """Read the topic id and partition of a record, and where the log starts; raises CorruptStateRecordError."""
+    with reading("log start"):
+        topic_id, partition = _PARTITION.unpack(subject_of(key))
+        return topic_id, partition, None if value is None else integer_of(object_of(value)["offset"], 0, INT64_MAX)
 
 
 class LogStarts:
@@ -87,17 +96,11 @@ class LogStarts:
         """Take over one durable record; those of other subjects are read past.
 
         Raises:
-            CorruptMetadataRecordError: it cannot be read.
+            CorruptStateRecordError: it cannot be read.
         """
         if record_type(key) != RecordType.LOG_START:
             return
-        try:
-            topic_id, partition = _PARTITION.unpack(subject_of(key))
-            offset = None if value is None else object_of(value)["offset"]
-        except (struct.error, KeyError, TypeError, ValueError) as error:
-            raise CorruptMetadataRecordError(f"log start {key!r}: {error!r}") from error
-        if offset is not None and (type(offset) is not int or offset < 0):
-            raise CorruptMetadataRecordError(f"log start {key!r}: {offset!r}")
+        topic_id, partition, offset = read_log_start(key, value)
         for starts in (self._visible, self._latest):
             if offset is None:
                 starts.get(topic_id, {}).pop(partition, None)

@@ -13,29 +13,40 @@ common are here.
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import json
 import struct
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import attrs
 
+from pipeline_broker.state.errors import CorruptStateRecordError
 from pipeline_broker.state.outcome import StateRecord
+from pipeline_broker.state.topic_rules import PARTITIONS_MAX, TopicError, check_name
 
 __all__ = [
+    "INT64_MAX",
     "METADATA_TOPIC_ID",
-    "CorruptMetadataRecordError",
     "RecordType",
     "Topic",
     "body_of",
+    "check_stored",
+    "integer_of",
+    "json_of",
     "object_of",
     "producer_ids_record",
     "read_producer_ids",
     "read_topic",
+    "read_topic_record",
+    "reading",
     "record_key",
     "record_type",
     "record_value",
     "subject_of",
+    "text_subject_of",
+    "texts_of",
     "topic_name",
     "topic_record",
     "topic_tombstone",
@@ -46,6 +57,9 @@ METADATA_TOPIC_ID = bytes(15) + b"\x01"
 _TYPE = struct.Struct(">h")
 _VERSION = _TYPE.pack(0)
 TOPIC_ID_SIZE = 16
+INT64_MAX = 2**63 - 1
+_FAULTS = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError, struct.error)
+"""What reading bytes of any content may raise: JSON nests too deep, a number is infinite, a field has another type."""
 
 
 class RecordType(enum.IntEnum):
@@ -61,10 +75,6 @@ class RecordType(enum.IntEnum):
     LOG_START = 8
     FEATURE = 9
     DELEGATION_TOKEN = 10
-
-
-class CorruptMetadataRecordError(Exception):
-    """A record of the metadata partition that cannot be read."""
 
 
 @attrs.frozen
@@ -90,19 +100,33 @@ def topic_tombstone(name: str) -> StateRecord:
 
 def topic_name(key: bytes) -> str | None:
     """Which topic a record is about; None when it is about something else."""
-    return str(subject_of(key), "utf-8") if record_type(key) == RecordType.TOPIC else None
+    return text_subject_of(key) if record_type(key) == RecordType.TOPIC else None
 
 
 def read_topic(name: str, value: bytes) -> Topic:
-    """Read the value of a topic record."""
-    body = _read(value)
-    try:
-        topic = Topic(name, bytes.fromhex(body["id"]), int(body["partitions"]), dict(body["configs"]))
-    except (KeyError, TypeError, ValueError) as error:
-        raise CorruptMetadataRecordError(f"topic {name!r}: {error!r}") from error
-    if len(topic.topic_id) != TOPIC_ID_SIZE or topic.partitions < 1:
-        raise CorruptMetadataRecordError(f"topic {name!r}: {body!r}")
+    """Read the value of a topic record; raises CorruptStateRecordError."""
+    with reading(f"topic {name!r}"):
+        body = object_of(value)
+        topic = Topic(
+            name,
+            bytes.fromhex(body["id"]),
+            integer_of(body["partitions"], 1, PARTITIONS_MAX),
+            texts_of(body["configs"]),
+        )
+        if len(topic.topic_id) != TOPIC_ID_SIZE:
+            raise ValueError("an id that has not 16 bytes")
+        check_stored("topic", topic.configs)
     return topic
+
+
+def read_topic_record(key: bytes, value: bytes | None) -> tuple[str, Topic | None]:
+    """Read which topic a record is about, and what it says; raises CorruptStateRecordError."""
+    name = text_subject_of(key)
+    try:
+        check_name(name)
+    except TopicError as error:
+        raise CorruptStateRecordError(error.message) from None
+    return name, None if value is None else read_topic(name, value)
 
 
 def producer_ids_record(next_id: int) -> StateRecord:
@@ -111,14 +135,11 @@ def producer_ids_record(next_id: int) -> StateRecord:
 
 
 def read_producer_ids(key: bytes, value: bytes | None) -> int | None:
-    """Read the first free id; None when the record is about something else."""
+    """Read the first free id; None when the record is about something else. Raises CorruptStateRecordError."""
     if key != _PRODUCER_IDS_KEY:
         return None
-    body = _read(value or b"")
-    next_id = body.get("next")
-    if not isinstance(next_id, int):
-        raise CorruptMetadataRecordError(f"producer ids: {body!r}")
-    return next_id
+    with reading("producer ids"):
+        return integer_of(object_of(value)["next"], 0, INT64_MAX)
 
 
 # What every record has in common
@@ -133,16 +154,24 @@ def record_type(key: bytes) -> int:
     """What a record is about: a RecordType, or what only a later version knows.
 
     Raises:
-        CorruptMetadataRecordError: the key is too short to say.
+        CorruptStateRecordError: the key is too short to say.
     """
     if len(key) < _TYPE.size:
-        raise CorruptMetadataRecordError("the key is too short for its type")
+        raise CorruptStateRecordError("the key is too short for its type")
     return int(_TYPE.unpack_from(key)[0])
 
 
 def subject_of(key: bytes) -> bytes:
     """The rest of the key."""
     return key[_TYPE.size :]
+
+
+def text_subject_of(key: bytes) -> str:
+    """The rest of the key as text; raises CorruptStateRecordError."""
+    try:
+        return str(subject_of(key), "utf-8")
+    except UnicodeDecodeError as error:
+        raise CorruptStateRecordError(f"a key that is not UTF-8: {error}") from None
 
 
 def record_value(body: str = "") -> bytes:
@@ -167,10 +196,57 @@ def object_of(value: bytes | None) -> dict[str, Any]:
     Raises:
         TypeError, ValueError: it is none; the caller says of what.
     """
-    body = json.loads(body_of(value))
+    body = json_of(body_of(value))
     if not isinstance(body, dict):
         raise TypeError("a value that is not an object")
     return body
+
+
+def json_of(data: bytes) -> Any:
+    """Read JSON; raises ValueError, without the data in its text, or RecursionError."""
+    return json.loads(str(data, "utf-8"))
+
+
+def integer_of(value: Any, least: int, most: int) -> int:
+    """A number of JSON that lies in a range; raises TypeError or ValueError."""
+    if type(value) is not int:
+        raise TypeError("a number that is none")
+    if not least <= value <= most:
+        raise ValueError("a number out of range")
+    return value
+
+
+def check_stored(resource_type: str, settings: Mapping[str, str]) -> None:
+    """Refuse settings that this release cannot read; raises ValueError. See `check_stored_settings`."""
+    if not settings:
+        return
+    from pipeline_broker.config.properties import ConfigError  # noqa: PLC0415 - most brokers have no such settings
+    from pipeline_broker.config.stored_settings import check_stored_settings  # noqa: PLC0415 - see above
+
+    try:
+        check_stored_settings(resource_type, settings)
+    except ConfigError as error:
+        raise ValueError(str(error)) from None
+
+
+def texts_of(value: Any) -> dict[str, str]:
+    """An object of JSON that holds texts only; raises TypeError."""
+    if not isinstance(value, dict) or not all(isinstance(text, str) for text in value.values()):
+        raise TypeError("not an object of texts")
+    return value
+
+
+@contextlib.contextmanager
+def reading(what: str) -> Iterator[None]:
+    """Turn whatever reading bytes raises into CorruptStateRecordError.
+
+    Args:
+        what: the record is about. The text of the error has nothing else of it: values may be secret.
+    """
+    try:
+        yield
+    except _FAULTS as error:
+        raise CorruptStateRecordError(f"{what}: {type(error).__name__}: {error}") from None
 
 
 _PRODUCER_IDS_KEY = record_key(RecordType.PRODUCER_IDS)
@@ -182,17 +258,3 @@ def _topic_key(name: str) -> bytes:
 
 def _write(body: dict[str, Any]) -> bytes:
     return record_value(json.dumps(body, sort_keys=True, separators=(",", ":")))
-
-
-def _read(value: bytes) -> dict[str, Any]:
-    try:
-        text = body_of(value)
-    except ValueError as error:
-        raise CorruptMetadataRecordError(str(error)) from None
-    try:
-        body = json.loads(text)
-    except ValueError as error:
-        raise CorruptMetadataRecordError(f"a value that is not JSON: {error}") from error
-    if not isinstance(body, dict):
-        raise CorruptMetadataRecordError(f"a value that is not an object: {body!r}")
-    return body

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 import attrs
 
 from pipeline_broker.state.group_records import CommittedOffset, OffsetKey
+from pipeline_broker.state.groups.memory import OFFSET_BYTES, GroupMemory, sizes_of
 from pipeline_broker.state.pending_offsets import Holder, PendingOffsets
 
 __all__ = ["CommittedOffsets", "OffsetChange"]
@@ -32,10 +33,19 @@ class OffsetChange:
     holder: Holder | None = None
 
 
-class CommittedOffsets:
-    """group -> topic -> partition -> committed offset, the durable ones."""
+def _size(key: OffsetKey, committed: CommittedOffset | None) -> int:
+    return 0 if committed is None else OFFSET_BYTES + sizes_of((key.topic, committed.metadata))
 
-    def __init__(self) -> None:
+
+class CommittedOffsets:
+    """group -> topic -> partition -> committed offset, the durable ones.
+
+    Args:
+        memory: what they hold is counted there.
+    """
+
+    def __init__(self, memory: GroupMemory) -> None:
+        self.memory = memory
         self._groups: dict[str, dict[str, dict[int, CommittedOffset]]] = {}
         self._unsettled: dict[str, Counter[OffsetKey]] = {}
         self._pending = PendingOffsets()
@@ -95,15 +105,23 @@ class CommittedOffsets:
         if self._pending:
             self._pending.overtake(key)
         if committed is not None:
-            self._groups.setdefault(key.group_id, {}).setdefault(key.topic, {})[key.partition] = committed
+            partitions = self._groups.setdefault(key.group_id, {}).setdefault(key.topic, {})
+            self.memory.bytes_held += _size(key, committed) - _size(key, partitions.get(key.partition))
+            partitions[key.partition] = committed
             return
         topics = self._groups.get(key.group_id, {})
         partitions = topics.get(key.topic, {})
-        partitions.pop(key.partition, None)
+        self.memory.bytes_held -= _size(key, partitions.pop(key.partition, None))
         if not partitions:
             topics.pop(key.topic, None)
         if not topics:
             self._groups.pop(key.group_id, None)
+
+    def admits(self, changes: Iterable[tuple[OffsetKey, CommittedOffset]]) -> bool:
+        """Whether there is memory for what a commit adds."""
+        return self.memory.has_room(
+            sum(_size(key, committed) - _size(key, self.get(key)) for key, committed in changes)
+        )
 
     def get(self, key: OffsetKey) -> CommittedOffset | None:
         """One committed offset."""

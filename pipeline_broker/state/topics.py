@@ -13,7 +13,15 @@ from collections.abc import Iterable, Mapping, Sequence, ValuesView
 
 import attrs
 
-from pipeline_broker.state.metadata_records import Topic, read_topic, topic_name, topic_record, topic_tombstone
+from pipeline_broker.state.errors import MisplacedRecordError
+from pipeline_broker.state.internal_topics import METADATA_TOPIC
+from pipeline_broker.state.metadata_records import (
+    METADATA_TOPIC_ID,
+    Topic,
+    read_topic_record,
+    topic_record,
+    topic_tombstone,
+)
 from pipeline_broker.state.outcome import Write
 from pipeline_broker.state.topic_rules import (
     UNSET,
@@ -58,11 +66,17 @@ class TopicCatalogue:
     Args:
         partitions_default: for new topics that do not say.
         broker_id: the one broker that manual assignments may name.
+
+    Attributes:
+        partitions: of all topics that exist or are on their way.
+        not_created: topics that were asked for and not created because there were too many partitions.
     """
 
     def __init__(self, partitions_default: int, broker_id: int) -> None:
         self.partitions_default = partitions_default
         self.broker_id = broker_id
+        self.partitions = self.not_created = 0
+        self._counted: dict[str, int] = {}  # what each topic adds to `partitions`
         self._visible: dict[str, Topic] = {}
         self._by_id: dict[bytes, Topic] = {}
         self._coming: dict[str, Topic | None] = {}  # as it will be, while some change of the name is not yet durable
@@ -112,6 +126,15 @@ class TopicCatalogue:
             check_partitions(new.partitions)
             partitions = self.partitions_default if new.partitions == UNSET else new.partitions
         return Topic(new.name, new.topic_id, partitions, dict(new.configs))
+
+    def check_room(self, added: int, partitions_max: int) -> None:
+        """Refuse partitions beyond a bound of all topics together."""
+        if self.partitions + added > partitions_max:
+            raise TopicError(
+                ErrorCode.POLICY_VIOLATION,
+                f"This broker has {self.partitions} partitions; with {added} more it would have more than"
+                f" {partitions_max}.",
+            )
 
     def create(self, new: NewTopic) -> Write:
         """Create a topic."""
@@ -166,13 +189,24 @@ class TopicCatalogue:
         name = self._changed(write).name
         self._settle(name)
         if name not in self._coming:
-            self._refresh_collision(name)
+            self._refresh(name)
 
-    def replay(self, key: bytes, value: bytes | None) -> None:
-        """Take over one durable record; those of other subjects are read past. Raises CorruptMetadataRecordError."""
-        name = topic_name(key)
-        if name is not None:
-            self._show(name, None if value is None else read_topic(name, value))
+    def replay(self, key: bytes, value: bytes | None) -> TopicChange:
+        """Take over one durable record of a topic; returns what changed.
+
+        Raises:
+            CorruptStateRecordError: it cannot be read.
+            MisplacedRecordError: the name or the id is that of another topic.
+        """
+        name, after = read_topic_record(key, value)
+        if after is not None:
+            other = self._by_id.get(after.topic_id)
+            is_taken = other is not None and other.name != name
+            if is_taken or name == METADATA_TOPIC or after.topic_id == METADATA_TOPIC_ID:
+                raise MisplacedRecordError(f"topic {name!r} has the name or the id of another topic")
+        before = self._visible.get(name)
+        self._show(name, after)
+        return TopicChange(name, before, after)
 
     def _existing(self, name: str) -> Topic:
         topic = self.latest(name)
@@ -184,7 +218,7 @@ class TopicCatalogue:
         change = TopicChange(name, self.latest(name), after)
         self._coming[name] = after
         self._unsettled[name] += 1
-        self._refresh_collision(name)
+        self._refresh(name)
         record = topic_tombstone(name) if after is None else topic_record(after)
         return Write(name, (record,), change)
 
@@ -207,12 +241,15 @@ class TopicCatalogue:
         else:
             self._visible[name] = topic
             self._by_id[topic.topic_id] = topic
-        self._refresh_collision(name)
+        self._refresh(name)
 
-    def _refresh_collision(self, name: str) -> None:
-        """Keep who has a name to itself: any topic that exists or is on its way."""
-        key = collision_key(name)
-        if self.latest(name) is not None:
+    def _refresh(self, name: str) -> None:
+        """Keep who has a name to itself, any topic that exists or is on its way, and how many partitions there are."""
+        key, latest = collision_key(name), self.latest(name)
+        self.partitions -= self._counted.pop(name, 0)
+        if latest is not None:
+            self._counted[name] = latest.partitions
+            self.partitions += latest.partitions
             self._collisions[key] = name
         elif name in self._visible:  # about to go: another that is on its way has the name to itself
             self._collisions.setdefault(key, name)

@@ -41,6 +41,19 @@ class _RequestLog(Protocol):
     def dropped(self) -> int: ...
 
 
+class Held(Protocol):
+    """What clients hold of one kind; see `held_by_clients`."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def unit(self) -> str: ...
+    @property
+    def held(self) -> int: ...
+    @property
+    def limit(self) -> int: ...
+
+
 class BrokerMetrics:
     """See the rules of the file.
 
@@ -50,6 +63,7 @@ class BrokerMetrics:
         broker: whose fetches wait.
         server: whose stages are shown.
         request_log: as it stands; None before there ever was one.
+        held: what clients hold of each kind.
         clock_ns: the clock of the stamps.
     """
 
@@ -60,6 +74,7 @@ class BrokerMetrics:
         broker: FetchStates,
         server: ObservedServer,
         request_log: Callable[[], _RequestLog | None] = lambda: None,
+        held: Callable[[], Sequence[Held]] = tuple,
         clock_ns: Callable[[], int] = now_ns,
     ) -> None:
         self._measurements = measurements
@@ -67,6 +82,7 @@ class BrokerMetrics:
         self._broker = broker
         self._server = server
         self._request_log = request_log
+        self._held = held
         self._clock_ns = clock_ns
         self._network = NetworkMetrics(server, clock_ns())
 
@@ -92,6 +108,7 @@ class BrokerMetrics:
         yield from self._measurements.commits.families()
         yield from _committer_families(statistics.committer)
         yield from self._request_log_families()
+        yield from _held_families(self._held())
 
     def _handler_families(self, statistics: ServerStatistics) -> Iterator[Family]:
         pools = [statistics.handlers]
@@ -119,6 +136,20 @@ class BrokerMetrics:
             "Requests without a line: no room to wait, or the disk failed.",
             Sample(dropped),
         )
+
+
+def _held_families(states: Sequence[Held]) -> Iterator[Family]:
+    labels = [(("state", state.name), ("unit", state.unit)) for state in states]
+    yield gauge(
+        "pipeline_broker_held_by_clients",
+        "What clients hold of each kind of state.",
+        *(Sample(state.held, each) for state, each in zip(states, labels, strict=True)),
+    )
+    yield gauge(
+        "pipeline_broker_held_by_clients_limit",
+        "What they may hold of it.",
+        *(Sample(state.limit, each) for state, each in zip(states, labels, strict=True)),
+    )
 
 
 def _queue_families(statistics: ServerStatistics) -> Iterator[Family]:

@@ -17,6 +17,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from pipeline_broker import owner_only
 from pipeline_broker.records.compression import decompress
 from pipeline_broker.telemetry.pushed_metrics import read_metrics
 
@@ -68,5 +69,6 @@ class ClientMetricsFile:
 
     def _write(self, path: Path) -> None:
         coming = path.with_name(path.name + ".new")
-        coming.write_text(json.dumps({"clients": self._clients}, indent=1), encoding="utf-8")
+        with open(coming, "w", encoding="utf-8", opener=owner_only.opener) as file:
+            json.dump({"clients": self._clients}, file, indent=1)
         coming.replace(path)

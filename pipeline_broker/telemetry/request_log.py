@@ -15,6 +15,7 @@ import queue
 import threading
 from typing import IO, TYPE_CHECKING, Any
 
+from pipeline_broker import owner_only
 from pipeline_broker.telemetry.broker_loggers import DEPRECATED_ONLY, OFF
 from pipeline_broker.telemetry.request_log_lines import line_of
 from pipeline_broker.wire.registry import is_deprecated
@@ -127,7 +128,7 @@ class RequestLog:
             request, ended_ns = entry
             try:
                 if file is None:
-                    file = self.path.open("a", encoding="utf-8")
+                    file = open(self.path, "a", encoding="utf-8", opener=owner_only.opener)  # noqa: SIM115 - closed at the end of the thread
                 file.write(self._line(request, ended_ns))
                 if self._waiting.empty():
                     file.flush()

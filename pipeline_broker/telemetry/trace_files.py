@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 import attrs
 
+from pipeline_broker import owner_only
 from pipeline_broker.telemetry.request_rows import RequestRows
 from pipeline_broker.telemetry.row_ring import RowRing
 from pipeline_broker.telemetry.trace_tables import (
@@ -77,7 +78,7 @@ class _File:
     """A file that only ever holds whole pieces: a piece that cannot be written whole is cut off again."""
 
     def __init__(self, path: Path, first: bytes) -> None:
-        self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+        self._descriptor = owner_only.opener(str(path), os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         self._size = 0
         self.write(first)
 
@@ -142,7 +143,7 @@ class TraceFiles(RequestRows):
         rows_max: Mapping[str, int] = ROWS_MAX,
         drain_seconds: float = DRAIN_SECONDS,
     ) -> None:
-        directory.mkdir(parents=True, exist_ok=True)
+        owner_only.make_directories(directory)
         self._lost_path = directory / "lost.json"
         self._lost_path.unlink(missing_ok=True)
         self._strings_file = _File(directory / "strings.jsonl", b"")
@@ -269,6 +270,7 @@ class TraceFiles(RequestRows):
         for recording in self._recordings:
             recording.file.close()
         self._strings_file.close()
-        self._lost_path.write_text(json.dumps(self.lost) + "\n", encoding="utf-8")
+        with open(self._lost_path, "w", encoding="utf-8", opener=owner_only.opener) as file:
+            file.write(json.dumps(self.lost) + "\n")
         if self._failure is not None:
             raise self._failure

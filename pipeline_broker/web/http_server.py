@@ -1,8 +1,9 @@
 """HTTP over Trio, for the dashboard and the metrics: one request a connection, or a stream of events that ends with it.
 
-Rules of this file: it speaks HTTP through h11 and decides nothing; every wait, size and number of clients has a bound,
-because these ports are as open as the broker's; whatever a client sends, and whatever a handler raises, ends at its
-connection. Who may ask is the handler's to say. h11 comes with the extra `dashboard` and is imported when it is used.
+Rules of this file: it speaks HTTP through h11 and decides nothing; every wait, size and number of clients has a
+bound, because these ports are as open as the broker's, and slow clients make room for others (`slots`); whatever a
+client sends, and whatever a handler raises, ends at its connection. Who may ask is the handler's to say. h11 comes
+with the extra `dashboard` and is imported when it is used.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from pipeline_broker.web.messages import (
     HttpRequest,
     refusal,
 )
+from pipeline_broker.web.slots import Slots, Stage
 
 if TYPE_CHECKING:
     import h11
@@ -58,7 +60,7 @@ class HttpLimits:
     """What differs from server to server, by what its answers are.
 
     Attributes:
-        connections_max: open at a time; those beyond are closed unread.
+        connections_max: open at a time; beyond them one makes room for the newcomer, see `slots`.
         response_seconds: how long a client may take to read its answer, a stream of events excepted.
     """
 
@@ -109,24 +111,40 @@ async def open_listeners(what: str, host: str, port: int, limits: HttpLimits) ->
 
 async def serve_http(listeners: list[trio.SocketListener], handler: Handler, limits: HttpLimits) -> None:
     """Serve until cancelled."""
-    open_connections = 0
+    slots = Slots(limits.connections_max)
 
     async def handle(stream: trio.SocketStream) -> None:
-        nonlocal open_connections
-        if open_connections >= limits.connections_max:
-            await trio.aclose_forcefully(stream)
-            return
-        open_connections += 1
-        try:
-            await serve_connection(stream, handler, limits)
-        finally:
-            open_connections -= 1
+        with trio.CancelScope() as scope:
+            slot = slots.take(scope.cancel)
+            if slot is None:
+                await trio.aclose_forcefully(stream)
+                return
+
+            def reached(stage: Stage) -> None:
+                slot.stage = stage
+
+            try:
+                await serve_connection(stream, handler, limits, reached)
+            finally:
+                slots.release(slot)
 
     await trio.serve_listeners(handle, listeners)
 
 
-async def serve_connection(stream: trio.abc.HalfCloseableStream, handler: Handler, limits: HttpLimits) -> None:
-    """Answer the one request of a connection and close it."""
+async def serve_connection(
+    stream: trio.abc.HalfCloseableStream,
+    handler: Handler,
+    limits: HttpLimits,
+    reached: Callable[[Stage], None] = lambda _: None,
+) -> None:
+    """Answer the one request of a connection and close it.
+
+    Args:
+        stream: the connection.
+        handler: answers.
+        limits: of the server.
+        reached: called with how far it is, from Stage.ANSWERING on.
+    """
     h11 = _h11()
     connection = h11.Connection(h11.SERVER, max_incomplete_event_size=HEADER_BYTES_MAX)
     async with stream:
@@ -134,14 +152,17 @@ async def serve_connection(stream: trio.abc.HalfCloseableStream, handler: Handle
             request = await _receive(stream, connection)
             if request is None:
                 return
+            reached(Stage.ANSWERING)
             answer = request if isinstance(request, Answer) else await _answer(request, handler)
             if isinstance(answer, EventStream):
+                reached(Stage.STREAMING)
                 await _send_events(stream, connection, answer)
                 return
             has_body = not (isinstance(request, HttpRequest) and request.method == "HEAD")
             with trio.move_on_after(limits.response_seconds):
                 await stream.send_all(_encode(connection, answer, has_body=has_body))
                 await stream.send_eof()
+                reached(Stage.LINGERING)
                 await _linger(stream)
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             return  # the client is gone

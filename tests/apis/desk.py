@@ -58,6 +58,7 @@ class Desk:
     def __init__(self, *settings: str, files: MemoryFileSystem | None = None) -> None:
         self.files = files or MemoryFileSystem()
         self.settings = settings
+        self.client_id = "desk"
         self.now_ms = 1_000_000
         config, _ = parse_settings([tuple(setting.split("=", 1)) for setting in settings])
         self.journal = Journal.open(DIRECTORY, flush="always", segment_bytes=1 << 20, files=self.files)
@@ -107,7 +108,7 @@ class Desk:
     def decide(self, message: Any, version: int) -> Any:
         """What the handler returns, before anything is durable."""
         self.asked += 1
-        header = RequestHeader(type(message).SCHEMA.key, version, self.asked, "desk")
+        header = RequestHeader(type(message).SCHEMA.key, version, self.asked, self.client_id)
         frame = encode_request_header(header) + b"".join(map(bytes, encode(message, version)))
         request = Request(self.connection, self.asked, frame, 0)
         try:

@@ -3,6 +3,7 @@
 import pytest
 
 from pipeline_broker.wire.codec import versions_of
+from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.create_partitions import CreatePartitionsRequest
 from pipeline_broker.wire.messages.create_topics import CreateTopicsRequest
 from tests.apis.desk import Desk
@@ -88,3 +89,11 @@ def test_validate_only_adds_nothing(desk):
 def test_without_time_nothing_is_added(desk):
     assert add(desk, ("t", 4), timeout_ms=0) == [("t", 7, None)]
     assert count(desk) == 2
+
+
+def test_a_topic_does_not_grow_beyond_the_partitions_of_all_topics():
+    desk = Desk("pipeline.partitions=5")
+    desk.ask(CreateTopicsRequest(topics=[CreateTopicsRequest.CreatableTopic("t", 2, 1)]), 7)
+    code, message = ErrorCode.POLICY_VIOLATION, "This broker has 2 partitions; with 4 more it would have more than 5."
+    assert add(desk, ("t", 6)) == [("t", code, message)]
+    assert add(desk, ("t", 5)) == [("t", 0, None)]

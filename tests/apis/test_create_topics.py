@@ -199,3 +199,12 @@ def test_without_time_nothing_is_created(desk):
 
 def test_an_empty_request_has_an_empty_answer(desk):
     assert create(desk) == []
+
+
+def test_all_topics_together_have_so_many_partitions():
+    desk = Desk("pipeline.partitions=5")
+    (first, second, third) = create(desk, Topic("a", 3, 1), Topic("b", 3, 1), Topic("c", 2, 1))
+    message = "This broker has 3 partitions; with 3 more it would have more than 5."
+    assert outcome(second) == ("b", ErrorCode.POLICY_VIOLATION, message)
+    assert (first.error_code, third.error_code, names(desk)) == (0, 0, {"a": 3, "c": 2})
+    assert desk.restart().broker.topics.partitions == 5

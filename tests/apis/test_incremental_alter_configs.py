@@ -222,6 +222,15 @@ def test_threads_at_most_double_or_halve_at_once(desk, threads, refused):
     assert (message or "").find(refused or "") >= 0
 
 
+def test_who_is_a_super_user_is_decided_at_the_start_and_a_change_is_refused(desk):
+    """Kafka stores it, answers without an error, and goes on with those of its start, also after the next one."""
+    said = "Cannot update these configs dynamically: [super.users]"
+    assert alter(desk, (B, ("super.users", SET, "User:mallory"))) == [(42, said)]
+    assert alter(desk, (ALL, ("super.users", SET, "User:mallory")), validate_only=True) == [(42, said)]
+    assert desk.broker.cluster.settings(("broker", "1")) == {}
+    assert alter(desk, (B, ("super.users", DELETE, None))) == [(0, None)]
+
+
 def test_names_that_nobody_knows_are_kept_for_plug_ins_and_shown_as_secrets(desk, caplog):
     assert alter(desk, (B, ("no.such", SET, "1"))) == [(0, None)]
     assert shown(desk, B, "no.such") == (None, 2, [("no.such", None, 2)])

@@ -106,3 +106,24 @@ def test_operations_are_told_when_asked_for(desk, version):
 
 def test_a_topic_asked_for_twice_is_told_once(desk):
     assert find(desk, "t", "t", "new", "new") == [(0, "t", 1), (3, "new", 0)]
+
+
+def test_topics_are_created_by_use_up_to_a_number_of_partitions_in_all(caplog):
+    """Beyond it the answer is that of a broker that creates none, and the log says so once."""
+    desk = Desk("num.partitions=2", "pipeline.auto.create.partitions=5")
+    names = ["a", "b", "c", "d"]
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert find(desk, *names) == [(unknown, name, 0) for name in names]
+    assert find(desk, *names) == [(0, "a", 2), (0, "b", 2), (unknown, "c", 0), (unknown, "d", 0)]
+    (line,) = (record.getMessage() for record in caplog.records)
+    assert line.startswith("a topic that was asked for is not created: pipeline.auto.create.partitions: ")
+    assert desk.broker.topics.not_created == 4
+    desk.broker.topics.durable(desk.broker.topics.delete("a"))
+    find(desk, "c")
+    assert find(desk, "c") == [(0, "c", 2)]
+
+
+def test_the_topics_of_committed_offsets_and_transactions_are_created_whatever_there_is():
+    desk = Desk("pipeline.auto.create.partitions=0")
+    find(desk, "__consumer_offsets")
+    assert find(desk, "__consumer_offsets") == [(0, "__consumer_offsets", 50)]

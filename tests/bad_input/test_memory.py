@@ -1,5 +1,6 @@
 """What a client declares costs nothing; what it sends costs about its size; and nobody else waits long for it."""
 
+import contextlib
 import struct
 import time
 
@@ -14,7 +15,7 @@ from pipeline_broker.wire.header import RequestHeader, encode_request_header
 from pipeline_broker.wire.primitives import ELEMENTS_MAX, LARGE_BYTES, write_uvarint
 from pipeline_broker.wire.registry import ApiKey
 from tests.bad_input.conftest import TOPIC
-from tests.bad_input.raw_client import fetch_request, frame_of, produce_answers, produce_request
+from tests.bad_input.raw_client import batch_of, fetch_request, frame_of, produce_answers, produce_request
 from tests.bad_input.test_records import with_records
 
 MEGABYTE = 1 << 20
@@ -68,6 +69,33 @@ def test_frames_that_never_end_cost_what_was_sent_and_nothing_once_they_are_gone
     for _ in range(20):
         crowd()
     assert broker.memory_bytes() - before < 200 * MEGABYTE  # the allocator keeps some; 600 had they all stayed
+
+
+def test_large_requests_that_stop_halfway_hold_no_more_than_their_bound_and_other_large_ones_get_through(broker):
+    """Ten clients send 60 MB each of a declared 100 MB and wait: 600 MB, were there no bound."""
+    broker.check_healthy()
+    sockets, before = broker.open_sockets(), broker.memory_bytes()
+    broker.reset_memory_peak()
+    clients = [broker.connect() for _ in range(10)]
+    for client in clients:
+        client.send(struct.pack(">i", 100 * MEGABYTE))
+        client.socket.settimeout(0.5)
+        with contextlib.suppress(TimeoutError):  # it is not read any more
+            for _ in range(60):
+                client.socket.sendall(bytes(MEGABYTE))
+    began = time.monotonic()
+    broker.check_healthy()
+    assert time.monotonic() - began < FORBIDDEN_SECONDS
+    assert broker.memory_bytes("VmHWM") - before < 400 * MEGABYTE
+    with broker.connect() as other:
+        other.socket.settimeout(30)
+        response = other.ask(produce_request((0, batch_of(b"x" * 900_000))), PRODUCE_VERSION)
+        assert produce_answers(response) == [(0, 0)]
+    assert "large requests came too slowly" in broker.process.stderr[broker.stderr_seen :]
+    broker.stderr_seen = len(broker.process.stderr)
+    for client in clients:
+        client.socket.close()
+    broker.wait_for_sockets(sockets)
 
 
 @pytest.mark.parametrize("false", [2**31 - 1, 100 * MEGABYTE])

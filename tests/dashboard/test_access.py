@@ -4,8 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline_broker.dashboard.access import Access, is_loopback
+from pipeline_broker.dashboard.access import Access
 from pipeline_broker.dashboard.routes import PAGES, find_route, methods_of
+from pipeline_broker.web.hosts import is_loopback
 from pipeline_broker.web.messages import BadRequestError, HttpRequest, event
 
 PORT = 8080

@@ -99,9 +99,7 @@ def test_a_group_is_waited_for_shown_and_counted(broker, consumer):
     assert sorted(member.client_id for member in group.members) == ["one", "two"]
     assert sorted(member.assignment["t"] for member in group.members) == [(0,), (1,)]
     assert broker.groups() == [group]
-    for partition in (0, 0, 1):
-        broker.produce("t", "v", partition=partition)
-    assert broker.lag("g") == {("t", 0): 2, ("t", 1): 1}
+    assert broker.lag("g") == {("t", 0): None, ("t", 1): None}, "nothing is committed"
     with pytest.raises(EmbeddedBrokerError, match="needs a member to be named; members: "):
         broker.expire_member("g")
 

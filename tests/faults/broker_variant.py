@@ -13,7 +13,7 @@ import time
 
 import attrs
 
-from pipeline_broker import broker, cli, server, upkeep
+from pipeline_broker import broker, cli, data_directory, server, upkeep
 from pipeline_broker.log import commit_writer, journal, partition_log, producer_state
 from pipeline_broker.log.archive import archive
 from pipeline_broker.log.ended_transactions import EndedTransactions
@@ -236,21 +236,21 @@ class CredulousGroups(GroupCoordinator):
 
 LARGE_COMMITS = {(commit_writer, "LARGE_COMMIT_BYTES_MIN"): LARGE_COMMIT_BYTES}
 COUNTING = {
-    (server, "Journal"): CountedJournal,
+    (data_directory, "Journal"): CountedJournal,
     (server, "SystemFileSystem"): KillingFileSystem,
     **LARGE_COMMITS,
 }
 VARIANTS = {
-    "rolling": {(server, "Journal"): RollingJournal, **LARGE_COMMITS},
+    "rolling": {(data_directory, "Journal"): RollingJournal, **LARGE_COMMITS},
     "unarchived": {(upkeep, "Upkeep"): NoUpkeep},
     "counting": COUNTING,
     "wandering-clock": {(time, "time"): wandering(time.time), (time, "time_ns"): wandering(time.time_ns)},
-    "soaked": {(server, "Journal"): SoakedJournal, **LARGE_COMMITS},
-    "small-segments": {(server, "Journal"): CountedJournal, **LARGE_COMMITS},
+    "soaked": {(data_directory, "Journal"): SoakedJournal, **LARGE_COMMITS},
+    "small-segments": {(data_directory, "Journal"): CountedJournal, **LARGE_COMMITS},
     "counting-and-loses-the-last-frame": {**COUNTING, (journal, "Recovery"): ShortRecovery},
-    "hoarding": {(server, "Journal"): RollingJournal, (upkeep, "Upkeep"): NoUpkeep, **LARGE_COMMITS},
-    "acknowledges-before-the-write": {(server, "Journal"): journal_on(HoldingFileSystem)},
-    "acknowledges-before-the-sync": {(server, "Journal"): journal_on(files_as(LateSyncedFile))},
+    "hoarding": {(data_directory, "Journal"): RollingJournal, (upkeep, "Upkeep"): NoUpkeep, **LARGE_COMMITS},
+    "acknowledges-before-the-write": {(data_directory, "Journal"): journal_on(HoldingFileSystem)},
+    "acknowledges-before-the-sync": {(data_directory, "Journal"): journal_on(files_as(LateSyncedFile))},
     "syncs-no-data": {(server, "SystemFileSystem"): files_as(UnsyncedFile)},
     "syncs-no-names": {(server, "SystemFileSystem"): NamesUnsynced},
     "loses-the-last-frame": {(journal, "Recovery"): ShortRecovery},

@@ -14,11 +14,11 @@ import pytest
 
 from pipeline_broker.admin import ADMIN_NAME
 from pipeline_broker.config.settings import load_settings
+from pipeline_broker.data_directory import open_broker
 from pipeline_broker.log import reading, recovery
 from pipeline_broker.records.batch import iterate_batches
 from pipeline_broker.records.record import iterate_records
-from pipeline_broker.server import ServeOptions, StartError, open_broker
-from stages.mode import PIPELINED
+from pipeline_broker.serve_options import StartError
 from tests.faults.history import Contents, wrong_records
 from tests.faults.scene import TOPICS, Scene
 
@@ -48,8 +48,7 @@ def killed(tmp_path_factory):
 def recovered(data):
     """A broker over a data directory, in this process."""
     config = load_settings((), ())[0]
-    options = ServeOptions(mode=PIPELINED, flush="os", data=data, config=config)
-    journal, broker = open_broker(options)
+    journal, broker = open_broker(data, config, flush="os")
     try:
         yield broker
     finally:

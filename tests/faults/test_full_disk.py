@@ -7,13 +7,16 @@ The disk is a small file system of the kernel's own, or the forgetful one where 
 import contextlib
 import os
 import random
+import resource
 import select
-import socket
 import subprocess
+import sys
 import time
+from pathlib import Path
 
 import pytest
 
+from pipeline_broker.log.clean_shutdown import MARK_NAME
 from pipeline_broker.records.batch import NewRecord, build_batch
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.init_producer_id import InitProducerIdRequest
@@ -32,7 +35,7 @@ ANSWER_SECONDS = 1.0
 POLL_SECONDS = 0.05
 WRITES_BEFORE = 60
 FILLING = bytes(100_000)
-DESCRIPTORS = 150  # more than the journal keeps open for its readers
+REFUSED = "writes are refused"
 STORAGE_ERROR = ErrorCode.KAFKA_STORAGE_ERROR
 
 
@@ -53,6 +56,18 @@ def small_disk(tmp_path):
 
 def make_space(disk):
     subprocess.run(["mount", "-o", f"remount,size={SPACE_BYTES}", disk], check=True)
+
+
+@contextlib.contextmanager
+def without_descriptors(process_id):
+    """Let a process open nothing more while the body runs."""
+    before = resource.prlimit(process_id, resource.RLIMIT_NOFILE)
+    descriptors = len(list(Path(f"/proc/{process_id}/fd").iterdir()))
+    resource.prlimit(process_id, resource.RLIMIT_NOFILE, (descriptors, before[1]))
+    try:
+        yield
+    finally:
+        resource.prlimit(process_id, resource.RLIMIT_NOFILE, before)
 
 
 def code_of_a_write(address):
@@ -158,6 +173,69 @@ def test_while_the_disk_is_full_reads_are_served_and_the_broker_can_be_stopped_a
         assert scene.broker.stop() == 0
 
 
+def fill(disk):
+    """Takes what is left."""
+    with (disk / "filling").open("wb", buffering=0) as file, contextlib.suppress(OSError):
+        while True:
+            file.write(FILLING)
+
+
+def fill_journal(client, topic_ids):
+    """Produces until a request waits: cutting off a torn end may have made room for some."""
+    while True:
+        client.send(produce_request(topic_ids, {("filler", 0): build_batch([NewRecord(FILLING)])}))
+        if not select.select([client], [], [], ANSWER_SECONDS)[0]:
+            return
+        client.receive()
+
+
+@pytest.mark.parametrize("is_killed", [True, False])
+def test_a_start_on_a_full_disk_serves_reads_and_with_space_writes_go_on(tmp_path, small_disk, is_killed):
+    data = small_disk / "data"
+    with Scene(6, tmp_path, data=data) as scene:
+        scene.start()
+        prepare(scene)
+        with WireClient(scene.broker.address, WAIT_SECONDS) as client:
+            topic_ids = {"filler": create_by_asking(client, scene.history, "filler")}
+        load = scene.load()
+        while scene.history.acknowledged_count < WRITES_BEFORE:
+            time.sleep(POLL_SECONDS)
+        if is_killed:
+            wait_for_code(scene.broker.address, STORAGE_ERROR)
+            scene.broker.kill()
+            load.join()
+        else:
+            load.stop()
+            assert scene.broker.stop() == 0
+            assert (data / MARK_NAME).exists()
+        fill(small_disk)
+        acknowledged = scene.history.acknowledged_count
+
+        scene.start()
+        assert_served_without_writes(scene)
+        with WireClient(scene.broker.address, WAIT_SECONDS) as client:
+            fill_journal(client, topic_ids)
+            wait_for_code(scene.broker.address, STORAGE_ERROR)
+            assert_served_without_writes(scene)
+            make_space(small_disk)
+            wait_for_code(scene.broker.address, 0)
+        scene.verify()
+        assert scene.history.acknowledged_count == acknowledged
+        assert scene.broker.stop() == 0
+        scene.start()
+        scene.verify()
+        assert scene.broker.stop() == 0
+
+
+def test_a_start_that_must_write_to_a_full_disk_says_so_in_one_line(small_disk):
+    data = small_disk / "data"
+    fill(small_disk)
+    command = [sys.executable, "-m", "pipeline_broker", "serve", "--port", "0", "--data", data]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=WAIT_SECONDS, check=False)
+    line = f"Error: the disk of the data directory {data} is full, but this start must write: make room there\n"
+    assert (ended.returncode, ended.stdout, ended.stderr) == (2, "", line)
+
+
 @MODES
 @pytest.mark.parametrize("is_quota", drawn(False, True))
 def test_a_full_disk_or_quota_and_then_a_power_cut_lose_nothing(mount_forgetful, tmp_path, mode, is_quota):
@@ -186,27 +264,24 @@ def test_a_full_disk_or_quota_and_then_a_power_cut_lose_nothing(mount_forgetful,
 
 @MODES
 def test_when_descriptors_run_out_writes_wait_or_are_refused_and_go_on_when_there_are_some(tmp_path, mode):
-    """They run out for connections, and with that for the journal's next segment."""
-    limited = ("sh", "-c", f'ulimit -n {DESCRIPTORS} && exec "$@"', "sh")
-    with Scene(5, tmp_path, mode=mode, variant="rolling", prefix=limited) as scene:
+    """They run out for the journal's next segment: the limit falls to what the broker has open."""
+    with Scene(5, tmp_path, mode=mode, variant="rolling") as scene:
         scene.start()
         prepare(scene)
         filler = WireClient(scene.broker.address, WAIT_SECONDS)
         topic_ids = {"filler": create_by_asking(filler, scene.history, "filler")}
         with producing(scene) as load:
-            with contextlib.ExitStack() as connections, filler:
-                for _ in range(DESCRIPTORS):
-                    connection = connections.enter_context(socket.socket())
-                    connection.setblocking(False)  # the broker accepts only so many
-                    connection.connect_ex(scene.broker.address)
-                while "Too many open files" not in scene.broker.stderr:  # a segment or two fill up
+            while not all(stream.acknowledged for stream in scene.history.streams if stream.values):
+                time.sleep(POLL_SECONDS)  # whoever produces has connected, and found its modules imported
+            with filler, without_descriptors(scene.broker.process_id):
+                while REFUSED not in scene.broker.stderr:  # a segment or two fill up
                     filler.send(produce_request(topic_ids, {("filler", 0): build_batch([NewRecord(FILLING)])}))
                     if not select.select([filler], [], [], ANSWER_SECONDS)[0]:
                         break
                     filler.receive()
             wait_for_code(scene.broker.address, 0)
             load.stop()
-        assert "Too many open files" in scene.broker.stderr
+        assert f"{REFUSED}: [Errno 24] Too many open files" in scene.broker.stderr
         scene.forgive_storage_errors()
         scene.verify()
         assert scene.broker.stop() == 0

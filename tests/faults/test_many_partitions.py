@@ -11,6 +11,7 @@ import attrs
 import pytest
 
 from pipeline_broker.config.settings import load_settings
+from pipeline_broker.data_directory import open_broker
 from pipeline_broker.log.archive.archiver import Archiver
 from pipeline_broker.log.archive.index_files import IndexBuilder
 from pipeline_broker.log.archive.manifest import Edit, PartitionManifest
@@ -19,9 +20,8 @@ from pipeline_broker.log.clean_shutdown import MARK_NAME
 from pipeline_broker.log.file_system import SystemFileSystem
 from pipeline_broker.log.partition_log import PartitionLog
 from pipeline_broker.records.batch import NewRecord, build_batch, iterate_batches
-from pipeline_broker.server import ServeOptions, StartError, open_broker
+from pipeline_broker.serve_options import StartError
 from pipeline_broker.state.topics import NewTopic
-from stages.mode import PIPELINED
 from tests.archiving import archive_one
 
 pytestmark = [pytest.mark.faults]
@@ -71,8 +71,7 @@ class CountingFile:
 
 
 def opened(data, files):
-    options = ServeOptions(mode=PIPELINED, flush="always", data=data, config=load_settings((), ())[0])
-    return open_broker(options, files=files)
+    return open_broker(data, load_settings((), ())[0], files=files)
 
 
 def create_topics(journal, broker, partitions):

@@ -1,24 +1,32 @@
 """A broker that is asked to end under load answers what it accepted or closes, loses nothing, and exits with 0."""
 
+import contextlib
 import signal
+import socket
+import struct
 import subprocess
 import sys
 import threading
 import time
 
 import pytest
+from click.testing import CliRunner
 
-from pipeline_broker.records.batch import build_batch
+from pipeline_broker.cli import main
+from pipeline_broker.records.batch import NewRecord, build_batch
+from pipeline_broker.wire.messages.metadata import MetadataRequest
 from stages.server_limits import DRAIN_SECONDS
 from tests.conftest import ROOT
 from tests.faults.producers import draw_records, produce_request
 from tests.faults.scene import PARTITIONS, Scene
-from tests.faults.wire_client import WireClient, fetch_request
+from tests.faults.wire_client import WireClient, describe_topics, fetch_request
 
 pytestmark = [pytest.mark.faults]
 MODES = pytest.mark.parametrize("mode", ["classic", "pipelined"])
 ACKNOWLEDGED_FIRST = 100
-END_SECONDS_MAX = DRAIN_SECONDS + 5
+END_SECONDS_MAX = 10.0
+HALF_FRAMES = 50
+HELD_EACH = 10
 
 
 def load_until_busy(scene):
@@ -108,6 +116,46 @@ def test_signals_until_the_end_change_nothing(tmp_path):
         load.join()
         scene.start()
         scene.verify()
+
+
+def hold_up(stack, broker, address):
+    """Clients of every kind that could keep a broker from ending; returns when the broker has met all of them."""
+    with WireClient(address) as client:
+        describe_topics(client, ["large", "held"], create=True)
+        topic_ids = {name: topic.topic_id for name, topic in describe_topics(client, ["large", "held"]).items()}
+        batch = build_batch([NewRecord(bytes(900_000))])
+        for _ in range(4):
+            client.ask(produce_request(topic_ids, {("large", 0): batch}))
+
+    for rule in (["api=Metadata", "client_id=faults", "pause=response_order"], ["disk=sync", "delay=50s"]):
+        result = CliRunner().invoke(main, ["faults", "add", *rule, "--data", str(broker.data)])
+        assert result.exit_code == 0, result.output
+    for _ in range(HALF_FRAMES):
+        connection = stack.enter_context(socket.create_connection(address))
+        connection.sendall(struct.pack(">i", 10_000_000) + bytes(100_000))
+    for _ in range(HELD_EACH):
+        parked, deaf, held, slow = (stack.enter_context(WireClient(address)) for _ in range(4))
+        parked.send(fetch_request(topic_ids["held"], 0, 0, wait_ms=60_000))
+        for _ in range(30):
+            deaf.send(fetch_request(topic_ids["large"], 0, 0))
+        held.send(MetadataRequest(topics=None))
+        slow.send(produce_request(topic_ids, {("held", 0): build_batch([NewRecord(b"waits for the disk")])}))
+    time.sleep(1)
+
+
+@MODES
+def test_a_signal_ends_it_in_time_whatever_clients_and_rules_hold(broker_process, mode):
+    """Half frames, clients that do not read, parked fetches, answers and a disk that rules hold, all at once."""
+    broker = broker_process(mode=mode)
+    with contextlib.ExitStack() as stack:
+        hold_up(stack, broker, (broker.host, broker.port))
+        began = time.monotonic()
+        broker.process.send_signal(signal.SIGTERM)
+        code = broker.process.wait(END_SECONDS_MAX)
+        assert time.monotonic() - began < END_SECONDS_MAX
+    assert code == 0, broker.stderr
+    lines = [line for line in broker.stderr.splitlines() if "fault rule" not in line]
+    assert lines == []
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

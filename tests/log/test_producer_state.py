@@ -4,6 +4,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
+from pipeline_broker.log import producer_state
 from pipeline_broker.log.errors import InvalidProducerEpoch, OutOfOrderSequence
 from pipeline_broker.log.producer_state import GAPS_REMEMBERED, ProducedBatch, ProducerStates
 
@@ -190,3 +191,22 @@ def test_a_silent_producer_is_forgotten(silent_ms, forgotten):
 
     assert forgotten == states.expire(1000 + silent_ms, expiration_ms=100)
     assert len(states) == 1 - forgotten
+
+
+def test_of_too_many_producers_those_that_were_silent_longest_are_forgotten(monkeypatch):
+    """They go on as after their expiration: a batch may start anywhere. Who has a transaction open is kept."""
+    monkeypatch.setattr(producer_state, "PRODUCERS_MAX", 20)
+    states = ProducerStates()
+    for producer in range(20):
+        states.record(producer, 0, ProducedBatch(0, 4, producer, producer, 0), producer)
+    states.open[0] = 0
+    states.record(1, 0, ProducedBatch(5, 9, 20, 20, 0), 20)  # it is heard of again
+    for producer in range(20, 120):
+        states.record(producer, 0, ProducedBatch(0, 4, producer, producer, 0), producer)
+        assert len(states) <= 21
+        assert states.open_transaction(0) is not None
+    with pytest.raises(OutOfOrderSequence):
+        states.check(0, 0, 7, 7)
+    with pytest.raises(OutOfOrderSequence):
+        states.check(119, 0, 7, 7)
+    assert states.check(2, 0, 7, 7) is None

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from pipeline_broker.quotas.client_quotas import ClientQuotas
 from pipeline_broker.quotas.entities import entity_of
-from pipeline_broker.state.metadata_records import CorruptMetadataRecordError
+from pipeline_broker.state.errors import CorruptStateRecordError
 
 ENTITIES = st.sampled_from(
     [
@@ -59,5 +59,5 @@ def test_records_of_other_subjects_are_read_past():
     ],
 )
 def test_a_record_that_makes_no_sense_is_told(key, value):
-    with pytest.raises(CorruptMetadataRecordError):
+    with pytest.raises(CorruptStateRecordError):
         ClientQuotas().replay(key, value)

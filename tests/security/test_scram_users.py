@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from pipeline_broker.security.scram import SCRAM_MECHANISMS, ScramCredential
 from pipeline_broker.security.scram_users import Deletion, Refusal, ScramUsers, Upsertion
-from pipeline_broker.state.metadata_records import CorruptMetadataRecordError
+from pipeline_broker.state.errors import CorruptStateRecordError
 from pipeline_broker.wire.error import ErrorCode
 
 SHA_256, SHA_512 = SCRAM_MECHANISMS.values()
@@ -179,7 +179,7 @@ def test_records_of_others_are_read_past(users):
     ],
 )
 def test_a_record_that_makes_no_sense_is_an_error_that_shows_nothing_of_its_value(key, value):
-    with pytest.raises(CorruptMetadataRecordError) as caught:
+    with pytest.raises(CorruptStateRecordError) as caught:
         ScramUsers().replay(key, value)
     assert "hunter2" not in str(caught.value)
 

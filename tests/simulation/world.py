@@ -17,8 +17,8 @@ from pipeline_broker.apis.dispatch import Dispatcher
 from pipeline_broker.assembly import JournalStorage, compose
 from pipeline_broker.background import prepare_ahead, run_timer
 from pipeline_broker.config.settings import parse_settings
+from pipeline_broker.data_directory import open_broker
 from pipeline_broker.serve_options import ServeOptions, limits_of, mode_of
-from pipeline_broker.server import open_broker
 from stages.committer import CommitFailedError
 from stages.response_order import ResponseOrder
 from stages.testing.memory_transport import memory_connection
@@ -75,7 +75,8 @@ class Life:
             commits_in_flight=scenario.commits_in_flight,
         )
         self.journal, self.broker = open_broker(
-            options,
+            DATA,
+            config,
             files=world.disk.files,
             segment_bytes=SEGMENT_BYTES,
             clock_ms=wall_clock_ms,

@@ -21,6 +21,7 @@ from pipeline_broker.state.groups.settings import GroupSettings
 from pipeline_broker.state.outcome import Outcome, StateRecord, Write
 from pipeline_broker.state.topics import TopicCatalogue
 from pipeline_broker.wire.error import ErrorCode
+from tests.state.replaying import replay_group
 
 START_MS = 1_700_000_000_000
 RANGE = (MemberProtocol("range", b"range-metadata"),)
@@ -49,7 +50,7 @@ class Driver:
         self.pending.clear()
         self.coordinator = GroupCoordinator(self.settings, self.topics)
         for record in self.journal:
-            self.coordinator.replay(record.key, record.value)
+            replay_group(self.coordinator, record)
         self.take(self.coordinator.loaded(self.now_ms))
 
     def take(self, outcome: Outcome) -> None:

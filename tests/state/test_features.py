@@ -2,8 +2,9 @@
 
 import pytest
 
+from pipeline_broker.state.errors import CorruptStateRecordError
 from pipeline_broker.state.features import FEATURES, FeatureError, Features, FeatureUpdate, UpgradeType
-from pipeline_broker.state.metadata_records import CorruptMetadataRecordError, RecordType, record_key, record_value
+from pipeline_broker.state.metadata_records import RecordType, record_key, record_value
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.registry import ApiKey
 
@@ -110,7 +111,7 @@ def test_a_downgrade_does_not_go_up():
 
 @pytest.mark.parametrize("body", ["", "[]", "{}", '{"level": "x", "epoch": 1}'])
 def test_a_record_that_cannot_be_read_is_told(body):
-    with pytest.raises(CorruptMetadataRecordError):
+    with pytest.raises(CorruptStateRecordError):
         Features().replay(record_key(RecordType.FEATURE, LEADERS), record_value(body))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from random import Random
 
 import pytest
@@ -9,14 +10,16 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
-from pipeline_broker.state.fetch_sessions import FetchSessions, PartitionAnswer, next_epoch
+from pipeline_broker.config.settings import BrokerConfig
+from pipeline_broker.state.fetch_sessions import FetchSessions, PartitionAnswer, fetch_sessions_of, next_epoch
 from pipeline_broker.wire.error import ErrorCode
+from pipeline_broker.wire.messages.fetch import FetchRequest
 
 KEYS = st.sampled_from("abcd")
 
 
-def sessions(slots=1_000):
-    return FetchSessions(Random(1), slots=slots)
+def sessions(slots=1_000, **bounds):
+    return FetchSessions(Random(1), slots=slots, **bounds)
 
 
 def begin(made, session_id, epoch, partitions=(), forgotten=(), *, ids=True, now_ms=0):
@@ -118,6 +121,77 @@ def test_full_cache_evicts_what_is_stale_or_worth_less() -> None:
     assert opened(made, "a", now_ms=240_003) != 0
     assert begin(made, newer, 1).error is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
     assert len(made) == 2
+
+
+def test_sessions_together_have_so_many_partitions_and_one_that_finds_no_room_is_not_kept() -> None:
+    """The client then goes on with full fetches (KIP-227)."""
+    made = sessions(partitions_max=5)
+    assert opened(made, "abc") != 0
+    assert opened(made, "abc") == 0
+    assert opened(made, "ab") != 0
+    assert made.partitions == 5
+
+
+def test_partitions_evict_as_slots_do_and_no_more_than_must() -> None:
+    """A stale session, and an old one that is not larger; none where that would not make enough room."""
+    made = sessions(partitions_max=6)
+    small, large = opened(made, "a"), opened(made, "abcd")
+    for epoch, now_ms in enumerate((60_000, 120_001), 1):
+        begin(made, small, epoch, now_ms=now_ms)
+        begin(made, large, epoch, now_ms=now_ms)
+    assert opened(made, "abc", now_ms=120_002) == 0
+    assert made.partitions == 5
+    assert opened(made, "ab", now_ms=120_002) != 0
+    assert begin(made, small, 3).error is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert begin(made, large, 3, now_ms=120_003).error is ErrorCode.NONE
+    assert made.partitions == 6
+
+
+def test_a_session_that_outgrows_the_room_is_closed() -> None:
+    """As if it had been evicted: the client begins again."""
+    made = sessions(partitions_max=3)
+    first, second = opened(made, "a"), opened(made, "a")
+    assert begin(made, first, 1, "b").error is ErrorCode.NONE
+    assert begin(made, first, 2, "ab", forgotten="b").error is ErrorCode.NONE
+    assert made.partitions == 2
+    assert begin(made, second, 1, "bcd").error is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert (len(made), made.partitions) == (1, 1)
+    assert begin(made, first, 3, forgotten="a").session_id == 0
+    assert made.partitions == 0
+
+
+@pytest.mark.parametrize(("unknown", "is_kept"), [(1_000, True), (1_001, False)])
+def test_a_session_of_partitions_that_do_not_exist_is_not_kept(unknown, is_kept) -> None:
+    made = sessions()
+    context = begin(made, 0, 0, range(unknown + 1))
+    found = [PartitionAnswer(key, 0, 0, has_error=key > 0, is_unknown=key > 0) for key in context.partitions]
+    answer = made.answer(context, found, 0)
+    assert (answer.session_id != 0) is is_kept
+    assert len(answer.listed) == unknown + 1
+
+
+def test_a_name_that_no_topic_can_have_counts_more_than_once() -> None:
+    made = fetch_sessions_of(BrokerConfig(pipeline_fetch_session_partitions=100), Random(1))
+    assert opened(made, [("t" * 249, b"", 0)]) != 0
+    assert made.partitions == 1
+    assert opened(made, [("t" * 32_000, b"", 0)]) == 0
+
+
+def test_all_sessions_take_less_than_50_megabytes_whatever_clients_ask_for() -> None:
+    made = fetch_sessions_of(BrokerConfig(), Random(1))
+    tracemalloc.start()
+    try:
+        for number in range(110):
+            partitions = {
+                (f"t-{number}", b"", index): FetchRequest.FetchPartition(partition=index) for index in range(1_000)
+            }
+            context = begin(made, 0, 0, partitions)
+            found = [PartitionAnswer(key, 0, 0, has_error=True, is_unknown=True) for key in partitions]
+            made.answer(context, found, 0)
+        assert (len(made), made.partitions) == (100, 100_000)
+        assert tracemalloc.get_traced_memory()[0] < 50_000_000
+    finally:
+        tracemalloc.stop()
 
 
 class Lives(RuleBasedStateMachine):

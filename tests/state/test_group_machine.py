@@ -20,9 +20,11 @@ from pipeline_broker.state.classic_groups.messages import (
 )
 from pipeline_broker.state.groups.commits import CommitRequest, PartitionCommit
 from pipeline_broker.state.groups.coordinator import GroupCoordinator
+from pipeline_broker.state.groups.memory import GROUP_BYTES, MEMBER_BYTES, OFFSET_BYTES, size_of_names, sizes_of
 from pipeline_broker.state.groups.settings import GroupSettings
 from pipeline_broker.wire.error import ErrorCode
 from tests.state.group_driver import Driver
+from tests.state.replaying import replay_group
 
 SETTINGS = GroupSettings(group_size_max=4)
 REBALANCE_MS_MAX = 30_000
@@ -293,7 +295,7 @@ class GroupLives(RuleBasedStateMachine):
             return
         replayed = GroupCoordinator(self.driver.settings)
         for record in self.driver.journal:
-            replayed.replay(record.key, record.value)
+            replay_group(replayed, record)
         live = self.driver.coordinator
         for group in live.list_groups(["Stable", "Empty"]):
             assert replayed.describe(group.group_id) == live.describe(group.group_id)
@@ -319,6 +321,23 @@ class GroupLives(RuleBasedStateMachine):
             if group.parked_syncs:
                 assert group.state.value == "CompletingRebalance"
             assert len(group.parked_joins) <= SETTINGS.group_size_max
+
+    @invariant()
+    def what_is_held_is_counted(self) -> None:
+        coordinator = self.driver.coordinator
+        total = 0
+        for group in coordinator.registry.all():
+            pending = MEMBER_BYTES * len(group.pending_joins) + sizes_of(group.pending_joins)
+            members = sum(member.size_bytes for member in group.members.values())
+            assert group.memory.count == pending + members + size_of_names(group.topics or ())
+            total += group.memory.count + GROUP_BYTES + sizes_of([group.group_id])
+        offsets = [topic for topics in coordinator._offsets._groups.values() for topic in topics.items()]
+        total += sum(
+            OFFSET_BYTES + sizes_of([topic, committed.metadata])
+            for topic, partitions in offsets
+            for committed in partitions.values()
+        )
+        assert coordinator.memory.bytes_held == total
 
 
 TestGroupLives = GroupLives.TestCase

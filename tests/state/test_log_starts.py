@@ -6,8 +6,9 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from pipeline_broker.state.errors import CorruptStateRecordError
 from pipeline_broker.state.log_starts import LogStart, LogStarts
-from pipeline_broker.state.metadata_records import CorruptMetadataRecordError, RecordType, record_key, record_type
+from pipeline_broker.state.metadata_records import RecordType, record_key, record_type
 
 TOPICS = [bytes([number]) * 16 for number in range(3)]
 KEY = record_key(RecordType.LOG_START) + TOPICS[1] + bytes(3) + b"\7"
@@ -139,5 +140,5 @@ def test_records_of_other_subjects_are_read_past() -> None:
     ],
 )
 def test_a_record_that_cannot_be_read_is_the_one_error(key, value) -> None:
-    with pytest.raises(CorruptMetadataRecordError):
+    with pytest.raises(CorruptStateRecordError):
         LogStarts().replay(key, value)

@@ -12,6 +12,7 @@ from pipeline_broker.state.groups.coordinator import GroupCoordinator
 from pipeline_broker.state.groups.settings import GroupSettings
 from pipeline_broker.wire.error import ErrorCode
 from tests.state.group_driver import Driver
+from tests.state.replaying import replay_group
 
 RETENTION_MS = 60_000
 SETTINGS = GroupSettings(
@@ -120,7 +121,7 @@ class OffsetLives(RuleBasedStateMachine):
                 assert offsets(self.driver.coordinator, group_id) == expected
         replayed = GroupCoordinator(SETTINGS)
         for record in self.driver.journal:
-            replayed.replay(record.key, record.value)
+            replay_group(replayed, record)
         everything = {(group_id, *key) for group_id in ("a", "b") for key in offsets(replayed, group_id)}
         assert everything == set(self.durable)
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline_broker.state.metadata_records import CorruptMetadataRecordError
+from pipeline_broker.state.errors import CorruptStateRecordError
 from pipeline_broker.state.producer_ids import BLOCK_SIZE, ProducerIds
 
 
@@ -53,5 +53,5 @@ def test_records_of_other_subjects_are_read_past() -> None:
     ids = ProducerIds()
     ids.replay(b"\0\1topic", b"whatever")
     assert ids.allocate().producer_id == 0
-    with pytest.raises(CorruptMetadataRecordError):
+    with pytest.raises(CorruptStateRecordError):
         ids.replay(b"\0\2", b'\0\0{"next":"x"}')

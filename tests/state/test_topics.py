@@ -7,8 +7,8 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from pipeline_broker.state.errors import CorruptStateRecordError
 from pipeline_broker.state.metadata_records import (
-    CorruptMetadataRecordError,
     Topic,
     read_topic,
     topic_name,
@@ -142,9 +142,9 @@ def test_duplicates_of_a_request() -> None:
 )
 def test_values_that_cannot_be_read(value) -> None:
     """They are the one error."""
-    with pytest.raises(CorruptMetadataRecordError):
+    with pytest.raises(CorruptStateRecordError):
         read_topic("a", value)
-    with pytest.raises(CorruptMetadataRecordError):
+    with pytest.raises(CorruptStateRecordError):
         topic_name(b"\0")
 
 
@@ -164,7 +164,7 @@ class Lives(RuleBasedStateMachine):
         self.latest: dict[str, Topic] = {}
         self.pending: list = []
         self.journal: list = []
-        self.ids = 0
+        self.ids = 1  # which is the id of the metadata partition
 
     def attempt(self, allowed, change, name, after) -> None:
         try:
@@ -233,6 +233,10 @@ class Lives(RuleBasedStateMachine):
         self.made = catalogue()
         for record in self.journal:
             self.made.replay(record.key, record.value)
+
+    @invariant()
+    def partitions_are_those_of_all_topics_that_exist_or_are_to_come(self) -> None:
+        assert self.made.partitions == sum(topic.partitions for topic in self.latest.values())
 
     @invariant()
     def what_is_durable_is_visible(self) -> None:

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
 from pipeline_broker.apis.call import Session
+from pipeline_broker.held_by_clients import HeldState
 from pipeline_broker.telemetry.broker_metrics import BrokerMetrics
 from pipeline_broker.telemetry.exposition import Sample, counter, gauge, render
 from pipeline_broker.telemetry.measurements import Measurements
@@ -72,7 +73,8 @@ def broker_metrics(time=None, statistics=None, sessions=(), request_log=lambda: 
     server = Server(time, statistics or default_statistics, sessions)
     topics = TopicMetrics(dict, lambda topic_id: None)
     measurements = Measurements({}, PIPELINED)
-    return BrokerMetrics(measurements, topics, Broker(), server, request_log, lambda: time.now_ns)
+    held = [HeldState("groups", "bytes", 7, 1000, "pipeline.group.bytes")]
+    return BrokerMetrics(measurements, topics, Broker(), server, request_log, lambda: held, lambda: time.now_ns)
 
 
 def default_statistics():

@@ -201,32 +201,87 @@ def test_a_stream_that_raises_ends_alone(caplog):
     assert "ZeroDivisionError" in caplog.text
 
 
-def test_more_clients_than_the_bound_are_turned_away_until_one_leaves():
-    async def main():
-        listeners = await open_listeners("the pages", "127.0.0.1", 0, LIMITS)
-        port = listeners[0].socket.getsockname()[1]
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(serve_http, listeners, say, LIMITS)
-            waiting = [await trio.open_tcp_stream("127.0.0.1", port) for _ in range(LIMITS.connections_max)]
-            await trio.testing.wait_all_tasks_blocked(0.01)
-            refused = await trio.open_tcp_stream("127.0.0.1", port)
-            with trio.fail_after(5):
-                assert await refused.receive_some(1) == b""
-            await waiting[0].send_all(HEAD)
-            with trio.fail_after(5):
-                status = split(await receive_all(waiting[0]))[0]
-            await waiting[0].aclose()
-            await trio.testing.wait_all_tasks_blocked(0.01)
-            another = await trio.open_tcp_stream("127.0.0.1", port)
-            await another.send_all(HEAD)
-            with trio.fail_after(5):
-                statuses = (status, split(await receive_all(another))[0])
-            for stream in (*waiting, refused, another):
-                await stream.aclose()
-            nursery.cancel_scope.cancel()
-        return statuses
+class MemoryListener(trio.abc.Listener):
+    """Gives streams that a test has a side of."""
 
-    assert trio.run(main) == (200, 200)
+    def __init__(self):
+        self._send, self._receive = trio.open_memory_channel(100)
+
+    async def connect(self):
+        client, server = trio.testing.memory_stream_pair()
+        await self._send.send(server)
+        return client
+
+    async def accept(self):
+        return await self._receive.receive()
+
+    async def aclose(self):
+        pass
+
+
+def with_server(scenario, handler=say):
+    """What `scenario` gives, with a server whose slots it can take, and a clock that jumps."""
+
+    async def main():
+        listener = MemoryListener()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(serve_http, [listener], handler, LIMITS)
+            got = await scenario(listener)
+            nursery.cancel_scope.cancel()
+        return got
+
+    return trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))
+
+
+@pytest.mark.parametrize("held", [b"", HEAD[:-2], HEAD], ids=["silent", "half a request", "answered and staying"])
+def test_slow_clients_make_room_for_newcomers_at_once_the_oldest_first(held):
+    async def scenario(listener):
+        slow = []
+        for _ in range(LIMITS.connections_max + 1):
+            slow.append(await listener.connect())
+            await slow[-1].send_all(held or b"G")
+            await trio.testing.wait_all_tasks_blocked()
+        client = await listener.connect()
+        await client.send_all(HEAD)
+        status = split(await receive_all(client))[0]
+        waited = trio.current_time() - began
+        if held == HEAD:
+            return status, waited, None
+        return status, waited, [await slow[place].receive_some(1) for place in (0, 1)]
+
+    began = 0.0
+
+    async def timed(listener):
+        nonlocal began
+        began = trio.current_time()
+        return await scenario(listener)
+
+    status, waited, closed = with_server(timed)
+    assert status == 200
+    assert waited <= LINGER_SECONDS  # of its own answer
+    assert closed in (None, [b"", b""])
+
+
+def test_a_viewer_of_events_is_never_closed_for_another():
+    async def endless(send):
+        while True:
+            await send(event("beat"))
+            await trio.sleep(1)
+
+    async def handler(request):
+        return EventStream(endless) if request.path == "/x" else await say(request)
+
+    async def scenario(listener):
+        viewers = [await listener.connect() for _ in range(LIMITS.connections_max)]
+        for viewer in viewers:
+            await viewer.send_all(HEAD)
+            assert b"beat" in await viewer.receive_some() + await viewer.receive_some()
+        refused = await listener.connect()
+        assert await refused.receive_some(1) == b""
+        await trio.sleep(3)
+        return [await viewer.receive_some(1) for viewer in viewers]
+
+    assert all(with_server(scenario, handler))
 
 
 def test_a_client_that_resets_its_connection_harms_nobody():

@@ -6,7 +6,8 @@ import { ask, repeat } from "./live.js";
 
 export async function show(main) {
   const rows = element("div", { class: "card" });
-  replace(main, element("h1", {}, "Connections"), rows);
+  const held = element("div", { class: "card" });
+  replace(main, element("h1", {}, "Connections"), rows, held);
   repeat(2, async () => {
     const shown = await ask("/api/connections");
     replace(rows, shown.count ? table(`${count(shown.count)} open${shown.count > shown.connections.length ? `, the first ${shown.connections.length}` : ""}.`, [
@@ -21,5 +22,12 @@ export async function show(main) {
       { title: "unsent", number: true, cell: (each) => bytes(each.unsent_bytes) },
       { title: "not read because of", cell: (each) => each.mutes.join(", ") || "–" },
     ], shown.connections) : none("Nobody is connected."));
+    const amount = (each, value) => (each.unit === "bytes" ? bytes(value) : `${count(value)} ${each.unit}`);
+    replace(held, table("Held by clients.", [
+      { title: "state", cell: (each) => each.name },
+      { title: "now", number: true, cell: (each) => amount(each, each.held) },
+      { title: "at most", number: true, cell: (each) => amount(each, each.limit) },
+      { title: "set by", cell: (each) => each.setting },
+    ], shown.held));
   });
 }

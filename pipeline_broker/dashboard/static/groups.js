@@ -19,7 +19,7 @@ async function showAll(main) {
   replace(main, element("h1", {}, "Groups"), rows);
   repeat(2, async () => {
     const shown = await ask("/api/groups");
-    const byLag = [...shown.groups].sort((one, other) => other.lag - one.lag || one.group.localeCompare(other.group));
+    const byLag = [...shown.groups].sort((one, other) => (other.lag ?? -Infinity) - (one.lag ?? -Infinity) || one.group.localeCompare(other.group));
     replace(rows, byLag.length ? table(`${count(shown.count)} groups, the one that is furthest behind first.`, [
       { title: "group", cell: (group) => link(group.group) },
       { title: "kind", cell: (group) => group.type },
@@ -89,7 +89,7 @@ async function showOne(main, group) {
       { title: "committed", number: true, cell: (row) => count(row.committed) },
       { title: "end", number: true, cell: (row) => count(row.end) },
       { title: "lag", number: true, cell: (row) => count(row.lag) },
-    ], shown.offsets) : none("The group has committed nothing."));
+    ], shown.offsets) : none("The group has committed nothing and is assigned nothing."));
   }
   replace(main, element("div", { class: "head" }, element("h1", {}, name(group)), element("a", { href: "/groups" }, "All groups")), facts,
     element("section", { class: "card" }, element("div", { class: "head" }, element("h2", {}, "Offsets"), reset), offsets),

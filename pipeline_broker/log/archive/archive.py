@@ -112,6 +112,10 @@ class Archive:
         """A number that no segment had while this process runs, and that none has that was there before."""
         return next(self._generations)
 
+    def make_durable(self) -> None:
+        """See ManifestFile: before anything is given up because the archive holds it."""
+        self._manifest_file.make_durable()
+
     def commit(self, edit: Edit) -> None:
         """Make an edit durable.
 
@@ -167,6 +171,7 @@ class Archive:
 
     def remove_unknown(self, known: Collection[bytes]) -> None:
         """Forget partitions that are no more, and delete files that do not count: what killed writers left."""
+        self.make_durable()  # else a power cut brings back a manifest that counts them
         partitions = self._manifest_file.manifest.partitions
         gone = [key for key in partitions if key not in known]
         if gone:

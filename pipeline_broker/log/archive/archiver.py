@@ -104,6 +104,7 @@ class Archiver:
             OSError: the disk cannot.
         """
         number, end_lsn = segment
+        self._archive.make_durable()
         if end_lsn <= self._archive.lsn:  # a start found it here already
             return number, Edit(self._archive.lsn, {})
         self._archive.make_folders_free({key: target.folder for key, target in targets.items()})

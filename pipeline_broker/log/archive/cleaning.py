@@ -59,6 +59,7 @@ def clean(
     last_records: Mapping[int, LastRecord],
     now_ms: int,
     dedupe_buffer_bytes: int = DEDUPE_BUFFER_BYTES_DEFAULT,
+    check: Callable[[], object] = lambda: None,
 ) -> Cleaned | None:
     """Write what stays of a log; None when there is nothing that could be cleaned.
 
@@ -69,13 +70,13 @@ def clean(
         last_records: of its live producers.
         now_ms: wall clock.
         dedupe_buffer_bytes: memory for keys; when it is full the round ends where it is.
+        check: called now and then; what it raises ends the round, whose files the next start removes.
 
     Raises:
-        DamagedSegment: a segment is not what was written.
-        RecordError: records of it do not make sense.
+        DamagedSegment, RecordError: a segment is not what was written, or its records do not make sense.
         OSError: the disk cannot.
     """
-    offset_map, pace = OffsetMap(dedupe_buffer_bytes, keys_max=plan.dirty_offsets), Pace()
+    offset_map, pace = OffsetMap(dedupe_buffer_bytes, keys_max=plan.dirty_offsets), Pace(check)
     by_base = {segment.base_offset: segment for segment in manifest.segments}
 
     def batches_of(segments: Sequence[LogSegment]) -> Iterator[tuple[BatchHeader, Buffer]]:
@@ -95,8 +96,7 @@ def clean(
         last_records=last_records,
     )
     cleaning = CleaningRound(offset_map, parameters, aborted)
-    replaced: list[SegmentInfo] = []
-    written: list[SegmentInfo] = []
+    replaced, written = list[SegmentInfo](), list[SegmentInfo]()
     for group in plan.groups(end_offset):
         sources = [by_base[segment.base_offset] for segment in group]
         replaced += sources

@@ -2,8 +2,9 @@
 
 Rules of this file: an edit counts when `commit` returned; only then may anybody act on it. At each start but those
 after a clean shutdown the sum is written anew under the other name, because what can be read after a failed sync need
-not be on the disk. A torn end is cut off; an edit that cannot be read in front of one that can is damage, and the
-start is refused.
+not be on the disk. Where there is no room for that, it is done before the first edit (`make_durable`): until then what
+was read may be served, but nothing may be deleted because of it. A torn end is cut off; an edit that cannot be read in
+front of one that can is damage, and the start is refused.
 Killed at any point, it does the same again.
 """
 
@@ -14,7 +15,7 @@ import attrs
 
 from pipeline_broker.log.archive.manifest import MAGIC_BYTES, Edit, Manifest, decode_frame, encode_frame
 from pipeline_broker.log.clean_shutdown import MARK_NAME, ManifestEnd
-from pipeline_broker.log.errors import ManifestDamaged
+from pipeline_broker.log.errors import ManifestDamaged, is_passing
 from pipeline_broker.log.file_system import File, FileSystem, write_all
 from pipeline_broker.records.checksum import crc32c
 
@@ -74,6 +75,7 @@ class ManifestFile:
         self._directory = directory
         self._sum_bytes = 0
         self._end: ManifestEnd | None = ManifestEnd()
+        self._file: File | None  # None while what was read is not known to be durable
         if MANIFEST_NAME in files.list_directory(directory):
             self._load(files.open(directory / MANIFEST_NAME))
         if clean is not None and clean.size_bytes:
@@ -84,7 +86,12 @@ class ManifestFile:
                 )
             self._file, self._size = files.open(directory / MANIFEST_NAME), clean.size_bytes
         else:
-            self._file, self._size = self._rewrite()
+            self._file, self._size = None, 0
+            try:
+                self.make_durable()
+            except OSError as error:
+                if not is_passing(error):
+                    raise
 
     @property
     def end(self) -> ManifestEnd | None:
@@ -107,6 +114,16 @@ class ManifestFile:
         if not position:
             raise ManifestDamaged(f"{self._directory / MANIFEST_NAME} is damaged at its beginning")
 
+    def make_durable(self) -> None:
+        """Write the sum of what was read anew, unless it is durable; may be called again after it was refused.
+
+        Raises:
+            OSError: the disk cannot.
+        """
+        if self._file is None:
+            self._end = None
+            self._file, self._size = self._rewrite()
+
     def _rewrite(self) -> tuple[File, int]:
         if WRITING_NAME in self._files.list_directory(self._directory):
             self._files.unlink(self._directory / WRITING_NAME)  # an attempt that was cut short
@@ -126,6 +143,8 @@ class ManifestFile:
         Raises:
             OSError: the disk cannot; nothing may be acted upon, and the file must not be used again.
         """
+        self.make_durable()
+        assert self._file is not None, "made durable"
         data = encode_frame(edit)
         before, self._end = self._end, None
         write_all(self._file, [data], self._size)

@@ -6,6 +6,7 @@ for pauses by itself, for a moment that is long enough for others to take over.
 """
 
 import time
+from collections.abc import Callable
 
 __all__ = ["Pace"]
 
@@ -14,15 +15,21 @@ PAUSE_SECONDS = 0.0001
 
 
 class Pace:
-    """Call it between two small pieces of work."""
+    """Call it between two small pieces of work.
 
-    __slots__ = ("_paused_ns",)
+    Args:
+        check: called after each pause; what it raises ends the work.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("_check", "_paused_ns")
+
+    def __init__(self, check: Callable[[], object] = lambda: None) -> None:
+        self._check = check
         self._paused_ns = time.monotonic_ns()
 
     def __call__(self) -> None:
         """Pause when it is time."""
         if time.monotonic_ns() - self._paused_ns > WORK_NS:
             time.sleep(PAUSE_SECONDS)
+            self._check()
             self._paused_ns = time.monotonic_ns()

@@ -17,8 +17,10 @@ import attrs
 
 from pipeline_broker.state.classic_groups.messages import JoinedMember, MemberProtocol
 from pipeline_broker.state.classic_groups.subscription import subscribed_topics
+from pipeline_broker.state.epochs import next_epoch
 from pipeline_broker.state.groups.commits import CommitRequest, OffsetAge
 from pipeline_broker.state.groups.group import GroupType
+from pipeline_broker.state.groups.memory import MEMBER_BYTES, HeldBytes, size_of_names, sizes_of
 from pipeline_broker.wire.error import ErrorCode
 
 __all__ = ["CONSUMER_PROTOCOL_TYPE", "PREVIOUS_STATES", "ClassicGroup", "GroupState", "Member"]
@@ -71,6 +73,13 @@ class Member:
     assignment: bytes = b""
     is_new: bool = False
 
+    @property
+    def size_bytes(self) -> int:
+        """What it holds."""
+        said = sizes_of(each for protocol in self.protocols for each in (protocol.name, protocol.metadata))
+        names = sizes_of((self.member_id, self.group_instance_id, self.client_id, self.client_host))
+        return MEMBER_BYTES + said + names + len(self.assignment)
+
     def metadata(self, protocol_name: str) -> bytes:
         """What the member says about itself under one protocol."""
         return next(protocol.metadata for protocol in self.protocols if protocol.name == protocol_name)
@@ -117,6 +126,7 @@ class ClassicGroup:
     initial_delay_ms: int = 0
     initial_remaining_ms: int = 0
     topics: frozenset[str] | None = None
+    memory: HeldBytes = attrs.Factory(HeldBytes)
     _supporters: Counter[str] = attrs.Factory(Counter)
 
     def transition(self, state: GroupState, now_ms: int) -> None:
@@ -148,7 +158,8 @@ class ClassicGroup:
             self.static_members[member.group_instance_id] = member.member_id
         self.members[member.member_id] = member
         self._count(member.protocols, 1)
-        self.pending_joins.discard(member.member_id)
+        self.memory.add(member.size_bytes)
+        self._forget_pending(member.member_id)
         if self.leader is None:
             self.leader = member.member_id
 
@@ -156,12 +167,13 @@ class ClassicGroup:
         """Forget a member or an id that was given out; its parked requests must have been answered."""
         assert member_id not in self.parked_joins
         assert member_id not in self.parked_syncs
-        self.pending_joins.discard(member_id)
+        self._forget_pending(member_id)
         self.pending_syncs.discard(member_id)
         member = self.members.pop(member_id, None)
         if member is None:
             return
         self._count(member.protocols, -1)
+        self.memory.add(-member.size_bytes)
         if member.group_instance_id is not None:
             del self.static_members[member.group_instance_id]
         if self.leader == member_id:
@@ -177,9 +189,26 @@ class ClassicGroup:
         """Replace what a member supports and how patient it is."""
         self._count(member.protocols, -1)
         self._count(protocols, 1)
+        before_bytes = member.size_bytes
         member.protocols = protocols
+        self.memory.add(member.size_bytes - before_bytes)
         member.rebalance_timeout_ms = rebalance_timeout_ms
         member.session_timeout_ms = session_timeout_ms
+
+    def expect(self, member_id: str) -> None:
+        """Somebody is to join again with an id that was given out."""
+        self.pending_joins.add(member_id)
+        self.memory.add(MEMBER_BYTES + sizes_of((member_id,)))
+
+    def _forget_pending(self, member_id: str) -> None:
+        if member_id in self.pending_joins:
+            self.pending_joins.remove(member_id)
+            self.memory.add(-MEMBER_BYTES - sizes_of((member_id,)))
+
+    def assign(self, member: Member, assignment: bytes) -> None:
+        """Give a member its assignment, or take it back (empty)."""
+        self.memory.add(len(assignment) - len(member.assignment))
+        member.assignment = assignment
 
     def replace_static(self, old_id: str, new_id: str) -> Member:
         """Give a static member a new id; it keeps its assignment, and its place if it is the leader."""
@@ -187,6 +216,7 @@ class ClassicGroup:
         assert old_id not in self.parked_syncs
         member = self.members.pop(old_id)
         assert member.group_instance_id is not None
+        self.memory.add(sizes_of((new_id,)) - sizes_of((old_id,)))
         member.member_id = new_id
         member.is_new = False
         self.members[new_id] = member
@@ -243,7 +273,7 @@ class ClassicGroup:
 
     def next_generation(self, now_ms: int) -> None:
         """Close the join phase: to CompletingRebalance, or to Empty when nobody is left."""
-        self.generation_id += 1
+        self.generation_id = next_epoch(self.generation_id)
         self.pending_syncs.clear()
         self.is_initial = False
         if self.members:
@@ -256,6 +286,11 @@ class ClassicGroup:
 
     def refresh_topics(self) -> None:
         """Work out which topics the members consume; None when that cannot be known."""
+        before = self.topics
+        self._find_topics()
+        self.memory.add(size_of_names(self.topics or ()) - size_of_names(before or ()))
+
+    def _find_topics(self) -> None:
         if self.protocol_type != CONSUMER_PROTOCOL_TYPE:
             self.topics = None
         elif not self.members:

@@ -25,16 +25,14 @@ from pipeline_broker.state.classic_groups.messages import (
     SyncResult,
 )
 from pipeline_broker.state.classic_groups.records import (
-    group_from_value,
-    group_id_of,
     group_metadata_record,
     group_tombstone,
     new_group_record,
 )
 from pipeline_broker.state.classic_groups.turn import Timer, TimerKind, Turn
 from pipeline_broker.state.deadlines import Deadlines
-from pipeline_broker.state.groups.group import Group
-from pipeline_broker.state.groups.registry import GroupRegistry
+from pipeline_broker.state.groups.group import Group, GroupType
+from pipeline_broker.state.groups.registry import GroupRegistry, check_replaceable
 from pipeline_broker.state.groups.settings import GroupSettings
 from pipeline_broker.state.outcome import Outcome, StateRecord, Write
 from pipeline_broker.wire.error import ErrorCode
@@ -64,6 +62,8 @@ class ClassicGroups:
         turn = self._turn(now_ms)
         group = self._group(request.group_id)
         error = self.join_error(request, group)
+        if error is ErrorCode.NONE and not joining.has_memory(self._registry.memory, group, request):
+            error = ErrorCode.GROUP_MAX_SIZE_REACHED
         if error is not ErrorCode.NONE:
             turn.answer(token, JoinResult(error=error, member_id=request.member_id))
             return turn.outcome
@@ -101,7 +101,7 @@ class ClassicGroups:
         elif group is None:
             turn.answer(token, SyncResult(error=ErrorCode.UNKNOWN_MEMBER_ID))
         else:
-            membership.sync(turn, group, request, token)
+            membership.sync(turn, group, request, token, self._registry.memory)
         return turn.outcome
 
     def heartbeat(self, request: HeartbeatRequest, now_ms: int) -> ErrorCode:
@@ -255,12 +255,13 @@ class ClassicGroups:
             joining.static_member_not_stored(turn, change, error)
         return turn.outcome
 
-    def replay(self, record_type: int, key: bytes, value: bytes | None) -> None:
+    def replay(self, change: tuple[str, ClassicGroup | None]) -> None:
         """See GroupKind."""
-        del record_type  # there is one only
-        group_id = group_id_of(key)
-        if value is not None:
-            self._take_in(group_from_value(group_id, value))
+        group_id, replayed = change
+        if replayed is not None:
+            if self._group(group_id) is None:
+                check_replaceable(self._registry.get(group_id), GroupType.CLASSIC)
+            self._take_in(replayed)
             return
         group = self._group(group_id)
         if group is not None:

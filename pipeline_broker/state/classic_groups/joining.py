@@ -16,9 +16,10 @@ from pipeline_broker.state.classic_groups import rebalancing
 from pipeline_broker.state.classic_groups.classic_group import ClassicGroup, GroupState, Member
 from pipeline_broker.state.classic_groups.messages import JoinRequest, JoinResult, MemberProtocol, SyncResult
 from pipeline_broker.state.classic_groups.turn import Turn
+from pipeline_broker.state.groups.memory import GroupMemory
 from pipeline_broker.wire.error import ErrorCode
 
-__all__ = ["StaticMemberStored", "join", "static_member_not_stored", "static_member_stored"]
+__all__ = ["StaticMemberStored", "has_memory", "join", "static_member_not_stored", "static_member_stored"]
 
 # A client id may be as long as a string can be; the id made from it must still fit into one.
 MEMBER_ID_PREFIX_MAX = 1_000
@@ -66,6 +67,30 @@ def _refusal(turn: Turn, group: ClassicGroup, request: JoinRequest) -> ErrorCode
     return ErrorCode.NONE
 
 
+def _member_of(request: JoinRequest, member_id: str) -> Member:
+    """Somebody new, as the request describes it."""
+    return Member(
+        member_id=member_id,
+        group_instance_id=request.group_instance_id,
+        client_id=request.client_id,
+        client_host=request.client_host,
+        rebalance_timeout_ms=request.rebalance_timeout_ms,
+        session_timeout_ms=request.session_timeout_ms,
+        protocols=request.protocols,
+        is_new=True,
+    )
+
+
+def has_memory(memory: GroupMemory, group: ClassicGroup | None, request: JoinRequest) -> bool:
+    """Whether there is memory for what a member says; one that says no more than before is never refused."""
+    member_id = request.member_id
+    if group is not None and request.group_instance_id is not None:
+        member_id = group.static_members.get(request.group_instance_id, member_id)
+    member = None if group is None else group.members.get(member_id)
+    held = 0 if member is None else member.size_bytes - len(member.assignment)
+    return memory.admits(held, _member_of(request, member_id).size_bytes)
+
+
 def _has_room(turn: Turn, group: ClassicGroup, member_id: str) -> bool:
     """Whether the group may grow by this join.
 
@@ -90,7 +115,7 @@ def _join_new(turn: Turn, group: ClassicGroup, request: JoinRequest, token: obje
         else:
             _replace_static(turn, group, request, (old_id, member_id), token)
     elif request.member_id_required:
-        group.pending_joins.add(member_id)
+        group.expect(member_id)
         turn.start_session(group, member_id, request.session_timeout_ms)
         turn.answer(token, JoinResult(error=ErrorCode.MEMBER_ID_REQUIRED, member_id=member_id))
     else:
@@ -102,16 +127,7 @@ def _add(turn: Turn, group: ClassicGroup, request: JoinRequest, member_id: str, 
         group.protocol_type = request.protocol_type
     if group.is_initial:
         group.grew = True
-    member = Member(
-        member_id=member_id,
-        group_instance_id=request.group_instance_id,
-        client_id=request.client_id,
-        client_host=request.client_host,
-        rebalance_timeout_ms=request.rebalance_timeout_ms,
-        session_timeout_ms=request.session_timeout_ms,
-        protocols=request.protocols,
-        is_new=True,
-    )
+    member = _member_of(request, member_id)
     group.add(member)
     turn.park_join(group, member, token)
     # Nobody can tell whether the client is still there: it knows no id to send heartbeats with, and its connection is

@@ -24,6 +24,7 @@ from pipeline_broker.state.classic_groups.messages import (
     SyncResult,
 )
 from pipeline_broker.state.classic_groups.turn import Turn
+from pipeline_broker.state.groups.memory import GroupMemory
 from pipeline_broker.wire.error import ErrorCode
 
 __all__ = [
@@ -85,13 +86,20 @@ def _sync_error(group: ClassicGroup, request: SyncRequest) -> ErrorCode:
     return SYNC_REFUSALS.get(group.state, ErrorCode.NONE)
 
 
-def sync(turn: Turn, group: ClassicGroup, request: SyncRequest, token: object) -> None:
+def sync(turn: Turn, group: ClassicGroup, request: SyncRequest, token: object, memory: GroupMemory) -> None:
     """Answer a sync, or park it until the leader's assignment is durable."""
     error = _sync_error(group, request)
     if error is not ErrorCode.NONE:
         turn.answer(token, SyncResult(error=error))
         return
     member = group.members[request.member_id]
+    # A leader that asks again before its first assignment is durable waits for that one: a second record would say
+    # something else than the members were told.
+    assigns = group.leader == request.member_id and group.assigned_generation_id != group.generation_id
+    assignments = {each: request.assignments.get(each, b"") for each in group.members} if assigns else {}
+    if not memory.has_room(sum(map(len, assignments.values()))):
+        turn.answer(token, SyncResult(error=ErrorCode.GROUP_MAX_SIZE_REACHED))
+        return
     rebalancing.synced(turn, group, request.member_id)
     if group.state is GroupState.STABLE:
         result = SyncResult(
@@ -103,11 +111,8 @@ def sync(turn: Turn, group: ClassicGroup, request: SyncRequest, token: object) -
         turn.refresh_session(group, member)
         return
     turn.park_sync(group, member, token)
-    # A leader that asks again before its first assignment is durable waits for that one: a second record would say
-    # something else than the members were told.
-    if group.leader == request.member_id and group.assigned_generation_id != group.generation_id:
+    if assigns:
         group.assigned_generation_id = group.generation_id
-        assignments = {member_id: request.assignments.get(member_id, b"") for member_id in group.members}
         turn.store(group, assignments, AssignmentStored(group, group.generation_id, assignments))
 
 

@@ -25,6 +25,9 @@ __all__ = [
     "synced",
 ]
 
+ROUND_MS_MIN = 1_000
+"""How long a group waits again at least for static members of whom none came; they may say that they wait 0 ms."""
+
 
 def prepare_or_complete(turn: Turn, group: ClassicGroup) -> None:
     """Start a rebalance; if one is collecting joins already, see whether it has them all."""
@@ -82,7 +85,7 @@ def complete_join(turn: Turn, group: ClassicGroup) -> None:
             turn.remove(group, member.member_id)
     if not group.elect_joined_leader() and group.members:
         # only static members are left and none of them came: they keep their places for another round
-        turn.set_timer(TimerKind.JOIN, group, group.rebalance_timeout_ms)
+        turn.set_timer(TimerKind.JOIN, group, max(group.rebalance_timeout_ms, ROUND_MS_MIN))
         return
     group.next_generation(turn.now_ms)
     if group.state is GroupState.EMPTY:
@@ -135,7 +138,7 @@ def synced(turn: Turn, group: ClassicGroup, member_id: str) -> None:
 def propagate_assignments(turn: Turn, group: ClassicGroup, assignments: dict[str, bytes]) -> None:
     """Give every member its assignment, and answer those that wait for it."""
     for member in group.members.values():
-        member.assignment = assignments.get(member.member_id, b"")
+        group.assign(member, assignments.get(member.member_id, b""))
         result = SyncResult(
             protocol_type=group.protocol_type,
             protocol_name=group.protocol_name,
@@ -148,7 +151,7 @@ def propagate_assignments(turn: Turn, group: ClassicGroup, assignments: dict[str
 def fail_syncs(turn: Turn, group: ClassicGroup, error: ErrorCode) -> None:
     """Take all assignments back, and answer those that wait for one with an error."""
     for member in group.members.values():
-        member.assignment = b""
+        group.assign(member, b"")
         if turn.answer_sync(group, member.member_id, SyncResult(error=error)):
             turn.refresh_session(group, member)
 

@@ -9,25 +9,15 @@ from collections.abc import Mapping
 
 from pipeline_broker.state.classic_groups.classic_group import ClassicGroup, GroupState, Member
 from pipeline_broker.state.classic_groups.messages import MemberProtocol
+from pipeline_broker.state.errors import CorruptStateRecordError
 from pipeline_broker.state.group_records import read_record_key, read_record_value, record_key, record_value
 from pipeline_broker.state.outcome import StateRecord
 from pipeline_broker.wire.messages.group_metadata_record import GroupMetadataKey, GroupMetadataValue
 
-__all__ = [
-    "group_from_value",
-    "group_id_of",
-    "group_metadata_record",
-    "group_tombstone",
-    "new_group_record",
-]
+__all__ = ["group_metadata_record", "group_tombstone", "new_group_record", "read_group"]
 
 TYPE = 2
 VALUE_VERSION = 3
-
-
-def group_id_of(key: bytes) -> str:
-    """Which group a record is about; raises CorruptStateRecordError."""
-    return read_record_key(GroupMetadataKey, key).group
 
 
 def group_metadata_record(group: ClassicGroup, assignments: Mapping[str, bytes]) -> StateRecord:
@@ -68,9 +58,16 @@ def group_tombstone(group_id: str) -> StateRecord:
     return StateRecord(_group_key(group_id), None)
 
 
-def group_from_value(group_id: str, value: bytes) -> ClassicGroup:
-    """Read the value of a group record: Stable if it has members, Empty otherwise. Sessions are not running."""
+def read_group(key: bytes, value: bytes | None) -> tuple[str, ClassicGroup | None]:
+    """Read which group a record is about, and the group; raises CorruptStateRecordError."""
+    group_id = read_record_key(GroupMetadataKey, key).group
+    return group_id, None if value is None else _group(group_id, value)
+
+
+def _group(group_id: str, value: bytes) -> ClassicGroup:
+    """The group of a value: Stable if it has members, Empty otherwise. Sessions are not running."""
     read = read_record_value(GroupMetadataValue, value)
+    _check_members(read)
     group = ClassicGroup(
         group_id=group_id,
         state=GroupState.STABLE if read.members else GroupState.EMPTY,
@@ -96,6 +93,16 @@ def group_from_value(group_id: str, value: bytes) -> ClassicGroup:
         )
     group.refresh_topics()
     return group
+
+
+def _check_members(read: GroupMetadataValue) -> None:
+    """Refuse a group that cannot be: clients would meet it as soon as one of them joins."""
+    ids = [member.member_id for member in read.members]
+    instances = [member.group_instance_id for member in read.members if member.group_instance_id is not None]
+    if len(set(ids)) < len(ids) or len(set(instances)) < len(instances):
+        raise CorruptStateRecordError("GroupMetadataValue: two members with one id")
+    if ids and read.protocol is None:
+        raise CorruptStateRecordError("GroupMetadataValue: members without a protocol")
 
 
 def _group_key(group_id: str) -> bytes:

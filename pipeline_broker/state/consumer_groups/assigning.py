@@ -17,6 +17,7 @@ from pipeline_broker.state.consumer_groups.reconciliation import Reconciliation
 from pipeline_broker.state.consumer_groups.step import Step
 from pipeline_broker.state.consumer_groups.topic_view import metadata_hash, topic_ids
 from pipeline_broker.state.consumer_groups.updates import GroupEpoch, Subject, TargetEpoch
+from pipeline_broker.state.epochs import next_epoch
 
 __all__ = ["ASSIGNORS", "assignor_name", "bump_epoch", "is_target_due", "reconcile", "refresh_epoch", "update_target"]
 
@@ -43,7 +44,7 @@ def bump_epoch(step: Step) -> None:
 def _move(step: Step, found_hash: int, epochs: int) -> None:
     """As in Kafka a new group is in epoch 1 before anybody subscribes to anything."""
     group = step.group
-    step.emit(Subject.GROUP_EPOCH, "", GroupEpoch(group.epoch + epochs, found_hash))
+    step.emit(Subject.GROUP_EPOCH, "", GroupEpoch(next_epoch(group.epoch, epochs), found_hash))
     if group.has_partition_metadata:
         step.emit(Subject.PARTITION_METADATA, "", None)
 

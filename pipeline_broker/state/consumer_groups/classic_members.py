@@ -18,19 +18,14 @@ from pipeline_broker.state.classic_groups.messages import (
     SyncResult,
 )
 from pipeline_broker.state.consumer_groups import assigning
-from pipeline_broker.state.consumer_groups.embedded import (
-    MalformedError,
-    partitions_by_id,
-    read_subscription,
-    subscription_version,
-    write_assignment,
-)
-from pipeline_broker.state.consumer_groups.heartbeats import check_full, partitions_of, update_member
+from pipeline_broker.state.consumer_groups.embedded import partitions_by_id, write_assignment
+from pipeline_broker.state.consumer_groups.heartbeats import check_full, check_memory, partitions_of, update_member
 from pipeline_broker.state.consumer_groups.leaving import replace_member
 from pipeline_broker.state.consumer_groups.member import ClassicMetadata, Member, MemberMetadata, MemberState
 from pipeline_broker.state.consumer_groups.messages import GroupError
 from pipeline_broker.state.consumer_groups.step import Step, TimerKind
 from pipeline_broker.state.consumer_groups.updates import Subject
+from pipeline_broker.wire.consumer_protocol import MalformedError, read_subscription, subscription_version
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.consumer_protocol import ConsumerProtocolSubscription
 
@@ -55,11 +50,13 @@ def join(step: Step, request: JoinRequest) -> JoinResult:
     except MalformedError:
         raise GroupError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL) from None
     old = _find(step, request, member_id)
+    metadata = _metadata(request, subscription)
+    check_memory(step, old, metadata)
     if old is not None and old.member_id != member_id:
         step.stop_all(old.member_id)
         old = replace_member(step, old, member_id)
     before = old or Member(member_id)
-    changed = update_member(step, before, _metadata(request, subscription))
+    changed = update_member(step, before, metadata)
     regex = before.metadata.topic_regex
     if regex and not step.group.regex_members(regex):
         step.emit(Subject.REGEX, regex, None)

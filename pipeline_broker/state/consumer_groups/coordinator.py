@@ -36,13 +36,13 @@ from pipeline_broker.state.consumer_groups.messages import (
     HeartbeatRequest,
     HeartbeatResult,
 )
-from pipeline_broker.state.consumer_groups.records import read_update, record_of
+from pipeline_broker.state.consumer_groups.records import record_of
 from pipeline_broker.state.consumer_groups.step import Step, Timer, TimerKind
 from pipeline_broker.state.consumer_groups.topic_view import TopicView
-from pipeline_broker.state.consumer_groups.updates import GroupUpdated, Subject
+from pipeline_broker.state.consumer_groups.updates import GroupUpdated, Subject, Update
 from pipeline_broker.state.deadlines import Deadlines
 from pipeline_broker.state.groups.group import Group, GroupType
-from pipeline_broker.state.groups.registry import GroupRegistry
+from pipeline_broker.state.groups.registry import GroupRegistry, check_replaceable
 from pipeline_broker.state.groups.settings import GroupSettings
 from pipeline_broker.state.outcome import Completion, Outcome, StateRecord, Write
 from pipeline_broker.wire.error import ErrorCode
@@ -279,17 +279,20 @@ class ConsumerGroups:
         if not waiting:
             self._unsettled.pop(change.group_id, None)
 
-    def replay(self, record_type: int, key: bytes, value: bytes | None) -> None:
+    def replay(self, change: tuple[str, Update]) -> None:
         """See GroupKind."""
-        group_id, update = read_update(record_type, key, value)
+        group_id, update = change
         group = self._registry.get(group_id)
         if not isinstance(group, ConsumerGroup):
-            if value is None:
+            if update.value is None:
                 return  # of a group that went, or became a classic one
+            check_replaceable(group, GroupType.CONSUMER)
+            if group is not None:
+                self._registry.hide(group)
             group = ConsumerGroup(group_id=group_id)
             self._registry.put(group)
         group.apply(update)
-        if update.subject is Subject.GROUP_EPOCH and value is None:
+        if update.subject is Subject.GROUP_EPOCH and update.value is None:
             self._registry.remove(group)
 
     def loaded(self, now_ms: int) -> Outcome:
@@ -329,7 +332,7 @@ class ConsumerGroups:
 
     def _step(self, group: ConsumerGroup, now_ms: int) -> Step:
         settings = self.settings.of_group(self._configs_of(group.group_id))
-        return Step(group, now_ms, settings, self._topics, self._topics_version, self._deadlines)
+        return Step(group, now_ms, settings, self._topics, self._topics_version, self._deadlines, self._registry.memory)
 
     def _remove(self, step: Step, members: tuple[Member, ...]) -> Outcome | None:
         """Take members out; what else that leaves to do, if the others are a classic group now."""

@@ -1,50 +1,16 @@
-"""The embedded protocol: what consumers of the classic protocol tell their leader, and are told by it.
-
-int16 version, then ConsumerProtocolSubscription or ConsumerProtocolAssignment; a later version is read as the last
-one known, since later ones only add to the end
-"""
+"""Assignments of the embedded protocol (`wire.consumer_protocol`) as topic ids: written for members, read of them."""
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterable
-from typing import TypeVar
 
 from pipeline_broker.state.consumer_groups.member import Partitions
 from pipeline_broker.state.consumer_groups.topic_view import TopicView
-from pipeline_broker.wire.codec import DecodeError, decode, encode, versions_of
+from pipeline_broker.wire.codec import encode
+from pipeline_broker.wire.consumer_protocol import VERSION
 from pipeline_broker.wire.messages.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 
-__all__ = [
-    "MalformedError",
-    "partitions_by_id",
-    "read_assignment",
-    "read_subscription",
-    "subscription_version",
-    "write_assignment",
-]
-
-VERSION = struct.Struct(">h")
-Message = TypeVar("Message", ConsumerProtocolAssignment, ConsumerProtocolSubscription)
-
-
-class MalformedError(Exception):
-    """Bytes that are not of the embedded protocol."""
-
-
-def subscription_version(data: bytes) -> int:
-    """The version of a subscription, which is that of the assignment that answers it; raises MalformedError."""
-    return _version(ConsumerProtocolSubscription, data)
-
-
-def read_subscription(data: bytes) -> ConsumerProtocolSubscription:
-    """What a member says of itself; raises MalformedError."""
-    return _read(ConsumerProtocolSubscription, data)
-
-
-def read_assignment(data: bytes) -> ConsumerProtocolAssignment:
-    """What a member was given, nothing for no bytes; raises MalformedError."""
-    return _read(ConsumerProtocolAssignment, data) if data else ConsumerProtocolAssignment()
+__all__ = ["partitions_by_id", "write_assignment"]
 
 
 def write_assignment(topics: TopicView, partitions: Partitions, version: int) -> bytes:
@@ -69,19 +35,3 @@ def partitions_by_id(
         if topic is not None:
             found[topic.topic_id] = found.get(topic.topic_id, frozenset()) | frozenset(each.partitions)
     return found
-
-
-def _version(message: type[Message], data: bytes) -> int:
-    if len(data) < VERSION.size:
-        raise MalformedError("too short for a version")
-    (version,) = VERSION.unpack_from(data)
-    if version < 0:
-        raise MalformedError(f"version {version}")
-    return min(int(version), max(versions_of(message)))
-
-
-def _read(message: type[Message], data: bytes) -> Message:
-    try:
-        return decode(message, _version(message, data), data, VERSION.size)[0]
-    except DecodeError as error:
-        raise MalformedError(str(error)) from error

@@ -11,7 +11,7 @@ Rules of this room: see `member.py`. The state is worked out from the epochs, ne
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, ClassVar
 
 import attrs
@@ -27,6 +27,7 @@ from pipeline_broker.state.consumer_groups.member import (
 from pipeline_broker.state.consumer_groups.updates import GroupEpoch, ResolvedRegex, Subject, TargetEpoch, Update
 from pipeline_broker.state.groups.commits import CommitRequest, OffsetAge, PartitionCommit
 from pipeline_broker.state.groups.group import GroupType
+from pipeline_broker.state.groups.memory import ENTRY_BYTES, HeldBytes, sizes_of
 from pipeline_broker.wire.error import ErrorCode
 
 __all__ = ["ConsumerGroup"]
@@ -67,6 +68,7 @@ class ConsumerGroup:
     has_partition_metadata: bool = False
     is_metadata_stale: bool = False
     is_deleted: bool = False
+    memory: HeldBytes = attrs.Factory(HeldBytes)
     _owners: dict[tuple[bytes, int], str] = attrs.Factory(dict)
     _names: Counter[str] = attrs.Factory(Counter)
     _regex_members: Counter[str] = attrs.Factory(Counter)
@@ -80,9 +82,11 @@ class ConsumerGroup:
     def copy(self) -> ConsumerGroup:
         """Another group with the same content, which changes on its own."""
         other = ConsumerGroup(group_id=self.group_id)
+        other.memory.add(self.memory.count)  # part of no total: the copy is not counted again
         for field in attrs.fields(ConsumerGroup):
             value = getattr(self, field.name)
-            setattr(other, field.name, type(value)(value) if isinstance(value, dict) else value)
+            if field.name != "memory":
+                setattr(other, field.name, type(value)(value) if isinstance(value, dict) else value)
         return other
 
     def _apply_epoch(self, _: str, value: GroupEpoch | None) -> None:
@@ -95,12 +99,16 @@ class ConsumerGroup:
         self.assignment_epoch, self.assigned_ms = (0, 0) if value is None else (value.epoch, value.timestamp_ms)
 
     def _apply_target(self, member_id: str, value: Partitions | None) -> None:
+        self.memory.add(_size_of(value or {}) - _size_of(self.target.get(member_id, {})))
         if value is None:
             self.target.pop(member_id, None)
         else:
             self.target[member_id] = value
 
     def _apply_regex(self, regex: str, value: ResolvedRegex | None) -> None:
+        for resolved, sign in ((self.regexes.get(regex), -1), (value, 1)):
+            if resolved is not None:
+                self.memory.add(sign * (sizes_of((regex,)) + ENTRY_BYTES * (1 + len(resolved.topics))))
         if value is None:
             self.regexes.pop(regex, None)
         else:
@@ -129,12 +137,14 @@ class ConsumerGroup:
         self._release(before)
         member = attrs.evolve(before, current=GONE if value is None else value)
         self.members[member_id] = member
+        self.memory.add(_size_of(member.current.assigned) + _size_of(member.current.revoking))
         for owned in (member.current.assigned, member.current.revoking):
             for topic_id, partitions in owned.items():
                 for partition in partitions:
                     self._owners[topic_id, partition] = member_id
 
     def _release(self, member: Member) -> None:
+        self.memory.add(-_size_of(member.current.assigned) - _size_of(member.current.revoking))
         for owned in (member.current.assigned, member.current.revoking):
             for topic_id, partitions in owned.items():
                 for partition in partitions:
@@ -143,6 +153,7 @@ class ConsumerGroup:
 
     def _count(self, member: Member, change: int) -> None:
         metadata = member.metadata
+        self.memory.add(change * metadata.size_bytes)
         if metadata.instance_id is not None:
             if change > 0:
                 self.static_members[metadata.instance_id] = member.member_id
@@ -282,6 +293,10 @@ class ConsumerGroup:
     def offset_age(self) -> OffsetAge | None:
         """See Group."""
         return lambda committed: committed.commit_timestamp_ms
+
+
+def _size_of(partitions: Mapping[bytes, Collection[int]]) -> int:
+    return 2 * ENTRY_BYTES * sum(map(len, partitions.values()))
 
 
 def _add(counter: Counter[str], name: str, change: int) -> None:

@@ -97,17 +97,24 @@ def check_full(step: Step, member_id: str) -> None:
         )
 
 
+def check_memory(step: Step, old: Member | None, new: MemberMetadata) -> None:
+    """Refuse a member that says more than there is memory for."""
+    if not step.memory.admits(0 if old is None else old.metadata.size_bytes, new.size_bytes):
+        raise GroupError(ErrorCode.GROUP_MAX_SIZE_REACHED, step.memory.refusal)
+
+
 def heartbeat(step: Step, request: HeartbeatRequest) -> HeartbeatResult:
     """Take in a member, or hear of it; raises GroupError."""
     member_id = request.member_id or request.fresh_id
     check_full(step, request.member_id)
     old = _find(step, request, member_id)
     check_regex(step, old.metadata if old is not None else None, request.topic_regex)
+    metadata = _merged((old or Member(member_id)).metadata, request)
+    check_memory(step, old, metadata)
     if old is not None and old.member_id != member_id:
         step.stop_all(old.member_id)
         old = replace_member(step, old, member_id)
     before = old or Member(member_id)
-    metadata = _merged(before.metadata, request)
     if before.metadata.classic is not None:  # it speaks the other protocol now
         step.stop(TimerKind.JOIN, member_id)
         step.stop(TimerKind.SYNC, member_id)

@@ -16,6 +16,8 @@ from typing import TypeAlias
 
 import attrs
 
+from pipeline_broker.state.groups.memory import MEMBER_BYTES, size_of_names, sizes_of
+
 __all__ = [
     "LEAVING_EPOCH",
     "LEAVING_STATIC_EPOCH",
@@ -76,6 +78,16 @@ class MemberMetadata:
     rebalance_timeout_ms: int = -1
     server_assignor: str | None = None
     classic: ClassicMetadata | None = None
+
+    @property
+    def size_bytes(self) -> int:
+        """What a member holds that says this, with the entries of its names in the tables of the group.
+
+        It counts twice: groups are kept as they will be and as they are durable.
+        """
+        texts = sizes_of((self.instance_id, self.rack_id, self.client_id, self.client_host, self.topic_regex))
+        said = () if self.classic is None else [each for protocol in self.classic.protocols for each in protocol]
+        return 2 * (MEMBER_BYTES + texts + sizes_of(said) + size_of_names(self.topic_names))
 
 
 @attrs.frozen(kw_only=True)

@@ -9,18 +9,13 @@ Rules of this file: the records of both sides are one write, so after a crash th
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pipeline_broker.state.classic_groups.classic_group import CONSUMER_PROTOCOL_TYPE, ClassicGroup, GroupState
 from pipeline_broker.state.classic_groups.classic_group import Member as ClassicMember
 from pipeline_broker.state.classic_groups.messages import MemberProtocol
 from pipeline_broker.state.classic_groups.records import group_tombstone
-from pipeline_broker.state.consumer_groups.embedded import (
-    MalformedError,
-    partitions_by_id,
-    read_assignment,
-    read_subscription,
-    subscription_version,
-    write_assignment,
-)
+from pipeline_broker.state.consumer_groups.embedded import partitions_by_id, write_assignment
 from pipeline_broker.state.consumer_groups.heartbeats import partitions_of
 from pipeline_broker.state.consumer_groups.leaving import tombstone_all
 from pipeline_broker.state.consumer_groups.member import ClassicMetadata, CurrentAssignment, Member, MemberMetadata
@@ -29,6 +24,12 @@ from pipeline_broker.state.consumer_groups.step import Step
 from pipeline_broker.state.consumer_groups.topic_view import TopicView, metadata_hash
 from pipeline_broker.state.consumer_groups.updates import GroupEpoch, Subject, TargetEpoch
 from pipeline_broker.state.groups.settings import GroupSettings
+from pipeline_broker.wire.consumer_protocol import (
+    MalformedError,
+    read_assignment,
+    read_subscription,
+    subscription_version,
+)
 from pipeline_broker.wire.error import ErrorCode
 
 __all__ = ["can_downgrade", "check_upgrade", "downgrade", "upgrade"]
@@ -121,10 +122,22 @@ def can_downgrade(step: Step, leaving: frozenset[str], *, replaced: bool = False
     leavers = [group.members[member_id] for member_id in leaving]
     return (
         bool(staying)
-        and all(member.metadata.classic is not None for member in staying)
+        and _can_be_classic(staying)
         and (replaced or any(member.metadata.classic is None for member in leavers))
         and settings.consumer_downgrade_enabled
         and len(staying) <= settings.group_size_max
+    )
+
+
+def _can_be_classic(members: Sequence[Member]) -> bool:
+    """Whether all are of the classic protocol, have one protocol in common, and no instance id twice.
+
+    Members that joined here have; records may say anything.
+    """
+    protocols = [{name for name, _ in each.metadata.classic.protocols} for each in members if each.metadata.classic]
+    instances = [each.metadata.instance_id for each in members if each.metadata.instance_id is not None]
+    return (
+        len(protocols) == len(members) and bool(set.intersection(*protocols)) and len(set(instances)) == len(instances)
     )
 
 

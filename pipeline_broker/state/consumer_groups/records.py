@@ -6,7 +6,7 @@ update is the same bytes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from pipeline_broker.state.consumer_groups.member import (
@@ -18,8 +18,10 @@ from pipeline_broker.state.consumer_groups.member import (
     Partitions,
 )
 from pipeline_broker.state.consumer_groups.updates import GroupEpoch, ResolvedRegex, Subject, TargetEpoch, Update
+from pipeline_broker.state.errors import CorruptStateRecordError
 from pipeline_broker.state.group_records import read_record_key, read_record_value, record_key, record_value
 from pipeline_broker.state.outcome import StateRecord
+from pipeline_broker.wire.consumer_protocol import MalformedError, read_subscription
 from pipeline_broker.wire.messages.consumer_group_records import (
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupCurrentMemberAssignmentValue,
@@ -130,6 +132,8 @@ def _write_member(value: MemberMetadata) -> MemberValue:
 
 def _read_member(read: MemberValue) -> MemberMetadata:
     classic = read.classic_member_metadata
+    if classic is not None:
+        _check_protocols(classic.supported_protocols)
     return MemberMetadata(
         instance_id=read.instance_id,
         rack_id=read.rack_id,
@@ -145,6 +149,14 @@ def _read_member(read: MemberValue) -> MemberMetadata:
             classic.session_timeout_ms, tuple((each.name, each.metadata) for each in classic.supported_protocols)
         ),
     )
+
+
+def _check_protocols(protocols: Sequence[MemberValue.ClassicProtocol]) -> None:
+    """Refuse a member of the classic protocol that could not have joined: its assignment is written as it asked."""
+    try:
+        read_subscription(protocols[0].metadata if protocols else b"")
+    except MalformedError as error:
+        raise CorruptStateRecordError(f"subscription of a classic member: {error}") from None
 
 
 def _write_owned(owned: OwnedPartitions) -> list[CurrentValue.TopicPartitions]:

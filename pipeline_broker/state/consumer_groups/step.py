@@ -16,6 +16,7 @@ from pipeline_broker.state.consumer_groups.member import CurrentAssignment, Memb
 from pipeline_broker.state.consumer_groups.topic_view import TopicView
 from pipeline_broker.state.consumer_groups.updates import Subject, Update, Value
 from pipeline_broker.state.deadlines import Deadlines
+from pipeline_broker.state.groups.memory import GroupMemory
 from pipeline_broker.state.groups.settings import GroupSettings
 from pipeline_broker.state.outcome import StateRecord
 
@@ -45,6 +46,7 @@ class Step:
 
     Attributes:
         settings: of this group.
+        memory: of all groups.
         topics_version: changes with every topic that comes.
         records: what must be written in front of the updates.
         replaces: the classic group that became this one.
@@ -56,6 +58,7 @@ class Step:
     topics: TopicView
     topics_version: int
     deadlines: Deadlines[Timer]
+    memory: GroupMemory
     updates: list[Update] = attrs.Factory(list)
     records: list[StateRecord] = attrs.Factory(list)
     replaces: object = None

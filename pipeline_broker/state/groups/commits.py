@@ -134,6 +134,9 @@ def commit(
         changes.append((OffsetKey(request.group_id, partition.topic, partition.partition), committed))
     if not changes:
         return CommitResult(tuple(errors))
+    if not offsets.admits(changes):
+        refused = ErrorCode.INVALID_COMMIT_OFFSET_SIZE
+        return CommitResult(tuple(refused if error is ErrorCode.NONE else error for error in errors))
     records = tuple(offset_record(key, committed) for key, committed in changes)
     return CommitResult(tuple(errors), Write(request.group_id, records, offsets.change(changes, request.holder)))
 

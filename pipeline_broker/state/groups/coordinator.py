@@ -17,19 +17,14 @@ from typing import TYPE_CHECKING
 import attrs
 
 from pipeline_broker.state.deadlines import Deadlines
-from pipeline_broker.state.group_records import (
-    OFFSET_TYPES,
-    OffsetKey,
-    offset_from_value,
-    offset_key,
-    offset_tombstone,
-    record_type,
-)
+from pipeline_broker.state.group_records import OffsetKey, offset_tombstone
 from pipeline_broker.state.groups import commits
 from pipeline_broker.state.groups.administration import DeletedOffset, DeletedOffsets, ListedGroup, delete_offsets
 from pipeline_broker.state.groups.commits import CommitRequest, CommitResult, FetchedOffset, FetchTopic
 from pipeline_broker.state.groups.group import Group, GroupType
-from pipeline_broker.state.groups.kind import RECORD_OWNERS, GroupKind
+from pipeline_broker.state.groups.kind import GroupKind
+from pipeline_broker.state.groups.memory import GROUP_BYTES, GroupMemory
+from pipeline_broker.state.groups.records import GroupRecord
 from pipeline_broker.state.groups.registry import GroupRegistry
 from pipeline_broker.state.groups.settings import GroupSettings
 from pipeline_broker.state.offsets import CommittedOffsets, OffsetChange
@@ -71,6 +66,9 @@ class GroupCoordinator:
         settings: of the broker.
         topics: those that exist; none unless given.
         configs_of: what was set for a single group, by its id.
+
+    Attributes:
+        memory: what groups and offsets hold.
     """
 
     def __init__(
@@ -82,8 +80,9 @@ class GroupCoordinator:
         self.settings = settings
         self._topics = TopicCatalogue(1, 0) if topics is None else topics
         self._configs_of = configs_of
-        self.registry = GroupRegistry()
-        self._offsets = CommittedOffsets()
+        self.memory = GroupMemory(settings.memory_bytes_max)
+        self.registry = GroupRegistry(self.memory)
+        self._offsets = CommittedOffsets(self.memory)
         self._deadlines: Deadlines[str] = Deadlines()
         self._kinds: list[GroupKind] = []
 
@@ -121,6 +120,7 @@ class GroupCoordinator:
     def change_settings(self, settings: GroupSettings) -> None:
         """Act on other settings from now on."""
         self.settings = settings
+        self.memory.bytes_max = settings.memory_bytes_max
         for kind in self._kinds:
             kind.settings = settings
 
@@ -238,6 +238,8 @@ class GroupCoordinator:
             named = request.missing_group_named
             error = ErrorCode.GROUP_ID_NOT_FOUND if named else ErrorCode.ILLEGAL_GENERATION
             return CommitResult((error,) * len(request.partitions))
+        if group is None and not self.memory.has_room(GROUP_BYTES):
+            return CommitResult((ErrorCode.INVALID_COMMIT_OFFSET_SIZE,) * len(request.partitions))
         if group is None:
             group = self.classic.create(request.group_id, now_ms)
         errors = group.commit_errors(request)
@@ -315,24 +317,27 @@ class GroupCoordinator:
             return self._owner(change).failed(change, error, now_ms)
         return Outcome()
 
-    def replay(self, key: bytes, value: bytes | None) -> None:
-        """Take over one durable record; raises CorruptStateRecordError."""
-        kind = record_type(key)
-        if kind in OFFSET_TYPES:
-            subject = offset_key(key)
-            self._offsets.replay(subject, None if value is None else offset_from_value(value))
-            if value is not None and self.registry.get(subject.group_id) is None:
-                self.classic.create(subject.group_id, -1)
-            return
-        owner = RECORD_OWNERS.get(kind)
-        if owner is not None:
-            self._kind(owner).replay(kind, key, value)
+    def replay(self, record: GroupRecord) -> None:
+        """Take over one durable record.
 
-    def replay_held(self, holder: Holder, key: bytes, value: bytes | None) -> None:
-        """The same of a record that is part of a transaction; raises CorruptStateRecordError."""
-        if record_type(key) in OFFSET_TYPES and value is not None:
-            subject = offset_key(key)
-            self._offsets.replay_held(holder, subject, offset_from_value(value))
+        Raises:
+            MisplacedRecordError: it cannot be; nothing has changed.
+        """
+        if record.owner is not None:
+            self._kind(record.owner).replay(record.change)
+            return
+        subject, committed = record.change
+        self._offsets.replay(subject, committed)
+        if committed is not None and self.registry.get(subject.group_id) is None:
+            self.classic.create(subject.group_id, -1)
+
+    def replay_held(self, holder: Holder, record: GroupRecord) -> None:
+        """The same of a record that is part of a transaction, of which only committed offsets count."""
+        if record.owner is not None:
+            return
+        subject, committed = record.change
+        if committed is not None:
+            self._offsets.replay_held(holder, subject, committed)
             if self.registry.get(subject.group_id) is None:
                 self.classic.create(subject.group_id, -1)
 

@@ -11,6 +11,7 @@ from enum import Enum
 from typing import Any, Protocol
 
 from pipeline_broker.state.groups.commits import CommitRequest, OffsetAge
+from pipeline_broker.state.groups.memory import HeldBytes
 from pipeline_broker.wire.error import ErrorCode
 
 __all__ = ["Group", "GroupType"]
@@ -29,9 +30,11 @@ class Group(Protocol):
 
     Attributes:
         group_id: its name.
+        memory: what it holds.
     """
 
     group_id: str
+    memory: HeldBytes
 
     @property
     def group_type(self) -> GroupType:

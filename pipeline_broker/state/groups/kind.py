@@ -6,22 +6,13 @@ about groups of all kinds (their ids, their offsets, lists, deletion) is the coo
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Protocol
 
-from pipeline_broker.state.groups.group import GroupType
 from pipeline_broker.state.groups.settings import GroupSettings
 from pipeline_broker.state.outcome import Outcome, StateRecord
 from pipeline_broker.wire.error import ErrorCode
 
-__all__ = ["RECORD_OWNERS", "GroupKind"]
-
-RECORD_OWNERS: Mapping[int, GroupType] = {
-    2: GroupType.CLASSIC,
-    **dict.fromkeys((3, 4, 5, 6, 7, 8, 16), GroupType.CONSUMER),
-    **dict.fromkeys(range(10, 16), GroupType.SHARE),
-}
-"""Record types of `__consumer_offsets`: which kind reads them. Those that stand here for nobody are read past."""
+__all__ = ["GroupKind"]
 
 
 class GroupKind(Protocol):
@@ -35,8 +26,12 @@ class GroupKind(Protocol):
     changes: tuple[type, ...]
     settings: GroupSettings
 
-    def replay(self, record_type: int, key: bytes, value: bytes | None) -> None:
-        """Take over one durable record; raises CorruptStateRecordError."""
+    def replay(self, change: Any) -> None:
+        """Take over one durable record as `state/groups/records.py` has read it.
+
+        Raises:
+            MisplacedRecordError: it cannot be; nothing has changed.
+        """
 
     def loaded(self, now_ms: int) -> Outcome:
         """All records are replayed: sessions start now."""

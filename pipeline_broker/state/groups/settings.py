@@ -17,7 +17,12 @@ INT32_MAX = 2**31 - 1
 
 @attrs.frozen(kw_only=True)
 class GroupSettings:
-    """Kafka's settings of groups and committed offsets; those that begin with `consumer_` are of KIP-848."""
+    """Kafka's settings of groups and committed offsets; those that begin with `consumer_` are of KIP-848.
+
+    `memory_bytes_max` is this broker's own, see `memory.py`.
+    """
+
+    memory_bytes_max: int = 134_217_728
 
     initial_rebalance_delay_ms: int = 3_000
     session_timeout_ms_min: int = 6_000

@@ -13,7 +13,9 @@ from typing import Any
 import attrs
 
 from pipeline_broker.state.deadlines import Deadlines
-from pipeline_broker.state.groups.registry import GroupRegistry
+from pipeline_broker.state.epochs import next_epoch
+from pipeline_broker.state.groups.group import GroupType
+from pipeline_broker.state.groups.registry import GroupRegistry, check_replaceable
 from pipeline_broker.state.groups.settings import GroupSettings
 from pipeline_broker.state.outcome import Outcome, StateRecord, Write
 from pipeline_broker.state.share_groups import records
@@ -81,10 +83,16 @@ class ShareGroups:
             member = self._new_member(group, heartbeat, settings)
         else:
             _check_epoch(member, heartbeat.member_epoch)
+        held = 0 if is_new else member.size_bytes
+        member = attrs.evolve(member)  # the group's own stays as it is if this is refused
+        changed = member.update(heartbeat)
+        memory = self._registry.memory
+        if not memory.admits(held, member.size_bytes):
+            raise ShareGroupError(ErrorCode.GROUP_MAX_SIZE_REACHED, memory.refusal)
         self._registry.put(group)
         group.is_deleted = False
-        changed = _update(member, heartbeat)
         group.members[member.member_id] = member
+        group.memory.add(member.size_bytes - held)
         written: list[StateRecord] = []
         if is_new or changed:
             written.append(records.member_record(group.group_id, member))
@@ -137,10 +145,11 @@ class ShareGroups:
         return HeartbeatAnswer(LEAVING_EPOCH, None, (), self._remove(group, heartbeat.member_id))
 
     def _remove(self, group: ShareGroup, member_id: str) -> Write:
-        del group.members[member_id]
+        group.memory.add(-group.members.pop(member_id).size_bytes)
         group.target.pop(member_id, None)
+        group.count_target()
         self._sessions.cancel((group.group_id, member_id))
-        group.epoch += 1
+        group.epoch = next_epoch(group.epoch)
         write = self._write(group, [*records.member_tombstones(group.group_id, member_id), records.group_record(group)])
         assert write is not None, "there are records"
         return write
@@ -151,7 +160,7 @@ class ShareGroups:
 
     def force_rebalance(self, group: ShareGroup, now_ms: int) -> Outcome:  # noqa: ARG002 - GroupKind's signature
         """See GroupKind: the group moves to its next epoch."""
-        group.epoch += 1
+        group.epoch = next_epoch(group.epoch)
         write = self._write(group, [records.group_record(group)])
         return Outcome(writes=[] if write is None else [write])
 
@@ -163,7 +172,7 @@ class ShareGroups:
         """Notice topics that came, grew or went; returns the partitions that are new to the group."""
         metadata_hash = hash_of(topics)
         if must_rise or metadata_hash != group.metadata_hash:
-            group.epoch += 1
+            group.epoch = next_epoch(group.epoch)
             group.metadata_hash = metadata_hash
             written.append(records.group_record(group))
         begins = []
@@ -198,6 +207,7 @@ class ShareGroups:
             if assignment != group.target.get(member_id):
                 group.target[member_id] = assignment
                 written.append(records.target_record(group.group_id, member_id, assignment))
+        group.count_target()
         group.assignment_epoch, group.assigned_ms = group.epoch, now_ms
         written.append(records.target_epoch_record(group))
 
@@ -283,22 +293,25 @@ class ShareGroups:
 
     # GroupKind
 
-    def replay(self, record_type: int, key: bytes, value: bytes | None) -> None:
+    def replay(self, change: records.ShareGroupRecord) -> None:
         """See GroupKind."""
-        group_id, member_id = records.group_of(record_type, key)
+        group_id = change.group_id
         group = self._registry.get(group_id)
         if not isinstance(group, ShareGroup):
-            if value is None:
+            if change.value is None:
                 return
+            check_replaceable(group, GroupType.SHARE)
+            if group is not None:
+                self._registry.hide(group)
             group = ShareGroup(group_id)
             self._registry.put(group)
         self._replayed[group_id] = group
-        if value is not None:
-            records.replay(group, record_type, member_id, value)
-        elif record_type == records.MEMBER:
-            group.members.pop(member_id, None)
-            group.target.pop(member_id, None)
-        elif record_type == records.GROUP:
+        if change.value is not None:
+            records.replay(group, change)
+        elif change.kind == records.MEMBER:
+            group.members.pop(change.member_id, None)
+            group.target.pop(change.member_id, None)
+        elif change.kind == records.GROUP:
             self._registry.remove(group)
             del self._replayed[group_id]
 
@@ -307,6 +320,8 @@ class ShareGroups:
         settings = ShareGroupSettings()
         for group in self._replayed.values():
             group.shown = group.described()
+            group.memory.add(sum(member.size_bytes for member in group.members.values()))
+            group.count_target()
             self._registry.show(group)
             for member_id in group.members:
                 self._sessions.set((group.group_id, member_id), now_ms + settings.session_timeout_ms)
@@ -377,16 +392,3 @@ def _check_epoch(member: ShareMember, epoch: int) -> None:
         f"The share group member has a {kind} member epoch ({epoch}) than the one known by the group coordinator"
         f" ({member.epoch}). The member must abandon all its partitions and rejoin.",
     )
-
-
-def _update(member: ShareMember, heartbeat: Heartbeat) -> bool:
-    """Take over what a member says of itself; whether it reads other topics now."""
-    member.client_id, member.client_host = heartbeat.client_id, heartbeat.client_host
-    if heartbeat.rack_id is not None:
-        member.rack_id = heartbeat.rack_id
-    if heartbeat.topics is None:
-        return False
-    topics = tuple(sorted(set(heartbeat.topics)))
-    is_changed = topics != member.topics
-    member.topics = topics
-    return is_changed

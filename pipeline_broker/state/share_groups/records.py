@@ -8,7 +8,8 @@ Rules of this file: bytes and values, no decisions; what does not make sense is 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
 
 from pipeline_broker.state.group_records import read_record_key, read_record_value, record_key, record_value
 from pipeline_broker.state.outcome import StateRecord
@@ -37,11 +38,13 @@ __all__ = [
     "TARGET_MEMBER",
     "TOLD_MEMBER",
     "TYPES",
+    "ShareGroupRecord",
     "group_record",
     "group_tombstones",
     "initialized_record",
     "member_record",
     "member_tombstones",
+    "read_group_record",
     "replay",
     "target_epoch_record",
     "target_record",
@@ -149,8 +152,39 @@ def _initialized_key(group_id: str) -> bytes:
 # Replay
 
 
-def group_of(kind: int, key: bytes) -> tuple[str, str]:
-    """The group that a record is about, and the member; empty where it is about the group as a whole."""
+class ShareGroupRecord(NamedTuple):
+    """A record as it was read.
+
+    Attributes:
+        kind: its type.
+        group_id: the group that it is about.
+        member_id: the member that it is about; empty where it is about the group as a whole.
+        value: the message of its type; None where what the record is about is gone.
+    """
+
+    kind: int
+    group_id: str
+    member_id: str
+    value: Any
+
+
+def read_group_record(kind: int, key: bytes, value: bytes | None) -> ShareGroupRecord:
+    """Read a record of one of the types of this file; raises CorruptStateRecordError."""
+    held = None if value is None else read_record_value(_VALUES[kind], value)
+    return ShareGroupRecord(kind, *_group_of(kind, key), held)
+
+
+_VALUES: Mapping[int, type[Any]] = {
+    MEMBER: ShareGroupMemberMetadataValue,
+    GROUP: ShareGroupMetadataValue,
+    TARGET_EPOCH: ShareGroupTargetAssignmentMetadataValue,
+    TARGET_MEMBER: ShareGroupTargetAssignmentMemberValue,
+    TOLD_MEMBER: ShareGroupCurrentMemberAssignmentValue,
+    INITIALIZED: ShareGroupStatePartitionMetadataValue,
+}
+
+
+def _group_of(kind: int, key: bytes) -> tuple[str, str]:
     if kind == MEMBER:
         member = read_record_key(ShareGroupMemberMetadataKey, key)
         return member.group_id, member.member_id
@@ -164,32 +198,27 @@ def group_of(kind: int, key: bytes) -> tuple[str, str]:
     return read_record_key(ShareGroupMetadataKey, key).group_id, ""
 
 
-def replay(group: ShareGroup, kind: int, member_id: str, value: bytes) -> None:
-    """Take a value over into its group; raises CorruptStateRecordError."""
+def replay(group: ShareGroup, record: ShareGroupRecord) -> None:
+    """Take a value over into its group."""
+    kind, member_id, value = record.kind, record.member_id, record.value
     if kind == GROUP:
-        read = read_record_value(ShareGroupMetadataValue, value)
-        group.epoch, group.metadata_hash = read.epoch, read.metadata_hash
+        group.epoch, group.metadata_hash = value.epoch, value.metadata_hash
     elif kind == TARGET_EPOCH:
-        target = read_record_value(ShareGroupTargetAssignmentMetadataValue, value)
-        group.assignment_epoch, group.assigned_ms = target.assignment_epoch, target.assignment_timestamp
+        group.assignment_epoch, group.assigned_ms = value.assignment_epoch, value.assignment_timestamp
     elif kind == INITIALIZED:
-        kept = read_record_value(ShareGroupStatePartitionMetadataValue, value)
         group.initialized = {
-            topic.topic_id: (topic.topic_name, frozenset(topic.partitions)) for topic in kept.initialized_topics
+            topic.topic_id: (topic.topic_name, frozenset(topic.partitions)) for topic in value.initialized_topics
         }
     elif kind == TARGET_MEMBER:
-        shall = read_record_value(ShareGroupTargetAssignmentMemberValue, value)
-        group.target[member_id] = {topic.topic_id: frozenset(topic.partitions) for topic in shall.topic_partitions}
+        group.target[member_id] = {topic.topic_id: frozenset(topic.partitions) for topic in value.topic_partitions}
     else:
         _replay_member(group.members.setdefault(member_id, ShareMember(member_id)), kind, value)
 
 
-def _replay_member(member: ShareMember, kind: int, value: bytes) -> None:
+def _replay_member(member: ShareMember, kind: int, value: Any) -> None:
     if kind == MEMBER:
-        who = read_record_value(ShareGroupMemberMetadataValue, value)
-        member.rack_id, member.client_id, member.client_host = who.rack_id, who.client_id, who.client_host
-        member.topics = tuple(who.subscribed_topic_names)
+        member.rack_id, member.client_id, member.client_host = value.rack_id, value.client_id, value.client_host
+        member.topics = tuple(value.subscribed_topic_names)
         return
-    told = read_record_value(ShareGroupCurrentMemberAssignmentValue, value)
-    member.epoch, member.previous_epoch = told.member_epoch, told.previous_member_epoch
-    member.assignment = {topic.topic_id: frozenset(topic.partitions) for topic in told.assigned_partitions}
+    member.epoch, member.previous_epoch = value.member_epoch, value.previous_member_epoch
+    member.assignment = {topic.topic_id: frozenset(topic.partitions) for topic in value.assigned_partitions}

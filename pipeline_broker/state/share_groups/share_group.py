@@ -12,8 +12,9 @@ import attrs
 
 from pipeline_broker.state.groups.commits import CommitRequest, OffsetAge
 from pipeline_broker.state.groups.group import GroupType
+from pipeline_broker.state.groups.memory import ENTRY_BYTES, MEMBER_BYTES, HeldBytes, size_of_names, sizes_of
 from pipeline_broker.state.share_groups.assignor import Assignment
-from pipeline_broker.state.share_groups.messages import DescribedMember, DescribedShareGroup
+from pipeline_broker.state.share_groups.messages import DescribedMember, DescribedShareGroup, Heartbeat
 from pipeline_broker.wire.error import ErrorCode
 
 __all__ = ["ShareGroup", "ShareMember"]
@@ -34,6 +35,24 @@ class ShareMember:
     previous_epoch: int = JOINING_EPOCH
     assignment: Assignment = attrs.Factory(dict)
 
+    @property
+    def size_bytes(self) -> int:
+        """What it holds, once as it will be and once as it is shown; but for what it reads."""
+        texts = sizes_of((self.member_id, self.rack_id, self.client_id, self.client_host))
+        return 2 * (MEMBER_BYTES + texts + size_of_names(self.topics))
+
+    def update(self, heartbeat: Heartbeat) -> bool:
+        """Take over what the member says of itself; whether it reads other topics now."""
+        self.client_id, self.client_host = heartbeat.client_id, heartbeat.client_host
+        if heartbeat.rack_id is not None:
+            self.rack_id = heartbeat.rack_id
+        if heartbeat.topics is None:
+            return False
+        topics = tuple(sorted(set(heartbeat.topics)))
+        is_changed = topics != self.topics
+        self.topics = topics
+        return is_changed
+
 
 @attrs.define(eq=False)
 class ShareGroup:
@@ -50,6 +69,7 @@ class ShareGroup:
         initialized: topic id: name, and the partitions whose state the share coordinator keeps.
         is_deleted: it is on its way to be deleted.
         shown: what clients are shown.
+        target_bytes: what `target` holds; it is counted in `memory`.
     """
 
     group_id: str
@@ -62,6 +82,14 @@ class ShareGroup:
     initialized: dict[bytes, tuple[str, frozenset[int]]] = attrs.Factory(dict)
     is_deleted: bool = False
     shown: DescribedShareGroup | None = None
+    memory: HeldBytes = attrs.Factory(HeldBytes)
+    target_bytes: int = 0
+
+    def count_target(self) -> None:
+        """Count what `target` holds now."""
+        partitions = sum(len(each) for assignment in self.target.values() for each in assignment.values())
+        self.memory.add(2 * ENTRY_BYTES * partitions - self.target_bytes)
+        self.target_bytes = 2 * ENTRY_BYTES * partitions
 
     @property
     def group_type(self) -> GroupType:

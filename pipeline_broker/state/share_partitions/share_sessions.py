@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 import attrs
 
-from pipeline_broker.state.fetch_sessions import next_epoch
+from pipeline_broker.state.fetch_sessions import PARTITIONS_MAX, next_epoch
 from pipeline_broker.wire.error import ErrorCode
 
 __all__ = ["EPOCH_FINAL", "EPOCH_INITIAL", "Place", "ShareSession", "ShareSessionError", "ShareSessions"]
@@ -69,9 +69,15 @@ class ShareSessions:
 
     Args:
         sessions_max: how many there may be.
+        partitions_max: partitions of all of them together.
+
+    Attributes:
+        partitions: partitions of all of them.
     """
 
-    def __init__(self, sessions_max: int) -> None:
+    def __init__(self, sessions_max: int, partitions_max: int = PARTITIONS_MAX) -> None:
+        self.partitions_max = partitions_max
+        self.partitions = 0
         self._sessions_max = sessions_max
         self._sessions: dict[tuple[str, str], ShareSession] = {}
         self._members: dict[str, int] = {}
@@ -90,9 +96,11 @@ class ShareSessions:
             ShareSessionError: there are too many.
         """
         self.remove(group_id, member_id)
+        listed = dict.fromkeys(places, True)
         if len(self._sessions) >= self._sessions_max:
             raise ShareSessionError(ErrorCode.SHARE_SESSION_LIMIT_REACHED)
-        session = ShareSession(group_id, member_id, connection, places=dict.fromkeys(places, True))
+        self._add_partitions(len(listed))
+        session = ShareSession(group_id, member_id, connection, places=listed)
         self._sessions[group_id, member_id] = session
         self._members[group_id] = self._members.get(group_id, 0) + 1
         return session
@@ -119,15 +127,17 @@ class ShareSessions:
         """The next request of a session.
 
         Raises:
-            ShareSessionError: there is no session, or this is not its next request.
+            ShareSessionError: there is no session, this is not its next request, or it would be too large.
         """
         session = self.find(group_id, member_id)
         if epoch != session.epoch:
             raise ShareSessionError(ErrorCode.INVALID_SHARE_SESSION_EPOCH)
-        for place in added:
-            session.places.setdefault(place, True)
+        new = dict.fromkeys((place for place in added if place not in session.places), True)
+        self._add_partitions(len(new))
+        session.places.update(new)
         for place in forgotten:
-            session.places.pop(place, None)
+            if session.places.pop(place, None) is not None:
+                self.partitions -= 1
         session.epoch = next_epoch(epoch)
         return session
 
@@ -135,10 +145,16 @@ class ShareSessions:
         """Forget a session; None where there was none."""
         session = self._sessions.pop((group_id, member_id), None)
         if session is not None:
+            self.partitions -= len(session.places)
             self._members[group_id] -= 1
             if not self._members[group_id]:
                 del self._members[group_id]
         return session
+
+    def _add_partitions(self, count: int) -> None:
+        if self.partitions + count > self.partitions_max:
+            raise ShareSessionError(ErrorCode.SHARE_SESSION_LIMIT_REACHED)
+        self.partitions += count
 
     def of_connection(self, connection: object) -> list[ShareSession]:
         """The sessions that a connection has opened."""

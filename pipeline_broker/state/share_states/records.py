@@ -24,10 +24,9 @@ from pipeline_broker.wire.messages.share_state_records import (
 
 __all__ = [
     "ShareKey",
-    "read_batches",
-    "read_key",
-    "read_snapshot",
-    "read_update",
+    "ShareRecord",
+    "is_possible",
+    "read_share_record",
     "snapshot_record",
     "tombstone_record",
     "update_record",
@@ -39,6 +38,9 @@ Value = ShareSnapshotValue | ShareUpdateValue
 NUMBER = struct.Struct(">h")
 VERSION = 0
 SNAPSHOT, UPDATE = 0, 1
+UNINITIALIZED_OFFSET = -1
+OFFSET_MAX = 2**63 - 1
+"""What follows the last record of a batch has an offset, too."""
 
 
 class ShareKey(NamedTuple):
@@ -49,7 +51,36 @@ class ShareKey(NamedTuple):
     partition: int
 
 
-def read_key(data: bytes) -> tuple[ShareKey, bool] | None:
+class ShareRecord(NamedTuple):
+    """A record as it was read.
+
+    Attributes:
+        key: the share partition that it is about.
+        value: what is kept of it; None where it is forgotten.
+        batches: those in the value.
+    """
+
+    key: ShareKey
+    value: Value | None
+    batches: tuple[StateBatch, ...] = ()
+
+
+def read_share_record(key: bytes, value: bytes | None) -> ShareRecord | None:
+    """Read a record; None for a type that is not known. Raises CorruptStateRecordError."""
+    found = _read_key(key)
+    if found is None:
+        return None
+    share_key, is_snapshot = found
+    if value is None:
+        return ShareRecord(share_key, None)
+    version = _number(value)
+    read: Value = _read(ShareSnapshotValue, value, version) if is_snapshot else _read(ShareUpdateValue, value, version)
+    if read.start_offset < UNINITIALIZED_OFFSET or read.snapshot_epoch < 0:
+        raise CorruptStateRecordError(f"share state from offset {read.start_offset}, snapshot {read.snapshot_epoch}")
+    return ShareRecord(share_key, read, _batches(read))
+
+
+def _read_key(data: bytes) -> tuple[ShareKey, bool] | None:
     """The share partition that a record is about, and whether it is a snapshot; None for a type that is not known."""
     kind = _number(data)
     if kind == SNAPSHOT:
@@ -76,25 +107,26 @@ def tombstone_record(key: ShareKey) -> StateRecord:
     return StateRecord(_key(SNAPSHOT, ShareSnapshotKey(*key)), None)
 
 
-def read_snapshot(data: bytes) -> ShareSnapshotValue:
-    """The value of a snapshot."""
-    return _read(ShareSnapshotValue, data, _number(data))
-
-
-def read_update(data: bytes) -> ShareUpdateValue:
-    """The value of an update."""
-    return _read(ShareUpdateValue, data, _number(data))
-
-
-def read_batches(value: Value) -> list[StateBatch]:
-    """The batches in a value; an unknown state is corrupt."""
+def _batches(value: Value) -> tuple[StateBatch, ...]:
+    """The batches in a value; a state that is not known, or offsets that no log has, are corrupt."""
     try:
-        return [
+        batches = tuple(
             StateBatch(batch.first_offset, batch.last_offset, RecordState(batch.delivery_state), batch.delivery_count)
             for batch in value.state_batches
-        ]
+        )
     except ValueError as error:
         raise CorruptStateRecordError(str(error)) from error
+    for batch in batches:
+        if not is_possible(batch):
+            raise CorruptStateRecordError(
+                f"offsets {batch.first} to {batch.last} with {batch.delivery_count} deliveries"
+            )
+    return batches
+
+
+def is_possible(batch: StateBatch) -> bool:
+    """Whether a log can have records of these offsets, which were delivered so often."""
+    return 0 <= batch.first <= batch.last < OFFSET_MAX and batch.delivery_count >= 0
 
 
 def _key(kind: int, key: ShareSnapshotKey | ShareUpdateKey) -> bytes:

@@ -12,15 +12,13 @@ from collections.abc import Iterable, Sequence
 
 import attrs
 
+from pipeline_broker.state.epochs import next_epoch
 from pipeline_broker.state.outcome import StateRecord, Write
 from pipeline_broker.state.share_partitions.messages import StateBatch
 from pipeline_broker.state.share_states.combining import combine
 from pipeline_broker.state.share_states.records import (
     ShareKey,
-    read_batches,
-    read_key,
-    read_snapshot,
-    read_update,
+    ShareRecord,
     snapshot_record,
     tombstone_record,
     update_record,
@@ -191,7 +189,7 @@ class ShareStates:
                 created_ms=now_ms,
             )
         else:
-            state.snapshot_epoch += 1
+            state.snapshot_epoch = next_epoch(state.snapshot_epoch)
             state.state_epoch, state.start_offset, state.batches = state_epoch, start_offset, ()
             state.delivery_complete_count = complete_count
         return self._snapshot(key, state, now_ms)
@@ -231,7 +229,7 @@ class ShareStates:
     def snapshot(self, key: ShareKey, now_ms: int) -> Write:
         """Write all that is known once more."""
         state = self._states[key]
-        state.snapshot_epoch += 1
+        state.snapshot_epoch = next_epoch(state.snapshot_epoch)
         return self._snapshot(key, state, now_ms)
 
     def delete(self, keys: Iterable[ShareKey]) -> list[Write]:
@@ -296,38 +294,33 @@ class ShareStates:
 
     # Start
 
-    def replay(self, key_bytes: bytes, value_bytes: bytes | None, offset: int) -> None:
-        """Take over a record that was durable.
-
-        Raises:
-            CorruptStateRecordError: it does not make sense.
-        """
-        found = read_key(key_bytes)
-        if found is None:
-            return
-        key, is_snapshot = found
-        if value_bytes is None:
+    def replay(self, record: ShareRecord, offset: int) -> None:
+        """Take over a record that was durable, as it was read; `offset` is its place in the log."""
+        key, value, batches = record
+        if value is None:
             self._states.pop(key, None)
-        elif is_snapshot:
-            self._replay_snapshot(key, read_snapshot(value_bytes), offset)
+        elif isinstance(value, ShareSnapshotValue):
+            self._replay_snapshot(key, value, batches, offset)
         else:
-            self._replay_update(key, read_update(value_bytes))
+            self._replay_update(key, value, batches)
 
-    def _replay_snapshot(self, key: ShareKey, value: ShareSnapshotValue, offset: int) -> None:
+    def _replay_snapshot(
+        self, key: ShareKey, value: ShareSnapshotValue, batches: Sequence[StateBatch], offset: int
+    ) -> None:
         state = ShareState(
             snapshot_epoch=value.snapshot_epoch,
             state_epoch=value.state_epoch,
             leader_epoch=value.leader_epoch,
             start_offset=value.start_offset,
             delivery_complete_count=value.delivery_complete_count,
-            batches=combine((), read_batches(value), value.start_offset),
+            batches=combine((), batches, value.start_offset),
             created_ms=value.create_timestamp,
             snapshot_offset=offset,
         )
         state.shown = state.summary()
         self._states[key] = state
 
-    def _replay_update(self, key: ShareKey, value: ShareUpdateValue) -> None:
+    def _replay_update(self, key: ShareKey, value: ShareUpdateValue, batches: Sequence[StateBatch]) -> None:
         state = self._states.get(key)
         if state is None or state.snapshot_epoch != value.snapshot_epoch:
             return  # what it updates was deleted with the records in front of it
@@ -336,7 +329,7 @@ class ShareStates:
         if value.start_offset != UNINITIALIZED:
             state.start_offset = value.start_offset
         state.delivery_complete_count = value.delivery_complete_count
-        state.batches = combine(state.batches, read_batches(value), state.start_offset)
+        state.batches = combine(state.batches, batches, state.start_offset)
         state.updates += 1
         state.shown = state.summary()
 

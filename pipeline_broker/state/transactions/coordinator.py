@@ -25,7 +25,7 @@ import attrs
 
 from pipeline_broker.state.outcome import StateRecord
 from pipeline_broker.state.transactions import ending
-from pipeline_broker.state.transactions.records import read_key, read_value, tombstone, transaction_record
+from pipeline_broker.state.transactions.records import tombstone, transaction_record
 from pipeline_broker.state.transactions.states import ENDED, PREPARED, TransactionState
 from pipeline_broker.state.transactions.transaction import (
     NO_EPOCH,
@@ -47,10 +47,12 @@ class TransactionSettings:
     Attributes:
         timeout_ms_max: the longest timeout that a client may ask for.
         expiration_ms: after how long at rest a transactional id is forgotten.
+        ids_max: transactional ids that may be known; Kafka has no such bound.
     """
 
     timeout_ms_max: int
     expiration_ms: int
+    ids_max: int = 100_000
 
 
 @attrs.frozen
@@ -149,6 +151,8 @@ class TransactionCoordinator:
         if not 0 < timeout_ms <= self.settings.timeout_ms_max:
             return Decision(ErrorCode.INVALID_TRANSACTION_TIMEOUT, transactional_id)
         known = self._transactions.get(transactional_id)
+        if known is None and len(self._transactions) >= self.settings.ids_max:
+            return Decision(ErrorCode.POLICY_VIOLATION, transactional_id)
         if known is None:
             known = Transaction(
                 transactional_id=transactional_id, producer_id=self._new_producer_id(), timeout_ms=timeout_ms
@@ -236,13 +240,11 @@ class TransactionCoordinator:
 
     # Start
 
-    def replay(self, key: bytes, value: bytes | None) -> None:
-        """Take over one durable record; raises CorruptStateRecordError."""
-        transactional_id = read_key(key)
-        if transactional_id is None:
-            return
-        if value is not None:
-            self._keep(read_value(transactional_id, value))
+    def replay(self, change: tuple[str, Transaction | None]) -> None:
+        """Take over one durable record as `read_transaction` has read it."""
+        transactional_id, transaction = change
+        if transaction is not None:
+            self._keep(transaction)
         else:
             self._transactions.pop(transactional_id, None)
             self._open.pop(transactional_id, None)

@@ -14,12 +14,12 @@ import struct
 from pipeline_broker.state.errors import CorruptStateRecordError
 from pipeline_broker.state.outcome import StateRecord
 from pipeline_broker.state.transactions.states import TransactionState
-from pipeline_broker.state.transactions.transaction import NO_PRODUCER_ID, Partition, Transaction
+from pipeline_broker.state.transactions.transaction import NO_EPOCH, NO_PRODUCER_ID, Partition, Transaction
 from pipeline_broker.wire.codec import DecodeError, decode, encode, versions_of
 from pipeline_broker.wire.messages.transaction_log_record import TransactionLogKey, TransactionLogValue
 from pipeline_broker.wire.primitives import write_uvarint
 
-__all__ = ["read_key", "read_value", "tombstone", "transaction_record"]
+__all__ = ["read_transaction", "tombstone", "transaction_record"]
 
 _NUMBER = struct.Struct(">h")
 _KEY_TYPE = 0
@@ -29,11 +29,25 @@ _TAIL = struct.Struct(">qqB")
 _ID_TAG = struct.Struct(">BBq")
 _VERSION_TAG = struct.Struct(">BBh")
 KEYS_REMEMBERED = 4_096
+STORED_STATES = frozenset(TransactionState) - {TransactionState.DEAD, TransactionState.PREPARE_EPOCH_FENCE}
+"""The two others are steps in between, which no record holds; none leads from them to a producer that writes."""
 PARTITIONS_REMEMBERED = 1_024
 """Of sets of partitions: producers write to the same ones again and again."""
 
 
-def read_key(key: bytes) -> str | None:
+def read_transaction(key: bytes, value: bytes | None) -> tuple[str, Transaction | None] | None:
+    """Read which transactional id a record is about, and what it says; None for a type that is not known.
+
+    Raises:
+        CorruptStateRecordError: it cannot be read, or says what no coordinator stores.
+    """
+    transactional_id = _read_key(key)
+    if transactional_id is None:
+        return None
+    return transactional_id, None if value is None else _read_value(transactional_id, value)
+
+
+def _read_key(key: bytes) -> str | None:
     """The transactional id that a record is about; None for a type that is not known."""
     if len(key) < _NUMBER.size:
         raise CorruptStateRecordError("the key is too short for its type")
@@ -46,8 +60,7 @@ def read_key(key: bytes) -> str | None:
         raise CorruptStateRecordError(f"key of a transaction: {error}") from error
 
 
-def read_value(transactional_id: str, value: bytes) -> Transaction:
-    """What a record says; raises CorruptStateRecordError."""
+def _read_value(transactional_id: str, value: bytes) -> Transaction:
     if len(value) < _NUMBER.size:
         raise CorruptStateRecordError("the value is too short for its version")
     (version,) = _NUMBER.unpack_from(value)
@@ -58,6 +71,12 @@ def read_value(transactional_id: str, value: bytes) -> Transaction:
         state = TransactionState(read.transaction_status)
     except (DecodeError, ValueError) as error:
         raise CorruptStateRecordError(f"value of a transaction: {error}") from error
+    others = (read.previous_producer_id, read.next_producer_id)
+    is_stored = state in STORED_STATES and read.producer_id >= 0 and min(others) >= NO_PRODUCER_ID
+    if not is_stored or read.producer_epoch < NO_EPOCH:
+        raise CorruptStateRecordError(
+            f"value of a transaction: {state.title} of producer {read.producer_id} epoch {read.producer_epoch}"
+        )
     topics = read.transaction_partitions or ()
     return Transaction(
         transactional_id=transactional_id,

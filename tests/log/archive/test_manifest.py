@@ -10,6 +10,8 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
+from pipeline_broker.log.archive.archive import Archive
+from pipeline_broker.log.archive.archiver import Archiver, CompleteSegment
 from pipeline_broker.log.archive.index_files import IndexState
 from pipeline_broker.log.archive.manifest import Edit, Manifest, PartitionManifest, decode_frame, encode_frame
 from pipeline_broker.log.archive.manifest_file import MANIFEST_NAME, ManifestFile
@@ -81,6 +83,14 @@ def test_the_sum_of_edits_makes_the_same_manifest(made):
     assert again == manifest
 
 
+def no_space_for(operation):
+    def before(name, path):
+        if name == operation and path.name.startswith(MANIFEST_NAME):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    return before
+
+
 class ManifestMachine(RuleBasedStateMachine):
     """Whatever was committed is there after any crash, and whole edits only."""
 
@@ -125,6 +135,23 @@ class ManifestMachine(RuleBasedStateMachine):
         self.file = opened(self.files)
         assert self.file.manifest in (self.expected, with_edit)
         self.expected = attrs.evolve(self.file.manifest, partitions=dict(self.file.manifest.partitions))
+
+    @rule(edit=edits, operation=st.sampled_from(["create", "write", "rename"]), is_cut=st.booleans())
+    def start_without_space(self, edit, operation, is_cut):
+        """What was read is shown, and is written anew before anything follows it, or at the next start."""
+        self.files.before = no_space_for(operation)
+        self.file = opened(self.files)
+        assert self.file.manifest == self.expected
+        assert self.file.end is None, "a clean shutdown must not vouch for it"
+        with pytest.raises(OSError, match="No space left"):
+            self.file.commit(edit)
+        assert self.file.manifest == self.expected
+        self.files.before = lambda _operation, _path: None
+        if is_cut:
+            self.files.power_cut(lambda n: 0)
+            self.file = opened(self.files)
+        self.file.commit(edit)
+        self.expected.apply(edit)
 
     @rule()
     def open(self):
@@ -195,3 +222,29 @@ def test_damage_in_front_of_a_good_edit_refuses_the_start(position):
 
 def test_a_torn_end_is_left_out():
     assert opened(damage(-1)).manifest.lsn == 2
+
+
+def test_while_the_manifest_may_not_be_durable_nothing_is_given_up_for_it():
+    files, data = MemoryFileSystem(), Path("/data")
+    files.make_directory(data)
+    archive = Archive.open(data, files)
+    archive.store.write("t-0/stray", [b"stray"], 0)
+    archive.store.sync(["t-0/stray"])
+    files.before = no_space_for("create")
+    archive = Archive.open(data, files)
+    refuse, operations = files.before, []
+
+    def before(operation, path):
+        operations.append(operation)
+        refuse(operation, path)
+
+    files.before = before
+    with pytest.raises(OSError, match="No space left"):
+        archive.remove_unknown(())
+    with pytest.raises(OSError, match="No space left"):
+        Archiver(archive, None).take_over(CompleteSegment(1, 0), {}, 0)
+    assert "unlink" not in operations
+
+    files.before = lambda _operation, _path: None
+    archive.remove_unknown(())
+    assert archive.store.folders() == []

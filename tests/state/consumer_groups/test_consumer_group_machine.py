@@ -18,6 +18,7 @@ from pipeline_broker.state.groups.settings import GroupSettings
 from pipeline_broker.state.outcome import StateRecord
 from pipeline_broker.wire.error import ErrorCode
 from tests.state.consumer_groups.consumer_driver import ConsumerDriver
+from tests.state.replaying import replay_group
 
 SETTINGS = GroupSettings(consumer_group_size_max=4)
 SLOTS = st.integers(0, 3)
@@ -59,8 +60,9 @@ class Client:
 
 def content(group: ConsumerGroup) -> dict[str, object]:
     """What records say of a group."""
-    hidden = {"is_metadata_stale", "is_deleted"}
-    return {field.name: getattr(group, field.name) for field in attrs.fields(ConsumerGroup) if field.name not in hidden}
+    hidden = {"is_metadata_stale", "is_deleted", "memory"}
+    said = {field.name: getattr(group, field.name) for field in attrs.fields(ConsumerGroup) if field.name not in hidden}
+    return said | {"memory": group.memory.count}
 
 
 class ConsumerGroupLives(RuleBasedStateMachine):
@@ -278,7 +280,7 @@ class ConsumerGroupLives(RuleBasedStateMachine):
         for records in (self.driver.journal, [record for record in compacted.values() if record.value is not None]):
             replayed = GroupCoordinator(self.driver.settings, self.driver.topics)
             for record in records:
-                replayed.replay(record.key, record.value)
+                replay_group(replayed, record)
             found = replayed.registry.get("g")
             if group is None:
                 assert found is None

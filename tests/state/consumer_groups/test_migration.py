@@ -7,11 +7,11 @@ import struct
 import pytest
 
 from pipeline_broker.state.classic_groups.messages import LeavingMember, MemberProtocol
-from pipeline_broker.state.consumer_groups.embedded import read_assignment
 from pipeline_broker.state.consumer_groups.group import ConsumerGroup
 from pipeline_broker.state.groups.group import GroupType
 from pipeline_broker.state.groups.settings import GroupSettings
 from pipeline_broker.wire.codec import encode
+from pipeline_broker.wire.consumer_protocol import read_assignment
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from tests.state.consumer_groups.consumer_driver import ConsumerDriver, numbers

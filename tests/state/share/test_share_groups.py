@@ -11,6 +11,7 @@ from pipeline_broker.state.groups.settings import GroupSettings
 from pipeline_broker.state.share_groups.assignor import assign
 from pipeline_broker.state.share_groups.messages import FoundTopic, Heartbeat, ShareGroupError, ShareGroupSettings
 from pipeline_broker.wire.error import ErrorCode
+from tests.state.replaying import replay_group
 
 A, B = b"a" * 16, b"b" * 16
 NOW_MS = 1_000_000
@@ -50,7 +51,7 @@ class Driver:
     def restart(self):
         other = Driver(self.topics)
         for record in self.journal:
-            other.coordinator.replay(record.key, record.value)
+            replay_group(other.coordinator, record)
         other.coordinator.loaded(self.now_ms)
         other.journal, other.now_ms = list(self.journal), self.now_ms
         return other

@@ -26,6 +26,7 @@ from pipeline_broker.state.share_partitions.record_state import TERMINAL, Acknow
 from pipeline_broker.state.share_partitions.share_partition import SharePartition
 from pipeline_broker.state.share_states.records import ShareKey
 from pipeline_broker.state.share_states.share_states import ShareStates, StateWrite
+from tests.state.replaying import replay_share
 
 MEMBERS = ("one", "two", "three")
 RULES = DeliveryRules(delivery_count_max=3, record_locks_max=100, lock_duration_ms=1000)
@@ -149,7 +150,7 @@ class SharePartitionMachine(RuleBasedStateMachine):
         """Acquisitions are lost, as in Kafka; with them the deliveries that nobody has spoken of."""
         self.states = ShareStates(self.updates_max)
         for offset, record in enumerate(self.journal):
-            self.states.replay(record.key, record.value, offset)
+            replay_share(self.states, record, offset)
         state = self.states.find(KEY)
         assert state is not None
         self.partition = SharePartition(state.start_offset, state.batches, RULES)

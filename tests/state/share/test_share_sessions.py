@@ -67,3 +67,20 @@ def test_sessions_of_a_connection():
         sessions.open("g", member, "one", [])
     sessions.open("h", "a", "two", [])
     assert {session.member_id for session in sessions.of_connection("one")} == {"a", "b"}
+
+
+def test_sessions_together_have_so_many_partitions():
+    sessions = ShareSessions(10, partitions_max=3)
+    sessions.open("g", "m", "c", [(b"t", 0), (b"t", 0), (b"t", 1)])
+    sessions.open("g", "n", "c", [(b"t", 0)])
+    with pytest.raises(ShareSessionError) as refused:
+        sessions.open("g", "o", "c", [(b"t", 0)])
+    assert refused.value.code is ErrorCode.SHARE_SESSION_LIMIT_REACHED
+    with pytest.raises(ShareSessionError) as refused:
+        sessions.proceed("g", "m", 1, added=[(b"t", 1), (b"t", 2)])
+    assert refused.value.code is ErrorCode.SHARE_SESSION_LIMIT_REACHED
+    sessions.proceed("g", "m", 1, added=[(b"t", 1)], forgotten=[(b"t", 0), (b"t", 7)])
+    assert sessions.partitions == 2
+    for member in "mn":
+        sessions.remove("g", member)
+    assert sessions.partitions == 0

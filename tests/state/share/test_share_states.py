@@ -12,9 +12,11 @@ from pipeline_broker.state.errors import CorruptStateRecordError
 from pipeline_broker.state.share_partitions.messages import StateBatch
 from pipeline_broker.state.share_partitions.record_state import RecordState
 from pipeline_broker.state.share_states.combining import combine
-from pipeline_broker.state.share_states.records import ShareKey, read_key
+from pipeline_broker.state.share_states.records import ShareKey, read_share_record
 from pipeline_broker.state.share_states.share_states import ShareStateError, ShareStates, StateWrite, Summary
 from pipeline_broker.wire.error import ErrorCode
+from pipeline_broker.wire.messages.share_state_records import ShareSnapshotValue
+from tests.state.replaying import replay_share
 
 KEY = ShareKey("g", b"t" * 16, 3)
 OTHER = ShareKey("g", b"t" * 16, 4)
@@ -25,7 +27,7 @@ def replayed(writes, updates_max=500):
     states = ShareStates(updates_max)
     for offset, write in enumerate(writes):
         for record in write.records:
-            states.replay(record.key, record.value, offset)
+            replay_share(states, record, offset)
     return states
 
 
@@ -41,7 +43,11 @@ def test_the_first_record_and_every_nth_are_snapshots():
     for offset in range(1, 6):
         batch = StateBatch(offset + 10, offset + 10, ACKNOWLEDGED, 1)
         writes.append(states.write(KEY, StateWrite(1, 0, offset, 1, [batch]), 0))
-    kinds = [read_key(record.key)[1] for write in writes for record in write.records]
+    kinds = [
+        isinstance(read_share_record(record.key, record.value).value, ShareSnapshotValue)
+        for write in writes
+        for record in write.records
+    ]
     assert kinds == [True, False, False, True, False, False]
     for length in range(1, len(writes) + 1):
         whole = replayed(writes[:length], 2)
@@ -121,8 +127,8 @@ def test_the_partition_is_decided_by_group_topic_and_number():
 def test_broken_records_are_told(data):
     """A key that cannot be read is corrupt; one of a newer broker is stepped over."""
     with pytest.raises(CorruptStateRecordError):
-        ShareStates().replay(data, b"", 0)
-    ShareStates().replay(b"\x00\x63anything", b"", 0)
+        read_share_record(data, b"")
+    assert read_share_record(b"\x00\x63anything", b"") is None
 
 
 def test_a_broken_value_is_told():
@@ -132,7 +138,7 @@ def test_a_broken_value_is_told():
     (record,) = write.records
     for value in (record.value[:-3], b"", b"\x00\x09" + record.value[2:]):
         with pytest.raises(CorruptStateRecordError):
-            ShareStates().replay(record.key, value, 0)
+            read_share_record(record.key, value)
 
 
 BATCHES = st.lists(

@@ -31,6 +31,7 @@ from pipeline_broker.state.transactions.coordinator import (
 from pipeline_broker.state.transactions.states import PREPARED
 from pipeline_broker.state.transactions.transaction import Partition
 from pipeline_broker.wire.error import ErrorCode
+from tests.state.replaying import replay_transaction
 
 IDS = ["x", "y"]
 PARTITIONS = [Partition("t", index) for index in range(3)]
@@ -215,7 +216,7 @@ class Transactions(RuleBasedStateMachine):
         self.coordinator = self.make()
         for entry in self.journal.entries:
             if isinstance(entry, StateRecord):
-                self.coordinator.replay(entry.key, entry.value)
+                replay_transaction(self.coordinator, entry)
         for decision in self.coordinator.unfinished(self.now_ms):
             for step in decision.steps:
                 if isinstance(step, StateRecord) or self.is_open(step):

@@ -7,22 +7,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline_broker.state.errors import CorruptStateRecordError
-from pipeline_broker.state.transactions.records import read_key, read_value, tombstone, transaction_record
+from pipeline_broker.state.transactions.records import STORED_STATES, read_transaction, tombstone, transaction_record
 from pipeline_broker.state.transactions.states import TransactionState
 from pipeline_broker.state.transactions.transaction import Partition, Transaction
 from pipeline_broker.wire.codec import encode
 from pipeline_broker.wire.messages.transaction_log_record import TransactionLogValue
 
+KEY = tombstone("x").key
 INT64, INT16, INT32 = st.integers(-1, 2**63 - 1), st.integers(-1, 2**15 - 1), st.integers(0, 2**31 - 1)
 PARTITIONS = st.frozensets(st.builds(Partition, st.sampled_from(["t", "u", "__consumer_offsets"]), st.integers(0, 9)))
 
 
 @st.composite
 def transactions(draw):
-    state = draw(st.sampled_from(TransactionState))
+    state = draw(st.sampled_from(sorted(STORED_STATES)))
     return Transaction(
         transactional_id=draw(st.text(max_size=20)),
-        producer_id=draw(INT64),
+        producer_id=draw(st.integers(0, 2**63 - 1)),
         previous_producer_id=draw(INT64),
         next_producer_id=draw(INT64),
         producer_epoch=draw(INT16),
@@ -38,8 +39,7 @@ def transactions(draw):
 @given(transactions())
 def test_what_is_written_is_read_again(transaction):
     record = transaction_record(transaction)
-    assert read_key(record.key) == transaction.transactional_id
-    assert read_value(transaction.transactional_id, record.value) == transaction
+    assert read_transaction(record.key, record.value) == (transaction.transactional_id, transaction)
 
 
 @given(transactions())
@@ -90,28 +90,36 @@ def test_the_layout_is_kafkas():
 
 def test_a_value_of_version_0_is_read():
     value = b"\0\0" + struct.pack(">qhib", 7, 2, 60_000, 0) + b"\xff\xff\xff\xff" + struct.pack(">qq", 12, -1)
-    read = read_value("x", value)
+    _, read = read_transaction(KEY, value)
     assert (read.producer_id, read.producer_epoch, read.partitions, read.updated_ms) == (7, 2, frozenset(), 12)
 
 
 def test_a_key_of_another_type_is_read_past():
-    assert read_key(b"\0\x07whatever") is None
+    assert read_transaction(b"\0\x07whatever", b"") is None
 
 
 @pytest.mark.parametrize("key", [b"", b"\0", b"\0\0\0\x05x"])
 def test_a_key_that_makes_no_sense_is_corrupt(key):
     with pytest.raises(CorruptStateRecordError):
-        read_key(key)
+        read_transaction(key, None)
 
 
 @given(transactions(), st.data())
 def test_a_value_that_is_cut_off_is_corrupt(transaction, data):
     value = transaction_record(transaction).value
     with pytest.raises(CorruptStateRecordError):
-        read_value("x", value[: data.draw(st.integers(0, len(value) - 1))])
+        read_transaction(KEY, value[: data.draw(st.integers(0, len(value) - 1))])
 
 
 @pytest.mark.parametrize("value", [b"\0\x02", b"\0\0" + struct.pack(">qhib", 7, 2, 1, 9) + b"\xff" * 20])
 def test_an_unknown_version_or_state_is_corrupt(value):
     with pytest.raises(CorruptStateRecordError):
-        read_value("x", value)
+        read_transaction(KEY, value)
+
+
+@pytest.mark.parametrize(("producer_id", "epoch", "state"), [(-1, 2, 0), (7, -2, 0), (7, 2, 6), (7, 2, 7)])
+def test_what_no_coordinator_stores_is_corrupt(producer_id, epoch, state):
+    """No producer, an epoch below the first, and the two states that are steps in between."""
+    value = b"\0\0" + struct.pack(">qhib", producer_id, epoch, 1, state) + b"\0" * 4 + struct.pack(">qq", 12, -1)
+    with pytest.raises(CorruptStateRecordError):
+        read_transaction(KEY, value)

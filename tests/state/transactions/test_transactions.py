@@ -11,7 +11,7 @@ from pipeline_broker.state.transactions.coordinator import (
     TransactionCoordinator,
     TransactionSettings,
 )
-from pipeline_broker.state.transactions.records import read_value
+from pipeline_broker.state.transactions.records import read_transaction
 from pipeline_broker.state.transactions.states import NEXT_STATES, TransactionState
 from pipeline_broker.state.transactions.transaction import EPOCH_MAX, Partition
 from pipeline_broker.wire.error import ErrorCode
@@ -43,7 +43,9 @@ def end(coordinator, producer, *, committed=True, version=2, now_ms=0):
 def states(decision):
     """What the steps are: states of records, and verdicts of markers."""
     return [
-        read_value("x", step.value).state if isinstance(step, StateRecord) else (step.partition, step.committed)
+        read_transaction(step.key, step.value)[1].state
+        if isinstance(step, StateRecord)
+        else (step.partition, step.committed)
         for step in decision.steps
     ]
 
@@ -243,3 +245,11 @@ def test_every_state_but_death_leads_on():
     assert {state for state, following in NEXT_STATES.items() if not following} == {S.DEAD}
     assert set(NEXT_STATES) == set(S)
     assert [state.title for state in S][-1] == "PrepareEpochFence"
+
+
+def test_so_many_ids_are_known_at_a_time_and_those_that_are_go_on():
+    ids = itertools.count(100)
+    coordinator = TransactionCoordinator(TransactionSettings(900_000, 1_000, ids_max=1), ids.__next__)
+    assert init(coordinator) == Producer(100, 0)
+    assert coordinator.init_producer_id("another", 60_000, None, 0).error is ErrorCode.POLICY_VIOLATION
+    assert init(coordinator) == Producer(100, 1)

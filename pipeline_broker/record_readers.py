@@ -1,0 +1,76 @@
+"""How the records of internal topics are read: by a start, by produce and by `inspect`, with the same functions.
+
+Rules of this file: a reader depends on nothing but the bytes that it is given. What a reader refuses a start sets
+aside, so a client may not produce it. The code that reads a topic is imported when the topic is first asked about.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+from pipeline_broker.state.internal_topics import METADATA_TOPIC, OFFSETS_TOPIC, SHARE_TOPIC, TRANSACTIONS_TOPIC
+
+__all__ = ["Reader", "metadata_readers", "reader_of"]
+
+Reader: TypeAlias = Callable[[bytes, bytes | None], Any]
+"""Key and value -> what they say; None for a type that is not known. Raises CorruptStateRecordError."""
+
+
+@functools.cache
+def reader_of(topic: str) -> Reader | None:
+    """What reads the records of a topic; None for a topic that holds no state."""
+    match topic:
+        case _ if topic == OFFSETS_TOPIC:
+            from pipeline_broker.state.groups.records import read_group_record  # noqa: PLC0415 - see the rules
+
+            return read_group_record
+        case _ if topic == TRANSACTIONS_TOPIC:
+            from pipeline_broker.state.transactions.records import read_transaction  # noqa: PLC0415 - see the rules
+
+            return read_transaction
+        case _ if topic == SHARE_TOPIC:
+            from pipeline_broker.state.share_states.records import read_share_record  # noqa: PLC0415 - see the rules
+
+            return read_share_record
+        case _ if topic == METADATA_TOPIC:
+            return _read_metadata
+    return None
+
+
+def _read_metadata(key: bytes, value: bytes | None) -> Any:
+    from pipeline_broker.state.metadata_records import record_type  # noqa: PLC0415 - see the rules of the file
+
+    reader = metadata_readers().get(record_type(key))
+    return None if reader is None else reader(key, value)
+
+
+@functools.cache
+def metadata_readers() -> Mapping[int, Reader]:
+    """What reads the records of `__cluster_metadata`, by their types."""
+    from pipeline_broker.quotas.client_quotas import read_quotas  # noqa: PLC0415 - see the rules, as the others
+    from pipeline_broker.security.acls import read_binding  # noqa: PLC0415
+    from pipeline_broker.security.delegation_tokens import read_token  # noqa: PLC0415
+    from pipeline_broker.security.scram_users import read_credential  # noqa: PLC0415
+    from pipeline_broker.state.cluster import read_cluster_id, read_settings  # noqa: PLC0415
+    from pipeline_broker.state.features import read_feature  # noqa: PLC0415
+    from pipeline_broker.state.log_starts import read_log_start  # noqa: PLC0415
+    from pipeline_broker.state.metadata_records import (  # noqa: PLC0415
+        RecordType,
+        read_producer_ids,
+        read_topic_record,
+    )
+
+    return {
+        RecordType.TOPIC: read_topic_record,
+        RecordType.PRODUCER_IDS: read_producer_ids,
+        RecordType.CLUSTER: read_cluster_id,
+        RecordType.SETTINGS: read_settings,
+        RecordType.SCRAM_USER: read_credential,
+        RecordType.CLIENT_QUOTA: read_quotas,
+        RecordType.ACL: read_binding,
+        RecordType.LOG_START: read_log_start,
+        RecordType.FEATURE: read_feature,
+        RecordType.DELEGATION_TOKEN: read_token,
+    }

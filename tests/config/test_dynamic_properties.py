@@ -1,0 +1,125 @@
+"""A dynamic property acts, or is about nothing that this broker has, or is refused: none is stored to be forgotten."""
+
+import attrs
+import pytest
+
+from pipeline_broker.config.properties import ConfigError, broker_properties
+from pipeline_broker.config.reconfiguration import WITHOUT_SUBJECT, check_acts, has_subject
+from pipeline_broker.config.resolution import (
+    ONLY_OF_A_LISTENER,
+    BrokerSettings,
+    NotDynamicError,
+    Operation,
+    alter_broker_settings,
+    topic_entries,
+)
+from pipeline_broker.config.settings import config_with, is_acted_on, is_idle_jaas, parse_settings
+from pipeline_broker.config.share_settings import share_settings
+
+DYNAMIC = [each for each in broker_properties().values() if not each.read_only]
+PREFIX = "listener.name.secure."
+LISTENERS = (
+    ("listeners", "PLAINTEXT://127.0.0.1:9092,SECURE://127.0.0.1:9093"),
+    ("listener.security.protocol.map", "PLAINTEXT:PLAINTEXT,SECURE:SASL_SSL"),
+    (PREFIX + "sasl.enabled.mechanisms", "SCRAM-SHA-256"),
+    (PREFIX + "ssl.keystore.type", "PEM"),
+    (PREFIX + "ssl.keystore.location", "/none"),
+)
+OTHERS = {
+    "listeners": "PLAINTEXT://127.0.0.1:9092",
+    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,SECURE:SSL",
+    "sasl.enabled.mechanisms": "SCRAM-SHA-512",
+    "log.cleanup.policy": "compact",
+    "compression.type": "zstd",
+    "log.message.timestamp.type": "LogAppendTime",
+    "max.connections.per.ip.overrides": "127.0.0.1:5",
+    "min.insync.replicas": "2",
+    "ssl.client.auth": "required",
+    "ssl.enabled.protocols": "TLSv1.3",
+}
+"""Values that differ from the default where neither a number nor a text of any kind does."""
+
+
+def another(definition):
+    """A value that may be set and is not the default."""
+    if definition.name in OTHERS:
+        return OTHERS[definition.name]
+    if definition.type == "boolean":
+        return "true" if definition.default == "false" else "false"
+    if definition.type in {"int", "long", "short"}:
+        default = int(definition.default or 1)
+        return str(default // 2 if default > 2**30 else max(default, 1) + 1)
+    return "0.7" if definition.type == "double" else "other"
+
+
+def counting(name, text):
+    """All that the broker acts by, with a dynamic setting or without any."""
+    started, _ = parse_settings(LISTENERS)
+    config = started if name is None else config_with(started, {name: text})
+    settings = BrokerSettings(static=config.properties, dynamic=config.changed)
+    fields = attrs.asdict(attrs.evolve(config, properties={}, changed={}), recurse=False)
+    topics = {each.definition.name: each.value for each in topic_entries({}, settings)}
+    return fields, config.listener_configs, share_settings(config.texts), topics
+
+
+def altered(name, text):
+    own = alter_broker_settings({}, [(name, Operation.SET, text)])
+    check_acts(own, [name])
+    return own
+
+
+ACTING = [each for each in DYNAMIC if is_acted_on(each.name) and not is_idle_jaas(each.name)]
+IDLE = [each for each in DYNAMIC if not is_acted_on(each.name)]
+
+
+@pytest.mark.parametrize("definition", ACTING, ids=lambda each: each.name)
+def test_a_dynamic_property_that_is_acted_on_changes_what_counts(definition):
+    name = PREFIX * (definition.name in ONLY_OF_A_LISTENER or definition.name == "sasl.enabled.mechanisms")
+    name, text = name + definition.name, another(definition)
+
+    assert altered(name, text) == {name: definition.canonical(text)}
+    assert counting(name, text) != counting(None, None)
+
+
+@pytest.mark.parametrize("definition", [each for each in IDLE if has_subject(each.name)], ids=lambda each: each.name)
+def test_one_that_is_not_acted_on_is_refused_but_for_its_default(definition):
+    text = another(definition)
+    with pytest.raises(ConfigError) as caught:
+        altered(definition.name, text)
+    said = f"Cannot update these configs dynamically: [{definition.name}]"
+    if definition.type == "class":
+        said = f"Invalid value {text} for configuration {definition.name}: Class {text} could not be found."
+    assert caught.value.client_message == said
+
+    if definition.default is not None:
+        assert altered(definition.name, definition.default) == {
+            definition.name: definition.canonical(definition.default)
+        }
+
+
+@pytest.mark.parametrize(
+    "definition", [each for each in IDLE if not has_subject(each.name)], ids=lambda each: each.name
+)
+def test_one_about_what_the_broker_does_not_have_is_kept(definition):
+    text = another(definition)
+    assert altered(definition.name, text) == {definition.name: definition.canonical(text)}
+
+
+def test_each_name_without_a_subject_is_a_dynamic_property_that_is_not_acted_on():
+    assert {each.name for each in IDLE} >= WITHOUT_SUBJECT
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "super.users",
+        "allow.everyone.if.no.acl.found",
+        "sasl.jaas.config",
+        PREFIX + "sasl.jaas.config",
+        PREFIX + "log.preallocate",
+    ],
+)
+def test_what_counts_only_at_a_start_or_elsewhere_is_refused(name):
+    with pytest.raises(NotDynamicError) as caught:
+        altered(name, "true")
+    assert caught.value.client_message == f"Cannot update these configs dynamically: [{name}]"

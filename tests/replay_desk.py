@@ -1,0 +1,146 @@
+"""A desk whose broker has state of every kind, and internal topics to which anything can be appended."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+from pipeline_broker.apis.produce import ADMIN_CLIENT_ID
+from pipeline_broker.log.clean_shutdown import remove_mark
+from pipeline_broker.records.batch import NewRecord, build_batch, read_header
+from pipeline_broker.state.classic_groups.classic_group import ClassicGroup, GroupState, Member
+from pipeline_broker.state.classic_groups.messages import MemberProtocol
+from pipeline_broker.state.classic_groups.records import group_metadata_record
+from pipeline_broker.state.group_records import CommittedOffset, OffsetKey, offset_record
+from pipeline_broker.state.internal_topics import METADATA_TOPIC
+from pipeline_broker.state.share_states.records import ShareKey
+from pipeline_broker.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from pipeline_broker.wire.messages.find_coordinator import FindCoordinatorRequest
+from pipeline_broker.wire.messages.produce import ProduceRequest
+from tests.apis.desk import DIRECTORY, Desk
+from tests.apis.share_desk import ShareDesk
+from tests.apis.transaction_desk import Producer
+
+SETTINGS = (
+    "num.partitions=2",
+    "offsets.topic.num.partitions=2",
+    "transaction.state.log.num.partitions=2",
+    "share.coordinator.state.topic.num.partitions=2",
+    "group.coordinator.rebalance.protocols=classic,consumer,share",
+)
+GROUPS = ("classic", "consumer", "g", "offsets")
+TRANSACTIONS = ("ended", "open")
+TOPIC = "t"
+COORDINATORS = range(3)
+
+
+class ReplayDesk(Desk):
+    """See the file."""
+
+    def restart(self, *settings: str, clean: bool = True) -> ReplayDesk:
+        """Another broker on the same files, after a clean stop or a kill."""
+        self.journal.close()
+        if not clean:
+            remove_mark(self.files, DIRECTORY)
+        return type(self)(*(settings or self.settings), files=self.files)
+
+    def copy(self) -> ReplayDesk:
+        """Another broker on a copy of the files, after a clean stop of this one."""
+        self.journal.close()
+        return type(self)(*self.settings, files=copy.deepcopy(self.files))
+
+    def append(self, topic: str, partition: int, records: list[tuple[bytes | None, bytes | None]], **more: Any) -> None:
+        """Append a batch as if an older release had accepted it."""
+        log = self.broker.logs.find(topic, partition)
+        assert log is not None
+        batch = build_batch([NewRecord(value, key, self.now_ms) for key, value in records], **more)
+        entry = log.append(read_header(batch), batch, self.now_ms).entry
+        assert entry is not None
+        self.commit([entry])
+
+    def produce(self, topic: str, partition: int, records: list[tuple[bytes | None, bytes | None]]) -> Any:
+        """What an administrator's client is answered that writes to an internal topic."""
+        batch = build_batch([NewRecord(value, key, self.now_ms) for key, value in records])
+        data = ProduceRequest.PartitionProduceData(partition, batch)
+        self.client_id = ADMIN_CLIENT_ID
+        request = ProduceRequest(acks=-1, topic_data=[ProduceRequest.TopicProduceData(topic, partition_data=[data])])
+        return self.ask(request, 9).responses[0].partition_responses[0]
+
+    def partition(self, topic: str) -> int:
+        """Of a topic with state, one that these tests write to; the metadata topic has only one."""
+        return 0 if topic == METADATA_TOPIC else 1
+
+
+def with_state() -> ReplayDesk:
+    """A broker with groups of every kind, offsets, transactions, and the state of share partitions."""
+    desk = ReplayDesk(*SETTINGS)
+    for kind in COORDINATORS:
+        desk.ask(FindCoordinatorRequest(key=f"any:{'A' * 22}:0", key_type=kind), 2)
+    desk.create_topic(TOPIC)
+    topic = desk.broker.topics.get(TOPIC)
+    assert topic is not None
+    classic = ClassicGroup(
+        group_id="classic",
+        state=GroupState.STABLE,
+        generation_id=3,
+        protocol_type="consumer",
+        protocol_name="range",
+        leader="m",
+    )
+    classic.add(
+        Member(
+            member_id="m",
+            group_instance_id="i",
+            client_id="c",
+            client_host="h",
+            rebalance_timeout_ms=60_000,
+            session_timeout_ms=30_000,
+            protocols=(MemberProtocol("range", b"\0\0\0\0\0\1\0\1t\xff\xff\xff\xff"),),
+        )
+    )
+    groups = desk.broker.groups.topic
+    records = {"classic": [group_metadata_record(classic, {"m": b"assigned"})]}
+    for name in ("classic", "offsets"):
+        offset = offset_record(OffsetKey(name, TOPIC, 1), CommittedOffset(7, -1, "note", desk.now_ms))
+        records.setdefault(name, []).append(offset)
+    for name, written in records.items():
+        entry = groups.append(name, written, desk.now_ms)
+        assert entry is not None
+        desk.commit([entry])
+    joins = ConsumerGroupHeartbeatRequest("consumer", "m", 0, rebalance_timeout_ms=60_000, topic_partitions=[])
+    joins.subscribed_topic_names = [TOPIC]
+    assert desk.ask(joins, 1).error_code == 0
+    sharing = ShareDesk(desk=desk, topic=TOPIC)
+    sharing.reset("earliest")
+    sharing.heartbeat()
+    sharing.produce(5)
+    sharing.fetch(0, [0])
+    sharing.fetch(1, [0], {0: [(0, 1, [1])]})
+    for name in TRANSACTIONS:
+        producer = Producer(desk, name)
+        desk.ask(producer.add(0), 3)
+        desk.ask(producer.produce(0), 9)
+        if name == "ended":
+            assert producer.ended() == 0
+    return desk.restart()
+
+
+def seen(desk: Desk) -> dict[str, Any]:
+    """What the broker knows of the groups, transactions, topics and share partitions of `with_state`."""
+    broker = desk.broker
+    groups = broker.groups.coordinator
+    topic = broker.topics.get(TOPIC)
+    assert topic is not None
+    share = broker.share.coordinator.states.find(ShareKey("g", topic.topic_id, 0))
+    assert share is not None
+    return {
+        "topics": [broker.topics.get(name) for name in sorted(broker.internal_topics | {TOPIC})],
+        "listed": [each for each in groups.list_groups() if each.group_id in GROUPS],
+        "classic": groups.describe("classic"),
+        "consumer": groups.consumer.describe("consumer"),
+        "share": groups.share.describe("g"),
+        "offsets": [groups.fetch(group_id) for group_id in GROUPS],
+        "transactions": [broker.transactions.coordinator.get(name) for name in TRANSACTIONS],
+        "state": (share.start_offset, share.batches, share.state_epoch),
+        "ends": [log.log_end_offset for log in broker.logs.partitions(TOPIC)],
+    }

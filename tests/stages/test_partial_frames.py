@@ -1,0 +1,352 @@
+"""Large frames that are arriving: together they are bounded, nobody holds the room for ever, and every honest client
+gets through."""
+
+from contextlib import contextmanager, nullcontext
+
+import attrs
+import pytest
+import trio
+from hypothesis import strategies as st
+from trio.testing import MockClock, wait_all_tasks_blocked
+
+from stages import frames, partial_frames
+from stages.admission import Admission
+from stages.frames import FrameReader
+from stages.mode import CLASSIC, PIPELINED
+from stages.mute import Mute, MuteReason
+from stages.partial_frames import PartialFrame, PartialFrameBudget
+from stages.testing.memory_server import open_memory_server
+from stages.testing.schedules import Schedule
+from tests.stages.connection_bench import ByHand, connection_of, limits, run
+from tests.stages.sabotage import replaced
+from tests.stages.script_runner import fails, holds
+
+MEBIBYTE = 1 << 20
+FRAME_BYTES_MAX = 1000
+PIECE_BYTES_MAX = 100
+PATIENCE_SECONDS = 300.0
+"""Virtual; the honest are done in a fraction of it."""
+
+
+@contextmanager
+def small_frames():
+    """Large is what is above 64 bytes, buffers grow by 64 to 256 bytes, and 20 bytes in a second are fast enough."""
+    with (
+        replaced(frames, "LARGE_FRAME_BYTES", 64),
+        replaced(frames, "GROWTH_BYTES_MIN", 64),
+        replaced(frames, "GROWTH_BYTES_MAX", 256),
+        replaced(partial_frames, "BYTES_PER_SECOND_MIN", 20),
+    ):
+        yield
+
+
+# The property
+
+
+@attrs.frozen
+class FrameScript:
+    """What one client does: its frames, in pieces; how it ends after `sent_bytes` if it is dishonest."""
+
+    frame_sizes: tuple
+    piece_bytes: int
+    pause_seconds: float
+    ending: str
+    sent_bytes: int
+
+
+DISHONEST = ("stall", "reset", "half close", "bad size")
+clients = st.builds(
+    FrameScript,
+    frame_sizes=st.lists(st.integers(1, FRAME_BYTES_MAX), min_size=1, max_size=3).map(tuple),
+    piece_bytes=st.integers(60, PIECE_BYTES_MAX),
+    pause_seconds=st.sampled_from([0.0, 0.001, 1.0]),
+    ending=st.sampled_from(("honest", "honest", *DISHONEST)),
+    sent_bytes=st.integers(70, 500),
+)
+SCRIPTS = st.tuples(st.lists(clients, min_size=3, max_size=8), st.integers(1, 1500))
+
+
+@attrs.define
+class Seen:
+    schedule: Schedule = attrs.field(factory=Schedule)
+    complaints: list = attrs.field(factory=list)
+    unanswered: list = attrs.field(factory=list)
+    left: object = None
+
+
+async def play(memory, script, seen):
+    client = await memory.connect(receive_sizes=(script.piece_bytes,))
+    if script.ending == "honest":
+        payloads = [b"s" * size for size in script.frame_sizes]
+        stream = b"".join(len(payload).to_bytes(4, "big") + payload for payload in payloads)
+        with trio.move_on_after(PATIENCE_SECONDS) as patience:
+            try:
+                for start in range(0, len(stream), script.piece_bytes):
+                    client.send_bytes(stream[start : start + script.piece_bytes])
+                    await trio.sleep(script.pause_seconds)
+                await client.receive_count(len(payloads))
+            except (trio.BrokenResourceError, trio.EndOfChannel):
+                seen.unanswered.append(f"{script} was closed")
+        if patience.cancelled_caught:
+            seen.unanswered.append(script)
+        client.half_close()
+        return
+    client.send_bytes((FRAME_BYTES_MAX).to_bytes(4, "big") + bytes(script.sent_bytes))
+    await trio.sleep(script.pause_seconds)
+    if client.is_closed_by_server:
+        return
+    match script.ending:
+        case "reset":
+            client.reset()
+        case "half close":
+            client.half_close()
+        case "bad size":
+            client.send_bytes(bytes(FRAME_BYTES_MAX - script.sent_bytes) + b"\xff" * 4)
+
+
+def watched(budget, server_of, bytes_max, seen):
+    """Check the bound, and the memory that it stands for, at each step."""
+    take = budget.take
+
+    def checked(frame, size_bytes):
+        taken = take(frame, size_bytes)
+        seen.schedule.note("take", frame.holder.index, size_bytes, taken)
+        held = [frame.bytes_held for frame in budget._frames]
+        if sum(held[1:]) > bytes_max or sum(held) != budget.statistics().bytes_held:
+            seen.complaints.append(held)
+        readers = [one.admission.reader for processor in server_of().processors for one in processor.connections]
+        if sum(len(reader._large or b"") for reader in readers) > bytes_max + FRAME_BYTES_MAX + PIECE_BYTES_MAX * len(
+            readers
+        ):
+            seen.complaints.append("more is buffered than counted")
+        return taken
+
+    budget.take = checked
+
+
+def everybody_gets_through(example, mode=PIPELINED, sabotage=nullcontext):
+    scripts, bytes_max = example
+    seen = Seen()
+
+    async def main():
+        server_limits = limits(frame_bytes_max=FRAME_BYTES_MAX, partial_bytes_max=bytes_max)
+        async with open_memory_server(mode, ByHand(), limits=server_limits) as memory:
+            server = memory.server
+            watched(server._partial_frames, lambda: server, bytes_max, seen)
+            async with trio.open_nursery() as nursery:
+                for script in scripts:
+                    nursery.start_soon(play, memory, script, seen)
+            for processor in server.processors:
+                for connection in tuple(processor.connections):
+                    connection.close()
+            seen.left = server.statistics().partial_frames
+
+    with small_frames(), sabotage():
+        trio.run(main, clock=MockClock(autojump_threshold=0))
+    assert not seen.complaints
+    assert not seen.unanswered
+    assert (seen.left.bytes_held, seen.left.frames, seen.left.waiting) == (0, 0, 0)
+    return seen
+
+
+@pytest.mark.properties
+@pytest.mark.parametrize("mode", [CLASSIC, PIPELINED], ids=lambda mode: mode.name)
+def test_15_large_frames_are_bounded_and_every_honest_client_gets_through(mode):
+    holds(f"invariant 15, {mode.name}", SCRIPTS, lambda script: everybody_gets_through(script, mode))
+
+
+def kept_room():
+    """The room of a frame whose connection ends is not given back."""
+    return replaced(Admission, "abandon", lambda admission: admission.reader.abandon())
+
+
+def no_eldest():
+    """Frames that each hold a part block each other."""
+    return replaced(PartialFrameBudget, "_is_eldest", lambda budget, frame: False)
+
+
+def endless_patience():
+    """A frame that does not arrive holds its room for ever."""
+    return replaced(PartialFrameBudget, "slow_holders", lambda budget, now: [])
+
+
+def no_budget():
+    """Nothing is counted."""
+    return replaced(PartialFrameBudget, "take", lambda budget, frame, size_bytes: True)
+
+
+@pytest.mark.parametrize("sabotage", [kept_room, no_eldest, endless_patience, no_budget])
+def test_15_fails_when_room_is_not_counted_not_given_back_or_held_for_ever(sabotage):
+    fails(SCRIPTS, lambda script: everybody_gets_through(script, sabotage=sabotage))
+
+
+# A whole server
+
+
+def test_half_received_frames_hold_no_more_than_their_budget():
+    async def test(memory, application):
+        strangers = [await memory.connect() for _ in range(10)]
+        for stranger in strangers:
+            stranger.send_bytes((100 * MEBIBYTE).to_bytes(4, "big") + bytes(6 * MEBIBYTE))
+        await trio.sleep(1)
+        statistics = memory.server.statistics().partial_frames
+        assert statistics.bytes_held <= 16 * MEBIBYTE + 8 * MEBIBYTE
+        assert statistics.waiting > 0
+        assert MuteReason.PARTIAL_BYTES in connection_of(memory, 9).mute
+        small = await memory.connect()
+        small.send(b"s" + bytes(60_000))
+        assert await small.receive()  # without waiting for anybody
+        large = await memory.connect()
+        large.send(b"s" + bytes(MEBIBYTE))
+        assert await large.receive()  # after those that stalled before it
+        assert memory.server.statistics().partial_frames.closed > 0
+        for stranger in strangers:
+            stranger.reset()
+        await wait_all_tasks_blocked()
+        assert memory.server.statistics().partial_frames.bytes_held == 0
+
+    run(test, partial_bytes_max=16 * MEBIBYTE)
+
+
+def test_a_slow_frame_is_left_alone_while_nobody_waits(caplog):
+    async def test(memory, application):
+        client = await memory.connect()
+        payload = b"s" + bytes(200_000)
+        stream = len(payload).to_bytes(4, "big") + payload
+        for start in range(0, len(stream), 20_000):
+            client.send_bytes(stream[start : start + 20_000])
+            await trio.sleep(50)
+        assert await client.receive() == payload
+
+    run(test, partial_bytes_max=1)
+    assert not caplog.records
+
+
+def test_connections_that_are_closed_for_slow_frames_are_said_once_a_minute(caplog):
+    async def test(memory, application):
+        for _ in range(5):
+            for _ in range(3):
+                stalled = await memory.connect()
+                stalled.send_bytes((10 * MEBIBYTE).to_bytes(4, "big") + bytes(200_000))
+            await trio.sleep(20)
+
+    run(test, partial_bytes_max=MEBIBYTE // 4)
+    lines = [record.getMessage() for record in caplog.records]
+    assert 1 <= len(lines) <= 3
+    assert "large requests came too slowly" in lines[0]
+
+
+def test_a_half_closed_connection_gives_its_room_back_while_its_requests_are_parked():
+    async def test(memory, application):
+        client = await memory.connect()
+        client.send(b"parked")
+        await wait_all_tasks_blocked()
+        client.send_bytes((10 * MEBIBYTE).to_bytes(4, "big") + bytes(200_000))
+        await wait_all_tasks_blocked()
+        assert memory.server.statistics().partial_frames.bytes_held >= 200_000
+        client.half_close()
+        await wait_all_tasks_blocked()
+        assert memory.server.statistics().partial_frames.bytes_held == 0
+        application.answer(b"parked")
+        assert await client.receive() == b"parked"
+
+    run(test)
+
+
+def test_small_frames_ask_for_no_room():
+    async def test(memory, application):
+        memory.server._partial_frames.take = None
+        client = await memory.connect()
+        client.send(*[b"s" + bytes(60_000)] * 20)
+        assert len(await client.receive_count(20)) == 20
+
+    run(test)
+
+
+# The budget itself
+
+
+class Holder:
+    def __init__(self):
+        self.resumed = 0
+
+    def resume(self, reason):
+        assert reason is MuteReason.PARTIAL_BYTES
+        self.resumed += 1
+        return True
+
+    def close(self):
+        raise AssertionError("the budget closes nothing itself")
+
+
+def frame_of(holder=None):
+    return PartialFrame(holder or Holder(), FrameReader(10), Mute())
+
+
+def test_the_line_is_served_in_its_order_and_nobody_overtakes():
+    budget = PartialFrameBudget(100)
+    eldest, first, second, later = (frame_of() for _ in range(4))
+    assert budget.take(eldest, 90)
+    assert not budget.take(first, 50)
+    assert not budget.take(second, 5)  # there is room, but not before the first
+    assert not budget.take(second, 5)  # asking again changes nothing
+    assert budget.take(eldest, 200)  # never waits
+    budget.release(eldest)
+    assert (first.holder.resumed, second.holder.resumed) == (1, 1)
+    assert (first.bytes_held, second.bytes_held) == (50, 5)
+    assert not budget.take(later, 50)
+    budget.release(later)
+    assert budget.statistics().waiting == 0
+
+
+def test_the_eldest_goes_on_when_it_became_that_in_the_line():
+    budget = PartialFrameBudget(100)
+    eldest, second, third = (frame_of() for _ in range(3))
+    assert budget.take(eldest, 10)
+    assert budget.take(second, 40)
+    assert budget.take(third, 50)
+    assert not budget.take(third, 60)
+    assert not budget.take(second, 150)
+    budget.release(eldest)
+    assert second.holder.resumed == 1
+    assert second.bytes_held == 150
+
+
+def test_a_frame_above_the_bound_passes_when_the_eldest_is_gone():
+    budget = PartialFrameBudget(10)
+    eldest, waiting = frame_of(), frame_of()
+    assert budget.take(eldest, 10)
+    assert not budget.take(waiting, 11)
+    budget.release(eldest)
+    assert waiting.holder.resumed == 1
+
+
+def test_a_larger_bound_serves_the_line():
+    budget = PartialFrameBudget(10)
+    eldest, waiting = frame_of(), frame_of()
+    assert budget.take(eldest, 10)
+    assert not budget.take(waiting, 10)
+    budget.set_bytes_max(20)
+    assert waiting.holder.resumed == 1
+
+
+@pytest.mark.parametrize(
+    ("reasons", "is_closed"),
+    [
+        ((), True),
+        ((MuteReason.UNSENT_BYTES,), True),
+        ((MuteReason.QUEUE_FULL,), False),
+        ((MuteReason.THROTTLED,), False),
+    ],
+)
+def test_a_frame_that_stands_still_loses_its_room_unless_the_server_holds_it_up(reasons, is_closed):
+    budget = PartialFrameBudget(10)
+    stalled, waiting = frame_of(), frame_of()
+    for reason in reasons:
+        stalled.mute.add(reason)
+    budget.take(stalled, 10)
+    assert budget.slow_holders(0.0) == []  # nobody waits
+    assert not budget.take(waiting, 10)
+    assert budget.slow_holders(100.0) == []  # its time begins when others wait
+    assert budget.slow_holders(104.0) == []
+    assert budget.slow_holders(105.0) == ([stalled.holder] if is_closed else [])

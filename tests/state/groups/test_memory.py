@@ -1,0 +1,175 @@
+"""What groups hold is bounded: a member that says too much is refused, and all that it held is given back."""
+
+from __future__ import annotations
+
+import pytest
+
+from pipeline_broker.state.classic_groups.messages import LeavingMember, MemberProtocol
+from pipeline_broker.state.groups.commits import CommitRequest, PartitionCommit
+from pipeline_broker.state.groups.memory import GroupMemory, HeldBytes
+from pipeline_broker.state.groups.settings import GroupSettings
+from pipeline_broker.state.share_groups.messages import Heartbeat, ShareGroupError, ShareGroupSettings
+from pipeline_broker.wire.error import ErrorCode
+from tests.state.consumer_groups.consumer_driver import ConsumerDriver
+from tests.state.group_driver import Driver
+
+MEMBER_MAX = 100_000
+SETTINGS = GroupSettings(initial_rebalance_delay_ms=0, memory_bytes_max=8 * MEMBER_MAX)
+
+
+def protocol(size):
+    return (MemberProtocol("range", bytes(size)),)
+
+
+def held(driver):
+    return driver.coordinator.memory.bytes_held
+
+
+def test_a_total_counts_what_is_part_of_it():
+    total, held_bytes = GroupMemory(100), HeldBytes()
+    held_bytes.add(30)
+    assert total.bytes_held == 0
+    held_bytes.count_in(total)
+    held_bytes.add(-10)
+    assert (total.bytes_held, held_bytes.count) == (20, 20)
+    held_bytes.count_in(None)
+    held_bytes.add(5)
+    assert (total.bytes_held, held_bytes.count) == (0, 25)
+
+
+def test_one_member_may_hold_an_eighth_and_what_does_not_grow_is_never_refused():
+    memory = GroupMemory(80)
+    assert memory.admits(0, 10)
+    assert not memory.admits(0, 11)
+    memory.bytes_held = 100  # the bound was lowered
+    assert memory.admits(50, 50)
+    assert memory.admits(50, 49)
+    assert memory.has_room(0)
+    assert not memory.has_room(1)
+    assert memory.refused == 2
+
+
+def test_a_classic_member_that_says_too_much_is_refused():
+    driver = Driver(SETTINGS)
+    assert driver.join("large", protocols=protocol(MEMBER_MAX)).error is ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert driver.coordinator.list_groups() == []
+    driver.join("small", protocols=protocol(MEMBER_MAX // 2))
+    driver.tick(0)
+    joined = driver.answers["small"]
+    assert joined.error is ErrorCode.NONE
+    grown = driver.join("grown", joined.member_id, protocols=protocol(MEMBER_MAX))
+    assert grown.error is ErrorCode.GROUP_MAX_SIZE_REACHED
+
+
+def test_members_of_all_groups_together_are_bounded_and_those_that_are_in_stay_in():
+    driver = Driver(SETTINGS)
+    ids = []
+    for number in range(7):
+        driver.join(f"j{number}", group_id=f"g{number}", protocols=protocol(MEMBER_MAX - 4_000))
+        driver.tick(0)
+        ids.append(driver.answers[f"j{number}"].member_id)
+    refused = driver.join("one too many", group_id="more", protocols=protocol(MEMBER_MAX - 4_000))
+    assert refused.error is ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert driver.coordinator.registry.get("more") is None
+    driver.join("again", ids[0], group_id="g0", protocols=protocol(MEMBER_MAX - 4_000))
+    driver.tick(0)
+    assert driver.answers["again"].error is ErrorCode.NONE
+    driver.tick(60_000)  # the sessions of all are over
+    assert held(driver) < 8 * 3_000
+    driver.join("later", group_id="more", protocols=protocol(50_000))
+    driver.tick(0)
+    assert driver.answers["later"].error is ErrorCode.NONE
+
+
+def test_an_assignment_that_finds_no_room_is_refused_and_given_back_with_the_next_rebalance():
+    driver = Driver(SETTINGS)
+    driver.join("join")
+    driver.tick(0)
+    member_id = driver.answers["join"].member_id
+    before = held(driver)
+    driver.sync("huge", member_id, 1, assignments={member_id: bytes(8 * MEMBER_MAX), "nobody": bytes(10)})
+    assert driver.answers["huge"].error is ErrorCode.GROUP_MAX_SIZE_REACHED
+    driver.sync("large", member_id, 1, assignments={member_id: bytes(300_000)})
+    assert driver.answers["large"].error is ErrorCode.NONE
+    assert held(driver) == before + 300_000
+    driver.leave(LeavingMember(member_id))
+    assert held(driver) < before
+
+
+def test_ids_that_are_given_out_count_until_they_are_used_or_expire():
+    driver = Driver(SETTINGS)
+    before = held(driver)
+    for number in range(3):
+        driver.join(f"j{number}", client_id="c" * 900, member_id_required=True)
+    assert held(driver) > before + 3 * 2_900
+    driver.tick(60_000)
+    assert held(driver) < before + 3_000  # the group itself is left
+
+
+def test_a_consumer_that_says_too_much_is_refused_before_anything_changes():
+    driver = ConsumerDriver(SETTINGS)
+    driver.create("t")
+    epoch = driver.enter("m", topic_names=frozenset({"t"})).member_epoch
+    before = held(driver)
+    many = frozenset(f"topic-{number}" for number in range(1_000))
+    answer = driver.beat("m", topic_names=many, member_epoch=epoch)
+    assert answer.error is ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert "may hold 800000 bytes" in answer.message
+    assert driver.enter("n", topic_names=many).error is ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert held(driver) == before
+    assert driver.beat("m", member_epoch=epoch).error is ErrorCode.NONE
+    driver.beat("m", member_epoch=-1)
+    assert held(driver) < 3_000
+
+
+def test_a_share_consumer_that_says_too_much_is_refused_and_gives_all_back():
+    driver = ConsumerDriver(SETTINGS)
+    share, settings = driver.coordinator.share, ShareGroupSettings()
+
+    def beat(topics, epoch=0):
+        heartbeat = Heartbeat(
+            group_id="s", member_id="m", member_epoch=epoch, topics=topics, client_id="c", client_host="/h"
+        )
+        return share.heartbeat(heartbeat, lambda name: None, settings, 0)
+
+    with pytest.raises(ShareGroupError) as refused:
+        beat([f"topic-{number}" for number in range(1_000)])
+    assert refused.value.code is ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert held(driver) == 0
+    beat(["a", "b"])
+    assert held(driver) > 4_000
+    with pytest.raises(ShareGroupError):
+        beat([f"topic-{number}" for number in range(1_000)])
+    beat(None, epoch=-1)
+    assert held(driver) < 3_000
+
+
+def commit(driver, group_id, metadata=""):
+    parts = [PartitionCommit(topic="t", partition=number, offset=5, metadata=metadata) for number in range(100)]
+    result = driver.coordinator.commit(CommitRequest(group_id=group_id, partitions=parts), driver.now_ms)
+    if result.write is not None:
+        driver.pending.append(result.write)
+        driver.settle()
+    return result.errors[0]
+
+
+def test_committed_offsets_count_and_are_refused_when_there_is_no_room():
+    driver = Driver(GroupSettings(memory_bytes_max=130_000))
+    assert commit(driver, "a") is ErrorCode.NONE
+    assert commit(driver, "b") is ErrorCode.NONE
+    assert commit(driver, "c") is ErrorCode.INVALID_COMMIT_OFFSET_SIZE
+    assert commit(driver, "a") is ErrorCode.NONE  # as large as before
+    assert commit(driver, "a", "x" * 100) is ErrorCode.INVALID_COMMIT_OFFSET_SIZE
+    driver.restart()
+    assert held(driver) > 100_000
+    errors, outcome = driver.coordinator.delete(["a", "b"], driver.now_ms)
+    assert set(errors.values()) == {ErrorCode.NONE}
+    driver.pending += outcome.writes
+    driver.settle()
+    assert held(driver) == 0
+
+
+def test_a_commit_makes_no_group_where_there_is_no_room_for_one():
+    driver = Driver(GroupSettings(memory_bytes_max=1_000))
+    assert commit(driver, "g") is ErrorCode.INVALID_COMMIT_OFFSET_SIZE
+    assert driver.coordinator.list_groups() == []

@@ -1,0 +1,152 @@
+"""However much clients make the broker log, what it writes is bounded, and what it leaves out is counted."""
+
+import io
+import logging
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline_broker.telemetry.bounded_log import (
+    CHARS_MAX,
+    INTERVAL_SECONDS,
+    LINES_MAX,
+    PLACES_MAX,
+    TRACEBACK_CHARS_MAX,
+    BoundedHandler,
+    BoundedLog,
+)
+from pipeline_broker.wire.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
+from tests.faults.wire_client import WireClient
+
+LEFT_OUT = re.compile(r"(\d+) more like this were not logged within 60 s: ")
+
+
+def record(line=1, text="message", error=None):
+    exc_info = None if error is None else (type(error), error, error.__traceback__)
+    return logging.LogRecord("broker", logging.WARNING, "broker.py", line, text, None, exc_info)
+
+
+def raised(kind, text=""):
+    with pytest.raises(kind) as caught:
+        raise kind(text)
+    return caught.value
+
+
+class Written:
+    """A handler that writes here, on a clock of its own."""
+
+    def __init__(self):
+        self.now = 0.0
+        self.stream = io.StringIO()
+        self.handler = BoundedHandler(self.stream, lambda: self.now)
+
+    def log(self, *args, **kwargs):
+        self.handler.handle(record(*args, **kwargs))
+
+    @property
+    def lines(self):
+        return self.stream.getvalue().splitlines()
+
+
+def test_lines_of_one_place_beyond_the_bound_are_counted_and_told_after_the_interval():
+    written = Written()
+    for number in range(LINES_MAX + 7):
+        written.log(text=f"a stranger failed {number}")
+    assert len(written.lines) == LINES_MAX
+
+    written.now = INTERVAL_SECONDS
+    written.log(line=2, text="something else")
+    assert written.lines[LINES_MAX:] == [
+        f"7 more like this were not logged within 60 s: a stranger failed {LINES_MAX + 6}",
+        "something else",
+    ]
+
+
+def test_a_failure_has_one_traceback_in_an_interval_however_many_requests_meet_it():
+    written = Written()
+    error = raised(ValueError, "bad bytes")
+    for number in range(1_000):
+        written.log(text=f"request {number} failed", error=error)
+    assert written.stream.getvalue().count("Traceback") == 1
+    assert written.lines[-1] == "ValueError: bad bytes"
+
+    written.now = INTERVAL_SECONDS
+    written.log(text="request 1000 failed", error=error)
+    assert "999 more like this were not logged within 60 s: request 999 failed: ValueError" in written.lines
+    assert written.stream.getvalue().count("Traceback") == 2
+
+
+def test_another_failure_at_the_same_place_of_the_log_has_a_traceback_of_its_own():
+    written = Written()
+    for error in (raised(ValueError), raised(KeyError), raised(ValueError)):
+        written.log(error=error)
+    assert written.stream.getvalue().count("Traceback") == 2
+
+
+def test_what_was_left_out_last_is_told_at_the_end():
+    written = Written()
+    for _ in range(LINES_MAX + 1):
+        written.log()
+    written.handler.close()
+    assert written.lines[-1] == "1 more like this were not logged within 60 s: message"
+
+
+def test_names_that_a_client_chose_make_no_further_line_and_no_long_one():
+    written = Written()
+    written.log(text="x\nERROR forged\x1b[2J\u2028 " + "y" * 100_000)
+    assert len(written.lines) == 1
+    assert len(written.lines[0]) < CHARS_MAX + 50
+    assert written.lines[0].startswith(r"x\nERROR forged\x1b[2J\u2028 yyy")
+
+
+def test_a_traceback_that_quotes_a_client_is_cut_in_the_middle():
+    written = Written()
+    written.log(error=raised(ValueError, "z" * 100_000 + " its end"))
+    text = written.stream.getvalue()
+    assert len(text) < TRACEBACK_CHARS_MAX + 200
+    assert "Traceback" in text
+    assert text.endswith(" its end\n")
+
+
+@given(st.lists(st.tuples(st.floats(0, 40), st.integers(0, 3), st.booleans()), max_size=400))
+def test_every_record_is_written_or_counted_and_a_place_never_exceeds_its_bound(steps):
+    """The bound holds in whatever rhythm they come; `seen` is cut into the intervals of each place."""
+    log, now, out = BoundedLog(), 0.0, []
+    error = raised(ValueError)
+    for seconds, line, fails in steps:
+        now += seconds / 40
+        out += log.admit(record(line, error=error if fails else None), now)
+    assert len(log._counts) <= 8
+    out += log.summaries()
+    told = [LEFT_OUT.match(each.getMessage()) for each in out]
+    assert sum(1 if each is None else int(each[1]) for each in told) == len(steps)
+    tracebacks = [each for each in out if each.exc_info]
+    assert len(tracebacks) <= 4 * (1 + now // INTERVAL_SECONDS)
+
+
+def test_places_that_are_counted_are_bounded():
+    log = BoundedLog()
+    for line in range(3 * PLACES_MAX):
+        for _ in range(2):
+            log.admit(record(line, error=raised(ValueError)), 0.0)
+    assert len(log._counts) == PLACES_MAX
+
+
+@pytest.mark.parametrize("mode", ["classic", "pipelined"])
+def test_a_client_cannot_flood_standard_error_of_a_broker(broker_process, mode):
+    """A name that is no property is logged; a request may hold thousands of them."""
+    broker = broker_process(mode=mode)
+    resource = IncrementalAlterConfigsRequest.AlterConfigsResource
+    config = IncrementalAlterConfigsRequest.AlterableConfig
+    with WireClient((broker.host, broker.port)) as client:
+        for part in range(3):
+            configs = [config(f"no.such\nERROR {part} {number}" + "x" * 50, 0, "1") for number in range(500)]
+            response = client.ask(IncrementalAlterConfigsRequest([resource(4, "1", configs)]), 1)
+            assert response.responses[0].error_code == 0
+    broker.stop()
+    lines = broker.stderr.splitlines()
+    assert len(lines) == LINES_MAX + 1
+    assert not any(line.startswith("ERROR") for line in lines)
+    assert "900 more like this were not logged" in lines[-1]

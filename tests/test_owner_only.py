@@ -1,0 +1,116 @@
+"""What the broker makes on a disk is its own user's, also where the umask would let everybody in."""
+
+import os
+import re
+import stat
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from pipeline_broker import owner_only
+from pipeline_broker.cli import main
+from pipeline_broker.log.archive.archive import ARCHIVE_NAME
+from pipeline_broker.log.clean_shutdown import MARK_NAME
+from pipeline_broker.log.file_system import SystemFileSystem
+
+OPEN_UMASK = ("sh", "-c", 'umask 000 && exec "$@"', "sh")
+SMALL = {"segment.bytes": "1048576", "cleanup.policy": "compact,delete", "retention.ms": "3600000"}
+RECORDS = 60
+WAIT_SECONDS = 20
+
+
+@pytest.fixture
+def open_umask():
+    before = os.umask(0)
+    yield
+    os.umask(before)
+
+
+def modes(path):
+    """Of everything below and the path itself, but for symbolic links."""
+    found = {}
+    for folder, _, names in os.walk(path):
+        for each in (Path(folder), *(Path(folder, name) for name in names)):
+            found[str(each)] = each.lstat().st_mode
+    return found
+
+
+def open_to_others(*paths):
+    return {each: oct(mode) for path in paths for each, mode in modes(path).items() if stat.S_IMODE(mode) & 0o077}
+
+
+def load(broker):
+    """Records in a topic that is compacted and archived, and a group."""
+    import confluent_kafka as ck
+    import confluent_kafka.admin as cka
+
+    place = {"bootstrap.servers": broker.bootstrap}
+    admin = cka.AdminClient(place)
+    if "t" not in admin.list_topics(timeout=WAIT_SECONDS).topics:
+        admin.create_topics([cka.NewTopic("t", 2, 1, config=SMALL)])["t"].result(WAIT_SECONDS)
+    producer = ck.Producer({**place, "linger.ms": 0, "batch.num.messages": 1})
+    for number in range(RECORDS):
+        producer.produce("t", f"{number}".ljust(30_000, "."), f"key {number % 3}")
+    assert producer.flush(WAIT_SECONDS) == 0
+    consumer = ck.Consumer({**place, "group.id": "g"})
+    consumer.commit(offsets=[ck.TopicPartition("t", 0, 1)], asynchronous=False)
+    consumer.close()
+    result = CliRunner().invoke(main, ["compact", "--data", str(broker.data)])
+    assert (result.exit_code, result.output) == (0, "compacted\n")
+
+
+def test_all_that_a_broker_makes_is_its_users_alone_through_load_compaction_and_restarts(broker_process, tmp_path):
+    data, trace = tmp_path / "new" / "data", tmp_path / "traces" / "one"
+    log, telemetry = tmp_path / "requests.log", tmp_path / "telemetry.json"
+    options = {
+        "data": data,
+        "prefix": OPEN_UMASK,
+        "arguments": ("--trace", str(trace), "--request-log", str(log)),
+        "settings": (f"pipeline.telemetry.file={telemetry}",),
+    }
+    made = (data.parent, trace.parent, log)
+    for is_killed in (True, False):
+        broker = broker_process(**options)
+        load(broker)
+        assert (data / "admin.socket").is_socket()
+        assert open_to_others(*made) == {}
+        if is_killed:
+            broker.kill()
+            (data / "admin.socket").unlink()
+        else:
+            broker.stop()
+        assert broker.stderr == ""
+        assert open_to_others(*made) == {}
+    names = {os.path.relpath(each, data) for each in modes(data)}
+    assert {ARCHIVE_NAME, MARK_NAME, ".lock", f"{ARCHIVE_NAME}/manifest"} <= names
+    assert any(re.match(rf"{ARCHIVE_NAME}/[^/]*/.*\.log$", name) for name in names), names
+
+
+def test_an_existing_directory_that_is_wider_is_told_once_and_left_as_it_is(broker_process, tmp_path):
+    data = tmp_path / "it's wide"
+    data.mkdir()
+    data.chmod(0o750)
+    broker = broker_process(data=data)
+    broker.stop()
+    quoted = "'" + str(data).replace("'", "'\"'\"'") + "'"
+    (line,) = broker.stderr.splitlines()
+    assert line.endswith(f"other users may read {data}; to prevent that: chmod -R go-rwx {quoted}")
+    assert stat.S_IMODE(data.stat().st_mode) == 0o750
+
+
+def test_parents_that_are_made_are_the_owners_too(open_umask, tmp_path):
+    SystemFileSystem().make_directory(tmp_path / "a" / "b" / "c")
+    owner_only.make_directories(tmp_path / "d" / "e")
+    assert open_to_others(tmp_path) == {}
+
+
+def test_what_is_there_keeps_its_mode(open_umask, tmp_path):
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    shared.chmod(0o755)
+    SystemFileSystem().make_directory(shared / "data")
+    owner_only.make_directories(shared / "traces")
+    assert list(open_to_others(tmp_path)) == [str(shared)]
+    assert owner_only.is_open_to_others(shared)
+    assert not owner_only.is_open_to_others(shared / "data")

@@ -1,0 +1,32 @@
+"""A newcomer gets a slot unless each is a stream, and whom it costs theirs follows from how far they are."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline_broker.web.slots import Slots, Stage
+
+SLOTS_MAX = 4
+
+
+@given(st.lists(st.tuples(st.booleans(), st.integers(0, SLOTS_MAX - 1), st.sampled_from(Stage)), max_size=60))
+def test_the_one_that_is_closed_is_the_oldest_of_the_earliest_stage_and_no_stream(steps):
+    """A model: a list in the order in which they came, of which a step changes one or adds one."""
+    slots, model, closed = Slots(SLOTS_MAX), [], []
+    for number, (is_new, place, stage) in enumerate(steps):
+        if not is_new and place < len(model):
+            model[place][1].stage = stage
+            continue
+        expected = None
+        if len(model) == SLOTS_MAX:
+            expected = min(model, key=lambda each: each[1].stage)
+        closed.clear()
+        slot = slots.take(lambda number=number: closed.append(number))
+        if expected is not None and expected[1].stage is Stage.STREAMING:
+            assert (slot, closed) == (None, [])
+            continue
+        assert closed == ([] if expected is None else [expected[0]])
+        if expected is not None:
+            model.remove(expected)
+            slots.release(expected[1])  # as its task does when it ends
+        model.append((number, slot))
+        assert len(slots) == len(model) <= SLOTS_MAX
