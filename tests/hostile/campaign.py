@@ -1,7 +1,7 @@
-"""Which cases go into which life: all of them at length, in an ordinary run for each API some.
+"""Which cases go into which life, and what is wrong after it.
 
-Rules of this file: what is left out of the ordinary run is a version or another array of an API that stays in it. A
-life begins with what only reads; what deletes comes last.
+Rules of this file: at length every life has all cases; what the ordinary run leaves out is a version or another array
+of an API that stays in it. A life begins with what only reads; what deletes comes last.
 """
 
 import attrs
@@ -11,7 +11,7 @@ from pipeline_broker.wire.registry import ApiKey
 from tests.faults.lengths import AT_LENGTH
 from tests.hostile.amplified import EACH_DIFFERENT, NOTHING_NAMED, cases_of
 from tests.hostile.handmade import HANDMADE
-from tests.hostile.harness import ROOT, STRANGER, Guard
+from tests.hostile.harness import HEAD, ROOT, STOP_SECONDS_MAX, STRANGER, Guard, Life, in_memory, row
 
 CASES_MAX = 40
 """Of one life; handmade ones, which are larger, have HANDMADE_MAX."""
@@ -73,3 +73,47 @@ def _split(name, cases, size, guard=None):
         yield Plan(
             f"{name} {index + 1} of {count}", cases[index::count] if guard else cases[index * size :][:size], guard
         )
+
+
+def faults_of(plan, mode, filled, tell):
+    """Live through a plan; the bounds that do not hold, as lines.
+
+    Args:
+        plan: the cases.
+        mode: of the broker.
+        filled: the folder of the prepared directory, and the World.
+        tell: takes the row of each case.
+    """
+    source, world = filled
+    found = []
+    with in_memory(source) as folder:
+        life = Life(folder, source, mode, plan.guard)
+        try:
+            for case in plan.cases:
+                cost = life.attack(case, world)
+                if cost.is_narrow:
+                    cost = measured_alone(case, plan, mode, filled)
+                tell(row(mode, case, cost))
+                found += [f"{fault}: {row(mode, case, cost)}" for fault in cost.faults]
+                if cost.waits.error or cost.unanswered:
+                    break
+            stderr = life.process.stderr
+        finally:
+            seconds = life.end_amid(plan.cases[-1], world)
+        if seconds > STOP_SECONDS_MAX:
+            found.append(f"it ended {seconds:.1f} s after SIGTERM, amid {plan.cases[-1].name}")
+        if stderr:
+            found.append(f"it wrote {stderr[:2000]!r}")
+        life.serves_again()
+    return [HEAD, *found, f"the innocent client alone: {life.baseline}"] if found else []
+
+
+def measured_alone(case, plan, mode, filled):
+    """The cost of a case in a life in which nothing else was asked."""
+    source, world = filled
+    with in_memory(source) as folder:
+        life = Life(folder, source, mode, plan.guard)
+        try:
+            return life.attack(case, world)
+        finally:
+            life.end_amid(case, world)

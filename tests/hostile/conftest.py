@@ -12,10 +12,3 @@ def filled(tmp_path_factory):
     """The folder of the prepared directory, and what is in it."""
     with in_memory(tmp_path_factory.getbasetemp()) as folder:
         yield folder, prepared.prepare(folder, prepared.LARGE if AT_LENGTH else prepared.ORDINARY)
-
-
-@pytest.fixture
-def folder(filled, request):
-    """For one life, beside the prepared directory, removed at the end."""
-    with in_memory(filled[0]) as folder:
-        yield folder

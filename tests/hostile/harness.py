@@ -41,6 +41,7 @@ RECEIVE_BYTES = 1 << 20
 LENGTH = struct.Struct(">i")
 TICKS = os.sysconf("SC_CLK_TCK")
 ROOT, STRANGER, PASSWORD = "root", "stranger", "secret"
+BROKER = ("-m", "pipeline_broker")
 SHARED_MEMORY = Path("/dev/shm")
 
 
@@ -152,9 +153,10 @@ class Life:
         source: what `prepared.prepare` filled.
         mode: of the broker.
         guard: who attacks, where the broker asks; without one it has Kafka's defaults.
+        program: what Python runs.
     """
 
-    def __init__(self, folder, source, mode, guard=None):
+    def __init__(self, folder, source, mode, guard=None, program=BROKER):
         self.mode = mode
         self._folder = folder
         self._guard = guard
@@ -162,7 +164,7 @@ class Life:
         settings = guard.settings(self._attacked_port) if guard else ()
         self._data = prepared.copy_of(source, folder / "data")
         self._settings = settings
-        self.process = start_broker(folder / "broker", mode=mode, data=self._data, settings=settings)
+        self.process = start_broker(folder / "broker", mode=mode, data=self._data, settings=settings, program=program)
         self.subject = Subject(self.process, None)
         self.innocent = Innocent(self.process.port, self.process.pid)
         self.baseline = self._first_waits()

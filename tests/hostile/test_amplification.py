@@ -2,48 +2,47 @@
 
 import pytest
 
+from pipeline_broker.apis.registry import SERVED
+from pipeline_broker.wire.registry import ApiKey
 from tests.conftest import CAMPAIGN
-from tests.hostile.campaign import plans
-from tests.hostile.harness import HEAD, STOP_SECONDS_MAX, Life, in_memory, row
+from tests.faults.broker_under_test import VARIANTS
+from tests.hostile.campaign import faults_of, plans
+from tests.hostile.handmade import HANDMADE
+from tests.hostile.harness import WAIT_MS_MAX, Life, in_memory
 
-LIVES = [(mode, plan) for mode in ("classic", "pipelined") for plan in plans(mode)]
+MODES = ("classic", "pipelined")
+LIVES = [(mode, plan) for mode in MODES for plan in plans(mode)]
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(0)]
 
 
 @pytest.mark.parametrize(("mode", "plan"), LIVES, ids=[f"{mode}-{plan.name.replace(' ', '-')}" for mode, plan in LIVES])
-def test_nobody_else_waits_for_what_one_client_asks(mode, plan, filled, folder, record_property):
-    source, world = filled
-    faults, rows = [], []
-    life = Life(folder, source, mode, plan.guard)
-    try:
-        for case in plan.cases:
-            cost = life.attack(case, world)
-            if cost.is_narrow:
-                cost = measured_alone(case, filled, mode, plan.guard)
-            rows.append(row(mode, case, cost))
-            faults += [f"{fault}: {rows[-1]}" for fault in cost.faults]
-            if cost.waits.error or cost.unanswered:
-                break
-        stderr = life.process.stderr
-    finally:
-        seconds = life.end_amid(plan.cases[-1], world)
-    worst = max(rows)
-    record_property(CAMPAIGN, f"{mode} {plan.name}: {len(rows)} cases, worst {worst.strip()}")
-    if seconds > STOP_SECONDS_MAX:
-        faults.append(f"it ended {seconds:.1f} s after SIGTERM")
-    if stderr:
-        faults.append(f"it wrote {stderr[:2000]!r}")
-    assert not faults, "\n".join(["", HEAD, *faults, f"the innocent client alone: {life.baseline}"])
-    life.serves_again()
+def test_nobody_else_waits_for_what_one_client_asks(mode, plan, filled, record_property):
+    rows = []
+    faults = faults_of(plan, mode, filled, rows.append)
+    record_property(CAMPAIGN, f"{mode} {plan.name}: {len(rows)} cases, worst {max(rows).strip()}")
+    assert not faults, "\n".join(["", *faults])
 
 
-def measured_alone(case, filled, mode, guard):
-    """The cost in a life in which nothing else was asked."""
+@pytest.mark.parametrize("mode", MODES)
+def test_every_served_api_is_attacked(mode):
+    assert {case.key for plan in plans(mode) for case in plan.cases} == set(SERVED)
+
+
+@pytest.mark.parametrize("key", SERVED, ids=lambda key: SERVED[key].name)
+def test_the_lowest_and_the_highest_version_of_an_api_are_attacked(key):
+    attacked = {case.version for mode in MODES for plan in plans(mode) for case in plan.cases if case.key == key}
+    assert {SERVED[key].versions[0], SERVED[key].versions[-1]} <= attacked
+
+
+def test_a_broker_that_takes_no_turns_is_found(filled):
     source, world = filled
+    case = next(case for case in HANDMADE if case.key == ApiKey.DESCRIBE_CONFIGS and case.what == "all topics")
     with in_memory(source) as folder:
-        life = Life(folder, source, mode, guard)
+        life = Life(folder, source, "pipelined", program=(str(VARIANTS), "takes-no-turns"))
         try:
-            return life.attack(case, world)
+            cost = life.attack(case, world)
         finally:
             life.end_amid(case, world)
+    assert cost.waits.worst_ms > WAIT_MS_MAX
+    assert cost.faults
