@@ -2,7 +2,9 @@
 
 Rules of this file: a new API or version is in it by itself. For each array of a request there is a case whose array is
 as long as the API takes, once with elements that differ and once with the same one again and again, and one case where
-nothing is named, which often means all. What a field may name is said by ROLES, by the first pattern that fits.
+nothing is named, which often means all. Where so many elements make a frame that is small, there are as many as make
+it LARGE_BYTES long, because smaller ones are not counted. What a field may name is said by the first of the ROLES whose
+pattern fits.
 """
 
 import re
@@ -11,6 +13,7 @@ from functools import cache
 import attrs
 
 from pipeline_broker.apis.registry import SERVED
+from pipeline_broker.wire.primitives import LARGE_BYTES
 from pipeline_broker.wire.registry import ApiKey, message_classes
 from pipeline_broker.wire.schema import fields_of, resolve
 from tests.bad_input.raw_client import frame_of
@@ -19,7 +22,8 @@ from tests.hostile.prepared import PARTITIONS
 NOTHING_NAMED, EACH_DIFFERENT, ALL_ALIKE = "nothing named", "each different", "all alike"
 COUNTED_BESIDE = 100
 """Elements that are left for the other arrays of a request."""
-REQUEST_BYTES_MAX = 10_000_000
+SPARE_BYTES = 200
+"""Of a frame that is to stay below LARGE_BYTES."""
 BROKER_ID = 1
 TOPIC_RESOURCE = 2
 PLAIN = {"bool": True, "float64": 1.0, "bytes": b"", "records": b"", "string": "", "uuid": bytes(16)}
@@ -162,9 +166,12 @@ def cases_of(key, versions):
 
 def _case(key, version, what, path, kind):
     def payloads(world):
-        message = message_classes(ApiKey(key))[0]
-        builder = _Builder(message, version, world, kind)
-        return [frame_of(builder.build(message, path, 0), version)]
+        builder = _Builder(key, version, world, kind)
+        frame = builder.frame(path)
+        if path and len(frame) < LARGE_BYTES:  # as many as nobody counts
+            builder.elements_max = builder.elements_max * (LARGE_BYTES - SPARE_BYTES) // len(frame)
+            frame = builder.frame(path)
+        return [frame]
 
     return Case(key, version, what, payloads)
 
@@ -182,13 +189,16 @@ def _arrays(message, struct, version):
 
 
 class _Builder:
-    def __init__(self, message, version, world, kind):
-        self._message = message
+    def __init__(self, key, version, world, kind):
+        self._message = message_classes(ApiKey(key))[0]
         self._version = version
         self._world = world
         self._kind = kind
-        self._api = message.__name__.removesuffix("Request")
-        self._elements_max = SERVED[message.SCHEMA.key].elements_max - COUNTED_BESIDE
+        self.elements_max = SERVED[key].elements_max - COUNTED_BESIDE
+
+    def frame(self, path):
+        """The request whose array at `path` is as long as `elements_max` says."""
+        return frame_of(self.build(self._message, path, 0), self._version)
 
     def build(self, struct, path, number):
         """An object; `number` says which of its siblings it is."""
@@ -217,7 +227,7 @@ class _Builder:
         first = self._element(struct, field, inner, path[1:], 0)
         if len(path) > 1:
             return [first]
-        count = self._elements_max // _elements(self._message, first)
+        count = self.elements_max // _elements(self._message, first)
         if self._kind is ALL_ALIKE:
             return [first] * count
         return [self._element(struct, field, inner, (), each) for each in range(count)]
@@ -226,7 +236,7 @@ class _Builder:
         return self.build(inner, path, number) if inner else self._primitive(struct, field, number)
 
     def _primitive(self, struct, field, number):
-        if make := _role(f"{self._api}.{struct.__name__}.{field.name}"):
+        if make := _role(f"{self._message.__name__.removesuffix('Request')}.{struct.__name__}.{field.name}"):
             return make(self._world, number)
         if self._version in field.nullable:
             return None
