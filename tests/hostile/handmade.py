@@ -275,6 +275,7 @@ HANDMADE = [
     _row("as many as fit", ShareFetchRequest, 1, lambda world: [share_fetch(world, len(world.topic_ids))]),
     _row("topics created by their names", MetadataRequest, 8, lambda _: [metadata(unknown(90_000))]),
     _row("unknown topics", MetadataRequest, 8, lambda _: [metadata(unknown(90_000), create=False)]),
+    _row("unknown topics for many", MetadataRequest, 8, lambda _: [metadata(unknown(90_000), create=False)] * 10),
     _row(
         "all topics for many",
         MetadataRequest,
