@@ -117,9 +117,14 @@ def check_batch(
         return with_times(header, view, now_ms, append_time=True)
     if highest == max_timestamp and not attributes & APPEND_TIME_BIT:
         return header
-    if highest > TIMESTAMP_MAX:  # the sum of base and delta; a topic may allow all that there are
-        _check_records(header, view, rules, now_ms)
-    return with_times(header, view, highest)  # what a client says of append time is not believed, as in Kafka
+    return _with_highest(header, view, highest, rules, now_ms)
+
+
+def _with_highest(header: BatchHeader, batch: Buffer, highest: int, rules: Rules, now_ms: int) -> BatchHeader:
+    """The header with the highest timestamp of its records, whatever the client says of it or of append time."""
+    if highest > TIMESTAMP_MAX:  # as the sum of base and delta may be; the rules may allow every timestamp
+        _check_records(header, batch, rules, now_ms)
+    return with_times(header, batch, highest)
 
 
 def _is_recompressed(codec: int, rules: Rules) -> bool:
