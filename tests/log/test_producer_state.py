@@ -190,3 +190,9 @@ def test_a_silent_producer_is_forgotten(silent_ms, forgotten):
 
     assert forgotten == states.expire(1000 + silent_ms, expiration_ms=100)
     assert len(states) == 1 - forgotten
+
+
+@pytest.mark.parametrize(("epoch", "decision"), [(-3, "fenced"), (-2, "fenced"), (-1, "append"), (0, "append")])
+def test_a_producer_that_is_not_known_has_epoch_minus_1(epoch, decision):
+    """As in Apache Kafka: an epoch below that is of the past."""
+    assert decide(ProducerStates(), 5, epoch, 0, 0) == decision
