@@ -8,20 +8,25 @@ changed, and nothing may be appended that is not submitted: yield a `Pending` fo
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Generator, Iterable
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from stages.request import Waiting
+
 if TYPE_CHECKING:
     from pipeline_broker.apis.call import Call
+    from pipeline_broker.quotas.quotas import RequestQuota
+    from pipeline_broker.state.waiting_line import WaitingLine
     from stages.request import Parked, Pending
 
-__all__ = ["ELEMENT_COST", "Stepwise", "in_steps"]
+__all__ = ["ELEMENT_COST", "Stepwise", "in_steps", "timed", "wait_for_place"]
 
 Item = TypeVar("Item")
 Made = TypeVar("Made")
 Value = TypeVar("Value")
 
-Stepwise = Generator["Pending | Parked | None", Any, Value]
+Stepwise = Generator["Pending | Parked | Waiting | None", Any, Value]
 """Work that yields as `stages.request.Unfinished` says, and returns a value."""
 
 ELEMENT_COST = 10
@@ -45,3 +50,30 @@ def in_steps(
         if call.spend(cost):
             yield None
     return made
+
+
+def wait_for_place(line: WaitingLine, call: Call) -> Stepwise[None]:
+    """Go on when there is a place for the call; to be followed by `line.leave(call)`, also where this is closed."""
+    if not line.enter(call):
+        yield Waiting(functools.partial(line.wait, call))
+
+
+def timed(steps: Stepwise[Value], quota: RequestQuota) -> Stepwise[Value]:
+    """The same steps; what is done between them counts as no time of the client."""
+    resume: Callable[[Any], Any] = steps.send
+    argument: Any = None
+    while True:
+        try:
+            first = resume(argument)
+        except StopIteration as end:
+            value: Value = end.value
+            return value
+        quota.pause()
+        try:
+            resume, argument = steps.send, (yield first)
+        except GeneratorExit:
+            steps.close()
+            raise
+        except Exception as error:  # noqa: BLE001 - it is raised in the steps
+            resume, argument = steps.throw, error
+        quota.resume()
