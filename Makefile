@@ -22,7 +22,7 @@ comma := ,
 SYSTEM_PACKAGES := chromium chromium-driver eatmydata faketime fish fuse libfuse2 strace zsh
 
 .DEFAULT_GOAL := help
-.PHONY: help serve compare results test lint types contracts check properties simulate kill kill-points power-cuts exactly-once faults soak live live-kill cluster plugin-runs bench suites wheel system-packages clean
+.PHONY: help serve compare results test lint types contracts check properties simulate kill kill-points power-cuts exactly-once faults hostile soak live live-kill cluster plugin-runs bench suites wheel system-packages clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -73,6 +73,9 @@ exactly-once: $(VENV)/dev.stamp ## kill and hold transactional copiers of four c
 faults: $(VENV)/dev.stamp ## all faults at length (CYCLES=200 POINTS=all SECONDS=1200 LEDGER=out/faults.jsonl)
 	AT_LENGTH=1 CYCLES=$(CYCLES) POINTS=$(POINTS) SECONDS=$(SECONDS) LEDGER=$(or $(LEDGER),out/faults.jsonl) \
 		$(RUN)/python -m pytest tests/faults tests/tools --capture=no --timeout=0
+
+hostile: $(VENV)/dev.stamp ## send every version of every API its largest requests, others being served meanwhile
+	AT_LENGTH=1 $(RUN)/python -m pytest tests/hostile --capture=no --timeout=0
 
 soak: $(VENV)/dev.stamp ## one directory, mixed load, a kill a minute (SECONDS=1200); writes out/soak
 	SECONDS=$(SECONDS) OUT=$(or $(OUT),out/soak) $(RUN)/python -m pytest -m soak --capture=no --timeout=0

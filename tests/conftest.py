@@ -151,12 +151,22 @@ class BrokerProcess:
         assert self.process.returncode == 0, f"exit code {self.process.returncode}:\n{self.stderr}"
 
 
-def start_broker(directory, *, mode="pipelined", arguments=(), settings=(), data=None, environment=None, prefix=()):
+def start_broker(
+    directory,
+    *,
+    mode="pipelined",
+    arguments=(),
+    settings=(),
+    data=None,
+    environment=None,
+    prefix=(),
+    program=("-m", "pipeline_broker"),
+):
     """Start a broker on a free port and wait for its ready line; `settings` are `name=value` texts."""
     directory.mkdir(parents=True, exist_ok=True)
     data = directory / "data" if data is None else data
     stderr_path = directory / "stderr"
-    command = [*prefix, sys.executable, "-m", "pipeline_broker", "serve", "--mode", mode, "--port", "0"]
+    command = [*prefix, sys.executable, *program, "serve", "--mode", mode, "--port", "0"]
     command += ["--data", str(data), *arguments]
     for setting in settings:
         command += ["--set", setting]

@@ -14,6 +14,8 @@ import time
 import attrs
 
 from pipeline_broker import broker, cli, data_directory, server, upkeep
+from pipeline_broker.apis import dispatch
+from pipeline_broker.apis.call import Call
 from pipeline_broker.log import commit_writer, journal, partition_log, producer_state
 from pipeline_broker.log.archive import archive
 from pipeline_broker.log.ended_transactions import EndedTransactions
@@ -234,6 +236,16 @@ class CredulousGroups(GroupCoordinator):
         return super().commit(request, now_ms)
 
 
+class CallInOneTurn(Call):
+    """Does all that a request asks for before anybody else is served."""
+
+    __slots__ = ()
+
+    def is_turn_over(self, cost):
+        super().is_turn_over(cost)
+        return False
+
+
 LARGE_COMMITS = {(commit_writer, "LARGE_COMMIT_BYTES_MIN"): LARGE_COMMIT_BYTES}
 COUNTING = {
     (data_directory, "Journal"): CountedJournal,
@@ -262,6 +274,7 @@ VARIANTS = {
     "forgets-transactional-offsets": {(group_coordinator, "CommittedOffsets"): ForgetfulOffsets},
     "forgets-aborted-transactions": {(producer_state, "EndedTransactions"): ForgetfulEndedTransactions},
     "takes-offsets-of-former-members": {(group_coordinator, "GroupCoordinator"): CredulousGroups},
+    "takes-no-turns": {(dispatch, "Call"): CallInOneTurn},
     "gives-ids-again": {(broker, "ProducerIds"): ForgetfulProducerIds},
 }
 

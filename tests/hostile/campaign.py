@@ -1,0 +1,119 @@
+"""Which cases go into which life, and what is wrong after it.
+
+Rules of this file: at length every life has all cases; what the ordinary run leaves out is a version or another array
+of an API that stays in it. A life begins with what only reads; what deletes comes last.
+"""
+
+import attrs
+
+from pipeline_broker.apis.registry import SERVED
+from pipeline_broker.wire.registry import ApiKey
+from tests.faults.lengths import AT_LENGTH
+from tests.hostile.amplified import EACH_DIFFERENT, NOTHING_NAMED, cases_of
+from tests.hostile.handmade import HANDMADE
+from tests.hostile.harness import HEAD, ROOT, STOP_SECONDS_MAX, STRANGER, Guard, Life, in_memory, row
+
+CASES_MAX = 40
+"""Of one life; handmade ones, which are larger, have HANDMADE_MAX."""
+HANDMADE_MAX = 12
+FOR_KNOWN_USERS = {
+    ApiKey.DESCRIBE_ACLS,
+    ApiKey.CREATE_ACLS,
+    ApiKey.DELETE_ACLS,
+    ApiKey.CREATE_DELEGATION_TOKEN,
+    ApiKey.RENEW_DELEGATION_TOKEN,
+    ApiKey.EXPIRE_DELEGATION_TOKEN,
+    ApiKey.DESCRIBE_DELEGATION_TOKEN,
+}
+"""What a broker with Kafka's defaults refuses at once."""
+ASKED_BY_STRANGERS = (ApiKey.METADATA, ApiKey.OFFSET_FETCH, ApiKey.LIST_OFFSETS, ApiKey.DESCRIBE_GROUPS, ApiKey.PRODUCE)
+"""APIs that look for rights of each element, in the ordinary run."""
+
+
+@attrs.frozen
+class Plan:
+    """The cases of one life."""
+
+    name: str
+    cases: list
+    guard: Guard | None = None
+
+
+def plans(mode):
+    """All lives of a mode."""
+    keys = sorted(SERVED, key=_when)
+    plain = [case for key in keys if key not in FOR_KNOWN_USERS for case in drawn(key, mode)]
+    known = [case for key in keys if key in FOR_KNOWN_USERS for case in drawn(key, mode)]
+    strange = [case for key in (keys if AT_LENGTH else ASKED_BY_STRANGERS) for case in drawn(key, mode)]
+    yield from _split("served APIs", plain, CASES_MAX)
+    yield from _split("handmade", HANDMADE, HANDMADE_MAX)
+    yield from _split("known users", known, CASES_MAX, Guard(ROOT))
+    yield from _split("strangers", strange, CASES_MAX, Guard(STRANGER))
+
+
+def drawn(key, mode):
+    """The cases of an API: all of all versions at length; else one of the lowest or the highest, by mode."""
+    versions = SERVED[key].versions
+    if AT_LENGTH:
+        return list(cases_of(key, versions))
+    is_lowest = (key + (mode == "classic")) % 2
+    found = list(cases_of(key, [versions[0] if is_lowest else versions[-1]]))
+    different = [case for case in found if case.what.endswith(EACH_DIFFERENT)]
+    return [case for case in found if case.what == NOTHING_NAMED] + (different[:1] if is_lowest else different[-1:])
+
+
+def _when(key):
+    served = SERVED[key]
+    return served.name.startswith("Delete"), served.writes, key
+
+
+def _split(name, cases, size, guard=None):
+    count = -(-len(cases) // size)
+    for index in range(count):
+        yield Plan(
+            f"{name} {index + 1} of {count}", cases[index::count] if guard else cases[index * size :][:size], guard
+        )
+
+
+def faults_of(plan, mode, filled, tell):
+    """Live through a plan; the bounds that do not hold, as lines.
+
+    Args:
+        plan: the cases.
+        mode: of the broker.
+        filled: the folder of the prepared directory, and the World.
+        tell: takes the row of each case.
+    """
+    source, world = filled
+    found = []
+    with in_memory(source) as folder:
+        life = Life(folder, source, mode, plan.guard)
+        try:
+            for case in plan.cases:
+                cost = life.attack(case, world)
+                if cost.is_narrow:
+                    cost = measured_alone(case, plan, mode, filled)
+                tell(row(mode, case, cost))
+                found += [f"{fault}: {row(mode, case, cost)}" for fault in cost.faults]
+                if cost.waits.error or cost.unanswered:
+                    break
+            stderr = life.process.stderr
+        finally:
+            seconds = life.end_amid(plan.cases[-1], world)
+        if seconds > STOP_SECONDS_MAX:
+            found.append(f"it ended {seconds:.1f} s after SIGTERM, amid {plan.cases[-1].name}")
+        if stderr:
+            found.append(f"it wrote {stderr[:2000]!r}")
+        life.serves_again()
+    return [HEAD, *found, f"the innocent client alone: {life.baseline}"] if found else []
+
+
+def measured_alone(case, plan, mode, filled):
+    """The cost of a case in a life in which nothing else was asked."""
+    source, world = filled
+    with in_memory(source) as folder:
+        life = Life(folder, source, mode, plan.guard)
+        try:
+            return life.attack(case, world)
+        finally:
+            life.end_amid(case, world)

@@ -1,0 +1,365 @@
+"""Attacks that no schema tells of: what is in records, what is kept, what many connections ask for at once.
+
+Rules of this file: each case is a row of HANDMADE; an amount that is a bound of the broker is named by that bound.
+"""
+
+import time
+import zlib
+from functools import cache
+
+from pipeline_broker.records.batch import NewRecord, build_batch
+from pipeline_broker.records.check import RECORD_HEADERS_MAX
+from pipeline_broker.records.compression import DECOMPRESSED_SIZE_MAX, Compression, compress
+from pipeline_broker.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from pipeline_broker.wire.messages.create_partitions import CreatePartitionsRequest
+from pipeline_broker.wire.messages.create_topics import CreateTopicsRequest
+from pipeline_broker.wire.messages.delete_topics import DeleteTopicsRequest
+from pipeline_broker.wire.messages.describe_configs import DescribeConfigsRequest
+from pipeline_broker.wire.messages.describe_groups import DescribeGroupsRequest
+from pipeline_broker.wire.messages.fetch import FetchRequest
+from pipeline_broker.wire.messages.get_telemetry_subscriptions import GetTelemetrySubscriptionsRequest
+from pipeline_broker.wire.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
+from pipeline_broker.wire.messages.join_group import JoinGroupRequest
+from pipeline_broker.wire.messages.list_offsets import ListOffsetsRequest
+from pipeline_broker.wire.messages.metadata import MetadataRequest
+from pipeline_broker.wire.messages.offset_fetch import OffsetFetchRequest
+from pipeline_broker.wire.messages.push_telemetry import PushTelemetryRequest
+from pipeline_broker.wire.messages.sasl_authenticate import SaslAuthenticateRequest
+from pipeline_broker.wire.messages.share_fetch import ShareFetchRequest
+from pipeline_broker.wire.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
+from tests.bad_input.raw_client import frame_of, produce_request
+from tests.bad_input.test_memory import headers_bomb, value_bomb
+from tests.bad_input.test_records import with_records
+from tests.hostile.amplified import Case
+from tests.hostile.prepared import AT_ONCE, PARTITIONS, SESSION_MS
+
+PRODUCE_VERSION = 9
+TINY_RECORDS = 1_000_000
+MEGABYTE = 1_000_000
+LARGE_METADATA_BYTES = 10 * MEGABYTE
+MANY_CONNECTIONS = 20
+BROKER, TOPIC = 4, 2
+EPOCH_OF_A_NEW_SESSION = 0
+WIDE_TOPIC = "wide"
+WIDE_PARTITIONS = 12
+DENSE_TOPIC = "dense"
+
+
+@cache
+def tiny_records(*, timestamp=None):
+    """A batch with a million records of nine bytes, which compress to less than a megabyte."""
+    now_ms = time.time_ns() // 1_000_000 if timestamp is None else timestamp
+    batch = build_batch([NewRecord(b"", timestamp=now_ms)] * TINY_RECORDS, compression=Compression.ZSTD)
+    assert len(batch) < MEGABYTE
+    return batch
+
+
+@cache
+def header_records():
+    """As many headers as may be, in as many records as fit, all alike."""
+    return with_records(compress(Compression.ZSTD, headers_bomb(RECORD_HEADERS_MAX)), attributes=Compression.ZSTD)
+
+
+@cache
+def gzip_bomb():
+    return value_bomb(Compression.GZIP)
+
+
+def produce(*batches, topic=WIDE_TOPIC):
+    return frame_of(produce_request(*enumerate(batches), topic=topic, timeout_ms=30_000), PRODUCE_VERSION)
+
+
+def produce_again(batch, times, topic=WIDE_TOPIC):
+    """The same partition again and again."""
+    return frame_of(produce_request(*[(0, batch)] * times, topic=topic, timeout_ms=30_000), PRODUCE_VERSION)
+
+
+def make_topic(name, partitions=WIDE_PARTITIONS, **configs):
+    """What creates a topic before the attack."""
+
+    def before(client, _world):
+        given = [
+            CreateTopicsRequest.CreatableTopicConfig(key.replace("_", "."), value) for key, value in configs.items()
+        ]
+        topic = CreateTopicsRequest.CreatableTopic(name, partitions, 1, configs=given)
+        client.ask(CreateTopicsRequest([topic]))
+
+    return before
+
+
+def make_dense_topic(client, world):
+    make_topic(DENSE_TOPIC, 1)(client, world)
+    client.ask(produce_request((0, tiny_records()), topic=DENSE_TOPIC, timeout_ms=30_000), PRODUCE_VERSION)
+
+
+def fetch_of(topics, *, epoch=-1, version=12, by_id=False):
+    """Everything of some topics."""
+    request, wanted = FetchRequest, []
+    for topic in topics:
+        partitions = [
+            request.FetchPartition(partition=index, fetch_offset=0, partition_max_bytes=2**31 - 1)
+            for index in range(PARTITIONS)
+        ]
+        wanted.append(request.FetchTopic(partitions=partitions, **({"topic_id": topic} if by_id else {"topic": topic})))
+    return frame_of(request(topics=wanted, session_id=0, session_epoch=epoch, max_wait_ms=0, min_bytes=0), version)
+
+
+def describe_groups(groups):
+    return frame_of(DescribeGroupsRequest(groups=groups), 5)
+
+
+def describe_configs(resource_type, names):
+    resources = [DescribeConfigsRequest.DescribeConfigsResource(resource_type, name, None) for name in names]
+    request = DescribeConfigsRequest(resources, include_synonyms=True, include_documentation=True)
+    return frame_of(request, 4)
+
+
+def metadata(names, *, create=True):
+    topics = [MetadataRequest.MetadataRequestTopic(name=name) for name in names]
+    return frame_of(MetadataRequest(topics=topics, allow_auto_topic_creation=create), 8)
+
+
+def join_group(name):
+    protocol = JoinGroupRequest.JoinGroupRequestProtocol("range", bytes(LARGE_METADATA_BYTES))
+    return frame_of(JoinGroupRequest(name, SESSION_MS, SESSION_MS, protocol_type="consumer", protocols=[protocol]), 3)
+
+
+def subscribe(name, topics, regex=None):
+    return frame_of(
+        ConsumerGroupHeartbeatRequest(
+            name,
+            member_id="B" * 22,
+            rebalance_timeout_ms=30_000,
+            subscribed_topic_names=topics,
+            subscribed_topic_regex=regex,
+            topic_partitions=[],
+        ),
+        1,
+    )
+
+
+def share(name, topics):
+    return frame_of(ShareGroupHeartbeatRequest(name, member_id="B" * 22, subscribed_topic_names=topics), 1)
+
+
+def offset_fetch(groups, topics=None):
+    wanted = None
+    if topics is not None:
+        wanted = [OffsetFetchRequest.OffsetFetchRequestTopics(name=name, partition_indexes=[0, 1]) for name in topics]
+    request = OffsetFetchRequest(
+        groups=[OffsetFetchRequest.OffsetFetchRequestGroup(name, topics=wanted) for name in groups]
+    )
+    return frame_of(request, 9)
+
+
+def list_offsets(topic, timestamp, times=1):
+    partition = ListOffsetsRequest.ListOffsetsPartition(0, -1, timestamp)
+    return frame_of(ListOffsetsRequest(-1, topics=[ListOffsetsRequest.ListOffsetsTopic(topic, [partition])] * times), 7)
+
+
+def share_fetch(world, count):
+    partitions = [ShareFetchRequest.FetchPartition(index) for index in range(PARTITIONS)]
+    topics = [ShareFetchRequest.FetchTopic(each, partitions) for each in world.topic_ids[:count]]
+    request = ShareFetchRequest(
+        world.share_groups[0],
+        "A" * 22,
+        0,
+        max_wait_ms=0,
+        max_bytes=2**31 - 1,
+        max_records=2**31 - 1,
+        batch_size=1,
+        topics=topics,
+    )
+    return frame_of(request, 1)
+
+
+def create_topics(count, partitions):
+    topics = [CreateTopicsRequest.CreatableTopic(f"new-{number}", partitions, 1) for number in range(count)]
+    return frame_of(CreateTopicsRequest(topics), 7)
+
+
+def create_partitions(name, count):
+    return frame_of(
+        CreatePartitionsRequest([CreatePartitionsRequest.CreatePartitionsTopic(name, count)], timeout_ms=30_000), 3
+    )
+
+
+def delete_topics(names):
+    return frame_of(
+        DeleteTopicsRequest([DeleteTopicsRequest.DeleteTopicState(name) for name in names], timeout_ms=30_000), 6
+    )
+
+
+def telemetry(metrics, compression_type):
+    return frame_of(PushTelemetryRequest(b"i" * 16, 0, False, compression_type, metrics), 0)
+
+
+def alter_configs(names, settings):
+    config = IncrementalAlterConfigsRequest.AlterableConfig
+    given = [config("leader.replication.throttled.replicas", 0, "x" * 1000)] * settings
+    resource = IncrementalAlterConfigsRequest.AlterConfigsResource
+    return frame_of(IncrementalAlterConfigsRequest([resource(TOPIC, name, given) for name in names]), 1)
+
+
+def several(make, count=MANY_CONNECTIONS):
+    return [make(number) for number in range(count)]
+
+
+def unknown(count, prefix="u"):
+    return [f"{prefix}{number}" for number in range(count)]
+
+
+def _row(what, message, version, payloads, **options):
+    return Case(message.SCHEMA.key, version, what, payloads, **options)
+
+
+class _Produce:
+    SCHEMA = type(produce_request()).SCHEMA
+
+
+WIDE = {"before": make_topic(WIDE_TOPIC)}
+HANDMADE = [
+    _row("a million records", _Produce, 9, lambda _: [produce(tiny_records())], **WIDE),
+    _row("a million records to 12 partitions", _Produce, 9, lambda _: [produce(*[tiny_records()] * 12)], **WIDE),
+    _row("a million records 12 times to one", _Produce, 9, lambda _: [produce_again(tiny_records(), 12)], **WIDE),
+    _row(
+        "a million records on 6 connections",
+        _Produce,
+        9,
+        lambda _: several(lambda _: produce(tiny_records()), 6),
+        **WIDE,
+    ),
+    _row(
+        "a million records, too old",
+        _Produce,
+        9,
+        lambda _: [produce(tiny_records(timestamp=1))] * 2,
+        before=make_topic(WIDE_TOPIC, message_timestamp_before_max_ms="1000"),
+    ),
+    _row(
+        "a million records, compressed again",
+        _Produce,
+        9,
+        lambda _: [produce(tiny_records())],
+        before=make_topic(WIDE_TOPIC, compression_type="gzip"),
+    ),
+    _row("headers", _Produce, 9, lambda _: [produce(*[header_records()] * 12)] * 4, **WIDE),
+    _row("gzip bombs", _Produce, 9, lambda _: [produce(*[gzip_bomb()] * 12)] * 4, **WIDE),
+    _row("all topics, whole", FetchRequest, 12, lambda world: [fetch_of(world.topics)] * 4),
+    _row(
+        "sessions of unknown topics",
+        FetchRequest,
+        12,
+        lambda _: [fetch_of(unknown(33_000), epoch=EPOCH_OF_A_NEW_SESSION)] * 8,
+    ),
+    _row(
+        "sessions of unknown ids",
+        FetchRequest,
+        17,
+        lambda _: (
+            [
+                fetch_of(
+                    [n.to_bytes(16, "big") for n in range(1, 33_000)],
+                    epoch=EPOCH_OF_A_NEW_SESSION,
+                    version=17,
+                    by_id=True,
+                )
+            ]
+            * 8
+        ),
+    ),
+    _row(
+        "sessions of all topics", FetchRequest, 12, lambda world: [fetch_of(world.topics, epoch=0)] * MANY_CONNECTIONS
+    ),
+    _row("everything", ShareFetchRequest, 1, lambda world: [share_fetch(world, AT_ONCE)]),
+    _row("as many as fit", ShareFetchRequest, 1, lambda world: [share_fetch(world, len(world.topic_ids))]),
+    _row("topics created by their names", MetadataRequest, 8, lambda _: [metadata(unknown(90_000))]),
+    _row("unknown topics", MetadataRequest, 8, lambda _: [metadata(unknown(90_000), create=False)]),
+    _row(
+        "all topics for many",
+        MetadataRequest,
+        8,
+        lambda _: [frame_of(MetadataRequest(topics=None), 8)] * MANY_CONNECTIONS,
+    ),
+    _row("10,000 topics", CreateTopicsRequest, 7, lambda _: [create_topics(10_000, 1)]),
+    _row("one topic of 10,000 partitions", CreateTopicsRequest, 7, lambda _: [create_topics(1, 10_000)]),
+    _row(
+        "10,000 partitions more", CreatePartitionsRequest, 3, lambda world: [create_partitions(world.topics[0], 10_000)]
+    ),
+    _row("all topics", DeleteTopicsRequest, 6, lambda world: [delete_topics(world.topics)]),
+    _row("10 MB of metadata each", JoinGroupRequest, 3, lambda _: several(lambda n: join_group(f"j{n}"), 10)),
+    _row(
+        "a large group 1,000 times",
+        DescribeGroupsRequest,
+        5,
+        lambda world: [describe_groups([world.large_group] * 1000)],
+    ),
+    _row(
+        "a large group for many",
+        DescribeGroupsRequest,
+        5,
+        lambda world: [describe_groups([world.large_group])] * MANY_CONNECTIONS,
+    ),
+    _row("its broker 2,000 times", DescribeConfigsRequest, 4, lambda _: [describe_configs(BROKER, ["1"] * 2000)]),
+    _row(
+        "one topic 2,000 times",
+        DescribeConfigsRequest,
+        4,
+        lambda world: [describe_configs(TOPIC, world.topics[:1] * 2000)],
+    ),
+    _row("all topics", DescribeConfigsRequest, 4, lambda world: [describe_configs(TOPIC, world.topics)]),
+    _row("all topics for many", DescribeConfigsRequest, 4, lambda world: [describe_configs(TOPIC, world.topics)] * 10),
+    _row("1,000 settings", IncrementalAlterConfigsRequest, 1, lambda world: [alter_configs(world.topics[:10], 500)]),
+    _row("all of a group 1,000 times", OffsetFetchRequest, 9, lambda world: [offset_fetch([world.large_group] * 1000)]),
+    _row("all of all groups", OffsetFetchRequest, 9, lambda world: [offset_fetch([world.large_group, *world.groups])]),
+    _row(
+        "10 groups of all topics",
+        OffsetFetchRequest,
+        9,
+        lambda world: [offset_fetch([*world.groups[:9], world.large_group], world.topics)] * 4,
+    ),
+    _row(
+        "200 groups of 5,000 topics",
+        ConsumerGroupHeartbeatRequest,
+        1,
+        lambda _: several(lambda n: subscribe(f"c{n}", unknown(5_000)), 200),
+    ),
+    _row(
+        "groups of all topics",
+        ConsumerGroupHeartbeatRequest,
+        1,
+        lambda world: several(lambda n: subscribe(f"c{n}", world.topics)),
+    ),
+    _row(
+        "expressions",
+        ConsumerGroupHeartbeatRequest,
+        1,
+        lambda _: several(lambda n: subscribe(f"c{n}", None, f"(({'a?' * 100}|.*){n})+"), 100),
+    ),
+    _row(
+        "groups of all topics",
+        ShareGroupHeartbeatRequest,
+        1,
+        lambda world: several(lambda n: share(f"s{n}", world.topics)),
+    ),
+    _row(
+        "by time in a million records",
+        ListOffsetsRequest,
+        7,
+        lambda _: [list_offsets(DENSE_TOPIC, 1)] * 4,
+        before=make_dense_topic,
+    ),
+    _row("zeros", PushTelemetryRequest, 0, lambda _: [telemetry(zlib.compress(bytes(DECOMPRESSED_SIZE_MAX)), 1)] * 4),
+    _row(
+        "subscriptions",
+        GetTelemetrySubscriptionsRequest,
+        0,
+        lambda _: several(lambda n: frame_of(GetTelemetrySubscriptionsRequest(n.to_bytes(16, "big")), 0), 100),
+    ),
+    _row(
+        "a token of 500 KB",
+        SaslAuthenticateRequest,
+        2,
+        lambda _: [frame_of(SaslAuthenticateRequest(bytes(500_000)), 2)] * 10,
+    ),
+]

@@ -1,0 +1,146 @@
+"""A client that does nothing wrong, in a process of its own: `python -m tests.hostile.innocent PORT PID`.
+
+It produces a record every PACE_SECONDS. For each line on standard input it writes one: its worst wait since the line
+before, the wait that goes on included. A wait is what the broker makes it: how long the kernel kept this process or
+the main thread of the broker waiting for a processor is taken off it, and told beside it, because other programs of
+the machine are no fault of the broker.
+"""
+
+import json
+import select
+import socket
+import struct
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import attrs
+
+from pipeline_broker.records.batch import NewRecord, build_batch
+from pipeline_broker.wire.error import ErrorCode
+from tests.bad_input.raw_client import answer_of, frame_of, produce_answers, produce_request
+
+TOPIC = "innocent"
+PACE_SECONDS = 0.02
+PRODUCE_VERSION = 9
+ANSWER_SECONDS_MAX = 120.0
+
+
+@attrs.frozen
+class Waits:
+    """The worst of some requests.
+
+    Attributes:
+        worst_ms: the longest wait, without the time for which a processor was lacking.
+        clock_ms: the longest wait by the clock.
+        requests: how many were answered.
+        error: of an answer that was none; empty when all were answered.
+    """
+
+    worst_ms: float
+    clock_ms: float
+    requests: int
+    error: str
+
+
+def lacking_ns(pid):
+    """How long the main thread of a process was ready to run while no processor took it."""
+    return int(Path(f"/proc/{pid}/task/{pid}/schedstat").read_text(encoding="ascii").split()[1])
+
+
+class _Producing:
+    """The loop of the process."""
+
+    def __init__(self, port, broker_pid):
+        self._socket = socket.create_connection(("127.0.0.1", port))
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._pids = ("self", broker_pid)
+        batch = build_batch([NewRecord(b"innocent", timestamp=time.time_ns() // 1_000_000)])
+        self._request = produce_request((0, batch), topic=TOPIC)
+        frame = frame_of(self._request, PRODUCE_VERSION)
+        self._frame = struct.pack(">i", len(frame)) + frame
+        self._received = bytearray()
+        self._began = None
+        self._clear()
+
+    def _clear(self):
+        self._worst_ms = self._clock_ms = 0.0
+        self._requests, self._error = 0, ""
+
+    def _lacking_ns(self):
+        own, broker = self._pids
+        own = Path("/proc/self/schedstat").read_text(encoding="ascii").split()[1]
+        return int(own) + lacking_ns(broker)
+
+    def run(self):
+        due = time.monotonic()
+        while True:
+            readers = [sys.stdin] if self._error else [sys.stdin, self._socket]
+            timeout = None if self._began or self._error else max(0.0, due - time.monotonic())
+            ready, _, _ = select.select(readers, [], [], timeout)
+            if self._socket in ready:
+                self._receive()
+            elif not ready:
+                due = max(due + PACE_SECONDS, time.monotonic())
+                self._began = (time.monotonic(), self._lacking_ns())
+                self._socket.sendall(self._frame)
+            if sys.stdin in ready:
+                if not sys.stdin.readline():
+                    return
+                self._tell()
+
+    def _receive(self):
+        try:
+            data = self._socket.recv(1 << 16)
+        except OSError as error:
+            self._error = repr(error)
+            return
+        if not data:
+            self._error = "the connection was closed"
+            return
+        self._received += data
+        if len(self._received) >= 4 and len(self._received) >= 4 + struct.unpack_from(">i", self._received)[0]:
+            answer = answer_of(self._request, PRODUCE_VERSION, bytes(self._received[4:]))
+            self._received.clear()
+            self._note()
+            self._requests += 1
+            self._began = None
+            (code,) = (code for _, code in produce_answers(answer))
+            if code:
+                self._error = ErrorCode(code).name
+
+    def _note(self):
+        began, lacking = self._began
+        clock_ms = (time.monotonic() - began) * 1e3
+        self._clock_ms = max(self._clock_ms, clock_ms)
+        self._worst_ms = max(self._worst_ms, clock_ms - (self._lacking_ns() - lacking) / 1e6)
+
+    def _tell(self):
+        if self._began and not self._error:
+            self._note()
+        print(json.dumps([round(self._worst_ms, 1), round(self._clock_ms, 1), self._requests, self._error]), flush=True)
+        self._clear()
+
+
+class Innocent:
+    """The process, as its parent sees it."""
+
+    def __init__(self, port, broker_pid):
+        command = [sys.executable, "-m", "tests.hostile.innocent", str(port), str(broker_pid)]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def waits(self):
+        """Its worst since the last question."""
+        self._process.stdin.write("\n")
+        self._process.stdin.flush()
+        ready, _, _ = select.select([self._process.stdout], [], [], ANSWER_SECONDS_MAX)
+        assert ready, "the innocent client says nothing"
+        return Waits(*json.loads(self._process.stdout.readline()))
+
+    def stop(self):
+        self._process.communicate("")
+
+
+if __name__ == "__main__":
+    _Producing(int(sys.argv[1]), int(sys.argv[2])).run()

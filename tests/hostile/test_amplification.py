@@ -1,0 +1,48 @@
+"""Whatever one client asks for, others are served meanwhile, memory is bounded, and the broker stops and starts."""
+
+import pytest
+
+from pipeline_broker.apis.registry import SERVED
+from pipeline_broker.wire.registry import ApiKey
+from tests.conftest import CAMPAIGN
+from tests.faults.broker_under_test import VARIANTS
+from tests.hostile.campaign import faults_of, plans
+from tests.hostile.handmade import HANDMADE
+from tests.hostile.harness import WAIT_MS_MAX, Life, in_memory
+
+MODES = ("classic", "pipelined")
+LIVES = [(mode, plan) for mode in MODES for plan in plans(mode)]
+
+pytestmark = [pytest.mark.faults, pytest.mark.timeout(0)]
+
+
+@pytest.mark.parametrize(("mode", "plan"), LIVES, ids=[f"{mode}-{plan.name.replace(' ', '-')}" for mode, plan in LIVES])
+def test_nobody_else_waits_for_what_one_client_asks(mode, plan, filled, record_property):
+    rows = []
+    faults = faults_of(plan, mode, filled, rows.append)
+    record_property(CAMPAIGN, f"{mode} {plan.name}: {len(rows)} cases, worst {max(rows).strip()}")
+    assert not faults, "\n".join(["", *faults])
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_every_served_api_is_attacked(mode):
+    assert {case.key for plan in plans(mode) for case in plan.cases} == set(SERVED)
+
+
+@pytest.mark.parametrize("key", SERVED, ids=lambda key: SERVED[key].name)
+def test_the_lowest_and_the_highest_version_of_an_api_are_attacked(key):
+    attacked = {case.version for mode in MODES for plan in plans(mode) for case in plan.cases if case.key == key}
+    assert {SERVED[key].versions[0], SERVED[key].versions[-1]} <= attacked
+
+
+def test_a_broker_that_takes_no_turns_is_found(filled):
+    source, world = filled
+    case = next(case for case in HANDMADE if case.key == ApiKey.DESCRIBE_CONFIGS and case.what == "all topics")
+    with in_memory(source) as folder:
+        life = Life(folder, source, "pipelined", program=(str(VARIANTS), "takes-no-turns"))
+        try:
+            cost = life.attack(case, world)
+        finally:
+            life.end_amid(case, world)
+    assert cost.waits.worst_ms > WAIT_MS_MAX
+    assert cost.faults

@@ -1,0 +1,51 @@
+"""Generated requests are as large as their API takes, and legal."""
+
+import pytest
+
+from pipeline_broker.apis.registry import SERVED
+from pipeline_broker.wire.codec import stepwise_decoder
+from pipeline_broker.wire.header import read_request_header
+from pipeline_broker.wire.primitives import ELEMENTS_MAX, LARGE_BYTES
+from pipeline_broker.wire.registry import ApiKey, message_classes
+from tests.hostile.amplified import ALL_ALIKE, COUNTED_BESIDE, SPARE_BYTES, cases_of
+from tests.hostile.prepared import World
+
+WORLD = World(
+    topics=["topic-0"],
+    topic_ids=[bytes(range(16))],
+    large_group="large-group",
+    groups=["group-0"],
+    consumer_groups=["consumers-0"],
+    share_groups=["sharers-0"],
+    transactional_ids=["transaction-0"],
+    producer_ids=[0],
+    users=["user-0"],
+    acls=1,
+)
+
+
+@pytest.mark.parametrize("key", SERVED, ids=lambda key: SERVED[key].name)
+def test_each_array_is_as_long_as_its_api_takes(key):
+    served = SERVED[key]
+    for case in cases_of(key, {served.versions[0], served.versions[-1]}):
+        if not case.what.endswith(ALL_ALIKE):
+            continue
+        (frame,) = case.payloads(WORLD)
+        if len(frame) > LARGE_BYTES:
+            allowed = served.elements_max - (ELEMENTS_MAX - elements_left(key, case.version, frame))
+            assert 0 <= allowed <= 2 * COUNTED_BESIDE, case.name
+        else:
+            assert len(frame) > LARGE_BYTES - 2 * SPARE_BYTES, case.name
+
+
+def elements_left(key, version, frame):
+    """How many elements the decoder would still take."""
+    _, position = read_request_header(frame)
+    steps = stepwise_decoder(message_classes(ApiKey(key))[0], version)(frame, position)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            _, after, left = end.value
+            assert after == len(frame)
+            return left
