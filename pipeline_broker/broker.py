@@ -87,7 +87,6 @@ class Broker(LazyState):
         authorizer: decides who may do what; None where everybody may do everything.
         topics_generation: changes with every change of a topic, for those who remember partitions.
         produce_templates: how many the connections remember together; counted by `apis.produce_template`.
-        long_batches: how many are being checked in steps; counted by `apis.long_batches`.
         wake_timer: called when `next_deadline_ms` may have become earlier; set by the server.
         clock_ms: wall clock for what no request brings, milliseconds since 1970; set by the dispatcher.
         loggers: whose levels clients may see and change.
@@ -131,7 +130,6 @@ class Broker(LazyState):
         self.fault_files: FaultyFiles | None = None
         self.faults_changed: Callable[[Faults], None] = lambda _: None
         self.topics_generation = self.produce_templates = 0
-        self.long_batches = 0
         self._check_producers_ms = 0
         self._sweep_tokens_ms: int | None = None
         self._metadata = MetadataLog(logs)

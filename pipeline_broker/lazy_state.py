@@ -21,9 +21,15 @@ if TYPE_CHECKING:
     from pipeline_broker.state.client_metrics import ClientMetrics
     from pipeline_broker.state.cluster import ClusterState
     from pipeline_broker.state.features import Features
+    from pipeline_broker.state.waiting_line import WaitingLine
     from pipeline_broker.telemetry.client_metrics_file import ClientMetricsFile
 
-__all__ = ["LazyState"]
+__all__ = ["LARGE_REQUESTS_MAX", "LONG_BATCHES_MAX", "LazyState"]
+
+LARGE_REQUESTS_MAX = 8
+"""Requests with very many elements that are read and answered at a time; decoded, each takes up to 20 MB."""
+LONG_BATCHES_MAX = 2
+"""Produced batches that are checked in steps at a time; decompressed, each takes up to 32 MiB."""
 
 
 class LazyState:
@@ -61,6 +67,20 @@ class LazyState:
     def has_faults(self) -> bool:
         """Whether somebody asked for the fault rules."""
         return "faults" in self.__dict__
+
+    @functools.cached_property
+    def large_requests(self) -> WaitingLine:
+        """Who has a request with very many elements in work, and who waits for that."""
+        from pipeline_broker.state.waiting_line import WaitingLine  # noqa: PLC0415 - see the rules of the room
+
+        return WaitingLine(LARGE_REQUESTS_MAX)
+
+    @functools.cached_property
+    def long_batches(self) -> WaitingLine:
+        """Who has a produced batch checked in steps, and who waits for that."""
+        from pipeline_broker.state.waiting_line import WaitingLine  # noqa: PLC0415 - see the rules of the room
+
+        return WaitingLine(LONG_BATCHES_MAX)
 
     @functools.cached_property
     def acls(self) -> Acls:

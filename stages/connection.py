@@ -18,6 +18,7 @@ from stages.admission import Admission
 from stages.authentication_gate import AuthenticationGate
 from stages.connection_limits import ConnectionLimits
 from stages.connection_owner import ConnectionOwner, ConnectionStatistics
+from stages.deferred_requests import DeferredRequests
 from stages.frames import LENGTH_BYTES, InvalidFrameError
 from stages.listener import OpenSession
 from stages.mute import MuteReason
@@ -82,6 +83,7 @@ class Connection:
         self.admission = Admission(self, owner)
         self._output = ResponseOutput(transport, owner.timeline)
         self.unsent = UnsentResponses(owner.response_budget)
+        self._deferred = DeferredRequests(self, owner)
         self._waiting_bytes = 0  # of responses that wait for an earlier one
         self._closing = False
         self._is_marked = False  # for the next flush
@@ -286,50 +288,25 @@ class Connection:
             in_flight = len(self.order) + output.is_blocked
             if MuteReason.IN_FLIGHT in reasons and in_flight < limits.in_flight_max:
                 self.muting.end(MuteReason.IN_FLIGHT)
-            self._begin_deferred_if_possible()
+            self._deferred.begin_if_possible()
         if self._closing and not output.is_blocked:
             self.close()
         elif reasons and (self._closing or not self.order):  # what `_drain` and `wait_quiet` wait for
             self.muting.wake()
 
-    def begin_work(self) -> None:
+    def begin_work(self, abandon: Callable[[], None]) -> None:
         """See `stages.request.ConnectionHandle`."""
-        self.unsent.begin_work()
+        self.unsent.begin_work(abandon)
 
-    def end_work(self) -> None:
+    def end_work(self, abandon: Callable[[], None]) -> None:
         """See `stages.request.ConnectionHandle`."""
         if self.closed:
             return
-        unsent = self.unsent
-        unsent.end_work()
-        if unsent.is_full and not unsent.has_room(self._owner.limits.unsent_bytes_max):
-            self.muting.begin(MuteReason.UNSENT_BYTES)  # the flush that makes room starts what waits
-        self._begin_deferred_if_possible()
-
-    def _begin_deferred_if_possible(self) -> None:
-        unsent = self.unsent
-        if unsent.is_full and not unsent.is_called and unsent.has_room(self._owner.limits.unsent_bytes_max):
-            self._begin_deferred()
-
-    def _begin_deferred(self) -> None:
-        """There is room for responses again: have the requests that wait for it started, then read on."""
-        first = self.unsent.first_waiting
-        if first is None:
-            self.unsent.emptied()
-            self.muting.end(MuteReason.UNSENT_BYTES)
-        else:
-            self.unsent.is_called = True
-            self.admission.queue.put_callback(first, None)
+        self._deferred.end_work(abandon)
 
     def take_deferred(self) -> Request | None:
-        """The next request that waited for room for its response; None when it must wait longer, or there is none."""
-        unsent = self.unsent
-        unsent.is_called = False
-        if unsent.first_waiting is None or not unsent.has_room(self._owner.limits.unsent_bytes_max):
-            return None  # the flush that makes room calls again
-        request = unsent.take()
-        self._begin_deferred()
-        return request
+        """See `stages.request.ConnectionHandle`."""
+        return self._deferred.take()
 
     async def wait_quiet(self) -> None:
         """Wait until nothing is in flight and all that was released has left; only while it is muted for that."""
@@ -364,8 +341,9 @@ class Connection:
             first = self.unsent.first_waiting
             with trio.move_on_after(CLOSE_FLUSH_SECONDS) as patience:
                 await self.muting.wait()
-            is_stuck = first is not None and self.unsent.first_waiting is first and not self.unsent.unfinished
-            if patience.cancelled_caught and is_stuck:
+            unsent = self.unsent
+            is_ours = bool(unsent.unfinished) or unsent.is_called  # it waits for an earlier one, or for a handler
+            if patience.cancelled_caught and first is not None and unsent.first_waiting is first and not is_ours:
                 break  # the client takes nothing, so it would wait for ever
         with trio.move_on_after(CLOSE_FLUSH_SECONDS):
             while (self.unsent_bytes or self.is_blocked or self._closing) and not self.closed:

@@ -30,6 +30,7 @@ __all__ = [
     "Send",
     "Steps",
     "Unfinished",
+    "Waiting",
     "go_on",
 ]
 
@@ -88,11 +89,15 @@ class ConnectionHandle(Protocol):
     def complete(self, request: Request, result: Result) -> None:
         """Give `request` its result."""
 
-    def begin_work(self) -> None:
-        """Start no later request of the connection until `end_work`: a request takes several turns."""
+    def begin_work(self, abandon: Callable[[], None]) -> None:
+        """Start no later request of the connection until `end_work`: a request takes several turns.
 
-    def end_work(self) -> None:
-        """That request is finished; called once for each `begin_work`."""
+        Args:
+            abandon: called when the connection is closed before that.
+        """
+
+    def end_work(self, abandon: Callable[[], None]) -> None:
+        """That request is finished; called once for each `begin_work`, with the same argument."""
 
     def throttle(self, seconds: float) -> None:
         """Stop reading from the connection for so many seconds; overlapping throttles end with the later one."""
@@ -189,6 +194,20 @@ class Parked:
         self.then = then
 
 
+class Waiting:
+    """Yielded by the steps of an `Unfinished` request: go on when another request, or the application, says so.
+
+    Args:
+        when_over: called once with what lets the steps go on; that must be called on the event loop, and has no effect
+            once the steps were closed.
+    """
+
+    __slots__ = ("when_over",)
+
+    def __init__(self, when_over: Callable[[Callable[[], None]], None]) -> None:
+        self.when_over = when_over
+
+
 class Unfinished:
     """Go on with `steps` in later turns, and let other requests have theirs in between; see `stages.unfinished`.
 
@@ -198,13 +217,14 @@ class Unfinished:
         steps: the work that is left. It yields where it may be interrupted, and returns the result of the slot.
             Whatever it appended must be submitted by then: it yields a `Pending` for that, whose own `result` is
             ignored, and goes on when the entries are durable. It yields a `Parked` with `work` to go on with what the
-            work returned. It is closed at a yield when the connection is closed or the server ends.
+            work returned, and a `Waiting` to go on when somebody else says so. It is closed at a yield when the
+            connection is closed, a commit fails, or the server ends.
         first: what it yielded last.
     """
 
     __slots__ = ("first", "steps")
 
-    def __init__(self, steps: Steps, first: Pending | Parked | None) -> None:
+    def __init__(self, steps: Steps, first: Pending | Parked | Waiting | None) -> None:
         self.steps = steps
         self.first = first
 
@@ -250,7 +270,7 @@ PARKED = Parked()
 
 Final: TypeAlias = Send | NoOp | Close
 Result: TypeAlias = Send | NoOp | Close | Pending | Parked | Unfinished
-Steps: TypeAlias = Generator[Pending | Parked | None, Any, Result]
+Steps: TypeAlias = Generator[Pending | Parked | Waiting | None, Any, Result]
 """The work of one request, in steps; see `Unfinished`."""
 
 

@@ -1,9 +1,10 @@
 """The handlers: M on a shared queue, or one per queue.
 
-Rules of this room: a handler takes all that waits in its queue, at most TURN_MAX requests a turn and no more behind a
-large response, and lets the application decide each synchronously; so a request starts, and is sequenced, in the order
-of its queue. A handler never waits for a cold read, a throttle or a parked request. Where each request is its own
-commit the handler waits for it, as Apache Kafka's do; that waiting is the whole difference between the modes here.
+Rules of this room: a handler takes all that waits in its queue, at most TURN_MAX requests a turn and no more after a
+large response or an unfinished request, and lets the application decide each synchronously; so a request starts, and is
+sequenced, in the order of its queue. A handler never waits for a cold read, a throttle or a parked request. Where each
+request is its own commit the handler waits for it, as Apache Kafka's do; that waiting is the whole difference between
+the modes here.
 
 Callbacks go before requests, count as work of the turn, and are handled like a request of their own from there on.
 
@@ -229,7 +230,11 @@ class RequestHandlerPool:
             except SlotCompletedTwiceError:  # `handle` completed the request itself: the first answer stands
                 self._failed += 1
             size_bytes += request.size_bytes
-            if size_bytes >= TURN_REQUEST_BYTES_MAX or connection.unsent.size_bytes >= TURN_RESPONSE_BYTES_MAX:
+            if (
+                size_bytes >= TURN_REQUEST_BYTES_MAX
+                or type(result) is Unfinished
+                or connection.unsent.size_bytes >= TURN_RESPONSE_BYTES_MAX
+            ):
                 break
         self._is_in_turn = False
         self._committer.start_commit()

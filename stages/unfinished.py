@@ -5,11 +5,14 @@ network, however many connections ask for much. Unfinished requests take turns. 
 makes it; `stages.request.TURN_COST` is the bound that it counts against. Requests that came later on the same
 connection are not started before the last step. At every yield all that the steps appended is submitted, so they may
 be closed there: when the connection is closed, or the server ends.
+
+Steps that raise are answered as `Application.failed` says; in those that yield what cannot be waited for, that is
+raised.
 """
 
 from __future__ import annotations
 
-import functools
+import logging
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
@@ -18,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import trio
 
 from stages.committer import Committer, Submission
-from stages.request import Close, Pending, Request, Result, Unfinished, go_on
+from stages.request import Close, Parked, Pending, Request, Result, Unfinished, Waiting, go_on
 from stages.response_order import SlotCompletedTwiceError
 from stages.timeline import now_ns
 
@@ -26,6 +29,46 @@ if TYPE_CHECKING:
     from stages.request import Steps
 
 __all__ = ["UnfinishedRequests"]
+
+logger = logging.getLogger(__name__)
+
+
+class _Work:
+    """One unfinished request.
+
+    Attributes:
+        request: its slot.
+        steps: what is left to do.
+        outcome: what the next step gets, a value and an error; None while it waits for that.
+        may_abandon: nothing is done for it elsewhere while it waits.
+    """
+
+    __slots__ = ("_continue", "may_abandon", "outcome", "request", "steps")
+
+    def __init__(self, request: Request, steps: Steps, continue_: Callable[[_Work], None]) -> None:
+        self.request = request
+        self.steps = steps
+        self.outcome: tuple[Any, Exception | None] | None = None
+        self.may_abandon = False
+        self._continue = continue_
+
+    def go_on(self, value: Any = None, error: Exception | None = None) -> None:
+        """Have the next step run, unless it is about to."""
+        if self.outcome is None:
+            self.outcome = value, error
+            self._continue(self)
+
+    def abandon(self) -> None:
+        """The connection is closed: the steps need not wait until their turn comes."""
+        if self.may_abandon:
+            self.go_on()
+
+    def close(self) -> None:
+        """End the steps where they are."""
+        try:
+            self.steps.close()
+        except Exception:
+            logger.exception("the steps of %r did not end", self.request)
 
 
 class UnfinishedRequests:
@@ -46,13 +89,14 @@ class UnfinishedRequests:
         self._committer = committer
         self._run_blocking = run_blocking
         self._fail = fail
-        self._ready: deque[tuple[Request, Steps, Any, Exception | None]] = deque()
+        self._works: set[_Work] = set()
+        self._ready: deque[_Work] = deque()
         self._idle = trio.lowlevel.ParkingLot()
-        self._count = 0
+        self._has_ended = False
 
     def __len__(self) -> int:
         """How many requests are unfinished, also those that wait for a commit or a thread."""
-        return self._count
+        return len(self._works)
 
     def add(self, request: Request, unfinished: Unfinished, *, starts_commit: bool = True) -> None:
         """Go on with a request in later turns.
@@ -62,34 +106,54 @@ class UnfinishedRequests:
             unfinished: what its handler returned.
             starts_commit: a commit begins now where the request waits for one; else the caller starts it.
         """
-        self._count += 1
-        request.connection.begin_work()
-        self._wait(request, unfinished)
+        work = _Work(request, unfinished.steps, self._continue)
+        if self._has_ended:
+            work.close()
+            return
+        self._works.add(work)
+        request.connection.begin_work(work.abandon)
+        self._wait(work, unfinished)
         if starts_commit:
             self._committer.start_commit()
 
-    def _wait(self, request: Request, unfinished: Unfinished) -> None:
+    def _wait(self, work: _Work, unfinished: Unfinished) -> None:
         """Have the next step run when what it waits for is there."""
-        steps, first = unfinished.steps, unfinished.first
+        work.steps, first = unfinished.steps, unfinished.first
+        work.outcome, work.may_abandon = None, type(first) is Waiting
         if first is None:
-            self._continue(request, steps)
+            work.go_on()
         elif type(first) is Pending:
-
-            def end(_: Submission, error: BaseException | None) -> None:
-                if error is None:
-                    self._continue(request, steps)
-                else:
-                    steps.close()
-                    self._end(request, Close(f"not durable: {error}"))
-
-            self._committer.submit(Submission(first.entries, on_durable=first.on_durable, on_ended=end))
+            self._commit(work, first)
+        elif type(first) is Parked and first.work is not None:
+            self._run_blocking(first.work, work.go_on)
+        elif type(first) is Waiting:
+            self._wait_for_others(work, first)
         else:
-            assert first.work is not None, "steps wait for work"  # type: ignore[union-attr]  # told by the types above
-            self._run_blocking(first.work, functools.partial(self._continue, request, steps))  # type: ignore[union-attr]  # see above
+            work.go_on(error=TypeError(f"the steps yielded {first!r}, which cannot be waited for"))
 
-    def _continue(self, request: Request, steps: Steps, value: Any = None, error: Exception | None = None) -> None:
-        self._ready.append((request, steps, value, error))
-        self._idle.unpark()
+    @staticmethod
+    def _wait_for_others(work: _Work, waiting: Waiting) -> None:
+        try:
+            waiting.when_over(work.go_on)
+        except Exception as error:  # noqa: BLE001 - see _step
+            work.go_on(error=error)
+        if work.request.connection.closed:
+            work.abandon()
+
+    def _commit(self, work: _Work, pending: Pending) -> None:
+        def end(_: Submission, error: BaseException | None) -> None:
+            if error is None:
+                work.go_on()
+            else:
+                work.close()
+                self._end(work, Close(f"not durable: {error}"))
+
+        self._committer.submit(Submission(pending.entries, on_durable=pending.on_durable, on_ended=end))
+
+    def _continue(self, work: _Work) -> None:
+        if work in self._works:
+            self._ready.append(work)
+            self._idle.unpark()
 
     async def run(self) -> None:
         """Run steps until cancelled."""
@@ -97,33 +161,37 @@ class UnfinishedRequests:
             while True:
                 while not self._ready:
                     await self._idle.park()
-                self._step(*self._ready.popleft())
+                self._step(self._ready.popleft())
                 await trio.lowlevel.checkpoint()
         finally:
-            for _, steps, _, _ in self._ready:
-                steps.close()
+            self._has_ended = True
+            works, self._works = self._works, set()
+            for work in works:
+                work.close()
 
-    def _step(self, request: Request, steps: Steps, value: Any, error: Exception | None) -> None:
+    def _step(self, work: _Work) -> None:
+        request = work.request
         if request.connection.closed:  # nobody takes the answer
-            steps.close()
-            self._end(request, Close("the connection is closed"))
+            work.close()
+            self._end(work, Close("the connection is closed"))
             return
+        assert work.outcome is not None, "it is ready"
         began_ns = now_ns()
         try:
-            result = go_on(steps, value, error)
+            result = go_on(work.steps, *work.outcome)
         except Exception as problem:  # noqa: BLE001 - whatever it was, the slot must end
             result = self._fail(request, problem)
         request.callback_ns += now_ns() - began_ns  # local time, as what `handle` took
         if type(result) is Unfinished:
-            self._wait(request, result)
+            self._wait(work, result)
             self._committer.start_commit()
         else:
-            self._end(request, result)
+            self._end(work, result)
 
-    def _end(self, request: Request, result: Result) -> None:
+    def _end(self, work: _Work, result: Result) -> None:
         """Give a request its result, then let the connection's next one start."""
-        self._count -= 1
-        connection = request.connection
+        self._works.discard(work)
+        connection = work.request.connection
         with suppress(SlotCompletedTwiceError):  # an application completed it itself: the first answer stands
-            connection.complete(request, result)
-        connection.end_work()
+            connection.complete(work.request, result)
+        connection.end_work(work.abandon)

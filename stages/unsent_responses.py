@@ -13,6 +13,7 @@ The same list keeps requests that wait for an unfinished one of their connection
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -53,18 +54,27 @@ class UnsentResponses:
     Attributes:
         size_bytes: what is unsent.
         is_full: see the rules of the room; it stays so until the requests that wait have been started.
-        unfinished: requests of the connection that take several turns and are at work.
+        unfinished: what abandons each request of the connection that takes several turns and is at work.
         must_wait: a request is not started now, for one of these two reasons.
         is_called: a handler has been asked to start the first request that waits.
     """
 
-    __slots__ = ("_budget", "_waiting", "is_called", "is_full", "must_wait", "size_bytes", "unfinished")
+    __slots__ = (
+        "_budget",
+        "_is_abandoned",
+        "_waiting",
+        "is_called",
+        "is_full",
+        "must_wait",
+        "size_bytes",
+        "unfinished",
+    )
 
     def __init__(self, budget: ResponseBudget) -> None:
         self.size_bytes = 0
-        self.unfinished = 0
+        self.unfinished: set[Callable[[], None]] = set()
         self.is_full = self.must_wait = False
-        self.is_called = False
+        self.is_called = self._is_abandoned = False
         self._budget = budget
         self._waiting: deque[Request] = deque()
 
@@ -86,14 +96,15 @@ class UnsentResponses:
         self.is_full = False
         self.must_wait = bool(self.unfinished)
 
-    def begin_work(self) -> None:
+    def begin_work(self, abandon: Callable[[], None]) -> None:
         """A request takes several turns: start no other one until `end_work`."""
-        self.unfinished += 1
         self.must_wait = True
+        if not self._is_abandoned:
+            self.unfinished.add(abandon)
 
-    def end_work(self) -> None:
+    def end_work(self, abandon: Callable[[], None]) -> None:
         """That request is finished; what came after it is started first, as when it was full."""
-        self.unfinished -= 1
+        self.unfinished.discard(abandon)
         self.is_full = self.is_full or bool(self._waiting)
         self.must_wait = self.is_full or bool(self.unfinished)
 
@@ -123,15 +134,24 @@ class UnsentResponses:
 
     def defer(self, request: Request) -> None:
         """Keep a request, behind those that wait already."""
-        self._waiting.append(request)
+        if not self._is_abandoned:
+            self._waiting.append(request)
 
     def take(self) -> Request:
         """Take out the oldest request that waits."""
         return self._waiting.popleft()
 
     def abandon(self) -> None:
-        """Forget everything, because the connection is closed."""
+        """Forget everything, because the connection is closed.
+
+        Requests that are still in their queue are started, as long as no earlier one is dropped here.
+        """
+        self._is_abandoned = True
         self._budget.bytes_held -= self.size_bytes
         self.size_bytes = 0
+        self.must_wait = bool(self._waiting or self.unfinished)
+        self.is_full = False
         self._waiting.clear()
-        self.is_full = self.must_wait = False
+        unfinished, self.unfinished = self.unfinished, set()
+        for abandon in unfinished:
+            abandon()

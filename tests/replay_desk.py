@@ -6,16 +6,17 @@ import copy
 from typing import Any
 
 from pipeline_broker.apis.produce import ADMIN_CLIENT_ID
+from pipeline_broker.log.archive.cleaning import clean
 from pipeline_broker.log.clean_shutdown import remove_mark
+from pipeline_broker.log.compaction_of_logs import next_round
 from pipeline_broker.records.batch import NewRecord, build_batch, read_header
 from pipeline_broker.state.classic_groups.classic_group import ClassicGroup, GroupState, Member
 from pipeline_broker.state.classic_groups.messages import MemberProtocol
 from pipeline_broker.state.classic_groups.records import group_metadata_record
 from pipeline_broker.state.group_records import CommittedOffset, OffsetKey, offset_record
-from pipeline_broker.state.internal_topics import METADATA_TOPIC
+from pipeline_broker.state.internal_topics import METADATA_TOPIC, OFFSETS_TOPIC, SHARE_TOPIC, TRANSACTIONS_TOPIC
 from pipeline_broker.state.share_states.records import ShareKey
 from pipeline_broker.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-from pipeline_broker.wire.messages.find_coordinator import FindCoordinatorRequest
 from pipeline_broker.wire.messages.produce import ProduceRequest
 from tests.apis.desk import DIRECTORY, Desk
 from tests.apis.share_desk import ShareDesk
@@ -31,7 +32,10 @@ SETTINGS = (
 GROUPS = ("classic", "consumer", "g", "offsets")
 TRANSACTIONS = ("ended", "open")
 TOPIC = "t"
-COORDINATORS = range(3)
+DEDUPE_BYTES = 1 << 20
+SEGMENT_MS = 8 * 86_400_000
+STATE_TOPICS = (OFFSETS_TOPIC, TRANSACTIONS_TOPIC, SHARE_TOPIC, METADATA_TOPIC)
+UNKNOWN_TYPE = b"\x7f\x7f"
 
 
 class ReplayDesk(Desk):
@@ -58,11 +62,36 @@ class ReplayDesk(Desk):
         assert entry is not None
         self.commit([entry])
 
-    def produce(self, topic: str, partition: int, records: list[tuple[bytes | None, bytes | None]]) -> Any:
-        """What an administrator's client is answered that writes to an internal topic."""
-        batch = build_batch([NewRecord(value, key, self.now_ms) for key, value in records])
-        data = ProduceRequest.PartitionProduceData(partition, batch)
-        self.client_id = ADMIN_CLIENT_ID
+    def compact_all(self) -> None:
+        """Archive what is in the journal, begin new segments, and compact the older ones however little is dirty."""
+        self.archive_all()
+        self.now_ms += SEGMENT_MS
+        for topic in STATE_TOPICS:
+            for log in self.broker.logs.partitions(topic):
+                self.append(topic, log.partition, [(UNKNOWN_TYPE, b"")])
+        self.archive_all()
+        while (found := next_round(self.broker.logs, self.now_ms, is_forced=True)) is not None:
+            cleaned = clean(self.archive, found.manifest, found.plan, found.last_records, self.now_ms, DEDUPE_BYTES)
+            if cleaned is None:
+                return
+            edit, deleted = self.archive.replace(found.key, cleaned)
+            self.broker.logs.show(edit)
+            self.archive.delete_files(deleted)
+
+    def produce(
+        self,
+        topic: str,
+        partition: int,
+        records: list[tuple[bytes | None, bytes | None]],
+        *,
+        client_id: str = ADMIN_CLIENT_ID,
+        damage: bool = False,
+    ) -> Any:
+        """What a client is answered that writes to an internal topic; an administrator's unless another is named."""
+        batch = bytearray(build_batch([NewRecord(value, key, self.now_ms) for key, value in records]))
+        batch[-1] ^= damage
+        data = ProduceRequest.PartitionProduceData(partition, bytes(batch))
+        self.client_id = client_id
         request = ProduceRequest(acks=-1, topic_data=[ProduceRequest.TopicProduceData(topic, partition_data=[data])])
         return self.ask(request, 9).responses[0].partition_responses[0]
 
@@ -74,9 +103,8 @@ class ReplayDesk(Desk):
 def with_state() -> ReplayDesk:
     """A broker with groups of every kind, offsets, transactions, and the state of share partitions."""
     desk = ReplayDesk(*SETTINGS)
-    for kind in COORDINATORS:
-        desk.ask(FindCoordinatorRequest(key=f"any:{'A' * 22}:0", key_type=kind), 2)
-    desk.create_topic(TOPIC)
+    for topic_name in (OFFSETS_TOPIC, TRANSACTIONS_TOPIC, SHARE_TOPIC, TOPIC):
+        desk.create_topic(topic_name)
     topic = desk.broker.topics.get(TOPIC)
     assert topic is not None
     classic = ClassicGroup(

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pipeline_broker.state.internal_topics import OFFSETS_TOPIC, SHARE_TOPIC, TRANSACTIONS_TOPIC
-from tests.replay_desk import seen, with_state
+from tests.replay_desk import ReplayDesk, seen, with_state
 from tests.state_records import TOPICS, any_records, strange_records
 from tests.strange_state import ask_about_everything, let_time_pass
 
@@ -33,14 +33,14 @@ def sound():
     logging.getLogger("pipeline_broker").setLevel(logging.NOTSET)
 
 
-def check(sound, records, *, clean, archived):
+def check(sound, records, *, clean, upkeep=None):
     """Start on what a broker left to whose topics records were added."""
     desk = sound.copy()
     expected = seen(desk)
     for topic, record in records:
         desk.append(topic, desk.partition(topic), [record])
-    if archived:
-        desk.archive_all()
+    if upkeep is not None:
+        upkeep(desk)
     started = desk.restart(clean=clean)
     assert seen(started) == expected
     assert started.broker.set_aside.count <= len(records)
@@ -56,9 +56,13 @@ PROPERTY = settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=
 
 
 @PROPERTY
-@given(records=records_of(any_records), clean=st.booleans(), archived=st.booleans())
-def test_whatever_bytes_are_found_everything_else_is_as_it_was(sound, records, clean, archived):
-    check(sound, records, clean=clean, archived=archived)
+@given(
+    records=records_of(any_records),
+    clean=st.booleans(),
+    upkeep=st.sampled_from([None, ReplayDesk.archive_all, ReplayDesk.compact_all]),
+)
+def test_whatever_bytes_are_found_everything_else_is_as_it_was(sound, records, clean, upkeep):
+    check(sound, records, clean=clean, upkeep=upkeep)
 
 
 STRANGE = st.sampled_from([OFFSETS_TOPIC, OFFSETS_TOPIC, OFFSETS_TOPIC, TRANSACTIONS_TOPIC, SHARE_TOPIC])
@@ -72,4 +76,4 @@ STRANGE = st.sampled_from([OFFSETS_TOPIC, OFFSETS_TOPIC, OFFSETS_TOPIC, TRANSACT
     clean=st.booleans(),
 )
 def test_what_can_be_decoded_and_makes_no_sense_harms_nothing_else(sound, records, clean):
-    check(sound, records, clean=clean, archived=False)
+    check(sound, records, clean=clean)

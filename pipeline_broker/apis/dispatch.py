@@ -8,6 +8,7 @@ a log directory of Kafka's that is offline. Nothing here waits.
 
 from __future__ import annotations
 
+import itertools
 import logging
 import struct
 import time
@@ -18,7 +19,7 @@ from typing import Any, NamedTuple
 
 from pipeline_broker.apis.call import Call, Session
 from pipeline_broker.apis.registry import SERVED
-from pipeline_broker.apis.steps import Stepwise
+from pipeline_broker.apis.steps import Stepwise, timed, wait_for_place
 from pipeline_broker.broker import Broker
 from pipeline_broker.wire.codec import LARGE_BYTES, DecodeError, ResponseTooLargeError, decoder, stepwise_decoder
 from pipeline_broker.wire.error import ErrorCode
@@ -32,6 +33,8 @@ __all__ = ["Dispatcher"]
 FIXED = struct.Struct(">hhi")
 """API key, version and correlation id, with which every request begins."""
 PRODUCE = int(ApiKey.PRODUCE)
+READ_AT_ONCE_TURNS = 5
+"""In how many turns any number of requests may be read at once: 10,000 elements, about 2 MB of each."""
 
 logger = logging.getLogger(__name__)
 
@@ -106,27 +109,51 @@ class Dispatcher:
     def _handle_body(self, call: Call, handler: Handler, frame: Any, position: int) -> Result:
         """Read the body and handle the request; large ones in steps."""
         if len(frame) > LARGE_BYTES:
-            return go_on(self._handle_large(call, handler, frame, position))
+            return self._begin(call, self._handle_large(call, handler, frame, position))
         try:
             message, _ = handler.decode(frame, position)
         except DecodeError as error:
             return Close(f"malformed request: {error}")
         result = handler.handle(call, message)
         if isinstance(result, GeneratorType):
-            return go_on(self._finish(call, message, result))
+            return self._begin(call, self._finish(call, message, result))
         if call.quota is not None:
             call.quota.handled()
         return result  # type: ignore[return-value]  # no generator is left
 
+    @staticmethod
+    def _begin(call: Call, steps: Stepwise[Result]) -> Result:
+        return go_on(steps if call.quota is None else timed(steps, call.quota))
+
     def _handle_large(self, call: Call, handler: Handler, frame: Any, position: int) -> Stepwise[Result]:
         """Read a large request in steps, then handle it."""
         try:
-            message, _, left = yield from stepwise_decoder(handler.message, call.version)(frame, position)
+            message, elements = yield from self._read_large(call, handler, frame, position)
+            if elements > handler.elements_max:
+                return (yield from self._answer_in_steps(ErrorCode.POLICY_VIOLATION, call, message, is_handled=False))
+            return (yield from self._finish(call, message, handler.handle(call, message)))
         except DecodeError as error:
             return Close(f"malformed request: {error}")
-        if ELEMENTS_MAX - left > handler.elements_max:
-            return (yield from self._answer_in_steps(ErrorCode.POLICY_VIOLATION, call, message, is_handled=False))
-        return (yield from self._finish(call, message, handler.handle(call, message)))
+        finally:
+            call.broker.large_requests.leave(call)
+
+    @staticmethod
+    def _read_large(call: Call, handler: Handler, frame: Any, position: int) -> Stepwise[tuple[Any, int]]:
+        """The message and how many elements it has.
+
+        Beyond READ_AT_ONCE_TURNS there must be a place for it, because it takes much memory.
+        """
+        steps = stepwise_decoder(handler.message, call.version)(frame, position)
+        for turn in itertools.count(1):
+            try:
+                next(steps)
+            except StopIteration as end:
+                message, _, left = end.value
+                return message, ELEMENTS_MAX - left
+            if turn == READ_AT_ONCE_TURNS:
+                yield from wait_for_place(call.broker.large_requests, call)
+            yield None
+        raise AssertionError("it ends")
 
     def _finish(self, call: Call, message: Any, result: Result | Stepwise[Result]) -> Stepwise[Result]:
         """Run a handler that works in steps; answer a request that costs too much with the API's own error."""

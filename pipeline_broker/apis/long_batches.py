@@ -1,13 +1,15 @@
 """Checks of produced batches in steps: a batch that takes longer than a turn stops nobody else.
 
 Rules of this file: what is slow in C (decompression, compression) runs in a thread, the walk over the records in turns.
-Few long batches are checked at a time, of however many connections, because each may hold 32 MiB of records.
+Few long batches are checked at a time, of however many connections (`Broker.long_batches`), because each may hold
+32 MiB of records.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pipeline_broker.apis.steps import wait_for_place
 from pipeline_broker.records.check import BatchCheck, LongBatchError, as_stored, check_batch, takes_long_to_store
 from stages.request import Parked
 
@@ -18,10 +20,7 @@ if TYPE_CHECKING:
     from pipeline_broker.records.batch import BatchHeader
     from pipeline_broker.records.check import Rules
 
-__all__ = ["LONG_BATCHES_MAX", "check_in_steps"]
-
-LONG_BATCHES_MAX = 2
-"""Long batches that are checked at a time; others wait for their turn."""
+__all__ = ["check_in_steps"]
 
 
 def check_in_steps(
@@ -45,18 +44,15 @@ def check_in_steps(
             stored: tuple[BatchHeader, Buffer] = yield Parked(lambda: as_stored(header, batch, rules))
             return stored
         return as_stored(header, batch, rules)
-    while call.broker.long_batches >= LONG_BATCHES_MAX:
-        yield None
-    call.broker.long_batches += 1
+    line = call.broker.long_batches
     try:
+        yield from wait_for_place(line, call)
         check = BatchCheck(
             batch, call.now_ms, rules, zstd_allowed=zstd_allowed, transactions_allowed=transactions_allowed
         )
         yield Parked(check.open)
-        for records in check.steps():
-            if call.is_turn_over(records):
-                yield None
+        yield from check.steps()
         stored = yield Parked(check.stored)
     finally:
-        call.broker.long_batches -= 1
+        line.leave(call)
     return stored

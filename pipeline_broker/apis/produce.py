@@ -47,7 +47,7 @@ NO_OFFSET = -1
 ADMIN_CLIENT_ID = "__admin_client"
 """The one client id that may write to internal topics, as in Apache Kafka."""
 
-HEADER_COST = 2
+LOOK_COST = 2
 CHECK_COST = 10
 APPEND_COST = 10
 """What each of these costs for one partition, about microseconds."""
@@ -89,27 +89,28 @@ def _append_all(
     entries: list[JournalEntry] = [] if admission is None else [*admission.appending.entries]
     on_durable = None if admission is None else admission.appending.apply
     is_waiting = admission is not None  # for what was decided about the transaction
+    appended_to: set[PartitionLog] = set()
     try:
         for batch in batches:
             appended = _append(call, batch, admission)
             if appended is not None and appended.entry is not None:
                 entries.append(appended.entry)
+                appended_to.add(appended.entry.log)
             # A duplicate whose original is still on the way waits for it: commits complete in the order of submission.
             is_waiting = is_waiting or (appended is not None and appended.in_flight)
             if admission is None and call.is_turn_over(APPEND_COST):
                 # What is decided of a transaction counts only now, so its batches are appended in one turn.
                 submitted, entries = tuple(entries), []
-                yield Pending(submitted, NO_OP)
-        if admission is None and len(batches) > ANSWERED_IN_A_TURN:
+                yield Pending(submitted, NO_OP) if submitted else None
+        if admission is None and len(batches) > ANSWERED_IN_A_TURN and entries:
             submitted, entries = tuple(entries), []
             yield Pending(submitted, NO_OP)
         result = yield from _answer(call, request, batches)
     except Exception:
-        if not entries:
+        if not appended_to and not entries:
             raise
         # What is in a log must reach the journal, whatever happened since: only the answer may be lost.
         logger.exception("a produce request failed after batches of it were appended")
-        appended_to = {entry.log for entry in entries}
         refuse_batches(request, call, appended_to)
         return Pending(entries, Close("produce failed after it was appended"), on_durable)
     if len(entries) == 1 == len(batches) and len(request.topic_data) == 1 and request.acks and admission is None:
@@ -157,15 +158,18 @@ def _checked_batches(call: Call, request: ProduceRequest, *, transactions_allowe
     batches: dict[tuple[str, bytes, int], _Batch] = {}
     for topic in request.topic_data:
         for data in topic.partition_data:
-            batches.pop((topic.name, topic.topic_id, data.index), None)
-            batches[topic.name, topic.topic_id, data.index] = _Batch(topic, data)
+            key = topic.name, topic.topic_id, data.index
+            batches.pop(key, None)
+            batches[key] = _Batch(topic, data)
+            if call.is_turn_over(LOOK_COST):
+                yield None
     for batch in batches.values():
         topic, data = batch.topic, batch.data
         log = call.broker.find_allowed_log(topic.name, topic.topic_id, data.index, is_allowed, by_id=by_id)
         if isinstance(log, ErrorCode):
             _tell_refused(call, None)
             batch.response = _refusal(data.index, log)
-        elif (is_reserved := log.topic in call.broker.reserved_topics) and call.client_id != ADMIN_CLIENT_ID:
+        elif log.topic in call.broker.reserved_topics and call.client_id != ADMIN_CLIENT_ID:
             _tell_refused(call, log)
             batch.response = _refusal(data.index, ErrorCode.INVALID_TOPIC_EXCEPTION)
         elif call.request.acks not in ACKS:
@@ -174,19 +178,7 @@ def _checked_batches(call: Call, request: ProduceRequest, *, transactions_allowe
         else:
             batch.log = log
             try:
-                batch.checked = yield from check_in_steps(
-                    call,
-                    data.records or b"",
-                    log.rules,
-                    zstd_allowed=call.version >= ZSTD_FROM,
-                    transactions_allowed=transactions_allowed,
-                )
-                if is_reserved:
-                    from pipeline_broker.apis.internal_topics import (  # noqa: PLC0415 - only tools write these topics
-                        check_readable,
-                    )
-
-                    yield from check_readable(call, log, *batch.checked)
+                batch.checked = yield from _check(call, log, data.records or b"", is_transactional=transactions_allowed)
             except RecordError as error:
                 batch.checked = error
         if call.is_turn_over(CHECK_COST):
@@ -194,11 +186,28 @@ def _checked_batches(call: Call, request: ProduceRequest, *, transactions_allowe
     return list(batches.values())
 
 
+def _check(
+    call: Call, log: PartitionLog, records: Buffer, *, is_transactional: bool
+) -> Stepwise[tuple[BatchHeader, Buffer]]:
+    """The header and the batch as they are stored; raises RecordError where the batch must be refused."""
+    zstd_allowed = call.version >= ZSTD_FROM
+    header, batch = yield from check_in_steps(
+        call, records, log.rules, zstd_allowed=zstd_allowed, transactions_allowed=is_transactional
+    )
+    if log.topic in call.broker.reserved_topics:
+        from pipeline_broker.apis.internal_topics import check_readable  # noqa: PLC0415 - only tools write these
+
+        yield from check_readable(call, log, header, batch)
+    return header, batch
+
+
 def _is_transactional(call: Call, request: ProduceRequest) -> Stepwise[bool | ErrorCode]:
     """Whether a batch is part of a transaction; the batches decide, not what the request claims (CVE-2018-17196)."""
     is_transactional = False
     for topic in request.topic_data:
         for data in topic.partition_data:
+            if call.is_turn_over(LOOK_COST):
+                yield None
             if data.records is None or not len(data.records):
                 continue
             try:
@@ -207,8 +216,6 @@ def _is_transactional(call: Call, request: ProduceRequest) -> Stepwise[bool | Er
                 return ErrorCode.CORRUPT_MESSAGE
             except RecordError:
                 continue  # concerns one partition only
-            if call.is_turn_over(HEADER_COST):
-                yield None
     return is_transactional
 
 
@@ -260,6 +267,8 @@ def _answer(call: Call, request: ProduceRequest, batches: list[_Batch]) -> Stepw
         if response.error_code:
             failure = ErrorCode(response.error_code)
         responses[topic.name, topic.topic_id].partition_responses.append(response)
+        if len(batches) > ANSWERED_IN_A_TURN and call.is_turn_over(LOOK_COST):
+            yield None
     answer = ProduceResponse(list(responses.values()))
     _count(call, request)
     if request.acks and len(batches) <= ANSWERED_IN_A_TURN:

@@ -8,23 +8,36 @@ changed, and nothing may be appended that is not submitted: yield a `Pending` fo
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Generator, Iterable
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from stages.request import NO_OP, TURN_COST, Parked, Pending
+from stages.request import NO_OP, TURN_COST, Parked, Pending, Waiting
 
 if TYPE_CHECKING:
     from pipeline_broker.apis.call import Call
     from pipeline_broker.metadata_log import Change
+    from pipeline_broker.quotas.quotas import RequestQuota
+    from pipeline_broker.state.waiting_line import WaitingLine
     from stages.request import Result
 
-__all__ = ["CHANGE_COST", "ELEMENT_COST", "PARTITION_COST", "Stepwise", "commit_changes", "in_steps", "submitted"]
+__all__ = [
+    "CHANGE_COST",
+    "ELEMENT_COST",
+    "PARTITION_COST",
+    "Stepwise",
+    "commit_changes",
+    "in_steps",
+    "submitted",
+    "timed",
+    "wait_for_place",
+]
 
 Item = TypeVar("Item")
 Made = TypeVar("Made")
 Value = TypeVar("Value")
 
-Stepwise = Generator[Pending | Parked | None, Any, Value]
+Stepwise = Generator[Pending | Parked | Waiting | None, Any, Value]
 """Work that yields as `stages.request.Unfinished` says, and returns a value."""
 
 ELEMENT_COST = 10
@@ -81,3 +94,30 @@ def commit_changes(call: Call, changes: list[Change], response: Any) -> Stepwise
         return call.broker.commit_metadata(changes, call.now_ms, call.send(response))
     yield submitted(call, changes)
     return (yield from call.send_in_steps(response))
+
+
+def wait_for_place(line: WaitingLine, call: Call) -> Stepwise[None]:
+    """Go on when there is a place for the call; to be followed by `line.leave(call)`, also where this is closed."""
+    if not line.enter(call):
+        yield Waiting(functools.partial(line.wait, call))
+
+
+def timed(steps: Stepwise[Value], quota: RequestQuota) -> Stepwise[Value]:
+    """The same steps; what is done between them counts as no time of the client."""
+    resume: Callable[[Any], Any] = steps.send
+    argument: Any = None
+    while True:
+        try:
+            first = resume(argument)
+        except StopIteration as end:
+            value: Value = end.value
+            return value
+        quota.pause()
+        try:
+            resume, argument = steps.send, (yield first)
+        except GeneratorExit:
+            steps.close()
+            raise
+        except Exception as error:  # noqa: BLE001 - it is raised in the steps
+            resume, argument = steps.throw, error
+        quota.resume()

@@ -16,7 +16,7 @@ from pipeline_broker.apis.call import Call, Session
 from pipeline_broker.apis.registry import SERVED
 from pipeline_broker.embedded.errors import EmbeddedBrokerError
 from stages.committer import Submission
-from stages.request import Close, NoOp, Parked, Pending, Request, Result, Send, Unfinished, go_on
+from stages.request import Close, NoOp, Parked, Pending, Request, Result, Send, Unfinished, Waiting, go_on
 
 if TYPE_CHECKING:
     from pipeline_broker.apis.steps import Stepwise
@@ -66,10 +66,10 @@ class _Caller:
     def call_back(self, request: Request, callback: Callable[[], Result]) -> None:
         self.complete(request, callback())
 
-    def begin_work(self) -> None:
+    def begin_work(self, abandon: Callable[[], None]) -> None:
         """There is no later request."""
 
-    def end_work(self) -> None:
+    def end_work(self, abandon: Callable[[], None]) -> None:
         """There is none."""
 
     def throttle(self, seconds: float) -> None:
@@ -104,7 +104,7 @@ async def ask(running: Running, message: Any, now_ms: int) -> Any:
     key, version = int(served.key), served.versions[-1]
     call = Call(running.broker, request, caller.session, key, version, 0, CLIENT_ID, now_ms)
     handle = import_module(f"pipeline_broker.apis.{served.module}").handle
-    result = _unrestricted(running.broker, handle, call, message)
+    result = _unrestricted(running.broker, lambda: _begun(handle(call, message)))
     while not isinstance(result, Send | NoOp | Close):
         result = await _next(running, caller, result)
     if isinstance(result, Close):
@@ -112,30 +112,45 @@ async def ask(running: Running, message: Any, now_ms: int) -> Any:
     return request.answer if isinstance(result, Send) else None
 
 
-def _unrestricted(
-    broker: Broker, handle: Callable[[Call, Any], Result | Stepwise[Result]], call: Call, message: Any
-) -> Result:
-    """Handle it with no authorizer: access rules are for clients that come by a connection."""
+def _begun(result: Result | Stepwise[Result]) -> Result:
+    return go_on(result) if isinstance(result, Generator) else result
+
+
+def _unrestricted(broker: Broker, decide: Callable[[], Result]) -> Result:
+    """Handle it, or one step of it, with no authorizer: access rules are for clients that come by a connection."""
     authorizer, broker.authorizer = broker.authorizer, None
     try:
-        result = handle(call, message)
-        return go_on(result) if isinstance(result, Generator) else result
+        return decide()
     finally:
         broker.authorizer = authorizer
 
 
-async def _next(running: Running, caller: _Caller, result: Pending | Parked | Unfinished) -> Result:
-    if isinstance(result, Unfinished):
-        value, problem = None, None
-        if isinstance(result.first, Pending):
-            await _commit(running, result.first)
-        elif result.first is not None and result.first.work is not None:
+async def _next_step(running: Running, unfinished: Unfinished) -> Result:
+    """Wait for what the steps yielded, then run the next one; they are closed where that is cancelled."""
+    steps, first = unfinished.steps, unfinished.first
+    value, problem = None, None
+    try:
+        if isinstance(first, Pending):
+            await _commit(running, first)
+        elif isinstance(first, Waiting):
+            is_over = trio.Event()
+            first.when_over(is_over.set)
+            await is_over.wait()
+        elif first is not None and first.work is not None:
             try:
-                value = await trio.to_thread.run_sync(result.first.work)
+                value = await trio.to_thread.run_sync(first.work)
             except Exception as error:  # noqa: BLE001 - the steps know what it means
                 problem = error
         await trio.lowlevel.checkpoint()
-        return go_on(result.steps, value, problem)
+    except BaseException:
+        steps.close()
+        raise
+    return _unrestricted(running.broker, lambda: go_on(steps, value, problem))
+
+
+async def _next(running: Running, caller: _Caller, result: Pending | Parked | Unfinished) -> Result:
+    if isinstance(result, Unfinished):
+        return await _next_step(running, result)
     if isinstance(result, Pending):
         await _commit(running, result)
         return result.result

@@ -11,6 +11,7 @@ from pipeline_broker.inspect.findings import BatchFound, Damage, Finding
 from pipeline_broker.inspect.journal_segment import JournalSegment
 from pipeline_broker.inspect.secrets import without_secrets
 from pipeline_broker.inspect.selection import Selection
+from pipeline_broker.inspect.state_check import set_aside_in
 from pipeline_broker.inspect.topic_names import TopicNames
 from pipeline_broker.log.archive.manifest import Manifest
 from pipeline_broker.log.frame import StoredEntry, split_key
@@ -53,6 +54,9 @@ class EntryCheck:
         is_readable = header is not None and not problem
         if header is not None and is_readable:
             self._names.note_batch(topic_id, header, entry.batch)
+            if self._manifest is None or lsn >= self._manifest.lsn:  # else the archive has it, too
+                topic = self._names.live_name(topic_id)
+                yield from set_aside_in(topic, topic_id, partition, header, entry.batch, self._selection)
         name = self._names.find(topic_id)
         if self._selection.takes(name, topic_id, partition) and (
             header is None or self._selection.takes_offsets(header.base_offset, header.last_offset)

@@ -29,6 +29,7 @@ __all__ = [
     "PartitionFound",
     "SegmentEnd",
     "SegmentFound",
+    "SetAsideFound",
     "SpareFound",
     "Superseded",
     "TornTail",
@@ -299,6 +300,22 @@ class Leftover:
 
 
 @attrs.frozen
+class SetAsideFound:
+    """A record of an internal topic that the next start leaves out, because it cannot read it; see SetAside.
+
+    Attributes:
+        topic, topic_id, partition, offset: where it is.
+        reason: why it cannot be read.
+    """
+
+    topic: str
+    topic_id: bytes
+    partition: int
+    offset: int
+    reason: str
+
+
+@attrs.frozen
 class Superseded:
     """A file that a running broker deleted or replaced while it was read: no judgement of it is possible, or needed."""
 
@@ -333,6 +350,7 @@ class Totals:
         archived_partitions, archived_segments, archived_batches, archived_records, archived_bytes: what was found in
             the archive.
         torn_tails, leftovers, damages: how many of each.
+        set_aside: records that the next start leaves out.
     """
 
     segments: int = 0
@@ -350,6 +368,7 @@ class Totals:
     torn_tails: int = 0
     leftovers: int = 0
     damages: int = 0
+    set_aside: int = 0
 
 
 Finding = (
@@ -368,6 +387,7 @@ Finding = (
     | TornTail
     | Leftover
     | MarkFound
+    | SetAsideFound
     | Superseded
     | Damage
     | Totals

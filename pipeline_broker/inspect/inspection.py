@@ -20,6 +20,7 @@ from pipeline_broker.inspect.findings import (
     Leftover,
     PartitionFound,
     SegmentFound,
+    SetAsideFound,
     TornTail,
     Totals,
 )
@@ -121,4 +122,5 @@ _COUNTED: dict[type, str] = {
     TornTail: "torn_tails",
     Leftover: "leftovers",
     Damage: "damages",
+    SetAsideFound: "set_aside",
 }

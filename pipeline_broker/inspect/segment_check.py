@@ -20,6 +20,7 @@ from pipeline_broker.inspect.findings import (
 )
 from pipeline_broker.inspect.secrets import without_secrets
 from pipeline_broker.inspect.selection import Selection
+from pipeline_broker.inspect.state_check import set_aside_in
 from pipeline_broker.inspect.topic_names import TopicNames
 from pipeline_broker.log.aborted_transactions import ENTRY as TRANSACTION_ENTRY
 from pipeline_broker.log.archive.archive import ARCHIVE_NAME
@@ -119,6 +120,8 @@ class SegmentCheck:
             selection = self._selection
             if selection is not None and selection.takes_offsets(header.base_offset, header.last_offset):
                 yield from self._show(header, batch, position, selection)
+                topic = self._names.live_name(self._topic_id)
+                yield from set_aside_in(topic, self._topic_id, self._partition, header, batch, selection)
             position += len(batch)
 
     def _as_far_as_there_is(self) -> SegmentInfo:

@@ -25,6 +25,7 @@ from pipeline_broker.inspect.findings import (
     PartitionFound,
     SegmentEnd,
     SegmentFound,
+    SetAsideFound,
     SpareFound,
     Superseded,
     TornTail,
@@ -225,6 +226,12 @@ def _mark_line(found: MarkFound) -> str:
     )
 
 
+def _set_aside_line(found: SetAsideFound) -> str:
+    return (
+        f"  set aside: {_plain(found.topic)} partition {found.partition} offset {found.offset}: {_plain(found.reason)}"
+    )
+
+
 def _superseded_line(found: Superseded) -> str:
     return f"  {_plain(found.file)} was deleted or replaced by a running broker while it was read"
 
@@ -245,10 +252,11 @@ def _totals_line(totals: Totals) -> str:
             f"{totals.archived_records:,} records, {totals.archived_bytes:,} bytes"
         )
     leftovers = f"; {totals.leftovers:,} leftovers, which do not count" if totals.leftovers else ""
+    set_aside = f"; {totals.set_aside:,} records that a start sets aside" if totals.set_aside else ""
     return (
         f"{verdict}{tail}: {totals.segments} segments, {totals.frames:,} frames, {totals.entries:,} entries, "
         f"{totals.records:,} records, {totals.batch_bytes:,} bytes in batches, next LSN {totals.next_lsn}"
-        f"{archive}{leftovers}"
+        f"{archive}{set_aside}{leftovers}"
     )
 
 
@@ -266,6 +274,7 @@ _LINES: dict[type, Callable[[Any], str]] = {
     ArchiveSegmentEnd: _archive_segment_end_line,
     TornTail: _torn_line,
     Leftover: _leftover_line,
+    SetAsideFound: _set_aside_line,
     Superseded: _superseded_line,
     Damage: _damage_line,
     Totals: _totals_line,

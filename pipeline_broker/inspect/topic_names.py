@@ -5,6 +5,8 @@ archived ones before those of the journal; what cannot be read names nothing. A 
 because its batches may still be there.
 """
 
+import contextlib
+
 from pipeline_broker.inspect.selection import Selection
 from pipeline_broker.records.batch import BatchHeader
 from pipeline_broker.records.errors import RecordError
@@ -12,8 +14,9 @@ from pipeline_broker.records.record import iterate_records
 from pipeline_broker.state.errors import CorruptStateRecordError
 from pipeline_broker.state.metadata_records import (
     METADATA_TOPIC_ID,
-    read_topic,
-    topic_name,
+    RecordType,
+    read_topic_record,
+    record_type,
 )
 
 __all__ = ["TopicNames"]
@@ -32,8 +35,12 @@ class TopicNames:
 
     def is_live(self, topic_id: bytes) -> bool:
         """Whether the records so far say that there is such a topic."""
+        return self.live_name(topic_id) is not None
+
+    def live_name(self, topic_id: bytes) -> str | None:
+        """The topic's name, if the records so far say that there is such a topic."""
         name = self._names.get(topic_id)
-        return name is not None and self._live.get(name) == topic_id
+        return name if name is not None and self._live.get(name) == topic_id else None
 
     def has_one_taken_by(self, selection: Selection) -> bool:
         """Whether a topic that is asked for is known."""
@@ -49,18 +56,17 @@ class TopicNames:
             return
         try:
             for record in iterate_records(batch, header):
-                if record.key is not None:
-                    self._note(record.key, record.value)
-        except (RecordError, CorruptStateRecordError, UnicodeDecodeError):
+                with contextlib.suppress(CorruptStateRecordError):
+                    self._note(record.key or b"", record.value)
+        except RecordError:
             return  # batches are judged elsewhere
 
     def _note(self, key: bytes, value: bytes | None) -> None:
-        name = topic_name(key)
-        if name is None:
+        if record_type(key) != RecordType.TOPIC:
             return
-        if value is None:
+        name, topic = read_topic_record(key, value)
+        if topic is None:
             self._live.pop(name, None)
         else:
-            topic = read_topic(name, value)
             self._live[name] = topic.topic_id
             self._names[topic.topic_id] = name

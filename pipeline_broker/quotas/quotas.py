@@ -133,7 +133,16 @@ class RequestQuota:
         throttle_ms: the longest throttle that it came to so far.
     """
 
-    __slots__ = ("_is_settled", "_local_ns", "_quotas", "_started_ns", "_user", "client_id", "throttle_ms")
+    __slots__ = (
+        "_is_settled",
+        "_local_ns",
+        "_paused_ns",
+        "_quotas",
+        "_started_ns",
+        "_user",
+        "client_id",
+        "throttle_ms",
+    )
 
     def __init__(self, quotas: Quotas, user: str, client_id: str) -> None:
         self._quotas = quotas
@@ -141,6 +150,7 @@ class RequestQuota:
         self.client_id = client_id
         self.throttle_ms = 0
         self._started_ns = quotas.clock_ns()
+        self._paused_ns = 0
         self._local_ns: int | None = None
         self._is_settled = False
 
@@ -180,6 +190,14 @@ class RequestQuota:
         if throttles:
             self._throttle(throttle_ms)
         return allowed
+
+    def pause(self) -> None:
+        """Others have their turns: until `resume` that time is not the client's."""
+        self._paused_ns = self._quotas.clock_ns()
+
+    def resume(self) -> None:
+        """The handler goes on."""
+        self._started_ns += self._quotas.clock_ns() - self._paused_ns
 
     def handled(self) -> None:
         """The handler is done; if the answer comes later, that time is not the client's."""

@@ -1,18 +1,18 @@
 """What a client may append: the checks of a produced batch, in Kafka's order and with Kafka's errors.
 
-Rules of this file: a batch passes as a whole or is refused as a whole; the walk over the records is one loop with
-the short integers inlined, because it runs for every record produced; what is slow (naming the offending records)
-happens only after that loop has found something. A batch that would take longer than a turn of its handler is walked
-over in steps (`BatchCheck`), so that other clients do not wait for it. Stricter than Kafka in one point: offset deltas
-count up from 0 in uncompressed batches too (Kafka asks it of compressed ones only), else consumers would see offsets
-out of order.
+Rules of this file: a batch passes as a whole or is refused as a whole; what is slow (naming the offending records)
+happens only after the walk over the records has found something. A batch that would take longer than a turn of its
+handler is walked over in steps (`BatchCheck`), so that other clients do not wait for it. Stricter than Kafka in one
+point: offset deltas count up from 0 in uncompressed batches too (Kafka asks it of compressed ones only), else consumers
+would see offsets out of order.
 """
 
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Generator
+from typing import cast
 
 import attrs
 
+from pipeline_broker.records import record_walk
 from pipeline_broker.records.batch import (
     APPEND_TIME_BIT,
     CHECKED_FROM,
@@ -45,18 +45,13 @@ from pipeline_broker.records.errors import (
     WrongChecksum,
 )
 from pipeline_broker.records.recompression import Target, recompressed
-from pipeline_broker.records.record import iterate_records
-from pipeline_broker.records.varint import VARLONG_BYTES_MAX, read_unsigned, read_varint
+from pipeline_broker.records.record import records_in
+from pipeline_broker.records.record_walk import NOT_WALKED, UNLIMITED, walk
 
 Buffer = bytes | bytearray | memoryview
 
 NO_TIMESTAMP = -1
-HEADERS_MAX = 500_000
-"""Record headers of one batch. Two bytes each, they compress to nearly nothing, and every one has to be looked at."""
-RECORD_HEADERS_MAX = 10_000
-"""Headers of one record, which are looked at in one go."""
-RECORDS_A_TURN = 3_000
-"""Records, and their headers, that are looked at before others have a turn: about 4 ms of work."""
+TIMESTAMP_MAX = UNLIMITED
 RECORDS_BYTES_A_TURN = 1 << 20
 """What is decompressed in one go on the event loop; what is larger is decompressed in a thread."""
 RECOMPRESSED_BYTES_A_TURN = 64 * 1024
@@ -64,9 +59,6 @@ RECOMPRESSED_BYTES_A_TURN = 64 * 1024
 RECORD_ERRORS_MAX = 1_000
 """Offending records that are named, of however many there are."""
 SMALL_BYTES = 4096
-_UNLIMITED = TIMESTAMP_MAX = (1 << 63) - 1
-_NEW = tuple.__new__
-"""Makes a named tuple from a tuple in half the time of its class."""
 
 
 @attrs.frozen(slots=True)
@@ -76,7 +68,7 @@ class Rules:
     size_max: int = 1048588
     segment_size_max: int = 1 << 30
     decompressed_size_max: int = DECOMPRESSED_SIZE_MAX
-    timestamp_before_max_ms: int = _UNLIMITED
+    timestamp_before_max_ms: int = UNLIMITED
     timestamp_after_max_ms: int = 3_600_000
     keys_required: bool = False
     append_time: bool = False
@@ -89,28 +81,6 @@ DEFAULT_RULES = Rules()
 
 class LongBatchError(Exception):
     """The batch takes longer than a turn to check: `BatchCheck` does it in steps."""
-
-
-class Walked(NamedTuple):
-    """What a walk over records found, and where it stands.
-
-    Attributes:
-        lowest, highest: timestamp deltas.
-        null_key: a record has no key.
-        position: the byte after the last record that was looked at.
-        headers_left: how many more record headers the batch may have.
-        records: how many records were looked at, from the first.
-    """
-
-    lowest: int = _UNLIMITED
-    highest: int = -_UNLIMITED
-    null_key: bool = False
-    position: int = 0
-    headers_left: int = HEADERS_MAX
-    records: int = 0
-
-
-NOT_WALKED = Walked()
 
 
 def check_batch(
@@ -138,12 +108,12 @@ def check_batch(
     """
     header, view = _check_outside(buffer, rules, zstd_allowed=zstd_allowed, transactions_allowed=transactions_allowed)
     end, compression, count = len(view), header[5] & COMPRESSION_MASK, header[12]
-    if count > RECORDS_A_TURN:
+    if count > record_walk.RECORDS_A_TURN:
         raise LongBatchError
-    data: Buffer = bytes(view[HEADER_SIZE:end])
+    data = bytes(view[HEADER_SIZE:end])
     if compression:
         data = _decompressed_in_a_turn(compression, data, rules)
-    walked = _walk(data, count, NOT_WALKED)
+    walked = walk(data, count, NOT_WALKED)
     if walked[5] != count:
         raise LongBatchError  # it has many headers
     lowest, highest, null_key, position, _, _ = walked
@@ -151,7 +121,7 @@ def check_batch(
         raise InvalidRecord("bytes are left after the last record")
     highest += header[7]
     if _is_suspicious(header, lowest, highest, null_key, rules, now_ms):
-        for _ in _check_records(header, view, rules, now_ms):
+        for _ in _check_records(header, data, rules, now_ms):
             pass  # there are few
     return _stored_header(header, view, highest, rules, now_ms)
 
@@ -159,13 +129,13 @@ def check_batch(
 class BatchCheck:
     """`check_batch` in steps, for a batch that takes longer than a turn.
 
-    First `open`, which may run in a thread; then all of `steps`; then `header`.
+    First `open`, which may run in a thread; then all of `steps`; then `stored`, which may run in a thread, too.
 
     Args:
         buffer, now_ms, rules, zstd_allowed, transactions_allowed: see `check_batch`.
 
     Raises:
-        RecordError: the batch must be refused; `open` and `steps` raise it too.
+        RecordError: the batch must be refused; `open`, `steps` and `stored` raise it too.
     """
 
     def __init__(
@@ -182,29 +152,30 @@ class BatchCheck:
         )
         self._now_ms = now_ms
         self._rules = rules
-        self._data: Buffer = b""
+        self._data = b""
         self._highest = 0
 
     def open(self) -> None:
         """Decompress the records."""
         compression = self._header.compression
         data = bytes(self._view[HEADER_SIZE:])
-        self._data = decompressed(compression, data, self._rules.decompressed_size_max) if compression else data
+        if compression:  # what is large is no bytes, and read as if it were
+            data = cast("bytes", decompressed(compression, data, self._rules.decompressed_size_max))
+        self._data = data
 
-    def steps(self) -> Iterator[int]:
-        """Look at some records in each step, and tell how many records and headers they were."""
+    def steps(self) -> Generator[None]:
+        """Look at the records, and yield where others may have a turn."""
         header, data, count = self._header, self._data, self._header.record_count
         walked = NOT_WALKED
         while walked.records < count:
-            before = walked
-            walked = _walk(data, min(count, walked.records + RECORDS_A_TURN), walked)
-            yield walked.records - before.records + before.headers_left - walked.headers_left
+            walked = walk(data, min(count, walked.records + record_walk.RECORDS_A_TURN), walked)
+            yield
         if walked.position != len(data):
             raise InvalidRecord("bytes are left after the last record")
-        self._data = b""
         self._highest = walked.highest + header.base_timestamp
         if _is_suspicious(header, walked.lowest, self._highest, walked.null_key, self._rules, self._now_ms):
-            yield from _check_records(header, self._view, self._rules, self._now_ms)
+            yield from _check_records(header, data, self._rules, self._now_ms)
+        self._data = b""
 
     def stored(self) -> tuple[BatchHeader, Buffer]:
         """The header and the batch as they are stored, in the topic's codec; may run in a thread."""
@@ -234,7 +205,7 @@ def _check_outside(
     return header, view
 
 
-def _decompressed_in_a_turn(codec: int, data: Buffer, rules: Rules) -> Buffer:
+def _decompressed_in_a_turn(codec: int, data: Buffer, rules: Rules) -> bytes:
     """The records, if they are few bytes."""
     size_max = min(rules.decompressed_size_max, RECORDS_BYTES_A_TURN)
     try:
@@ -335,17 +306,20 @@ def _check_header(header: BatchHeader, *, transactions_allowed: bool) -> None:
         raise TransactionalRecords("no transaction is going on")
 
 
-def _check_records(header: BatchHeader, batch: Buffer, rules: Rules, now_ms: int) -> Iterator[int]:
+def _check_records(header: BatchHeader, data: bytes, rules: Rules, now_ms: int) -> Generator[None]:
     """Refuse the batch if there are records that these rules forbid, and name them; in steps, see BatchCheck."""
     earliest = now_ms - rules.timestamp_before_max_ms
     latest = min(now_ms + rules.timestamp_after_max_ms, TIMESTAMP_MAX)
     keyless: list[tuple[int, str]] = []
     offending: list[tuple[int, str]] = []
-    for index, record in enumerate(iterate_records(batch, header, size_max=rules.decompressed_size_max)):
+    looked_at = 0
+    for index, record in enumerate(records_in(data, header)):
         if len(keyless) == RECORD_ERRORS_MAX or len(offending) == RECORD_ERRORS_MAX:
             break
-        if index % RECORDS_A_TURN == RECORDS_A_TURN - 1:
-            yield RECORDS_A_TURN
+        looked_at += 1 + len(record.headers)
+        if looked_at >= record_walk.RECORDS_A_TURN:
+            looked_at = 0
+            yield
         if record.key is None and rules.keys_required:
             keyless.append((index, "record without a key"))
         elif not rules.append_time and record.timestamp != NO_TIMESTAMP and not earliest <= record.timestamp <= latest:
@@ -354,103 +328,3 @@ def _check_records(header: BatchHeader, batch: Buffer, rules: Rules, now_ms: int
         raise KeylessRecords("a compacted topic needs keys", tuple(keyless))
     if offending:
         raise InvalidTimestamp("records have timestamps outside the allowed window", tuple(offending))
-
-
-def _walk(data: Buffer, count: int, before: Walked) -> Walked:  # noqa: C901, PLR0912, PLR0915 - one inlined loop
-    """Check the structure of the records up to the one numbered `count`; fewer where they have many headers."""
-    lowest, highest, null_key, position, left, index = before
-    size = len(data)
-    previous = -1
-    headers_end = left - RECORDS_A_TURN
-    try:
-        for index in range(index, count):  # noqa: B020 - it tells where the walk stands
-            raw = data[position]
-            position += 1
-            if raw > 0x7F:
-                byte = data[position]
-                position += 1
-                if byte > 0x7F:
-                    raw, position = read_unsigned(data, position - 2)
-                else:
-                    raw = raw & 0x7F | byte << 7
-            end = position + (raw >> 1)
-            if raw & 1 or end > size:
-                raise InvalidRecord("a record is longer than its batch")
-            raw = data[position + 1]  # behind one byte of attributes
-            position += 2
-            if raw > 0x7F:
-                byte = data[position]
-                position += 1
-                if byte > 0x7F:
-                    raw, position = read_unsigned(data, position - 2, VARLONG_BYTES_MAX)
-                else:
-                    raw = raw & 0x7F | byte << 7
-            if raw != previous:  # most neighbours share their timestamp or grow
-                previous = raw
-                delta = ~(raw >> 1) if raw & 1 else raw >> 1
-                if delta > highest:
-                    highest = delta
-                if delta < lowest:
-                    lowest = delta
-            raw = data[position]
-            position += 1
-            if raw > 0x7F:
-                byte = data[position]
-                position += 1
-                if byte > 0x7F:
-                    raw, position = read_unsigned(data, position - 2)
-                else:
-                    raw = raw & 0x7F | byte << 7
-            if raw != index << 1:
-                raise RecordsOutOfOrder("offsets in the batch are not consecutive", ((index, "unexpected offset"),))
-            raw = data[position]
-            position += 1
-            if raw > 0x7F:
-                raw, position = read_unsigned(data, position - 1)
-            if raw & 1:
-                null_key = True
-            else:
-                position += raw >> 1
-            raw = data[position]
-            position += 1
-            if raw > 0x7F:
-                byte = data[position]
-                position += 1
-                if byte > 0x7F:
-                    raw, position = read_unsigned(data, position - 2)
-                else:
-                    raw = raw & 0x7F | byte << 7
-            if not raw & 1:
-                position += raw >> 1
-            if data[position]:
-                left, position = _walk_headers(data, position, end, left)
-            else:
-                position += 1
-            if position != end:
-                raise InvalidRecord("a record does not fill its length")
-            if left < headers_end:
-                break
-    except IndexError:
-        raise InvalidRecord("the records are cut off") from None
-    return _NEW(Walked, (lowest, highest, null_key, position, left, index + 1))
-
-
-def _walk_headers(data: Buffer, position: int, end: int, left: int) -> tuple[int, int]:
-    """Check a record's headers; returns how many more the batch may have, and the position behind them."""
-    count, position = read_varint(data, position)
-    if not 0 <= count <= end - position:
-        raise InvalidRecord("more headers than bytes")
-    if count > left:
-        raise BatchTooLarge(f"a batch has at most {HEADERS_MAX} record headers")
-    if count > RECORD_HEADERS_MAX:
-        raise BatchTooLarge(f"a record has at most {RECORD_HEADERS_MAX} headers")
-    for _ in range(count):
-        length, position = read_varint(data, position)
-        if length < 0:
-            raise InvalidRecord("a header without a key")
-        position += length
-        length, position = read_varint(data, position)
-        position += max(length, 0)
-        if position > end:
-            raise InvalidRecord("a header is longer than its record")
-    return left - count, position

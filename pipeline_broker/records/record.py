@@ -34,7 +34,11 @@ def iterate_records(
     """The records of one complete batch, decompressed to at most `size_max` bytes."""
     if header is None:
         header = read_header(batch)
-    data = record_bytes(batch, header, size_max)
+    yield from records_in(record_bytes(batch, header, size_max), header)
+
+
+def records_in(data: bytes, header: BatchHeader) -> Iterator[Record]:
+    """The records of a batch whose decompressed bytes are at hand."""
     append_time = header.max_timestamp if header.attributes & APPEND_TIME_BIT else None
     position = 0
     for _ in range(header.record_count):

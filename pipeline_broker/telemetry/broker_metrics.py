@@ -54,13 +54,23 @@ class Held(Protocol):
     def limit(self) -> int: ...
 
 
+class _SetAside(Protocol):
+    @property
+    def count(self) -> int: ...
+
+
+class _Broker(FetchStates, Protocol):
+    @property
+    def set_aside(self) -> _SetAside: ...
+
+
 class BrokerMetrics:
     """See the rules of the file.
 
     Args:
         measurements: told of requests and commits by the server; drained here.
         topics: of the topics.
-        broker: whose fetches wait.
+        broker: whose fetches wait, and what its start set aside.
         server: whose stages are shown.
         request_log: as it stands; None before there ever was one.
         held: what clients hold of each kind.
@@ -71,7 +81,7 @@ class BrokerMetrics:
         self,
         measurements: Measurements,
         topics: TopicMetrics,
-        broker: FetchStates,
+        broker: _Broker,
         server: ObservedServer,
         request_log: Callable[[], _RequestLog | None] = lambda: None,
         held: Callable[[], Sequence[Held]] = tuple,
@@ -109,6 +119,10 @@ class BrokerMetrics:
         yield from _committer_families(statistics.committer)
         yield from self._request_log_families()
         yield from _held_families(self._held())
+        left_out = Sample(self._broker.set_aside.count)
+        yield gauge(
+            "pipeline_broker_set_aside_records", "Records of state that the start could not take over.", left_out
+        )
 
     def _handler_families(self, statistics: ServerStatistics) -> Iterator[Family]:
         pools = [statistics.handlers]

@@ -210,3 +210,9 @@ def test_of_too_many_producers_those_that_were_silent_longest_are_forgotten(monk
     with pytest.raises(OutOfOrderSequence):
         states.check(119, 0, 7, 7)
     assert states.check(2, 0, 7, 7) is None
+
+
+@pytest.mark.parametrize(("epoch", "decision"), [(-3, "fenced"), (-2, "fenced"), (-1, "append"), (0, "append")])
+def test_a_producer_that_is_not_known_has_epoch_minus_1(epoch, decision):
+    """As in Apache Kafka: an epoch below that is of the past."""
+    assert decide(ProducerStates(), 5, epoch, 0, 0) == decision

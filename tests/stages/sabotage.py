@@ -133,7 +133,7 @@ def eager_start():
         connection.unsent.is_called = False
         request = connection.unsent.take() if connection.unsent.first_waiting else None
         if request is not None:
-            connection._begin_deferred()
+            connection._deferred._begin()
         return request
 
     def defer(unsent, request):

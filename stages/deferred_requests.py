@@ -1,0 +1,78 @@
+"""The requests of one connection that were read and could not be started: when they are, and when it is read on.
+
+Rules of this room: they wait for an unfinished request of their connection, or until its client has taken responses
+(`stages.unsent_responses`). They are started one at a time, in their order, by a handler of their queue, and before
+what was read after them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from stages.mute import MuteReason
+
+if TYPE_CHECKING:
+    from stages.connection import Connection
+    from stages.connection_owner import ConnectionOwner
+    from stages.request import Request
+
+__all__ = ["DeferredRequests"]
+
+
+class DeferredRequests:
+    """See the rules of the room.
+
+    Args:
+        connection: whose requests these are.
+        owner: the processor.
+    """
+
+    __slots__ = ("_connection", "_owner", "_unsent")
+
+    def __init__(self, connection: Connection, owner: ConnectionOwner) -> None:
+        self._connection = connection
+        self._owner = owner
+        self._unsent = connection.unsent
+
+    @property
+    def _may_start(self) -> bool:
+        return self._unsent.has_room(self._owner.limits.unsent_bytes_max)
+
+    def end_work(self, abandon: Callable[[], None]) -> None:
+        """See `stages.request.ConnectionHandle`."""
+        self._unsent.end_work(abandon)
+        self._wait_for_room()
+        self.begin_if_possible()
+
+    def _wait_for_room(self) -> None:
+        """Have the flush that makes room start what waits, unless the end of an unfinished request does."""
+        if self._unsent.is_full and not self._unsent.unfinished and not self._may_start:
+            self._connection.muting.begin(MuteReason.UNSENT_BYTES)
+
+    def begin_if_possible(self) -> None:
+        """Have a handler start what waits, unless one is about to."""
+        if self._unsent.is_full and not self._unsent.is_called and self._may_start:
+            self._begin()
+
+    def _begin(self) -> None:
+        first = self._unsent.first_waiting
+        if first is None:
+            self._unsent.emptied()
+            self._connection.muting.end(MuteReason.UNSENT_BYTES)
+        else:
+            self._unsent.is_called = True
+            self._connection.admission.queue.put_callback(first, None)
+
+    def take(self) -> Request | None:
+        """The next request that waited; None when it must wait longer, or there is none."""
+        unsent = self._unsent
+        unsent.is_called = False
+        if unsent.first_waiting is None:
+            return None
+        if not self._may_start:
+            self._wait_for_room()
+            return None
+        request = unsent.take()
+        self._begin()
+        return request

@@ -1,0 +1,93 @@
+"""A client may append to internal topics what the next start can read, and nothing else."""
+
+import functools
+
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+from pipeline_broker.records.check import RECORD_ERRORS_MAX
+from pipeline_broker.state.group_records import CommittedOffset, OffsetKey, offset_record
+from pipeline_broker.state.internal_topics import OFFSETS_TOPIC, SHARE_TOPIC, TRANSACTIONS_TOPIC
+from pipeline_broker.wire.error import ErrorCode
+from tests.replay_desk import SETTINGS, ReplayDesk
+from tests.state_records import any_records
+
+INTERNAL = (OFFSETS_TOPIC, TRANSACTIONS_TOPIC, SHARE_TOPIC)
+INVALID = ErrorCode.INVALID_RECORD
+SOUND = offset_record(OffsetKey("new", "t", 0), CommittedOffset(5))
+BROKEN = (SOUND.key, b"\0\x63")
+
+
+@functools.cache
+def empty():
+    """A broker whose coordinators know of nothing."""
+    desk = ReplayDesk(*SETTINGS)
+    for topic in INTERNAL:
+        desk.create_topic(topic)
+    return desk
+
+
+@pytest.fixture
+def desk():
+    return empty().copy()
+
+
+@pytest.mark.parametrize("topic", INTERNAL)
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_what_is_refused_is_what_a_start_would_set_aside_as_unreadable(topic, data):
+    """Of a single record, which contradicts nothing that was there before."""
+    record = data.draw(any_records(topic))
+    desk = empty().copy()
+    answer = desk.produce(topic, 1, [record])
+    assert answer.error_code in {0, INVALID}
+    if not answer.error_code:
+        assert desk.restart().broker.set_aside.count == 0
+        return
+    assert [problem.batch_index for problem in answer.record_errors] == [0]
+    desk.append(topic, 1, [record])
+    assert desk.restart().broker.set_aside.count == 1
+
+
+@given(key=st.binary(min_size=2, max_size=8), value=st.none() | st.binary(max_size=8))
+@settings(max_examples=30, deadline=None)
+def test_a_type_that_is_not_known_is_taken_and_stepped_over(key, value):
+    assume(int.from_bytes(key[:2], signed=True) not in range(20))
+    desk = empty().copy()
+    for topic in INTERNAL:
+        assert desk.produce(topic, 0, [(key, value)]).error_code == 0
+    assert desk.restart().broker.set_aside.count == 0
+
+
+def test_the_records_that_are_refused_are_named_and_nothing_is_appended(desk):
+    sound = (SOUND.key, SOUND.value)
+    answer = desk.produce(OFFSETS_TOPIC, 1, [sound, BROKEN, sound, (b"\0", None)])
+    assert answer.error_code == INVALID
+    assert [problem.batch_index for problem in answer.record_errors] == [1, 3]
+    assert "has no version 99" in answer.record_errors[0].batch_index_error_message
+    assert OFFSETS_TOPIC in answer.error_message
+    assert desk.broker.logs.find(OFFSETS_TOPIC, 1).log_end_offset == 0
+
+
+def test_no_more_are_named_than_of_other_refusals(desk):
+    answer = desk.produce(OFFSETS_TOPIC, 1, [BROKEN] * (RECORD_ERRORS_MAX + 1))
+    assert len(answer.record_errors) == RECORD_ERRORS_MAX
+
+
+def test_each_request_is_looked_at_also_when_its_like_was_seen_before(desk):
+    """Requests of the same shape take a short way to other topics."""
+    for _ in range(3):
+        assert desk.produce(OFFSETS_TOPIC, 1, [(SOUND.key, SOUND.value)]).error_code == 0
+    broken = BROKEN[1].ljust(len(SOUND.value), b"\0")
+    assert desk.produce(OFFSETS_TOPIC, 1, [(SOUND.key, broken)]).error_code == INVALID
+
+
+def test_any_other_client_may_not_write_there_at_all(desk):
+    answer = desk.produce(OFFSETS_TOPIC, 1, [(SOUND.key, SOUND.value)], client_id="anybody")
+    assert answer.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+
+
+def test_what_is_no_batch_is_refused_for_that(desk):
+    """The checksum is looked at before the records are."""
+    assert desk.produce(OFFSETS_TOPIC, 1, [BROKEN], damage=True).error_code == ErrorCode.CORRUPT_MESSAGE

@@ -1,0 +1,658 @@
+"""Requests that take several turns: others are served in between, and everything keeps its order."""
+
+import attrs
+import pytest
+import trio
+from trio.testing import MockClock, wait_all_tasks_blocked
+
+from stages.mode import CLASSIC, PIPELINED
+from stages.request import NO_OP, PARKED, Close, Parked, Pending, Send, Unfinished, Waiting, go_on
+from stages.testing.memory_server import open_memory_server
+from stages.testing.memory_storage import MemoryStorage
+from stages.testing.scripted_commits import ScriptedCommits
+from stages.timeline import stage_durations
+from tests.stages.connection_bench import ONE_QUEUE, ByHand, connection_of, limits, run
+from tests.stages.sabotage import replaced
+
+both_modes = pytest.mark.parametrize("mode", [CLASSIC, PIPELINED], ids=lambda mode: mode.name)
+BIG = bytes(10_000)
+
+
+class Stepping(ByHand):
+    """Handles `u...` in the steps that the test gave for it, everything else as ByHand does.
+
+    Attributes:
+        events: what the steps noted, and the frames as they are handled.
+        is_over: steps that go on until then may end.
+        closed_steps: frames whose steps were closed before their end.
+    """
+
+    def __init__(self, **steps):
+        super().__init__()
+        self.steps = {name.encode(): function for name, function in steps.items()}
+        self.events, self.closed_steps, self.is_over = [], [], False
+
+    def handle(self, request):
+        frame = bytes(request.frame)
+        self.events.append(frame)
+        if frame[:1] == b"u":
+            return go_on(self.watched(frame, self.steps[frame](self, request)))
+        return super().handle(request)
+
+    def watched(self, frame, steps):
+        try:
+            return (yield from steps)
+        except GeneratorExit:
+            self.closed_steps.append(frame)
+            raise
+
+    def failed(self, request, error):
+        return Send(type(error).__name__.encode() + b" " + bytes(request.frame))
+
+
+def three_steps(application, request):
+    for number in (1, 2):
+        application.events.append(b"%s step %d" % (bytes(request.frame), number))
+        yield None
+    return Send(b"done " + bytes(request.frame))
+
+
+def until_over(application, request):
+    while not application.is_over:
+        yield None
+    return Send(b"done")
+
+
+def waiting(over):
+    """Steps that wait until the test calls what it finds in `over`."""
+
+    def steps(application, request):
+        yield Waiting(over.append)
+        return Send(b"called")
+
+    return steps
+
+
+def unfinished_count(memory):
+    return memory.server.statistics().handlers.unfinished
+
+
+@both_modes
+def test_others_are_served_between_the_steps(mode):
+    async def test(memory, application):
+        slow, other = await memory.connect(), await memory.connect()
+        slow.send(b"u")
+        while application.events != [b"u"]:
+            await trio.lowlevel.checkpoint()
+        for number in range(5):
+            other.send(b"s%d" % number)
+            assert await other.receive() == b"s%d" % number
+        assert unfinished_count(memory) == 1
+        application.is_over = True
+        assert await slow.receive() == b"done"
+
+    run(test, mode=mode, application=Stepping(u=until_over), jumps=False)
+
+
+def test_one_step_is_run_each_pass_of_the_loop_and_they_take_turns_however_many_there_are():
+    steps_in_pass = []
+
+    class Counting(trio.abc.Instrument):
+        def before_io_wait(self, timeout):
+            steps_in_pass.append(0)
+
+    def counted(application, request):
+        for _ in range(30):
+            steps_in_pass[-1] += 1
+            application.events.append(request.connection.index)
+            yield None
+        steps_in_pass[-1] += 1
+        return Send(b"done")
+
+    async def test(memory, application):
+        clients = [await memory.connect() for _ in range(10)]
+        for client in clients:
+            client.send(b"u")
+        trio.lowlevel.add_instrument(instrument := Counting())
+        for client in clients:
+            assert await client.receive() == b"done"
+        trio.lowlevel.remove_instrument(instrument)
+        turns = [event for event in application.events if event != b"u"]
+        for start in range(100, 200):
+            assert sorted(turns[start : start + 10]) == list(range(10)), "each has a step before one has its next"
+
+    run(test, mode=ONE_QUEUE, application=Stepping(u=counted), jumps=False)
+    assert max(steps_in_pass) <= 2, "a first step in the handler, a later one here"
+    assert sum(steps_in_pass) == 310
+
+
+@both_modes
+def test_later_requests_of_the_connection_wait_and_start_in_their_order(mode):
+    async def test(memory, application):
+        client = await memory.connect()
+        client.send(b"u", b"s1", b"u2", b"s2", b"s3")
+        assert await client.receive_count(5) == [b"done u", b"s1", b"done u2", b"s2", b"s3"]
+        assert application.events == [
+            b"u", b"u step 1", b"u step 2", b"s1", b"u2", b"u2 step 1", b"u2 step 2", b"s2", b"s3",
+        ]  # fmt: skip
+        client.send(b"s4")
+        assert await client.receive() == b"s4"
+
+    run(test, mode=mode, application=Stepping(u=three_steps, u2=three_steps))
+
+
+def test_a_request_that_came_earlier_may_go_on_beside_it():
+    async def test(memory, application):
+        client = await memory.connect()
+        client.send(b"1", b"u", b"s")
+        await wait_all_tasks_blocked()
+        assert application.events[-1] == b"s"
+        application.answer(b"1")
+        assert await client.receive_count(3) == [b"1", b"done u", b"s"]
+
+    run(test, application=Stepping(u=three_steps))
+
+
+def test_what_follows_parked_work_may_take_several_turns():
+    application = Stepping(u=three_steps)
+
+    async def test(memory, application):
+        client = await memory.connect()
+        client.send(b"1", b"s1")
+        await wait_all_tasks_blocked()
+        (request,) = application.parked
+        request.complete(go_on(three_steps(application, request)))
+        client.send(b"s2")
+        assert await client.receive_count(3) == [b"done 1", b"s1", b"s2"]
+        assert application.events.index(b"1 step 2") < application.events.index(b"s2")
+
+    run(test, application=application)
+
+
+@both_modes
+@pytest.mark.parametrize("result", [Send(b"done"), NO_OP, Close("done"), Pending([b"x"], Send(b"done")), PARKED, None])
+def test_the_result_of_the_last_step_is_treated_as_a_handler_s(mode, result):
+    def steps(application, request):
+        yield None
+        application.parked.append(request)
+        return result
+
+    async def main():
+        storage, application = MemoryStorage(), Stepping(u=steps)
+        async with open_memory_server(mode, application, storage=storage, limits=limits()) as memory:
+            client = await memory.connect()
+            client.send(b"u", b"s")
+            await wait_all_tasks_blocked()
+            if result is PARKED:
+                application.parked.pop().complete(Send(b"done"))
+            is_closed = result is None or isinstance(result, Close)
+            expected = [] if is_closed else [b"s"] if result is NO_OP else [b"done", b"s"]
+            assert await client.receive_count(len(expected)) == expected
+            await wait_all_tasks_blocked()
+            assert client.is_closed_by_server == is_closed
+            assert storage.durable == ([b"x"] if isinstance(result, Pending) else [])
+            assert unfinished_count(memory) == 0
+
+    trio.run(main, clock=MockClock(autojump_threshold=0))
+
+
+@both_modes
+def test_what_is_yielded_to_be_durable_is_so_before_the_next_step(mode):
+    storage, told = MemoryStorage(), []
+
+    def steps(application, request):
+        for entry in (b"1", b"2"):
+            assert (yield Pending([entry], NO_OP, lambda: told.append(list(storage.durable)))) is None
+            assert storage.durable[-1] == entry
+        return Pending([b"3"], Send(b"done"))
+
+    async def main():
+        commits = ScriptedCommits([0.005, 0.001])
+        async with open_memory_server(
+            mode, Stepping(u=steps), storage=storage, executor=commits, limits=limits(), commits_in_flight=3
+        ) as memory:
+            client = await memory.connect()
+            client.send(b"u")
+            assert await client.receive() == b"done"
+            assert storage.durable == [b"1", b"2", b"3"]
+            assert told == [[b"1"], [b"1", b"2"]]
+
+    trio.run(main, clock=MockClock(autojump_threshold=0))
+
+
+@pytest.mark.parametrize("fails_at", [0, 1])
+def test_steps_whose_entries_do_not_become_durable_are_closed_and_nothing_is_answered(fails_at):
+    storage = MemoryStorage()
+    storage.sync_fault = 0
+    application = Stepping(u=lambda application, request: waits_for_commits())
+
+    def waits_for_commits():
+        for _ in range(fails_at):
+            yield None
+        yield Pending([b"x"], NO_OP)
+        return Send(b"done")
+
+    async def main():
+        async with open_memory_server(PIPELINED, application, storage=storage, limits=limits()) as memory:
+            client = await memory.connect()
+            client.send(b"u", b"s")
+            assert await client.receive_all() == []
+        assert memory.failure is not None
+
+    trio.run(main, clock=MockClock(autojump_threshold=0))
+    assert application.closed_steps == [b"u"]
+
+
+def test_steps_get_what_their_work_in_a_thread_returned_or_raised():
+    def steps(application, request):
+        value = yield Parked(lambda: 41)
+        try:
+            yield Parked(lambda: [][value])
+        except IndexError:
+            return Send(b"%d" % (value + 1))
+
+    async def test(memory, application):
+        client = await memory.connect()
+        client.send(b"u", b"s")
+        assert await client.receive_count(2) == [b"42", b"s"]
+        assert memory.server.statistics().handlers.blocking_works == 0
+
+    run(test, application=Stepping(u=steps), jumps=False)
+
+
+@both_modes
+def test_steps_wait_until_somebody_says_so(mode):
+    over = []
+
+    async def test(memory, application):
+        client = await memory.connect()
+        client.send(b"u", b"s")
+        await wait_all_tasks_blocked()
+        assert b"s" not in application.events
+        over.pop()()
+        assert await client.receive_count(2) == [b"called", b"s"]
+
+    run(test, mode=mode, application=Stepping(u=waiting(over)))
+
+
+def raises_at(place):
+    def steps(application, request):
+        for _ in range(place):
+            yield None
+        raise ValueError("asked for")
+        yield None
+
+    return steps
+
+
+def yields(what):
+    def steps(application, request):
+        yield what
+        return Send(b"it went on")
+
+    return steps
+
+
+def fails_to_wait(application, request):
+    yield Waiting(lambda go_on: 1 / 0)
+
+
+@both_modes
+@pytest.mark.parametrize(
+    ("steps", "error"),
+    [
+        (raises_at(1), b"ValueError"),
+        (raises_at(3), b"ValueError"),
+        (yields(Send(b"too early")), b"TypeError"),
+        (yields(PARKED), b"TypeError"),
+        (yields("nonsense"), b"TypeError"),
+        (fails_to_wait, b"ZeroDivisionError"),
+    ],
+)
+def test_steps_that_fail_are_answered_and_hurt_no_other_request(mode, steps, error):
+    async def test(memory, application):
+        client, other = await memory.connect(), await memory.connect()
+        client.send(b"u", b"s")
+        other.send(b"s other")
+        assert await client.receive_count(2) == [error + b" u", b"s"]
+        assert await other.receive() == b"s other"
+        assert memory.server.statistics().handlers.failed == 1
+        assert unfinished_count(memory) == 0
+
+    run(test, mode=mode, application=Stepping(u=steps))
+
+
+def test_the_answer_of_failed_steps_may_take_several_turns_itself():
+    class Slowly(Stepping):
+        def failed(self, request, error):
+            return go_on(three_steps(self, request))
+
+    async def test(memory, application):
+        client = await memory.connect()
+        client.send(b"u", b"s")
+        assert await client.receive_count(2) == [b"done u", b"s"]
+
+    run(test, application=Slowly(u=raises_at(2)))
+
+
+def test_a_request_that_its_steps_complete_themselves_keeps_the_first_answer():
+    def steps(application, request):
+        yield None
+        request.complete(Send(b"first"))
+        yield None
+        return Send(b"second")
+
+    async def test(memory, application):
+        client = await memory.connect()
+        client.send(b"u", b"s")
+        assert await client.receive_count(2) == [b"first", b"s"]
+
+    run(test, application=Stepping(u=steps))
+
+
+def test_an_answer_that_is_held_back_lets_later_requests_start():
+    held = []
+
+    def steps(application, request):
+        request.before_answer = lambda request, result: held.append((request, result))
+        yield None
+        return Send(b"held")
+
+    async def test(memory, application):
+        client = await memory.connect()
+        client.send(b"u", b"s")
+        await wait_all_tasks_blocked()
+        assert application.events == [b"u", b"s"]
+        ((request, result),) = held
+        request.complete(result)
+        assert await client.receive_count(2) == [b"held", b"s"]
+
+    run(test, application=Stepping(u=steps))
+
+
+@both_modes
+def test_the_steps_of_a_closed_connection_are_closed_and_what_it_asked_after_them_never_starts(mode):
+    application = Stepping(u=until_over)
+
+    async def test(memory, application):
+        client, other = await memory.connect(), await memory.connect()
+        client.send(b"u", b"s")
+        while application.events != [b"u"]:
+            await trio.lowlevel.checkpoint()
+        connection_of(memory).close()
+        while unfinished_count(memory):
+            await trio.lowlevel.checkpoint()
+        other.send(b"s other")
+        assert await other.receive() == b"s other"
+        assert application.closed_steps == [b"u"]
+        assert application.events == [b"u", b"s other"]
+
+    run(test, mode=mode, application=application, jumps=False)
+
+
+def test_no_request_is_started_after_a_dropped_one_of_a_closed_connection():
+    """Else the log would have the third batch of a producer without the second."""
+
+    async def test(memory, application):
+        client = await memory.connect()
+        client.send(b"u", b"s1")
+        await wait_all_tasks_blocked()
+        connection = connection_of(memory)
+        queue = connection.admission.queue
+        client.send(b"s2")
+        connection.admission.reader.receive_data(connection.transport.receive())
+        connection.admission.admit()
+        assert [bytes(request.frame) for request in queue.requests] == [b"s2"]
+        connection.close()
+        await wait_all_tasks_blocked()
+        assert application.events == [b"u"]
+        assert connection.unsent.first_waiting is None
+
+    run(test, application=Stepping(u=waiting([])))
+
+
+def test_steps_that_wait_are_closed_with_their_connection_and_no_turn_is_lost():
+    over = []
+
+    async def test(memory, application):
+        client = await memory.connect()
+        client.send(b"u")
+        await wait_all_tasks_blocked()
+        client.reset()
+        await wait_all_tasks_blocked()
+        assert application.closed_steps == [b"u"]
+        assert unfinished_count(memory) == 0
+        over.pop()()
+        await wait_all_tasks_blocked()
+
+    run(test, application=Stepping(u=waiting(over)))
+
+
+@pytest.mark.parametrize("waits_for", ["turn", "commit", "thread", "others"])
+def test_the_end_of_the_server_closes_all_steps(waits_for):
+    blocked = trio.Event()
+    found = {
+        "turn": None,
+        "commit": Pending([b"x"], NO_OP),
+        "thread": Parked(lambda: None),
+        "others": Waiting(lambda go_on: None),
+    }
+
+    def steps(application, request):
+        while True:
+            yield found[waits_for]
+
+    application = Stepping(u=steps)
+
+    async def main():
+        fields = attrs.evolve(limits(), drain_seconds=0.01)
+        async with open_memory_server(
+            PIPELINED, application, executor=ScriptedCommits([1000.0]), limits=fields
+        ) as memory:
+            client = await memory.connect()
+            client.send(b"u")
+            while application.events != [b"u"]:
+                await trio.lowlevel.checkpoint()
+
+    async def never(*_, **__):
+        await blocked.wait()
+
+    with replaced(trio.to_thread, "run_sync", stand_in_for_threads(trio.to_thread.run_sync, never)):
+        trio.run(main, clock=MockClock(rate=1000.0))
+    assert application.closed_steps == [b"u"]
+
+
+def stand_in_for_threads(original, never):
+    """Blocking work of requests never ends; what the server itself runs in a thread does."""
+
+    async def run_sync(work, *arguments, **options):
+        return await (never() if "limiter" in options else original(work, *arguments, **options))
+
+    return run_sync
+
+
+def test_steps_that_cannot_be_closed_hurt_nobody(caplog):
+    def steps(application, request):
+        try:
+            yield Waiting(lambda go_on: None)
+        finally:
+            raise ValueError("asked for")
+
+    async def test(memory, application):
+        client, other = await memory.connect(), await memory.connect()
+        client.send(b"u")
+        await wait_all_tasks_blocked()
+        client.reset()
+        other.send(b"s")
+        assert await other.receive() == b"s"
+        assert unfinished_count(memory) == 0
+
+    run(test, application=Stepping(u=steps))
+    assert "did not end" in caplog.text
+
+
+def test_a_client_that_ended_its_half_gets_all_its_answers():
+    async def test(memory, application):
+        client = await memory.connect()
+        client.send(b"u", b"s1", b"u2", b"s2")
+        client.half_close()
+        assert await client.receive_all() == [b"done u", b"s1", b"done u2", b"s2"]
+
+    run(test, application=Stepping(u=three_steps, u2=three_steps))
+
+
+def test_a_stopping_server_finishes_what_takes_several_turns():
+    async def test(memory, application):
+        client = await memory.connect()
+        client.send(b"u", b"s")
+        while b"u" not in application.events:
+            await trio.lowlevel.checkpoint()
+        memory.server.stop()
+        assert await client.receive_all() == [b"done u", b"s"]
+
+    run(test, application=Stepping(u=three_steps))
+
+
+@both_modes
+def test_deferred_requests_wait_for_the_client_too(mode):
+    """Two reasons to wait at once: the connection is full, and one of its requests is unfinished."""
+    over = []
+
+    async def test(memory, application):
+        client = await memory.connect(capacity_bytes=100)
+        client.send(b"b", b"u", b"b", b"b", b"s")
+        await wait_all_tasks_blocked()
+        if over:
+            over.pop()()
+            await wait_all_tasks_blocked()
+        received = []
+        for _ in range(5):
+            received.append(await client.receive())
+            await wait_all_tasks_blocked()
+            if over:
+                over.pop()()
+        assert received == [BIG, b"called", BIG, BIG, b"s"]
+        assert application.events == [b"b", b"u", b"b", b"b", b"s"]
+        assert not connection_of(memory).mute.reasons
+
+    run(test, mode=mode, application=Stepping(u=waiting(over)), unsent_bytes_max=15_000)
+
+
+def test_a_queue_that_was_replaced_serves_what_its_connections_still_have_in_flight():
+    over = []
+
+    async def test(memory, application):
+        client = await memory.connect()
+        client.send(b"u", b"s1")
+        await wait_all_tasks_blocked()
+        memory.server.resize_handlers(3)
+        client.send(b"s2")
+        await wait_all_tasks_blocked()
+        over.pop()()
+        assert await client.receive_count(3) == [b"called", b"s1", b"s2"]
+        client.send(b"s3")
+        assert await client.receive() == b"s3"
+        await wait_all_tasks_blocked()
+        assert memory.server.channel.retired == []
+
+    run(test, mode=attrs.evolve(PIPELINED, queues=2), application=Stepping(u=waiting(over)))
+
+
+def test_the_time_of_every_step_is_local_time():
+    class Observing:
+        samples_queues, times_requests = False, True
+
+        def __init__(self):
+            self.ended = []
+
+        def request_ended(self, request):
+            self.ended.append(request)
+
+        def __getattr__(self, name):
+            return lambda *_: None
+
+    ticks = iter(range(1, 10**6))
+    timeline = Observing()
+
+    def steps(application, request):
+        for _ in range(10):
+            next(ticks)
+        yield Waiting(application.over.append)
+        return Send(b"done")
+
+    async def main():
+        application = Stepping(u=steps)
+        application.over = []
+        async with open_memory_server(PIPELINED, application, limits=limits(), timeline=timeline) as memory:
+            client = await memory.connect()
+            client.send(b"u")
+            await wait_all_tasks_blocked()
+            for _ in range(1000):
+                next(ticks)
+            application.over.pop()()
+            assert await client.receive() == b"done"
+
+    modules = ("request_handler", "unfinished", "connection", "admission", "response_output", "committer")
+    with TickingClock(ticks, modules):
+        trio.run(main, clock=MockClock(autojump_threshold=0))
+    (request,) = timeline.ended
+    durations = stage_durations(request)
+    assert durations.local_ns < 30
+    assert durations.remote_ns >= 1000
+
+
+class TickingClock:
+    """In place of the monotonic clock: each look at it takes a nanosecond."""
+
+    def __init__(self, ticks, modules):
+        self._ticks, self._modules = ticks, modules
+
+    def __enter__(self):
+        import importlib
+
+        self._found = [importlib.import_module(f"stages.{name}") for name in self._modules]
+        self._originals = [module.now_ns for module in self._found]
+        for module in self._found:
+            module.now_ns = lambda: next(self._ticks)
+
+    def __exit__(self, *_):
+        for module, original in zip(self._found, self._originals, strict=True):
+            module.now_ns = original
+
+
+def test_a_turn_of_a_handler_ends_with_a_request_that_is_unfinished():
+    """Its first step may have taken a whole turn; with 32 of them in one the loop would stand still for long."""
+    passes = []
+
+    class Counting(trio.abc.Instrument):
+        def before_io_wait(self, timeout):
+            passes.append(0)
+
+    def steps(application, request):
+        passes[-1] += 1
+        yield Waiting(lambda go_on: go_on())
+        return Send(b"done")
+
+    async def test(memory, application):
+        clients = [await memory.connect() for _ in range(20)]
+        trio.lowlevel.add_instrument(instrument := Counting())
+        passes.append(0)
+        for client in clients:
+            client.send(b"u")
+        for client in clients:
+            assert await client.receive() == b"done"
+        trio.lowlevel.remove_instrument(instrument)
+
+    run(test, mode=ONE_QUEUE, application=Stepping(u=steps))
+    assert max(passes) == 1
+
+
+def test_go_on_ends_with_a_result_or_is_unfinished():
+    def steps():
+        got = yield None
+        return Send(got)
+
+    unfinished = go_on(steps())
+    assert type(unfinished) is Unfinished
+    assert unfinished.first is None
+    assert go_on(unfinished.steps, b"value").parts == (b"value",)
