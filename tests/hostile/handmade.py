@@ -8,8 +8,8 @@ import zlib
 from functools import cache
 
 from pipeline_broker.records.batch import NewRecord, build_batch
-from pipeline_broker.records.check import RECORD_HEADERS_MAX
 from pipeline_broker.records.compression import DECOMPRESSED_SIZE_MAX, Compression, compress
+from pipeline_broker.records.record_walk import RECORD_HEADERS_MAX
 from pipeline_broker.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from pipeline_broker.wire.messages.create_partitions import CreatePartitionsRequest
 from pipeline_broker.wire.messages.create_topics import CreateTopicsRequest
