@@ -17,7 +17,7 @@ from pipeline_broker.wire.primitives import LARGE_BYTES
 from pipeline_broker.wire.registry import ApiKey, message_classes
 from pipeline_broker.wire.schema import fields_of, resolve
 from tests.bad_input.raw_client import frame_of
-from tests.hostile.prepared import PARTITIONS
+from tests.hostile.prepared import PARTITIONS, TOPIC_RESOURCE
 
 NOTHING_NAMED, EACH_DIFFERENT, ALL_ALIKE = "nothing named", "each different", "all alike"
 COUNTED_BESIDE = 100
@@ -25,7 +25,6 @@ COUNTED_BESIDE = 100
 SPARE_BYTES = 200
 """Of a frame that is to stay below LARGE_BYTES."""
 BROKER_ID = 1
-TOPIC_RESOURCE = 2
 PLAIN = {"bool": True, "float64": 1.0, "bytes": b"", "records": b"", "string": "", "uuid": bytes(16)}
 
 

@@ -17,6 +17,8 @@ from tests.hostile.harness import HEAD, ROOT, STOP_SECONDS_MAX, STRANGER, Guard,
 CASES_MAX = 40
 """Of one life; handmade ones, which are larger, have HANDMADE_MAX."""
 HANDMADE_MAX = 12
+LINES_MAX = 20
+"""What a life may write to standard error; a traceback is always one too many."""
 FOR_KNOWN_USERS = {
     ApiKey.DESCRIBE_ACLS,
     ApiKey.CREATE_ACLS,
@@ -101,7 +103,7 @@ def faults_of(plan, mode, filled, tell):
             seconds = life.end_amid(plan.cases[-1], world)
         if seconds > STOP_SECONDS_MAX:
             found.append(f"it ended {seconds:.1f} s after SIGTERM, amid {plan.cases[-1].name}")
-        if stderr:
+        if "Traceback" in stderr or stderr.count("\n") > LINES_MAX:
             found.append(f"it wrote {stderr[:2000]!r}")
         life.serves_again()
     return [HEAD, *found, f"the innocent client alone: {life.baseline}"] if found else []

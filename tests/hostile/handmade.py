@@ -8,8 +8,8 @@ import zlib
 from functools import cache
 
 from pipeline_broker.records.batch import NewRecord, build_batch
-from pipeline_broker.records.check import RECORD_HEADERS_MAX
 from pipeline_broker.records.compression import DECOMPRESSED_SIZE_MAX, Compression, compress
+from pipeline_broker.records.record_walk import RECORD_HEADERS_MAX
 from pipeline_broker.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from pipeline_broker.wire.messages.create_partitions import CreatePartitionsRequest
 from pipeline_broker.wire.messages.create_topics import CreateTopicsRequest
@@ -31,14 +31,14 @@ from tests.bad_input.raw_client import frame_of, produce_request
 from tests.bad_input.test_memory import headers_bomb, value_bomb
 from tests.bad_input.test_records import with_records
 from tests.hostile.amplified import Case
-from tests.hostile.prepared import AT_ONCE, PARTITIONS, SESSION_MS
+from tests.hostile.prepared import AT_ONCE, PARTITIONS, SESSION_MS, TOPIC_RESOURCE
 
 PRODUCE_VERSION = 9
 TINY_RECORDS = 1_000_000
 MEGABYTE = 1_000_000
 LARGE_METADATA_BYTES = 10 * MEGABYTE
 MANY_CONNECTIONS = 20
-BROKER, TOPIC = 4, 2
+BROKER_RESOURCE = 4
 EPOCH_OF_A_NEW_SESSION = 0
 WIDE_TOPIC = "wide"
 WIDE_PARTITIONS = 12
@@ -173,14 +173,15 @@ def share_fetch(world, count):
     return frame_of(request, 1)
 
 
-def create_topics(count, partitions):
-    topics = [CreateTopicsRequest.CreatableTopic(f"new-{number}", partitions, 1) for number in range(count)]
+def create_topics(prefix, count, partitions):
+    topics = [CreateTopicsRequest.CreatableTopic(f"{prefix}-{number}", partitions, 1) for number in range(count)]
     return frame_of(CreateTopicsRequest(topics), 7)
 
 
 def create_partitions(name, count):
     return frame_of(
-        CreatePartitionsRequest([CreatePartitionsRequest.CreatePartitionsTopic(name, count)], timeout_ms=30_000), 3
+        CreatePartitionsRequest([CreatePartitionsRequest.CreatePartitionsTopic(name, count, None)], timeout_ms=30_000),
+        3,
     )
 
 
@@ -198,7 +199,7 @@ def alter_configs(names, settings):
     config = IncrementalAlterConfigsRequest.AlterableConfig
     given = [config("leader.replication.throttled.replicas", 0, "x" * 1000)] * settings
     resource = IncrementalAlterConfigsRequest.AlterConfigsResource
-    return frame_of(IncrementalAlterConfigsRequest([resource(TOPIC, name, given) for name in names]), 1)
+    return frame_of(IncrementalAlterConfigsRequest([resource(TOPIC_RESOURCE, name, given) for name in names]), 1)
 
 
 def several(make, count=MANY_CONNECTIONS):
@@ -282,8 +283,8 @@ HANDMADE = [
         8,
         lambda _: [frame_of(MetadataRequest(topics=None), 8)] * MANY_CONNECTIONS,
     ),
-    _row("10,000 topics", CreateTopicsRequest, 7, lambda _: [create_topics(10_000, 1)]),
-    _row("one topic of 10,000 partitions", CreateTopicsRequest, 7, lambda _: [create_topics(1, 10_000)]),
+    _row("10,000 topics", CreateTopicsRequest, 7, lambda _: [create_topics("narrow", 10_000, 1)]),
+    _row("one topic of 10,000 partitions", CreateTopicsRequest, 7, lambda _: [create_topics("broad", 1, 10_000)]),
     _row(
         "10,000 partitions more", CreatePartitionsRequest, 3, lambda world: [create_partitions(world.topics[0], 10_000)]
     ),
@@ -301,15 +302,22 @@ HANDMADE = [
         5,
         lambda world: [describe_groups([world.large_group])] * MANY_CONNECTIONS,
     ),
-    _row("its broker 2,000 times", DescribeConfigsRequest, 4, lambda _: [describe_configs(BROKER, ["1"] * 2000)]),
+    _row(
+        "its broker 2,000 times", DescribeConfigsRequest, 4, lambda _: [describe_configs(BROKER_RESOURCE, ["1"] * 2000)]
+    ),
     _row(
         "one topic 2,000 times",
         DescribeConfigsRequest,
         4,
-        lambda world: [describe_configs(TOPIC, world.topics[:1] * 2000)],
+        lambda world: [describe_configs(TOPIC_RESOURCE, world.topics[:1] * 2000)],
     ),
-    _row("all topics", DescribeConfigsRequest, 4, lambda world: [describe_configs(TOPIC, world.topics)]),
-    _row("all topics for many", DescribeConfigsRequest, 4, lambda world: [describe_configs(TOPIC, world.topics)] * 10),
+    _row("all topics", DescribeConfigsRequest, 4, lambda world: [describe_configs(TOPIC_RESOURCE, world.topics)]),
+    _row(
+        "all topics for many",
+        DescribeConfigsRequest,
+        4,
+        lambda world: [describe_configs(TOPIC_RESOURCE, world.topics)] * 10,
+    ),
     _row("1,000 settings", IncrementalAlterConfigsRequest, 1, lambda world: [alter_configs(world.topics[:10], 500)]),
     _row("all of a group 1,000 times", OffsetFetchRequest, 9, lambda world: [offset_fetch([world.large_group] * 1000)]),
     _row("all of all groups", OffsetFetchRequest, 9, lambda world: [offset_fetch([world.large_group, *world.groups])]),

@@ -31,6 +31,7 @@ from tests.faults.wire_client import WireClient
 from tests.hostile import innocent
 
 AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+TOPIC_RESOURCE, GROUP_RESOURCE = 2, 32
 PREPARING = ["group.initial.rebalance.delay.ms=0"]
 SESSION_MS = 1_800_000
 METADATA_BYTES = 1_000_000
@@ -133,6 +134,7 @@ def _fill(client, amounts):
             ),
             0,
         )
+    _configure(client, GROUP_RESOURCE, share_groups, "share.auto.offset.reset", "earliest")
     for name in share_groups:
         client.ask(ShareGroupHeartbeatRequest(name, member_id="A" * 22, subscribed_topic_names=topics[:5]))
     transactional_ids = [f"transaction-{number}" for number in range(amounts.of_each)]
@@ -140,7 +142,7 @@ def _fill(client, amounts):
     users = [f"user-{number}" for number in range(amounts.of_each)]
     _create_users(client, users)
     acls = _create_acls(client, amounts.of_each)
-    _configure(client, topics[:AT_ONCE])
+    _configure(client, TOPIC_RESOURCE, topics[:AT_ONCE], "max.message.bytes", "1048588")
     return World(
         topics, ids, "large-group", groups, consumer_groups, share_groups, transactional_ids, producer_ids, users, acls
     )
@@ -236,7 +238,7 @@ def _create_acls(client, count):
     return count
 
 
-def _configure(client, topics):
-    config = IncrementalAlterConfigsRequest.AlterableConfig("max.message.bytes", 0, "1048588")
-    wanted = [IncrementalAlterConfigsRequest.AlterConfigsResource(2, name, [config]) for name in topics]
+def _configure(client, resource_type, names, setting, value):
+    config = IncrementalAlterConfigsRequest.AlterableConfig(setting, 0, value)
+    wanted = [IncrementalAlterConfigsRequest.AlterConfigsResource(resource_type, name, [config]) for name in names]
     _check(each.error_code for each in client.ask(IncrementalAlterConfigsRequest(wanted)).responses)
