@@ -86,9 +86,13 @@ class ReplayDesk(Desk):
         *,
         client_id: str = ADMIN_CLIENT_ID,
         damage: bool = False,
+        **fields: int,
     ) -> Any:
-        """What a client is answered that writes to an internal topic; an administrator's unless another is named."""
-        batch = bytearray(build_batch([NewRecord(value, key, self.now_ms) for key, value in records]))
+        """What a client is answered that writes to an internal topic; an administrator's unless another is named.
+
+        `fields` are those of the batch.
+        """
+        batch = bytearray(build_batch([NewRecord(value, key, self.now_ms) for key, value in records], **fields))
         batch[-1] ^= damage
         data = ProduceRequest.PartitionProduceData(partition, bytes(batch))
         self.client_id = client_id

@@ -4,6 +4,7 @@ import logging
 
 import pytest
 
+from pipeline_broker.coordinators.appended import Appended
 from pipeline_broker.records.batch import HEADER_SIZE, NewRecord, assembled, build_batch, read_header
 from pipeline_broker.state.consumer_groups.member import ClassicMetadata, MemberMetadata
 from pipeline_broker.state.consumer_groups.records import record_of
@@ -21,6 +22,7 @@ from pipeline_broker.wire.messages.consumer_group_heartbeat import ConsumerGroup
 from pipeline_broker.wire.messages.group_metadata_record import GroupMetadataKey, GroupMetadataValue
 from pipeline_broker.wire.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from pipeline_broker.wire.messages.share_state_records import ShareSnapshotValue
+from tests.apis.share_desk import ShareDesk
 from tests.replay_desk import TOPIC, seen, with_state
 from tests.state_records import SUBSCRIPTION, encoded
 from tests.strange_state import ask_about_everything, let_time_pass
@@ -193,6 +195,16 @@ def test_behind_its_tombstone_it_may_be_of_another_kind(desk, caplog, there, com
     assert again.broker.groups.coordinator.registry.get("new").group_type is comes
 
 
+@pytest.mark.parametrize("comes", [GroupType.CONSUMER, GroupType.SHARE])
+def test_nothing_is_shown_of_a_group_that_went_as_one_of_another_kind(desk, caplog, comes):
+    offset = OffsetKey("new", TOPIC, 0)
+    records = [pair(offset_record(offset, CommittedOffset(5))), KINDS[comes]]
+    records += [(KINDS[comes][0], None), pair(offset_tombstone(offset))]
+    again, found = started(desk, caplog, *((OFFSETS_TOPIC, record) for record in records))
+    assert not found
+    assert again.broker.groups.coordinator.registry.shown("new") is None
+
+
 @pytest.mark.parametrize("comes", KINDS)
 def test_a_group_of_which_only_offsets_are_known_may_become_any(desk, caplog, comes):
     offset = pair(offset_record(OffsetKey("new", TOPIC, 0), CommittedOffset(5)))
@@ -288,15 +300,28 @@ def test_batches_that_cannot_be_are_set_aside_with_their_share_partition(desk, c
     assert [topic for topic, _, _ in found] == [SHARE_TOPIC]
 
 
-@pytest.mark.parametrize(
-    "fields", [{"leader_epoch": EPOCH_MAX}, {"snapshot_epoch": EPOCH_MAX, "state_epoch": EPOCH_MAX}]
-)
-def test_a_share_partition_at_its_last_epochs_is_read_from(desk, caplog, fields):
-    again, found = started(desk, caplog, (SHARE_TOPIC, share_state(desk, **fields)))
+LAST_EPOCHS = [{"leader_epoch": EPOCH_MAX}, {"snapshot_epoch": EPOCH_MAX, "state_epoch": EPOCH_MAX}]
+
+
+@pytest.mark.parametrize("fields", LAST_EPOCHS)
+@pytest.mark.parametrize("start_offset", [0, -1])
+def test_a_share_partition_at_its_last_epochs_is_read_from_and_set(desk, caplog, fields, start_offset):
+    again, found = started(desk, caplog, (SHARE_TOPIC, share_state(desk, start_offset=start_offset, **fields)))
     assert not found
+    sharing = ShareDesk(desk=again, topic=TOPIC)
+    sharing.produce(5, partition=1)
+    sharing.fetch(0, [1])
+    sharing.fetch(1, [1], {1: [(0, 1, [1])]})
+    key = ShareKey("g", sharing.topic_id, 1)
+    assert again.broker.share.coordinator.states.find(key).start_offset == 2
     ask_about_everything(again)
     let_time_pass(again, MINUTE_MS)
-    assert not again.restart().broker.set_aside.count
+    appended = Appended()
+    again.broker.share.coordinator.set_start(key, 4, appended, again.now_ms)
+    again.submit(appended.entries, appended.durable)
+    after = again.restart().broker
+    assert not after.set_aside.count
+    assert after.share.coordinator.states.find(key).start_offset == 4
 
 
 # Topics

@@ -65,6 +65,24 @@ def test_a_start_goes_on_where_the_archive_ends():
     assert bench.values() == list(range(10))
 
 
+@pytest.mark.parametrize("knows_all", [True, False])
+def test_partitions_that_are_unknown_are_forgotten_unless_a_topic_may_be_missing(knows_all):
+    bench = Bench()
+    bench.produce(7)
+    trio.run(archived, bench)
+    bench.start()
+    bench.logs.delete("topic")
+    bench.logs.knows_all_topics = knows_all
+
+    async def main():
+        async with kept(bench):
+            await trio.testing.wait_all_tasks_blocked(0.01)
+
+    trio.run(main)
+    assert bool(bench.archive.known()) is not knows_all
+    assert bool(bench.archive.store.folders()) is not knows_all
+
+
 def test_a_log_that_is_made_and_archived_while_a_round_begins_loses_nothing():
     """The round that looks for a segment has a thread of its own, and the event loop goes on meanwhile."""
     bench = Bench()

@@ -18,14 +18,14 @@ from pipeline_broker.config.assignors import share_assignor
 from pipeline_broker.config.share_settings import GroupShareSettings, group_share_settings, share_settings
 from pipeline_broker.coordinators.appended import Appended
 from pipeline_broker.state.deadlines import Deadlines
-from pipeline_broker.state.epochs import next_epoch
+from pipeline_broker.state.epochs import EPOCH_MAX
 from pipeline_broker.state.outcome import Write
 from pipeline_broker.state.partition_for import partition_for
 from pipeline_broker.state.share_partitions.messages import DeliveryRules, StateChange
 from pipeline_broker.state.share_partitions.share_partition import NEVER_MS, SharePartition
 from pipeline_broker.state.share_partitions.share_sessions import ShareSession, ShareSessions
 from pipeline_broker.state.share_states.records import ShareKey
-from pipeline_broker.state.share_states.share_states import NO_EPOCH, UNINITIALIZED, ShareStates, StateWrite
+from pipeline_broker.state.share_states.share_states import NO_EPOCH, UNINITIALIZED, ShareState, ShareStates, StateWrite
 
 if TYPE_CHECKING:
     from pipeline_broker.coordinators.share import Share
@@ -209,14 +209,14 @@ class ShareCoordinator:
         for key, epoch in keys:
             state = self.states.find(key)
             if state is not None:
-                epoch = max(epoch, next_epoch(state.state_epoch))
+                epoch = max(epoch, _later_epoch(state))
             self.drop([key], appended)
             self.append(self.states.initialize(key, epoch, UNINITIALIZED, now_ms), appended, now_ms)
 
     def set_start(self, key: ShareKey, start_offset: int, appended: Appended, now_ms: int) -> None:
         """Let a share partition begin elsewhere; what is acquired of it is not any more."""
         state = self.states.find(key)
-        epoch = 0 if state is None else next_epoch(state.state_epoch)
+        epoch = 0 if state is None else _later_epoch(state)
         self.drop([key], appended)
         self.append(self.states.initialize(key, epoch, start_offset, now_ms), appended, now_ms)
 
@@ -304,3 +304,8 @@ class ShareCoordinator:
                     self.append(self.states.snapshot(key, now_ms), appended, now_ms)
         if any(log.high_watermark > log.log_start_offset for log in logs):
             self._set_deadline(PRUNE, now_ms + PRUNE_INTERVAL_MS)
+
+
+def _later_epoch(state: ShareState) -> int:
+    """The epoch of a share partition that begins anew; one that has the highest keeps it, as it may not fall."""
+    return min(state.state_epoch + 1, EPOCH_MAX)

@@ -112,23 +112,8 @@ class PartitionLog:
     def __repr__(self) -> str:
         return f"<PartitionLog {self.topic}-{self.partition} {self.log_start_offset}..{self.log_end_offset}>"
 
-    def produce(
-        self,
-        batch: Buffer,
-        now_ms: int,
-        *,
-        zstd_allowed: bool = True,
-        transactions_allowed: bool = False,
-        starts_at_zero: bool = False,
-    ) -> Appended:
-        """Check a client's batch and append it.
-
-        Args:
-            batch: as it came.
-            now_ms: wall clock.
-            zstd_allowed: see `check_batch`.
-            transactions_allowed: see `check_batch`.
-            starts_at_zero: see `append_checked`.
+    def produce(self, batch: Buffer, now_ms: int, *, zstd_allowed: bool = True) -> Appended:
+        """Check a client's batch that is part of no transaction, and append it; for the arguments see `check_batch`.
 
         Raises:
             RecordError, LogError: it is refused; both have an `error_name`.
@@ -136,9 +121,7 @@ class PartitionLog:
         """
         rules = self.rules
         try:
-            header = check_batch(
-                batch, now_ms, rules, zstd_allowed=zstd_allowed, transactions_allowed=transactions_allowed
-            )
+            header = check_batch(batch, now_ms, rules, zstd_allowed=zstd_allowed)
             if rules.compression is not None:
                 if takes_long_to_store(header, rules):
                     raise LongBatchError
@@ -146,19 +129,16 @@ class PartitionLog:
         except RecordError:
             self.refuse(batch)
             raise
-        return self.append_checked(header, batch, now_ms, starts_at_zero=starts_at_zero)
+        return self.append(header, batch, now_ms)
 
-    def append_checked(
-        self, header: BatchHeader, batch: Buffer, now_ms: int, *, starts_at_zero: bool = False
-    ) -> Appended:
+    def append_checked(self, header: BatchHeader, batch: Buffer, now_ms: int, *, starts_at_zero: bool) -> Appended:
         """Append a client's batch that was checked.
 
         Args:
             header: of the batch as it is stored.
             batch: as it is stored, with offsets from 0.
             now_ms: wall clock.
-            starts_at_zero: the producer is one of transactions version 2 (Produce 12 and later): it must begin with
-                sequence 0 where nothing is known of it.
+            starts_at_zero: a producer that nothing is known of must begin with sequence 0 (transactions version 2).
 
         Raises:
             LogError: it is refused.

@@ -83,6 +83,13 @@ def test_each_request_is_looked_at_also_when_its_like_was_seen_before(desk):
     assert desk.produce(OFFSETS_TOPIC, 1, [(SOUND.key, broken)]).error_code == INVALID
 
 
+def test_what_an_idempotent_producer_sent_behind_a_refused_batch_does_not_slip_in_front_of_it(desk):
+    producer = {"producer_id": 7, "producer_epoch": 0}
+    assert desk.produce(OFFSETS_TOPIC, 1, [BROKEN], base_sequence=0, **producer).error_code == INVALID
+    later = desk.produce(OFFSETS_TOPIC, 1, [(SOUND.key, SOUND.value)], base_sequence=1, **producer)
+    assert later.error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
 def test_any_other_client_may_not_write_there_at_all(desk):
     answer = desk.produce(OFFSETS_TOPIC, 1, [(SOUND.key, SOUND.value)], client_id="anybody")
     assert answer.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION

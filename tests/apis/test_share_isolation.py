@@ -7,6 +7,7 @@ import pytest
 from pipeline_broker.records.batch import NewRecord, build_batch
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.write_txn_markers import WriteTxnMarkersRequest
+from tests import transactional_batches
 from tests.apis.share_desk import ShareDesk, acquired, errors
 
 
@@ -23,7 +24,7 @@ def transaction(desk, producer_id, count, *, is_commit):
     log = desk.desk.broker.logs.find("t", 0)
     records = [NewRecord(b"v", None, desk.desk.now_ms) for _ in range(count)]
     batch = build_batch(records, producer_id=producer_id, producer_epoch=0, base_sequence=0, transactional=True)
-    desk.desk.commit([log.produce(batch, desk.desk.now_ms, transactions_allowed=True).entry])
+    desk.desk.commit([transactional_batches.produce(log, batch, desk.desk.now_ms).entry])
     if is_commit is None:
         return
     marker = WriteTxnMarkersRequest.WritableTxnMarker(

@@ -4,6 +4,7 @@ from pipeline_broker.records.batch import NewRecord, build_batch
 from pipeline_broker.wire.messages.create_topics import CreateTopicsRequest
 from pipeline_broker.wire.messages.fetch import FetchRequest
 from pipeline_broker.wire.messages.write_txn_markers import WriteTxnMarkersRequest
+from tests import transactional_batches
 from tests.apis.desk import Desk
 
 PRODUCER, OTHER = 7, 8
@@ -36,7 +37,7 @@ class TransactionDesk(Desk):
             base_sequence=sequence,
             transactional=True,
         )
-        entry = self.log.produce(batch, self.now_ms, transactions_allowed=True).entry
+        entry = transactional_batches.produce(self.log, batch, self.now_ms).entry
         if is_durable:
             self.commit([entry])
         return entry

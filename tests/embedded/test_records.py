@@ -7,6 +7,7 @@ from pipeline_broker.embedded.errors import EmbeddedBrokerError, RefusedError
 from pipeline_broker.load.murmur2 import partition_of
 from pipeline_broker.records.batch import NewRecord, build_batch
 from pipeline_broker.wire.error import ErrorCode
+from tests import transactional_batches
 
 
 @pytest.fixture(params=["classic", "pipelined"])
@@ -95,7 +96,7 @@ def append(broker, batch, topic="t"):
         from stages.committer import Submission
 
         log = running.broker.logs.find(topic, 0)
-        entry = log.produce(batch, 1_700_000_000_000, transactions_allowed=True).entry
+        entry = transactional_batches.produce(log, batch, 1_700_000_000_000).entry
         running.server.submit(Submission([entry]))
 
     broker.on_loop(submit)

@@ -15,6 +15,7 @@ from pipeline_broker.log.policies import LogPolicies
 from pipeline_broker.log.retention import RollRules
 from pipeline_broker.records.batch import NewRecord, build_batch, read_header
 from pipeline_broker.state.metadata_records import METADATA_TOPIC_ID, Topic, topic_record
+from tests import transactional_batches
 from tests.archiving import archive_one
 
 TOPIC_ID = bytes(range(16))
@@ -59,7 +60,7 @@ class Data:
             base_sequence=0,
             transactional=True,
         )
-        entries = [log.produce(batch, 0, transactions_allowed=True).entry]
+        entries = [transactional_batches.produce(log, batch, 0).entry]
         if ends_with is not None:
             marker = log.append_marker(producer_id, 1, committed=ends_with, coordinator_epoch=3, now_ms=2, version=2)
             entries.append(marker.entry)

@@ -48,8 +48,9 @@ class Setting:
         check = BatchCheck(batch, NOW, log.rules)
         try:
             check.open()
-            assert sum(check.steps())
-            return log.append_checked(*check.stored(), NOW)
+            for _ in check.steps():
+                pass
+            return log.append_checked(*check.stored(), NOW, starts_at_zero=False)
         except RecordError:
             log.refuse(batch)
             raise

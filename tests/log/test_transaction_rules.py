@@ -19,6 +19,7 @@ from pipeline_broker.records.control_batch import EndMarker, read_marker
 from pipeline_broker.records.errors import TransactionalRecords
 from pipeline_broker.records.recompression import Target
 from pipeline_broker.records.record import iterate_records
+from tests import transactional_batches
 from tests.log.test_partition_log import NOW, Setting
 
 PRODUCER, OTHER = 7, 8
@@ -38,8 +39,8 @@ class Log(Setting):
     """One whose every append is durable at once, unless it is asked to wait."""
 
     def write(self, *args, wait=False, starts_at_zero=False, **options):
-        appended = self.log.produce(
-            batch_of(*args, **options), NOW, transactions_allowed=True, starts_at_zero=starts_at_zero
+        appended = transactional_batches.produce(
+            self.log, batch_of(*args, **options), NOW, starts_at_zero=starts_at_zero
         )
         if not wait:
             self.commit(appended)

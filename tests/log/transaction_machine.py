@@ -32,6 +32,7 @@ from pipeline_broker.log.testing import MemoryFileSystem
 from pipeline_broker.records.batch import NewRecord, build_batch, iterate_batches, read_header
 from pipeline_broker.records.control_batch import read_marker
 from pipeline_broker.records.record import iterate_records
+from tests import transactional_batches
 from tests.archiving import archive_all
 from tests.log import transaction_model as model
 
@@ -120,7 +121,7 @@ class TransactionMachine(RuleBasedStateMachine):
         )
         batch = self.batch(values, producer, epoch, sequence, is_transactional=is_transactional)
         appended = decided(
-            lambda: self.log.produce(batch, NOW_MS, transactions_allowed=True, starts_at_zero=starts_at_zero)
+            lambda: transactional_batches.produce(self.log, batch, NOW_MS, starts_at_zero=starts_at_zero)
         )
         if isinstance(expected, int):
             assert (appended.base_offset, appended.duplicate) == (expected, True)

@@ -9,7 +9,7 @@ import trio
 from hypothesis import strategies as st
 
 from stages.mode import CLASSIC, PIPELINED
-from stages.request import NO_OP, PARKED, Close, Pending, Send
+from stages.request import NO_OP, PARKED, Close, Parked, Pending, Send, Waiting, go_on
 
 MILLISECOND = 0.001
 MODES = {
@@ -21,7 +21,10 @@ MODES = {
 ANSWERED = ("send", "pending", "parked", "throttle")
 SILENT = ("quiet", "nothing")
 BAD = ("raise", "forget", "twice", "park-forget", "bad-part")
-APPENDING = ("pending", "quiet", "parked-pending")
+STEPPING = ("steps", "steps-pending", "steps-commit", "steps-work", "steps-wait")
+"""What takes several turns: as many as its delay says, and one more."""
+STEPPING_BAD = ("steps-raise", "steps-twice", "steps-nonsense")
+APPENDING = ("pending", "quiet", "parked-pending", "steps-pending", "steps-commit")
 
 
 @attrs.frozen
@@ -81,7 +84,7 @@ class ClientScript:
         for ask in self.asks:
             if ask.action in ("close", "park-forget", "bad-part"):
                 return responses
-            if ask.action in ("raise", "forget"):
+            if ask.action in ("raise", "forget", "steps-raise", "steps-nonsense"):
                 responses.append(b"failed " + ask.encode())
             elif ask.action not in SILENT:
                 responses.append(b"answer " + ask.encode())
@@ -127,10 +130,14 @@ class ScriptedApplication:
 
     Attributes:
         throttled_until: by connection, when its latest throttle ends.
+        unfinished: indexes of the connections that have a request in several turns.
+        in_turns: how many requests took several turns.
     """
 
     def __init__(self):
         self.throttled_until = {}
+        self.unfinished = set()
+        self.in_turns = 0
 
     def handle(self, request):
         ask = Ask.decode(request.frame)
@@ -161,7 +168,40 @@ class ScriptedApplication:
                 return self.complete_later(request, ask, None)
             case "bad-part":
                 return Send("text is no bytes")
+        if ask.action.startswith("steps"):
+            return go_on(self.in_steps(request, ask, answer))
         return None  # forget
+
+    def in_steps(self, request, ask, answer):
+        connection = request.connection.index
+        self.unfinished.add(connection)
+        self.in_turns += 1
+        try:
+            for _ in range(ask.delay + 1):
+                yield None
+            return (yield from self.last_steps(request, ask, answer))
+        finally:
+            self.unfinished.discard(connection)
+
+    @staticmethod
+    def last_steps(request, ask, answer):
+        match ask.action:
+            case "steps-pending":
+                return Pending([ask.entry], answer)
+            case "steps-commit":
+                yield Pending([ask.entry], NO_OP)
+            case "steps-work":
+                return (yield Parked(lambda: answer))
+            case "steps-wait":
+                yield Waiting(lambda go_on: call_later(ask, go_on))
+            case "steps-raise":
+                raise ValueError(ask)
+            case "steps-twice":
+                request.complete(answer)
+                return Send(b"a second answer")
+            case "steps-nonsense":
+                yield answer
+        return answer
 
     def throttle(self, connection, seconds, answer):
         until = trio.current_time() + seconds
@@ -171,11 +211,7 @@ class ScriptedApplication:
 
     @staticmethod
     def complete_later(request, ask, result):
-        async def complete():
-            await trio.sleep(ask.delay * MILLISECOND)
-            request.complete(result)
-
-        trio.lowlevel.spawn_system_task(complete)
+        call_later(ask, lambda: request.complete(result))
         return PARKED
 
     def failed(self, request, error):
@@ -183,3 +219,13 @@ class ScriptedApplication:
 
     def connection_closed(self, session):
         pass
+
+
+def call_later(ask, function):
+    """Call it after the delay of a request."""
+
+    async def call():
+        await trio.sleep(ask.delay * MILLISECOND)
+        function()
+
+    trio.lowlevel.spawn_system_task(call)

@@ -6,12 +6,15 @@ import trio
 
 import stages.muting as muting_room
 from stages.admission import Admission
+from stages.committer import Submission
 from stages.connection import Connection
+from stages.deferred_requests import DeferredRequests
 from stages.mute import Mute, MuteReason
 from stages.request import PARKED
 from stages.request_handler import RequestHandlerPool
 from stages.response_order import ResponseOrder
 from stages.testing.scripted_commits import ScriptedCommits
+from stages.unfinished import UnfinishedRequests
 from stages.unsent_responses import UnsentResponses
 from tests.stages.request_scripts import Ask
 
@@ -142,6 +145,35 @@ def eager_start():
         request.connection.admission.queue.put_callback(request, None)
 
     with replaced(Connection, "take_deferred", take_deferred), replaced(UnsentResponses, "defer", defer) as original:
+        yield
+
+
+@contextmanager
+def impatient_start():
+    """Invariant 2: requests that come after one in several turns do not wait for its last turn."""
+    with (
+        replaced(UnsentResponses, "begin_work", lambda unsent, abandon: None),
+        replaced(UnsentResponses, "end_work", lambda unsent, abandon: None),
+    ):
+        yield
+
+
+@contextmanager
+def hasty_steps():
+    """Invariant 5: steps go on as soon as their entries are submitted."""
+
+    def commit(unfinished, work, pending):
+        unfinished._committer.submit(Submission(pending.entries, on_durable=pending.on_durable))
+        work.go_on()
+
+    with replaced(UnfinishedRequests, "_commit", commit):
+        yield
+
+
+@contextmanager
+def forgotten_room():
+    """Invariant 8: requests that waited for one in several turns fill the connection, and nothing starts the rest."""
+    with replaced(DeferredRequests, "_wait_for_room", lambda deferred: None):
         yield
 
 

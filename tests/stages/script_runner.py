@@ -20,10 +20,13 @@ from stages.testing.order_checks import WatchedApplication
 from stages.testing.schedules import Schedule, ScheduleCount
 from stages.testing.scripted_commits import ScriptedCommits
 from tests.stages.request_scripts import APPENDING, MILLISECOND, Ask, ScriptedApplication
+from tests.stages.sabotage import replaced
 
 INFINITY = float("inf")
 WEDGED_SECONDS = 30.0
 """Virtual; every script ends within a fraction of it unless something is stuck for good."""
+IN_TURNS_SHARE_MIN = 1 / 2
+"""Fewer examples with a request that took several turns are a failure of the test, where it is about such."""
 QUICK_EXAMPLES = 60
 """Of each property in `make test`; `make properties` runs as many as it is asked for."""
 SABOTAGED_EXAMPLES = 400
@@ -106,9 +109,15 @@ def run_script(
 
     `open_session(outcome)` is what the connections have to begin with, if anything.
     """
-    with sabotage():
+    with sabotage(), replaced(trio.to_thread, "run_sync", _run_sync):
         clock = MockClock(autojump_threshold=0)
         return trio.run(_run, script, mode, order, executor, during, open_session, clock=clock)
+
+
+async def _run_sync(work, *arguments, **_):
+    """`trio.to_thread.run_sync` without a thread, which a mock clock would not see."""
+    await trio.sleep(MILLISECOND)
+    return work(*arguments)
 
 
 async def _run(script, mode, order, executor, during, open_session):
@@ -155,6 +164,8 @@ class _Keeping:
         self.outcome.requests[request.connection.index].append(request)
         ask = Ask.decode(request.frame)
         self.outcome.identities[ask.connection, ask.place] = request.connection.session
+        if request.connection.index in self.outcome.application.application.unfinished:
+            self.outcome.complaints.append(f"{request!r} was started while an earlier one is unfinished")
         if not request.connection.unsent.has_room(LIMITS.connection.unsent_bytes_max):
             self.outcome.complaints.append(f"{request!r} was started while its client took nothing")
         return self.outcome.application.handle(request)
@@ -193,19 +204,26 @@ def is_long():
     return settings.get_current_profile_name() == "long"
 
 
-def holds(name, strategy, check):
-    """Run `check(script, count)` on drawn scripts and schedules; print and check how many schedules there were."""
+def holds(name, strategy, check, *, in_turns_share_min=0.0):
+    """Run `check(script)` on drawn scripts and schedules; print and check how many schedules there were.
+
+    Likewise, in how many of the scripts requests took several turns.
+    """
     count = ScheduleCount(name)
+    in_turns = 0
 
     @settings(max_examples=settings().max_examples if is_long() else QUICK_EXAMPLES)
     @given(script=strategy, randomness=st.random_module())
     def examples(script, randomness):
+        nonlocal in_turns
         outcome = check(script)
         count.add(outcome.schedule)
+        in_turns += bool(outcome.application.application.in_turns)
 
     examples()
-    print(f"\n{count}")
+    print(f"\n{count}, {in_turns} with requests in several turns")
     count.check()
+    assert in_turns >= in_turns_share_min * count.examples
 
 
 def fails(strategy, check):

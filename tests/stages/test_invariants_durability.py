@@ -5,15 +5,16 @@ from hypothesis import strategies as st
 
 from stages.testing.memory_storage import MemoryStorage
 from stages.testing.order_checks import check_response_order
-from tests.stages.request_scripts import MODES, scripts
-from tests.stages.sabotage import AcknowledgingCommits, RetryingCommits, replaced
-from tests.stages.script_runner import fails, holds, run_script
+from tests.stages.request_scripts import MODES, STEPPING, scripts
+from tests.stages.sabotage import AcknowledgingCommits, RetryingCommits, hasty_steps, replaced
+from tests.stages.script_runner import IN_TURNS_SHARE_MIN, fails, holds, run_script
 
 pytestmark = pytest.mark.properties
 both_modes = pytest.mark.parametrize("mode", MODES.values(), ids=MODES)
 
 DURABLE = scripts(("pending", "quiet", "parked-pending", "send"))
-FAULTY = scripts(("pending", "quiet", "parked-pending", "send"), fault=st.integers(0, 6))
+DURABLE_IN_TURNS = scripts(("pending", "send", *STEPPING))
+FAULTY = scripts(("pending", "quiet", "parked-pending", "send", *STEPPING), fault=st.integers(0, 6))
 
 
 def acknowledged_is_durable(script, mode, **options):
@@ -27,6 +28,21 @@ def acknowledged_is_durable(script, mode, **options):
 @both_modes
 def test_5_what_is_acknowledged_is_durable(mode):
     holds(f"invariant 5, {mode.name}", DURABLE, lambda script: acknowledged_is_durable(script, mode))
+
+
+@both_modes
+def test_5_what_steps_commit_is_durable_before_they_answer(mode):
+    holds(
+        f"invariant 5 in turns, {mode.name}",
+        DURABLE_IN_TURNS,
+        lambda script: acknowledged_is_durable(script, mode),
+        in_turns_share_min=IN_TURNS_SHARE_MIN,
+    )
+
+
+@both_modes
+def test_5_fails_when_steps_go_on_before_their_entries_are_durable(mode):
+    fails(DURABLE_IN_TURNS, lambda script: acknowledged_is_durable(script, mode, sabotage=hasty_steps))
 
 
 @both_modes

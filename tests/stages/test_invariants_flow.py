@@ -8,17 +8,27 @@ from hypothesis import strategies as st
 from stages.mode import PIPELINED
 from stages.request_channel import shard_of
 from stages.testing.order_checks import check_response_order
-from tests.stages.request_scripts import ANSWERED, MILLISECOND, MODES, SILENT, scripts
-from tests.stages.sabotage import blocking_put, lost_unmute, move_at_once, paused_queue, single_bit_mute
-from tests.stages.script_runner import LIMITS, fails, holds, run_script
+from tests.stages.request_scripts import ANSWERED, MILLISECOND, MODES, SILENT, STEPPING, scripts
+from tests.stages.sabotage import (
+    blocking_put,
+    forgotten_room,
+    lost_unmute,
+    move_at_once,
+    paused_queue,
+    single_bit_mute,
+)
+from tests.stages.script_runner import IN_TURNS_SHARE_MIN, LIMITS, fails, holds, run_script
 
 pytestmark = pytest.mark.properties
 both_modes = pytest.mark.parametrize("mode", MODES.values(), ids=MODES)
 
 MUTING = scripts((*ANSWERED, "throttle", "throttle", *SILENT))
+MUTING_IN_TURNS = scripts(("send", "send", "parked", "throttle", "pending", *STEPPING), asks_min=6, asks_max=16)
+MANY_IN_FLIGHT = attrs.evolve(MODES["pipelined"], in_flight_max=16)
+"""So many that what waits for a request in several turns fills the connection when it is started."""
 CROWDED = scripts(("send", "pending", "parked"), clients_max=5, asks_min=4)
 RESIZED = scripts(
-    ("send", "pending", "parked", "parked-pending"),
+    ("send", "pending", "parked", "parked-pending", *STEPPING),
     resizes=st.lists(st.tuples(st.integers(0, 4), st.integers(1, 4)), min_size=1, max_size=4).map(tuple),
 )
 
@@ -41,6 +51,23 @@ def reading_follows_the_bounds(script, mode, **options):
 @both_modes
 def test_8_reading_resumes_exactly_when_no_reason_is_left(mode):
     holds(f"invariant 8, {mode.name}", MUTING, lambda script: reading_follows_the_bounds(script, mode))
+
+
+@pytest.mark.parametrize("mode", [MODES["classic"], MANY_IN_FLIGHT], ids=MODES)
+def test_8_reading_resumes_beside_requests_in_several_turns(mode):
+    holds(
+        f"invariant 8 in turns, {mode.name}",
+        MUTING_IN_TURNS,
+        lambda script: reading_follows_the_bounds(script, mode),
+        in_turns_share_min=IN_TURNS_SHARE_MIN,
+    )
+
+
+def test_8_fails_when_the_end_of_a_request_in_several_turns_forgets_the_unsent_bytes():
+    fails(
+        MUTING_IN_TURNS,
+        lambda script: reading_follows_the_bounds(script, MANY_IN_FLIGHT, sabotage=forgotten_room),
+    )
 
 
 @pytest.mark.parametrize("sabotage", [single_bit_mute, lost_unmute])
@@ -106,7 +133,7 @@ def a_connection_moves_only_when_idle(script, *, is_eager=False):
 
 
 def test_10_a_connection_changes_its_queue_only_with_nothing_in_flight():
-    holds("invariant 10", RESIZED, a_connection_moves_only_when_idle)
+    holds("invariant 10", RESIZED, a_connection_moves_only_when_idle, in_turns_share_min=IN_TURNS_SHARE_MIN)
 
 
 def test_10_fails_when_a_resize_moves_connections_at_once():

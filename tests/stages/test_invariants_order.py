@@ -4,17 +4,20 @@ import pytest
 
 from stages.testing.order_checks import check_key_order, check_response_order
 from tests.stages.broken import BrokenResponseOrder
-from tests.stages.request_scripts import ANSWERED, BAD, MODES, SILENT, scripts
-from tests.stages.sabotage import CorrelationOrder, forgotten_slots
-from tests.stages.script_runner import fails, holds, run_script
+from tests.stages.request_scripts import ANSWERED, BAD, MODES, SILENT, STEPPING, STEPPING_BAD, scripts
+from tests.stages.sabotage import CorrelationOrder, forgotten_slots, impatient_start
+from tests.stages.script_runner import IN_TURNS_SHARE_MIN, fails, holds, run_script
 
 pytestmark = pytest.mark.properties
 both_modes = pytest.mark.parametrize("mode", MODES.values(), ids=MODES)
 
 ORDERLY = scripts((*ANSWERED, *SILENT, "parked-pending", "close"))
+IN_TURNS = scripts((*ANSWERED, *SILENT, *STEPPING, "close"))
 PARKING = scripts(("send", "pending", "parked", "nothing"), clients_max=2)
 BAD_HANDLERS = scripts((*ANSWERED, *BAD))
+BAD_STEPS = scripts((*ANSWERED, *STEPPING, *STEPPING_BAD))
 SAME_LOG = scripts((*ANSWERED, *SILENT, "raise", "close"))
+SAME_LOG_IN_TURNS = scripts((*ANSWERED, *STEPPING, "steps-raise", "close"))
 
 
 def answers_in_request_order(script, mode, **options):
@@ -30,6 +33,27 @@ def answers_in_request_order(script, mode, **options):
 @both_modes
 def test_1_responses_leave_in_request_order(mode):
     holds(f"invariant 1, {mode.name}", ORDERLY, lambda script: answers_in_request_order(script, mode))
+
+
+@both_modes
+def test_1_and_2_requests_in_several_turns_keep_the_order(mode):
+    """Later requests of the connection start after the last turn, so that starts and log keep their order too."""
+    holds(
+        f"invariants 1 and 2 in turns, {mode.name}",
+        IN_TURNS,
+        lambda script: every_key_in_order(script, mode),
+        in_turns_share_min=IN_TURNS_SHARE_MIN,
+    )
+
+
+def every_key_in_order(script, mode, **options):
+    outcome = answers_in_request_order(script, mode, **options)
+    check_key_order(outcome.storage.durable, key_of=lambda entry: entry[:2], sequence_of=lambda entry: entry[2])
+    return outcome
+
+
+def test_2_fails_when_later_requests_do_not_wait_for_the_last_turn():
+    fails(IN_TURNS, lambda script: every_key_in_order(script, MODES["pipelined"], sabotage=impatient_start))
 
 
 def test_1_fails_on_broken():
@@ -54,13 +78,14 @@ def every_slot_ends_once(script, mode, **options):
     outcome = answers_in_request_order(script, mode, **options)
     for connection, requests in outcome.requests.items():
         for request in requests:
-            is_twice = bytes(request.frame).startswith(b"twice")
+            is_twice = bytes(request.frame).startswith((b"twice", b"steps-twice"))
             ended = outcome.completions[connection, request.sequence]
             assert ended <= 1 + is_twice, f"{request!r} ended {ended} times"
     channel = outcome.server.channel
     assert channel.bytes_held == 0
     assert sum(len(queue) for queue in channel.queues) == 0
     assert sum(queue.connections for queue in channel.queues) == 0
+    assert outcome.server.handlers.statistics().unfinished == 0
     return outcome
 
 
@@ -68,6 +93,17 @@ def every_slot_ends_once(script, mode, **options):
 def test_4_every_slot_ends_once_whatever_the_handler_does(mode):
     """Handlers raise, forget, answer twice, complete with nothing, and answer with what is no bytes."""
     holds(f"invariant 4, {mode.name}", BAD_HANDLERS, lambda script: every_slot_ends_once(script, mode))
+
+
+@both_modes
+def test_4_every_slot_ends_once_whatever_its_steps_do(mode):
+    """They raise, answer twice, and yield what cannot be waited for."""
+    holds(
+        f"invariant 4 in turns, {mode.name}",
+        BAD_STEPS,
+        lambda script: every_slot_ends_once(script, mode),
+        in_turns_share_min=IN_TURNS_SHARE_MIN,
+    )
 
 
 def test_4_fails_on_forgotten_slots():
@@ -103,6 +139,10 @@ def log_by_key(script, outcome):
 
 def test_12_both_modes_give_the_same_responses_and_log():
     holds("invariant 12", SAME_LOG, both_modes_agree)
+
+
+def test_12_both_modes_give_the_same_to_requests_in_several_turns():
+    holds("invariant 12 in turns", SAME_LOG_IN_TURNS, both_modes_agree, in_turns_share_min=IN_TURNS_SHARE_MIN)
 
 
 def test_12_fails_on_broken():

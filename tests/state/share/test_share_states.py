@@ -12,7 +12,7 @@ from pipeline_broker.state.errors import CorruptStateRecordError
 from pipeline_broker.state.share_partitions.messages import StateBatch
 from pipeline_broker.state.share_partitions.record_state import RecordState
 from pipeline_broker.state.share_states.combining import combine
-from pipeline_broker.state.share_states.records import ShareKey, read_share_record
+from pipeline_broker.state.share_states.records import ShareKey, read_share_record, snapshot_record
 from pipeline_broker.state.share_states.share_states import ShareStateError, ShareStates, StateWrite, Summary
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.share_state_records import ShareSnapshotValue
@@ -86,6 +86,15 @@ def test_former_epochs_are_fenced(write, code):
     assert refused.value.code is code
     with pytest.raises(ShareStateError):
         states.initialize(KEY, 0, 0, 0)
+
+
+def test_snapshots_are_counted_on_behind_the_last_number():
+    """A record may hold any number; the next one can be written, and read again."""
+    record = snapshot_record(KEY, ShareSnapshotValue(snapshot_epoch=2**31 - 1, state_epoch=1, start_offset=0))
+    for write in (lambda states: states.snapshot(KEY, 0), lambda states: states.initialize(KEY, 1, 0, 0)):
+        states = ShareStates()
+        replay_share(states, record, 0)
+        assert replayed([write(states)]).find(KEY).snapshot_epoch == 1
 
 
 def test_what_was_never_begun_is_neither_read_nor_written():

@@ -1,0 +1,160 @@
+"""Requests that take several turns, and connections and servers that end before them."""
+
+import attrs
+import pytest
+import trio
+from trio.testing import MockClock, wait_all_tasks_blocked
+
+from stages.mode import CLASSIC, PIPELINED
+from stages.request import NO_OP, Parked, Pending, Waiting
+from stages.testing.memory_server import open_memory_server
+from stages.testing.scripted_commits import ScriptedCommits
+from tests.stages.connection_bench import connection_of, limits, run
+from tests.stages.sabotage import replaced
+from tests.stages.stepping import Stepping, three_steps, unfinished_count, until_over, waiting
+
+both_modes = pytest.mark.parametrize("mode", [CLASSIC, PIPELINED], ids=lambda mode: mode.name)
+BIG = bytes(10_000)
+
+
+@both_modes
+def test_the_steps_of_a_closed_connection_are_closed_and_what_it_asked_after_them_never_starts(mode):
+    application = Stepping(u=until_over)
+
+    async def test(memory, application):
+        client, other = await memory.connect(), await memory.connect()
+        client.send(b"u", b"s")
+        while application.events != [b"u"]:
+            await trio.lowlevel.checkpoint()
+        connection_of(memory).close()
+        while unfinished_count(memory):
+            await trio.lowlevel.checkpoint()
+        other.send(b"s other")
+        assert await other.receive() == b"s other"
+        assert application.closed_steps == [b"u"]
+        assert application.events == [b"u", b"s other"]
+
+    run(test, mode=mode, application=application, jumps=False)
+
+
+def test_no_request_is_started_after_a_dropped_one_of_a_closed_connection():
+    """Else the log would have the third batch of a producer without the second."""
+
+    async def test(memory, application):
+        client = await memory.connect()
+        client.send(b"u", b"s1")
+        await wait_all_tasks_blocked()
+        connection = connection_of(memory)
+        queue = connection.admission.queue
+        client.send(b"s2")
+        connection.admission.reader.receive_data(connection.transport.receive())
+        connection.admission.admit()
+        assert [bytes(request.frame) for request in queue.requests] == [b"s2"]
+        connection.close()
+        await wait_all_tasks_blocked()
+        assert application.events == [b"u"]
+        assert connection.unsent.first_waiting is None
+
+    run(test, application=Stepping(u=waiting([])))
+
+
+def test_steps_that_wait_are_closed_with_their_connection_and_no_turn_is_lost():
+    over = []
+
+    async def test(memory, application):
+        client = await memory.connect()
+        client.send(b"u")
+        await wait_all_tasks_blocked()
+        client.reset()
+        await wait_all_tasks_blocked()
+        assert application.closed_steps == [b"u"]
+        assert unfinished_count(memory) == 0
+        over.pop()()
+        await wait_all_tasks_blocked()
+
+    run(test, application=Stepping(u=waiting(over)))
+
+
+@pytest.mark.parametrize("waits_for", ["turn", "commit", "thread", "others"])
+def test_the_end_of_the_server_closes_all_steps(waits_for):
+    blocked = trio.Event()
+    found = {
+        "turn": None,
+        "commit": Pending([b"x"], NO_OP),
+        "thread": Parked(lambda: None),
+        "others": Waiting(lambda go_on: None),
+    }
+
+    def steps(application, request):
+        while True:
+            yield found[waits_for]
+
+    application = Stepping(u=steps)
+
+    async def main():
+        fields = attrs.evolve(limits(), drain_seconds=0.01)
+        async with open_memory_server(
+            PIPELINED, application, executor=ScriptedCommits([1000.0]), limits=fields
+        ) as memory:
+            client = await memory.connect()
+            client.send(b"u")
+            while application.events != [b"u"]:
+                await trio.lowlevel.checkpoint()
+
+    async def never(*_, **__):
+        await blocked.wait()
+
+    with replaced(trio.to_thread, "run_sync", stand_in_for_threads(trio.to_thread.run_sync, never)):
+        trio.run(main, clock=MockClock(rate=1000.0))
+    assert application.closed_steps == [b"u"]
+
+
+def stand_in_for_threads(original, never):
+    """Blocking work of requests never ends; what the server itself runs in a thread does."""
+
+    async def run_sync(work, *arguments, **options):
+        return await (never() if "limiter" in options else original(work, *arguments, **options))
+
+    return run_sync
+
+
+def test_steps_that_cannot_be_closed_hurt_nobody(caplog):
+    def steps(application, request):
+        try:
+            yield Waiting(lambda go_on: None)
+        finally:
+            raise ValueError("asked for")
+
+    async def test(memory, application):
+        client, other = await memory.connect(), await memory.connect()
+        client.send(b"u")
+        await wait_all_tasks_blocked()
+        client.reset()
+        other.send(b"s")
+        assert await other.receive() == b"s"
+        assert unfinished_count(memory) == 0
+
+    run(test, application=Stepping(u=steps))
+    assert "did not end" in caplog.text
+
+
+def test_a_client_that_ended_its_half_gets_all_its_answers():
+    async def test(memory, application):
+        client = await memory.connect()
+        client.send(b"u", b"s1", b"u2", b"s2")
+        client.half_close()
+        assert await client.receive_all() == [b"done u", b"s1", b"done u2", b"s2"]
+
+    run(test, application=Stepping(u=three_steps, u2=three_steps))
+
+
+def test_a_stopping_server_finishes_what_takes_several_turns():
+    async def test(memory, application):
+        client = await memory.connect()
+        client.send(b"u", b"s")
+        while b"u" not in application.events:
+            await trio.lowlevel.checkpoint()
+        memory.server.stop()
+        assert await client.receive_all() == [b"done u", b"s"]
+
+    run(test, application=Stepping(u=three_steps))
