@@ -7,13 +7,13 @@ import time
 import zlib
 from functools import cache
 
+from pipeline_broker.apis.long_batches import LONG_BATCHES_MAX
 from pipeline_broker.records.batch import NewRecord, build_batch
 from pipeline_broker.records.compression import DECOMPRESSED_SIZE_MAX, Compression, compress
 from pipeline_broker.records.record_walk import RECORD_HEADERS_MAX
 from pipeline_broker.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from pipeline_broker.wire.messages.create_partitions import CreatePartitionsRequest
 from pipeline_broker.wire.messages.create_topics import CreateTopicsRequest
-from pipeline_broker.wire.messages.delete_topics import DeleteTopicsRequest
 from pipeline_broker.wire.messages.describe_configs import DescribeConfigsRequest
 from pipeline_broker.wire.messages.describe_groups import DescribeGroupsRequest
 from pipeline_broker.wire.messages.fetch import FetchRequest
@@ -30,6 +30,7 @@ from pipeline_broker.wire.messages.share_group_heartbeat import ShareGroupHeartb
 from tests.bad_input.raw_client import frame_of, produce_request
 from tests.bad_input.test_memory import headers_bomb, value_bomb
 from tests.bad_input.test_records import with_records
+from tests.faults.lengths import AT_LENGTH
 from tests.hostile.amplified import Case
 from tests.hostile.prepared import AT_ONCE, PARTITIONS, SESSION_MS, TOPIC_RESOURCE
 
@@ -41,7 +42,9 @@ MANY_CONNECTIONS = 20
 BROKER_RESOURCE = 4
 EPOCH_OF_A_NEW_SESSION = 0
 WIDE_TOPIC = "wide"
-WIDE_PARTITIONS = 12
+WIDE_PARTITIONS = 12 if AT_LENGTH else 3
+"""Each million of records takes a second of the broker."""
+LARGE_SESSIONS = 8 if AT_LENGTH else 4
 DENSE_TOPIC = "dense"
 
 
@@ -185,12 +188,6 @@ def create_partitions(name, count):
     )
 
 
-def delete_topics(names):
-    return frame_of(
-        DeleteTopicsRequest([DeleteTopicsRequest.DeleteTopicState(name) for name in names], timeout_ms=30_000), 6
-    )
-
-
 def telemetry(metrics, compression_type):
     return frame_of(PushTelemetryRequest(b"i" * 16, 0, False, compression_type, metrics), 0)
 
@@ -221,13 +218,19 @@ class _Produce:
 WIDE = {"before": make_topic(WIDE_TOPIC)}
 HANDMADE = [
     _row("a million records", _Produce, 9, lambda _: [produce(tiny_records())], **WIDE),
-    _row("a million records to 12 partitions", _Produce, 9, lambda _: [produce(*[tiny_records()] * 12)], **WIDE),
-    _row("a million records 12 times to one", _Produce, 9, lambda _: [produce_again(tiny_records(), 12)], **WIDE),
     _row(
-        "a million records on 6 connections",
+        "a million records to each partition",
         _Produce,
         9,
-        lambda _: several(lambda _: produce(tiny_records()), 6),
+        lambda _: [produce(*[tiny_records()] * WIDE_PARTITIONS)],
+        **WIDE,
+    ),
+    _row("a million records 12 times to one", _Produce, 9, lambda _: [produce_again(tiny_records(), 12)], **WIDE),
+    _row(
+        "a million records for many",
+        _Produce,
+        9,
+        lambda _: several(lambda _: produce(tiny_records()), LONG_BATCHES_MAX + 1),
         **WIDE,
     ),
     _row(
@@ -244,14 +247,14 @@ HANDMADE = [
         lambda _: [produce(tiny_records())],
         before=make_topic(WIDE_TOPIC, compression_type="gzip"),
     ),
-    _row("headers", _Produce, 9, lambda _: [produce(*[header_records()] * 12)] * 4, **WIDE),
-    _row("gzip bombs", _Produce, 9, lambda _: [produce(*[gzip_bomb()] * 12)] * 4, **WIDE),
+    _row("headers", _Produce, 9, lambda _: [produce(*[header_records()] * WIDE_PARTITIONS)] * 4, **WIDE),
+    _row("gzip bombs", _Produce, 9, lambda _: [produce(*[gzip_bomb()] * WIDE_PARTITIONS)] * 4, **WIDE),
     _row("all topics, whole", FetchRequest, 12, lambda world: [fetch_of(world.topics)] * 4),
     _row(
         "sessions of unknown topics",
         FetchRequest,
         12,
-        lambda _: [fetch_of(unknown(33_000), epoch=EPOCH_OF_A_NEW_SESSION)] * 8,
+        lambda _: [fetch_of(unknown(33_000), epoch=EPOCH_OF_A_NEW_SESSION)] * LARGE_SESSIONS,
     ),
     _row(
         "sessions of unknown ids",
@@ -288,7 +291,6 @@ HANDMADE = [
     _row(
         "10,000 partitions more", CreatePartitionsRequest, 3, lambda world: [create_partitions(world.topics[0], 10_000)]
     ),
-    _row("all topics", DeleteTopicsRequest, 6, lambda world: [delete_topics(world.topics)]),
     _row("10 MB of metadata each", JoinGroupRequest, 3, lambda _: several(lambda n: join_group(f"j{n}"), 10)),
     _row(
         "a large group 1,000 times",
