@@ -49,14 +49,14 @@ def _read_metadata(key: bytes, value: bytes | None) -> Any:
 @functools.cache
 def metadata_readers() -> Mapping[int, Reader]:
     """What reads the records of `__cluster_metadata`, by their types."""
-    from pipeline_broker.quotas.client_quotas import read_quotas  # noqa: PLC0415 - see the rules, as the others
-    from pipeline_broker.security.acls import read_binding  # noqa: PLC0415
-    from pipeline_broker.security.delegation_tokens import read_token  # noqa: PLC0415
-    from pipeline_broker.security.scram_users import read_credential  # noqa: PLC0415
-    from pipeline_broker.state.cluster import read_cluster_id, read_settings  # noqa: PLC0415
-    from pipeline_broker.state.features import read_feature  # noqa: PLC0415
-    from pipeline_broker.state.log_starts import read_log_start  # noqa: PLC0415
-    from pipeline_broker.state.metadata_records import (  # noqa: PLC0415
+    from pipeline_broker.quotas.client_quotas import read_quotas  # noqa: PLC0415 - see the rules
+    from pipeline_broker.security.acls import read_binding  # noqa: PLC0415 - as above
+    from pipeline_broker.security.delegation_tokens import read_token  # noqa: PLC0415 - as above
+    from pipeline_broker.security.scram_users import read_credential  # noqa: PLC0415 - as above
+    from pipeline_broker.state.cluster import read_cluster_id, read_settings  # noqa: PLC0415 - as above
+    from pipeline_broker.state.features import read_feature  # noqa: PLC0415 - as above
+    from pipeline_broker.state.log_starts import read_log_start  # noqa: PLC0415 - as above
+    from pipeline_broker.state.metadata_records import (  # noqa: PLC0415 - as above
         RecordType,
         read_producer_ids,
         read_topic_record,

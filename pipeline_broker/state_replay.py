@@ -16,6 +16,7 @@ from pipeline_broker.records.record import Record, iterate_records
 from pipeline_broker.state.errors import StateRecordError
 
 if TYPE_CHECKING:
+    from pipeline_broker.coordinators.coordinator import Coordinator
     from pipeline_broker.coordinators.coordinators import Coordinators
     from pipeline_broker.log.partition_log import PartitionLog
     from pipeline_broker.records.batch import BatchHeader
@@ -52,10 +53,10 @@ class StateReplay:
 
     def __call__(self, log: PartitionLog, header: BatchHeader, batch: memoryview) -> None:
         """Take over what a batch says, if it holds state."""
-        if not self.is_state(log):
+        coordinator = self._coordinators.get(log.topic)
+        if coordinator is None and log is not self._metadata_log:
             return
         if header.is_control:
-            coordinator = self._coordinators.get(log.topic)
             if coordinator is not None:
                 coordinator.replay_marker(log.partition, header, batch)
             return
@@ -63,16 +64,17 @@ class StateReplay:
         try:
             for record in iterate_records(batch, header):
                 try:
-                    self._take_over(log, header, record)
+                    self._take_over(log, coordinator, header, record)
                 except StateRecordError as error:
                     self._set_aside.add(log.topic, log.partition, record.offset, error)
                 offset = record.offset + 1
         except RecordError as error:  # no damage, as the checksum is right: it was written like that
             self._set_aside.add(log.topic, log.partition, offset, error)
 
-    def _take_over(self, log: PartitionLog, header: BatchHeader, record: Record) -> None:
+    def _take_over(
+        self, log: PartitionLog, coordinator: Coordinator | None, header: BatchHeader, record: Record
+    ) -> None:
         key = record.key or b""
-        coordinator = self._coordinators.get(log.topic)
         if coordinator is None:
             self._replay_metadata(key, record.value)
             return

@@ -7,9 +7,7 @@ request is its own commit the handler waits for it, as Apache Kafka's do; that w
 the modes here.
 
 Callbacks go before requests, count as work of the turn, and are handled like a request of their own from there on.
-
 A request that takes longer than a turn is left unfinished, and goes on between the turns (`stages.unfinished`).
-
 An application that raises, or returns no result, gets its request closed: no slot is left open by a bug.
 """
 
@@ -339,14 +337,9 @@ class RequestHandlerPool:
     def settle(self, request: Request, result: Pending | Parked | Unfinished) -> None:
         """Carry out a result that does not end its slot: submit its entries, or have its work done later."""
         if type(result) is Pending:
+            answer, apply = result.result, result.on_durable
             self._committer.submit(
-                Submission(
-                    result.entries,
-                    request=request,
-                    result=result.result,
-                    on_durable=result.on_durable,
-                    on_ended=_answer,
-                )
+                Submission(result.entries, request=request, result=answer, on_durable=apply, on_ended=_answer)
             )
             if not self._is_in_turn:
                 self._committer.start_commit()

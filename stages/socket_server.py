@@ -21,13 +21,7 @@ import trio
 from stages.acceptor import Acceptor
 from stages.commit_storage import CommitStorage
 from stages.commit_threads import CommitThreads
-from stages.committer import (
-    Commit,
-    CommitExecutor,
-    CommitFailedError,
-    Committer,
-    Submission,
-)
+from stages.committer import Commit, CommitExecutor, CommitFailedError, Committer, Submission
 from stages.connection_limits import ConnectionLimits
 from stages.connection_quotas import ConnectionQuotas
 from stages.excess_connections import close_excess

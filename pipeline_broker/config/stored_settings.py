@@ -1,14 +1,13 @@
 """Settings that the cluster has kept since an earlier start: whether this release can still read them."""
 
-from collections.abc import Mapping
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
 
 from pipeline_broker.config.properties import PREFIXED, ConfigError, Property, broker_properties, topic_properties
 from pipeline_broker.config.resolution import BrokerSettings
-from pipeline_broker.config.resources import CLIENT_METRICS, RESOURCE_KINDS
 
 __all__ = ["check_stored_settings"]
-
-_KINDS = {kind.key: kind for kind in RESOURCE_KINDS.values()}
 
 
 def check_stored_settings(resource_type: str, settings: Mapping[str, str]) -> None:
@@ -21,24 +20,38 @@ def check_stored_settings(resource_type: str, settings: Mapping[str, str]) -> No
     Raises:
         ConfigError: a text cannot be read; the error does not show it, as it may be secret.
     """
-    for name, text in settings.items():
-        definition = _definition(resource_type, name)
+    if resource_type == "topic":
+        _check(settings.items(), topic_properties())
+    elif resource_type == "broker":
+        _check(((_without_listener(name), text) for name, text in settings.items()), broker_properties())
+    else:
+        _check_others(resource_type, settings)
+
+
+def _check_others(resource_type: str, settings: Mapping[str, str]) -> None:
+    from pipeline_broker.config.resources import (  # noqa: PLC0415 - most brokers have no such settings
+        CLIENT_METRICS,
+        RESOURCE_KINDS,
+    )
+
+    for kind in RESOURCE_KINDS.values():
+        if kind.key == resource_type:
+            _check(settings.items(), kind.properties)
+            if kind.number == CLIENT_METRICS:  # no setting of the broker limits these
+                kind.check(kind, settings, BrokerSettings())
+
+
+def _check(settings: Iterable[tuple[str, str]], definitions: Mapping[str, Property]) -> None:
+    for name, text in settings:
+        definition = definitions.get(name)
         if definition is None:
             continue
         try:
             definition.parse(text)
         except ConfigError:
             raise ConfigError(f"{name} has a value that it cannot have") from None
-    client_metrics = RESOURCE_KINDS[CLIENT_METRICS]
-    if resource_type == client_metrics.key:
-        client_metrics.check(client_metrics, settings, BrokerSettings())
 
 
-def _definition(resource_type: str, name: str) -> Property | None:
-    if resource_type == "topic":
-        return topic_properties().get(name)
-    if resource_type == "broker":
-        prefixed = PREFIXED.fullmatch(name)
-        return broker_properties().get(prefixed[1] if prefixed else name)
-    kind = _KINDS.get(resource_type)
-    return None if kind is None else kind.properties.get(name)
+def _without_listener(name: str) -> str:
+    prefixed = PREFIXED.fullmatch(name)
+    return prefixed[1] if prefixed else name

@@ -279,14 +279,9 @@ class Transactions:
 
     # What the broker tells
 
-    def replay(
-        self,
-        partition: int,  # noqa: ARG002 - as others need it, as the arguments below
-        header: BatchHeader,  # noqa: ARG002
-        change: tuple[str, Transaction | None],
-        offset: int,  # noqa: ARG002
-    ) -> None:
+    def replay(self, partition: int, header: BatchHeader, change: tuple[str, Transaction | None], offset: int) -> None:
         """See Coordinator."""
+        del partition, header, offset
         self.coordinator.replay(change)
 
     def replay_marker(self, partition: int, header: BatchHeader, batch: memoryview) -> None:

@@ -66,6 +66,10 @@ class Acls(ReplayedWrites):
         """The rules about any resource of a type."""
         return [binding for binding in self._bindings if binding.resource_type is resource_type]
 
+    def __len__(self) -> int:
+        """How many rules there are."""
+        return len(self._bindings)
+
     def matching(self, wanted: AclFilter) -> list[AclBinding]:
         """The rules that a filter means, in a stable order."""
         return sorted(filter(wanted.matches, self._bindings))

@@ -1,8 +1,7 @@
 """A classic group: its members, their votes, its state.
 
 Rules of this file: everything that decides what a group *is* lives here; who asked, and who gets which answer, does
-not. A state changes by `transition` only, and only along `PREVIOUS_STATES`.
-
+not. A state changes by `transition` only, and only along `PREVIOUS_STATES`:
     Empty -> PreparingRebalance -> CompletingRebalance -> Stable -> PreparingRebalance ...
 """
 

@@ -1,0 +1,91 @@
+"""Requests from within that take several steps."""
+
+from types import SimpleNamespace
+
+import pytest
+import trio
+
+from pipeline_broker.embedded import calls
+from stages.request import NO_OP, Parked, Pending, Send, Waiting, go_on
+
+AUTHORIZER = "decides for clients"
+
+
+class Running:
+    """A broker whose commits are durable at once."""
+
+    def __init__(self):
+        self.broker = SimpleNamespace(authorizer=AUTHORIZER)
+        self.server = self
+        self.committed = []
+
+    def submit(self, submission):
+        self.committed += submission.entries
+        submission.on_ended(submission, None)
+
+
+async def finished(running, steps):
+    result = calls._unrestricted(running.broker, lambda: go_on(steps))
+    while not isinstance(result, Send):
+        result = await calls._next(running, None, result)
+    return result
+
+
+def test_every_step_may_do_everything_and_gets_what_it_waits_for():
+    running, seen = Running(), []
+
+    def look():
+        seen.append(running.broker.authorizer)
+
+    def steps():
+        look()
+        yield None
+        look()
+        yield Pending(["entry"], NO_OP)
+        assert running.committed == ["entry"]
+        value = yield Parked(lambda: 41)
+        look()
+        yield Waiting(lambda go_on: go_on())
+        look()
+        try:
+            yield Parked(lambda: 1 / 0)
+        except ZeroDivisionError:
+            return Send(b"%d" % (value + 1))
+
+    assert trio.run(finished, running, steps()).parts == (b"42",)
+    assert seen == [None] * 4
+    assert running.broker.authorizer == AUTHORIZER
+
+
+def test_steps_are_closed_where_their_call_is_cancelled():
+    closed = []
+
+    def steps():
+        try:
+            yield Waiting(lambda go_on: None)
+        finally:
+            closed.append(True)
+
+    async def main():
+        with trio.move_on_after(0.01):
+            await finished(Running(), kept)
+
+    kept = steps()
+    trio.run(main)
+    assert closed == [True]
+
+
+def test_a_commit_that_fails_closes_the_steps():
+    running, closed = Running(), []
+    running.submit = lambda submission: submission.on_ended(submission, OSError("no disk"))
+
+    def steps():
+        try:
+            yield Pending(["entry"], NO_OP)
+        finally:
+            closed.append(True)
+
+    kept = steps()
+    with pytest.raises(calls.EmbeddedBrokerError, match="no disk"):
+        trio.run(finished, running, kept)
+    assert closed == [True]
