@@ -7,7 +7,7 @@ import time
 import zlib
 from functools import cache
 
-from pipeline_broker.apis.long_batches import LONG_BATCHES_MAX
+from pipeline_broker.lazy_state import LONG_BATCHES_MAX
 from pipeline_broker.records.batch import NewRecord, build_batch
 from pipeline_broker.records.compression import DECOMPRESSED_SIZE_MAX, Compression, compress
 from pipeline_broker.records.record_walk import RECORD_HEADERS_MAX
@@ -269,7 +269,7 @@ HANDMADE = [
                     by_id=True,
                 )
             ]
-            * 8
+            * LARGE_SESSIONS
         ),
     ),
     _row(
