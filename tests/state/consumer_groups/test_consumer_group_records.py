@@ -16,13 +16,19 @@ from pipeline_broker.state.consumer_groups.member import (
 from pipeline_broker.state.consumer_groups.records import read_update, record_of
 from pipeline_broker.state.consumer_groups.updates import GroupEpoch, ResolvedRegex, Subject, TargetEpoch, Update
 from pipeline_broker.state.errors import CorruptStateRecordError
+from pipeline_broker.wire.codec import encode
+from pipeline_broker.wire.consumer_protocol import VERSION
 from pipeline_broker.wire.messages.consumer_group_records import ConsumerGroupCurrentMemberAssignmentValue
+from pipeline_broker.wire.messages.consumer_protocol import ConsumerProtocolSubscription
 from tests.state.consumer_groups.consumer_driver import ConsumerDriver
 
 texts = st.text(max_size=5)
 ids = st.binary(min_size=16, max_size=16)
 epochs = st.integers(-2, 2**31 - 1)
 owned = st.dictionaries(ids, st.dictionaries(st.integers(0, 9), epochs, min_size=1), max_size=2)
+subscriptions = st.lists(texts, max_size=3).map(
+    lambda topics: b"".join([VERSION.pack(1), *encode(ConsumerProtocolSubscription(topics), 1)])
+)
 VALUES = {
     Subject.GROUP_EPOCH: st.builds(GroupEpoch, epochs, st.integers(-(2**63), 2**63 - 1)),
     Subject.MEMBER: st.builds(
@@ -36,7 +42,11 @@ VALUES = {
         rebalance_timeout_ms=epochs,
         server_assignor=st.none() | texts,
         classic=st.none()
-        | st.builds(ClassicMetadata, st.integers(0, 9), st.lists(st.tuples(texts, st.binary(max_size=5))).map(tuple)),
+        | st.builds(
+            ClassicMetadata,
+            st.integers(0, 9),
+            st.lists(st.tuples(texts, subscriptions), min_size=1, max_size=3).map(tuple),
+        ),
     ),
     Subject.TARGET_EPOCH: st.builds(TargetEpoch, epochs, st.integers(0, 2**40)),
     Subject.TARGET: st.dictionaries(ids, st.frozensets(st.integers(0, 9), min_size=1), max_size=2),
