@@ -324,9 +324,10 @@ def partitions_given_twice():
 def forgotten_epochs():
     """A start does not read in which epoch a group was."""
 
-    def replay(groups, record_type, key, value):
-        if record_type not in {Subject.GROUP_EPOCH, Subject.TARGET_EPOCH}:
-            original(groups, record_type, key, value)
+    def replay(groups, change):
+        _, update = change
+        if update.subject not in {Subject.GROUP_EPOCH, Subject.TARGET_EPOCH}:
+            original(groups, change)
 
     with replaced(ConsumerGroups, "replay", replay) as original:
         yield
