@@ -89,7 +89,7 @@ class UnfinishedRequests:
         self._committer = committer
         self._run_blocking = run_blocking
         self._fail = fail
-        self._works: set[_Work] = set()
+        self._works: dict[_Work, None] = {}  # in their order
         self._ready: deque[_Work] = deque()
         self._idle = trio.lowlevel.ParkingLot()
         self._has_ended = False
@@ -110,7 +110,7 @@ class UnfinishedRequests:
         if self._has_ended:
             work.close()
             return
-        self._works.add(work)
+        self._works[work] = None
         request.connection.begin_work(work.abandon)
         self._wait(work, unfinished)
         if starts_commit:
@@ -165,7 +165,7 @@ class UnfinishedRequests:
                 await trio.lowlevel.checkpoint()
         finally:
             self._has_ended = True
-            works, self._works = self._works, set()
+            works, self._works = self._works, {}
             for work in works:
                 work.close()
 
@@ -190,7 +190,7 @@ class UnfinishedRequests:
 
     def _end(self, work: _Work, result: Result) -> None:
         """Give a request its result, then let the connection's next one start."""
-        self._works.discard(work)
+        self._works.pop(work, None)
         connection = work.request.connection
         with suppress(SlotCompletedTwiceError):  # an application completed it itself: the first answer stands
             connection.complete(work.request, result)

@@ -72,7 +72,7 @@ class UnsentResponses:
 
     def __init__(self, budget: ResponseBudget) -> None:
         self.size_bytes = 0
-        self.unfinished: set[Callable[[], None]] = set()
+        self.unfinished: dict[Callable[[], None], None] = {}
         self.is_full = self.must_wait = False
         self.is_called = self._is_abandoned = False
         self._budget = budget
@@ -100,11 +100,11 @@ class UnsentResponses:
         """A request takes several turns: start no other one until `end_work`."""
         self.must_wait = True
         if not self._is_abandoned:
-            self.unfinished.add(abandon)
+            self.unfinished[abandon] = None
 
     def end_work(self, abandon: Callable[[], None]) -> None:
         """That request is finished; what came after it is started first, as when it was full."""
-        self.unfinished.discard(abandon)
+        self.unfinished.pop(abandon, None)
         self.is_full = self.is_full or bool(self._waiting)
         self.must_wait = self.is_full or bool(self.unfinished)
 
@@ -152,6 +152,6 @@ class UnsentResponses:
         self.must_wait = bool(self._waiting or self.unfinished)
         self.is_full = False
         self._waiting.clear()
-        unfinished, self.unfinished = self.unfinished, set()
+        unfinished, self.unfinished = self.unfinished, {}
         for abandon in unfinished:
             abandon()

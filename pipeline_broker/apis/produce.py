@@ -109,9 +109,10 @@ def _append_all(
                 # What is decided of a transaction counts only now, so its batches are appended in one turn.
                 submitted, entries = tuple(entries), []
                 yield Pending(submitted, NO_OP) if submitted else None
-        if admission is None and len(batches) > ANSWERED_IN_A_TURN and entries:
+        if len(batches) > ANSWERED_IN_A_TURN and (entries or admission is not None):
             submitted, entries = tuple(entries), []
-            yield Pending(submitted, NO_OP)
+            yield Pending(submitted, NO_OP, on_durable)
+            on_durable = None
         result = yield from _answer(call, request, batches)
     except Exception:
         if not appended_to and not entries:

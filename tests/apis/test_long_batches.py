@@ -12,9 +12,11 @@ from pipeline_broker.records.compression import Compression
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.create_topics import CreateTopicsRequest
 from pipeline_broker.wire.messages.delete_topics import DeleteTopicsRequest
+from pipeline_broker.wire.messages.find_coordinator import FindCoordinatorRequest
 from pipeline_broker.wire.messages.produce import ProduceRequest
 from stages.request import Close, Parked, Pending, Unfinished, Waiting, go_on
 from tests.apis.desk import Desk
+from tests.apis.transaction_desk import SETTINGS, TRANSACTION, Producer
 
 VERSION = 9
 PARTITIONS = 40
@@ -189,6 +191,22 @@ def test_a_request_that_fails_after_some_of_it_was_committed_has_no_answer(desk,
     assert isinstance(result.result, Close)
     monkeypatch.undo()
     assert codes(desk.ask(request(*[batch_of(sequence=1)] * 3), VERSION)) == [0] * 3
+
+
+def test_what_a_transaction_appended_is_submitted_before_others_have_a_turn(monkeypatch):
+    """Else others append behind it and are written first, or it is lost with its connection."""
+    monkeypatch.setattr(produce, "ANSWERED_IN_A_TURN", 0)
+    desk = Desk(*SETTINGS)
+    desk.create_topic("t")
+    desk.ask(FindCoordinatorRequest(key_type=TRANSACTION, coordinator_keys=["x"]), 4)
+    producer = Producer(desk)
+    message = producer.produce(0, 1)
+    result = desk.decide(message, 12)
+    assert type(result.first) is Pending
+    assert {entry.log.topic for entry in result.first.entries} == {"t", "__transaction_state"}
+    assert codes(desk.finish(message, 12, result)) == [0, 0]
+    producer.ended()
+    assert end_offsets(desk, 2) == [2, 2]
 
 
 def test_a_partition_that_is_named_twice_is_answered_once_and_its_last_batch_counts(desk):

@@ -31,12 +31,14 @@ class Tally:
         kinds: how many scenarios there were of each kind.
         fingerprints: of the schedules.
         requests: that clients sent.
+        requests_in_turns: how many took several turns.
         failures: seed -> what was wrong.
     """
 
     kinds: Counter = attrs.field(factory=Counter)
     fingerprints: set = attrs.field(factory=set)
     requests: int = 0
+    requests_in_turns: int = 0
     failures: dict = attrs.field(factory=dict)
 
     @property
@@ -47,6 +49,7 @@ class Tally:
         self.kinds += other.kinds
         self.fingerprints |= other.fingerprints
         self.requests += other.requests
+        self.requests_in_turns += other.requests_in_turns
         self.failures |= other.failures
 
     def check(self):
@@ -60,7 +63,7 @@ class Tally:
         kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(self.kinds.items()))
         return (
             f"{self.scenarios} scenarios ({kinds}), {len(self.fingerprints)} distinct schedules, "
-            f"{self.requests} requests, {len(self.failures)} failures"
+            f"{self.requests} requests ({self.requests_in_turns} in several turns), {len(self.failures)} failures"
         )
 
 
@@ -83,6 +86,7 @@ def run_seeds(seeds, parts=None):
         tally.kinds[outcome.scenario.kind] += 1
         tally.fingerprints.add(outcome.fingerprint)
         tally.requests += outcome.requests
+        tally.requests_in_turns += outcome.requests_in_turns
         if outcome.complaints:
             tally.failures[seed] = outcome.complaints
     return tally

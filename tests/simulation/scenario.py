@@ -15,6 +15,8 @@ from tests.simulation.wire_client import Network
 SCHEDULES_PER_SCRIPT = 4
 KINDS = {"traffic": 9, "crash": 5, "shutdown": 3, "agreement": 3, "pause": 1}
 """What scenarios are about, and how often."""
+IN_TURNS_SHARE = 0.4
+"""Of all scenarios, in how many turns are so small that most requests take several."""
 SESSION_MS = 60
 """Of groups of the consumer protocol."""
 TRANSACTIONS_SHARE = 0.12
@@ -92,6 +94,7 @@ class Scenario:
         produce_quota: bytes per second of each client; 0 for any number.
         throttle_max: the longest throttle, in seconds.
         restarts: the final read is of a broker that was started again.
+        has_small_turns: most requests take several turns, see `small_turns`.
     """
 
     seed: int
@@ -114,6 +117,7 @@ class Scenario:
     throttle_max: float
     produce_quota: int
     restarts: bool
+    has_small_turns: bool
 
 
 def draw(seed):
@@ -146,6 +150,7 @@ def draw(seed):
         throttle_max=dice.randint(1, 30) * MILLISECOND,
         produce_quota=dice.choice((0, 0, 0, 300, 2000)) if is_troubled else 0,
         restarts=dice.random() < 0.3,
+        has_small_turns=random.Random(f"turns {script_seed}").random() < IN_TURNS_SHARE,
     )
 
 

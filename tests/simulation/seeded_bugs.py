@@ -21,6 +21,7 @@ from pipeline_broker.state.consumer_groups.coordinator import ConsumerGroups
 from pipeline_broker.state.consumer_groups.updates import Subject
 from pipeline_broker.state.transactions import coordinator as transaction_coordinator
 from pipeline_broker.state.transactions.transaction import Transaction
+from pipeline_broker.state.waiting_line import WaitingLine
 from stages.connection import Connection
 from stages.request import NoOp, Send
 from stages.request_channel import RequestQueue
@@ -68,6 +69,13 @@ class CorrelationOrder(ResponseOrder):
                 self._slots[index] = other
                 break
         return super().complete(slot, result)
+
+
+@contextmanager
+def kept_places():
+    """Who was checked never gives its place to the next."""
+    with replaced(WaitingLine, "leave", lambda line, token: None):
+        yield
 
 
 @contextmanager
@@ -339,6 +347,7 @@ BUGS = {
     "release on completion": Bug(1, "answer", parts=Parts(response_order=BrokenResponseOrder)),
     "put the newest first": Bug(2, "started behind", newest_first, kinds=frozenset({"pause"})),
     "route by request": Bug(2, "changed from queue", route_by_request),
+    "start before the last turn of an earlier request": Bug(2, "had its last turn", sabotage.impatient_start),
     "order by correlation id": Bug(3, "answer", parts=Parts(response_order=CorrelationOrder)),
     "forget the slot of acks=0": Bug(4, "stuck", forgotten_silence),
     "leave the slot open when a handler raises": Bug(4, "stuck", sabotage.forgotten_slots),
@@ -354,6 +363,7 @@ BUGS = {
     "accept a gap": Bug(7, "in spite of the gap", accepted_gap),
     "forget a refused first batch": Bug(7, "in spite of the gap", forgotten_refusal),
     "append a batch again": Bug(7, "duplicate", repeated_batches),
+    "keep the place of a long batch": Bug(4, "stuck", kept_places),
     "one bit for all mute reasons": Bug(8, "although it must not be", sabotage.single_bit_mute, kinds=ANY),
     "lose the end of a mute": Bug(8, "stuck", sabotage.lost_unmute, kinds=ANY),
     "block all connections at a full queue": Bug(

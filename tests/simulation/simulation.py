@@ -6,6 +6,7 @@ that ended behind a failure or without power is started again on its disk, so th
 """
 
 import hashlib
+from contextlib import nullcontext
 
 import attrs
 import trio
@@ -16,6 +17,7 @@ from pipeline_broker.wire.messages.find_coordinator import FindCoordinatorReques
 from tests.simulation import asks, clients, environment, faults
 from tests.simulation.history import anomalies
 from tests.simulation.scenario import Act, ClientPlan, draw
+from tests.simulation.small_turns import small_turns
 from tests.simulation.transacting import read_transfers
 from tests.simulation.transfers import TRANSFERS, transfer_anomalies
 from tests.simulation.watch import TOPIC, InjectedError
@@ -40,6 +42,7 @@ class Outcome:
         answers: client -> the payloads that it received, for comparing modes.
         final: partition -> [(offset, value)].
         requests: how many clients sent.
+        requests_in_turns: how many requests took several turns.
     """
 
     scenario: object
@@ -49,6 +52,7 @@ class Outcome:
     answers: dict
     final: dict
     requests: int
+    requests_in_turns: int
 
     @property
     def digest(self):
@@ -75,7 +79,8 @@ def simulate(seed, parts=None):
 
 def run(scenario, parts=None):
     """One run of a scenario."""
-    outcome, errors = environment.run(scenario.seed, scenario.work_delays, _run, scenario, parts or Parts())
+    with small_turns() if scenario.has_small_turns else nullcontext():
+        outcome, errors = environment.run(scenario.seed, scenario.work_delays, _run, scenario, parts or Parts())
     bugs = [f"a bug was survived: {error!r}" for error in errors if not isinstance(error, InjectedError)]
     return attrs.evolve(outcome, complaints=(*outcome.complaints, *bugs))
 
@@ -107,6 +112,7 @@ async def _run(scenario, parts):
         answers={c.name: tuple(c.answers) for c in world.connections if c.name in {p.name for p in scenario.clients}},
         final=final,
         requests=sum(len(connection.exchanges) for connection in world.connections),
+        requests_in_turns=world.requests_in_turns,
     )
 
 

@@ -12,7 +12,7 @@ import trio
 from pipeline_broker.apis.dispatch import FIXED
 from pipeline_broker.wire.registry import ApiKey
 from stages.mute import MuteReason
-from stages.request import PARKED, Close, NoOp, Pending, Send
+from stages.request import PARKED, Close, NoOp, Pending, Send, Unfinished, go_on
 from stages.response_order import ResponseOrder
 from tests.simulation.environment import MILLISECOND
 from tests.simulation.listeners import SASL, USER
@@ -34,6 +34,7 @@ class Watch:
         synced: (topic, partition, offset) of records whose commit was synced.
         failed_at: when a commit failed; None for never.
         closed_by_us: indexes of connections that a handler's result closed.
+        requests_in_turns: how many requests took several turns.
     """
 
     def __init__(self, scenario, trace, complain, injected):
@@ -48,7 +49,9 @@ class Watch:
         self._complain = complain
         self._injected = injected
         self._last = {}  # connection index -> the request of it that started last
-        self._pending = {}  # request -> its entries
+        self._pending = defaultdict(list)  # request -> its entries
+        self._unfinished = set()  # requests that take several turns
+        self.requests_in_turns = 0
         self._visible = defaultdict(int)
         self._recovered = defaultdict(int)
 
@@ -89,12 +92,35 @@ class Watch:
         request.connection.call_back(request, lambda: self._decide(request))
 
     def _decide(self, request):
-        result = self._application.handle(request)
+        return self._watched(request, self._application.handle(request))
+
+    def _watched(self, request, result):
+        """The result; where it is not there yet, steps that are watched."""
+        if type(result) is Unfinished:
+            self.requests_in_turns += 1
+            return go_on(self._watched_steps(request, result))
         if type(result) is Pending:
-            self._pending[request] = result.entries
+            self._pending[request] += result.entries
         elif type(result) is Close:
             self.closed_by_us.add(request.connection.index)
         return result
+
+    def _watched_steps(self, request, unfinished):
+        self._unfinished.add(request)
+        try:
+            while type(unfinished) is Unfinished:
+                steps, first = unfinished.steps, unfinished.first
+                if type(first) is Pending:
+                    self._pending[request] += first.entries
+                try:
+                    value, error = (yield first), None
+                except Exception as problem:  # noqa: BLE001 - it is raised in the steps
+                    value, error = None, problem
+                unfinished = go_on(steps, value, error)
+        finally:
+            steps.close()
+            self._unfinished.discard(request)
+        return self._watched(request, unfinished)
 
     def _trouble(self, request, dice):
         """Throttle or raise where the scenario says so."""
@@ -105,12 +131,9 @@ class Watch:
 
     def failed(self, request, error):
         """See Application."""
-        result = self._application.failed(request, error)
         if not isinstance(error, InjectedError):
             self._complain(f"a handler raised {error!r} for {request!r}")
-        if type(result) is Close:
-            self.closed_by_us.add(request.connection.index)
-        return result
+        return self._watched(request, self._application.failed(request, error))
 
     def connection_closed(self, session):
         """See Application."""
@@ -120,6 +143,8 @@ class Watch:
         last = self._last.get(connection.index)
         if request.sequence != (0 if last is None else last.sequence + 1):
             self._complain(f"{request!r} started behind {last!r}")
+        if any(one.connection is connection for one in self._unfinished):
+            self._complain(f"{request!r} started before an earlier one had its last turn")
         if last is not None and last.queue != request.queue and request.depth != 1:
             self._complain(f"{request!r} changed from queue {last.queue} to {request.queue} with others in flight")
         self._last[connection.index] = request
@@ -232,8 +257,8 @@ class Watch:
         self._trace.note("complete", request.connection.index, request.sequence, told)
         if request.result is not None:
             self._complain(f"{request!r} was answered twice")
-        entries = self._pending.pop(request, None)
-        if entries is not None and type(result) in (Send, NoOp):
+        entries = self._pending.pop(request, ())
+        if type(result) in (Send, NoOp):
             for entry in entries:
                 self.check_durable(
                     f"{request!r} is acknowledged", entry.log.partition, [entry.last_offset], entry.log.topic
@@ -255,3 +280,7 @@ class Watch:
             held = channel.bytes_held, len(waiting), sum(queue.connections for queue in queues)
             if any(held):
                 self._complain(f"at the end bytes, requests and connections are held: {held}")
+            if plane.handlers.statistics().unfinished:
+                self._complain("at the end requests are unfinished")
+        if self._broker.large_requests or self._broker.long_batches:
+            self._complain("at the end requests have places that they gave back never")

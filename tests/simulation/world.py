@@ -112,6 +112,7 @@ class Life:
             self.watch.check_nothing_held()
         for client in self.clients:
             await client.wait_until_over()
+        world.requests_in_turns += self.watch.requests_in_turns
         if self.ended_by == "stopped":
             self._check_stop(trio.current_time() - self.stopped_at)
 
@@ -177,6 +178,7 @@ class World:
         complaints: what was not as it must be.
         paused: (life, from, until, indexes of the connections on others) of a queue that stood still.
         is_over: no broker will serve again.
+        requests_in_turns: how many requests took several turns.
     """
 
     def __init__(self, scenario, parts):
@@ -194,6 +196,7 @@ class World:
         self.is_over = False
         self.topic_id = None
         self.paused = None
+        self.requests_in_turns = 0
         self._changed = trio.lowlevel.ParkingLot()
 
     def complain(self, text):
