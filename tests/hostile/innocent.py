@@ -1,18 +1,20 @@
 """A client that does nothing wrong, in a process of its own: `python -m tests.hostile.innocent PORT PID`.
 
 It produces a record every PACE_SECONDS. For each line on standard input it writes one: its worst wait since the line
-before, the wait that goes on included. A wait is what the broker makes it: how long the kernel kept this process or
-the main thread of the broker waiting for a processor is taken off it, and told beside it, because other programs of
-the machine are no fault of the broker.
+before, the wait that goes on included. A wait by the clock is told beside what the broker makes of it: the time for
+which the kernel had no processor for this process or the broker is taken off, because other programs of the machine are
+no fault of the broker.
 """
 
 import json
+import os
 import select
 import socket
 import struct
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import attrs
@@ -32,7 +34,7 @@ class Waits:
     """The worst of some requests.
 
     Attributes:
-        worst_ms: the longest wait, without the time for which a processor was lacking.
+        worst_ms: the longest wait that the broker made, see `made_by_the_broker_ms`.
         clock_ms: the longest wait by the clock.
         requests: how many were answered.
         error: of an answer that was none; empty when all were answered.
@@ -44,9 +46,46 @@ class Waits:
     error: str
 
 
-def lacking_ns(pid):
-    """How long the main thread of a process was ready to run while no processor took it."""
-    return int(Path(f"/proc/{pid}/task/{pid}/schedstat").read_text(encoding="ascii").split()[1])
+@attrs.frozen
+class Scheduled:
+    """What the kernel has given a process so far, by /proc/PID/task/TID/schedstat: thread -> (run ns, lacking ns)."""
+
+    pid: int
+    threads: dict
+
+    @classmethod
+    def of(cls, pid):
+        found = {}
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            with suppress(OSError):  # a thread that has ended
+                run_ns, lacking_ns, _ = (task / "schedstat").read_text(encoding="ascii").split()
+                found[int(task.name)] = int(run_ns), int(lacking_ns)
+        return cls(pid, found)
+
+    def since(self, earlier):
+        """How long its main thread has run, how long that lacked a processor, and another thread at most, in ns."""
+        gone = {}
+        for thread, (run_ns, lacking_ns) in self.threads.items():
+            run_before_ns, lacking_before_ns = earlier.threads.get(thread, (0, 0))
+            gone[thread] = run_ns - run_before_ns, lacking_ns - lacking_before_ns
+        run_ns, lacking_ns = gone.pop(self.pid)
+        return run_ns, lacking_ns, max((lacking for _, lacking in gone.values()), default=0)
+
+
+def made_by_the_broker_ms(clock_ms, own, broker):
+    """The part of a wait that is the broker's.
+
+    While another thread of the broker holds Python's lock and lacks a processor, the main thread waits for it and lacks
+    none. That is taken off too, but never what the main thread has run for.
+
+    Args:
+        clock_ms: the wait.
+        own: what `Scheduled.since` says of the client.
+        broker: likewise of the broker.
+    """
+    (_, own_lacking_ns, _), (run_ns, lacking_ns, others_lacking_ns) = own, broker
+    rest_ms = clock_ms - (own_lacking_ns + lacking_ns) / 1e6
+    return max(min(run_ns / 1e6, rest_ms), rest_ms - others_lacking_ns / 1e6)
 
 
 class _Producing:
@@ -55,7 +94,7 @@ class _Producing:
     def __init__(self, port, broker_pid):
         self._socket = socket.create_connection(("127.0.0.1", port))
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._pids = ("self", broker_pid)
+        self._pids = os.getpid(), broker_pid
         batch = build_batch([NewRecord(b"innocent", timestamp=time.time_ns() // 1_000_000)])
         self._request = produce_request((0, batch), topic=TOPIC)
         frame = frame_of(self._request, PRODUCE_VERSION)
@@ -68,10 +107,8 @@ class _Producing:
         self._worst_ms = self._clock_ms = 0.0
         self._requests, self._error = 0, ""
 
-    def _lacking_ns(self):
-        own, broker = self._pids
-        own = Path("/proc/self/schedstat").read_text(encoding="ascii").split()[1]
-        return int(own) + lacking_ns(broker)
+    def _scheduled(self):
+        return [Scheduled.of(pid) for pid in self._pids]
 
     def run(self):
         due = time.monotonic()
@@ -83,7 +120,7 @@ class _Producing:
                 self._receive()
             elif not ready:
                 due = max(due + PACE_SECONDS, time.monotonic())
-                self._began = (time.monotonic(), self._lacking_ns())
+                self._began = (time.monotonic(), self._scheduled())
                 self._socket.sendall(self._frame)
             if sys.stdin in ready:
                 if not sys.stdin.readline():
@@ -111,10 +148,11 @@ class _Producing:
                 self._error = ErrorCode(code).name
 
     def _note(self):
-        began, lacking = self._began
+        began, before = self._began
         clock_ms = (time.monotonic() - began) * 1e3
+        own, broker = (now.since(then) for now, then in zip(self._scheduled(), before, strict=True))
         self._clock_ms = max(self._clock_ms, clock_ms)
-        self._worst_ms = max(self._worst_ms, clock_ms - (self._lacking_ns() - lacking) / 1e6)
+        self._worst_ms = max(self._worst_ms, made_by_the_broker_ms(clock_ms, own, broker))
 
     def _tell(self):
         if self._began and not self._error:
