@@ -8,9 +8,8 @@ import pytest
 
 from pipeline_broker.apis.produce import ADMIN_CLIENT_ID
 from pipeline_broker.config.settings import BrokerConfig
+from pipeline_broker.data_directory import open_broker
 from pipeline_broker.records.batch import NewRecord, build_batch, read_header
-from pipeline_broker.serve_options import ServeOptions
-from pipeline_broker.server import open_broker
 from pipeline_broker.state.internal_topics import OFFSETS_TOPIC, SHARE_TOPIC, TRANSACTIONS_TOPIC
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.find_coordinator import FindCoordinatorRequest
@@ -18,7 +17,6 @@ from pipeline_broker.wire.messages.metadata import MetadataRequest
 from pipeline_broker.wire.messages.offset_commit import OffsetCommitRequest
 from pipeline_broker.wire.messages.offset_fetch import OffsetFetchRequest
 from pipeline_broker.wire.messages.produce import ProduceRequest
-from stages.mode import PIPELINED
 from tests.conftest import ROOT
 from tests.faults import wire_client
 from tests.faults.wire_client import WireClient
@@ -48,8 +46,7 @@ def committed(client):
 
 def poison(data):
     """Append what an older release, or another tool, may have left."""
-    options = ServeOptions(mode=PIPELINED, flush="always", data=data, config=BrokerConfig())
-    journal, broker = open_broker(options)
+    journal, broker = open_broker(data, BrokerConfig())
     try:
         for topic in POISONED:
             batch = build_batch([BROKEN])
