@@ -6,7 +6,7 @@ which sends it again until it knows.
 """
 
 import itertools
-from collections import deque
+from collections import Counter, deque
 
 import attrs
 import trio
@@ -102,10 +102,12 @@ class Numbered:
         is_out: it was sent and not answered, so far.
         may_be_there: a connection was lost while it was out.
         was_refused: in the round at hand.
+        place: how many batches of its partition are before it.
     """
 
     batch: object
     sequence: int
+    place: int
     act: object
     is_bad: bool
     is_out: bool = False
@@ -122,6 +124,7 @@ class Idempotent:
         self.acts = deque(plan.acts)
         self.producer = None
         self.next_sequence = {}
+        self.numbered = Counter()
         self.open = {}  # partition -> batches that are not acknowledged, in order
 
     async def go_on(self, client):
@@ -145,13 +148,26 @@ class Idempotent:
         self.producer = answer.producer_id, answer.producer_epoch
 
     def _number(self):
-        """Take new acts up to the most in flight, except for partitions that have a gap to fill first."""
-        while self.acts and sum(map(len, self.open.values())) < IN_FLIGHT_IDEMPOTENT:
+        """Take new acts up to the most in flight."""
+        while self._may_number():
             act = self.acts.popleft()
             batch = self.world.history.send(self.plan.name, act.partition, act.count, b"x" * act.size)
             sequence = self.next_sequence.get(act.partition, 0)
             self.next_sequence[act.partition] = sequence + act.count
-            self.open.setdefault(act.partition, []).append(Numbered(batch, sequence, act, act.is_bad))
+            place = self.numbered[act.partition]
+            self.numbered[act.partition] += 1
+            self.open.setdefault(act.partition, []).append(Numbered(batch, sequence, place, act, act.is_bad))
+
+    def _may_number(self):
+        """Whether the next act may get a sequence number.
+
+        A broker knows again the last five batches of a producer, so none that may be there is left farther behind.
+        """
+        if not self.acts or sum(map(len, self.open.values())) >= IN_FLIGHT_IDEMPOTENT:
+            return False
+        partition = self.acts[0].partition
+        first = next(iter(self.open.get(partition, ())), None)
+        return first is None or self.numbered[partition] - first.place < IN_FLIGHT_IDEMPOTENT
 
     def _send(self, client):
         producer_id, epoch = self.producer
