@@ -19,6 +19,8 @@ from pipeline_broker.state.errors import CorruptStateRecordError
 from pipeline_broker.wire.messages.consumer_group_records import ConsumerGroupCurrentMemberAssignmentValue
 from tests.state.consumer_groups.consumer_driver import ConsumerDriver
 
+SUBSCRIPTION = b"\0\0\0\0\0\1\0\1t\xff\xff\xff\xff"
+"""Of the protocol that a classic member prefers: its assignment is written in the version of that."""
 texts = st.text(max_size=5)
 ids = st.binary(min_size=16, max_size=16)
 epochs = st.integers(-2, 2**31 - 1)
@@ -36,7 +38,13 @@ VALUES = {
         rebalance_timeout_ms=epochs,
         server_assignor=st.none() | texts,
         classic=st.none()
-        | st.builds(ClassicMetadata, st.integers(0, 9), st.lists(st.tuples(texts, st.binary(max_size=5))).map(tuple)),
+        | st.builds(
+            ClassicMetadata,
+            st.integers(0, 9),
+            st.tuples(texts, st.lists(st.tuples(texts, st.binary(max_size=5)))).map(
+                lambda drawn: ((drawn[0], SUBSCRIPTION), *drawn[1])
+            ),
+        ),
     ),
     Subject.TARGET_EPOCH: st.builds(TargetEpoch, epochs, st.integers(0, 2**40)),
     Subject.TARGET: st.dictionaries(ids, st.frozensets(st.integers(0, 9), min_size=1), max_size=2),
