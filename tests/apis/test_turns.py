@@ -53,7 +53,7 @@ def test_a_turn_is_over_when_so_much_was_spent_and_the_next_one_begins_with_noth
     call = call_of(Desk())
     assert [call.spend(TURN_COST // 4) for _ in range(8)] == [False, False, False, True] * 2
     assert [call.is_turn_over(TURN_COST // 2) for _ in range(4)] == [False, True] * 2
-    assert call.cost == 2 * TURN_COST, "what a request pays for by its size does not count"
+    assert call.cost == 4 * TURN_COST
 
 
 def test_a_request_that_costs_too_much_is_refused_in_the_response_of_its_api(monkeypatch):
