@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 __all__ = ["LARGE_REQUESTS_MAX", "LONG_BATCHES_MAX", "LazyState"]
 
-LARGE_REQUESTS_MAX = 8
+LARGE_REQUESTS_MAX = 2
 """Requests with very many elements that are read and answered at a time; decoded, each takes up to 20 MB."""
-LONG_BATCHES_MAX = 2
+LONG_BATCHES_MAX = 1
 """Produced batches that are checked in steps at a time; decompressed, each takes up to 32 MiB."""
 
 
