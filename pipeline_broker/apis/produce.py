@@ -71,7 +71,7 @@ def handle(call: Call, request: ProduceRequest) -> Stepwise[Result]:
     if isinstance(is_transactional, ErrorCode):
         return _refuse(call, request, is_transactional)
     batches = yield from _checked_batches(call, request, transactions_allowed=is_transactional)
-    if not _is_writable(call):
+    if not call.broker.can_write:  # that may have changed while others had their turns
         return _refuse(call, request, ErrorCode.KAFKA_STORAGE_ERROR)
     admission = None
     if is_transactional:
@@ -82,11 +82,6 @@ def handle(call: Call, request: ProduceRequest) -> Stepwise[Result]:
             return _refuse(call, request, admitted)
         admission = admitted
     return (yield from _append_all(call, request, batches, admission))
-
-
-def _is_writable(call: Call) -> bool:
-    """Whether the journal can still be written to; that may have changed while others had their turns."""
-    return call.broker.logs.journal.room.obstacle is None
 
 
 def _append_all(
@@ -244,7 +239,7 @@ def _append(call: Call, batch: _Batch, admission: Admission | None) -> Appended 
         batch.response = _refusal(index, ErrorCode[checked.error_name], checked.message, problems)
         if checked.tells_log_start:
             batch.response.log_start_offset = log.log_start_offset
-    elif not _is_writable(call):
+    elif not call.broker.can_write:
         log.refuse(records)
         batch.response = _refusal(index, ErrorCode.KAFKA_STORAGE_ERROR)
     elif call.broker.logs.find(log.topic, log.partition) is not log:  # deleted while others had their turns
