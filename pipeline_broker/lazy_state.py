@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
 __all__ = ["LARGE_REQUESTS_MAX", "LONG_BATCHES_MAX", "LazyState"]
 
-LARGE_REQUESTS_MAX = 2
+LARGE_REQUESTS_MAX = 1
 """Requests with very many elements that are read and answered at a time; decoded, each takes up to 20 MB."""
 LONG_BATCHES_MAX = 1
-"""Produced batches that are checked in steps at a time; decompressed, each takes up to 32 MiB."""
+"""Batches that are checked in steps, or searched by time, at a time; decompressed, each takes up to 32 MiB."""
 
 
 class LazyState:
@@ -77,7 +77,7 @@ class LazyState:
 
     @functools.cached_property
     def long_batches(self) -> WaitingLine:
-        """Who has a produced batch checked in steps, and who waits for that."""
+        """Who has a produced batch checked in steps, or batches searched by time, and who waits for that."""
         from pipeline_broker.state.waiting_line import WaitingLine  # noqa: PLC0415 - see the rules of the room
 
         return WaitingLine(LONG_BATCHES_MAX)

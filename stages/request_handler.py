@@ -1,10 +1,10 @@
 """The handlers: M on a shared queue, or one per queue.
 
-Rules of this room: a handler takes all that waits in its queue, at most TURN_MAX requests a turn and no more after a
-large response or an unfinished request, and lets the application decide each synchronously; so a request starts, and is
-sequenced, in the order of its queue. A handler never waits for a cold read, a throttle or a parked request. Where each
-request is its own commit the handler waits for it, as Apache Kafka's do; that waiting is the whole difference between
-the modes here.
+Rules of this room: a handler takes all that waits in its queue, at most TURN_MAX requests a turn, for TURN_SECONDS_MAX,
+and no more after a large response or an unfinished request. The application decides each synchronously; so a request
+starts, and is sequenced, in the order of its queue. A handler never waits for a cold read, a throttle or a parked
+request. Where each request is its own commit the handler waits for it, as Apache Kafka's do; that waiting is the whole
+difference between the modes here.
 
 Callbacks go before requests, count as work of the turn, and are handled like a request of their own from there on.
 A request that takes longer than a turn is left unfinished, and goes on between the turns (`stages.unfinished`).
@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import attrs
 import trio
+from trio import current_time
 
 from stages.committer import Committer, Submission
 from stages.mode import Batching
@@ -40,8 +41,8 @@ TURN_MAX = 32
 """Requests that one handler takes before others get their turn: the bound of what is done synchronously."""
 TURN_RESPONSE_BYTES_MAX = 1 << 20
 """A turn also ends when a connection that it has served has so much to take: what follows is another large response."""
-TURN_REQUEST_BYTES_MAX = 256 * 1024
-"""A turn also ends when it has started requests of so many bytes: how long they take grows with their size."""
+TURN_SECONDS_MAX = 0.004
+"""A turn also ends when what it has handled took so long."""
 TURN_MIN = 8
 """The same where many commits may be in flight: a turn ends with a commit, and shorter ones overlap."""
 BLOCKING_WORKS_MAX = 16
@@ -201,7 +202,7 @@ class RequestHandlerPool:
         """Handle what waits, at most TURN_MAX callbacks and requests, and let a commit begin."""
         self._is_in_turn = True
         callbacks, requests = queue.callbacks, queue.requests
-        size_bytes = 0
+        latest = current_time() + TURN_SECONDS_MAX
         for _ in range(self._turn_max):
             if callbacks:
                 called = self._call_back(*callbacks.popleft())
@@ -227,11 +228,10 @@ class RequestHandlerPool:
                 connection.complete(request, result)
             except SlotCompletedTwiceError:  # `handle` completed the request itself: the first answer stands
                 self._failed += 1
-            size_bytes += request.size_bytes
             if (
-                size_bytes >= TURN_REQUEST_BYTES_MAX
-                or type(result) is Unfinished
+                type(result) is Unfinished
                 or connection.unsent.size_bytes >= TURN_RESPONSE_BYTES_MAX
+                or current_time() >= latest
             ):
                 break
         self._is_in_turn = False

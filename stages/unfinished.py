@@ -13,6 +13,7 @@ raised.
 from __future__ import annotations
 
 import logging
+import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
@@ -31,6 +32,14 @@ if TYPE_CHECKING:
 __all__ = ["UnfinishedRequests"]
 
 logger = logging.getLogger(__name__)
+
+BREATH_SECONDS = 0.0001
+"""For how long the loop leaves Python's lock alone between two steps.
+
+A thread that waits for the lock asks for it after 5 ms (`sys.getswitchinterval`) and begins anew whenever it was free
+in between. Steps are shorter, and the loop has the lock again before a thread has woken, so no commit would end before
+the last step.
+"""
 
 
 class _Work:
@@ -162,6 +171,7 @@ class UnfinishedRequests:
                 while not self._ready:
                     await self._idle.park()
                 self._step(self._ready.popleft())
+                time.sleep(BREATH_SECONDS)  # noqa: ASYNC251 - see there
                 await trio.lowlevel.checkpoint()
         finally:
             self._has_ended = True

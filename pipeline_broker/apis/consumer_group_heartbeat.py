@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING
 
 from pipeline_broker.apis.authorization import may_of_group, topics_allowed
+from pipeline_broker.apis.steps import SUBSCRIBED_AT_ONCE_MAX, Stepwise, in_a_turn_of_its_own
 from pipeline_broker.coordinators.groups import WaitingMember
 from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.state.consumer_groups.messages import HeartbeatRequest, HeartbeatResult
@@ -25,8 +27,14 @@ REQUEST = ConsumerGroupHeartbeatRequest
 ID_REQUIRED_FROM = 1
 
 
-def handle(call: Call, request: ConsumerGroupHeartbeatRequest) -> Result:
+def handle(call: Call, request: ConsumerGroupHeartbeatRequest) -> Result | Stepwise[Result]:
     """Ask the coordinator."""
+    if request.subscribed_topic_regex or len(request.subscribed_topic_names or ()) > SUBSCRIBED_AT_ONCE_MAX:
+        return in_a_turn_of_its_own(functools.partial(_heartbeat, call, request))
+    return _heartbeat(call, request)
+
+
+def _heartbeat(call: Call, request: ConsumerGroupHeartbeatRequest) -> Result:
     if not may_of_group(call, AclOperation.READ, request.group_id):
         return call.send(error_response(request, call, ErrorCode.GROUP_AUTHORIZATION_FAILED))
     may_describe = topics_allowed(call, AclOperation.DESCRIBE)

@@ -8,7 +8,6 @@ a log directory of Kafka's that is offline. Nothing here waits.
 
 from __future__ import annotations
 
-import itertools
 import logging
 import struct
 import time
@@ -19,7 +18,7 @@ from typing import Any, NamedTuple
 
 from pipeline_broker.apis.call import Call, Session
 from pipeline_broker.apis.registry import SERVED
-from pipeline_broker.apis.steps import Stepwise, timed, wait_for_place
+from pipeline_broker.apis.steps import Stepwise, paced
 from pipeline_broker.broker import Broker
 from pipeline_broker.wire.codec import LARGE_BYTES, DecodeError, ResponseTooLargeError, decoder, stepwise_decoder
 from pipeline_broker.wire.error import ErrorCode
@@ -33,8 +32,6 @@ __all__ = ["Dispatcher"]
 FIXED = struct.Struct(">hhi")
 """API key, version and correlation id, with which every request begins."""
 PRODUCE = int(ApiKey.PRODUCE)
-READ_AT_ONCE_TURNS = 5
-"""In how many turns any number of requests may be read at once: 10,000 elements, about 2 MB of each."""
 
 logger = logging.getLogger(__name__)
 
@@ -123,37 +120,19 @@ class Dispatcher:
 
     @staticmethod
     def _begin(call: Call, steps: Stepwise[Result]) -> Result:
-        return go_on(steps if call.quota is None else timed(steps, call.quota))
+        return go_on(paced(steps, call))
 
     def _handle_large(self, call: Call, handler: Handler, frame: Any, position: int) -> Stepwise[Result]:
-        """Read a large request in steps, then handle it."""
+        """Read a large request in steps, then handle it; what is decided at once has a turn of its own."""
         try:
-            message, elements = yield from self._read_large(call, handler, frame, position)
-            if elements > handler.elements_max:
-                return (yield from self._answer_in_steps(ErrorCode.POLICY_VIOLATION, call, message, is_handled=False))
-            return (yield from self._finish(call, message, handler.handle(call, message)))
+            message, _, left = yield from stepwise_decoder(handler.message, call.version)(frame, position)
         except DecodeError as error:
             return Close(f"malformed request: {error}")
-        finally:
-            call.broker.large_requests.leave(call)
-
-    @staticmethod
-    def _read_large(call: Call, handler: Handler, frame: Any, position: int) -> Stepwise[tuple[Any, int]]:
-        """The message and how many elements it has.
-
-        Beyond READ_AT_ONCE_TURNS there must be a place for it, because it takes much memory.
-        """
-        steps = stepwise_decoder(handler.message, call.version)(frame, position)
-        for turn in itertools.count(1):
-            try:
-                next(steps)
-            except StopIteration as end:
-                message, _, left = end.value
-                return message, ELEMENTS_MAX - left
-            if turn == READ_AT_ONCE_TURNS:
-                yield from wait_for_place(call.broker.large_requests, call)
+        if ELEMENTS_MAX - left > handler.elements_max:
+            return (yield from self._answer_in_steps(ErrorCode.POLICY_VIOLATION, call, message, is_handled=False))
+        if handler.elements_max < ELEMENTS_MAX:
             yield None
-        raise AssertionError("it ends")
+        return (yield from self._finish(call, message, handler.handle(call, message)))
 
     def _finish(self, call: Call, message: Any, result: Result | Stepwise[Result]) -> Stepwise[Result]:
         """Run a handler that works in steps; answer a request that costs too much with the API's own error."""

@@ -39,7 +39,7 @@ def _one(
     check_start(wanted.start_offset)
     write = coordinator.states.initialize(key, wanted.state_epoch, wanted.start_offset, call.now_ms)
     coordinator.drop([key], appended)
-    coordinator.append(write, appended, call.now_ms)
+    coordinator.append([write], appended, call.now_ms)
     return PartitionResult(wanted.partition)
 
 

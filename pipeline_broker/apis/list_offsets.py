@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from pipeline_broker.apis.authorization import topics_allowed
 from pipeline_broker.apis.leader_epoch import LEADER_EPOCH, leader_epoch_error
-from pipeline_broker.apis.steps import ELEMENT_COST, Stepwise
+from pipeline_broker.apis.steps import ELEMENT_COST, Stepwise, place_for
 from pipeline_broker.apis.storage_error import storage_error
 from pipeline_broker.log.errors import LogError
 from pipeline_broker.log.reading import ColdRead, TimestampedOffset
@@ -81,7 +81,12 @@ def handle(call: Call, request: ListOffsetsRequest) -> Stepwise[Result]:
             topics.append(ListOffsetsResponse.ListOffsetsTopicResponse(name=topic.name, partitions=partitions))
     response = ListOffsetsResponse(topics=topics)
     if cold:
-        yield Parked(partial(_read_all, cold))
+        line = call.broker.long_batches
+        try:
+            yield place_for(call, line)
+            yield Parked(partial(_read_all, cold))
+        finally:
+            line.leave(call)
     if call.version < LEADER_EPOCH_FROM:
         _hide_leader_epochs(response)
     return (yield from call.send_in_steps(response))

@@ -36,7 +36,7 @@ def _one(
     check_known(call, key)
     if wanted.leader_epoch > state.leader_epoch:
         fence = StateWrite(NO_EPOCH, wanted.leader_epoch, state.start_offset, state.delivery_complete_count)
-        coordinator.append(coordinator.states.write(key, fence, call.now_ms), appended, call.now_ms)
+        coordinator.append([coordinator.states.write(key, fence, call.now_ms)], appended, call.now_ms)
     return PartitionResult(
         partition=wanted.partition,
         state_epoch=state.state_epoch,

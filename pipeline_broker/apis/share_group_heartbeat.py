@@ -6,10 +6,12 @@ in front of the group's own records.
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING
 
 from pipeline_broker.apis.authorization import may_of_group, may_of_topic
 from pipeline_broker.apis.share_place import when_there_is_a_place
+from pipeline_broker.apis.steps import SUBSCRIBED_AT_ONCE_MAX, Stepwise, in_a_turn_of_its_own
 from pipeline_broker.coordinators.appended import Appended, in_one_commit
 from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.state.outcome import Outcome
@@ -33,8 +35,14 @@ REQUEST = ShareGroupHeartbeatRequest
 LEAVING_EPOCH = -1
 
 
-def handle(call: Call, request: ShareGroupHeartbeatRequest) -> Result:
+def handle(call: Call, request: ShareGroupHeartbeatRequest) -> Result | Stepwise[Result]:
     """Decide, once there is a place for what share groups leave behind."""
+    if len(request.subscribed_topic_names or ()) > SUBSCRIBED_AT_ONCE_MAX:
+        return in_a_turn_of_its_own(functools.partial(_check_and_decide, call, request))
+    return _check_and_decide(call, request)
+
+
+def _check_and_decide(call: Call, request: ShareGroupHeartbeatRequest) -> Result:
     if not may_of_group(call, AclOperation.READ, request.group_id):
         return call.send(error_response(request, call, ErrorCode.GROUP_AUTHORIZATION_FAILED))
     refused = _refused(request)

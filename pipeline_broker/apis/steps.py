@@ -9,6 +9,7 @@ changed, and nothing may be appended that is not submitted: yield a `Pending` fo
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable, Generator, Iterable
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -17,7 +18,6 @@ from stages.request import NO_OP, TURN_COST, Parked, Pending, Waiting
 if TYPE_CHECKING:
     from pipeline_broker.apis.call import Call
     from pipeline_broker.metadata_log import Change
-    from pipeline_broker.quotas.quotas import RequestQuota
     from pipeline_broker.state.waiting_line import WaitingLine
     from stages.request import Result
 
@@ -25,12 +25,14 @@ __all__ = [
     "CHANGE_COST",
     "ELEMENT_COST",
     "PARTITION_COST",
+    "SUBSCRIBED_AT_ONCE_MAX",
     "Stepwise",
     "commit_changes",
+    "in_a_turn_of_its_own",
     "in_steps",
+    "paced",
+    "place_for",
     "submitted",
-    "timed",
-    "wait_for_place",
 ]
 
 Item = TypeVar("Item")
@@ -50,6 +52,12 @@ CHANGE_COST = 300
 PARTITION_COST = 50
 """What it costs to make or delete one."""
 
+SUBSCRIBED_AT_ONCE_MAX = 100
+"""Topic names of a heartbeat that is decided beside others; one with more, or with a pattern, has its own turn."""
+
+TURNS_WITHOUT_PLACE = 5
+"""After how many turns a request needs a place among the large ones: 10,000 elements, about 2 MB of each."""
+
 
 def in_steps(
     call: Call, items: Iterable[Item], make: Callable[[Item], Made], cost: int = ELEMENT_COST
@@ -68,6 +76,12 @@ def in_steps(
         if call.spend(cost):
             yield None
     return made
+
+
+def in_a_turn_of_its_own(decide: Callable[[], Result]) -> Stepwise[Result]:
+    """Decide at once, when others had their turns: for what takes longer than a turn and is one change of a state."""
+    yield None
+    return decide()
 
 
 def submitted(call: Call, changes: list[Change]) -> Pending | None:
@@ -96,28 +110,40 @@ def commit_changes(call: Call, changes: list[Change], response: Any) -> Stepwise
     return (yield from call.send_in_steps(response))
 
 
-def wait_for_place(line: WaitingLine, call: Call) -> Stepwise[None]:
-    """Go on when there is a place for the call; to be followed by `line.leave(call)`, also where this is closed."""
-    if not line.enter(call):
-        yield Waiting(functools.partial(line.wait, call))
+def place_for(call: Call, line: WaitingLine) -> Waiting | None:
+    """What to yield to have a place; to be followed by `line.leave(call)`, also where the steps are closed."""
+    return None if line.enter(call) else Waiting(functools.partial(line.wait, call))
 
 
-def timed(steps: Stepwise[Value], quota: RequestQuota) -> Stepwise[Value]:
-    """The same steps; what is done between them counts as no time of the client."""
+def paced(steps: Stepwise[Value], call: Call) -> Stepwise[Value]:
+    """The same steps, of which only so many requests at a time take many turns.
+
+    What is done between two steps counts as no time of the client. Whoever has a place for a long batch needs no other
+    one, else two could wait for each other.
+    """
+    broker, quota = call.broker, call.quota
     resume: Callable[[Any], Any] = steps.send
     argument: Any = None
-    while True:
-        try:
-            first = resume(argument)
-        except StopIteration as end:
-            value: Value = end.value
-            return value
-        quota.pause()
-        try:
-            resume, argument = steps.send, (yield first)
-        except GeneratorExit:
-            steps.close()
-            raise
-        except Exception as error:  # noqa: BLE001 - it is raised in the steps
-            resume, argument = steps.throw, error
-        quota.resume()
+    try:
+        for turn in itertools.count(1):
+            try:
+                first = resume(argument)
+            except StopIteration as end:
+                value: Value = end.value
+                return value
+            if turn >= TURNS_WITHOUT_PLACE and first is None and call not in broker.long_batches:
+                first = place_for(call, broker.large_requests)
+            if quota is not None:
+                quota.pause()
+            try:
+                resume, argument = steps.send, (yield first)
+            except GeneratorExit:
+                steps.close()
+                raise
+            except Exception as error:  # noqa: BLE001 - it is raised in the steps
+                resume, argument = steps.throw, error
+            if quota is not None:
+                quota.resume()
+        raise AssertionError("they end")
+    finally:
+        broker.large_requests.leave(call)

@@ -49,7 +49,7 @@ def _one(
         check_known(call, key)
     write = coordinator.states.write(key, change, call.now_ms)
     coordinator.drop([key], appended)
-    coordinator.append(write, appended, call.now_ms)
+    coordinator.append([write], appended, call.now_ms)
     return PartitionResult(wanted.partition)
 
 

@@ -162,16 +162,26 @@ class ShareCoordinator:
 
     # Records
 
-    def append(self, write: Write, appended: Appended, now_ms: int) -> bool:
-        """Append the records of a write; False where there is no place for them."""
-        entry = self._share.topic.append(write.subject, write.records, now_ms)
-        if entry is None:
-            return False
-        self.states.appended(write, entry.base_offset)
-        appended.add(entry, lambda: self.states.durable(write))
-        if PRUNE not in self._deadlines:
+    def append(self, writes: Iterable[Write], appended: Appended, now_ms: int) -> None:
+        """Append records, in one batch for each partition of the topic; without the topic there is no place for them.
+
+        Args:
+            writes: each with one record.
+            appended: gets the entries.
+            now_ms: wall clock.
+        """
+        logs, together = self._share.topic.logs, dict[int, list[Write]]()
+        for write in writes if logs else ():
+            together.setdefault(partition_for(write.subject, len(logs)), []).append(write)
+        for of_partition in together.values():
+            records = [record for write in of_partition for record in write.records]
+            entry = self._share.topic.append(of_partition[0].subject, records, now_ms)
+            assert entry is not None, "the topic has partitions"
+            for offset, write in enumerate(of_partition, entry.base_offset):
+                self.states.appended(write, offset)
+            appended.add(entry, functools.partial(self.states.durable, of_partition))
+        if together and PRUNE not in self._deadlines:
             self._set_deadline(PRUNE, now_ms + PRUNE_INTERVAL_MS)
-        return True
 
     def append_change(
         self, active: ActivePartition, change: StateChange | None, appended: Appended, now_ms: int
@@ -183,13 +193,13 @@ class ShareCoordinator:
         wanted = StateWrite(
             active.state_epoch, state.leader_epoch, change.start_offset, change.delivery_complete_count, change.batches
         )
-        self.append(self.states.write(active.key, wanted, now_ms), appended, now_ms)
+        self.append([self.states.write(active.key, wanted, now_ms)], appended, now_ms)
         appended.then(lambda: self.released(active.key))
 
     def append_start(self, active: ActivePartition, appended: Appended, now_ms: int) -> None:
         """Append where a share partition was begun, so that another start begins there, too."""
         wanted = StateWrite(active.state_epoch, NO_EPOCH, active.partition.start_offset, 0)
-        self.append(self.states.write(active.key, wanted, now_ms), appended, now_ms)
+        self.append([self.states.write(active.key, wanted, now_ms)], appended, now_ms)
 
     def submit(self, appended: Appended, then: Callable[[], None] | None = None) -> None:
         """Commit entries that no request carries, and call back."""
@@ -206,25 +216,26 @@ class ShareCoordinator:
 
     def initialize(self, keys: Iterable[tuple[ShareKey, int]], appended: Appended, now_ms: int) -> None:
         """Begin the state of share partitions, each with its epoch or, if it has one already, the next."""
+        writes = []
         for key, epoch in keys:
             state = self.states.find(key)
             if state is not None:
                 epoch = max(epoch, _later_epoch(state))
             self.drop([key], appended)
-            self.append(self.states.initialize(key, epoch, UNINITIALIZED, now_ms), appended, now_ms)
+            writes.append(self.states.initialize(key, epoch, UNINITIALIZED, now_ms))
+        self.append(writes, appended, now_ms)
 
     def set_start(self, key: ShareKey, start_offset: int, appended: Appended, now_ms: int) -> None:
         """Let a share partition begin elsewhere; what is acquired of it is not any more."""
         state = self.states.find(key)
         epoch = 0 if state is None else _later_epoch(state)
         self.drop([key], appended)
-        self.append(self.states.initialize(key, epoch, start_offset, now_ms), appended, now_ms)
+        self.append([self.states.initialize(key, epoch, start_offset, now_ms)], appended, now_ms)
 
     def delete(self, keys: Sequence[ShareKey], appended: Appended, now_ms: int) -> None:
         """Forget share partitions."""
         self.drop(keys, appended)
-        for write in self.states.delete(keys):
-            self.append(write, appended, now_ms)
+        self.append(self.states.delete(keys), appended, now_ms)
 
     # Sessions
 
@@ -301,7 +312,7 @@ class ShareCoordinator:
             for key in keys:
                 state = self.states.find(key)
                 if state is not None and 0 <= state.snapshot_offset < behind:
-                    self.append(self.states.snapshot(key, now_ms), appended, now_ms)
+                    self.append([self.states.snapshot(key, now_ms)], appended, now_ms)
         if any(log.high_watermark > log.log_start_offset for log in logs):
             self._set_deadline(PRUNE, now_ms + PRUNE_INTERVAL_MS)
 

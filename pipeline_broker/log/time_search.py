@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Found", "max_timestamp", "offset_for_timestamp"]
 
+SEARCHED_AT_ONCE_MAX = 3_000
+"""Records of a batch in memory that is searched at once; one with more is searched in a thread, as one on the disk."""
+
 Found: TypeAlias = TimestampedOffset | ColdRead[TimestampedOffset | None] | None
 """What a search by time has found, or the work that finds it, or nothing."""
 
@@ -62,7 +65,10 @@ def _search(log: PartitionLog, number: int | None, timestamp: int, start_offset:
         return None
     result = log.read_batches(number, number + 1)
     if result.cold is None:
-        return _first_record_since(result.parts, timestamp, start_offset)
+        batch = b"".join(result.parts)
+        if any(header.record_count > SEARCHED_AT_ONCE_MAX for header, _ in iterate_batches(batch)):
+            return ColdRead(lambda: _first_record_since([batch], timestamp, start_offset), len(batch))
+        return _first_record_since([batch], timestamp, start_offset)
     cold = log.or_from_archive(result.cold, log.index.bases[number], 0, log.high_watermark)
     return ColdRead(lambda: _first_record_since(cold(), timestamp, start_offset), cold.size_bytes)
 

@@ -27,8 +27,14 @@ class WaitingLine:
         """How many have a place or wait for one."""
         return len(self._places) + len(self._waiting)
 
+    def __contains__(self, token: Hashable) -> bool:
+        """Whether it has a place, or waits for one."""
+        return token in self._places or token in self._waiting
+
     def enter(self, token: Hashable) -> bool:
-        """Take a place; False when there is none, so that the token must `wait`."""
+        """Take a place, if the token has none; False when there is none, so that it must `wait`."""
+        if token in self._places:
+            return True
         if len(self._places) >= self._places_max:
             return False
         self._places.add(token)

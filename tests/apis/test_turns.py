@@ -6,8 +6,7 @@ import pytest
 
 from pipeline_broker.apis import describe_cluster, dispatch
 from pipeline_broker.apis.call import REQUEST_COST_MAX, Call
-from pipeline_broker.apis.dispatch import READ_AT_ONCE_TURNS
-from pipeline_broker.apis.steps import in_steps
+from pipeline_broker.apis.steps import TURNS_WITHOUT_PLACE, in_steps, paced
 from pipeline_broker.lazy_state import LARGE_REQUESTS_MAX
 from pipeline_broker.wire import codec, decoding, encoding
 from pipeline_broker.wire.error import ErrorCode
@@ -130,11 +129,11 @@ def many_topics(count):
 
 def test_only_so_many_requests_with_very_many_elements_are_in_memory_at_a_time():
     """Decoded, each takes a hundred times its size; and as they take turns, all would be decoded at once."""
-    desk, message = Desk(), many_topics((READ_AT_ONCE_TURNS + 2) * ELEMENTS_A_TURN)
+    desk, message = Desk(), many_topics((TURNS_WITHOUT_PLACE + 2) * ELEMENTS_A_TURN)
     begun, woken = [], []
     for _ in range(LARGE_REQUESTS_MAX + 2):
         result = desk.decide(message, 9)
-        for _ in range(READ_AT_ONCE_TURNS - 1):
+        for _ in range(TURNS_WITHOUT_PLACE - 1):
             assert result.first is None
             result = go_on(result.steps)
         begun.append(result)
@@ -149,6 +148,22 @@ def test_only_so_many_requests_with_very_many_elements_are_in_memory_at_a_time()
     for unfinished in begun:
         unfinished.steps.close()
     assert len(desk.broker.large_requests) == 0
+
+
+def test_who_checks_a_long_batch_needs_no_place_beside_it():
+    """Else it could wait for one whose holder waits for long batches."""
+    desk = Desk()
+    call = call_of(desk)
+
+    def steps():
+        for _ in range(TURNS_WITHOUT_PLACE + 2):
+            yield None
+
+    assert desk.broker.large_requests.enter("another")
+    assert desk.broker.long_batches.enter(call)
+    assert [type(first) for first in paced(steps(), call)] == [type(None)] * (TURNS_WITHOUT_PLACE + 2)
+    desk.broker.long_batches.leave(call)
+    assert [type(first) for first in paced(steps(), call)][-3:] == [Waiting] * 3
 
 
 def test_requests_with_few_elements_need_no_place_however_large_they_are():

@@ -140,6 +140,7 @@ class Case:
         what: what is large about it.
         payloads: makes the frames, without their lengths, for a World: each is sent by a connection of its own.
         before: asks a WireClient, for a World, for what the case needs; None where it needs nothing.
+        kept_bytes_max: what a setting lets the broker keep of it, beyond what its work may take.
     """
 
     key: int
@@ -147,6 +148,7 @@ class Case:
     what: str
     payloads: object = attrs.field(repr=False, eq=False)
     before: object = attrs.field(default=None, repr=False, eq=False)
+    kept_bytes_max: int = 0
 
     @property
     def name(self):

@@ -13,7 +13,7 @@ from pipeline_broker.apis.registry import SERVED
 from pipeline_broker.wire.registry import ApiKey
 from tests.faults.lengths import AT_LENGTH
 from tests.hostile.amplified import EACH_DIFFERENT, NOTHING_NAMED, cases_of
-from tests.hostile.handmade import HANDMADE, ORDINARY
+from tests.hostile.handmade import HANDMADE
 from tests.hostile.harness import HEAD, ROOT, STOP_SECONDS_MAX, STRANGER, Guard, Life, in_memory, row
 
 CASES_MAX = 50
@@ -51,7 +51,7 @@ def plans(mode):
     known = [case for key in keys if key in FOR_KNOWN_USERS for case in drawn(key, mode)]
     strange = [case for key in (keys if AT_LENGTH else ASKED_BY_STRANGERS) for case in drawn(key, mode)]
     yield from _split("served APIs", plain, CASES_MAX)
-    yield from _split("handmade", HANDMADE if AT_LENGTH else ORDINARY[mode == "classic" :: 2], HANDMADE_MAX)
+    yield from _split("handmade", HANDMADE if AT_LENGTH else HANDMADE[mode == "classic" :: 2], HANDMADE_MAX)
     yield from _split("known users", known, CASES_MAX, Guard(ROOT))
     yield from _split("strangers", strange, CASES_MAX, Guard(STRANGER))
 

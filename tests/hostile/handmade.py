@@ -7,6 +7,7 @@ import time
 import zlib
 from functools import cache
 
+from pipeline_broker.config.settings import BrokerConfig
 from pipeline_broker.lazy_state import LONG_BATCHES_MAX
 from pipeline_broker.records.batch import NewRecord, build_batch
 from pipeline_broker.records.compression import DECOMPRESSED_SIZE_MAX, Compression, compress
@@ -46,6 +47,9 @@ WIDE_PARTITIONS = 12 if AT_LENGTH else 3
 """Each million of records takes a second of the broker."""
 LARGE_SESSIONS = 8 if AT_LENGTH else 4
 DENSE_TOPIC = "dense"
+GROUP_BYTES_MAX = BrokerConfig().pipeline_group_bytes
+SESSION_PARTITIONS_MAX = BrokerConfig().pipeline_fetch_session_partitions
+SESSION_PARTITION_BYTES = 450
 
 
 @cache
@@ -273,7 +277,11 @@ HANDMADE = [
         ),
     ),
     _row(
-        "sessions of all topics", FetchRequest, 12, lambda world: [fetch_of(world.topics, epoch=0)] * MANY_CONNECTIONS
+        "sessions of all topics",
+        FetchRequest,
+        12,
+        lambda world: [fetch_of(world.topics, epoch=0)] * MANY_CONNECTIONS,
+        kept_bytes_max=SESSION_PARTITIONS_MAX * SESSION_PARTITION_BYTES,
     ),
     _row("everything", ShareFetchRequest, 1, lambda world: [share_fetch(world, AT_ONCE)]),
     _row("as many as fit", ShareFetchRequest, 1, lambda world: [share_fetch(world, len(world.topic_ids))]),
@@ -291,7 +299,13 @@ HANDMADE = [
     _row(
         "10,000 partitions more", CreatePartitionsRequest, 3, lambda world: [create_partitions(world.topics[0], 10_000)]
     ),
-    _row("10 MB of metadata each", JoinGroupRequest, 3, lambda _: several(lambda n: join_group(f"j{n}"), 10)),
+    _row(
+        "10 MB of metadata each",
+        JoinGroupRequest,
+        3,
+        lambda _: several(lambda n: join_group(f"j{n}"), 10),
+        kept_bytes_max=GROUP_BYTES_MAX,
+    ),
     _row(
         "a large group 1,000 times",
         DescribeGroupsRequest,
@@ -334,6 +348,7 @@ HANDMADE = [
         ConsumerGroupHeartbeatRequest,
         1,
         lambda _: several(lambda n: subscribe(f"c{n}", unknown(5_000)), 200),
+        kept_bytes_max=GROUP_BYTES_MAX,
     ),
     _row(
         "groups of all topics",
@@ -374,23 +389,3 @@ HANDMADE = [
         lambda _: [frame_of(SaslAuthenticateRequest(bytes(500_000)), 2)] * 10,
     ),
 ]
-
-BEYOND_BOUNDS = {
-    (ShareGroupHeartbeatRequest, "groups of all topics"),
-    (ConsumerGroupHeartbeatRequest, "groups of all topics"),
-    (ConsumerGroupHeartbeatRequest, "200 groups of 5,000 topics"),
-    (ConsumerGroupHeartbeatRequest, "expressions"),
-    (MetadataRequest, "unknown topics for many"),
-    (MetadataRequest, "all topics for many"),
-    (DescribeConfigsRequest, "all topics for many"),
-    (JoinGroupRequest, "10 MB of metadata each"),
-    (_Produce, "gzip bombs"),
-    (_Produce, "a million records for many"),
-    (_Produce, "a million records, too old"),
-    (FetchRequest, "sessions of unknown ids"),
-    (FetchRequest, "sessions of unknown topics"),
-    (FetchRequest, "sessions of all topics"),
-}
-"""Cases that do not hold a bound; docs/security.md names them. They run at length, and fail there."""
-BEYOND_KEYS = {(message.SCHEMA.key, what) for message, what in BEYOND_BOUNDS}
-ORDINARY = [case for case in HANDMADE if (case.key, case.what) not in BEYOND_KEYS]

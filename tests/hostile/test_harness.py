@@ -12,6 +12,7 @@ HARMLESS = Cost(
     seconds=1.0,
     cpu_ms=1.0,
     growth_bytes=GROWTH_BYTES_MAX,
+    growth_bytes_max=GROWTH_BYTES_MAX,
     waits=Waits(worst_ms=WAIT_MS_MAX, clock_ms=10 * WAIT_MS_MAX, requests=1, error=""),
     unanswered=0,
 )

@@ -13,6 +13,7 @@ from pipeline_broker.log.journal import Journal
 from pipeline_broker.log.log_manager import LogManager
 from pipeline_broker.log.reading import BATCHES_PER_READ, ColdRead
 from pipeline_broker.log.testing import MemoryFileSystem
+from pipeline_broker.log.time_search import SEARCHED_AT_ONCE_MAX
 from pipeline_broker.records.batch import NewRecord, build_batch, iterate_batches, read_header
 from pipeline_broker.records.check import BatchCheck, LongBatchError, Rules
 from pipeline_broker.records.compression import Compression
@@ -196,6 +197,16 @@ def test_searching_by_time_finds_the_first_record_at_or_after_it(batches, cache,
     latest = max((time for _, time in rows), default=None)
     expected = next(((time, offset, 0) for offset, time in rows if time == latest), None)
     assert expected == resolved(it.log.max_timestamp())
+
+
+def test_a_batch_of_very_many_records_is_searched_by_time_in_a_thread():
+    it = Setting()
+    it.commit(it.produce(*range(1, SEARCHED_AT_ONCE_MAX + 2), compression=Compression.ZSTD))
+    it.commit(it.produce(NOW))
+    found = it.log.offset_for_timestamp(SEARCHED_AT_ONCE_MAX)
+    assert isinstance(found, ColdRead)
+    assert found() == (SEARCHED_AT_ONCE_MAX, SEARCHED_AT_ONCE_MAX - 1, 0)
+    assert it.log.offset_for_timestamp(NOW) == (NOW, SEARCHED_AT_ONCE_MAX + 1, 0)
 
 
 def test_a_topic_may_stamp_its_records_on_append():

@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager
 from functools import cache
 
 from pipeline_broker import lazy_state
-from pipeline_broker.apis import call, dispatch, produce
+from pipeline_broker.apis import call, dispatch, produce, steps
 from pipeline_broker.records import record_walk
 from pipeline_broker.wire import codec, decoding, encoding
 from tests.stages.sabotage import replaced
@@ -15,7 +15,7 @@ from tests.stages.sabotage import replaced
 BOUNDS = (
     (call, "TURN_COST", produce.APPEND_COST),
     (dispatch, "LARGE_BYTES", 0),
-    (dispatch, "READ_AT_ONCE_TURNS", 1),
+    (steps, "TURNS_WITHOUT_PLACE", 1),
     (produce, "ANSWERED_IN_A_TURN", 0),
     (record_walk, "RECORDS_A_TURN", 1),
     (lazy_state, "LARGE_REQUESTS_MAX", 2),

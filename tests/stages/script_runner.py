@@ -207,7 +207,7 @@ def is_long():
 def holds(name, strategy, check, *, in_turns_share_min=0.0):
     """Run `check(script)` on drawn scripts and schedules; print and check how many schedules there were.
 
-    Likewise, in how many of the scripts requests took several turns.
+    Likewise, in how many of the scripts requests took several turns, where a share of them must.
     """
     count = ScheduleCount(name)
     in_turns = 0
@@ -218,7 +218,8 @@ def holds(name, strategy, check, *, in_turns_share_min=0.0):
         nonlocal in_turns
         outcome = check(script)
         count.add(outcome.schedule)
-        in_turns += bool(outcome.application.application.in_turns)
+        if in_turns_share_min:
+            in_turns += bool(outcome.application.application.in_turns)
 
     examples()
     print(f"\n{count}, {in_turns} with requests in several turns")

@@ -7,7 +7,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from stages.mode import PIPELINED
 from stages.request import Close, Pending, Send
-from stages.request_handler import TURN_MAX, TURN_RESPONSE_BYTES_MAX
+from stages.request_handler import TURN_MAX, TURN_RESPONSE_BYTES_MAX, TURN_SECONDS_MAX
 from stages.socket_server import ServerLimits
 from stages.testing.memory_server import open_memory_server
 from stages.testing.memory_storage import MemoryStorage
@@ -90,6 +90,37 @@ def test_a_large_response_ends_a_turn(response_bytes, in_a_turn):
         assert sum(application.turns) == TURN_MAX
 
     trio.run(main)
+
+
+def test_requests_that_take_long_end_a_turn():
+    """So what many clients ask for at once does not keep another one waiting until all of it is done."""
+    clock = MockClock()
+
+    class Slow(Counting):
+        def handle(self, request):
+            clock.jump(TURN_SECONDS_MAX / 2)
+            return super().handle(request)
+
+    async def main():
+        application = Slow(b"done")
+
+        async def tick():
+            while True:
+                await trio.lowlevel.checkpoint()
+                if application.turns[-1]:
+                    application.turns.append(0)
+
+        async with open_memory_server(attrs.evolve(ONE_QUEUE, in_flight_max=100), application) as memory:
+            client = await memory.connect()
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(tick)
+                client.send(*[b"r"] * TURN_MAX)
+                await client.receive_count(TURN_MAX)
+                nursery.cancel_scope.cancel()
+        assert max(application.turns) <= 4  # two turns, as above
+        assert sum(application.turns) == TURN_MAX
+
+    trio.run(main, clock=clock)
 
 
 def test_one_burst_becomes_one_commit():

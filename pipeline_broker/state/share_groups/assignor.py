@@ -8,6 +8,7 @@ they share them, so that nobody is idle. Who has a partition keeps it while that
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from heapq import heapify, heapreplace
 from typing import TypeAlias
 
 __all__ = ["ASSIGNORS", "Assignment", "Assignor", "assign"]
@@ -69,28 +70,20 @@ def _share_out(
                 kept.add(partition)
         if kept:
             given[member] = kept
+    least = [(len(given.get(member, ())), load[member], member) for member in members]
+    heapify(least)
     for partition in wanted:  # nothing is left unread
         if not readers[partition]:
-            _give(partition, members, readers, given, load)
+            count, before, member = least[0]
+            heapreplace(least, (count + 1, before, member))
+            readers[partition].add(member)
+            given.setdefault(member, set()).add(partition)
     for member in sorted(members, key=lambda name: (load[name], name)):  # nobody is idle
         if member not in given:
             partition = min(wanted, key=lambda one: (len(readers[one]), one))
             readers[partition].add(member)
             given[member] = {partition}
     return given
-
-
-def _give(
-    partition: int,
-    members: list[str],
-    readers: dict[int, set[str]],
-    given: dict[str, set[int]],
-    load: Mapping[str, int],
-) -> None:
-    """Give a partition to the member with the least to read."""
-    member = min(members, key=lambda name: (len(given.get(name, ())), load[name], name))
-    readers[partition].add(member)
-    given.setdefault(member, set()).add(partition)
 
 
 ASSIGNORS: Mapping[str, Assignor] = {"simple": assign}

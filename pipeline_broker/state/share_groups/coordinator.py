@@ -37,6 +37,8 @@ from pipeline_broker.wire.error import ErrorCode
 __all__ = ["ShareGroupChange", "ShareGroups"]
 
 LEAVING_EPOCH = -1
+PARTITIONS_BEGUN_MAX = 1_000
+"""How many partitions a group begins to read with one heartbeat; it begins the others with the next ones."""
 
 
 @attrs.frozen(eq=False)
@@ -171,21 +173,39 @@ class ShareGroups:
     ) -> list[Subscribed]:
         """Notice topics that came, grew or went; returns the partitions that are new to the group."""
         metadata_hash = hash_of(topics)
-        if must_rise or metadata_hash != group.metadata_hash:
+        is_new = must_rise or metadata_hash != group.metadata_hash
+        new = self._partitions_to_begin(group, topics)
+        if is_new or new:
             group.epoch = next_epoch(group.epoch)
             group.metadata_hash = metadata_hash
             written.append(records.group_record(group))
-        begins = []
+        for name, partitions in new.items():
+            topic_id = topics[name].topic_id
+            _, known = group.initialized.get(topic_id, ("", frozenset[int]()))
+            group.initialized[topic_id] = name, known.union(partitions)
+        if new:
+            written.append(records.initialized_record(group))
+        return [
+            Subscribed(topics[name].topic_id, partition, group.epoch)
+            for name, partitions in new.items()
+            for partition in partitions
+        ]
+
+    @staticmethod
+    def _partitions_to_begin(group: ShareGroup, topics: Mapping[str, FoundTopic]) -> dict[str, list[int]]:
+        """Those that are new to the group, or whose state is lost, by topic; PARTITIONS_BEGUN_MAX of them."""
+        new, left = {}, PARTITIONS_BEGUN_MAX
         for name, topic in topics.items():
             _, known = group.initialized.get(topic.topic_id, ("", frozenset[int]()))
-            known -= topic.lost
-            wanted = frozenset(range(topic.partitions))
-            begins += [Subscribed(topic.topic_id, partition, group.epoch) for partition in sorted(wanted - known)]
-            if wanted - known:
-                group.initialized[topic.topic_id] = name, wanted | known
-        if begins:
-            written.append(records.initialized_record(group))
-        return begins
+            if len(known) >= topic.partitions and not topic.lost:
+                continue
+            partitions = [each for each in range(topic.partitions) if each not in known or each in topic.lost][:left]
+            left -= len(partitions)
+            if partitions:
+                new[name] = partitions
+            if not left:
+                break
+        return new
 
     @staticmethod
     def _assign(
@@ -196,11 +216,12 @@ class ShareGroups:
         written: list[StateRecord],
     ) -> None:
         """Work out who shall read what."""
-        subscribers = {
-            topic.topic_id: [member.member_id for member in group.members.values() if name in member.topics]
-            for name, topic in topics.items()
-        }
-        partitions = {topic.topic_id: range(topic.partitions) for topic in topics.values()}
+        subscribers: dict[bytes, list[str]] = {topic.topic_id: [] for topic in topics.values()}
+        for member in group.members.values():
+            for name in member.topics:
+                if name in topics:
+                    subscribers[topics[name].topic_id].append(member.member_id)
+        partitions = {topic_id: begun for topic_id, (_, begun) in group.initialized.items()}
         target = ASSIGNORS[settings.assignor](subscribers, partitions, group.target)
         for member_id in group.members:
             assignment = target.get(member_id, {})

@@ -265,12 +265,14 @@ class ShareStates:
 
     # Durability
 
-    def durable(self, write: Write) -> None:
-        """The records of a write are durable."""
-        change = write.change
-        assert isinstance(change, _Shown)
-        if change.state is not None:
-            change.state.shown = change.summary
+    @staticmethod
+    def durable(writes: Iterable[Write]) -> None:
+        """The records of some writes are durable."""
+        for write in writes:
+            change = write.change
+            assert isinstance(change, _Shown)
+            if change.state is not None:
+                change.state.shown = change.summary
 
     def appended(self, write: Write, offset: int) -> None:
         """The record of a write has its place in the log; of a snapshot that is remembered."""

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from pipeline_broker.state.groups.coordinator import GroupCoordinator
 from pipeline_broker.state.groups.settings import GroupSettings
+from pipeline_broker.state.share_groups import coordinator
 from pipeline_broker.state.share_groups.assignor import assign
 from pipeline_broker.state.share_groups.messages import FoundTopic, Heartbeat, ShareGroupError, ShareGroupSettings
 from pipeline_broker.wire.error import ErrorCode
@@ -91,6 +92,21 @@ def test_a_topic_that_grows_or_comes_is_noticed():
     assert [(one.topic_id, one.partition) for one in answer.begins] == [(A, 1), (A, 2)]
     del driver.topics["b"]
     assert B not in driver.beat(epoch=answer.member_epoch).assignment
+
+
+def test_a_group_begins_to_read_many_partitions_with_several_heartbeats(monkeypatch):
+    """Each begins so many; what has not begun is read by nobody yet."""
+    monkeypatch.setattr(coordinator, "PARTITIONS_BEGUN_MAX", 2)
+    driver = Driver({"a": FoundTopic(A, 3), "b": FoundTopic(B, 2)})
+    begun, epoch, told = [], 0, {}
+    for size in (2, 2, 1, 0):
+        answer = driver.beat(epoch=epoch, topics=["a", "b"] if epoch == 0 else None)
+        begun += [(one.topic_id, one.partition) for one in answer.begins]
+        epoch, told = answer.member_epoch, answer.assignment or told
+        assert len(answer.begins) == size
+        assert {(topic, partition) for topic, partitions in told.items() for partition in partitions} == set(begun)
+        driver = driver.restart()
+    assert begun == [(A, 0), (A, 1), (A, 2), (B, 0), (B, 1)]
 
 
 def test_assignments_are_not_made_too_often():

@@ -64,7 +64,7 @@ class SharePartitionMachine(RuleBasedStateMachine):
     def keep(self, write):
         """Append a write: from here on it is durable."""
         self.journal += write.records
-        self.states.durable(write)
+        self.states.durable([write])
 
     def changed(self, change):
         if change is not None:

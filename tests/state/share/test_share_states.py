@@ -62,10 +62,10 @@ def test_what_is_shown_is_durable():
     states = ShareStates()
     first = states.initialize(KEY, 1, 0, 0)
     assert states.summary(KEY) is None
-    states.durable(first)
+    states.durable([first])
     write = states.write(KEY, StateWrite(1, 0, 5, 2), 0)
     assert (states.find(KEY).start_offset, states.summary(KEY)) == (5, Summary(1, 0, 0, 0))
-    states.durable(write)
+    states.durable([write])
     assert states.summary(KEY) == Summary(1, 0, 5, 2)
 
 
