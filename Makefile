@@ -72,7 +72,7 @@ exactly-once: $(VENV)/dev.stamp ## kill and hold transactional copiers of four c
 
 faults: $(VENV)/dev.stamp ## all faults at length (CYCLES=200 POINTS=all SECONDS=1200 LEDGER=out/faults.jsonl)
 	AT_LENGTH=1 CYCLES=$(CYCLES) POINTS=$(POINTS) SECONDS=$(SECONDS) LEDGER=$(or $(LEDGER),out/faults.jsonl) \
-		$(RUN)/python -m pytest tests/faults tests/tools --capture=no --timeout=0
+		$(RUN)/python -m pytest tests/crashes tests/tools --capture=no --timeout=0
 
 hostile: $(VENV)/dev.stamp ## send every version of every API its largest requests, others being served meanwhile
 	AT_LENGTH=1 $(RUN)/python -m pytest tests/hostile --capture=no --timeout=0

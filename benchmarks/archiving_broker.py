@@ -12,9 +12,9 @@ from pathlib import Path
 
 import trio
 
-from pipeline_broker import upkeep
 from pipeline_broker.cli import main as command_line
-from pipeline_broker.experiment.broker_process import python_environment
+from pipeline_broker.measure.experiment.broker_process import python_environment
+from pipeline_broker.node import upkeep
 
 __all__ = ["ARCHIVING", "HOARDING", "broker"]
 

@@ -14,10 +14,10 @@ from pathlib import Path
 
 from archiving_broker import ARCHIVING, HOARDING, broker
 
-from pipeline_broker.experiment.intervals import speedup
-from pipeline_broker.load.client import run_load
-from pipeline_broker.load.options import LoadOptions
-from pipeline_broker.load.statistics import figures
+from pipeline_broker.measure.experiment.intervals import speedup
+from pipeline_broker.measure.load.client import run_load
+from pipeline_broker.measure.load.options import LoadOptions
+from pipeline_broker.measure.load.statistics import figures
 
 CONNECTIONS = DEPTH = 16
 COST_MAX = 0.2

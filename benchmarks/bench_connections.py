@@ -29,10 +29,10 @@ from pathlib import Path
 import attrs
 import trio
 
-from pipeline_broker.experiment.broker_process import BrokerSettings, running
-from pipeline_broker.load.client import prepared
-from pipeline_broker.load.control import CLIENT_ID
-from pipeline_broker.load.template import produce_frame
+from pipeline_broker.client.control import CLIENT_ID
+from pipeline_broker.measure.experiment.broker_process import BrokerSettings, running
+from pipeline_broker.measure.load.client import prepared
+from pipeline_broker.measure.load.template import produce_frame
 from pipeline_broker.records.batch import NewRecord, build_batch
 from pipeline_broker.wire.codec import encode
 from pipeline_broker.wire.header import RequestHeader, encode_request_header

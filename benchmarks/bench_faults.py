@@ -21,8 +21,8 @@ from pathlib import Path
 
 from bench_metrics import READY, Broker, Cell, drive
 
-from pipeline_broker.experiment.broker_process import READY_S_MAX, read_line
-from pipeline_broker.experiment.intervals import speedup
+from pipeline_broker.measure.experiment.broker_process import READY_S_MAX, read_line
+from pipeline_broker.measure.experiment.intervals import speedup
 
 ROOT = Path(__file__).parents[1]
 TURNS = 4

@@ -16,7 +16,7 @@ import attrs
 
 sys.path.insert(0, str(Path(__file__).parent.parent))  # the cases are the tests'
 
-from tests.faults.lengths import AT_LENGTH
+from tests.crashes.lengths import AT_LENGTH
 from tests.hostile import prepared
 from tests.hostile.campaign import faults_of, plans
 from tests.hostile.harness import HEAD, in_memory

@@ -33,11 +33,11 @@ import trio
 from closed_loop import RECEIVE_BYTES, Client, drive
 
 from pipeline_broker.cli import main as command_line
-from pipeline_broker.experiment.broker_process import python_environment
-from pipeline_broker.experiment.intervals import speedup
-from pipeline_broker.load.client import prepared
-from pipeline_broker.load.control import CLIENT_ID, Target
-from pipeline_broker.load.template import produce_frame
+from pipeline_broker.client.control import CLIENT_ID, Target
+from pipeline_broker.measure.experiment.broker_process import python_environment
+from pipeline_broker.measure.experiment.intervals import speedup
+from pipeline_broker.measure.load.client import prepared
+from pipeline_broker.measure.load.template import produce_frame
 from pipeline_broker.records.batch import NewRecord, build_batch
 from pipeline_broker.wire.codec import encode
 from pipeline_broker.wire.header import RequestHeader, encode_request_header

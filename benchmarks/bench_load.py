@@ -10,10 +10,10 @@ import statistics
 import tempfile
 from pathlib import Path
 
-from pipeline_broker.experiment.broker_process import BrokerSettings, running
-from pipeline_broker.load.client import run_load
-from pipeline_broker.load.options import LoadOptions
-from pipeline_broker.load.statistics import figures
+from pipeline_broker.measure.experiment.broker_process import BrokerSettings, running
+from pipeline_broker.measure.load.client import run_load
+from pipeline_broker.measure.load.options import LoadOptions
+from pipeline_broker.measure.load.statistics import figures
 
 LOADS = ((1, 1), (1, 5), (1, 64), (16, 16))
 

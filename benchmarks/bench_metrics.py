@@ -28,11 +28,11 @@ from pathlib import Path
 
 import attrs
 
-from pipeline_broker.experiment.broker_process import READY_S_MAX, python_environment, python_module, read_line
-from pipeline_broker.experiment.intervals import Speedup, speedup
-from pipeline_broker.load.client import run_load
-from pipeline_broker.load.options import LoadOptions
-from pipeline_broker.load.statistics import figures
+from pipeline_broker.measure.experiment.broker_process import READY_S_MAX, python_environment, python_module, read_line
+from pipeline_broker.measure.experiment.intervals import Speedup, speedup
+from pipeline_broker.measure.load.client import run_load
+from pipeline_broker.measure.load.options import LoadOptions
+from pipeline_broker.measure.load.statistics import figures
 
 READY = re.compile(r"listening on (?P<host>.+):(?P<port>\d+) mode=")
 ROUNDS_MIN = 7

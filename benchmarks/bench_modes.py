@@ -22,11 +22,11 @@ from pathlib import Path
 
 import attrs
 
-from pipeline_broker.experiment.broker_process import BrokerSettings, running
-from pipeline_broker.experiment.intervals import speedup
-from pipeline_broker.load.client import run_load
-from pipeline_broker.load.options import LoadOptions
-from pipeline_broker.load.statistics import figures
+from pipeline_broker.measure.experiment.broker_process import BrokerSettings, running
+from pipeline_broker.measure.experiment.intervals import speedup
+from pipeline_broker.measure.load.client import run_load
+from pipeline_broker.measure.load.options import LoadOptions
+from pipeline_broker.measure.load.statistics import figures
 
 KAFKA_PORT = 21571
 KAFKA_START_SECONDS = 60.0

@@ -16,11 +16,11 @@ import tempfile
 import time
 from pathlib import Path
 
-from pipeline_broker.experiment.broker_process import BrokerSettings, RunningBroker, running
-from pipeline_broker.experiment.intervals import Speedup, speedup
-from pipeline_broker.load.client import run_load
-from pipeline_broker.load.options import LoadOptions
-from pipeline_broker.load.statistics import figures
+from pipeline_broker.measure.experiment.broker_process import BrokerSettings, RunningBroker, running
+from pipeline_broker.measure.experiment.intervals import Speedup, speedup
+from pipeline_broker.measure.load.client import run_load
+from pipeline_broker.measure.load.options import LoadOptions
+from pipeline_broker.measure.load.statistics import figures
 
 SECONDS_MAX = 600.0
 LOADS = ((1, 64), (16, 16))  # connections, in flight

@@ -37,8 +37,8 @@ from large_directory import (
 )
 
 from pipeline_broker.log.journal import SEGMENT_BYTES, SEGMENT_ENTRIES_MAX
+from pipeline_broker.node.upkeep import SEALED_SEGMENTS_MAX
 from pipeline_broker.records.batch import NewRecord, build_batch
-from pipeline_broker.upkeep import SEALED_SEGMENTS_MAX
 
 START_SECONDS_MAX = 60.0
 READ_SECONDS_MAX = 30.0

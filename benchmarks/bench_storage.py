@@ -32,14 +32,14 @@ import attrs
 import trio
 from archiving_broker import ARCHIVING, HOARDING, broker
 
-from pipeline_broker.experiment.intervals import speedup
-from pipeline_broker.load.client import run_load
-from pipeline_broker.load.control import CLIENT_ID, Target, prepare
-from pipeline_broker.load.options import LoadOptions
-from pipeline_broker.load.statistics import figures
-from pipeline_broker.load.template import produce_frame
+from pipeline_broker.client.control import CLIENT_ID, Target, prepare
 from pipeline_broker.log.file_system import BLOCK_BYTES
 from pipeline_broker.log.journal import SEGMENT_BYTES
+from pipeline_broker.measure.experiment.intervals import speedup
+from pipeline_broker.measure.load.client import run_load
+from pipeline_broker.measure.load.options import LoadOptions
+from pipeline_broker.measure.load.statistics import figures
+from pipeline_broker.measure.load.template import produce_frame
 from pipeline_broker.records.batch import NewRecord, build_batch
 from pipeline_broker.wire.codec import encode
 from pipeline_broker.wire.header import RequestHeader, encode_request_header

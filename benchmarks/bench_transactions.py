@@ -22,18 +22,18 @@ from pathlib import Path
 
 import trio
 
-from pipeline_broker.experiment.broker_process import BrokerSettings, running
-from pipeline_broker.load.client import drive, load_rows, run_to_end
-from pipeline_broker.load.connection import connect
-from pipeline_broker.load.control import controlling, prepare
-from pipeline_broker.load.dialogue import Dialogue
-from pipeline_broker.load.measurement import measured, summary
-from pipeline_broker.load.options import LoadOptions
-from pipeline_broker.load.requests import IdempotentProduce
-from pipeline_broker.load.statistics import figures
-from pipeline_broker.load.template import in_turn, produce_template
-from pipeline_broker.load.transactions import Transactions
-from pipeline_broker.load.worker import recorder_of
+from pipeline_broker.client.connection import connect
+from pipeline_broker.client.control import controlling, prepare
+from pipeline_broker.client.dialogue import Dialogue
+from pipeline_broker.measure.experiment.broker_process import BrokerSettings, running
+from pipeline_broker.measure.load.client import drive, load_rows, run_to_end
+from pipeline_broker.measure.load.measurement import measured, summary
+from pipeline_broker.measure.load.options import LoadOptions
+from pipeline_broker.measure.load.requests import IdempotentProduce
+from pipeline_broker.measure.load.statistics import figures
+from pipeline_broker.measure.load.template import in_turn, produce_template
+from pipeline_broker.measure.load.transactions import Transactions
+from pipeline_broker.measure.load.worker import recorder_of
 
 HOST, TOPIC, PARTITIONS = "127.0.0.1", "transactions", 4
 VALUE = b"x" * 100

@@ -13,9 +13,8 @@ from pathlib import Path
 
 import attrs
 
-from pipeline_broker.broker import Broker
+from pipeline_broker.broker.broker import Broker
 from pipeline_broker.config.settings import load_settings
-from pipeline_broker.data_directory import open_broker
 from pipeline_broker.log.archive.archiver import Archiver
 from pipeline_broker.log.archive.index_files import IndexBuilder
 from pipeline_broker.log.archive.manifest import Edit, PartitionManifest
@@ -24,6 +23,7 @@ from pipeline_broker.log.file_system import File, FileSystem, SystemFileSystem, 
 from pipeline_broker.log.journal import Flush, Journal
 from pipeline_broker.log.partition_log import PartitionLog
 from pipeline_broker.log.producer_state import ProducerStates
+from pipeline_broker.node.data_directory import open_broker
 from pipeline_broker.records.batch import NewRecord, build_batch, read_header
 from pipeline_broker.state.topics import NewTopic
 

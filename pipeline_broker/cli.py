@@ -18,25 +18,25 @@ from pipeline_broker.config.properties import ConfigError
 __all__ = ["main"]
 
 COMMANDS = {
-    "serve": ("pipeline_broker.serve_command", "Run a broker until SIGTERM."),
+    "serve": ("pipeline_broker.commands.serve", "Run a broker until SIGTERM."),
     "topics": (
-        "pipeline_broker.client_commands.topics",
+        "pipeline_broker.commands.cluster.topics",
         "List, describe, create, alter and delete topics of any cluster.",
     ),
-    "produce": ("pipeline_broker.client_commands.produce", "Write records from standard input or files."),
-    "consume": ("pipeline_broker.client_commands.consume", "Print records of topics."),
-    "groups": ("pipeline_broker.client_commands.groups", "List, describe and delete groups, and reset their offsets."),
-    "config": ("pipeline_broker.client_commands.config", "Read and change settings and quotas."),
-    "compare": ("pipeline_broker.experiment.command", "Compare the modes and write the report."),
-    "load": ("pipeline_broker.load.command", "Drive any Kafka broker and print what it reached."),
-    "report": ("pipeline_broker.experiment.command", "Make the report again from traces."),
-    "inspect": ("pipeline_broker.inspect.command", "Show and verify the journal of a data directory."),
-    "compact": ("pipeline_broker.upkeep_command", "Compact logs now."),
-    "retain": ("pipeline_broker.upkeep_command", "Delete what retention lets go, now."),
-    "faults": ("pipeline_broker.faults_command", "Make, list and remove fault rules of a running broker."),
-    "timelines": ("pipeline_broker.timelines_command", "Publish request timelines to a topic, or stop it."),
-    "apis": ("pipeline_broker.apis.command", "List the APIs and versions that are served."),
-    "completion": ("pipeline_broker.completion_command", "Print the script with which a shell completes commands."),
+    "produce": ("pipeline_broker.commands.cluster.produce", "Write records from standard input or files."),
+    "consume": ("pipeline_broker.commands.cluster.consume", "Print records of topics."),
+    "groups": ("pipeline_broker.commands.cluster.groups", "List, describe and delete groups, and reset their offsets."),
+    "config": ("pipeline_broker.commands.cluster.config", "Read and change settings and quotas."),
+    "compare": ("pipeline_broker.commands.compare", "Compare the modes and write the report."),
+    "load": ("pipeline_broker.commands.load", "Drive any Kafka broker and print what it reached."),
+    "report": ("pipeline_broker.commands.compare", "Make the report again from traces."),
+    "inspect": ("pipeline_broker.commands.inspect", "Show and verify the journal of a data directory."),
+    "compact": ("pipeline_broker.commands.upkeep", "Compact logs now."),
+    "retain": ("pipeline_broker.commands.upkeep", "Delete what retention lets go, now."),
+    "faults": ("pipeline_broker.commands.faults", "Make, list and remove fault rules of a running broker."),
+    "timelines": ("pipeline_broker.commands.timelines", "Publish request timelines to a topic, or stop it."),
+    "apis": ("pipeline_broker.commands.apis", "List the APIs and versions that are served."),
+    "completion": ("pipeline_broker.commands.completion", "Print the script with which a shell completes commands."),
 }
 """Command name: the module that defines it under that name, and its line in the help."""
 

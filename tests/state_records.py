@@ -9,8 +9,8 @@ import struct
 
 from hypothesis import strategies as st
 
+from pipeline_broker.broker.record_readers import metadata_readers
 from pipeline_broker.quotas.client_quotas import ClientQuotas
-from pipeline_broker.record_readers import metadata_readers
 from pipeline_broker.security.acl import AclBinding, AclOperation, PatternType, PermissionType, ResourceType
 from pipeline_broker.security.acls import Acls
 from pipeline_broker.security.delegation_tokens import DelegationToken

@@ -21,7 +21,7 @@ from stages.request import Pending, Result
 
 if TYPE_CHECKING:
     from pipeline_broker.apis.call import Call
-    from pipeline_broker.coordinators.transactions import Appending
+    from pipeline_broker.broker.transactions import Appending
 
 __all__ = ["REQUEST", "error_response", "handle"]
 

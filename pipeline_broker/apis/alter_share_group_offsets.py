@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from pipeline_broker.apis.authorization import REFUSAL_TEXTS, may_of_group, may_of_topic
 from pipeline_broker.apis.share_group_changes import UNKNOWN_TEXT, check_empty, commit
 from pipeline_broker.apis.share_place import when_there_is_a_place
-from pipeline_broker.coordinators.appended import Appended
+from pipeline_broker.broker.appended import Appended
 from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.state.share_groups.messages import ShareGroupError
 from pipeline_broker.state.share_states.records import ShareKey

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator
 
     from pipeline_broker.apis.produce_template import ProduceTemplates
-    from pipeline_broker.broker import Broker
+    from pipeline_broker.broker.broker import Broker
     from pipeline_broker.quotas.quotas import RequestQuota
     from pipeline_broker.state.features import Features
     from stages.request import Request

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pipeline_broker.apis.authorization import may_of_group
-from pipeline_broker.coordinators.appended import in_one_commit
+from pipeline_broker.broker.appended import in_one_commit
 from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pipeline_broker.apis.authorization import REFUSAL_TEXTS, may_of_group, may_of_topic
 from pipeline_broker.apis.share_group_changes import UNKNOWN_TEXT, check_empty, commit
-from pipeline_broker.coordinators.appended import Appended
+from pipeline_broker.broker.appended import Appended
 from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.state.share_groups.messages import ShareGroupError
 from pipeline_broker.wire.error import ErrorCode

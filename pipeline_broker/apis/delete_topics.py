@@ -23,7 +23,7 @@ from stages.request import Result
 
 if TYPE_CHECKING:
     from pipeline_broker.apis.call import Call
-    from pipeline_broker.metadata_log import Change
+    from pipeline_broker.broker.metadata_log import Change
 
 __all__ = ["REQUEST", "error_response", "handle"]
 

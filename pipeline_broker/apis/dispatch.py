@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from pipeline_broker.apis.call import Call, Session
 from pipeline_broker.apis.registry import SERVED
 from pipeline_broker.apis.steps import Stepwise, paced
-from pipeline_broker.broker import Broker
+from pipeline_broker.broker.broker import Broker
 from pipeline_broker.wire.codec import LARGE_BYTES, DecodeError, ResponseTooLargeError, decoder, stepwise_decoder
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.header import read_request_header

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pipeline_broker.apis.dispatch import Dispatcher
     from pipeline_broker.apis.faulty_requests import FaultyRequests
-    from pipeline_broker.broker import Broker
+    from pipeline_broker.broker.broker import Broker
     from pipeline_broker.faults.faults import Faults
 
 __all__ = ["FaultSwitch"]

@@ -32,7 +32,7 @@ from stages.request import Close, Final, Request, Send
 
 if TYPE_CHECKING:
     from pipeline_broker.apis.dispatch import Dispatcher
-    from pipeline_broker.broker import Broker
+    from pipeline_broker.broker.broker import Broker
     from pipeline_broker.faults.faults import Faults
     from pipeline_broker.faults.rule import Rule
     from pipeline_broker.faults.subject import Subject

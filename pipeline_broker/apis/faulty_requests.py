@@ -23,7 +23,7 @@ from stages.request import Close, QueueHeldError, Request, Result
 
 if TYPE_CHECKING:
     from pipeline_broker.apis.dispatch import Dispatcher
-    from pipeline_broker.broker import Broker
+    from pipeline_broker.broker.broker import Broker
     from pipeline_broker.faults.faults import Faults
     from pipeline_broker.faults.rule import Rule
 

@@ -19,13 +19,13 @@ from pipeline_broker.apis.leader_epoch import LEADER_EPOCH, NO_EPOCH, leader_epo
 from pipeline_broker.apis.steps import Stepwise
 from pipeline_broker.apis.storage_error import storage_error
 from pipeline_broker.apis.throttling import throttle
+from pipeline_broker.broker.waiting_fetches import Waiting
 from pipeline_broker.log.committed_reads import AbortedView, aborted_view, end_of
 from pipeline_broker.log.errors import LogError, OffsetOutOfRange
 from pipeline_broker.log.reading import ColdRead
 from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.state.fetch_sessions import FetchContext, PartitionAnswer
 from pipeline_broker.state.parked_fetches import Readable
-from pipeline_broker.waiting_fetches import Waiting
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.fetch import FetchLeaderIdAndEpoch, FetchRequest, FetchResponse
 from stages.request import PARKED, Parked, Result, Send, go_on

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pipeline_broker.apis.steps import ELEMENT_COST, Stepwise
-from pipeline_broker.record_readers import reader_of
+from pipeline_broker.broker.record_readers import reader_of
 from pipeline_broker.records.check import RECORD_ERRORS_MAX
 from pipeline_broker.records.errors import InvalidRecord
 from pipeline_broker.records.record import iterate_records

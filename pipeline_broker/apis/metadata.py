@@ -30,7 +30,7 @@ from stages.request import Result
 
 if TYPE_CHECKING:
     from pipeline_broker.apis.call import Call
-    from pipeline_broker.broker import Broker
+    from pipeline_broker.broker.broker import Broker
     from pipeline_broker.state.outcome import Write
 
 __all__ = ["REQUEST", "error_response", "handle"]

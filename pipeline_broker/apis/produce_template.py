@@ -26,7 +26,7 @@ from stages.request import Close, Pending, Request, Send
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pipeline_broker.broker import Broker
+    from pipeline_broker.broker.broker import Broker
     from pipeline_broker.log.entry import Appended
     from pipeline_broker.log.partition_log import PartitionLog
     from pipeline_broker.quotas.quotas import RequestQuota

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pipeline_broker.apis.share_states import Answers, check_known, check_partition
-from pipeline_broker.coordinators.appended import Appended
+from pipeline_broker.broker.appended import Appended
 from pipeline_broker.state.share_states.records import ShareKey
 from pipeline_broker.state.share_states.share_states import NO_EPOCH, StateWrite
 from pipeline_broker.wire.error import ErrorCode

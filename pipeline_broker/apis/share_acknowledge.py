@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from pipeline_broker.apis.authorization import may_of_group
 from pipeline_broker.apis.share_acknowledgements import RENEW_FROM, acknowledge, is_member_id
-from pipeline_broker.coordinators.appended import Appended
+from pipeline_broker.broker.appended import Appended
 from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.state.share_partitions.share_sessions import EPOCH_FINAL, EPOCH_INITIAL, ShareSessionError
 from pipeline_broker.state.share_states.records import ShareKey

@@ -18,7 +18,7 @@ from pipeline_broker.wire.error import ErrorCode
 
 if TYPE_CHECKING:
     from pipeline_broker.apis.call import Call
-    from pipeline_broker.coordinators.appended import Appended
+    from pipeline_broker.broker.appended import Appended
 
 __all__ = ["MEMBER_ID_SIZE_MAX", "RENEW_FROM", "acknowledge", "is_member_id"]
 

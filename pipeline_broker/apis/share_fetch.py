@@ -16,8 +16,9 @@ from pipeline_broker.apis.authorization import topics_allowed
 from pipeline_broker.apis.share_acknowledgements import RENEW_FROM, acknowledge
 from pipeline_broker.apis.share_fetch_session import refused, session_of
 from pipeline_broker.apis.share_reading import ReadBatches, Reading, bytes_wanted, read_partition, start_offset
-from pipeline_broker.coordinators.appended import Appended
-from pipeline_broker.coordinators.share_coordinator import ActivePartition
+from pipeline_broker.broker.appended import Appended
+from pipeline_broker.broker.share_coordinator import ActivePartition
+from pipeline_broker.broker.waiting_fetches import Waiting
 from pipeline_broker.log.partition_log import PartitionLog
 from pipeline_broker.log.reading import ColdRead
 from pipeline_broker.security.acl import AclOperation
@@ -30,7 +31,6 @@ from pipeline_broker.state.share_partitions.share_sessions import (
     ShareSessionError,
 )
 from pipeline_broker.state.share_states.records import ShareKey
-from pipeline_broker.waiting_fetches import Waiting
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.share_fetch import ShareFetchRequest, ShareFetchResponse
 from stages.request import PARKED, Parked, Pending, Result, Send

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pipeline_broker.coordinators.appended import Appended, in_one_commit
+from pipeline_broker.broker.appended import Appended, in_one_commit
 from pipeline_broker.state.outcome import Outcome
 from pipeline_broker.state.share_groups.messages import ShareGroupError
 from pipeline_broker.wire.error import ErrorCode

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from pipeline_broker.apis.authorization import may_of_group, may_of_topic
 from pipeline_broker.apis.share_place import when_there_is_a_place
 from pipeline_broker.apis.steps import SUBSCRIBED_AT_ONCE_MAX, Stepwise, in_a_turn_of_its_own
-from pipeline_broker.coordinators.appended import Appended, in_one_commit
+from pipeline_broker.broker.appended import Appended, in_one_commit
 from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.state.outcome import Outcome
 from pipeline_broker.state.share_groups.messages import FoundTopic, Heartbeat, ShareGroupError, ShareGroupSettings

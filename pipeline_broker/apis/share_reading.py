@@ -21,7 +21,7 @@ from pipeline_broker.state.share_partitions.messages import Acquired, FetchedBat
 from pipeline_broker.wire.error import ErrorCode
 
 if TYPE_CHECKING:
-    from pipeline_broker.coordinators.share_coordinator import ActivePartition
+    from pipeline_broker.broker.share_coordinator import ActivePartition
     from pipeline_broker.log.aborted_transactions import AbortedTransaction
     from pipeline_broker.log.entry import Buffer
     from pipeline_broker.log.partition_log import PartitionLog

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from pipeline_broker.apis.authorization import REFUSAL_TEXTS, may_of_cluster
-from pipeline_broker.coordinators.appended import Appended
+from pipeline_broker.broker.appended import Appended
 from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.state.share_states.records import ShareKey
 from pipeline_broker.state.share_states.share_states import UNINITIALIZED, ShareStateError

@@ -17,7 +17,7 @@ from stages.request import NO_OP, TURN_COST, Parked, Pending, Waiting
 
 if TYPE_CHECKING:
     from pipeline_broker.apis.call import Call
-    from pipeline_broker.metadata_log import Change
+    from pipeline_broker.broker.metadata_log import Change
     from pipeline_broker.state.waiting_line import WaitingLine
     from stages.request import Result
 

@@ -25,7 +25,7 @@ from pipeline_broker.wire.error import ErrorCode
 
 if TYPE_CHECKING:
     from pipeline_broker.apis.call import Call
-    from pipeline_broker.coordinators.transactions import Appending
+    from pipeline_broker.broker.transactions import Appending
     from pipeline_broker.log.entry import Buffer
     from pipeline_broker.log.partition_log import PartitionLog
     from pipeline_broker.wire.messages.produce import ProduceRequest

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pipeline_broker.apis.share_states import Answers, check_known, check_partition, check_start
-from pipeline_broker.coordinators.appended import Appended
+from pipeline_broker.broker.appended import Appended
 from pipeline_broker.state.share_partitions.messages import StateBatch
 from pipeline_broker.state.share_partitions.record_state import RecordState
 from pipeline_broker.state.share_states.records import ShareKey, is_possible

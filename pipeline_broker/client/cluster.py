@@ -19,10 +19,9 @@ import trio
 
 from pipeline_broker.client.errors import ClientError, ConnectionLost, check
 from pipeline_broker.client.link import Link
+from pipeline_broker.client.secure_connection import connect_securely
+from pipeline_broker.client.security import PLAINTEXT, ClientSecurity
 from pipeline_broker.client.topology import Topology, topology_of
-from pipeline_broker.load.errors import LoadError
-from pipeline_broker.load.secure_connection import connect_securely
-from pipeline_broker.load.security import PLAINTEXT, ClientSecurity
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from pipeline_broker.wire.messages.metadata import MetadataRequest, MetadataResponse
@@ -125,7 +124,7 @@ class Cluster:
             try:
                 with trio.fail_after(self.timeout_s):
                     return await self._started(host, port)
-            except LoadError as error:
+            except ClientError as error:
                 errors.append(_hinted(str(error)))
             except trio.TooSlowError:
                 errors.append(f"{host}:{port} did not answer within {self.timeout_s:g} s")
@@ -153,7 +152,7 @@ class Cluster:
                     await link.broken.wait()
                 nursery.cancel_scope.cancel()
             if not started:
-                raise LoadError(link.why)
+                raise ClientError(link.why)
 
     async def ask(
         self,

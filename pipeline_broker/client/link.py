@@ -14,10 +14,9 @@ from typing import Any, TypeVar
 
 import trio
 
+from pipeline_broker.client.connection import Connection
+from pipeline_broker.client.dialogue import framed
 from pipeline_broker.client.errors import ClientError, ConnectionLost, check
-from pipeline_broker.load.connection import Connection
-from pipeline_broker.load.dialogue import framed
-from pipeline_broker.load.errors import LoadError
 from pipeline_broker.wire.codec import DecodeError, EncodeError, decode, encode, versions_of
 from pipeline_broker.wire.header import RequestHeader, encode_request_header, read_response_header
 from pipeline_broker.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -119,7 +118,7 @@ class Link:
             raise ConnectionLost(self.why)
         try:
             self._connection.send_nowait(self._frame(request, self.version(type(request), versions), next(self._ids)))
-        except LoadError as error:
+        except ClientError as error:
             self.fail(str(error))
             raise ConnectionLost(self.why) from None
 
@@ -132,7 +131,7 @@ class Link:
         try:
             self._connection.send_nowait(frame)
             await waiting.answered.wait()
-        except LoadError as error:
+        except ClientError as error:
             self.fail(str(error))
         except trio.Cancelled:
             # The answer may still come; without somebody who waits for it, it would look like a mistake of the broker.
@@ -160,14 +159,14 @@ class Link:
             while True:
                 received += await self._connection.receive()
                 self._answer(received)
-        except (LoadError, ClientError) as error:
+        except ClientError as error:
             self.fail(f"{self.place}: {error}")
 
     async def run_writer(self) -> None:
         """Finish what the socket did not take at once; raises nothing."""
         try:
             await self._connection.run_writer()
-        except LoadError as error:
+        except ClientError as error:
             self.fail(f"{self.place}: {error}")
 
     def _answer(self, received: bytearray) -> None:

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import attrs
 
-from pipeline_broker.held_by_clients import held_by_clients
+from pipeline_broker.broker.held_by_clients import held_by_clients
 
 if TYPE_CHECKING:
-    from pipeline_broker.broker import Broker
+    from pipeline_broker.broker.broker import Broker
 
 __all__ = ["BrokerIdentity", "ConnectionShape", "ServerShape", "connections", "identity_of", "standing"]
 

@@ -20,7 +20,7 @@ from stages.committer import Submission
 from stages.request import Pending
 
 if TYPE_CHECKING:
-    from pipeline_broker.broker import Broker
+    from pipeline_broker.broker.broker import Broker
     from stages.socket_server import SocketServer
 
 __all__ = ["Changes"]

@@ -18,7 +18,7 @@ from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.registry import API_KEYS, ApiKey
 
 if TYPE_CHECKING:
-    from pipeline_broker.broker import Broker
+    from pipeline_broker.broker.broker import Broker
     from pipeline_broker.faults.faults import Faults
     from pipeline_broker.faults.held import HeldAnswer
     from pipeline_broker.faults.rule import Rule

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from pipeline_broker.group_views import (
+from pipeline_broker.broker.group_views import (
     GroupView,
     MemberView,
     OffsetView,
@@ -33,7 +33,7 @@ from pipeline_broker.wire.error import ErrorCode
 from stages.request import Pending, Send
 
 if TYPE_CHECKING:
-    from pipeline_broker.broker import Broker
+    from pipeline_broker.broker.broker import Broker
     from pipeline_broker.log.partition_log import PartitionLog
     from pipeline_broker.state.groups.coordinator import GroupCoordinator
 

@@ -22,7 +22,7 @@ from pipeline_broker.web.messages import Answer, BadRequestError, EventStream, H
 if TYPE_CHECKING:
     import trio
 
-    from pipeline_broker.broker import Broker
+    from pipeline_broker.broker.broker import Broker
     from pipeline_broker.log.partition_log import PartitionLog
     from pipeline_broker.web.messages import SendEvent
 

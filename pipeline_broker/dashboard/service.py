@@ -38,7 +38,7 @@ from pipeline_broker.web.messages import Answer, EventStream, HttpRequest, json_
 from stages.timeline import now_ns
 
 if TYPE_CHECKING:
-    from pipeline_broker.broker import Broker
+    from pipeline_broker.broker.broker import Broker
     from pipeline_broker.dashboard.options import DashboardOptions
     from stages.socket_server import SocketServer
     from stages.timeline import Timeline

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from pipeline_broker.config.resolution import Entry, broker_entries, topic_entries
 
 if TYPE_CHECKING:
-    from pipeline_broker.broker import Broker
+    from pipeline_broker.broker.broker import Broker
     from pipeline_broker.log.partition_log import PartitionLog
     from pipeline_broker.state.metadata_records import Topic
 

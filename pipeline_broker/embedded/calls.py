@@ -20,7 +20,7 @@ from stages.request import Close, NoOp, Parked, Pending, Request, Result, Send, 
 
 if TYPE_CHECKING:
     from pipeline_broker.apis.steps import Stepwise
-    from pipeline_broker.broker import Broker
+    from pipeline_broker.broker.broker import Broker
     from pipeline_broker.embedded.life import Running
 
 __all__ = ["ask"]

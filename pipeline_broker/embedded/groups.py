@@ -8,10 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from pipeline_broker.embedded.calls import ask
-from pipeline_broker.embedded.errors import EmbeddedBrokerError, RefusedError
-from pipeline_broker.embedded.shown import Group, Member
-from pipeline_broker.group_views import (
+from pipeline_broker.broker.group_views import (
     GroupView,
     MemberView,
     committed_offsets,
@@ -19,6 +16,9 @@ from pipeline_broker.group_views import (
     group_offsets,
     list_groups,
 )
+from pipeline_broker.embedded.calls import ask
+from pipeline_broker.embedded.errors import EmbeddedBrokerError, RefusedError
+from pipeline_broker.embedded.shown import Group, Member
 from pipeline_broker.wire.error import ErrorCode
 
 if TYPE_CHECKING:

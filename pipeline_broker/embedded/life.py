@@ -13,23 +13,23 @@ from typing import TYPE_CHECKING
 import attrs
 import trio
 
-from pipeline_broker.assembly import assemble
-from pipeline_broker.data_directory import open_broker, upkeep_of
 from pipeline_broker.faults.files import FaultyFiles
-from pipeline_broker.listeners import BrokerListeners
 from pipeline_broker.log.file_system import SystemFileSystem
 from pipeline_broker.log.journal import SEGMENT_BYTES
-from pipeline_broker.server import with_actual_settings
+from pipeline_broker.node.assembly import assemble
+from pipeline_broker.node.data_directory import open_broker, upkeep_of
+from pipeline_broker.node.listeners import BrokerListeners
+from pipeline_broker.node.process import with_actual_settings
 from stages.committer import Submission
 
 if TYPE_CHECKING:
     from pipeline_broker.apis.dispatch import Dispatcher
-    from pipeline_broker.broker import Broker
+    from pipeline_broker.broker.broker import Broker
     from pipeline_broker.embedded.clock import AdvancedClock
     from pipeline_broker.embedded.ports import KeptPorts
     from pipeline_broker.log.memory_files import MemoryFiles
-    from pipeline_broker.serve_options import ServeOptions
-    from pipeline_broker.upkeep import Upkeep
+    from pipeline_broker.node.options import ServeOptions
+    from pipeline_broker.node.upkeep import Upkeep
     from stages.socket_server import SocketServer
     from stages.timeline import Timeline
 

@@ -21,7 +21,7 @@ from pipeline_broker.embedded.errors import EmbeddedBrokerError
 from pipeline_broker.embedded.life import MEMORY_DIRECTORY, Running
 from pipeline_broker.embedded.loops import await_future, in_thread, running_loop
 from pipeline_broker.embedded.settings import SettingValue, serve_options
-from pipeline_broker.serve_options import StartError
+from pipeline_broker.node.options import StartError
 
 __all__ = ["Lifecycle"]
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from pipeline_broker.listeners import bind_listener
+from pipeline_broker.node.listeners import bind_listener
 
 if TYPE_CHECKING:
     from pipeline_broker.config.listeners import ListenerConfig

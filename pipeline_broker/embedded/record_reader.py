@@ -15,7 +15,7 @@ from pipeline_broker.log.reading import ColdRead
 from pipeline_broker.records.batch import read_header
 
 if TYPE_CHECKING:
-    from pipeline_broker.broker import Broker
+    from pipeline_broker.broker.broker import Broker
     from pipeline_broker.log.aborted_transactions import AbortedTransaction
     from pipeline_broker.log.partition_log import PartitionLog
 

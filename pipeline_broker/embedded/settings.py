@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from pipeline_broker.config.properties import ConfigError
 from pipeline_broker.config.settings import parse_settings
 from pipeline_broker.embedded.errors import EmbeddedBrokerError
-from pipeline_broker.serve_options import ServeOptions, mode_of
+from pipeline_broker.node.options import ServeOptions, mode_of
 from stages.mode import MODES
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ be read, but not applied to what was there before, are known to a start only.
 
 from collections.abc import Iterator
 
+from pipeline_broker.broker.record_readers import Reader, reader_of
 from pipeline_broker.inspect.findings import SetAsideFound
 from pipeline_broker.inspect.selection import Selection
-from pipeline_broker.record_readers import Reader, reader_of
 from pipeline_broker.records.batch import BatchHeader
 from pipeline_broker.records.errors import RecordError
 from pipeline_broker.records.record import iterate_records

@@ -13,7 +13,7 @@ from typing import Any
 
 from pipeline_broker.apis.dispatch import Dispatcher
 from pipeline_broker.apis.registry import SERVED
-from pipeline_broker.broker import Broker
+from pipeline_broker.broker.broker import Broker
 from pipeline_broker.config.settings import parse_settings
 from pipeline_broker.log.archive.archive import Archive
 from pipeline_broker.log.journal import Journal

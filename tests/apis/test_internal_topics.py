@@ -10,7 +10,7 @@ from pipeline_broker.records.check import RECORD_ERRORS_MAX
 from pipeline_broker.state.group_records import CommittedOffset, OffsetKey, offset_record
 from pipeline_broker.state.internal_topics import OFFSETS_TOPIC, SHARE_TOPIC, TRANSACTIONS_TOPIC
 from pipeline_broker.wire.error import ErrorCode
-from tests.replay_desk import SETTINGS, ReplayDesk
+from tests.broker.replay_desk import SETTINGS, ReplayDesk
 from tests.state_records import any_records
 
 INTERNAL = (OFFSETS_TOPIC, TRANSACTIONS_TOPIC, SHARE_TOPIC)

@@ -378,12 +378,12 @@ def test_offsets_of_nobody(desk):
 def test_a_broker_without_share_groups_loads_none_of_it():
     """Neither machines nor handlers: only names of settings, and the place where the rest is loaded when it is used."""
     script = (
-        "import sys, pipeline_broker.server, pipeline_broker.apis.dispatch\n"
+        "import sys, pipeline_broker.node.process, pipeline_broker.apis.dispatch\n"
         "found = [name for name in sys.modules if 'share' in name and name.startswith('pipeline_broker')]\n"
         "print(sorted(found))"
     )
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert run.stdout.strip() == "['pipeline_broker.config.share_properties', 'pipeline_broker.coordinators.share']"
+    assert run.stdout.strip() == "['pipeline_broker.config.share_properties', 'pipeline_broker.broker.share']"
 
 
 def test_errors_are_shown_for_every_partition(desk):

@@ -12,7 +12,7 @@ from pipeline_broker.records.compression import Compression
 from pipeline_broker.wire.messages.describe_acls import DescribeAclsRequest
 from pipeline_broker.wire.messages.produce import ProduceRequest
 from pipeline_broker.wire.registry import ApiKey, message_classes
-from tests.faults.wire_client import WireClient, describe_topics
+from tests.crashes.wire_client import WireClient, describe_topics
 
 DESCRIPTORS = 96
 WAITING_MAX = 40

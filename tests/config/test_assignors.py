@@ -1,5 +1,6 @@
 """Assignors go by their names or by those of Kafka's classes, and are those that there are."""
 
+from pipeline_broker.broker.groups import group_settings
 from pipeline_broker.config.assignors import (
     CLASSES,
     CONSUMER_ASSIGNORS,
@@ -8,7 +9,6 @@ from pipeline_broker.config.assignors import (
     share_assignor,
 )
 from pipeline_broker.config.settings import parse_settings
-from pipeline_broker.coordinators.groups import group_settings
 from pipeline_broker.state.consumer_groups import assigning
 from pipeline_broker.state.share_groups import assignor
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from pipeline_broker.load.client import run_load
-from pipeline_broker.load.options import LoadOptions
+from pipeline_broker.measure.load.client import run_load
+from pipeline_broker.measure.load.options import LoadOptions
 from pipeline_broker.records.batch import NewRecord, build_batch
 from pipeline_broker.wire.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from pipeline_broker.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse

@@ -12,8 +12,8 @@ from pipeline_broker.dashboard.beside import BadAddressError, Beside
 from pipeline_broker.dashboard.options import DashboardOptions
 from pipeline_broker.dashboard.routes import PAGES
 from pipeline_broker.dashboard.service import check_options
-from pipeline_broker.observers import Observers, ObserversUnavailableError
-from pipeline_broker.serve_options import StartError, _dashboard
+from pipeline_broker.node.observers import Observers, ObserversUnavailableError
+from pipeline_broker.node.options import StartError, _dashboard
 from pipeline_broker.web.http_server import HttpUnavailableError
 from stages.mode import PIPELINED
 from tests.dashboard.board import Board

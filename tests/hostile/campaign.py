@@ -11,7 +11,7 @@ import attrs
 
 from pipeline_broker.apis.registry import SERVED
 from pipeline_broker.wire.registry import ApiKey
-from tests.faults.lengths import AT_LENGTH
+from tests.crashes.lengths import AT_LENGTH
 from tests.hostile.amplified import EACH_DIFFERENT, NOTHING_NAMED, cases_of
 from tests.hostile.handmade import HANDMADE
 from tests.hostile.harness import HEAD, ROOT, STOP_SECONDS_MAX, STRANGER, Guard, Life, in_memory, row

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.faults.lengths import AT_LENGTH
+from tests.crashes.lengths import AT_LENGTH
 from tests.hostile import prepared
 from tests.hostile.harness import in_memory
 

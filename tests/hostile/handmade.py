@@ -7,8 +7,8 @@ import time
 import zlib
 from functools import cache
 
+from pipeline_broker.broker.lazy_state import LONG_BATCHES_MAX
 from pipeline_broker.config.settings import BrokerConfig
-from pipeline_broker.lazy_state import LONG_BATCHES_MAX
 from pipeline_broker.records.batch import NewRecord, build_batch
 from pipeline_broker.records.compression import DECOMPRESSED_SIZE_MAX, Compression, compress
 from pipeline_broker.records.record_walk import RECORD_HEADERS_MAX
@@ -31,7 +31,7 @@ from pipeline_broker.wire.messages.share_group_heartbeat import ShareGroupHeartb
 from tests.bad_input.raw_client import frame_of, produce_request
 from tests.bad_input.test_memory import headers_bomb, value_bomb
 from tests.bad_input.test_records import with_records
-from tests.faults.lengths import AT_LENGTH
+from tests.crashes.lengths import AT_LENGTH
 from tests.hostile.amplified import Case
 from tests.hostile.prepared import AT_ONCE, PARTITIONS, SESSION_MS, TOPIC_RESOURCE
 

@@ -22,7 +22,7 @@ from pipeline_broker.wire.messages.sasl_handshake import SaslHandshakeRequest
 from tests.bad_input.conftest import Subject
 from tests.bad_input.raw_client import frame_of
 from tests.conftest import start_broker
-from tests.faults.wire_client import WireClient
+from tests.crashes.wire_client import WireClient
 from tests.free_ports import free_port
 from tests.hostile import prepared
 from tests.hostile.innocent import Innocent

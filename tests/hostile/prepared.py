@@ -27,7 +27,7 @@ from pipeline_broker.wire.messages.share_group_heartbeat import ShareGroupHeartb
 from pipeline_broker.wire.messages.sync_group import SyncGroupRequest
 from tests.bad_input.raw_client import ACKS_ALL, produce_request
 from tests.conftest import start_broker
-from tests.faults.wire_client import WireClient
+from tests.crashes.wire_client import WireClient
 from tests.hostile import innocent
 
 AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"

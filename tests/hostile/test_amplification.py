@@ -5,7 +5,7 @@ import pytest
 from pipeline_broker.apis.registry import SERVED
 from pipeline_broker.wire.registry import ApiKey
 from tests.conftest import CAMPAIGN
-from tests.faults.broker_under_test import VARIANTS
+from tests.crashes.broker_under_test import VARIANTS
 from tests.hostile.campaign import faults_of, plans
 from tests.hostile.handmade import HANDMADE
 from tests.hostile.harness import WAIT_MS_MAX, Life, in_memory

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from click.testing import CliRunner
 
-from pipeline_broker.inspect.command import inspect
+from pipeline_broker.commands.inspect import inspect
 from pipeline_broker.log.archive.archive import Archive
 from pipeline_broker.log.archive.archiver import Archiver
 from pipeline_broker.log.file_system import SystemFileSystem

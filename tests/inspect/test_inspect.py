@@ -9,7 +9,7 @@ from click.testing import CliRunner, Result
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pipeline_broker.inspect.command import inspect
+from pipeline_broker.commands.inspect import inspect
 from pipeline_broker.inspect.findings import BatchFound, Damage, TornTail, Totals
 from pipeline_broker.inspect.inspection import Inspection
 from pipeline_broker.log.clean_shutdown import mark_path

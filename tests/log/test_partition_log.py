@@ -1,4 +1,7 @@
-"""Offsets, visibility, duplicates, reading, and searching by time."""
+"""Offsets, visibility, duplicates, reading, and searching by time.
+
+Longer than most files: all of it is asked of one log.
+"""
 
 from contextlib import suppress
 from pathlib import Path

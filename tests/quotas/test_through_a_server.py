@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from trio.testing import MockClock
 
 from pipeline_broker.apis.dispatch import Dispatcher
-from pipeline_broker.assembly import JournalStorage
-from pipeline_broker.broker import Broker
+from pipeline_broker.broker.broker import Broker
 from pipeline_broker.config.settings import BrokerConfig
 from pipeline_broker.log.journal import Journal
 from pipeline_broker.log.log_manager import LogManager
 from pipeline_broker.log.testing import MemoryFileSystem
+from pipeline_broker.node.assembly import JournalStorage
 from pipeline_broker.quotas.entities import entity_of
 from pipeline_broker.records.batch import NewRecord, build_batch
 from pipeline_broker.wire.codec import decode, encode

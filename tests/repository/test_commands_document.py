@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from pipeline_broker.cli import COMMANDS, main
-from pipeline_broker.client_commands.reach import ClientCommand
+from pipeline_broker.commands.cluster.reach import ClientCommand
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])

@@ -19,11 +19,23 @@ def test_every_link_to_a_file_leads_to_one(document):
     assert missing == []
 
 
-def test_the_map_of_the_source_names_every_room():
+def named_in_map(heading):
+    """The names in the first column of the table below `heading` in docs/index.md."""
     index = (ROOT / "docs/index.md").read_text(encoding="utf-8")
-    rooms = [module for module in pkgutil.iter_modules([str(ROOT / "pipeline_broker")]) if module.name[0] != "_"]
-    missing = [room.name for room in rooms if f"`{room.name}{'/' if room.ispkg else '.py'}`" not in index]
-    assert missing == []
+    rows = index.split(f"| {heading} |")[1].split("\n\n")[0].splitlines()[2:]
+    return [name for row in rows for name in re.findall(r"`([^`]+)`", row.split("|")[1])]
+
+
+def test_the_map_of_the_source_has_every_wing_once_and_nothing_else():
+    named = sorted({name.split("/")[0] for name in named_in_map("wing of `pipeline_broker`")})
+    wings = pkgutil.iter_modules([str(ROOT / "pipeline_broker")])
+    assert named == sorted(wing.name + ("" if wing.ispkg else ".py") for wing in wings)
+
+
+@pytest.mark.parametrize("wing", ["broker", "node"])
+def test_the_map_of_a_wing_has_every_file_once_and_nothing_else(wing):
+    files = pkgutil.iter_modules([str(ROOT / "pipeline_broker" / wing)])
+    assert sorted(named_in_map(f"file of `{wing}/`")) == sorted(f"{file.name}.py" for file in files)
 
 
 def test_the_index_names_every_document():

@@ -27,7 +27,7 @@ ADDRESS = "127.0.0.1:9092"
 ELSEWHERE = {
     r"^make ": "a target of the Makefile takes minutes, or is these tests; test_documents looks for it",
     r"^\.ci/run": "it runs these tests",
-    r"pipeline-broker (compare|report)\b": "it takes minutes; tests/experiment runs smaller ones",
+    r"pipeline-broker (compare|report)\b": "it takes minutes; tests/measure/experiment runs smaller ones",
     r"^kafka-[a-z-]+\.sh ": "Apache Kafka's tools are run by the tests that need Java",
 }
 """What is never run, and why; a block that is not run says so above itself (see tests/documents.py)."""

@@ -48,9 +48,9 @@ def item(name, *decorators):
 
 
 def test_long_tests_come_first_and_chains_before_all():
-    small, faults = item("wire/test_codec.py"), item("faults/test_kill.py", pytest.mark.faults)
+    small, faults = item("wire/test_codec.py"), item("crashes/test_kill.py", pytest.mark.faults)
     kafka = item("differential/test_rights.py", pytest.mark.xdist_group("kafka"))
-    spark, compare = item("spark_analysis/test_gaps.py", pytest.mark.spark), item("experiment/test_compare.py")
+    spark, compare = item("spark_analysis/test_gaps.py", pytest.mark.spark), item("measure/experiment/test_compare.py")
     items = [small, compare, faults, spark, kafka]
     spread(items)
     assert items == [kafka, spark, faults, compare, small]

@@ -14,7 +14,7 @@ import trio
 from pipeline_broker.apis.registry import SERVED
 from pipeline_broker.wire.codec import DecodeError, decode, encode
 from pipeline_broker.wire.header import RequestHeader, encode_request_header, read_response_header
-from tests.faults.wire_client import response_of
+from tests.crashes.wire_client import response_of
 
 UNSERVED_API = struct.Struct(">hhih")
 UNSERVED_KEY = 999

@@ -14,11 +14,11 @@ import attrs
 import trio
 
 from pipeline_broker.apis.dispatch import Dispatcher
-from pipeline_broker.assembly import JournalStorage, compose
-from pipeline_broker.background import prepare_ahead, run_timer
 from pipeline_broker.config.settings import parse_settings
-from pipeline_broker.data_directory import open_broker
-from pipeline_broker.serve_options import ServeOptions, limits_of, mode_of
+from pipeline_broker.node.assembly import JournalStorage, compose
+from pipeline_broker.node.background import prepare_ahead, run_timer
+from pipeline_broker.node.data_directory import open_broker
+from pipeline_broker.node.options import ServeOptions, limits_of, mode_of
 from stages.committer import CommitFailedError
 from stages.response_order import ResponseOrder
 from stages.testing.memory_transport import memory_connection

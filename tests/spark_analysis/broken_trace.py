@@ -14,7 +14,7 @@ import attrs
 import trio
 from trio.testing import MockClock
 
-from pipeline_broker.load.ring import ClientRow, write_ring
+from pipeline_broker.measure.load.ring import ClientRow, write_ring
 from pipeline_broker.telemetry.trace_files import TraceFiles
 from stages.mode import PIPELINED
 from stages.mute import MuteReason

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from pipeline_broker.load import ring as client_ring
+from pipeline_broker.measure.load import ring as client_ring
 from pipeline_broker.telemetry import trace_tables
 from spark_analysis.raw import RING_MAGIC, read_ring_header
 from spark_analysis.tables import BROKER_TABLES, RING_TABLES, SCHEMA_VERSION, TABLES

@@ -14,9 +14,9 @@ import time
 
 import pytest
 
-from pipeline_broker.admin import ask
-from pipeline_broker.load.client import run_load
-from pipeline_broker.load.options import LoadOptions
+from pipeline_broker.measure.load.client import run_load
+from pipeline_broker.measure.load.options import LoadOptions
+from pipeline_broker.node.admin_socket import ask
 from spark_analysis.errors import SparkError
 from spark_analysis.live.connector import connector_jars
 from spark_analysis.live.window_files import WindowFiles

@@ -75,6 +75,6 @@ def test_what_runs_away_elsewhere_takes_linear_time():
 
 
 def test_a_broker_that_is_asked_for_no_pattern_does_not_load_it():
-    script = "import sys, pipeline_broker.broker; print('re2' in sys.modules)"
+    script = "import sys, pipeline_broker.broker.broker; print('re2' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"

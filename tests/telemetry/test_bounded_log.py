@@ -18,7 +18,7 @@ from pipeline_broker.telemetry.bounded_log import (
     BoundedLog,
 )
 from pipeline_broker.wire.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
-from tests.faults.wire_client import WireClient
+from tests.crashes.wire_client import WireClient
 
 LEFT_OUT = re.compile(r"(\d+) more like this were not logged within 60 s: ")
 

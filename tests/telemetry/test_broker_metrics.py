@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
 from pipeline_broker.apis.call import Session
-from pipeline_broker.held_by_clients import HeldState
+from pipeline_broker.broker.held_by_clients import HeldState
 from pipeline_broker.state.set_aside import SetAside
 from pipeline_broker.telemetry.broker_metrics import BrokerMetrics
 from pipeline_broker.telemetry.exposition import Sample, counter, gauge, render

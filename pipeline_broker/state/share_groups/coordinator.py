@@ -3,6 +3,8 @@
 Rules of this file: see `state/outcome.py` and `groups/kind.py`. A heartbeat is decided at once and answered when its
 records are durable; what it changes counts for the next heartbeat already, and is shown when it is durable. A member's
 epoch follows the assignment it was told; whoever comes with another one is fenced and joins again.
+
+Longer than most files: members, assignments and administration change the same few fields of a group.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ from pipeline_broker.records.batch import NewRecord, build_batch, read_header, r
 from tests.archiving import archive_all
 from tests.kafka_tools import kafka_tool
 from tests.log.compaction.logs import ABORT, COMMIT, marker
-from tests.upkeep_bench import NOW_MS, Bench
+from tests.node.upkeep_bench import NOW_MS, Bench
 
 DATA = "data"
 OTHER_CONTROL = 2

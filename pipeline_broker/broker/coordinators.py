@@ -1,0 +1,69 @@
+"""All coordinators of a broker, by the topics of their records.
+
+Rules of this file: what concerns each of them is told to each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pipeline_broker.broker.coordinator import Coordinator
+    from pipeline_broker.log.partition_log import PartitionLog
+
+__all__ = ["Coordinators"]
+
+
+class Coordinators:
+    """See above.
+
+    Args:
+        coordinators: each with a topic of its own.
+    """
+
+    def __init__(self, *coordinators: Coordinator) -> None:
+        self._by_topic = {coordinator.topic.name: coordinator for coordinator in coordinators}
+
+    def __iter__(self) -> Iterator[Coordinator]:
+        return iter(self._by_topic.values())
+
+    def __contains__(self, topic: str) -> bool:
+        """Whether a topic has the records of a coordinator."""
+        return topic in self._by_topic
+
+    def get(self, topic: str) -> Coordinator | None:
+        """The coordinator whose records are in a topic."""
+        return self._by_topic.get(topic)
+
+    def loaded(self, now_ms: int) -> None:
+        """All batches are replayed."""
+        for coordinator in self:
+            coordinator.loaded(now_ms)
+
+    def unload(self, topic: str) -> None:
+        """A topic is gone, and with it all that its records said."""
+        coordinator = self._by_topic.get(topic)
+        if coordinator is not None:
+            coordinator.unload()
+
+    def topic_deleted(self, topic: str) -> None:
+        """Some topic is gone: what was kept about it goes with it."""
+        for coordinator in self:
+            coordinator.topic_deleted(topic)
+
+    def marker_durable(self, log: PartitionLog, producer_id: int, *, is_commit: bool) -> None:
+        """The marker that ends a producer's transaction in a log is durable; see Coordinator."""
+        coordinator = self._by_topic.get(log.topic)
+        if coordinator is not None:
+            coordinator.marker_durable(log, producer_id, is_commit=is_commit)
+
+    def next_deadline_ms(self) -> int | None:
+        """When `advance` has something to do."""
+        deadlines = [coordinator.next_deadline_ms() for coordinator in self]
+        return min((deadline for deadline in deadlines if deadline is not None), default=None)
+
+    def advance(self, now_ms: int) -> None:
+        """Do what is due."""
+        for coordinator in self:
+            coordinator.advance(now_ms)

@@ -1,0 +1,149 @@
+"""The place of the share coordinator in a broker: its topic, and the coordinator itself once somebody uses it.
+
+Rules of this file: A broker without share groups loads nothing of them: the
+coordinator is made for the first record or the first request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from pipeline_broker.broker.coordinator import InternalTopic, Submit
+from pipeline_broker.state.internal_topics import SHARE_TOPIC
+
+if TYPE_CHECKING:
+    from pipeline_broker.broker.appended import Appended
+    from pipeline_broker.broker.share_coordinator import ShareCoordinator
+    from pipeline_broker.broker.waiting_fetches import WaitingFetches
+    from pipeline_broker.config.settings import BrokerConfig
+    from pipeline_broker.log.entry import JournalEntry
+    from pipeline_broker.log.log_manager import LogManager
+    from pipeline_broker.log.partition_log import PartitionLog
+    from pipeline_broker.records.batch import BatchHeader
+    from pipeline_broker.state.share_partitions.share_sessions import ShareSessions
+    from pipeline_broker.state.share_states.records import ShareRecord
+    from pipeline_broker.state.topics import TopicCatalogue
+
+__all__ = ["SHARE_TOPIC", "Share"]
+
+PARTITIONS_PROPERTY = "share.coordinator.state.topic.num.partitions"
+PARTITIONS_DEFAULT = 50
+
+
+class Share:
+    """The share coordinator of a broker, or the place for one; see Coordinator.
+
+    Args:
+        config: what it acts on; may be replaced.
+        logs: where the partitions of `__share_group_state` are.
+        configs_of: what was set for a single group, by its id.
+        topics: that there are.
+        fetches: that wait for records.
+        wake_timer: called when `next_deadline_ms` has become earlier.
+
+    Attributes:
+        topic: `__share_group_state`. It is not compacted, as in Kafka: updates stand on the snapshot in front of them.
+            What no snapshot needs any more is deleted by the coordinator.
+        submit: commits entries that no request waits for, then calls back; set by the server.
+        raise_log_start: deletes what stands in front of an offset of one of the topic's logs; set by the broker.
+    """
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        logs: LogManager,
+        configs_of: Callable[[str], Mapping[str, str]],
+        topics: TopicCatalogue,
+        fetches: WaitingFetches,
+        wake_timer: Callable[[], None],
+    ) -> None:
+        self.config = config
+        self.configs_of = configs_of
+        self.topics = topics
+        self.fetches = fetches
+        self.wake_timer = wake_timer
+        partitions = config.texts.get(PARTITIONS_PROPERTY)
+        self.topic = InternalTopic(
+            SHARE_TOPIC,
+            PARTITIONS_DEFAULT if partitions is None else int(partitions),
+            {"cleanup.policy": "delete", "compression.type": "producer", "retention.bytes": "-1", "retention.ms": "-1"},
+            logs,
+        )
+        self._coordinator: ShareCoordinator | None = None
+        self.submit: Submit = _not_serving
+        self.raise_log_start: Callable[[PartitionLog, int, int], None] = _nothing_deleted
+
+    @property
+    def coordinator(self) -> ShareCoordinator:
+        """Decides, and carries out what it decides."""
+        if self._coordinator is None:
+            from pipeline_broker.broker.share_coordinator import (  # noqa: PLC0415 - see the rules of the file
+                ShareCoordinator,
+            )
+
+            self._coordinator = ShareCoordinator(self)
+        return self._coordinator
+
+    @property
+    def sessions(self) -> ShareSessions | None:
+        """The sessions of members; None before there is a coordinator."""
+        return None if self._coordinator is None else self._coordinator.sessions
+
+    @property
+    def is_used(self) -> bool:
+        """Whether there is anything to ask."""
+        return self._coordinator is not None
+
+    def replay(self, partition: int, header: BatchHeader, change: ShareRecord, offset: int) -> None:  # noqa: ARG002 - as others need it
+        """See Coordinator."""
+        self.coordinator.states.replay(change, offset)
+
+    def replay_marker(self, partition: int, header: BatchHeader, batch: memoryview) -> None:
+        """See Coordinator; these records count whatever becomes of a transaction."""
+
+    def loaded(self, now_ms: int) -> None:
+        """See Coordinator."""
+
+    def unload(self) -> None:
+        """The records are gone: so is what they said."""
+        self._coordinator = None
+
+    def marker_durable(self, log: PartitionLog, producer_id: int, *, is_commit: bool) -> None:
+        """See Coordinator; nobody writes these records in transactions."""
+
+    def topic_deleted(self, topic: str) -> None:
+        """What is known of a topic goes with it."""
+        if self._coordinator is not None:
+            self._coordinator.topic_deleted(topic)
+
+    def next_deadline_ms(self) -> int | None:
+        """See Coordinator."""
+        return None if self._coordinator is None else self._coordinator.next_deadline_ms()
+
+    def advance(self, now_ms: int) -> None:
+        """See Coordinator."""
+        if self._coordinator is not None:
+            self._coordinator.advance(now_ms)
+
+    def forget_groups(self, group_ids: Iterable[str], now_ms: int) -> Appended:
+        """Append that nothing is known of groups any more; it must be committed."""
+        from pipeline_broker.broker.appended import Appended  # noqa: PLC0415 - for brokers that have share groups
+
+        appended = Appended()
+        for group_id in group_ids:
+            self.coordinator.delete(self.coordinator.states.keys_of_group(group_id), appended, now_ms)
+        return appended
+
+    def connection_closed(self, session: object) -> None:
+        """A connection is closed: so are the share sessions that it had opened."""
+        if self._coordinator is not None:
+            self._coordinator.connection_closed(session)
+
+
+def _not_serving(entries: Sequence[JournalEntry], on_durable: Callable[[], None]) -> None:
+    raise AssertionError(f"{len(entries)} entries before the server runs, for {on_durable}")
+
+
+def _nothing_deleted(log: PartitionLog, offset: int, now_ms: int) -> None:
+    del log, offset, now_ms

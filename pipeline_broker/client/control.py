@@ -1,0 +1,199 @@
+"""What the load client asks of a broker before it sends records.
+
+Rules of this file: a connection of its own, so that the measured ones carry produce requests only; every wait is
+bounded by the caller; whatever the broker refuses is one ClientError.
+"""
+
+import contextlib
+from collections.abc import AsyncIterator, Sequence
+from typing import Any, TypeVar
+
+import attrs
+import trio
+
+from pipeline_broker.client.connection import Connection
+from pipeline_broker.client.dialogue import CLIENT_ID, Dialogue, refuse
+from pipeline_broker.client.errors import ClientError
+from pipeline_broker.client.secure_connection import connect_securely
+from pipeline_broker.client.security import PLAINTEXT, ClientSecurity
+from pipeline_broker.wire.codec import versions_of
+from pipeline_broker.wire.error import ErrorCode
+from pipeline_broker.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from pipeline_broker.wire.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from pipeline_broker.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from pipeline_broker.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from pipeline_broker.wire.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
+from pipeline_broker.wire.messages.metadata import MetadataRequest, MetadataResponse
+
+PRODUCE_VERSIONS = range(9, 13)  # flexible, and topics by name
+FETCH_VERSIONS = range(12, 13)  # the same
+_PRODUCE_KEY = 0
+_FETCH_KEY = 1
+_INIT_PRODUCER_ID_VERSIONS = range(2, 6)
+_FIND_COORDINATOR_VERSIONS = range(1, 4)  # the versions that ask for one
+_OF_TRANSACTIONS = 1
+_SOON = frozenset(
+    {
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.CONCURRENT_TRANSACTIONS,
+        ErrorCode.NOT_COORDINATOR,
+    }
+)
+"""What a coordinator answers that is not ready yet; Apache Kafka names one before it has been elected."""
+TRANSACTION_TIMEOUT_MS = 60_000
+_EARLIEST = -2
+_METADATA_POLL_S = 0.02
+
+Response = TypeVar("Response")
+
+
+@attrs.frozen(slots=True)
+class Node:
+    """A broker that leads partitions of a topic."""
+
+    host: str
+    port: int
+    partitions: tuple[int, ...]
+
+
+@attrs.frozen(slots=True)
+class Target:
+    """A topic ready to be written to.
+
+    Attributes:
+        topic: its name.
+        partitions: how many of them are used.
+        produce_version: of the API.
+        nodes: who leads them.
+        fetch_version: of the API; None where it has none that this client speaks.
+    """
+
+    topic: str
+    partitions: int
+    produce_version: int
+    nodes: tuple[Node, ...] = ()
+    fetch_version: int | None = None
+
+
+@contextlib.asynccontextmanager
+async def controlling(host: str, port: int, security: ClientSecurity = PLAINTEXT) -> AsyncIterator["Control"]:
+    """A connection on which one thing after the other is asked, versions agreed on."""
+    async with connect_securely(host, port, security) as connection, trio.open_nursery() as nursery:
+        nursery.start_soon(connection.run_writer)
+        control = Control(connection)
+        await control.negotiate()
+        yield control
+        nursery.cancel_scope.cancel()
+
+
+async def prepare(host: str, port: int, topic: str, partitions: int, security: ClientSecurity = PLAINTEXT) -> Target:
+    """Agree on versions, and see to it that the topic exists."""
+    async with controlling(host, port, security) as control:
+        await control.create_topic(topic, partitions)
+        leaders = await control.wait_until_led(topic)
+    used = sorted(leaders)[:partitions]
+    addresses = dict.fromkeys(leaders[partition] for partition in used)
+    # A broker alone is where it was found, whatever it advertises.
+    nodes = tuple(
+        Node(*((host, port) if len(addresses) == 1 else address), tuple(it for it in used if leaders[it] == address))
+        for address in addresses
+    )
+    produce_version = control.version(_PRODUCE_KEY, PRODUCE_VERSIONS)
+    return Target(topic, len(used), produce_version, nodes, control.common_version(_FETCH_KEY, FETCH_VERSIONS))
+
+
+class Control:
+    """Asks one thing after the other on one connection."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._dialogue = Dialogue(connection)
+        self._ranges: dict[int, range] = {}
+
+    async def negotiate(self) -> None:
+        """Learn which versions the broker has."""
+        request = ApiVersionsRequest(client_software_name=CLIENT_ID, client_software_version="1")
+        response = await self._dialogue.ask(request, ApiVersionsResponse, 3)
+        refuse(response.error_code, "ApiVersions")
+        self._ranges = {api.api_key: range(api.min_version, api.max_version + 1) for api in response.api_keys}
+
+    def version(self, api_key: int, ours: range) -> int:
+        """The newest version that both sides have."""
+        common = self.common_version(api_key, ours)
+        if common is None:
+            raise ClientError(f"the broker has no version {ours[0]} to {ours[-1]} of API {api_key}")
+        return common
+
+    def has_version(self, api_key: int, version: int) -> bool:
+        """Whether the broker has this version."""
+        return version in self._ranges.get(api_key, range(0))
+
+    def common_version(self, api_key: int, ours: range) -> int | None:
+        """The same; None where there is none."""
+        theirs = self._ranges.get(api_key, range(0))
+        return max((version for version in ours if version in theirs), default=None)
+
+    async def create_topic(self, topic: str, partitions: int) -> None:
+        """Create the topic, which may exist; where that is not offered, asking for it by name creates it."""
+        if CreateTopicsRequest.SCHEMA.key not in self._ranges:
+            return
+        creatable = CreateTopicsRequest.CreatableTopic(name=topic, num_partitions=partitions, replication_factor=1)
+        request = CreateTopicsRequest(topics=[creatable], timeout_ms=10_000)
+        response = await self._ask_newest(request, CreateTopicsResponse)
+        for result in response.topics:
+            if result.error_code != ErrorCode.TOPIC_ALREADY_EXISTS:
+                refuse(result.error_code, f"creating topic {topic}")
+
+    async def wait_until_led(self, topic: str) -> dict[int, tuple[str, int]]:
+        """Wait until every partition has a leader; the address of each partition's."""
+        request = MetadataRequest(topics=[MetadataRequest.MetadataRequestTopic(name=topic)])
+        while True:
+            response = await self._ask_newest(request, MetadataResponse)
+            addresses = {broker.node_id: (broker.host, broker.port) for broker in response.brokers}
+            for found in response.topics:
+                leaders = {
+                    partition.partition_index: addresses[partition.leader_id]
+                    for partition in found.partitions
+                    if partition.error_code == 0 and partition.leader_id in addresses
+                }
+                if found.error_code == 0 and leaders and len(leaders) == len(found.partitions):
+                    return leaders
+            await trio.sleep(_METADATA_POLL_S)
+
+    async def new_producer(self, transactional_id: str | None = None) -> tuple[int, int]:
+        """The id and epoch of a new producer, idempotent or transactional."""
+        version = self.version(InitProducerIdRequest.SCHEMA.key or 0, _INIT_PRODUCER_ID_VERSIONS)
+        timeout_ms = 0 if transactional_id is None else TRANSACTION_TIMEOUT_MS
+        request = InitProducerIdRequest(transactional_id, timeout_ms)
+        while True:
+            response = await self._dialogue.ask(request, InitProducerIdResponse, version)
+            if response.error_code not in _SOON:
+                refuse(response.error_code, f"an id for producer {transactional_id or ''}".rstrip())
+                return response.producer_id, response.producer_epoch
+            await trio.sleep(_METADATA_POLL_S)
+
+    async def coordinator(self, transactional_id: str) -> tuple[str, int]:
+        """The address of the coordinator of a transactional producer."""
+        version = self.version(FindCoordinatorRequest.SCHEMA.key or 0, _FIND_COORDINATOR_VERSIONS)
+        request = FindCoordinatorRequest(key=transactional_id, key_type=_OF_TRANSACTIONS)
+        while True:
+            response = await self._dialogue.ask(request, FindCoordinatorResponse, version)
+            if response.error_code not in _SOON:
+                refuse(response.error_code, "the coordinator of transactions")
+                return response.host, response.port
+            await trio.sleep(_METADATA_POLL_S)
+
+    async def log_starts(self, topic: str, partitions: Sequence[int]) -> list[int]:
+        """The first offset of partitions that this broker leads."""
+        wanted = [ListOffsetsRequest.ListOffsetsPartition(partition_index=it, timestamp=_EARLIEST) for it in partitions]
+        request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsRequest.ListOffsetsTopic(topic, wanted)])
+        response = await self._ask_newest(request, ListOffsetsResponse)
+        starts = {}
+        for found in (partition for answered in response.topics for partition in answered.partitions):
+            refuse(found.error_code, f"the start of partition {found.partition_index}")
+            starts[found.partition_index] = found.offset
+        return [starts[partition] for partition in partitions]
+
+    async def _ask_newest(self, request: Any, response_type: type[Response]) -> Response:
+        version = self.version(request.SCHEMA.key, versions_of(type(request)))
+        return await self._dialogue.ask(request, response_type, version)

@@ -1,0 +1,74 @@
+"""Asks a broker one thing after the other on one connection.
+
+Rules of this file: a request is sent when the one before it is answered; every wait is bounded by the caller; an
+answer that cannot be read is a ClientError.
+"""
+
+import itertools
+import struct
+from typing import Any, TypeVar
+
+from pipeline_broker.client.connection import Connection
+from pipeline_broker.client.errors import ClientError
+from pipeline_broker.wire.codec import DecodeError, decode, encode
+from pipeline_broker.wire.error import ErrorCode
+from pipeline_broker.wire.header import RequestHeader, encode_request_header, read_response_header
+
+CLIENT_ID = "pipeline-broker-load"
+RESPONSE_SIZE_MAX = 1 << 20
+_LENGTH = struct.Struct(">i")
+
+Response = TypeVar("Response")
+
+
+class Dialogue:
+    """Requests and answers in turn."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._ids = itertools.count()
+        self._received = b""
+
+    async def ask(self, request: Any, response_type: type[Response], version: int) -> Response:
+        """The answer to a request of the given version."""
+        key = request.SCHEMA.key
+        header = encode_request_header(RequestHeader(key, version, next(self._ids), CLIENT_ID))
+        frame = await self.ask_framed(framed(b"".join((header, *encode(request, version)))))
+        try:
+            _, position = read_response_header(key, version, frame)
+            return decode(response_type, version, frame, position)[0]
+        except DecodeError as error:
+            raise ClientError(f"the broker's answer to {type(request).__name__} cannot be read: {error}") from None
+
+    async def ask_framed(self, frame: bytes) -> bytes:
+        """The answer, without its length, to a request that is framed."""
+        self._connection.send_nowait(frame)
+        while True:
+            if len(self._received) >= _LENGTH.size:
+                (length,) = _LENGTH.unpack_from(self._received)
+                if not 0 < length <= RESPONSE_SIZE_MAX:
+                    raise ClientError(f"the broker sent a response of {length} bytes: is it a Kafka broker?")
+                end = _LENGTH.size + length
+                if len(self._received) >= end:
+                    answer, self._received = self._received[_LENGTH.size : end], self._received[end:]
+                    return answer
+            self._received += await self._connection.receive()
+
+
+def framed(body: bytes) -> bytes:
+    """A request behind its length."""
+    return _LENGTH.pack(len(body)) + body
+
+
+def refuse(error_code: int, what: str) -> None:
+    """Turn an error code of the broker into a ClientError."""
+    if error_code:
+        raise ClientError(f"{what}: the broker answered {error_name(error_code)}")
+
+
+def error_name(error_code: int) -> str:
+    """Kafka's name of an error code."""
+    try:
+        return ErrorCode(error_code).name
+    except ValueError:
+        return f"error {error_code}"

@@ -1,0 +1,55 @@
+"""What a shell may complete behind a command: names that the cluster knows.
+
+Rules of this file: a shell waits for it, so a cluster that does not answer soon has no names, and nothing is an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from pipeline_broker.commands.cluster.reach import reach_of
+
+if TYPE_CHECKING:
+    from pipeline_broker.client.cluster import Cluster
+
+__all__ = ["complete_groups", "complete_topics"]
+
+TIMEOUT_S = 1.0
+
+
+def complete_topics(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001 - click's signature
+    """Topics whose names begin so."""
+
+    async def program(cluster: Cluster) -> list[str]:
+        from pipeline_broker.client.topics import listed_topics  # noqa: PLC0415 - it imports Trio
+
+        return [
+            topic.name for topic in await listed_topics(cluster) if incomplete.startswith("_") or not topic.is_internal
+        ]
+
+    return _names(ctx, program, incomplete)
+
+
+def complete_groups(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001 - click's signature
+    """Groups whose names begin so."""
+
+    async def program(cluster: Cluster) -> list[str]:
+        from pipeline_broker.client.groups import list_groups  # noqa: PLC0415 - it imports Trio
+
+        return [group.group for group in await list_groups(cluster)]
+
+    return _names(ctx, program, incomplete)
+
+
+def _names(ctx: click.Context, program: Callable[[Cluster], Awaitable[list[str]]], incomplete: str) -> list[str]:
+    given: dict[str, Any] = ctx.params
+    try:
+        properties = tuple(given.get("properties") or ())
+        reach = reach_of(given.get("bootstrap_server"), given.get("command_config"), properties, TIMEOUT_S)
+        names = reach.run(program)
+    except Exception:  # noqa: BLE001 - see the rules: a shell shows no errors
+        return []
+    return [name for name in names if name.startswith(incomplete)]

@@ -1,0 +1,154 @@
+"""`pipeline-broker config`: settings of topics, brokers and groups, quotas of users, clients and addresses.
+
+Rules of this file: options and output; the work is in `client/configs.py`. What is secret is never shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from pipeline_broker.commands.cluster.arguments import as_json_option
+from pipeline_broker.commands.cluster.reach import ClientCommand, Reach, reaching
+from pipeline_broker.commands.cluster.shown import print_json, print_table
+from pipeline_broker.commands.load import Setting as SettingType
+
+if TYPE_CHECKING:
+    from pipeline_broker.client.cluster import Cluster
+    from pipeline_broker.client.configs import Setting
+
+__all__ = ["config"]
+
+KINDS = ("topic", "broker", "group", "client-metrics", "broker-logger", "user", "client", "ip")
+_kind = click.argument("kind", type=click.Choice(KINDS), metavar="KIND")
+_words = click.argument("words", nargs=-1, metavar="[NAME] ...")
+_default = click.option("--default", "is_default", is_flag=True, help="No NAME: what holds for all of the kind.")
+
+
+@click.group(
+    epilog="""\b
+Examples:
+  pipeline-broker config get topic orders
+  pipeline-broker config set topic orders retention.ms=86400000
+  pipeline-broker config delete topic orders retention.ms
+  pipeline-broker config get broker 1 num.io.threads
+  pipeline-broker config set broker --default log.retention.hours=24
+  pipeline-broker config set client billing producer_byte_rate=1048576"""
+)
+def config() -> None:
+    """Read and change settings of topics, brokers and groups, and quotas, of any Kafka cluster.
+
+    KIND is topic, broker, group, client-metrics or broker-logger, which have settings, or user, client or ip, which
+    have quotas.
+    """
+
+
+@config.command(cls=ClientCommand)
+@_kind
+@_words
+@_default
+@click.option("--all", "is_all", is_flag=True, help="Settings that nobody has set too.")
+@as_json_option
+@reaching
+def get(reach: Reach, kind: str, words: Sequence[str], *, is_default: bool, is_all: bool, as_json: bool) -> None:
+    """Show the settings of KIND NAME that differ from the default, all of them, or those that are named.
+
+    \b
+    Examples:
+      pipeline-broker config get topic orders
+      pipeline-broker config get topic orders retention.ms cleanup.policy
+      pipeline-broker config get broker 1 --all --json
+      pipeline-broker config get user ada
+    """  # noqa: D301 - click's mark for "do not rewrap"
+    name, names = _named(kind, words, is_default=is_default)
+
+    async def program(cluster: Cluster) -> list[Setting]:
+        from pipeline_broker.client.configs import Subject, settings_of  # noqa: PLC0415 - it imports Trio
+
+        return await settings_of(cluster, Subject(kind, name), names)
+
+    rows = [
+        {
+            "name": it.name,
+            "value": it.value,
+            "source": it.source,
+            "secret": it.is_secret,
+            "read_only": it.is_read_only,
+        }
+        for it in reach.run(program)
+        if names or is_all or not it.is_default
+    ]
+    if as_json:
+        print_json({"kind": kind, "name": name, "settings": rows})
+    else:
+        print_table(
+            [{**row, "value": "(secret)" if row["secret"] else row["value"]} for row in rows],
+            ["name", "value", "source"],
+        )
+
+
+@config.command("set", cls=ClientCommand)
+@_kind
+@_words
+@_default
+@as_json_option
+@reaching
+def set_(reach: Reach, kind: str, words: Sequence[str], *, is_default: bool, as_json: bool) -> None:
+    """Give settings of KIND NAME other values: SETTING=VALUE..., all of them or none.
+
+    \b
+    Examples:
+      pipeline-broker config set topic orders retention.ms=86400000 cleanup.policy=delete
+      pipeline-broker config set broker --default num.io.threads=16
+      pipeline-broker config set client billing producer_byte_rate=1048576
+    """  # noqa: D301 - click's mark for "do not rewrap"
+    name, settings = _named(kind, words, is_default=is_default)
+    changes = dict(SettingType().convert(setting, None, None) for setting in settings)
+    _change(reach, kind, name, changes, as_json=as_json)
+
+
+@config.command(cls=ClientCommand)
+@_kind
+@_words
+@_default
+@as_json_option
+@reaching
+def delete(reach: Reach, kind: str, words: Sequence[str], *, is_default: bool, as_json: bool) -> None:
+    """Take settings of KIND NAME away: SETTING..., which are by default again.
+
+    \b
+    Examples:
+      pipeline-broker config delete topic orders retention.ms
+      pipeline-broker config delete client billing producer_byte_rate
+    """  # noqa: D301 - click's mark for "do not rewrap"
+    name, names = _named(kind, words, is_default=is_default)
+    _change(reach, kind, name, dict.fromkeys(names), as_json=as_json)
+
+
+def _named(kind: str, words: Sequence[str], *, is_default: bool) -> tuple[str | None, Sequence[str]]:
+    """The name of the subject, and what follows it."""
+    if is_default:
+        return None, words
+    if not words or not words[0]:
+        raise click.UsageError(f"give the name of a {kind}" + ("" if kind == "topic" else ", or --default"))
+    return words[0], words[1:]
+
+
+def _change(reach: Reach, kind: str, name: str | None, changes: Mapping[str, str | None], *, as_json: bool) -> None:
+    if not changes:
+        raise click.UsageError("nothing is to be changed: name a setting")
+
+    async def program(cluster: Cluster) -> str:
+        from pipeline_broker.client.configs import Subject, alter_settings  # noqa: PLC0415 - it imports Trio
+
+        subject = Subject(kind, name)
+        await alter_settings(cluster, subject, changes)
+        return str(subject)
+
+    subject = reach.run(program)
+    if as_json:
+        print_json({"kind": kind, "name": name, "changed": sorted(changes)})
+    else:
+        click.echo(f"changed {', '.join(sorted(changes))} of {subject}")

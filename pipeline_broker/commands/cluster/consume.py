@@ -1,0 +1,177 @@
+"""`pipeline-broker consume`: records of topics, to standard output.
+
+Rules of this file: options and checks that need no cluster; the work is in `consuming.py`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from pipeline_broker.commands.cluster.arguments import PARTITION_MAX, place_of
+from pipeline_broker.commands.cluster.completing import complete_topics
+from pipeline_broker.commands.cluster.reach import ClientCommand, Reach, reaching
+
+if TYPE_CHECKING:
+    from pipeline_broker.client.record_format import Printer
+    from pipeline_broker.commands.cluster.wish import Wish
+
+__all__ = ["consume"]
+
+COUNT_MAX = 2**63 - 1
+
+
+@click.command(
+    cls=ClientCommand,
+    epilog="""\b
+Examples:
+  pipeline-broker consume orders
+  pipeline-broker consume orders --last 10 --format '%p %o %k %s\\n'
+  pipeline-broker consume orders --from @-5m --follow --json
+  pipeline-broker consume orders --group audit --follow
+  pipeline-broker consume orders --json | jq -r .value""",
+)
+@click.argument("topics", nargs=-1, required=True, metavar="TOPIC...", shell_complete=complete_topics)
+@click.option(
+    "--partition",
+    "-p",
+    "partitions",
+    type=click.IntRange(0, PARTITION_MAX),
+    multiple=True,
+    help="Only this one; repeatable.",
+)
+@click.option(
+    "--from",
+    "-o",
+    "start",
+    metavar="PLACE",
+    help="beginning, end, an offset, -10 before the end, or @TIME.  beginning if not given.",
+)
+@click.option(
+    "--until", metavar="PLACE", help="In front of which it ends: end, an offset, or @TIME.  end if not given."
+)
+@click.option("--last", type=click.IntRange(1, COUNT_MAX), help="The last so many offsets of each partition.")
+@click.option("--count", "-c", type=click.IntRange(1, COUNT_MAX), help="End after so many records.")
+@click.option("--follow/--exit", " /-e", "follows", default=None, help="Go on at the end, or end there.")
+@click.option("--group", "-g", help="Read as a member of this group, from what it has committed, and commit.")
+@click.option("--no-commit", is_flag=True, help="With --group: commit nothing.")
+@click.option(
+    "--format",
+    "-f",
+    "text",
+    metavar="FORMAT",
+    help=r"%s value, %k key, %t topic, %p partition, %o offset, %T time, %h headers.",
+)
+@click.option("--key-delimiter", "-K", help="Print KEY, this, VALUE.")
+@click.option("--null", default="", help="What is printed for a key or value that is none.")
+@click.option("--json", "-J", "as_json", is_flag=True, help="Print an object of JSON for each record.")
+@click.option(
+    "--isolation",
+    type=click.Choice(["read_committed", "read_uncommitted"]),
+    default="read_committed",
+    show_default=True,
+    help="Without or with records of transactions that are open or were aborted.",
+)
+@click.option("--quiet", "-q", is_flag=True, help="No progress bar and no warnings.")
+@reaching
+def consume(reach: Reach, topics: Sequence[str], **given: Any) -> None:
+    """Print the records of TOPICS.
+
+    It ends at the ends that partitions have when it begins, unless --follow says otherwise; from `end` it follows by
+    itself, unless --exit says otherwise. A TIME is 2026-08-01T12:00 (local, or with a zone), milliseconds since 1970,
+    or -5m for five minutes ago. On a terminal, bytes that are no text are escaped; elsewhere they are printed as they
+    are.
+    """
+    for one, other in _CONTRADICTIONS:
+        if given[one] not in _NOT_GIVEN and given[other] not in _NOT_GIVEN:
+            raise click.UsageError(f"{_OPTIONS[one]} and {_OPTIONS[other]} contradict each other: give one")
+    if given["no_commit"] and given["group"] is None:
+        raise click.UsageError("--no-commit needs --group")
+    wish = _wish(tuple(dict.fromkeys(topics)), given)
+    from pipeline_broker.commands.cluster.consuming import Consumption  # noqa: PLC0415 - it imports Trio
+
+    code = reach.run(Consumption(wish).run)
+    if code:
+        raise click.exceptions.Exit(code)
+
+
+_OPTIONS = {
+    "partitions": "--partition",
+    "start": "--from",
+    "until": "--until",
+    "last": "--last",
+    "follows": "--follow",
+    "group": "--group",
+    "text": "--format",
+    "key_delimiter": "--key-delimiter",
+    "as_json": "--json",
+}
+_CONTRADICTIONS = (
+    ("last", "start"),
+    ("until", "follows"),
+    ("group", "partitions"),
+    ("group", "until"),
+    ("group", "last"),
+    ("text", "as_json"),
+    ("text", "key_delimiter"),
+    ("key_delimiter", "as_json"),
+)
+_NOT_GIVEN: tuple[object, ...] = (None, False, ())
+
+
+def _wish(topics: tuple[str, ...], given: dict[str, Any]) -> Wish:
+    """What is asked for, in the client's terms.
+
+    Raises:
+        click.UsageError: a place or a format is none.
+    """
+    from pipeline_broker.client.offsets import (  # noqa: PLC0415 - it imports Trio
+        BEGINNING,
+        END,
+        READ_COMMITTED,
+        READ_UNCOMMITTED,
+        Place,
+    )
+    from pipeline_broker.commands.cluster.wish import Wish  # noqa: PLC0415 - see above
+
+    start = BEGINNING if given["start"] is None else place_of(given["start"], "--from")
+    if given["last"] is not None:
+        start = Place(before_end=given["last"])
+    until = None if given["until"] is None else place_of(given["until"], "--until")
+    follows = given["follows"]
+    if follows is None:
+        follows = start == END and until is None
+    return Wish(
+        topics=topics,
+        partitions=tuple(dict.fromkeys(given["partitions"])),
+        start=start,
+        until=None if follows else until or END,
+        count=given["count"],
+        group=given["group"],
+        commits=not given["no_commit"],
+        isolation=READ_COMMITTED if given["isolation"] == "read_committed" else READ_UNCOMMITTED,
+        printer=_printer(given),
+        is_quiet=given["quiet"],
+    )
+
+
+def _printer(given: dict[str, Any]) -> Printer:
+    from pipeline_broker.client.record_format import (  # noqa: PLC0415 - not for help
+        format_printer,
+        json_line,
+        shown_safely,
+    )
+
+    if given["as_json"]:
+        return json_line
+    text = given["text"]
+    if text is None:
+        delimiter = given["key_delimiter"]
+        text = "%s\\n" if delimiter is None else f"%k{delimiter.replace('%', '%%')}%s\\n"
+    try:
+        return format_printer(text, given["null"].encode(), shown_safely if sys.stdout.isatty() else bytes)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None

@@ -1,0 +1,133 @@
+"""The work of `consume`: what the reader finds is printed, and what is printed may be committed.
+
+Rules of this file: batches of several partitions are printed one after the other, each whole. A signal ends it: without
+a group at once, as a member of one after it has committed and left, at the second signal at once in any case.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable
+
+import click
+import trio
+
+from pipeline_broker.client.cluster import Cluster
+from pipeline_broker.client.consumer import Position, Reader
+from pipeline_broker.client.group_reading import LEAVE_S_MAX, GroupReading, GroupReadingOptions
+from pipeline_broker.client.offsets import bounds_of, offsets_at
+from pipeline_broker.client.topology import TopicPartition
+from pipeline_broker.client.visible import VisibleBatch
+from pipeline_broker.commands.cluster.progress import Meter, metered
+from pipeline_broker.commands.cluster.streams import Output
+from pipeline_broker.commands.cluster.wish import Wish
+
+__all__ = ["Consumption"]
+
+SIGNALLED = 128
+"""Added to the number of a signal it is the exit code, as shells have it."""
+
+
+class Consumption:
+    """One run of the command."""
+
+    def __init__(self, wish: Wish) -> None:
+        self._wish = wish
+        self._left = wish.count
+        self._lock = trio.Lock()
+        self._output = Output()
+        self._stop: Callable[[], None] = lambda: None
+        self._meter: Meter | None = None
+
+    async def run(self, cluster: Cluster) -> int:
+        """Print what is asked for; the exit code.
+
+        Raises:
+            ClientError: something cannot be read or printed.
+            BrokenPipeError: nobody reads what is printed.
+        """
+        code = 0
+
+        async def watch(*, task_status: trio.TaskStatus[None]) -> None:
+            nonlocal code
+            with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+                task_status.started()
+                async for number in signals:
+                    if code or self._wish.group is None:
+                        nursery.cancel_scope.cancel()
+                    nursery.cancel_scope.deadline = trio.current_time() + LEAVE_S_MAX
+                    code = SIGNALLED + number
+                    self._stop()
+
+        async with trio.open_nursery() as nursery:
+            await nursery.start(watch)
+            await (self._read(cluster) if self._wish.group is None else self._read_as_member(cluster, self._wish.group))
+            nursery.cancel_scope.cancel()
+        return code
+
+    async def _read(self, cluster: Cluster) -> None:
+        wish = self._wish
+        bounds = await bounds_of(cluster, await self._partitions(cluster), wish.isolation)
+        starts = await offsets_at(cluster, wish.start, bounds)
+        stops = None if wish.until is None else await offsets_at(cluster, wish.until, bounds, is_exact=False)
+        positions = {
+            partition: Position(start, None if stops is None else stops[partition])
+            for partition, start in starts.items()
+        }
+        total = wish.count
+        if stops is not None:
+            there = sum(max(0, stops[partition] - start) for partition, start in starts.items())
+            total = there if total is None else min(there, total)
+        grows = wish.topics if wish.until is None and not wish.partitions else ()
+        reader = Reader(cluster, positions, self._print, isolation=wish.isolation, warn=self._warn, grows=grows)
+        self._stop = reader.stop
+        is_shown = not (wish.is_quiet or self._output.is_terminal)
+        with metered(f"reading {', '.join(wish.topics)}", total, is_shown=is_shown) as self._meter:
+            await reader.run()
+
+    async def _partitions(self, cluster: Cluster) -> list[TopicPartition]:
+        topology = await cluster.ready(self._wish.topics)
+        found: list[TopicPartition] = []
+        for topic in self._wish.topics:
+            there = topology.topic(topic)
+            wanted = [there.partition(number) for number in self._wish.partitions] or there.partitions
+            found += [(topic, partition.index) for partition in wanted]
+        return found
+
+    async def _read_as_member(self, cluster: Cluster, group: str) -> None:
+        wish = self._wish
+        await cluster.ready(wish.topics)
+        options = GroupReadingOptions(
+            group=group,
+            topics=wish.topics,
+            start=wish.start,
+            follows=wish.until is None,
+            commits=wish.commits,
+            isolation=wish.isolation,
+        )
+        reading = GroupReading(cluster, options, self._print, self._warn)
+        self._stop = reading.stop
+        await reading.run()
+
+    async def _print(self, partition: TopicPartition, batch: VisibleBatch) -> int | None:
+        """See `client.consumer.Sink`."""
+        async with self._lock:
+            if self._left == 0:
+                return None
+            records, following = batch.records, batch.next_offset
+            if self._left is not None:
+                if len(records) > self._left:
+                    following = records[self._left].offset
+                    records = records[: self._left]
+                self._left -= len(records)
+            printer, is_append_time = self._wish.printer, batch.is_append_time
+            await self._output.write(b"".join(printer(partition, record, is_append_time) for record in records))
+            if self._meter is not None:
+                self._meter.advance(len(records))
+            if self._left == 0:
+                self._stop()
+            return following
+
+    def _warn(self, line: str) -> None:
+        if not self._wish.is_quiet:
+            click.echo(f"Warning: {line}", err=True)

@@ -1,0 +1,220 @@
+"""`pipeline-broker groups`: who reads, and how far.
+
+Rules of this file: options and output; the work is in `client/groups.py` and its neighbours. A reset shows what it
+would do, and does it with --execute only, as kafka-consumer-groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from pipeline_broker.commands.cluster.arguments import PARTITION_MAX, as_json_option, is_wanted, place_of
+from pipeline_broker.commands.cluster.completing import complete_groups
+from pipeline_broker.commands.cluster.reach import ClientCommand, Reach, reaching
+from pipeline_broker.commands.cluster.shown import print_json, print_table
+
+if TYPE_CHECKING:
+    from pipeline_broker.client.cluster import Cluster
+    from pipeline_broker.client.groups import ListedGroup
+
+__all__ = ["groups"]
+
+_groups = click.argument("groups", nargs=-1, required=True, metavar="GROUP...", shell_complete=complete_groups)
+
+
+@click.group(
+    epilog="""\b
+Examples:
+  pipeline-broker groups list --state Stable
+  pipeline-broker groups describe billing
+  pipeline-broker groups reset-offsets billing --topic orders --to @2026-08-01T00:00
+  pipeline-broker groups reset-offsets billing --to earliest --execute
+  pipeline-broker groups delete billing"""
+)
+def groups() -> None:
+    """List, describe and delete groups of any Kafka cluster, and reset their offsets."""
+
+
+@groups.command("list", cls=ClientCommand)
+@click.argument("patterns", nargs=-1)
+@click.option("--state", "states", multiple=True, help="Those in this state, such as Stable or Empty; repeatable.")
+@click.option(
+    "--type",
+    "types",
+    type=click.Choice(["classic", "consumer", "share", "streams"]),
+    multiple=True,
+    help="Of this type.",
+)
+@as_json_option
+@reaching
+def list_(reach: Reach, patterns: Sequence[str], states: Sequence[str], types: Sequence[str], *, as_json: bool) -> None:
+    """List groups: all, or those whose ids match a PATTERN such as 'billing*'.
+
+    \b
+    Examples:
+      pipeline-broker groups list
+      pipeline-broker groups list 'billing*' --state Empty --json
+    """  # noqa: D301 - click's mark for "do not rewrap"
+
+    async def program(cluster: Cluster) -> list[ListedGroup]:
+        from pipeline_broker.client.groups import list_groups  # noqa: PLC0415 - it imports Trio
+
+        return await list_groups(cluster)
+
+    wanted = {state.lower() for state in states}
+    rows = [
+        {
+            "group": it.group,
+            "type": it.type,
+            "protocol": it.protocol,
+            "state": it.state,
+            "coordinator": it.coordinator,
+        }
+        for it in reach.run(program)
+        if (not wanted or it.state.lower() in wanted)
+        and (not types or it.type in types)
+        and is_wanted(it.group, patterns)
+    ]
+    if as_json:
+        print_json(rows)
+    else:
+        print_table(rows, ["group", "type", "protocol", "state", "coordinator"])
+
+
+@groups.command(cls=ClientCommand)
+@_groups
+@as_json_option
+@reaching
+def describe(reach: Reach, groups: Sequence[str], *, as_json: bool) -> None:
+    """Show members, what is assigned to them, what is committed, and the lag.
+
+    \b
+    Examples:
+      pipeline-broker groups describe billing
+      pipeline-broker groups describe billing --json | jq '.[].lag'
+    """  # noqa: D301 - click's mark for "do not rewrap"
+
+    async def program(cluster: Cluster) -> list[dict[str, Any]]:
+        from pipeline_broker.client.group_description import describe_group  # noqa: PLC0415 - it imports Trio
+
+        return [await describe_group(cluster, group) for group in groups]
+
+    described = reach.run(program)
+    if as_json:
+        print_json(described)
+        return
+    for number, group in enumerate(described):
+        click.echo("\n" * (number > 0) + _heading(group))
+        if group["offsets"]:
+            print_table(group["offsets"], ["topic", "partition", "committed", "end", "lag", "member", "host"])
+        for member in group["members"]:
+            assigned = "; ".join(f"{it['topic']} {','.join(map(str, it['partitions']))}" for it in member["assignment"])
+            click.echo(
+                f"member {member['member']} ({member['client_id']} at {member['host']}): {assigned or 'nothing'}"
+            )
+
+
+def _heading(group: dict[str, Any]) -> str:
+    members = len(group["members"])
+    parts = [
+        f"{group['group']}: {group['type']} group, {group['state']}",
+        f"{members} member{'s' * (members != 1)}",
+        f"coordinator {group['coordinator']}",
+    ]
+    if group["assignor"]:
+        parts.append(f"assignor {group['assignor']}")
+    if group["lag"] is not None:
+        parts.append(f"lag {group['lag']}")
+    return ", ".join(parts)
+
+
+@groups.command(cls=ClientCommand)
+@_groups
+@as_json_option
+@reaching
+def delete(reach: Reach, groups: Sequence[str], *, as_json: bool) -> None:
+    """Delete groups without members, with all that they have committed.
+
+    \b
+    Examples:
+      pipeline-broker groups delete billing
+    """  # noqa: D301 - click's mark for "do not rewrap"
+
+    async def program(cluster: Cluster) -> None:
+        from pipeline_broker.client.groups import delete_groups  # noqa: PLC0415 - it imports Trio
+
+        await delete_groups(cluster, groups)
+
+    reach.run(program)
+    if as_json:
+        print_json([{"group": group, "deleted": True} for group in groups])
+    else:
+        for group in groups:
+            click.echo(f"deleted {group}")
+
+
+@groups.command("reset-offsets", cls=ClientCommand)
+@click.argument("group", shell_complete=complete_groups)
+@click.option(
+    "--topic",
+    "topics",
+    multiple=True,
+    metavar="TOPIC[:PARTITION,...]",
+    help="Where; repeatable.  All that the group has committed if not given.",
+)
+@click.option("--to", metavar="PLACE", help="earliest, latest, an offset, -10 before the end, or @TIME.")
+@click.option("--shift", type=int, help="So many records on from what is committed, back where negative.")
+@click.option("--execute", is_flag=True, help="Do it; otherwise it is shown only.")
+@as_json_option
+@reaching
+def reset_offsets(
+    reach: Reach,
+    group: str,
+    topics: Sequence[str],
+    to: str | None,
+    shift: int | None,
+    *,
+    execute: bool,
+    as_json: bool,
+) -> None:
+    """Show where a group would go on reading, and with --execute have it do so; it must have no members.
+
+    A TIME is 2026-08-01T12:00 (local, or with a zone), milliseconds since 1970, or -5m for five minutes ago.
+
+    \b
+    Examples:
+      pipeline-broker groups reset-offsets billing --to earliest
+      pipeline-broker groups reset-offsets billing --topic orders:0,1 --to @-2h --execute
+      pipeline-broker groups reset-offsets billing --shift -100 --execute
+    """  # noqa: D301 - click's mark for "do not rewrap"
+    if (to is None) == (shift is None):
+        raise click.UsageError("give one of --to and --shift")
+    place = None if to is None else place_of(to, "--to")
+    chosen = dict(map(_chosen, topics)) if topics else None
+
+    async def program(cluster: Cluster) -> list[dict[str, Any]]:
+        from pipeline_broker.client.group_reset import commit_plan, plan_reset  # noqa: PLC0415 - it imports Trio
+
+        plan = await plan_reset(cluster, group, chosen, place, shift or 0)
+        if execute:
+            await commit_plan(cluster, group, plan)
+        return plan
+
+    plan = reach.run(program)
+    if as_json:
+        print_json({"group": group, "executed": execute, "offsets": plan})
+        return
+    print_table(plan, ["topic", "partition", "from", "to"])
+    if not execute:
+        click.echo("nothing was changed: give --execute to do it", err=True)
+
+
+def _chosen(text: str) -> tuple[str, list[int]]:
+    topic, _, partitions = text.partition(":")
+    numbers = [part for part in partitions.split(",") if part]
+    if not topic or not all(it.isascii() and it.isdigit() and int(it) <= PARTITION_MAX for it in numbers):
+        raise click.UsageError(f"--topic: {text!r} is not of the form TOPIC or TOPIC:0,1")
+    return topic, [int(it) for it in numbers]

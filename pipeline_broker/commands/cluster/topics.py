@@ -1,0 +1,253 @@
+"""`pipeline-broker topics`: the topics of a cluster.
+
+Rules of this file: options and output; the work is in `client/topics.py` and `client/configs.py`. Deleting asks nobody
+whether it is sure, as no tool of Kafka's does: names are exact, patterns are for looking only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from pipeline_broker.commands.cluster.arguments import as_json_option, is_wanted
+from pipeline_broker.commands.cluster.completing import complete_topics
+from pipeline_broker.commands.cluster.reach import ClientCommand, Reach, reaching
+from pipeline_broker.commands.cluster.shown import print_json, print_table
+from pipeline_broker.commands.load import Setting
+
+if TYPE_CHECKING:
+    from pipeline_broker.client.cluster import Cluster
+    from pipeline_broker.client.topology import Topic
+
+__all__ = ["topics"]
+
+_topic = click.argument("topic", shell_complete=complete_topics)
+_config = click.option(
+    "--config", "configs", type=Setting(), multiple=True, help="A setting of the topic, by Kafka's name; repeatable."
+)
+
+
+@click.group(
+    epilog="""\b
+Examples:
+  pipeline-broker topics list 'orders*' --long
+  pipeline-broker topics create orders --partitions 6 --config cleanup.policy=compact
+  pipeline-broker topics describe orders --json
+  pipeline-broker topics alter orders --partitions 12 --config retention.ms=86400000
+  pipeline-broker topics delete orders"""
+)
+def topics() -> None:
+    """List, describe, create, alter and delete topics of any Kafka cluster."""
+
+
+@topics.command("list", cls=ClientCommand)
+@click.argument("patterns", nargs=-1)
+@click.option("--internal", is_flag=True, help="Topics of the brokers themselves too.")
+@click.option("--long", "-l", "is_long", is_flag=True, help="With partitions, replicas and ids.")
+@as_json_option
+@reaching
+def list_(reach: Reach, patterns: Sequence[str], *, internal: bool, is_long: bool, as_json: bool) -> None:
+    """List topics: all, or those whose names match a PATTERN such as 'orders*'.
+
+    \b
+    Examples:
+      pipeline-broker topics list
+      pipeline-broker topics list 'orders*' '*-dlq' --long
+      pipeline-broker topics list --json | jq -r '.[].topic'
+    """  # noqa: D301 - click's mark for "do not rewrap"
+
+    async def program(cluster: Cluster) -> list[Topic]:
+        from pipeline_broker.client.topics import listed_topics  # noqa: PLC0415 - it imports Trio
+
+        return await listed_topics(cluster)
+
+    rows = [
+        {
+            "topic": topic.name,
+            "partitions": len(topic.partitions),
+            "replication_factor": topic.replication_factor,
+            "id": topic.topic_id,
+            "internal": topic.is_internal,
+        }
+        for topic in reach.run(program)
+        if (internal or not topic.is_internal) and is_wanted(topic.name, patterns)
+    ]
+    if as_json:
+        print_json(rows)
+    elif is_long:
+        print_table(rows, ["topic", "partitions", "replication_factor", "id"])
+    else:
+        for row in rows:
+            click.echo(row["topic"])
+
+
+@topics.command(cls=ClientCommand)
+@click.argument("topics", nargs=-1, required=True, metavar="TOPIC...", shell_complete=complete_topics)
+@as_json_option
+@reaching
+def describe(reach: Reach, topics: Sequence[str], *, as_json: bool) -> None:
+    """Show partitions with leaders, replicas and offsets, and the settings that differ from the default.
+
+    \b
+    Examples:
+      pipeline-broker topics describe orders
+      pipeline-broker topics describe orders payments --json
+    """  # noqa: D301 - click's mark for "do not rewrap"
+
+    async def program(cluster: Cluster) -> list[dict[str, Any]]:
+        from pipeline_broker.client.configs import Subject, settings_of  # noqa: PLC0415 - it imports Trio
+        from pipeline_broker.client.topics import described_topic  # noqa: PLC0415 - see above
+
+        described = []
+        for name in topics:
+            topic = await described_topic(cluster, name)
+            settings = await settings_of(cluster, Subject("topic", name))
+            topic["configs"] = {it.name: it.value for it in settings if it.source == "topic"}
+            described.append(topic)
+        return described
+
+    described = reach.run(program)
+    if as_json:
+        print_json(described)
+        return
+    for number, topic in enumerate(described):
+        click.echo("\n" * (number > 0) + _heading(topic))
+        print_table(topic["partitions"], ["partition", "leader", "replicas", "isr", "start", "end"])
+
+
+def _heading(topic: dict[str, Any]) -> str:
+    settings = ", ".join(f"{name}={value}" for name, value in topic["configs"].items())
+    identity = f" ({topic['id']})" if topic["id"] else ""
+    return (
+        f"{topic['topic']}{identity}: {len(topic['partitions'])} partitions, "
+        f"replication factor {topic['replication_factor']}" + (f", {settings}" if settings else "")
+    )
+
+
+@topics.command(cls=ClientCommand)
+@_topic
+@click.option("--partitions", type=click.IntRange(1, 1_000_000), help="How many; the broker's default if not given.")
+@click.option("--replication-factor", type=click.IntRange(1, 32_767), help="The same of replicas.")
+@_config
+@click.option("--if-not-exists", is_flag=True, help="No error where the topic is there.")
+@as_json_option
+@reaching
+def create(
+    reach: Reach,
+    topic: str,
+    partitions: int | None,
+    replication_factor: int | None,
+    configs: Sequence[tuple[str, str]],
+    *,
+    if_not_exists: bool,
+    as_json: bool,
+) -> None:
+    """Create a topic.
+
+    \b
+    Examples:
+      pipeline-broker topics create orders
+      pipeline-broker topics create orders --partitions 6 --config retention.ms=86400000 --if-not-exists
+    """  # noqa: D301 - click's mark for "do not rewrap"
+
+    async def program(cluster: Cluster) -> bool:
+        from pipeline_broker.client.errors import BrokerRefused  # noqa: PLC0415 - see below
+        from pipeline_broker.client.topics import DEFAULT, create_topic  # noqa: PLC0415 - it imports Trio
+        from pipeline_broker.wire.error import ErrorCode  # noqa: PLC0415 - see above
+
+        try:
+            await create_topic(cluster, topic, partitions or DEFAULT, replication_factor or DEFAULT, dict(configs))
+        except BrokerRefused as error:
+            if not if_not_exists or error.code != ErrorCode.TOPIC_ALREADY_EXISTS:
+                raise
+            return False
+        return True
+
+    created = reach.run(program)
+    if as_json:
+        print_json({"topic": topic, "created": created})
+    else:
+        click.echo(f"created {topic}" if created else f"{topic} exists")
+
+
+@topics.command(cls=ClientCommand)
+@click.argument("topics", nargs=-1, required=True, metavar="TOPIC...", shell_complete=complete_topics)
+@click.option("--if-exists", is_flag=True, help="No error where a topic is not there.")
+@as_json_option
+@reaching
+def delete(reach: Reach, topics: Sequence[str], *, if_exists: bool, as_json: bool) -> None:
+    """Delete topics with all that is in them, at once and for good.
+
+    \b
+    Examples:
+      pipeline-broker topics delete orders
+      pipeline-broker topics delete orders payments --if-exists
+    """  # noqa: D301 - click's mark for "do not rewrap"
+
+    async def program(cluster: Cluster) -> list[dict[str, Any]]:
+        from pipeline_broker.client.errors import NoSuchTopic  # noqa: PLC0415 - see below
+        from pipeline_broker.client.topics import delete_topic  # noqa: PLC0415 - it imports Trio
+
+        rows = []
+        for name in topics:
+            try:
+                await delete_topic(cluster, name)
+            except NoSuchTopic:
+                if not if_exists:
+                    raise
+                rows.append({"topic": name, "deleted": False})
+            else:
+                rows.append({"topic": name, "deleted": True})
+        return rows
+
+    rows = reach.run(program)
+    if as_json:
+        print_json(rows)
+    else:
+        for row in rows:
+            click.echo(f"deleted {row['topic']}" if row["deleted"] else f"there is no {row['topic']}")
+
+
+@topics.command(cls=ClientCommand)
+@_topic
+@click.option("--partitions", type=click.IntRange(1, 1_000_000), help="How many it has then: more than now.")
+@_config
+@click.option("--delete-config", "deleted", multiple=True, help="A setting that is by default again; repeatable.")
+@as_json_option
+@reaching
+def alter(
+    reach: Reach,
+    topic: str,
+    partitions: int | None,
+    configs: Sequence[tuple[str, str]],
+    deleted: Sequence[str],
+    *,
+    as_json: bool,
+) -> None:
+    """Change the settings of a topic, or give it more partitions.
+
+    \b
+    Examples:
+      pipeline-broker topics alter orders --config retention.ms=86400000 --delete-config max.message.bytes
+      pipeline-broker topics alter orders --partitions 12
+    """  # noqa: D301 - click's mark for "do not rewrap"
+    changes: dict[str, str | None] = {**dict(configs), **dict.fromkeys(deleted)}
+    if partitions is None and not changes:
+        raise click.UsageError("nothing is to be changed: give --partitions, --config or --delete-config")
+
+    async def program(cluster: Cluster) -> None:
+        from pipeline_broker.client.configs import Subject, alter_settings  # noqa: PLC0415 - it imports Trio
+        from pipeline_broker.client.topics import add_partitions  # noqa: PLC0415 - see above
+
+        if changes:
+            await alter_settings(cluster, Subject("topic", topic), changes)
+        if partitions is not None:
+            await add_partitions(cluster, topic, partitions)
+
+    reach.run(program)
+    if as_json:
+        print_json({"topic": topic, "partitions": partitions, "configs": changes})
+    else:
+        click.echo(f"altered {topic}")

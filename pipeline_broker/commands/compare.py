@@ -1,0 +1,189 @@
+"""`pipeline-broker compare` and `pipeline-broker report`: options and what goes wrong.
+
+Rules of this file: options only; a wrong value is a usage error, a failed experiment one line and exit code 1.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from pipeline_broker.commands.load import Address
+from pipeline_broker.config.duration import milliseconds
+from pipeline_broker.measure.experiment.broker_process import ExperimentError
+from pipeline_broker.measure.experiment.modes import COMPARED_MODES, KAFKA_MODES, OTHER_BROKER
+from pipeline_broker.measure.experiment.plan import PROFILES, Request
+
+if TYPE_CHECKING:
+    from pipeline_broker.measure.experiment.verdict import Results
+
+__all__ = ["compare", "report"]
+
+
+class Several(click.ParamType[Any]):
+    """Values with commas between them."""
+
+    def __init__(self, name: str, read: Callable[[str], Any]) -> None:
+        self.name = name
+        self._read = read
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tuple[Any, ...]:
+        """All values, in the order given and each once."""
+        if isinstance(value, tuple):
+            return value
+        try:
+            return tuple(dict.fromkeys(self._read(part.strip()) for part in str(value).split(",")))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text) <= 10_000:
+        raise ValueError(f"{text!r} is not a number from 1 to 10000")
+    return int(text)
+
+
+def _milliseconds(text: str) -> float:
+    time_ms = milliseconds(text)
+    if time_ms is None:
+        raise ValueError(f"{text!r} is not a time such as 0, 2ms or 0.5s")
+    return time_ms
+
+
+class Modes(click.ParamType[Any]):
+    """Two modes with a comma between them."""
+
+    name = "a,b"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
+        """The modes of side A and side B."""
+        if isinstance(value, tuple):
+            return value
+        parts = [part.strip() for part in str(value).split(",")]
+        if len(parts) != 2 or not set(parts) <= set(COMPARED_MODES):
+            self.fail(f"{value!r} is not two of {', '.join(COMPARED_MODES)} (or one of them twice)", param, ctx)
+        return parts[0], parts[1]
+
+
+_COUNTS = Several("n,...", _count)
+PLAN_OPTIONS = (
+    "profile", "in_flight", "connections", "delays_ms", "rounds", "modes", "with_kafka", "against",
+)  # fmt: skip
+"""What a sweep says itself."""
+
+
+@click.command()
+@click.option("--out", type=click.Path(path_type=Path, file_okay=False), required=True, help="Folder of the results.")
+@click.option(
+    "--profile",
+    type=click.Choice(list(PROFILES)),
+    default="quick",
+    show_default=True,
+    help="How much is run: about two minutes, or less than half an hour, which is told before the start.",
+)
+@click.option("--in-flight", type=_COUNTS, default=(), help="Requests in flight per connection, such as 1,5,64.")
+@click.option("--connections", type=_COUNTS, default=(), help="Connections, such as 1,16.")
+@click.option(
+    "--commit-delay",
+    "delays_ms",
+    type=Several("time,...", _milliseconds),
+    default=(),
+    help="Delays of every commit, such as 0,2ms,10ms.",
+)
+@click.option("--rounds", type=click.IntRange(1, 1000), default=None, help="Untraced rounds.  [default: the profile's]")
+@click.option("--modes", type=Modes(), default=COMPARED_MODES, help="Sides A and B.  [default: classic,pipelined]")
+@click.option(
+    "--flush",
+    type=click.Choice(["always", "os"]),
+    default="always",
+    show_default=True,
+    help="The brokers acknowledge after a sync, or after the write.",
+)
+@click.option(
+    "--commits-in-flight",
+    type=click.IntRange(1, 64),
+    default=1,
+    show_default=True,
+    help="Group commits that may run at once.",
+)
+@click.option(
+    "--with-kafka", is_flag=True, help="Drive Apache Kafka beside both: synced per message, and with its defaults."
+)
+@click.option("--against", type=Address(), help="Drive the broker at this address (HOST:PORT) beside both.")
+@click.option(
+    "--sweep",
+    "sweep_file",
+    type=click.Path(path_type=Path),
+    help="Run the factors and levels of this TOML file instead; goes on where it was interrupted.",
+)
+@click.option("--no-report", is_flag=True, help="End after the table; the raw rows stay in OUT/raw.")
+def compare(
+    out: Path,
+    flush: str,
+    commits_in_flight: int,
+    with_kafka: bool,
+    against: tuple[str, int] | None,
+    sweep_file: Path | None,
+    no_report: bool,
+    **request: Any,
+) -> None:
+    """Compare two modes in one interleaved experiment and write the report.
+
+    Without a grid of its own (--in-flight, --connections, --commit-delay) it drives both modes with the native client,
+    with confluent-kafka and with a replay of departures, and runs the ablation. With one, exactly that grid.
+
+    \b
+    Examples:
+      pipeline-broker compare --out out/compare
+      pipeline-broker compare --out out/deep --in-flight 1,64 --connections 1 --commit-delay 0,10ms --rounds 7
+      pipeline-broker compare --out out/sweep --sweep docs/sweep.toml
+    """  # noqa: D301 - click's mark for "do not rewrap"
+    from pipeline_broker.measure.experiment.compare import (  # noqa: PLC0415 - Trio
+        ClientError,
+        CompareOptions,
+        ensure_report,
+        run_compare,
+        run_report,
+    )
+    from pipeline_broker.measure.experiment.verdict import sentence  # noqa: PLC0415 - see below
+
+    try:
+        if not no_report:
+            ensure_report()
+        if sweep_file is not None:
+            results = _run_sweep(sweep_file, out, flush, commits_in_flight)
+        else:
+            others = (*(KAFKA_MODES if with_kafka else ()), *((OTHER_BROKER,) if against else ()))
+            asked = Request(**request, others=others)
+            results = run_compare(CompareOptions(out, asked, flush, commits_in_flight, against))
+    except (ExperimentError, ClientError) as error:
+        raise click.ClickException(str(error)) from None
+    if not no_report:
+        raise click.exceptions.Exit(run_report(out))
+    click.echo(f"\n{sentence(results)}")  # the analysis would have said its own
+
+
+def _run_sweep(path: Path, out: Path, flush: str, commits_in_flight: int) -> "Results":
+    from pipeline_broker.measure.experiment.sweep import read_sweep  # noqa: PLC0415 - paid for when used
+    from pipeline_broker.measure.experiment.sweep_run import SweepOptions, run_sweep  # noqa: PLC0415 - Trio
+
+    context = click.get_current_context()
+    for name in PLAN_OPTIONS:
+        if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
+            option = next(it.opts[0] for it in context.command.params if it.name == name)
+            raise click.UsageError(f"{path} says what is run: leave {option} out")
+    try:
+        sweep = read_sweep(path)
+    except ExperimentError as error:
+        raise click.UsageError(str(error)) from None
+    return run_sweep(sweep, SweepOptions(out, flush, commits_in_flight))
+
+
+@click.command()
+@click.argument("directory", type=click.Path(path_type=Path, file_okay=False, exists=True))
+def report(directory: Path) -> None:
+    """Make Parquet, summary and page from DIRECTORY/raw, or again from DIRECTORY/traces."""
+    from pipeline_broker.measure.experiment.compare import run_report  # noqa: PLC0415 - Trio
+
+    raise click.exceptions.Exit(run_report(directory))

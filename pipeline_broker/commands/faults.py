@@ -1,0 +1,110 @@
+"""`pipeline-broker faults`: rules of a running broker, made, listed and removed.
+
+Rules of this file: the broker is asked through the admin socket of its data directory and decides everything. Whatever
+cannot be done is one line and exit code 2: a rule that makes no sense, no rule of that number, no broker that runs.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NoReturn
+
+import click
+
+from pipeline_broker.faults.names import FaultError
+from pipeline_broker.faults.rule_text import parse_arguments
+from pipeline_broker.node.admin_socket import CommandFailedError, NobodyAnswersError, ask
+
+__all__ = ["faults"]
+
+EXIT_USAGE = 2
+
+
+def _one_number(arguments: tuple[str, ...]) -> dict[str, Any]:
+    if len(arguments) != 1 or not arguments[0].isdecimal():
+        raise FaultError("give the number of one rule, as list shows it")
+    return {"number": int(arguments[0])}
+
+
+def _nothing(arguments: tuple[str, ...]) -> dict[str, Any]:
+    if arguments:
+        raise FaultError(f"{arguments[0]!r} is one argument too many")
+    return {}
+
+
+def _rule(arguments: tuple[str, ...]) -> dict[str, Any]:
+    parse_arguments(arguments)
+    return {"arguments": list(arguments)}
+
+
+def _group(arguments: tuple[str, ...]) -> dict[str, Any]:
+    if len(arguments) != 1:
+        raise FaultError("give one group")
+    return {"group": arguments[0]}
+
+
+def _member(arguments: tuple[str, ...]) -> dict[str, Any]:
+    if len(arguments) not in {1, 2}:
+        raise FaultError("give a group, and perhaps one of its members")
+    return dict(zip(("group", "member"), arguments, strict=False))
+
+
+ACTIONS: Mapping[str, Callable[[tuple[str, ...]], dict[str, Any]]] = {
+    "add": _rule,
+    "list": _nothing,
+    "remove": _one_number,
+    "clear": _nothing,
+    "release": _one_number,
+    "expire": _member,
+    "rebalance": _group,
+}
+"""What can be done, and what each makes of its arguments."""
+
+
+@click.command()
+@click.argument("action", type=click.Choice(list(ACTIONS)))
+@click.argument("arguments", nargs=-1)
+@click.option("--data", type=click.Path(path_type=Path), default="./data", show_default=True, help="Data directory.")
+@click.option("--json", "as_json", is_flag=True, help="Print the broker's answer as one JSON object.")
+def faults(action: str, arguments: tuple[str, ...], data: Path, *, as_json: bool) -> None:
+    """Make, list and remove the fault rules of a running broker.
+
+    \b
+      add NAME=VALUE...         make a rule, such as: add api=Produce topic=t nth=2 error=NOT_LEADER_OR_FOLLOWER
+      list                      the rules with their hits
+      remove NUMBER, clear      take one rule away, or all
+      release NUMBER            let go on what a rule holds
+      expire GROUP [MEMBER]     end the session of a member, or of all
+      rebalance GROUP           have the members join again
+    """  # noqa: D301 - click's mark for "do not rewrap"
+    try:
+        answer = ask(data, f"faults {action}", **ACTIONS[action](arguments))
+    except (FaultError, NobodyAnswersError, CommandFailedError) as error:
+        _fail(str(error))
+    click.echo(json.dumps(answer) if as_json else _told(action, answer))
+
+
+def _told(action: str, answer: Mapping[str, Any]) -> str:
+    if action == "add":
+        return _line(answer)
+    if action == "list":
+        return "\n".join(map(_line, answer["rules"])) or "no fault rules"
+    if action == "clear":
+        return f"{answer['removed']} removed"
+    if action == "release":
+        return "released" if answer["released"] else "it held nothing"
+    return "done"
+
+
+def _line(rule: Mapping[str, Any]) -> str:
+    said = f"{rule['number']}  {rule['rule']}  ({rule['hits']} of {rule['matched']} struck"
+    said += f", {rule['holds']} held" if rule["holds"] else ""
+    return said + (")" if rule["deterministic"] else "; not deterministic)")
+
+
+def _fail(line: str) -> NoReturn:
+    click.echo(f"Error: {line}", err=True)
+    sys.exit(EXIT_USAGE)

@@ -1,0 +1,213 @@
+"""`pipeline-broker load`: drive any Kafka broker with the native client.
+
+Rules of this file: options and output only; a dead or refusing broker is one line and exit code 1.
+"""
+
+import functools
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from pipeline_broker.config.duration import milliseconds
+
+if TYPE_CHECKING:
+    from pipeline_broker.measure.load.measurement import Measurement
+    from pipeline_broker.measure.load.options import LoadOptions
+
+__all__ = ["load"]
+
+WARMUP_SHARE = 0.1
+WARMUP_S_MAX = 1.0
+PROCESSES_MAX = 64
+IN_FLIGHT_DEFAULT = 64
+ACKS = {"all": -1, "-1": -1, "1": 1, "0": 0}
+
+
+class Address(click.ParamType[Any]):
+    """HOST:PORT, with brackets around an IPv6 host."""
+
+    name = "host:port"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, int]:
+        """Host and port."""
+        if isinstance(value, tuple):
+            return value
+        host, _, port = str(value).rpartition(":")
+        if not host or not port.isdecimal() or not 0 < int(port) < 1 << 16:
+            self.fail(f"{value!r} is not an address such as localhost:9092", param, ctx)
+        return host.strip("[]"), int(port)
+
+
+class Duration(click.ParamType[Any]):
+    """A time such as 5ms, 300us or 1s; a bare number counts milliseconds."""
+
+    name = "time"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Seconds."""
+        if isinstance(value, float):
+            return value
+        found = milliseconds(str(value))
+        if found is None:
+            self.fail(f"{value!r} is not a time such as 5ms", param, ctx)
+        return found / 1000
+
+
+class Setting(click.ParamType[Any]):
+    """NAME=VALUE."""
+
+    name = "name=value"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
+        """Name and value."""
+        if isinstance(value, tuple):
+            return value
+        name, separator, text = str(value).partition("=")
+        if not name.strip() or not separator:
+            self.fail("expected NAME=VALUE, such as security.protocol=ssl", param, ctx)
+        return name.strip(), text
+
+
+Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+
+
+def _option(*names: str, **settings: Any) -> Callable[[Decorated], Decorated]:
+    return click.option(*names, **{"show_default": True, **settings})
+
+
+@click.command()
+@click.argument("address", type=Address())
+@_option("--connections", type=click.IntRange(1, 10_000), default=1, help="Connections to the broker.")
+@_option(
+    "--in-flight",
+    type=click.IntRange(1, 10_000),
+    default=IN_FLIGHT_DEFAULT,
+    help="Requests in flight per connection; an open loop does not exceed it.",
+)
+@_option("--processes", type=click.IntRange(1, PROCESSES_MAX), default=1, help="Processes that share the connections.")
+@_option("--rate", "rate_per_s", type=click.FloatRange(0.01, 10_000_000), help="Requests/s of an open loop.")
+@_option(
+    "--arrivals",
+    type=click.Choice(["constant", "poisson"]),
+    default="constant",
+    help="How the requests of an open loop come.",
+)
+@_option("--think-time", "think_s", type=Duration(), default=0.0, help="Wait so long after an answer (5ms, 1s).")
+@_option("--record-size", type=click.IntRange(0, 1_000_000), default=100, help="Bytes of a record.")
+@_option("--batch", "batch_records", type=click.IntRange(1, 100_000), default=1, help="Records in a request.")
+@_option(
+    "--compression",
+    type=click.Choice(["none", "gzip", "snappy", "lz4", "zstd"]),
+    default="none",
+    help="Codec of the batches.",
+)
+@_option("--keys", type=click.IntRange(0, 1_000_000), default=0, help="Different keys, which choose the partition.")
+@_option("--key-skew", type=click.FloatRange(0, 10), default=0.0, help="Exponent of a Zipf distribution of the keys.")
+@_option("--acks", type=click.Choice(list(ACKS)), default="all", help="What answers a request; 0: nothing.")
+@_option("--idempotent", "is_idempotent", is_flag=True, help="Each connection is an idempotent producer.")
+@_option(
+    "--transaction",
+    "transaction_requests",
+    type=click.IntRange(0, 100_000),
+    default=0,
+    help="Requests in a transaction; each connection has one after the other.",
+)
+@_option("--read-share", type=click.FloatRange(0, 1), default=0.0, help="Share of the requests that read.")
+@_option("--read-bytes", type=click.IntRange(1, 64 << 20), default=1 << 20, help="Bytes that a read asks for.")
+@_option("--seconds", type=click.FloatRange(0.05, 86_400), default=5.0, help="How long to send, warm-up included.")
+@_option("--warmup", "warmup_s", type=Duration(), help="Not counted at the beginning.  [default: a tenth, at most 1s]")
+@_option("--topic", default="load", help="Topic; created when missing.")
+@_option("--partitions", type=click.IntRange(1, 10_000), default=4, help="Partitions of it that are used.")
+@click.option(
+    "--set",
+    "security",
+    type=Setting(),
+    multiple=True,
+    help="A property of librdkafka for TLS and SASL, such as security.protocol=ssl; repeatable.",
+)
+@_option("--seed", type=int, default=0, help="Of what is drawn: Poisson moments, keys.")
+@_option(
+    "--replay",
+    type=click.Path(path_type=Path),
+    help="Send what a broker has recorded (`serve --trace`), at its times, instead.",
+)
+@_option("--speed", type=click.FloatRange(0.001, 1000), default=1.0, help="Replay so many times faster.")
+@_option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@_option(
+    "--histogram", type=click.Path(dir_okay=False, path_type=Path), help="Write the latencies' histogram to this file."
+)
+def load(address: tuple[str, int], as_json: bool, histogram: Path | None, **given: Any) -> None:
+    """Send requests to the Kafka broker at ADDRESS (HOST:PORT), ours or another, and print what it reached.
+
+    Without --rate a closed loop: a connection sends its next request when an answer has come. With --rate an open loop:
+    requests are sent at their moments whatever the broker does, and their latency counts from these moments. Exit code
+    1 when a request fails, or when the broker cannot be reached or goes away.
+    """
+    from pipeline_broker.client.errors import ClientError  # noqa: PLC0415 - paid for when used
+
+    try:
+        found = _run(address, given)
+    except ClientError as error:
+        raise click.ClickException(str(error)) from None
+    from pipeline_broker.measure.load.measurement import sentence, summary  # noqa: PLC0415 - see above
+
+    figures = summary(found)
+    if histogram is not None:
+        _write(histogram, found)
+    click.echo(json.dumps(figures) if as_json else sentence(figures))
+    if figures["errors"] or figures["order_violations"]:
+        raise click.exceptions.Exit(1)
+
+
+def _run(address: tuple[str, int], given: dict[str, Any]) -> "Measurement":
+    from pipeline_broker.measure.load.client import drive, run_to_end  # noqa: PLC0415 - it imports Trio
+    from pipeline_broker.measure.load.measurement import measured  # noqa: PLC0415 - see above
+    from pipeline_broker.measure.load.processes import run_processes  # noqa: PLC0415 - see above
+    from pipeline_broker.measure.load.recorded import drive_recorded, read_trace  # noqa: PLC0415 - see above
+    from pipeline_broker.measure.load.worker import recorder_of  # noqa: PLC0415 - see above
+
+    processes, replay, speed = given.pop("processes"), given.pop("replay"), given.pop("speed")
+    options = _options(address, given)
+    if replay is not None:
+        recorded = read_trace(replay)
+        run = functools.partial(drive_recorded, recorded=recorded, speed=speed, record=recorder_of)
+    elif processes > 1:
+        return run_processes(options, processes)
+    else:
+        run = functools.partial(drive, record=recorder_of)
+    return measured(options, run_to_end(run, options))
+
+
+def _options(address: tuple[str, int], given: dict[str, Any]) -> "LoadOptions":
+    from pipeline_broker.client.errors import ClientError  # noqa: PLC0415 - see above
+    from pipeline_broker.measure.load.options import Arrivals, LoadOptions  # noqa: PLC0415 - see above
+
+    if given["security"]:
+        from pipeline_broker.client.security import read_security  # noqa: PLC0415 - see above
+
+        try:
+            read_security(dict(given["security"]))
+        except ClientError as error:
+            raise click.UsageError(str(error)) from None
+    host, port = address
+    given["acks"] = ACKS[given["acks"]]
+    given["arrivals"] = Arrivals(given["arrivals"])
+    if given["warmup_s"] is None:
+        given["warmup_s"] = min(WARMUP_S_MAX, given["seconds"] * WARMUP_SHARE)
+    if given["warmup_s"] >= given["seconds"]:
+        raise click.UsageError("the warm-up takes all of the time: give more --seconds or less --warmup")
+    return LoadOptions(host, port, **given)
+
+
+def _write(path: Path, found: "Measurement") -> None:
+    """The histograms by kind: pairs of the upper end of a bucket in microseconds and the share of requests up to it."""
+    from pipeline_broker.measure.load.measurement import KINDS  # noqa: PLC0415 - see above
+
+    curves = {KINDS[kind]: list(histogram.cumulative()) for kind, histogram in sorted(found.histograms.items())}
+    try:
+        path.write_text(json.dumps(curves) + "\n")
+    except OSError as error:
+        raise click.ClickException(f"{path}: {error.strerror or error}") from None

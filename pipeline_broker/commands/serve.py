@@ -1,0 +1,187 @@
+"""`pipeline-broker serve`: options, and what a failed start says."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+
+from pipeline_broker.commands.settings_options import data_option, load_config, settings_options
+from pipeline_broker.config.duration import milliseconds
+
+__all__ = ["serve"]
+
+EXIT_USAGE = 2
+GARBAGE_THRESHOLD = 20_000
+"""New objects before the garbage collector looks: requests form no cycles, and some thousands are in flight; neither
+do the objects that a start makes, which is why this comes before the imports."""
+
+
+class Duration(click.ParamType[float]):
+    """A time such as 10ms, 0.3ms or 1s; a bare number counts milliseconds. Seconds in Python."""
+
+    name = "duration"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Seconds."""
+        if isinstance(value, float):
+            return value
+        time_ms = milliseconds(str(value).strip())
+        if time_ms is None:
+            self.fail(f"{value!r} is not a time such as 10ms, 300us or 1s", param, ctx)
+        return time_ms / 1000
+
+
+class EndSignals:
+    """SIGTERM and SIGINT while the event loop does not receive them: they end a start at once, and do not end an end.
+
+    A broker that is asked to end twice closes its files all the same, and exits as it would have. A start ends by the
+    signal itself, as a kill would end it: a KeyboardInterrupt is lost where it meets a callback of the import system.
+    """
+
+    NUMBERS = (signal.SIGTERM, signal.SIGINT)
+
+    def __init__(self) -> None:
+        self._has_served = False
+        self._before = {number: signal.signal(number, self._received) for number in self.NUMBERS}
+
+    def _received(self, number: int, frame: object) -> None:
+        del frame
+        if not self._has_served:
+            signal.signal(number, signal.SIG_DFL)
+            signal.raise_signal(number)
+
+    def print_ready(self, line: str) -> None:
+        """Print the ready line; from here on the event loop receives the signals, until the end has begun."""
+        self._has_served = True
+        print(line, flush=True)  # noqa: T201 - the ready line is the interface
+
+    def close(self) -> None:
+        """Behind this only the interpreter's own end is left, which takes away what handlers there are."""
+        for number, before in self._before.items():
+            signal.signal(number, signal.SIG_IGN if self._has_served else before)
+
+
+@click.command()
+@click.option(
+    "--mode",
+    type=click.Choice(["classic", "pipelined"]),
+    default="pipelined",
+    show_default=True,
+    help="The request path: Apache Kafka's or the pipelined one.",
+)
+@click.option(
+    "--flush",
+    type=click.Choice(["always", "os"]),
+    default="always",
+    show_default=True,
+    help="Acknowledge after a sync, or after the write.",
+)
+@click.option("--host", default=None, help="Address to listen on.  [default: 127.0.0.1]")
+@click.option("--port", type=click.IntRange(0, 65535), default=None, help="Port; 0 takes a free one.  [default: 9092]")
+@data_option
+@click.option(
+    "--trace",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=None,
+    help="Write trace files of every request into this directory.",
+)
+@click.option(
+    "--commit-delay",
+    "commit_delay_seconds",
+    type=Duration(),
+    default=0.0,
+    help="Delay every commit by this much, such as 10ms; for experiments.",
+)
+@click.option(
+    "--commits-in-flight",
+    type=click.IntRange(1, 64),
+    default=1,
+    show_default=True,
+    help="Group commits that may run at once; 1 suits a disk.",
+)
+@click.option(
+    "--metrics",
+    type=click.IntRange(0, 65535),
+    default=None,
+    help="Serve Prometheus metrics on this port of the same host.",
+)
+@click.option(
+    "--metrics-allowed-host",
+    "metrics_hosts",
+    multiple=True,
+    metavar="NAME",
+    help="A DNS name by which scrapers know the metrics; repeatable.",
+)
+@click.option(
+    "--dashboard",
+    metavar="[HOST:]PORT",
+    default=None,
+    help="Serve the dashboard on this port of 127.0.0.1, or of another address.",
+)
+@click.option(
+    "--dashboard-beside",
+    metavar="HOST:PORT",
+    default=None,
+    help="Show the request path of the broker with this dashboard beside it.",
+)
+@click.option(
+    "--request-log",
+    type=click.Path(path_type=Path, dir_okay=False),
+    default=None,
+    help="Append a line of JSON for each request to this file.",
+)
+@click.option(
+    "--faults",
+    type=click.Path(path_type=Path, dir_okay=False),
+    default=None,
+    help="Begin with the fault rules of this TOML file.",
+)
+@settings_options
+def serve(**options: object) -> None:
+    """Run a broker until SIGTERM, which drains and exits 0.
+
+    \b
+    Examples:
+      pipeline-broker serve --port 9092 --data ./data
+      pipeline-broker serve --mode classic --flush os --set num.partitions=4
+    """  # noqa: D301 - click's mark for "do not rewrap"
+    end_signals = EndSignals()
+    gc.set_threshold(GARBAGE_THRESHOLD)
+    try:
+        _serve(options, end_signals.print_ready)
+    finally:
+        end_signals.close()
+
+
+def _serve(options: dict[str, object], on_ready: Callable[[str], None]) -> None:
+    from pipeline_broker._stages_check import ShadowedStagesError, ensure_stages  # noqa: PLC0415 - paid for when used
+
+    try:
+        ensure_stages()
+    except ShadowedStagesError as error:
+        click.echo(f"Error: {error}", err=True)
+        sys.exit(EXIT_USAGE)
+    from pipeline_broker.node.options import ServeOptions, StartError  # noqa: PLC0415 - see below
+    from pipeline_broker.node.process import run  # noqa: PLC0415 - it imports Trio and stages
+    from pipeline_broker.telemetry.bounded_log import BoundedHandler  # noqa: PLC0415 - see above
+
+    logging.basicConfig(
+        level=logging.WARNING, handlers=[BoundedHandler(sys.stderr)], format="%(levelname)s %(name)s: %(message)s"
+    )
+    files, settings = options.pop("config_files"), options.pop("settings")
+    assert isinstance(files, tuple)
+    assert isinstance(settings, tuple)
+    config = load_config(files, settings)
+    if any(setting.partition("=")[0].strip() == "listeners" for setting in settings):
+        options["host"] = options["port"] = None
+    try:
+        run(ServeOptions.from_command_line(config, options), on_ready)
+    except StartError as error:
+        click.echo(f"Error: {error}", err=True)
+        sys.exit(EXIT_USAGE)

@@ -1,0 +1,48 @@
+"""`pipeline-broker timelines`: whether a running broker publishes the timelines of requests.
+
+Rules of this file: the broker is asked through the admin socket of its data directory. Whatever cannot be done is one
+line and exit code 2.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from pipeline_broker.node.admin_socket import CommandFailedError, NobodyAnswersError, ask
+
+__all__ = ["timelines"]
+
+EXIT_USAGE = 2
+
+
+@click.command()
+@click.argument("action", type=click.Choice(["on", "off", "status"]))
+@click.option("--data", type=click.Path(path_type=Path), default="./data", show_default=True, help="Data directory.")
+@click.option("--json", "as_json", is_flag=True, help="Print the broker's answer as one JSON object.")
+def timelines(action: str, data: Path, *, as_json: bool) -> None:
+    """Have a running broker publish the timelines of requests to __request_timelines, or no longer.
+
+    \b
+      on        publish what is received from now on
+      off       publish what is there, then nothing more; returns when that is durable
+      status    whether it publishes, and how much it did
+    """  # noqa: D301 - click's mark for "do not rewrap"
+    try:
+        answer = ask(data, f"timelines {action}")
+    except (NobodyAnswersError, CommandFailedError) as error:
+        click.echo(f"Error: {error}", err=True)
+        sys.exit(EXIT_USAGE)
+    click.echo(json.dumps(answer) if as_json else _line(answer))
+
+
+def _line(answer: Mapping[str, Any]) -> str:
+    if answer["session"] is None:
+        return "off"
+    said = f"{'on' if answer['on'] else 'off'}: session {answer['session']}, {answer['rows']:,} timelines published"
+    return f"{said} in {answer['records']:,} records, {answer['waiting']:,} waiting, {answer['lost']:,} lost"

@@ -1,0 +1,184 @@
+"""`pipeline-broker compact` and `retain`: what the broker does now and then, done now.
+
+Rules of this file: a running broker is asked to do it; on the directory of one that does not run it is done here, under
+the same lock, with the settings that the options give. Without any it is not known which settings the broker runs with:
+a topic is left alone then if one of the settings that let its records go is neither its own nor stored in the directory
+for all brokers. Exit code 0 when done, also if there was nothing to do; 2 with one line when there is no such directory
+or topic, or a topic was left alone; 1 when it failed.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+import attrs
+import click
+import trio
+
+from pipeline_broker.commands.settings_options import data_option, load_config, settings_options
+from pipeline_broker.log.errors import JournalCorrupt
+from pipeline_broker.log.journal import JOURNAL_NAME
+from pipeline_broker.node.admin_socket import CommandFailedError, NobodyAnswersError, ask
+
+if TYPE_CHECKING:
+    from pipeline_broker.broker.broker import Broker
+    from pipeline_broker.config.settings import BrokerConfig
+    from pipeline_broker.state.metadata_records import Topic
+
+__all__ = ["compact", "retain"]
+
+EXIT_FAILED = 1
+EXIT_USAGE = 2
+PRODUCERS_KEPT_MS = 2**63 - 1
+"""Where the broker's producer.id.expiration.ms is not known, the archive forgets no producer."""
+
+_topic = click.option("--topic", default=None, help="One topic only.")
+
+
+@attrs.frozen
+class Work:
+    """What a command does.
+
+    Attributes:
+        command: its name, the same for a running broker.
+        policy: the one of `cleanup.policy` without which a topic is no concern of it.
+        settings: of topics; they let records go that have this policy.
+        done: what is printed when something was done.
+    """
+
+    command: str
+    policy: str
+    settings: tuple[str, ...]
+    done: str
+
+
+COMPACT = Work("compact", "compact", ("min.compaction.lag.ms", "delete.retention.ms"), "compacted")
+RETAIN = Work("retain", "delete", ("retention.ms",), "deleted")
+"""An inherited retention.bytes is no reason to leave a topic alone: by default it lets nothing go."""
+POLICY = "cleanup.policy"
+
+
+@click.command()
+@data_option
+@settings_options
+@_topic
+def compact(data: Path | None, config_files: tuple[Path, ...], settings: tuple[str, ...], topic: str | None) -> None:
+    """Compact every log whose cleanup.policy has compact, however little of it is dirty.
+
+    The broker may be running: it is asked to do it, and this returns when it is done. Where none runs, give the
+    settings that it is started with.
+    """
+    _run(COMPACT, data, config_files, settings, topic)
+
+
+@click.command()
+@data_option
+@settings_options
+@_topic
+def retain(data: Path | None, config_files: tuple[Path, ...], settings: tuple[str, ...], topic: str | None) -> None:
+    """Delete what retention.ms and retention.bytes let go.
+
+    The broker may be running: it is asked to do it, and this returns when it is done. Where none runs, give the
+    settings that it is started with.
+    """
+    _run(RETAIN, data, config_files, settings, topic)
+
+
+def _run(
+    work: Work, data: Path | None, config_files: tuple[Path, ...], settings: tuple[str, ...], topic: str | None
+) -> None:
+    config = load_config(config_files, settings)
+    directory = config.directory(data)
+    if not (directory / JOURNAL_NAME).is_dir():
+        _fail(f"{directory} is no data directory: it has no journal", EXIT_USAGE)
+    left_alone: dict[str, list[str]] = {}
+    try:
+        changed = ask(directory, work.command, topic=topic)["changed"]
+    except NobodyAnswersError:
+        changed, left_alone = _do_here(work, directory, config if config_files or settings else None, topic)
+    except CommandFailedError as error:
+        _fail(str(error), EXIT_FAILED)
+    if changed or not left_alone:
+        click.echo(work.done if changed else "nothing to do")
+    if left_alone:
+        _fail(_refusal(work, left_alone), EXIT_USAGE)
+
+
+def _do_here(
+    work: Work, data: Path, config: BrokerConfig | None, topic: str | None
+) -> tuple[bool, dict[str, list[str]]]:
+    """Whether anything changed; the topics that were left alone, with the settings that are not known.
+
+    Args:
+        work: what to do.
+        data: the directory.
+        config: what the broker is started with; None if that is not known.
+        topic: the only one concerned; None for all.
+    """
+    from pipeline_broker.config.settings import BrokerConfig  # noqa: PLC0415 - for a broker that does not run
+    from pipeline_broker.log.errors import DamagedSegment  # noqa: PLC0415 - see above
+    from pipeline_broker.node.data_directory import open_broker, upkeep_of  # noqa: PLC0415 - see above
+    from pipeline_broker.node.options import StartError  # noqa: PLC0415 - see above
+    from pipeline_broker.node.upkeep import UpkeepFailedError  # noqa: PLC0415 - see above
+
+    try:
+        journal, broker = open_broker(data, config or BrokerConfig(producer_id_expiration_ms=PRODUCERS_KEPT_MS))
+    except StartError as error:
+        _fail(str(error), EXIT_USAGE)
+    try:
+        carry_out = upkeep_of(broker).commands()[work.command]
+        unknown = {} if config is not None else _unknown_settings(work, broker, topic)
+        topics: list[str | None] = [topic]
+        if unknown:
+            topics = [each for each in sorted({log.topic for log in broker.logs}) if topic in {None, each}]
+        answers = [
+            trio.run(functools.partial(carry_out, topic=each)) for each in topics if each is None or each not in unknown
+        ]
+        return any(answer["changed"] for answer in answers), unknown
+    except CommandFailedError as error:
+        _fail(str(error), EXIT_USAGE)
+    except (UpkeepFailedError, DamagedSegment, JournalCorrupt, OSError) as error:
+        _fail(str(error), EXIT_FAILED)
+    finally:
+        journal.close()
+
+
+def _unknown_settings(work: Work, broker: Broker, topic: str | None) -> dict[str, list[str]]:
+    """By topic that holds records: the settings that the command acts on, but the directory does not decide."""
+    found = {}
+    for each in broker.topics.all():
+        is_concerned = topic in {None, each.name}
+        if is_concerned and any(log.high_watermark > log.log_start_offset for log in broker.logs.partitions(each.name)):
+            unknown = broker.layers.inherited_from_start(each.configs, _settings_of(work, each, broker))
+            if unknown:
+                found[each.name] = unknown
+    return found
+
+
+def _settings_of(work: Work, topic: Topic, broker: Broker) -> tuple[str, ...]:
+    is_known = not broker.layers.inherited_from_start(topic.configs, [POLICY])
+    from pipeline_broker.config.resolution import topic_value  # noqa: PLC0415 - see `_do_here`
+
+    policies = topic_value(POLICY, topic.configs, broker.settings)
+    assert isinstance(policies, tuple)
+    return (POLICY,) if is_known and work.policy not in policies else (POLICY, *work.settings)
+
+
+def _refusal(work: Work, left_alone: Mapping[str, list[str]]) -> str:
+    first, *others = sorted(left_alone, key=lambda name: (name.startswith("__"), name))
+    *front, last = left_alone[first]
+    settings, verb = (f"{', '.join(front)} and {last}", "come") if front else (last, "comes")
+    topics = f"topic {first!r}" + (f" (and {len(others)} more)" if others else "")
+    return (
+        f"nothing of {topics} was {work.done}: {settings} {verb} from the broker's settings; "
+        "give its --config or --set, as to serve"
+    )
+
+
+def _fail(line: str, code: int) -> NoReturn:
+    click.echo(f"Error: {line}", err=True)
+    sys.exit(code)

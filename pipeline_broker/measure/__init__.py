@@ -1,0 +1,1 @@
+"""Measurement: the load generator, and the comparison of the modes."""

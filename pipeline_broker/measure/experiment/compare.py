@@ -1,0 +1,129 @@
+"""The experiment from start to end: what it consists of, and what is told of it.
+
+Rules of this file: what an earlier experiment left in the same folder is removed first; notes go to stderr, table,
+verdict and page to stdout.
+"""
+
+import importlib.util
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+import attrs
+
+from pipeline_broker.client.errors import ClientError
+from pipeline_broker.measure.experiment.broker_process import ExperimentError, python_environment, python_module
+from pipeline_broker.measure.experiment.budget import Costs, in_words, replay_seconds
+from pipeline_broker.measure.experiment.drive import has_confluent
+from pipeline_broker.measure.experiment.kafka_process import fetch_jars
+from pipeline_broker.measure.experiment.modes import KAFKA_MODES
+from pipeline_broker.measure.experiment.plan import PROFILES, Request, plan
+from pipeline_broker.measure.experiment.progress import say
+from pipeline_broker.measure.experiment.raw import RawFolder
+from pipeline_broker.measure.experiment.runner import Setting, run_groups
+from pipeline_broker.measure.experiment.verdict import Results, report_text
+from pipeline_broker.measure.load.departures import WEEK_S, Departure, read_departures
+from pipeline_broker.measure.load.replay import DEFAULT_DATA, REPLAY_WEEK_S
+
+ANALYSIS_PACKAGES = ("pyspark", "pyarrow")
+"""What the analysis imports of the extra `spark`; Java may be the machine's own."""
+SWEEP_FILE = "sweep.json"
+"""What a sweep leaves beside its rows, to go on later."""
+
+
+@attrs.frozen(slots=True)
+class CompareOptions:
+    """What is run, how the brokers are started, and where the raw rows go.
+
+    Attributes:
+        against: the address of a broker that runs already and is driven beside ours.
+    """
+
+    out: Path
+    request: Request = attrs.field(factory=Request)
+    flush: str = "always"
+    commits_in_flight: int = 1
+    against: tuple[str, int] | None = None
+
+
+def run_compare(options: CompareOptions) -> Results:
+    """Run the experiment and print the verdict; raises ExperimentError or ClientError."""
+    request = options.request
+    profile = PROFILES[request.profile]
+    departures: Sequence[Departure] = ()
+    if not request.chosen_grid:
+        if not has_confluent():
+            say("confluent-kafka is not installed (pip install 'pipeline-broker[compare]'): its cells are left out")
+            request = attrs.evolve(request, with_confluent=False)
+        if DEFAULT_DATA.exists():
+            departures = read_departures(DEFAULT_DATA, busiest_week_only=not profile.replay_whole_year)
+        else:
+            say(f"{DEFAULT_DATA} is missing, which comes with the repository only: the replay is left out")
+            request = attrs.evolve(request, with_replay=False)
+    if set(request.others) & set(KAFKA_MODES):
+        fetch_jars()  # before anything else: it may take minutes, or fail
+    groups = plan(request)
+    replay_s = replay_seconds([departure.time_s for departure in departures], REPLAY_WEEK_S, WEEK_S)
+    costs = Costs(profile.run_s, replay_s)
+    if profile.is_announced and not request.chosen_grid:
+        runs = sum(len(group.runs) for group in groups)
+        say(f"{runs} runs, about {in_words(costs.of(groups))}, then the report")
+    setting = Setting(
+        options.out,
+        empty_output(options.out),
+        costs,
+        profile.warmup_s,
+        options.flush,
+        options.commits_in_flight,
+        options.against,
+        departures,
+    )
+    results = Results(request.modes, request.others)
+    run_groups(setting, groups, results)
+    print(report_text(results), flush=True)  # noqa: T201 - the command's output
+    return results
+
+
+def ensure_report() -> None:
+    """See that a report can be made, before minutes are spent on what it would be about.
+
+    Raises:
+        ExperimentError: a package that the analysis needs is not installed.
+    """
+    missing = [name for name in ANALYSIS_PACKAGES if importlib.util.find_spec(name) is None]
+    if missing:
+        raise ExperimentError(
+            f"the report needs {' and '.join(missing)}: pip install 'pipeline-broker[spark]', or --no-report"
+        )
+
+
+def run_report(out: Path) -> int:
+    """Make Parquet, summary and page from the raw rows, or again from the Parquet files; the exit code.
+
+    What goes wrong is said by the analysis itself, in one line.
+    """
+    return subprocess.call(python_module("spark_analysis", str(out)), env=python_environment())  # noqa: S603 - our own module
+
+
+def empty_output(out: Path) -> RawFolder:
+    """The raw folder of this experiment, without what an earlier one has left."""
+    out.mkdir(parents=True, exist_ok=True)
+    raw = RawFolder(out / "raw")
+    raw.clear()
+    shutil.rmtree(out / "traces", ignore_errors=True)
+    for name in (SWEEP_FILE, "summary.json", "report.html"):
+        (out / name).unlink(missing_ok=True)
+    return raw
+
+
+__all__ = [
+    "SWEEP_FILE",
+    "ClientError",
+    "CompareOptions",
+    "ExperimentError",
+    "empty_output",
+    "ensure_report",
+    "run_compare",
+    "run_report",
+]

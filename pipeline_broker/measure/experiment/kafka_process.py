@@ -1,0 +1,201 @@
+"""Apache Kafka as a child process, to compare with.
+
+Rules of this file: its jars come from Maven Central, once, into the user's cache; it runs as one node that is broker
+and controller, on free ports of 127.0.0.1, with Kafka's defaults but for replication, which one node cannot have. It is
+ready when its port answers, and always stopped. What is missing on this machine is said in one line.
+"""
+
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+import attrs
+
+from pipeline_broker.measure.experiment.broker_process import DRAIN_S_MAX, ExperimentError, last_line
+
+VERSION = "4.3.1"
+SLF4J_VERSION = "2.25.4"
+READY_S_MAX = 90.0
+FETCH_S_MAX = 1_200.0
+HEAP = "1g"
+"""Apache Kafka's own default."""
+_INSTEAD = "and give its address by --against HOST:PORT"
+_GROUP = "org.apache.kafka"
+_POLL_S = 0.2
+_CLUSTER_ID = "cGlwZWxpbmUtYnJva2Vycw"
+
+
+@attrs.frozen(slots=True)
+class KafkaSettings:
+    """How Apache Kafka is started.
+
+    Attributes:
+        mode: what it is called in the results.
+        data: a folder that does not exist yet.
+        is_synced: every message is flushed to the disk before it is acknowledged; else it stays in the page cache.
+    """
+
+    mode: str
+    data: Path
+    is_synced: bool = False
+
+    def start(self) -> "KafkaProcess":
+        """Begin to start it."""
+        return KafkaProcess(self)
+
+    def properties(self, port: int, controller_port: int) -> str:
+        """Its `server.properties`."""
+        lines = [
+            "process.roles=broker,controller",
+            "node.id=1",
+            f"listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}",
+            f"advertised.listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}",
+            "listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+            "controller.listener.names=CONTROLLER",
+            f"controller.quorum.bootstrap.servers=127.0.0.1:{controller_port}",
+            "inter.broker.listener.name=PLAINTEXT",
+            f"log.dirs={self.data / 'log'}",
+            "offsets.topic.replication.factor=1",
+            "transaction.state.log.replication.factor=1",
+            "transaction.state.log.min.isr=1",
+            "share.coordinator.state.topic.replication.factor=1",
+            "share.coordinator.state.topic.min.isr=1",
+        ]
+        if self.is_synced:
+            lines.append("log.flush.interval.messages=1")
+        return "\n".join(lines) + "\n"
+
+
+class KafkaProcess:
+    """Apache Kafka that has been started; `host` and `port` are where it listens."""
+
+    def __init__(self, settings: KafkaSettings) -> None:
+        self.settings = settings
+        jars = fetch_jars()
+        settings.data.mkdir(parents=True)
+        self.host = "127.0.0.1"
+        self.port, controller_port = free_ports(2)
+        self._errors_path = settings.data.with_suffix(".log")
+        config = settings.data / "server.properties"
+        config.write_text(settings.properties(self.port, controller_port))
+        with self._errors_path.open("wb") as output:
+            arguments = ["format", "--cluster-id", _CLUSTER_ID, "--config", str(config), "--standalone"]
+            format_command = _java(jars, "256m", "kafka.tools.StorageTool", *arguments)
+            if subprocess.call(format_command, stdout=output, stderr=output):  # noqa: S603 - the user's own Java
+                raise ExperimentError(f"Apache Kafka's storage could not be formatted: {last_line(self._errors_path)}")
+            self._process = subprocess.Popen(  # noqa: S603 - see above
+                _java(jars, HEAP, "kafka.Kafka", str(config)),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
+
+    @property
+    def pid(self) -> int:
+        """Its process."""
+        return self._process.pid
+
+    def wait_ready(self) -> None:
+        """Wait until its port answers."""
+        deadline = time.monotonic() + READY_S_MAX
+        while time.monotonic() < deadline and self._process.poll() is None:
+            with contextlib.suppress(OSError), socket.create_connection((self.host, self.port), 1):
+                return
+            time.sleep(_POLL_S)
+        raise ExperimentError(f"Apache Kafka did not start: {last_line(self._errors_path)}")
+
+    def terminate(self) -> None:
+        """Ask it to end."""
+        if self._process.poll() is None:
+            self._process.send_signal(signal.SIGTERM)
+
+    def stop(self) -> None:
+        """Wait until it has ended; how it ends is not what is measured."""
+        self.terminate()
+        try:
+            self._process.wait(DRAIN_S_MAX)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+
+def fetch_jars() -> Path:
+    """The folder with Apache Kafka's jars, filled when it is not there: completely, or not at all.
+
+    Raises:
+        ExperimentError: Java or Maven is missing, or Maven could not get them.
+    """
+    if shutil.which("java") is None:
+        raise ExperimentError(
+            f"Apache Kafka needs Java 17 or newer: install it, or start one and give its address{_INSTEAD}"
+        )
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pipeline-broker"
+    jars = cache / f"kafka-{VERSION}"
+    if jars.is_dir():
+        return jars
+    maven = shutil.which("mvn")
+    if maven is None:
+        raise ExperimentError(f"Apache Kafka comes by Maven: install it, or start one {_INSTEAD}")
+    cache.mkdir(parents=True, exist_ok=True)
+    work = Path(tempfile.mkdtemp(prefix=".fetch-", dir=cache))
+    try:
+        (work / "pom.xml").write_text(_pom())
+        command = [maven, "-q", "-B", "-f", str(work / "pom.xml"), "dependency:copy-dependencies"]
+        command.append(f"-DoutputDirectory={work / 'jars'}")
+        done = subprocess.run(  # noqa: S603 - the user's own Maven
+            command, capture_output=True, text=True, timeout=FETCH_S_MAX, check=False
+        )
+        if done.returncode:
+            lines = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()]
+            raise ExperimentError(f"Maven could not get Apache Kafka: {lines[0] if lines else done.returncode}")
+        with contextlib.suppress(OSError):  # somebody else was as fast
+            (work / "jars").rename(jars)
+    except subprocess.TimeoutExpired:
+        raise ExperimentError(f"Maven did not get Apache Kafka within {FETCH_S_MAX:g} s") from None
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+    return jars
+
+
+def _java(jars: Path, heap: str, *arguments: str) -> list[str]:
+    java = shutil.which("java") or "java"
+    options = [f"-Xms{heap}", f"-Xmx{heap}", "-XX:+UseG1GC", "-Dlog4j2.level=ERROR"]
+    return [java, *options, "-cp", f"{jars}/*", *arguments]
+
+
+def _pom() -> str:
+    connect = f"<groupId>{_GROUP}</groupId><artifactId>connect-runtime</artifactId>"
+    excluded = f"<exclusions><exclusion>{connect}</exclusion></exclusions>"
+    dependencies = (
+        _dependency(_GROUP, "kafka_2.13", VERSION)
+        + _dependency(_GROUP, "kafka-tools", VERSION, excluded)
+        + _dependency("org.apache.logging.log4j", "log4j-slf4j-impl", SLF4J_VERSION)
+    )
+    return (
+        '<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>'
+        "<groupId>local</groupId><artifactId>kafka</artifactId><version>1</version><packaging>pom</packaging>"
+        f"<dependencies>{dependencies}</dependencies></project>"
+    )
+
+
+def _dependency(group: str, artifact: str, version: str, more: str = "") -> str:
+    names = f"<groupId>{group}</groupId><artifactId>{artifact}</artifactId><version>{version}</version>"
+    return f"<dependency>{names}{more}</dependency>"
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports of 127.0.0.1 that nobody listens on."""
+    with contextlib.ExitStack() as stack:
+        ports = []
+        for _ in range(count):
+            listener = stack.enter_context(socket.socket())
+            listener.bind(("127.0.0.1", 0))
+            ports.append(int(listener.getsockname()[1]))
+        return ports

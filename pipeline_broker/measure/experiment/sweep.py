@@ -1,0 +1,235 @@
+"""Reads what is to be swept: a TOML file with factors and their levels.
+
+    rounds = 5                        # optional, as seconds, warmup, seed and traced
+    [factors]
+    mode = ["classic", "pipelined"]   # side A and side B
+    in_flight = [1, 5, 64]
+    commit_delay = ["0", "2ms"]
+    "pipeline.queues" = [0, 8]        # any property of the broker that it acts on
+
+Rules of this file: no I/O but reading the file; whatever is wrong is one line that names the file and the place. A
+factor is a name of the table below or a property of the broker; the level `default` of a property leaves it unset.
+"""
+
+import difflib
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from pipeline_broker.config.duration import milliseconds
+from pipeline_broker.config.properties import ConfigError, broker_properties
+from pipeline_broker.config.settings import is_acted_on, parse_settings
+from pipeline_broker.measure.experiment.broker_process import ExperimentError
+from pipeline_broker.measure.experiment.modes import COMPARED_MODES
+
+ROUNDS_MAX = 1000
+RUNS_MAX = 20_000
+RUN_S_MIN, RUN_S_MAX = 0.05, 600.0
+SIDES = 2
+DEFAULT = "default"
+Level = str | int | float | bool
+Levels = tuple[Level, ...]
+
+
+@attrs.frozen(slots=True)
+class Sweep:
+    """What is swept.
+
+    Attributes:
+        factors: the levels of each; those of `mode` are side A and side B.
+        rounds: untraced ones.
+        seconds, warmup: of each run, the second within the first.
+        seed: of the order; None: drawn.
+        traced: whether a traced round follows, which shows the inside of the broker.
+    """
+
+    factors: Mapping[str, Levels]
+    rounds: int = 5
+    seconds: float = 0.4
+    warmup: float = 0.1
+    seed: int | None = None
+    traced: bool = True
+
+    @property
+    def modes(self) -> tuple[str, str]:
+        """Side A and side B."""
+        first, second = self.factors["mode"]
+        return str(first), str(second)
+
+    @property
+    def cells(self) -> int:
+        """How many loads there are, for both sides."""
+        count = 1
+        for name, levels in self.factors.items():
+            count *= 1 if name == "mode" else len(levels)
+        return count
+
+    def as_json(self) -> dict[str, Any]:
+        """What two sweeps must have in common so that one goes on where the other was interrupted."""
+        found = attrs.asdict(self)
+        del found["seed"]
+        return {**found, "factors": {name: list(levels) for name, levels in self.factors.items()}}
+
+
+def _whole(low: int, high: int) -> Callable[[object], Level]:
+    def read(level: object) -> Level:
+        if type(level) is not int or not low <= level <= high:
+            raise ValueError(f"not a whole number from {low} to {high}")
+        return level
+
+    return read
+
+
+def _one_of(*words: str) -> Callable[[object], Level]:
+    def read(level: object) -> Level:
+        if not isinstance(level, str) or level not in words:
+            raise ValueError(f"not one of {', '.join(words)}")
+        return level
+
+    return read
+
+
+def _delay(level: object) -> Level:
+    found = milliseconds(str(level)) if isinstance(level, str | int | float) and not isinstance(level, bool) else None
+    if found is None:
+        raise ValueError('not a time such as "2ms" or 0')
+    return found
+
+
+def _boolean(level: object) -> Level:
+    if not isinstance(level, bool):
+        raise ValueError("not true or false")  # noqa: TRY004 - every wrong level is one kind of error
+    return level
+
+
+FACTORS: Mapping[str, Callable[[object], Level]] = {
+    "mode": _one_of(*COMPARED_MODES),
+    "connections": _whole(1, 10_000),
+    "in_flight": _whole(1, 10_000),
+    "commit_delay": _delay,
+    "flush": _one_of("always", "os"),
+    "commits_in_flight": _whole(1, 64),
+    "record_size": _whole(0, 1_000_000),
+    "batch": _whole(1, 100_000),
+    "compression": _one_of("none", "gzip", "snappy", "lz4", "zstd"),
+    "keys": _whole(0, 1_000_000),
+    "idempotent": _boolean,
+    "transaction": _whole(0, 100_000),
+}
+"""What can be varied beside the broker's properties, and how a level is read."""
+_OPTIONS: Mapping[str, Callable[[object], Level]] = {
+    "rounds": _whole(1, ROUNDS_MAX),
+    "seed": _whole(0, 1 << 53),
+    "traced": _boolean,
+}
+_TIMES = ("seconds", "warmup")
+
+
+def read_sweep(path: Path) -> Sweep:
+    """The sweep that a file describes.
+
+    Raises:
+        ExperimentError: the file cannot be read, or something in it is wrong; in one line.
+    """
+    try:
+        with path.open("rb") as file:
+            return parse_sweep(tomllib.load(file))
+    except OSError as error:
+        raise ExperimentError(f"{path}: {error.strerror or error}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ExperimentError(f"{path}: not TOML: {error}") from None
+    except ValueError as error:
+        raise ExperimentError(f"{path}: {error}") from None
+
+
+def parse_sweep(tables: Mapping[str, Any]) -> Sweep:
+    """The same from what TOML held; raises ValueError with one line."""
+    given = dict(tables)
+    named = given.pop("factors", None)
+    if not isinstance(named, dict) or not named:
+        raise ValueError("[factors] is missing: name what varies, such as in_flight = [1, 64]")
+    options = {name: _option(name, value) for name, value in given.items()}
+    factors: dict[str, Levels] = {"mode": COMPARED_MODES}
+    factors |= {name: _levels(name, levels) for name, levels in _flat(named)}
+    sweep = Sweep(factors, **options)  # type: ignore[arg-type]  # each was read by the rule of its name
+    if sweep.warmup >= sweep.seconds:
+        raise ValueError(f"warmup {sweep.warmup:g} takes all of seconds {sweep.seconds:g}")
+    runs = sweep.cells * 2 * (sweep.rounds + sweep.traced)
+    if runs > RUNS_MAX:
+        raise ValueError(f"{sweep.cells:,} loads in {sweep.rounds} rounds are {runs:,} runs: at most {RUNS_MAX:,}")
+    return sweep
+
+
+def _flat(table: Mapping[str, Any], prefix: str = "") -> list[tuple[str, object]]:
+    """Names with dots that TOML made tables of are one name again."""
+    found: list[tuple[str, object]] = []
+    for name, value in table.items():
+        found += _flat(value, f"{prefix}{name}.") if isinstance(value, dict) else [(f"{prefix}{name}", value)]
+    return found
+
+
+def _option(name: str, value: object) -> Level:
+    if name in _TIMES:
+        if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value <= RUN_S_MAX:
+            raise ValueError(f"{name} {value!r} is not a number of seconds up to {RUN_S_MAX:g}")
+        if name == "seconds" and value < RUN_S_MIN:
+            raise ValueError(f"seconds {value!r} is too short a run: at least {RUN_S_MIN:g}")
+        return float(value)
+    read = _OPTIONS.get(name)
+    if read is None:
+        raise ValueError(_unknown("setting", name, [*_OPTIONS, *_TIMES, "factors"]))
+    return _read(name, read, value)
+
+
+def _levels(name: str, value: object) -> Levels:
+    given: Sequence[object] = value if isinstance(value, list) else [value]
+    if not given:
+        raise ValueError(f"factor {name} has no levels")
+    read = FACTORS.get(name)
+    if read is None:
+        levels = [_property_level(name, level) for level in given]
+    else:
+        levels = [_read(f"factor {name}:", read, level) for level in given]
+    if name == "mode":
+        if len(levels) != SIDES:
+            raise ValueError(
+                f'factor mode: name side A and side B, such as ["{COMPARED_MODES[0]}", "{COMPARED_MODES[1]}"]'
+            )
+    elif len(set(levels)) != len(levels):
+        raise ValueError(f"factor {name} has a level twice")
+    return tuple(levels)
+
+
+def _read(what: str, read: Callable[[object], Level], level: object) -> Level:
+    try:
+        return read(level)
+    except ValueError as error:
+        raise ValueError(f"{what} {level!r} is {error}") from None
+
+
+def _property_level(name: str, level: object) -> Level:
+    if name not in broker_properties():
+        raise ValueError(_unknown("factor", name, [*FACTORS], [*broker_properties()]))
+    if not is_acted_on(name):
+        raise ValueError(f"factor {name}: the broker does not act on it, so all levels would be the same")
+    if not isinstance(level, str | int | float):
+        raise ValueError(f"factor {name}: {level!r} is not a text, a number, or true or false")  # noqa: TRY004 - see _boolean
+    text = str(level).lower() if isinstance(level, bool) else str(level)
+    if text == DEFAULT:
+        return text
+    try:
+        parse_settings([(name, text)])
+    except ConfigError as error:
+        raise ValueError(f"factor {error}") from None
+    return text
+
+
+def _unknown(kind: str, name: str, names: Sequence[str], properties: Sequence[str] = ()) -> str:
+    """The refusal of a name: the nearest one, and all that there are; broker properties are too many to list."""
+    near = difflib.get_close_matches(name, [*names, *properties], n=1)
+    hint = f"; did you mean {near[0]}?" if near else ""
+    more = ", or a property of the broker" if properties else ""
+    return f"unknown {kind} {name!r}{hint} (known: {', '.join(names)}{more})"

@@ -1,0 +1,136 @@
+"""Carries out a sweep, or the rest of one.
+
+Rules of this file: what a sweep consists of is written down before its first run; runs that are complete are never
+measured again, and a sweep that is not the one written down is refused, because its rows would be mixed with others.
+"""
+
+import json
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from pipeline_broker.client.errors import ClientError
+from pipeline_broker.measure.experiment.broker_process import ExperimentError
+from pipeline_broker.measure.experiment.budget import Costs, in_words
+from pipeline_broker.measure.experiment.compare import SWEEP_FILE, empty_output
+from pipeline_broker.measure.experiment.plan import Group, Run
+from pipeline_broker.measure.experiment.progress import say
+from pipeline_broker.measure.experiment.raw import RawFolder
+from pipeline_broker.measure.experiment.runner import Setting, run_groups
+from pipeline_broker.measure.experiment.sweep import Sweep
+from pipeline_broker.measure.experiment.sweep_plan import plan_sweep, remaining, sweep_cells
+from pipeline_broker.measure.experiment.verdict import Results, report_text
+from pipeline_broker.measure.load.options import LoadOptions
+from pipeline_broker.measure.load.ring import read_ring
+
+SCHEMA = 1
+SEED_BITS = 32
+
+
+@attrs.frozen(slots=True)
+class SweepOptions:
+    """Where a sweep goes, and how brokers are started where it does not say it."""
+
+    out: Path
+    flush: str = "always"
+    commits_in_flight: int = 1
+
+
+def run_sweep(sweep: Sweep, options: SweepOptions) -> Results:
+    """Run what is missing of a sweep, and print the table of all of it.
+
+    Raises:
+        ExperimentError: the folder holds another sweep, levels do not go together, or a broker failed.
+        ClientError: a broker could not be driven.
+    """
+    _check_levels(sweep)
+    raw, seed = _opened(sweep, options)
+    groups = plan_sweep(sweep, seed)
+    done = {run.number for run in _runs(groups) if raw.is_done(run.number)}
+    left = remaining(groups, lambda run: run.number in done)
+    again = {run.number for run in _runs(left)}
+    results = Results(sweep.modes)
+    results.expect(sweep_cells(sweep))
+    for run in _runs(groups):
+        if run.number in again:
+            raw.forget(run.number)
+        else:
+            results.add(
+                run, [row for path in sorted(raw.run(run.number).glob("client*.ring")) for row in read_ring(path)]
+            )
+    costs = Costs(sweep.seconds)
+    total = sum(1 for _ in _runs(groups))
+    so_far = f", {total - len(again)} of them done" if len(again) < total else ""
+    say(f"{sweep.cells} loads, {total} runs{so_far}, seed {seed}, about {in_words(costs.of(left))}")
+    setting = Setting(options.out, raw, costs, sweep.warmup, options.flush, options.commits_in_flight)
+    try:
+        run_groups(setting, left, results)
+    except KeyboardInterrupt:
+        finished = sum(raw.is_done(run.number) for run in _runs(groups))
+        say(f"{finished} of {total} runs are done: the same command goes on")
+        raise
+    print(report_text(results), flush=True)  # noqa: T201 - the command's output
+    return results
+
+
+def _runs(groups: list[Group]) -> Iterator[Run]:
+    return (run for group in groups for run in group.runs)
+
+
+def _check_levels(sweep: Sweep) -> None:
+    """Refuse levels that no client can be driven with before anything is started."""
+    for cell in sweep_cells(sweep):
+        try:
+            LoadOptions("", 0, cell.connections, cell.in_flight, **attrs.asdict(cell.requests)).check()
+        except ClientError as error:
+            raise ExperimentError(f"{cell.variant}: {error}") from None
+
+
+def _opened(sweep: Sweep, options: SweepOptions) -> tuple[RawFolder, int]:
+    """The rows that there are of this sweep, and its seed."""
+    path = options.out / SWEEP_FILE
+    planned = {**sweep.as_json(), "flush": options.flush, "commits_in_flight": options.commits_in_flight}
+    if path.exists():
+        begun = _read(path)
+        seed = int(begun["seed"])
+        _compare(begun["plan"], planned, options.out)
+        if sweep.seed not in {None, seed}:
+            raise _another(options.out, f"seed was {seed} and is {sweep.seed}")
+        raw = RawFolder(options.out / "raw")
+        raw.root.mkdir(exist_ok=True)
+        return raw, seed
+    seed = random.SystemRandom().getrandbits(SEED_BITS) if sweep.seed is None else sweep.seed
+    raw = empty_output(options.out)
+    fresh = path.with_suffix(".new")
+    fresh.write_text(json.dumps({"schema": SCHEMA, "seed": seed, "plan": planned}, indent=1) + "\n", encoding="utf-8")
+    fresh.rename(path)
+    return raw, seed
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        if found["schema"] != SCHEMA:
+            raise ExperimentError(f"{path}: schema {found['schema']}, this version reads {SCHEMA}")
+        return {"seed": int(found["seed"]), "plan": dict(found["plan"])}
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ExperimentError(f"{path} cannot be read ({error}): remove it to begin anew") from None
+
+
+def _compare(begun: dict[str, Any], planned: dict[str, Any], out: Path) -> None:
+    for part in ("factors", None):
+        before, now = (plan if part is None else plan.get(part, {}) for plan in (begun, planned))
+        for name in {**before, **now}:
+            if before.get(name) != now.get(name):
+                raise _another(out, f"{name} was {_told(before.get(name))} and is {_told(now.get(name))}")
+
+
+def _told(value: object) -> str:
+    return "not in it" if value is None else json.dumps(value)
+
+
+def _another(out: Path, difference: str) -> ExperimentError:
+    return ExperimentError(f"{out} holds a sweep of another plan ({difference}): choose another --out, or remove it")

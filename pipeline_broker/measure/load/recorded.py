@@ -1,0 +1,156 @@
+"""Replays what a broker has recorded: the produce requests of a trace, at the times at which they arrived.
+
+Rules of this file: a request goes out at its time on the connection that stands for the recorded one, as large as it
+was, whatever the answers do. Records themselves are not in a trace; they are made up. What was no produce request is
+left out. A trace that cannot be read is one line.
+"""
+
+import itertools
+import json
+import struct
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import attrs
+
+from pipeline_broker.client.errors import ClientError
+from pipeline_broker.client.security import read_security
+from pipeline_broker.measure.load.client import Driven, bounded, connections_to, measuring, prepared
+from pipeline_broker.measure.load.conversation import converse
+from pipeline_broker.measure.load.exchange import Exchange
+from pipeline_broker.measure.load.options import IN_FLIGHT_MAX, LoadOptions
+from pipeline_broker.measure.load.pace import NS_PER_S, OpenPace
+from pipeline_broker.measure.load.recorders import HistogramRecorder
+from pipeline_broker.measure.load.requests import ProduceInOrder, ProduceTemplate, Requests
+from pipeline_broker.measure.load.ring import RING_MAGIC
+from pipeline_broker.measure.load.template import error_position, produce_frame
+from pipeline_broker.records.batch import NewRecord, build_batch
+
+RING_NAME = "requests.ring"
+SIZES_MAX = 256
+"""Different sizes of requests that are built; others are sent as the nearest smaller one."""
+REQUEST_BYTES_MAX = 16 << 20
+LEAD_NS = 50_000_000
+_PRODUCE_KEY = 0
+_LENGTH = struct.Struct("<I")
+_FORMATS = {"i1": "b", "i2": "h", "i4": "i", "i8": "q"}
+_WANTED = ("connection", "api", "request_bytes", "received_ns")
+
+
+@attrs.frozen(slots=True)
+class RecordedRequest:
+    """One produce request of a trace: its connection, counted from 0, its moment from the first one, and its size."""
+
+    connection: int
+    offset_ns: int
+    size_bytes: int
+
+
+def read_trace(path: Path) -> list[RecordedRequest]:
+    """The produce requests of a trace in the order of their arrival.
+
+    Args:
+        path: a `requests.ring` that a broker has written, or the folder with it.
+
+    Raises:
+        ClientError: there is none, it is damaged, or it has no produce request.
+    """
+    file = path / RING_NAME if path.is_dir() else path
+    try:
+        raw = file.read_bytes()
+    except OSError as error:
+        raise ClientError(f"{file}: {error.strerror or error}") from None
+    rows = _rows(file, raw)
+    produced = sorted(
+        (received_ns, connection, size) for connection, api, size, received_ns in rows if api == _PRODUCE_KEY
+    )
+    if not produced:
+        raise ClientError(f"{file}: no produce request in {len(rows)} rows")
+    first_ns = produced[0][0]
+    numbers: dict[int, int] = {}
+    return [
+        RecordedRequest(numbers.setdefault(connection, len(numbers)), received_ns - first_ns, size)
+        for received_ns, connection, size in produced
+    ]
+
+
+def _rows(file: Path, raw: bytes) -> list[tuple[int, int, int, int]]:
+    start = len(RING_MAGIC) + _LENGTH.size
+    if raw[: len(RING_MAGIC)] != RING_MAGIC or len(raw) < start:
+        raise ClientError(f"{file}: not a trace of a broker")
+    (length,) = _LENGTH.unpack_from(raw, len(RING_MAGIC))
+    try:
+        header = json.loads(raw[start : start + length])
+        names = [name for name, _ in header["columns"]]
+        row = struct.Struct("<" + "".join(_FORMATS[kind] for _, kind in header["columns"]))
+        places = [names.index(name) for name in _WANTED]
+    except (ValueError, KeyError, TypeError):
+        raise ClientError(f"{file}: not the requests of a broker's trace") from None
+    body = memoryview(raw)[start + length :]
+    whole = len(body) - len(body) % row.size  # a broker that was killed may leave half a row
+    return [tuple(fields[place] for place in places) for fields in row.iter_unpack(body[:whole])]
+
+
+def plan(recorded: Sequence[RecordedRequest], speed: float) -> tuple[list[list[int]], list[list[int]], list[int]]:
+    """Times and sizes for each connection, and the sizes that there are.
+
+    Args:
+        recorded: in order.
+        speed: how many times faster than it was.
+
+    Returns:
+        for each connection the moments in ns, for each connection the index of each size, and the sizes in bytes.
+    """
+    sizes = sorted({it.size_bytes for it in recorded})
+    if len(sizes) > SIZES_MAX:
+        sizes = [sizes[number * len(sizes) // SIZES_MAX] for number in range(SIZES_MAX)]
+    index_of: dict[int, int] = {}
+    moments: list[list[int]] = [[] for _ in range(max(it.connection for it in recorded) + 1)]
+    variants: list[list[int]] = [[] for _ in moments]
+    for it in recorded:
+        if it.size_bytes not in index_of:
+            index_of[it.size_bytes] = max(0, sum(size <= it.size_bytes for size in sizes) - 1)
+        moments[it.connection].append(round(it.offset_ns / speed))
+        variants[it.connection].append(index_of[it.size_bytes])
+    return moments, variants, sizes
+
+
+async def drive_recorded(
+    options: LoadOptions,
+    recorded: Sequence[RecordedRequest],
+    speed: float,
+    record: Callable[[Requests], HistogramRecorder],
+) -> Driven[HistogramRecorder]:
+    """Replay a trace; of the options host, port, topic, partitions, acks, security and timeout count."""
+    security = read_security(dict(options.security))
+    target = await prepared(options.host, options.port, options.topic, options.partitions, options.timeout_s, security)
+    moments, variants, sizes = plan(recorded, speed)
+    nodes = [target.nodes[index % len(target.nodes)] for index in range(len(moments))]
+    position = error_position(target)
+    requests: list[Requests] = []
+    for index, (node, order) in enumerate(zip(nodes, variants, strict=True)):
+        partition = node.partitions[index % len(node.partitions)]
+        empty = len(produce_frame(target, partition, _batch(0), options.acks))
+        frames = {it: produce_frame(target, partition, _batch(sizes[it] - empty), options.acks) for it in set(order)}
+        template = ProduceTemplate(tuple(frames.get(it, b"") for it in range(len(sizes))), position)
+        requests.append(ProduceInOrder(template, iter(order)))
+    async with connections_to(nodes, options.timeout_s, security) as connections:
+        with measuring() as clock:
+            start_ns = time.monotonic_ns() + LEAD_NS
+            recorders = [record(it) for it in requests]
+            exchanges = []
+            for it, recorder, offsets in zip(requests, recorders, moments, strict=True):
+                recorder.measured_from_ns = start_ns
+                pace = OpenPace(map(start_ns.__add__, offsets), IN_FLIGHT_MAX)
+                exchanges.append(Exchange(it, pace, recorder, is_answered=options.acks != 0))
+            last_ns = max(itertools.chain.from_iterable(moments))
+            with bounded((LEAD_NS + last_ns) / NS_PER_S + options.timeout_s, exchanges):
+                await converse(connections, exchanges)
+    return Driven(recorders, exchanges, [], clock)
+
+
+def _batch(value_bytes: int) -> bytes:
+    """One record; the lengths within a batch take some bytes more, so sizes are met to a few bytes."""
+    size = min(max(0, value_bytes), REQUEST_BYTES_MAX)
+    return build_batch([NewRecord(bytes(size), timestamp=time.time_ns() // 1_000_000)])

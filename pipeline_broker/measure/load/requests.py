@@ -1,0 +1,316 @@
+"""The bytes of the requests of one connection, and how their answers are read.
+
+Rules of this file: no I/O and no clock. Requests are built ahead of a run; while it runs only what must differ is
+patched: correlation ids, the sequence and checksum of idempotent batches, the offset of a read. Correlation ids count
+from 0 in the order of sending.
+"""
+
+import itertools
+import struct
+from collections.abc import Callable, Iterator, Sequence
+from typing import Protocol
+
+import attrs
+
+from pipeline_broker.client.connection import Buffer
+from pipeline_broker.client.errors import ClientError
+from pipeline_broker.records.batch import HEADER_SIZE, LENGTH_OVERHEAD, read_header
+from pipeline_broker.records.checksum import crc32c
+from pipeline_broker.wire.codec import DecodeError, decode
+from pipeline_broker.wire.header import read_response_header
+from pipeline_broker.wire.messages.fetch import FetchResponse
+
+PRODUCE, READ, END = 0, 1, 2
+"""Kinds of requests."""
+CORRELATION_POSITION = 8  # behind length, api key and version
+FETCH_KEY = 1
+CORRELATION = struct.Struct(">i")
+_SEQUENCE_MASK = (1 << 31) - 1
+_CRC = struct.Struct(">I")
+_PRODUCER = struct.Struct(">qhi")  # id, epoch, base sequence
+_OFFSET = struct.Struct(">q")
+_BATCH_LENGTH = struct.Struct(">8xi")
+# Positions in a batch: of its checksum, of what is checked, of the producer.
+_CRC_POSITION, _CHECKED_POSITION, _PRODUCER_POSITION = 17, 21, 43
+
+
+ReadAnswer = Callable[[int, memoryview], int]
+
+
+class Requests(Protocol):
+    """What one connection sends.
+
+    Attributes:
+        error_position: where the error code is in every framed response; 0 where responses differ.
+        read: tells the error code of a correlation id's framed response where they do; else None.
+        kinds: of the correlation ids, again and again.
+    """
+
+    @property
+    def error_position(self) -> int:
+        """See above."""
+
+    @property
+    def read(self) -> ReadAnswer | None:
+        """See above."""
+
+    @property
+    def kinds(self) -> Sequence[int]:
+        """See above."""
+
+    def frames(self, first_id: int, count: int) -> bytes:
+        """The next requests, framed."""
+
+
+@attrs.frozen(slots=True)
+class ProduceTemplate:
+    """Framed produce requests that differ in what they write, and where a response has its error code.
+
+    Attributes:
+        requests: with correlation id 0.
+        error_position: within the framed response.
+        partitions: of each request.
+        batch_positions: where the batch of each request begins.
+    """
+
+    requests: tuple[bytes, ...]
+    error_position: int
+    partitions: tuple[int, ...] = ()
+    batch_positions: tuple[int, ...] = ()
+
+
+class ProduceInTurn:
+    """Produce requests of one size, over all variants in turn: sending is patching ids and one slice.
+
+    Args:
+        template: one request for each partition.
+        window: the most that are asked for at once.
+        first: the variant to begin with.
+    """
+
+    kinds: Sequence[int] = (PRODUCE,)
+    read: ReadAnswer | None = None
+
+    def __init__(self, template: ProduceTemplate, window: int, first: int = 0) -> None:
+        self.error_position = template.error_position
+        count = len(template.requests)
+        self._size = len(template.requests[0])
+        self._variants = count
+        self._first = first
+        # One window of requests behind every variant that may come first.
+        self._buffer = bytearray(b"".join(template.requests[index % count] for index in range(window + count - 1)))
+
+    def frames(self, first_id: int, count: int) -> bytes:
+        """See Requests."""
+        size = self._size
+        start = (first_id + self._first) % self._variants * size
+        buffer, pack_into = self._buffer, CORRELATION.pack_into
+        position = start + CORRELATION_POSITION
+        for correlation_id in range(first_id, first_id + count):
+            pack_into(buffer, position, correlation_id)
+            position += size
+        return bytes(memoryview(buffer)[start : start + count * size])
+
+
+class ProduceInOrder:
+    """Produce requests in an order that is given: of keys, or of recorded events.
+
+    Args:
+        template: the variants.
+        order: which one is next; it must not end before the run does.
+    """
+
+    kinds: Sequence[int] = (PRODUCE,)
+    read: ReadAnswer | None = None
+
+    def __init__(self, template: ProduceTemplate, order: Iterator[int]) -> None:
+        self.error_position = template.error_position
+        self._order = order
+        self._parts = [
+            (request[:CORRELATION_POSITION], request[CORRELATION_POSITION + 4 :]) for request in template.requests
+        ]
+
+    def frames(self, first_id: int, count: int) -> bytes:
+        """See Requests."""
+        parts: list[bytes] = []
+        for correlation_id, variant in enumerate(itertools.islice(self._order, count), first_id):
+            head, tail = self._parts[variant]
+            parts += (head, CORRELATION.pack(correlation_id), tail)
+        return b"".join(parts)
+
+
+class IdempotentProduce:
+    """Produce requests of one idempotent producer: each batch follows the last one of its partition.
+
+    Args:
+        template: the variants.
+        order: which one is next.
+        records: in each batch.
+    """
+
+    kinds: Sequence[int] = (PRODUCE,)
+    read: ReadAnswer | None = None
+
+    def __init__(self, template: ProduceTemplate, order: Iterator[int], records: int) -> None:
+        self.error_position = template.error_position
+        self._order = order
+        self._partitions = template.partitions
+        self._records = records
+        self._frames = [bytearray(request) for request in template.requests]
+        self._batch_positions = template.batch_positions
+        self._batch_ends = [
+            position + LENGTH_OVERHEAD + read_header(request, position).batch_length
+            for request, position in zip(template.requests, template.batch_positions, strict=True)
+        ]
+        self._sequences = dict.fromkeys(template.partitions, 0)
+        self._producer = (-1, -1)
+
+    def become(self, producer_id: int, epoch: int) -> None:
+        """Be this producer from the next request on, with new sequences."""
+        self._producer = (producer_id, epoch)
+        self._sequences = dict.fromkeys(self._partitions, 0)
+
+    def frames(self, first_id: int, count: int) -> bytes:
+        """See Requests."""
+        producer_id, epoch = self._producer
+        parts: list[bytes] = []
+        for correlation_id, variant in enumerate(itertools.islice(self._order, count), first_id):
+            frame, start, end = self._frames[variant], self._batch_positions[variant], self._batch_ends[variant]
+            partition = self._partitions[variant]
+            sequence = self._sequences[partition]
+            self._sequences[partition] = (sequence + self._records) & _SEQUENCE_MASK
+            CORRELATION.pack_into(frame, CORRELATION_POSITION, correlation_id)
+            _PRODUCER.pack_into(frame, start + _PRODUCER_POSITION, producer_id, epoch, sequence)
+            _CRC.pack_into(frame, start + _CRC_POSITION, crc32c(memoryview(frame)[start + _CHECKED_POSITION : end]))
+            parts.append(bytes(frame))
+        return b"".join(parts)
+
+
+@attrs.frozen(slots=True)
+class ReadTemplate:
+    """Framed fetch requests, one for each partition, at offset 0.
+
+    Attributes:
+        requests: with correlation id 0.
+        offset_position: where the offset is.
+        version: of the API.
+        starts: the first offset of each partition.
+    """
+
+    requests: tuple[bytes, ...]
+    offset_position: int
+    version: int
+    starts: tuple[int, ...]
+
+
+class Reads:
+    """Fetch requests over all partitions in turn: each is read from its start to its end, again and again.
+
+    Attributes:
+        bytes_read, batches_read: what the answers held.
+    """
+
+    error_position = 0
+    kinds: Sequence[int] = (READ,)
+
+    def __init__(self, template: ReadTemplate, first: int = 0) -> None:
+        self._template = template
+        self._frames = [bytearray(request) for request in template.requests]
+        self._offsets = list(template.starts)
+        self._partition = first % len(self._frames)
+        self._partition_of: dict[int, int] = {}
+        self.bytes_read = self.batches_read = 0
+
+    def frames(self, first_id: int, count: int) -> bytes:
+        """See Requests."""
+        return b"".join(self.frame(correlation_id) for correlation_id in range(first_id, first_id + count))
+
+    def frame(self, correlation_id: int) -> bytes:
+        """The next request."""
+        partition = self._partition
+        self._partition = (partition + 1) % len(self._frames)
+        self._partition_of[correlation_id] = partition
+        frame = self._frames[partition]
+        CORRELATION.pack_into(frame, CORRELATION_POSITION, correlation_id)
+        _OFFSET.pack_into(frame, self._template.offset_position, self._offsets[partition])
+        return bytes(frame)
+
+    def read(self, correlation_id: int, response: memoryview) -> int:
+        """See Requests; the next read of the partition goes on behind the last whole batch of this answer."""
+        partition = self._partition_of.pop(correlation_id)
+        try:
+            _, position = read_response_header(FETCH_KEY, self._template.version, response[4:])
+            answer, _ = decode(FetchResponse, self._template.version, response[4:], position)
+        except DecodeError as error:
+            raise ClientError(f"the broker's answer to a fetch request cannot be read: {error}") from None
+        if answer.error_code:
+            return answer.error_code
+        for topic in answer.responses:
+            for found in topic.partitions:
+                if found.error_code:
+                    return found.error_code
+                records = found.records
+                self._follow(partition, records if isinstance(records, memoryview | bytes) else b"")
+        return 0
+
+    def _follow(self, partition: int, records: Buffer) -> None:
+        following = self._template.starts[partition]  # nothing is left: from the start again
+        last = -1
+        position, size = 0, len(records)
+        length_of = _BATCH_LENGTH.unpack_from
+        while size - position >= HEADER_SIZE:
+            end = position + LENGTH_OVERHEAD + length_of(records, position)[0]
+            if end > size:
+                break  # a fetch may end in the middle of a batch
+            last, position = position, end
+            self.batches_read += 1
+        if last >= 0:
+            header = read_header(records, last)
+            following = header.base_offset + header.last_offset_delta + 1
+        self.bytes_read += position
+        self._offsets[partition] = following
+
+
+class Mixed:
+    """Reads among produce requests, evenly spread.
+
+    Args:
+        produce, reads: the two.
+        read_share: of all requests, between 0 and 1.
+    """
+
+    error_position = 0
+
+    def __init__(self, produce: Requests, reads: Reads, read_share: float) -> None:
+        self._produce = produce
+        self._reads = reads
+        self._error = struct.Struct(f">{produce.error_position}xh")
+        self.kinds: Sequence[int] = pattern(read_share)
+
+    def frames(self, first_id: int, count: int) -> bytes:
+        """See Requests."""
+        kinds, period = self.kinds, len(self.kinds)
+        return b"".join(
+            self._reads.frame(correlation_id)
+            if kinds[correlation_id % period] == READ
+            else self._produce.frames(correlation_id, 1)
+            for correlation_id in range(first_id, first_id + count)
+        )
+
+    def read(self, correlation_id: int, response: memoryview) -> int:
+        """See Requests."""
+        if self.kinds[correlation_id % len(self.kinds)] == READ:
+            return self._reads.read(correlation_id, response)
+        if len(response) < self._error.size:
+            raise ClientError(f"the broker sent {len(response)} bytes, which are not a produce response")
+        (error,) = self._error.unpack_from(response)
+        return int(error)
+
+
+def pattern(read_share: float) -> tuple[int, ...]:
+    """A hundred kinds, with reads spread evenly among them."""
+    period = 100
+    reads = round(read_share * period)
+    return tuple(
+        READ if (index + 1) * reads // period > index * reads // period else PRODUCE for index in range(period)
+    )

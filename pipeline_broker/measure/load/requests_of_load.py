@@ -1,0 +1,128 @@
+"""Makes what each connection of a load sends, and asks the broker for what that needs.
+
+Rules of this file: everything is built before the first request is sent; every wait ends with a ClientError.
+"""
+
+import contextlib
+import random
+import secrets
+from collections.abc import Sequence
+
+import trio
+
+from pipeline_broker.client.control import Control, Node, Target, controlling
+from pipeline_broker.client.errors import ClientError
+from pipeline_broker.client.security import ClientSecurity
+from pipeline_broker.measure.load.options import LoadOptions
+from pipeline_broker.measure.load.requests import (
+    IdempotentProduce,
+    Mixed,
+    ProduceInOrder,
+    ProduceInTurn,
+    Reads,
+    Requests,
+)
+from pipeline_broker.measure.load.template import at_random, in_turn, keyed_template, produce_template, read_template
+from pipeline_broker.measure.load.transactions import END_KEY, END_VERSION, PRODUCE_VERSION, Transactions
+
+WARMUP_IN_FLIGHT = 8  # deep enough to warm up everything, and drained soon
+NAMES_TRIED_MAX = 1000
+"""Of a transactional producer, whose coordinator is to be the broker that its connection goes to."""
+
+
+async def requests_of(
+    options: LoadOptions, target: Target, nodes: Sequence[Node], security: ClientSecurity
+) -> tuple[list[Requests], list[Reads]]:
+    """What each connection sends, and those of it that read.
+
+    Raises:
+        ClientError: the broker refuses, or does not answer in time; perhaps in a group.
+    """
+    with trio.move_on_after(options.timeout_s):
+        return await _Making(options, target, nodes, security).requests()
+    raise ClientError(f"{options.host}:{options.port} did not get producers ready within {options.timeout_s:g} s")
+
+
+class _Making:
+    """The requests of one load."""
+
+    def __init__(self, options: LoadOptions, target: Target, nodes: Sequence[Node], security: ClientSecurity) -> None:
+        self._options = options
+        self._target = target
+        self._nodes = nodes
+        self._security = security
+
+    async def requests(self) -> tuple[list[Requests], list[Reads]]:
+        """See `requests_of`."""
+        options = self._options
+        reads = await self._reads()
+        if options.read_share >= 1:
+            return list(reads), reads
+        requests: list[Requests] = []
+        async with contextlib.AsyncExitStack() as stack:
+            control = await stack.enter_async_context(controlling(options.host, options.port, self._security))
+            if options.transaction_requests:
+                return [await self._transactions(control, stack, index) for index in range(len(self._nodes))], []
+            for index, node in enumerate(self._nodes):
+                produce = self._produce(node, index)
+                if isinstance(produce, IdempotentProduce):
+                    produce.become(*await control.new_producer())
+                requests.append(Mixed(produce, reads[index], options.read_share) if reads else produce)
+        return requests, reads
+
+    def _produce(self, node: Node, index: int, transactional_id: str | None = None) -> Requests:
+        options, target = self._options, self._target
+        place = options.share + index * options.shares
+        randomness = random.Random(f"{options.seed} {place}")  # noqa: S311 - the keys of a load
+        if options.keys:
+            template = keyed_template(target, options, node.partitions, randomness, transactional_id)
+            order = at_random(len(template.requests), randomness)
+        else:
+            template = produce_template(target, options, node.partitions, transactional_id)
+            order = in_turn(len(template.requests), place)
+        if options.is_idempotent or options.transaction_requests:
+            return IdempotentProduce(template, order, options.batch_records)
+        if options.keys or options.compression != "none":
+            return ProduceInOrder(template, order)
+        return ProduceInTurn(template, max(options.in_flight, WARMUP_IN_FLIGHT), place)
+
+    async def _transactions(self, control: Control, stack: contextlib.AsyncExitStack, index: int) -> Transactions:
+        """One transactional producer; a name of its own, so that it is nobody's successor."""
+        if self._target.produce_version < PRODUCE_VERSION or not control.has_version(END_KEY, END_VERSION):
+            raise ClientError("the broker has no transactions of version 2 (Produce 12, EndTxn 5): Kafka 4.0 has them")
+        node = self._nodes[index]
+        coordinating = control
+        if len(self._target.nodes) > 1:
+            security = self._security
+            coordinating = await stack.enter_async_context(controlling(node.host, node.port, security))
+        name = await self._name(control, node)
+        produce = self._produce(node, index, name)
+        assert isinstance(produce, IdempotentProduce)
+        found = Transactions(produce, name, self._options.transaction_requests)
+        found.become(*await coordinating.new_producer(name))
+        return found
+
+    async def _name(self, control: Control, node: Node) -> str:
+        """A name whose coordinator is the broker at the other end of the connection."""
+        for _ in range(NAMES_TRIED_MAX):
+            name = f"load-{secrets.token_hex(8)}"
+            coordinator = await control.coordinator(name)
+            if len(self._target.nodes) == 1 or coordinator == (node.host, node.port):
+                return name
+        raise ClientError(f"{node.host}:{node.port} coordinates none of {NAMES_TRIED_MAX} transactional producers")
+
+    async def _reads(self) -> list[Reads]:
+        options, target = self._options, self._target
+        if not options.read_share:
+            return []
+        if target.fetch_version is None:
+            raise ClientError(
+                "the broker has no version of Fetch that names topics and has tags: leave the read share out"
+            )
+        templates = {}
+        for node in dict.fromkeys(self._nodes):
+            async with controlling(node.host, node.port, self._security) as control:
+                starts = await control.log_starts(target.topic, node.partitions)
+            templates[node] = read_template(target, node.partitions, starts, options.read_bytes)
+        places = [options.share + index * options.shares for index in range(len(self._nodes))]
+        return [Reads(templates[node], place) for node, place in zip(self._nodes, places, strict=True)]

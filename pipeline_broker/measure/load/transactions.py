@@ -1,0 +1,123 @@
+"""Transactional producers: so many produce requests, then the end of their transaction, again and again.
+
+Rules of this file: no I/O and no clock. One request in so many plus one ends a transaction; it is sent when everything
+in it is answered, and the next transaction begins when the end is answered, as every transactional producer does it.
+Transactions are of version 2 (KIP-890): the broker adds partitions by itself, and the answer to an end gives the
+producer its next epoch, with which its sequences begin anew.
+"""
+
+import struct
+from collections.abc import Sequence
+
+from pipeline_broker.client.dialogue import CLIENT_ID, framed
+from pipeline_broker.client.errors import ClientError
+from pipeline_broker.measure.load.requests import CORRELATION, CORRELATION_POSITION, END, PRODUCE, IdempotentProduce
+from pipeline_broker.wire.codec import DecodeError, decode, encode
+from pipeline_broker.wire.header import RequestHeader, encode_request_header, read_response_header
+from pipeline_broker.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
+
+END_KEY = 26
+END_VERSION = 5
+PRODUCE_VERSION = 12
+"""The versions with which transactions are of version 2."""
+_PRODUCER = struct.Struct(">qh")  # id, epoch
+_MARK_ID, _MARK_EPOCH = 0x0123456789ABCDEF, 0x1357
+
+
+class Transactions:
+    """What one transactional producer sends; see `requests.Requests`.
+
+    Args:
+        produce: its batches.
+        transactional_id: its name.
+        each: produce requests in a transaction.
+    """
+
+    error_position = 0
+
+    def __init__(self, produce: IdempotentProduce, transactional_id: str, each: int) -> None:
+        self._produce = produce
+        self._error = struct.Struct(f">{produce.error_position}xh")
+        self.kinds: Sequence[int] = (*[PRODUCE] * each, END)
+        header = encode_request_header(RequestHeader(END_KEY, END_VERSION, 0, CLIENT_ID))
+        request = EndTxnRequest(transactional_id, _MARK_ID, _MARK_EPOCH, committed=True)
+        self._end = bytearray(framed(b"".join((header, *encode(request, END_VERSION)))))
+        mark = _PRODUCER.pack(_MARK_ID, _MARK_EPOCH)
+        self._producer_position = self._end.index(mark)
+
+    def become(self, producer_id: int, epoch: int) -> None:
+        """Be this producer from the next transaction on."""
+        self._produce.become(producer_id, epoch)
+        _PRODUCER.pack_into(self._end, self._producer_position, producer_id, epoch)
+
+    def frames(self, first_id: int, count: int) -> bytes:
+        """See Requests."""
+        kinds, period = self.kinds, len(self.kinds)
+        return b"".join(
+            self._produce.frames(correlation_id, 1)
+            if kinds[correlation_id % period] == PRODUCE
+            else self._end_of(correlation_id)
+            for correlation_id in range(first_id, first_id + count)
+        )
+
+    def _end_of(self, correlation_id: int) -> bytes:
+        CORRELATION.pack_into(self._end, CORRELATION_POSITION, correlation_id)
+        return bytes(self._end)
+
+    def read(self, correlation_id: int, response: memoryview) -> int:
+        """See Requests."""
+        if self.kinds[correlation_id % len(self.kinds)] == PRODUCE:
+            if len(response) < self._error.size:
+                raise ClientError(f"the broker sent {len(response)} bytes, which are not a produce response")
+            (error,) = self._error.unpack_from(response)
+            return int(error)
+        try:
+            _, position = read_response_header(END_KEY, END_VERSION, response[4:])
+            answer, _ = decode(EndTxnResponse, END_VERSION, response[4:], position)
+        except DecodeError as error:
+            raise ClientError(f"the broker's answer to the end of a transaction cannot be read: {error}") from None
+        if not answer.error_code:
+            self.become(answer.producer_id, answer.producer_epoch)
+        return answer.error_code
+
+
+class TransactionPace:
+    """Keeps a window of a transaction's requests in flight, and its end alone; see `pace.Pace`.
+
+    It ends between two transactions, so that none stays open.
+
+    Args:
+        window: produce requests in flight.
+        stop_ns: no transaction begins from then on.
+        each: produce requests in a transaction.
+    """
+
+    def __init__(self, window: int, stop_ns: int, each: int) -> None:
+        self._window = window
+        self._stop_ns = stop_ns
+        self._each = each
+        self._place = 0  # of the next request in its transaction
+
+    def take(self, now_ns: int, in_flight: int) -> list[int]:
+        """See Pace."""
+        if self.is_over(now_ns):
+            return []
+        if self._place in {0, self._each}:
+            if in_flight:
+                return []
+            count = 1 if self._place else min(self._window, self._each)
+        else:
+            count = min(self._window - in_flight, self._each - self._place)
+        self._place = (self._place + count) % (self._each + 1)
+        return [now_ns] * count
+
+    def answered(self, count: int, now_ns: int, latency_ns: int) -> None:
+        """See Pace: only what is in flight counts."""
+
+    def next_ns(self, in_flight: int) -> int | None:  # noqa: ARG002 - the protocol's: other paces look at it
+        """See Pace: an answer comes first."""
+        return None
+
+    def is_over(self, now_ns: int) -> bool:
+        """See Pace."""
+        return self._place == 0 and now_ns >= self._stop_ns

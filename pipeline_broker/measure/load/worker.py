@@ -1,0 +1,52 @@
+"""One of several processes of a load: `python -m pipeline_broker.measure.load.worker`, started by `processes`.
+
+Rules of this file: one line in, one line out; what goes wrong is an answer.
+"""
+
+import functools
+import json
+import sys
+from typing import Any
+
+import trio
+
+from pipeline_broker.client.errors import ClientError
+from pipeline_broker.measure.load.client import drive, run_to_end
+from pipeline_broker.measure.load.measurement import measured
+from pipeline_broker.measure.load.options import Arrivals, LoadOptions
+from pipeline_broker.measure.load.recorders import HistogramRecorder
+from pipeline_broker.measure.load.requests import Requests
+
+
+def main() -> None:
+    """Do the part that the parent tells."""
+    try:
+        part: dict[str, Any] = json.loads(sys.stdin.readline())
+        part["arrivals"] = Arrivals(part["arrivals"])
+        part["security"] = tuple((name, value) for name, value in part["security"])
+        options = LoadOptions(**part)
+        driven = run_to_end(functools.partial(drive, record=recorder_of, wait_for_start=_common_start), options)
+        _say(measured(options, driven).encode())
+    except ClientError as error:
+        _say({"failed": str(error)})
+    except KeyboardInterrupt:
+        _say({"failed": "interrupted"})
+
+
+def recorder_of(requests: Requests) -> HistogramRecorder:
+    """What remembers the requests of a connection."""
+    return HistogramRecorder(requests.kinds)
+
+
+async def _common_start() -> int:
+    _say({"ready": True})
+    return int(json.loads(await trio.to_thread.run_sync(sys.stdin.readline)))
+
+
+def _say(message: object) -> None:
+    sys.stdout.write(json.dumps(message) + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

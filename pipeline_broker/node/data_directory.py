@@ -1,0 +1,113 @@
+"""A broker on a data directory: the only way to open one.
+
+Rules of this file: every command opens a directory here, so each of them names the configuration that the broker acts
+on; there is no default. What makes it fail is one StartError with one line.
+"""
+
+from __future__ import annotations
+
+import errno
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pipeline_broker.apis.dispatch import wall_clock_ms
+from pipeline_broker.broker.broker import Broker
+from pipeline_broker.log.archive.archive import Archive
+from pipeline_broker.log.errors import DamagedSegment, DirectoryLocked, JournalCorrupt, JournalFailed, ManifestDamaged
+from pipeline_broker.log.file_system import FileSystem, SystemFileSystem
+from pipeline_broker.log.journal import SEGMENT_BYTES, Flush, Journal
+from pipeline_broker.log.log_manager import LogManager
+from pipeline_broker.node.options import StartError
+
+if TYPE_CHECKING:
+    from pipeline_broker.config.settings import BrokerConfig
+    from pipeline_broker.node.upkeep import Upkeep
+
+__all__ = ["open_broker", "upkeep_of"]
+
+DAMAGES = (
+    JournalCorrupt,
+    JournalFailed,
+    ManifestDamaged,
+    DamagedSegment,
+)
+"""Of a data directory: why a start is refused."""
+
+
+NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
+
+
+def open_broker(
+    data: Path,
+    config: BrokerConfig,
+    *,
+    flush: Flush = "always",
+    files: FileSystem | None = None,
+    segment_bytes: int = SEGMENT_BYTES,
+    clock_ms: Callable[[], int] = wall_clock_ms,
+    randomness: random.Random | None = None,
+) -> tuple[Journal, Broker]:
+    """Take a data directory, made when it is missing, and bring its state back.
+
+    Args:
+        data: the directory.
+        config: what the broker acts on; what is stored in the directory goes over it.
+        flush: whether an acknowledgement waits for a sync.
+        files: another file system than the system's, for simulations, as the arguments below.
+        segment_bytes: how long a file of the journal gets.
+        clock_ms: wall clock.
+        randomness: where ids come from.
+
+    Raises:
+        StartError: it is in use, damaged, or not usable.
+    """
+    files = SystemFileSystem() if files is None else files
+    journal = _take(data, flush, segment_bytes, files)
+    try:
+        clean = journal.clean_shutdown
+        archive = Archive.open(data, files, None if clean is None else clean.manifest)
+        journal.manifest_end = lambda: archive.manifest_end
+        broker = Broker(config, LogManager(journal, archive=archive, randomness=randomness), randomness)
+        now_ms = clock_ms()
+        broker.recover(now_ms)
+        if journal.next_lsn == archive.lsn:  # it may go on at the archive's end because it has lost what lay in front
+            archive.make_durable()
+        entries = broker.first_entries(now_ms)
+        if entries:
+            journal.sync(journal.write(entries))
+            broker.entries_durable(entries)
+    except (*DAMAGES, OSError) as error:
+        journal.close()
+        raise _refusal(data, error) from None
+    return journal, broker
+
+
+def _take(data: Path, flush: Flush, segment_bytes: int, files: FileSystem) -> Journal:
+    try:
+        files.make_directory(data)
+        return Journal.open(data, flush=flush, segment_bytes=segment_bytes, files=files)
+    except DirectoryLocked as error:
+        raise StartError(str(error)) from None
+    except OSError as error:
+        raise _refusal(data, error) from None
+
+
+def _refusal(data: Path, error: Exception) -> StartError:
+    """The line that says why the directory cannot be opened."""
+    cause = error.__cause__ if isinstance(error, JournalFailed) else error
+    if not isinstance(cause, OSError):
+        return StartError(f"{data}: {error}")
+    if cause.errno in NO_SPACE:
+        return StartError(f"the disk of the data directory {data} is full, but this start must write: make room there")
+    reason = "not a directory" if isinstance(cause, FileExistsError) else cause.strerror or cause
+    return StartError(f"cannot use the data directory {data}: {reason}")
+
+
+def upkeep_of(broker: Broker, clock_ms: Callable[[], int] = wall_clock_ms) -> Upkeep:
+    """The upkeep of the logs of an opened broker; imported when it is asked for, because a start can do without."""
+    from pipeline_broker.node.upkeep import Upkeep  # noqa: PLC0415 - see above
+
+    assert broker.logs.archive is not None, "open_broker gives it one"
+    return Upkeep(broker.logs, broker.logs.archive, lambda: broker.config, clock_ms, broker.fetches.wake)

@@ -1,0 +1,126 @@
+"""What changes while the broker runs: one task follows the configuration, in the order of its changes.
+
+Rules of this room: what can be changed at once is changed before the client is answered; what takes time (processors
+and listeners end by draining) is done by the one task, and of changes that come meanwhile only the last counts. What
+cannot be done, such as binding a port that is taken, is logged and leaves the broker as it is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+import attrs
+import trio
+
+from pipeline_broker.config.properties import ConfigError
+from pipeline_broker.node.options import QUEUES, StartError, limits_of, mode_of
+from stages.connection_quotas import UNLIMITED
+from stages.socket_server import ServerNotRunningError
+
+if TYPE_CHECKING:
+    from pipeline_broker.broker.broker import Broker
+    from pipeline_broker.config.settings import BrokerConfig
+    from pipeline_broker.node.listeners import BrokerListeners
+    from pipeline_broker.quotas.quotas import Quotas
+    from stages.socket_server import SocketServer
+
+__all__ = ["LiveChanges", "follow_ip_rates", "reconfigure"]
+
+logger = logging.getLogger(__name__)
+
+
+def reconfigure(server: SocketServer, config: BrokerConfig) -> None:
+    """Let a running server follow what can be changed at once."""
+    limits, current = limits_of(config), server.quotas.limits
+    quotas = attrs.evolve(  # the rates of addresses are no settings: who keeps client quotas sets them
+        limits.quotas,
+        creation_rate_max_per_ip=current.creation_rate_max_per_ip,
+        creation_rate_max_by_ip=current.creation_rate_max_by_ip,
+    )
+    server.set_limits(attrs.evolve(limits, quotas=quotas))
+    server.handlers.resize_blocking_works(config.background_threads)
+    server.resize_handlers(
+        config.num_io_threads if server.mode.is_shared_queue else mode_of(server.mode.name, config).queues
+    )
+
+
+def follow_ip_rates(server: SocketServer, quotas: Quotas) -> None:
+    """Let a server follow the quotas on new connections of addresses, from now on."""
+
+    def follow() -> None:
+        server.quotas.limits = attrs.evolve(
+            server.quotas.limits,
+            creation_rate_max_per_ip=UNLIMITED if quotas.ip_rate_default is None else quotas.ip_rate_default,
+            creation_rate_max_by_ip=quotas.ip_rates,
+        )
+
+    quotas.ip_rates_changed = follow
+    follow()
+
+
+class LiveChanges:
+    """See the rules of the room.
+
+    Args:
+        server: follows.
+        listeners: of the server.
+        broker: whose configuration it is; what its clients are told follows too.
+    """
+
+    def __init__(self, server: SocketServer, listeners: BrokerListeners, broker: Broker) -> None:
+        self._server = server
+        self._listeners = listeners
+        self._broker = broker
+        self._wanted = self._applied = broker.config
+        self._changed = trio.lowlevel.ParkingLot()
+        server.handlers.resize_blocking_works(broker.config.background_threads)
+        broker.advertised = listeners.advertised(broker.config)
+        broker.check_config = self._check
+        broker.config_changed = self.follow
+
+    def _check(self, config: BrokerConfig, named: Collection[str]) -> None:
+        """Refuse what the server cannot become: handlers keep the one queue that they share, or those of their own."""
+        queues = config.changed.get(QUEUES)
+        if QUEUES in named and queues is not None and (int(queues) == 0) != self._server.mode.is_shared_queue:
+            raise ConfigError(
+                f"{QUEUES}: one queue that all handlers share (0) and queues of their own cannot replace each other"
+                " while the broker runs"
+            )
+        self._listeners.check(config, named)
+
+    def follow(self, config: BrokerConfig) -> None:
+        """The configuration has become another one."""
+        reconfigure(self._server, config)
+        self._listeners.update(config)
+        self._broker.advertised = self._listeners.advertised(config)
+        self._wanted = config
+        self._changed.unpark_all()
+
+    async def run(self) -> None:
+        """Follow until cancelled, or until the server ends."""
+        with contextlib.suppress(ServerNotRunningError):
+            while True:
+                while self._wanted is self._applied:
+                    await self._changed.park()
+                config = self._wanted
+                await self._apply(config)
+                self._applied = config
+
+    async def _apply(self, config: BrokerConfig) -> None:
+        for name in self._listeners.surplus(config):
+            await self._server.remove_listener(name)
+            self._listeners.forget(name)
+        await self._server.resize_processors(config.num_network_threads)
+        for listener in config.listener_configs:
+            if listener.name in self._listeners.addresses and not listener.is_control_plane:
+                count = listener.limit("num.network.threads") or config.num_network_threads
+                await self._server.resize_processors(count, listener.name)
+        for listener in self._listeners.missing(config):
+            try:
+                await self._server.add_listener(self._listeners.bind(listener, config))
+            except StartError as error:
+                logger.error("the listener %s is not served: %s", listener.name, error)  # noqa: TRY400 - one line says it
+        self._broker.advertised = self._listeners.advertised(config)

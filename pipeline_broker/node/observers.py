@@ -1,0 +1,272 @@
+"""Who observes a broker: trace files, metrics, the request log, the dashboard, published timelines, or nobody.
+
+Rules of this room: without an observer the server has no timeline and pays for no stamp; what an observer needs is
+checked before the broker takes its data directory, so that a missing package or an unusable folder is one line at the
+start; an observer that fails later never stops the broker. The request log, the viewers of the dashboard, and who
+publishes timelines come and go while it runs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import logging
+import sys
+from collections.abc import AsyncIterator, Collection, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import trio
+
+from pipeline_broker import owner_only
+from pipeline_broker.broker.held_by_clients import held_by_clients
+from pipeline_broker.telemetry.broker_loggers import DEPRECATED_ONLY, OFF, request_detail
+from pipeline_broker.wire.registry import DEPRECATED
+from stages.mute import MuteReason
+
+if TYPE_CHECKING:
+    from pipeline_broker.broker.broker import Broker
+    from pipeline_broker.dashboard.beside import Beside
+    from pipeline_broker.dashboard.options import DashboardOptions
+    from pipeline_broker.node.metrics_endpoint import LoopIdleTime
+    from pipeline_broker.telemetry.measurements import Measurements
+    from pipeline_broker.telemetry.request_log import RequestLog
+    from pipeline_broker.telemetry.trace_files import TraceFiles
+    from stages.mode import Mode
+    from stages.socket_server import SocketServer
+    from stages.timeline import Timeline
+
+__all__ = ["Observers", "ObserversUnavailableError"]
+
+logger = logging.getLogger(__name__)
+
+
+class ObserversUnavailableError(Exception):
+    """An observer cannot begin; the text is one line that says what to do."""
+
+
+class Observers:
+    """The observers of one broker.
+
+    Args:
+        mode: of the broker.
+        trace: where trace files are written, if at all.
+        metrics_address: host and port of the endpoint, if any.
+        request_log: the file of the request log.
+        logs_requests: whether it is written from the start, and not only once a client asks for it.
+        dashboard: where it is served, if at all.
+        metrics_names: hosts by which scrapers may know the endpoint, beside addresses.
+
+    Raises:
+        ObserversUnavailableError: one of them cannot begin.
+    """
+
+    def __init__(
+        self,
+        mode: Mode,
+        trace: Path | None,
+        metrics_address: tuple[str, int] | None,
+        request_log: Path,
+        *,
+        logs_requests: bool = False,
+        dashboard: DashboardOptions | None = None,
+        metrics_names: Collection[str] = (),
+    ) -> None:
+        self._trace = None if trace is None else _open_trace(trace)
+        self._metrics_address, self._metrics_names = metrics_address, metrics_names
+        self._measurements = None if metrics_address is None else _open_measurements(mode)
+        self._request_log_path = request_log
+        self._logs_requests = logs_requests
+        self._request_log: RequestLog | None = None
+        self._dashboard = dashboard
+        self._beside = None if dashboard is None else _check_dashboard(dashboard)
+        self._watching: Timeline | None = None
+        self._publishing: Timeline | None = None
+        if logs_requests:
+            _check_writable(request_log)
+
+    @property
+    def timeline(self) -> Timeline | None:
+        """What the server reports to, as it stands."""
+        log = self._request_log
+        wanted_log = None if log is None or log.detail == OFF else log
+        all_observers = (self._trace, self._measurements, wanted_log, self._watching, self._publishing)
+        timelines: list[Timeline] = [observer for observer in all_observers if observer is not None]
+        if len(timelines) < 2:
+            return timelines[0] if timelines else None
+        from pipeline_broker.telemetry.fan_out import FanOut  # noqa: PLC0415 - needed for two only
+
+        return FanOut(timelines)
+
+    @contextlib.asynccontextmanager
+    async def observing(self, server: SocketServer, broker: Broker) -> AsyncIterator[None]:
+        """Observe while the body runs.
+
+        Raises:
+            ObserversUnavailableError: the port of the endpoint, or of the dashboard, cannot be had.
+        """
+        level = "DEBUG" if self._logs_requests else "WARN"
+        broker.loggers.start_request_log(level, functools.partial(self._request_level_changed, server))
+        async with contextlib.AsyncExitStack() as stack:
+            if self._measurements is not None and self._metrics_address is not None:
+                serving = self._serving_metrics(server, broker, self._measurements, *self._metrics_address)
+                await stack.enter_async_context(serving)
+            if self._dashboard is not None:
+                await stack.enter_async_context(self._serving_dashboard(server, broker, self._dashboard))
+            yield
+
+    def publish(self, server: SocketServer, timeline: Timeline | None) -> None:
+        """Report to whoever publishes timelines as well, from now on; None ends that."""
+        self._publishing = timeline
+        server.observe(self.timeline)
+
+    def _request_level_changed(self, server: SocketServer, level: str) -> None:
+        """Log more or fewer requests from now on; while there is nothing to log the log is no observer."""
+        detail = request_detail(level)
+        if detail == DEPRECATED_ONLY and not DEPRECATED:
+            detail = OFF
+        if self._request_log is None:
+            if detail == OFF:
+                return
+            from pipeline_broker.telemetry.request_log import RequestLog  # noqa: PLC0415 - for those who asked
+
+            self._request_log = RequestLog(self._request_log_path)
+        self._request_log.detail = detail
+        server.observe(self.timeline)
+
+    @contextlib.asynccontextmanager
+    async def _serving_metrics(
+        self, server: SocketServer, broker: Broker, measurements: Measurements, host: str, port: int
+    ) -> AsyncIterator[None]:
+        from pipeline_broker.node.metrics_endpoint import (  # noqa: PLC0415 - for those who asked
+            LoopIdleTime,
+            drain_regularly,
+            serve_metrics,
+        )
+        from pipeline_broker.telemetry.broker_metrics import BrokerMetrics  # noqa: PLC0415 - see above
+        from pipeline_broker.telemetry.topic_metrics import TopicMetrics  # noqa: PLC0415 - see above
+        from pipeline_broker.web.http_server import HttpUnavailableError  # noqa: PLC0415 - see above
+
+        idle = LoopIdleTime()
+        topics = broker.topic_metrics = TopicMetrics(broker.topic_totals, broker.topic_name)
+        measurements.requests.fetch_sent = topics.fetch_sent
+        observed = _ObservedServer(server, idle)
+        metrics = BrokerMetrics(
+            measurements,
+            topics,
+            broker,
+            observed,
+            lambda: self._request_log,
+            lambda: held_by_clients(broker, server.statistics().partial_frames),
+        )
+        try:
+            async with trio.open_nursery() as nursery:
+                try:
+                    port = await nursery.start(serve_metrics, host, port, metrics.render, self._metrics_names)
+                except HttpUnavailableError as error:
+                    raise ObserversUnavailableError(str(error)) from None
+                nursery.start_soon(drain_regularly, metrics.drain, idle)
+                _say(f"metrics on http://{host}:{port}/metrics")  # the only way to learn what port 0 became
+                yield
+                nursery.cancel_scope.cancel()
+        finally:
+            broker.topic_metrics = None
+
+    @contextlib.asynccontextmanager
+    async def _serving_dashboard(
+        self, server: SocketServer, broker: Broker, options: DashboardOptions
+    ) -> AsyncIterator[None]:
+        from pipeline_broker.dashboard.service import Dashboard  # noqa: PLC0415 - for those who asked
+        from pipeline_broker.web.http_server import HttpUnavailableError  # noqa: PLC0415 - see above
+
+        def watch(timeline: Timeline | None) -> None:
+            self._watching = timeline
+            server.observe(self.timeline)
+
+        dashboard = Dashboard(server, broker, self._beside, watch, lambda: self.timeline is self._watching)
+        async with contextlib.AsyncExitStack() as stack:
+            try:
+                link = await stack.enter_async_context(dashboard.serving(options))
+            except HttpUnavailableError as error:
+                raise ObserversUnavailableError(str(error)) from None
+            _say(f"dashboard on {link}")
+            yield
+
+    def close(self) -> None:
+        """Write out what is left."""
+        if self._request_log is not None:
+            self._request_log.close()
+        if self._trace is None:
+            return
+        try:
+            self._trace.close()
+        except OSError as error:
+            logger.warning("trace rows were lost: %s", error)
+
+
+class _ObservedServer:
+    """What the metrics read of a server; see `telemetry.server_shapes`."""
+
+    def __init__(self, server: SocketServer, idle: LoopIdleTime) -> None:
+        self.memory = server.channel
+        self.statistics = server.statistics
+        self._server = server
+        self._idle = idle
+
+    def connections(self) -> Iterator[tuple[str, int, Any]]:
+        for processor in self._server.processors:
+            for connection in processor.connections:
+                yield connection.listener, processor.id, connection.session
+
+    def accept_rate(self) -> float:
+        return self._server.quotas.statistics(trio.current_time()).creation_rate
+
+    def loop_idle_ns(self) -> tuple[int, int]:
+        return self._idle.idle_ns, self._idle.observed_ns
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)  # noqa: T201 - for whoever asked for the endpoint; stdout has the ready line
+
+
+def _open_trace(directory: Path) -> TraceFiles:
+    from pipeline_broker.telemetry.trace_files import TraceFiles  # noqa: PLC0415 - for those who asked
+
+    try:
+        return TraceFiles(directory, {int(reason): reason.name.lower() for reason in MuteReason})
+    except OSError as error:
+        raise ObserversUnavailableError(
+            f"cannot write trace files in {directory}: {error.strerror or error}; choose another --trace"
+        ) from None
+
+
+def _check_dashboard(options: DashboardOptions) -> Beside | None:
+    """The second broker's dashboard, if one was named."""
+    from pipeline_broker.dashboard.service import check_options  # noqa: PLC0415 - for those who asked
+    from pipeline_broker.web.http_server import HttpUnavailableError  # noqa: PLC0415 - see above
+
+    try:
+        return check_options(options)
+    except HttpUnavailableError as error:
+        raise ObserversUnavailableError(str(error)) from None
+
+
+def _check_writable(path: Path) -> None:
+    try:
+        open(path, "a", opener=owner_only.opener).close()
+    except OSError as error:
+        raise ObserversUnavailableError(
+            f"cannot write the request log {path}: {error.strerror or error}; choose another --request-log"
+        ) from None
+
+
+def _open_measurements(mode: Mode) -> Measurements:
+    from pipeline_broker.apis.registry import SERVED  # noqa: PLC0415 - for those who asked
+    from pipeline_broker.telemetry.measurements import Measurements  # noqa: PLC0415 - see above
+    from pipeline_broker.web.http_server import HttpUnavailableError, require_h11  # noqa: PLC0415 - see above
+
+    try:
+        require_h11("metrics")
+    except HttpUnavailableError as error:
+        raise ObserversUnavailableError(str(error)) from None
+    return Measurements({key: served.name for key, served in SERVED.items()}, mode)

@@ -1,0 +1,212 @@
+"""A broker as a process: socket server, timers, signals.
+
+Rules of this room: it holds the nurseries and does the I/O that the synchronous rooms ask for; it decides nothing about
+Kafka. What makes a start fail is one StartError with one line. A failed commit ends the process with a code that is not
+zero, with nothing acknowledged after it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import gc
+import logging
+import os
+import shlex
+import signal
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import trio
+
+from pipeline_broker.apis.dispatch import wall_clock_ms
+from pipeline_broker.faults.files import FaultyFiles
+from pipeline_broker.first_cause import first_cause
+from pipeline_broker.log.file_system import SystemFileSystem
+from pipeline_broker.node.admin_socket import serve_admin
+from pipeline_broker.node.assembly import assemble
+from pipeline_broker.node.data_directory import open_broker, upkeep_of
+from pipeline_broker.node.fault_commands import fault_commands
+from pipeline_broker.node.listeners import BrokerListeners
+from pipeline_broker.node.observers import Observers, ObserversUnavailableError
+from pipeline_broker.node.options import ServeOptions, StartError
+from pipeline_broker.node.timelines import Timelines
+from pipeline_broker.owner_only import is_open_to_others
+from stages.committer import CommitFailedError
+from stages.socket_server import SocketServer
+
+if TYPE_CHECKING:
+    from pipeline_broker.broker.broker import Broker
+    from pipeline_broker.faults.rule_text import RuleParts
+    from pipeline_broker.log.journal import Journal
+
+__all__ = ["ServeOptions", "StartError", "run", "serve"]
+
+logger = logging.getLogger(__name__)
+
+REQUEST_LOG_NAME = "kafka-request.log"
+"""In the data directory: where requests are logged when a client asks for it and the start named no file."""
+
+
+def with_actual_settings(options: ServeOptions, listeners: BrokerListeners) -> ServeOptions:
+    """The options with the settings that clients are shown: where the broker really listens and keeps its data."""
+    config = options.config.with_addresses(listeners.addresses)
+    config = attrs.evolve(config, properties={**config.properties, "log.dirs": str(options.data)})
+    return attrs.evolve(options, config=config)
+
+
+def open_observers(options: ServeOptions) -> Observers:
+    """The observers that were asked for.
+
+    Raises:
+        StartError: one of them cannot begin.
+    """
+    address = None if options.metrics_port is None else (options.host, options.metrics_port)
+    try:
+        return Observers(
+            options.mode,
+            options.trace,
+            address,
+            options.data / REQUEST_LOG_NAME if options.request_log is None else options.request_log,
+            logs_requests=options.request_log is not None,
+            dashboard=options.dashboard,
+            metrics_names=options.metrics_names,
+        )
+    except ObserversUnavailableError as error:
+        raise StartError(str(error)) from None
+
+
+def fault_rules(options: ServeOptions) -> list[RuleParts]:
+    """The fault rules that a broker is to begin with.
+
+    Raises:
+        StartError: their file is wrong.
+    """
+    if options.faults is None:
+        return []
+    from pipeline_broker.faults.names import FaultError  # noqa: PLC0415 - for those who asked
+    from pipeline_broker.faults.rule_file import read_rules  # noqa: PLC0415 - see above
+
+    try:
+        return read_rules(options.faults)
+    except FaultError as error:
+        raise StartError(str(error)) from None
+
+
+def ready_line(options: ServeOptions, listeners: BrokerListeners) -> str:
+    """What is printed when the broker serves."""
+    return f"listening on {listeners.first_address} mode={options.mode.name} data={options.data}"
+
+
+async def serve(
+    options: ServeOptions,
+    *,
+    on_ready: Callable[[str], None] = lambda line: print(line, flush=True),  # noqa: T201 - the ready line is the interface
+    task_status: trio.TaskStatus[SocketServer] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """Run a broker until SIGTERM or SIGINT, or until a commit fails.
+
+    Raises:
+        StartError: see `open_broker` and `BrokerListeners`.
+        CommitFailedError: a commit failed.
+    """
+    with contextlib.ExitStack() as stack:
+        listeners = BrokerListeners(options.config)
+        stack.callback(listeners.close)
+        options = with_actual_settings(options, listeners)
+        rules = fault_rules(options)
+        observers = open_observers(options)
+        stack.callback(observers.close)
+        files = FaultyFiles(SystemFileSystem())
+        files.crash = functools.partial(os.kill, os.getpid(), signal.SIGKILL)
+        journal, broker = open_broker(options.data, options.config, flush=options.flush, files=files)
+        broker.fault_files = files
+        data = options.data
+        if is_open_to_others(data):
+            logger.warning("other users may read %s; to prevent that: chmod -R go-rwx %s", data, shlex.quote(str(data)))
+        stack.callback(journal.close)
+        for rule in rules:
+            broker.faults.add(*rule, "file")
+        await _serve(options, listeners, journal, broker, observers, on_ready, task_status)
+
+
+async def _serve(
+    options: ServeOptions,
+    listeners: BrokerListeners,
+    journal: Journal,
+    broker: Broker,
+    observers: Observers,
+    on_ready: Callable[[str], None],
+    task_status: trio.TaskStatus[SocketServer],
+) -> None:
+    assembled = assemble(options, listeners, journal, broker, observers.timeline)
+    server = assembled.server
+    timelines = Timelines(broker, server, functools.partial(observers.publish, server), wall_clock_ms)
+    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+        async with observers.observing(server, broker), trio.open_nursery() as nursery:
+            nursery.start_soon(_stop_on_signal, signals, server, broker, timelines)
+            await nursery.start(timelines.run)
+            if broker.config.pipeline_timelines:
+                timelines.switch_on()
+            await assembled.start(nursery)
+            await _start_upkeep(nursery, options, broker, timelines)
+            if server.is_stopping:
+                return
+            for line in listeners.further_lines:
+                print(line, file=sys.stderr, flush=True)  # noqa: T201 - stdout has the ready line alone
+            on_ready(ready_line(options, listeners))
+            task_status.started(server)
+
+
+async def _start_upkeep(nursery: trio.Nursery, options: ServeOptions, broker: Broker, timelines: Timelines) -> None:
+    """Look after the logs, and do as the commands of an operator say.
+
+    The rooms behind that are a tenth of what a start imports. A thread does it, so that clients are answered meanwhile.
+    """
+    upkeep = await trio.to_thread.run_sync(upkeep_of, broker)
+    await nursery.start(upkeep.run)
+    from pipeline_broker.node.upkeep import UpkeepFailedError  # noqa: PLC0415 - the thread has imported it
+
+    commands = upkeep.commands() | fault_commands(broker) | timelines.commands()
+    serving = functools.partial(serve_admin, fatal=(UpkeepFailedError,))
+    await nursery.start(serving, options.data, commands)
+
+
+async def _stop_on_signal(signals: Any, server: SocketServer, broker: Broker, timelines: Timelines) -> None:
+    async for _ in signals:
+        await timelines.end()
+        server.stop()
+        broker.end_waiting()
+
+
+def run(options: ServeOptions, on_ready: Callable[[str], None]) -> None:
+    """Run a broker in this process; returns after a clean end.
+
+    Raises:
+        StartError: it cannot start.
+        SystemExit: a commit failed.
+    """
+
+    def ready(line: str) -> None:
+        on_ready(line)
+        gc.freeze()
+
+    try:
+        trio.run(functools.partial(serve, options, on_ready=ready))
+    except StartError:
+        raise
+    except BaseExceptionGroup as errors:
+        cause = first_cause(errors)
+        if isinstance(cause, ObserversUnavailableError | StartError):
+            raise StartError(str(cause)) from None
+        if isinstance(cause, CommitFailedError):
+            logger.critical("%s; nothing after it was acknowledged", cause)
+            sys.exit(1)
+        from pipeline_broker.node.upkeep import UpkeepFailedError  # noqa: PLC0415 - see `_start_upkeep`
+
+        if isinstance(cause, UpkeepFailedError):
+            logger.critical("%s", cause)
+            sys.exit(1)
+        raise

@@ -1,0 +1,299 @@
+"""What becomes of the logs while a broker serves: they go to the archive, and what is old goes.
+
+Rules of this room: it decides nothing; what is to be done comes from the synchronous rooms, blocks, and is done in a
+thread, one writer of the archive at a time. The event loop shows each edit to the logs before anything that it makes
+superfluous is given up. A disk that is full, or a want of descriptors, is waited for; every other failure ends the
+broker, because what a failed sync left behind can never be trusted again by this process. A log with damage in it is
+not compacted any more.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+import trio
+
+from pipeline_broker.log.archive.archiver import Archiver
+from pipeline_broker.log.archive.cleaning import clean
+from pipeline_broker.log.compaction_of_logs import Round, next_round
+from pipeline_broker.log.errors import JournalCorrupt, LogError, is_passing
+from pipeline_broker.log.retention_of_logs import expiries, waits_for_archive
+from pipeline_broker.node.admin_socket import CommandFailedError
+from pipeline_broker.records.errors import RecordError
+
+if TYPE_CHECKING:
+    from pipeline_broker.config.settings import BrokerConfig
+    from pipeline_broker.log.archive.archive import Archive, DeletedSegment
+    from pipeline_broker.log.log_manager import LogManager
+    from pipeline_broker.log.partition_log import PartitionLog
+    from pipeline_broker.node.admin_socket import Command
+
+__all__ = ["SEALED_SEGMENTS_MAX", "Upkeep", "UpkeepFailedError"]
+
+logger = logging.getLogger(__name__)
+
+SEALED_SEGMENTS_MAX = 3
+"""Complete journal segments that may wait for the archive before writers wait: what a start has to replay at most."""
+RETRY_SECONDS = 1.0
+"""After which a full disk is tried again."""
+WATCH_SECONDS = 1.0
+"""How often the data directory is looked for."""
+NOTHING_LOST = "nothing that was acknowledged is lost"
+
+
+class UpkeepFailedError(Exception):
+    """The archive cannot be written: the broker must end; the text is one line."""
+
+
+class Upkeep:
+    """See the rules of the room.
+
+    Args:
+        logs: whose journal and archive are kept.
+        archive: theirs.
+        config: of the broker, as it is now.
+        clock_ms: wall clock.
+        start_raised: called with a log whose start has risen.
+    """
+
+    def __init__(
+        self,
+        logs: LogManager,
+        archive: Archive,
+        config: Callable[[], BrokerConfig],
+        clock_ms: Callable[[], int],
+        start_raised: Callable[[PartitionLog], None] = lambda _: None,
+    ) -> None:
+        self._logs = logs
+        self._archive = archive
+        self._journal = logs.journal
+        self._archiver = Archiver(archive, logs.journal)
+        self._config = config
+        self._clock_ms = clock_ms
+        self._start_raised = start_raised
+        self._writing = trio.Lock()
+        self._cleaning = trio.Lock()
+        self._waiting_count = 0  # of the tasks, those that wait for room
+        self._uncleanable: set[bytes] = set()  # logs with damage in them, until the next start
+        self._wanted = trio.Event()
+        self._nursery: trio.Nursery | None = None
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Archive what is complete, until cancelled.
+
+        Raises:
+            UpkeepFailedError: the disk failed.
+        """
+        token = trio.lowlevel.current_trio_token()
+        self._journal.on_sealed = lambda: token.run_sync_soon(self._wanted_now)
+        self._journal.sealed_max = SEALED_SEGMENTS_MAX
+        try:
+            async with trio.open_nursery() as nursery:
+                self._nursery = nursery
+                nursery.start_soon(self._archive_what_is_complete)
+                nursery.start_soon(self._retain_regularly)
+                nursery.start_soon(self._compact_regularly)
+                nursery.start_soon(self._watch_directory)
+                task_status.started()
+        finally:
+            self._nursery = None
+            self._journal.on_sealed = None
+            self._journal.wait_for_nobody()
+
+    async def _compact_regularly(self) -> None:
+        await trio.sleep(self._config().log_initial_task_delay_ms / 1000)
+        while True:
+            await self._retried(self.compact)
+            config = self._config()
+            await trio.sleep(config.log_cleaner_backoff_ms / 1000)
+
+    async def _archive_what_is_complete(self) -> None:
+        await self._retried(self._remove_unknown)
+        while True:
+            self._wanted = trio.Event()  # before looking, so that nothing is missed
+            if not await self._retried(self.archive_one):
+                await self._wanted.wait()
+
+    async def _retain_regularly(self) -> None:
+        config = self._config()
+        await trio.sleep(config.log_initial_task_delay_ms / 1000)
+        while True:
+            await self._retried(self.retain)
+            await trio.sleep(config.log_retention_check_interval_ms / 1000)
+
+    async def _watch_directory(self) -> None:
+        while True:
+            if not await trio.to_thread.run_sync(self._journal.is_in_place):
+                directory = self._journal.data_directory
+                raise UpkeepFailedError(f"the data directory {directory} was removed or replaced while it was in use")
+            await trio.sleep(WATCH_SECONDS)
+
+    def _wanted_now(self) -> None:
+        self._wanted.set()
+
+    async def _remove_unknown(self) -> bool:
+        async with self._writing:
+            known = frozenset(log.entry_key for log in self._logs)
+            if not self._logs.knows_all_topics:
+                known |= frozenset(self._archive.known())
+            await trio.to_thread.run_sync(self._archive.remove_unknown, known)
+        return True
+
+    async def archive_one(self) -> bool:
+        """Take the oldest complete segment over; whether there was one."""
+        async with self._writing:
+            segment = await trio.to_thread.run_sync(self._archiver.oldest_complete)
+            if segment is None:
+                return False
+            targets = self._logs.archive_targets()  # every log that the segment may have batches of is there by now
+            number, edit = await trio.to_thread.run_sync(self._archiver.take_over, segment, targets, self._clock_ms())
+            self._logs.show(edit)
+            await trio.to_thread.run_sync(self._journal.recycle, number)
+            return True
+
+    async def archive_all(self) -> None:
+        """Take over everything that is durable by now; first what is complete, because so much may not wait."""
+        while await self.archive_one():
+            pass
+        await trio.to_thread.run_sync(self._journal.seal)
+        while await self.archive_one():
+            pass
+
+    async def retain(self, topic: str | None = None) -> bool:
+        """Delete what the rules of the topics, or of one topic, let go; whether there was anything."""
+        now_ms = self._clock_ms()
+        logs = [log for log in self._logs if topic in (None, log.topic)]
+        if any(waits_for_archive(log, now_ms) for log in logs):
+            await self.archive_all()
+        async with self._writing:
+            found = expiries(logs, now_ms)
+            if not found:
+                return False
+            edit, deleted = await trio.to_thread.run_sync(self._archive.expire, found)
+            for log in self._logs.show(edit):
+                self._start_raised(log)
+        await self._discard(deleted)
+        return True
+
+    async def compact(self, topic: str | None = None, *, is_forced: bool = False) -> bool:
+        """Clean the logs that are due, of one topic or of all; whether there was anything.
+
+        Args:
+            topic: whose logs.
+            is_forced: clean whatever is dirty, however little it is.
+        """
+        config = self._config()
+        if not config.log_cleaner_enable:
+            return False
+        async with self._cleaning:
+            now_ms = self._clock_ms()
+            logs = [log for log in self._logs if topic in (None, log.topic)]
+            compacted = [
+                log for log in logs if log.policies.compaction is not None and log.entry_key not in self._uncleanable
+            ]
+            if any(log.index.bases and (is_forced or waits_for_archive(log, now_ms)) for log in compacted):
+                await self.archive_all()
+            done = False
+            while (cleaning := next_round(compacted, now_ms, is_forced=is_forced)) is not None:
+                try:
+                    if not await self._clean(cleaning, now_ms, config.log_cleaner_dedupe_buffer_size):
+                        break
+                except (LogError, RecordError) as error:
+                    topic, partition = cleaning.plan.log.topic, cleaning.plan.log.partition
+                    logger.warning("%s-%d is not compacted any more: %s", topic, partition, error)
+                    self._uncleanable.add(cleaning.key)
+                    compacted = [log for log in compacted if log.entry_key != cleaning.key]
+                else:
+                    done = True
+            return done
+
+    async def _clean(self, cleaning: Round, now_ms: int, dedupe_buffer_bytes: int) -> bool:
+        cleaned = await trio.to_thread.run_sync(
+            clean,
+            self._archive,
+            cleaning.manifest,
+            cleaning.plan,
+            cleaning.last_records,
+            now_ms,
+            dedupe_buffer_bytes,
+            trio.from_thread.check_cancelled,  # a log may be large, and a broker that ends does not wait for all of it
+        )
+        if cleaned is None:
+            return False
+        async with self._writing:
+            edit, deleted = await trio.to_thread.run_sync(self._archive.replace, cleaning.key, cleaned)
+            self._logs.show(edit)
+        await self._discard(deleted)
+        return bool(edit.partitions)
+
+    def commands(self) -> dict[str, Command]:
+        """What can be asked for from outside, by name."""
+
+        async def compact(topic: str | None = None) -> Mapping[str, bool]:
+            self._check_topic(topic)
+            return {"changed": await self._retried(functools.partial(self.compact, topic, is_forced=True))}
+
+        async def retain(topic: str | None = None) -> Mapping[str, bool]:
+            self._check_topic(topic)
+            return {"changed": await self._retried(functools.partial(self.retain, topic))}
+
+        return {"compact": compact, "retain": retain}
+
+    def _check_topic(self, topic: str | None) -> None:
+        if topic is not None and not self._logs.partitions(topic):
+            raise CommandFailedError(f"there is no topic {topic!r}")
+
+    async def _discard(self, deleted: list[DeletedSegment]) -> None:
+        """Delete files, while the broker serves a moment later, as Kafka does: whoever reads them is not disturbed."""
+        if self._nursery is None:
+            await self._delete_files(deleted, 0)
+            return
+        delays_ms = {log.folder: log.policies.file_delete_delay_ms for log in self._logs}
+        for one in deleted:
+            self._nursery.start_soon(self._delete_files, [one], delays_ms.get(one.folder, 0))
+
+    async def _delete_files(self, deleted: list[DeletedSegment], delay_ms: int) -> None:
+        await trio.sleep(delay_ms / 1000)
+
+        async def delete() -> bool:
+            async with self._writing:
+                await trio.to_thread.run_sync(self._archive.delete_files, deleted)
+            return True
+
+        await self._retried(delete)
+
+    async def _retried(self, work: Callable[[], object]) -> bool:
+        """Do work that returns whether there was any, again as long as there is no room for it."""
+        is_waiting = False
+        try:
+            while True:
+                try:
+                    return bool(await work())  # type: ignore[misc]  # told by who calls
+                except OSError as error:
+                    if not is_passing(error):
+                        raise UpkeepFailedError(f"the log cannot be archived: {error}; {NOTHING_LOST}") from error
+                    if not is_waiting:
+                        is_waiting = True
+                        await self._begin_to_wait(error)
+                    await trio.sleep(RETRY_SECONDS)
+                except JournalCorrupt as error:
+                    raise UpkeepFailedError(f"{error}; {NOTHING_LOST}") from error
+        finally:
+            if is_waiting:
+                await self._end_to_wait()
+
+    async def _begin_to_wait(self, obstacle: OSError) -> None:
+        self._waiting_count += 1
+        if self._waiting_count == 1:
+            logger.warning("the archive waits: %s", obstacle)
+            await trio.to_thread.run_sync(self._journal.archive_waits, obstacle)
+
+    async def _end_to_wait(self) -> None:
+        self._waiting_count -= 1
+        if not self._waiting_count:
+            logger.warning("the archive goes on")
+            with trio.CancelScope(shield=True):  # as short as a write of the journal
+                await trio.to_thread.run_sync(self._journal.archive_waits, None)

@@ -1,0 +1,53 @@
+"""Whatever bytes a record of an internal topic has, it is read, stepped over or corrupt, and nothing else happens."""
+
+import contextlib
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pipeline_broker.broker.record_readers import reader_of
+from pipeline_broker.state.errors import CorruptStateRecordError
+from pipeline_broker.state.internal_topics import METADATA_TOPIC
+from tests.state_records import DEEP, METADATA, TOPICS, any_records, sound
+
+
+@pytest.mark.parametrize("topic", TOPICS)
+@settings(max_examples=300, deadline=None)
+@given(data=st.data())
+def test_a_reader_returns_or_says_that_the_record_is_corrupt(topic, data):
+    key, value = data.draw(any_records(topic))
+    with contextlib.suppress(CorruptStateRecordError):
+        reader_of(topic)(key or b"", value)
+
+
+@pytest.mark.parametrize(
+    "record", [record for _, record in sorted(METADATA.items())], ids=lambda record: repr(record.key[:2])
+)
+def test_sound_records_of_the_metadata_partition_are_read(record):
+    assert reader_of(METADATA_TOPIC)(record.key, record.value) is not None
+
+
+@pytest.mark.parametrize("topic", TOPICS)
+def test_a_type_that_is_not_known_is_stepped_over(topic):
+    assert reader_of(topic)(b"\x7f\x7fwhatever", b"whatever") is None
+
+
+def test_a_topic_without_state_has_no_reader():
+    assert reader_of("__request_timelines") is None
+
+
+def test_json_that_nests_too_deep_is_corrupt():
+    for record in METADATA.values():
+        if record.value[2:]:
+            with pytest.raises(CorruptStateRecordError):
+                reader_of(METADATA_TOPIC)(record.key, DEEP)
+
+
+def test_the_reason_shows_nothing_of_a_secret():
+    for key, value in sound(METADATA_TOPIC):
+        broken = value.replace(b'"', b"'")
+        if broken != value:
+            with pytest.raises(CorruptStateRecordError) as error:
+                reader_of(METADATA_TOPIC)(key, broken)
+            assert "c2FsdA" not in str(error.value)

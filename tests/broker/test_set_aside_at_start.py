@@ -1,0 +1,361 @@
+"""What a start leaves out, case by case: one line names it, and nothing that it would have changed has changed."""
+
+import logging
+
+import pytest
+
+from pipeline_broker.broker.appended import Appended
+from pipeline_broker.records.batch import HEADER_SIZE, NewRecord, assembled, build_batch, read_header
+from pipeline_broker.state.consumer_groups.member import ClassicMetadata, MemberMetadata
+from pipeline_broker.state.consumer_groups.records import record_of
+from pipeline_broker.state.consumer_groups.updates import GroupEpoch, Subject, Update
+from pipeline_broker.state.epochs import EPOCH_MAX
+from pipeline_broker.state.group_records import CommittedOffset, OffsetKey, offset_record, offset_tombstone
+from pipeline_broker.state.groups.group import GroupType
+from pipeline_broker.state.internal_topics import METADATA_TOPIC, OFFSETS_TOPIC, SHARE_TOPIC, TRANSACTIONS_TOPIC
+from pipeline_broker.state.metadata_records import METADATA_TOPIC_ID, Topic, topic_record
+from pipeline_broker.state.set_aside import LINES_MAX
+from pipeline_broker.state.share_groups.records import group_record
+from pipeline_broker.state.share_groups.share_group import ShareGroup
+from pipeline_broker.state.share_states.records import ShareKey, snapshot_record
+from pipeline_broker.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from pipeline_broker.wire.messages.group_metadata_record import GroupMetadataKey, GroupMetadataValue
+from pipeline_broker.wire.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
+from pipeline_broker.wire.messages.share_state_records import ShareSnapshotValue
+from tests.apis.share_desk import ShareDesk
+from tests.broker.replay_desk import TOPIC, seen, with_state
+from tests.state_records import SUBSCRIPTION, encoded
+from tests.strange_state import ask_about_everything, let_time_pass
+
+MINUTE_MS = 60_000
+
+
+@pytest.fixture(scope="module")
+def sound():
+    return with_state()
+
+
+@pytest.fixture
+def desk(sound):
+    return sound.copy()
+
+
+def pair(record):
+    return record.key, record.value
+
+
+def lines(caplog):
+    return [record.getMessage() for record in caplog.records if "set aside" in record.getMessage()]
+
+
+def started(desk, caplog, *found):
+    """Start with records added, each a topic and a pair; the broker, and what was set aside."""
+    for topic, record in found:
+        desk.append(topic, desk.partition(topic), [record])
+    with caplog.at_level(logging.WARNING):
+        again = desk.restart()
+    return again, [(record.topic, record.partition, record.reason) for record in again.broker.set_aside.records]
+
+
+def updated(subject, value, name="", group="new"):
+    return pair(record_of(group, Update(subject, name, value)))
+
+
+def member(*protocols, instance=None):
+    classic = ClassicMetadata(30_000, tuple(protocols)) if protocols else None
+    return MemberMetadata(instance_id=instance, client_id="c", client_host="h", rebalance_timeout_ms=1, classic=classic)
+
+
+def group_value(**fields):
+    """The record of a classic group `new`."""
+    value = GroupMetadataValue(**{"protocol_type": "consumer", "protocol": "range", "leader": "m"} | fields)
+    return encoded(2, GroupMetadataKey("new"), 0), encoded(3, value, 3)
+
+
+def classic_member(member_id="m", instance=None, **fields):
+    times = {"rebalance_timeout": 0, "session_timeout": 0} | fields
+    return GroupMetadataValue.MemberMetadata(member_id, instance, "c", "h", subscription=SUBSCRIPTION, **times)
+
+
+@pytest.mark.parametrize("topic", [OFFSETS_TOPIC, TRANSACTIONS_TOPIC, SHARE_TOPIC, METADATA_TOPIC])
+def test_a_record_that_cannot_be_read_is_named_in_one_line(desk, caplog, topic):
+    expected = seen(desk)
+    offset = desk.broker.logs.find(topic, desk.partition(topic)).log_end_offset
+    again, _ = started(desk, caplog, (topic, (b"x", b"y")))
+    (line,) = lines(caplog)
+    assert line.startswith(f"{topic}-{desk.partition(topic)} offset {offset} is set aside: ")
+    assert again.broker.set_aside.count == 1
+    assert seen(again) == expected
+
+
+def test_the_records_around_it_count(desk, caplog):
+    """Of one batch, too."""
+    sound = [offset_record(OffsetKey("new", TOPIC, 0), CommittedOffset(number)) for number in (1, 2)]
+    desk.append(OFFSETS_TOPIC, 1, [pair(sound[0]), (sound[0].key, b"\0"), pair(sound[1])])
+    again, _ = started(desk, caplog)
+    assert len(lines(caplog)) == 1
+    (found,) = again.broker.groups.coordinator.fetch("new")
+    assert found.committed.offset == 2
+
+
+def test_the_earlier_value_counts_where_the_latest_cannot_be_read(desk, caplog):
+    record = offset_record(OffsetKey("new", TOPIC, 0), CommittedOffset(5))
+    again, _ = started(desk, caplog, (OFFSETS_TOPIC, pair(record)), (OFFSETS_TOPIC, (record.key, b"\0\x63")))
+    (found,) = again.broker.groups.coordinator.fetch("new")
+    assert found.committed.offset == 5
+
+
+def test_a_tombstone_lets_a_compacted_topic_lose_the_record(desk, caplog):
+    record = offset_record(OffsetKey("new", TOPIC, 0), CommittedOffset(5))
+    desk.append(OFFSETS_TOPIC, 1, [(record.key, b"\0\x63")])
+    desk = desk.restart()
+    assert desk.broker.set_aside.count == 1
+    assert desk.produce(OFFSETS_TOPIC, 1, [pair(offset_tombstone(OffsetKey("new", TOPIC, 0)))]).error_code == 0
+    desk.compact_all()
+    _, found = started(desk, caplog)
+    assert not found
+
+
+def test_a_flood_of_them_is_counted_behind_the_first_lines(desk, caplog):
+    desk.append(OFFSETS_TOPIC, 1, [(b"x", None)] * (LINES_MAX + 7))
+    again, _ = started(desk, caplog)
+    assert len(lines(caplog)) == LINES_MAX + 1
+    assert lines(caplog)[-1].startswith("7 more records")
+    assert (again.broker.set_aside.count, len(again.broker.set_aside.records)) == (LINES_MAX + 7, LINES_MAX)
+
+
+def test_a_batch_whose_records_cannot_be_told_apart_is_set_aside_from_there_on(desk, caplog):
+    batch = build_batch([NewRecord(None, b"\x7f\x7f%d" % number, 0) for number in range(3)])
+    header, broken = assembled(read_header(batch), batch[HEADER_SIZE:-1])
+    log = desk.broker.logs.find(OFFSETS_TOPIC, 1)
+    desk.commit([log.append(header, broken, desk.now_ms).entry])
+    again, _ = started(desk, caplog)
+    (record,) = again.broker.set_aside.records
+    assert record.offset == log.log_end_offset - 1
+
+
+def test_what_is_shown_of_a_record_is_one_line_of_plain_characters(desk, caplog):
+    key = OffsetKey("new\n\x1b[31m" + "x" * 30_000, TOPIC, 0)
+    started(
+        desk,
+        caplog,
+        (OFFSETS_TOPIC, updated(Subject.GROUP_EPOCH, GroupEpoch(1), group=key.group_id)),
+        (OFFSETS_TOPIC, (encoded(2, GroupMetadataKey(key.group_id), 0), group_value()[1])),
+    )
+    (line,) = lines(caplog)
+    assert line.isprintable()
+    assert len(line) < 2_000
+
+
+# Transactions and markers
+
+
+@pytest.mark.parametrize("topic", [TRANSACTIONS_TOPIC, SHARE_TOPIC])
+@pytest.mark.parametrize("committed", [True, False])
+def test_markers_in_the_topics_of_other_coordinators_are_no_records(desk, caplog, topic, committed):
+    """Whoever may write there may do so in a transaction; its marker is not about any id."""
+    producer = {"producer_id": 900, "producer_epoch": 0, "base_sequence": 0}
+    desk.append(topic, 1, [(b"\x7f\x7fof a type that is not known", b"v")], transactional=True, **producer)
+    log = desk.broker.logs.find(topic, 1)
+    desk.commit([log.append_marker(900, 0, committed=committed, coordinator_epoch=0, now_ms=1, version=0).entry])
+    _, found = started(desk, caplog)
+    assert not found
+
+
+def test_what_a_transaction_stored_and_cannot_be_read_is_set_aside(desk, caplog):
+    desk.append(OFFSETS_TOPIC, 1, [(b"\0\1\0", b"v")], producer_id=900, producer_epoch=0, transactional=True)
+    _, found = started(desk, caplog)
+    assert len(found) == 1
+
+
+# Groups of other kinds
+
+
+KINDS = {
+    GroupType.CLASSIC: group_value(),
+    GroupType.CONSUMER: updated(Subject.GROUP_EPOCH, GroupEpoch(4)),
+    GroupType.SHARE: pair(group_record(ShareGroup("new"))),
+}
+
+
+@pytest.mark.parametrize("there", KINDS)
+@pytest.mark.parametrize("comes", KINDS)
+def test_a_group_stays_what_it_is_until_it_is_deleted(desk, caplog, there, comes):
+    again, found = started(desk, caplog, (OFFSETS_TOPIC, KINDS[there]), (OFFSETS_TOPIC, KINDS[comes]))
+    assert len(found) == (there is not comes)
+    assert again.broker.groups.coordinator.registry.get("new").group_type is there
+
+
+@pytest.mark.parametrize("there", KINDS)
+@pytest.mark.parametrize("comes", KINDS)
+def test_behind_its_tombstone_it_may_be_of_another_kind(desk, caplog, there, comes):
+    gone = (KINDS[there][0], None)
+    again, found = started(desk, caplog, *((OFFSETS_TOPIC, record) for record in (KINDS[there], gone, KINDS[comes])))
+    assert not found
+    assert again.broker.groups.coordinator.registry.get("new").group_type is comes
+
+
+@pytest.mark.parametrize("comes", [GroupType.CONSUMER, GroupType.SHARE])
+def test_nothing_is_shown_of_a_group_that_went_as_one_of_another_kind(desk, caplog, comes):
+    offset = OffsetKey("new", TOPIC, 0)
+    records = [pair(offset_record(offset, CommittedOffset(5))), KINDS[comes]]
+    records += [(KINDS[comes][0], None), pair(offset_tombstone(offset))]
+    again, found = started(desk, caplog, *((OFFSETS_TOPIC, record) for record in records))
+    assert not found
+    assert again.broker.groups.coordinator.registry.shown("new") is None
+
+
+@pytest.mark.parametrize("comes", KINDS)
+def test_a_group_of_which_only_offsets_are_known_may_become_any(desk, caplog, comes):
+    offset = pair(offset_record(OffsetKey("new", TOPIC, 0), CommittedOffset(5)))
+    again, found = started(desk, caplog, (OFFSETS_TOPIC, offset), (OFFSETS_TOPIC, KINDS[comes]))
+    assert not found
+    assert again.broker.groups.coordinator.registry.shown("new").group_type is comes
+
+
+# Groups that contradict themselves
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        group_value(members=[classic_member(), classic_member()]),
+        group_value(members=[classic_member("a", "i"), classic_member("b", "i")]),
+        group_value(members=[classic_member()], protocol=None),
+        updated(Subject.MEMBER, member(("range", b"\xff")), "m"),
+        (updated(Subject.MEMBER, member(("range", SUBSCRIPTION)), "m")[0], b"\0\0"),
+    ],
+)
+def test_a_group_that_could_not_have_come_to_be_is_set_aside(desk, caplog, record):
+    again, found = started(desk, caplog, (OFFSETS_TOPIC, record))
+    assert len(found) == 1
+    assert again.broker.groups.coordinator.registry.get("new") is None
+
+
+def test_a_classic_group_at_the_last_generation_goes_on(desk, caplog):
+    again, _ = started(desk, caplog, (OFFSETS_TOPIC, group_value(members=[classic_member()], generation=EPOCH_MAX)))
+    let_time_pass(again, MINUTE_MS)
+    group = again.broker.groups.coordinator.registry.get("new")
+    assert (group.state_name, group.generation_id) == ("Empty", 1)
+    assert not again.restart().broker.set_aside.count
+
+
+def test_static_members_that_wait_no_time_are_waited_for_without_end_but_not_without_pause(desk, caplog):
+    """Their rebalance timeout is 0: the round that waits for them would be due again at once."""
+    member = classic_member(instance="i", rebalance_timeout=0, session_timeout=10 * MINUTE_MS)
+    gone = classic_member("gone", session_timeout=1)
+    again, _ = started(desk, caplog, (OFFSETS_TOPIC, group_value(members=[member, gone])))
+    again.now_ms += MINUTE_MS
+    again.broker.advance(again.now_ms)
+    assert again.broker.groups.next_deadline_ms() > again.now_ms
+
+
+@pytest.mark.parametrize(
+    "record", [updated(Subject.GROUP_EPOCH, GroupEpoch(EPOCH_MAX)), pair(group_record(ShareGroup("new", EPOCH_MAX)))]
+)
+def test_a_group_at_the_last_epoch_goes_on(desk, caplog, record):
+    again, found = started(desk, caplog, (OFFSETS_TOPIC, record))
+    assert not found
+    consumer = ConsumerGroupHeartbeatRequest("new", "m", 0, rebalance_timeout_ms=1, topic_partitions=[])
+    consumer.subscribed_topic_names = [TOPIC]
+    share = ShareGroupHeartbeatRequest("new", "m", 0, subscribed_topic_names=[TOPIC])
+    codes = [again.ask(consumer, 1).error_code, again.ask(share, 1).error_code]
+    assert 0 in codes
+    assert not again.restart().broker.set_aside.count
+
+
+@pytest.mark.parametrize(
+    "others",
+    [
+        [member(("range", SUBSCRIPTION)), member(("sticky", SUBSCRIPTION))],
+        [member(("range", SUBSCRIPTION), instance="i"), member(("range", SUBSCRIPTION), instance="i")],
+    ],
+)
+def test_members_that_no_classic_group_could_have_stay_in_their_consumer_group(desk, caplog, others):
+    """When the last member of the consumer protocol goes, the others become a classic group where they can be one."""
+    records = [updated(Subject.GROUP_EPOCH, GroupEpoch(4)), updated(Subject.MEMBER, member(), "consumer")]
+    records += [updated(Subject.MEMBER, each, f"m{number}") for number, each in enumerate(others)]
+    again, found = started(desk, caplog, *((OFFSETS_TOPIC, record) for record in records))
+    assert not found
+    assert again.broker.groups.expire_member("new", "consumer", again.now_ms)
+    group = again.broker.groups.coordinator.registry.get("new")
+    assert (group.group_type, sorted(group.members)) == (GroupType.CONSUMER, ["m0", "m1"])
+
+
+# Share partitions
+
+
+def share_state(desk, *batches, **fields):
+    topic = desk.broker.topics.get(TOPIC)
+    value = ShareSnapshotValue(
+        **{"snapshot_epoch": 0, "state_epoch": 0, "leader_epoch": 0, "start_offset": 0} | fields,
+        state_batches=[ShareSnapshotValue.StateBatch(*batch) for batch in batches],
+    )
+    return pair(snapshot_record(ShareKey("g", topic.topic_id, 1), value))
+
+
+@pytest.mark.parametrize("batch", [(5, 3, 0, 1), (-1, 3, 0, 1), (0, 2**63 - 1, 0, 1), (0, 3, 0, -1), (0, 3, 9, 1)])
+def test_batches_that_cannot_be_are_set_aside_with_their_share_partition(desk, caplog, batch):
+    _, found = started(desk, caplog, (SHARE_TOPIC, share_state(desk, batch)))
+    assert [topic for topic, _, _ in found] == [SHARE_TOPIC]
+
+
+LAST_EPOCHS = [{"leader_epoch": EPOCH_MAX}, {"snapshot_epoch": EPOCH_MAX, "state_epoch": EPOCH_MAX}]
+
+
+@pytest.mark.parametrize("fields", LAST_EPOCHS)
+@pytest.mark.parametrize("start_offset", [0, -1])
+def test_a_share_partition_at_its_last_epochs_is_read_from_and_set(desk, caplog, fields, start_offset):
+    again, found = started(desk, caplog, (SHARE_TOPIC, share_state(desk, start_offset=start_offset, **fields)))
+    assert not found
+    sharing = ShareDesk(desk=again, topic=TOPIC)
+    sharing.produce(5, partition=1)
+    sharing.fetch(0, [1])
+    sharing.fetch(1, [1], {1: [(0, 1, [1])]})
+    key = ShareKey("g", sharing.topic_id, 1)
+    assert again.broker.share.coordinator.states.find(key).start_offset == 2
+    ask_about_everything(again)
+    let_time_pass(again, MINUTE_MS)
+    appended = Appended()
+    again.broker.share.coordinator.set_start(key, 4, appended, again.now_ms)
+    again.submit(appended.entries, appended.durable)
+    after = again.restart().broker
+    assert not after.set_aside.count
+    assert after.share.coordinator.states.find(key).start_offset == 4
+
+
+# Topics
+
+
+@pytest.mark.parametrize(
+    "topic",
+    [
+        Topic("other", METADATA_TOPIC_ID, 1),
+        Topic(METADATA_TOPIC, b"i" * 16, 1),
+        Topic("../escapes", b"i" * 16, 1),
+        Topic("many", b"i" * 16, 10**9),
+        Topic("configured", b"i" * 16, 1, {"retention.ms": "soon"}),
+    ],
+)
+def test_a_topic_that_cannot_be_is_set_aside(desk, caplog, topic):
+    expected = seen(desk)
+    again, found = started(desk, caplog, (METADATA_TOPIC, pair(topic_record(topic))))
+    assert len(found) == 1
+    assert seen(again) == expected
+    assert again.broker.topics.get(topic.name) is None
+
+
+def test_a_topic_with_the_id_of_another_is_set_aside(desk, caplog):
+    expected = seen(desk)
+    other = Topic("other", desk.broker.topics.get(TOPIC).topic_id, 1)
+    again, found = started(desk, caplog, (METADATA_TOPIC, pair(topic_record(other))))
+    assert len(found) == 1
+    assert seen(again) == expected
+
+
+def test_only_where_the_metadata_is_whole_the_archive_may_forget_partitions_that_are_unknown(desk, caplog):
+    """A record that cannot be read may be that of a topic whose data it has."""
+    assert desk.restart().broker.logs.knows_all_topics
+    desk = desk.restart()
+    again, _ = started(desk, caplog, (METADATA_TOPIC, (b"\0\1lost", b"\0\0{")))
+    assert not again.broker.logs.knows_all_topics

@@ -1,0 +1,199 @@
+"""Tokens of OAUTHBEARER: where they come from, when a new one is asked for, what is refused, what is never shown."""
+
+import threading
+
+import attrs
+import pytest
+import trustme
+
+from pipeline_broker.client.bearer_tokens import TOKEN_BYTES_MAX, Bearer, TokenFile, read_bearer
+from pipeline_broker.client.errors import ClientError
+from pipeline_broker.client.security import read_security
+from pipeline_broker.security.oauthbearer import BearerToken, InvalidTokenError, OAuthBearerServer
+from pipeline_broker.security.sasl import AuthenticationFailedError
+from tests.identity_provider import CLIENT_ID, CLIENT_SECRET, provider
+from tests.measure.load.conversations import talk
+
+URL = "sasl.oauthbearer.token.endpoint.url"
+SASL = {"security.protocol": "sasl_plaintext", "sasl.mechanism": "OAUTHBEARER"}
+
+
+@pytest.fixture
+def identity():
+    with provider() as found:
+        yield found
+
+
+def credentials(url, **changes):
+    found = {
+        URL: url,
+        "sasl.oauthbearer.method": "oidc",
+        "sasl.oauthbearer.client.id": CLIENT_ID,
+        "sasl.oauthbearer.client.secret": CLIENT_SECRET,
+    }
+    return found | {f"sasl.oauthbearer.{name.replace('_', '.')}": value for name, value in changes.items()}
+
+
+def failure(source):
+    with pytest.raises(ClientError) as caught:
+        source.token()
+    line = str(caught.value)
+    assert "\n" not in line
+    assert CLIENT_SECRET not in line
+    return line
+
+
+@attrs.frozen
+class Given:
+    """A source of one token."""
+
+    text: str
+
+    def token(self):
+        return self.text
+
+
+def knows(expected):
+    def validate(text):
+        if text != expected:
+            raise InvalidTokenError("another")
+        return BearerToken("ada", 0)
+
+    return validate
+
+
+def test_a_token_is_shown_as_the_server_wants_it():
+    assert talk(Bearer(Given("a.b-c_d==")), OAuthBearerServer(knows("a.b-c_d=="))) == "ada"
+
+
+def test_extensions_go_along():
+    bearer = read_bearer({URL: "file:///t", "sasl.oauthbearer.extensions": "cluster=lkc-1, pool=p 2"})
+    shown = next(attrs.evolve(bearer, source=Given("t")).converse())
+    assert shown == b"n,,\x01auth=Bearer t\x01cluster=lkc-1\x01pool=p 2\x01\x01"
+    assert talk(attrs.evolve(bearer, source=Given("t")), OAuthBearerServer(knows("t"))) == "ada"
+
+
+def test_a_refusal_is_acknowledged_and_ends_the_conversation():
+    server = OAuthBearerServer(knows("good"))
+    with pytest.raises(AuthenticationFailedError):
+        talk(Bearer(Given("bad")), server)
+
+
+def test_a_broker_that_goes_on_after_a_refusal_is_not_believed():
+    conversation = Bearer(Given("t")).converse()
+    next(conversation)
+    assert conversation.send(b'{"status":"invalid_token"}') == b"\x01"
+    with pytest.raises(ClientError, match=r"the broker does not take the token: invalid_token$"):
+        conversation.send(b"")
+
+
+def test_a_file_is_read_each_time(tmp_path):
+    path = tmp_path / "my token"
+    path.write_text("first\n")
+    bearer = read_bearer({URL: f"file://{tmp_path}/my%20token"})
+    assert bearer.source == TokenFile(path)
+    assert bearer.source.token() == "first"
+    path.write_text("second")
+    assert bearer.source.token() == "second"
+
+
+@pytest.mark.parametrize("content", [b"", b"two words", b"a\x01auth=b", b"\xff", b"a" * (TOKEN_BYTES_MAX + 1)])
+def test_a_file_that_holds_no_token_is_named_and_not_shown(tmp_path, content):
+    (tmp_path / "t").write_bytes(content)
+    assert failure(TokenFile(tmp_path / "t")) == f"{tmp_path}/t holds no token"
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path):
+    assert failure(TokenFile(tmp_path / "t")) == f"the token in {tmp_path}/t cannot be read: No such file or directory"
+
+
+def test_a_provider_is_asked_once_for_all_connections(identity):
+    source = read_bearer(credentials(identity.url, scope="a b")).source
+    found = []
+    threads = [threading.Thread(target=lambda: found.append(source.token())) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(set(found)) == 1
+    (asked,) = identity.asked
+    assert asked.form == {"grant_type": ["client_credentials"], "scope": ["a b"]}
+
+
+@pytest.mark.parametrize("life_s", [0, None, "soon"])
+def test_a_token_that_is_over_is_replaced_and_so_is_one_of_which_nothing_is_known(identity, life_s):
+    identity.life_s = life_s
+    source = read_bearer(credentials(identity.url)).source
+    assert source.token()
+    assert source.token()
+    assert [asked.form for asked in identity.asked] == 2 * [{"grant_type": ["client_credentials"]}]
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        ((401, {"error": "invalid_client", "error_description": "who\nare you?"}),
+         "gave no token: 401 Unauthorized: invalid_client: who are you?"),
+        ((500, b"<html>"), "gave no token: 500 Internal Server Error"),
+        ((302, b""), "gave no token: 302 Found"),
+        ((200, b"nonsense"), "did not answer with an object of JSON"),
+        ((200, ["a"]), "did not answer with an object of JSON"),
+        ((200, b"[" * TOKEN_BYTES_MAX), "did not answer with an object of JSON"),
+        ((200, b" " * (TOKEN_BYTES_MAX + 1)), "did not answer with an object of JSON"),
+        ((200, {"token": "x"}), "gave no access_token"),
+        ((200, {"access_token": "two words"}), "holds no token"),
+    ],
+)  # fmt: skip
+def test_what_a_provider_answers_instead_of_a_token_is_one_line_and_nobody_is_followed(identity, answer, words):
+    identity.answers.append(answer)
+    assert failure(read_bearer(credentials(identity.url)).source) == f"{identity.url} {words}"
+    assert [asked.path for asked in identity.asked] == ["/token"]
+
+
+def test_a_provider_that_is_not_there_is_one_line():
+    line = failure(read_bearer(credentials("http://127.0.0.1:1/token")).source)
+    assert line == "http://127.0.0.1:1/token gave no token: Connection refused"
+
+
+def test_a_provider_is_verified(tmp_path):
+    authority = trustme.CA()
+    authority.cert_pem.write_to_path(tmp_path / "authority.pem")
+    authority.issue_cert("127.0.0.1").private_key_and_cert_chain_pem.write_to_path(tmp_path / "server.pem")
+    with provider(tmp_path / "server.pem") as identity:
+        known = credentials(identity.url) | {"https.ca.location": str(tmp_path / "authority.pem")}
+        assert read_bearer(known).source.token()
+        assert failure(read_bearer(credentials(identity.url)).source).endswith(
+            "gave no token: unable to get local issuer certificate"
+        )
+        assert len(identity.asked) == 1
+
+
+@pytest.mark.parametrize(
+    ("properties", "refusal"),
+    [
+        ({}, f"OAUTHBEARER needs {URL}: https://HOST/PATH of a token endpoint, or file:///PATH of a token"),
+        ({URL: "ftp://x/y"}, f"OAUTHBEARER needs {URL}"),
+        ({URL: "file://elsewhere/x"}, f"OAUTHBEARER needs {URL}"),
+        ({URL: "https://idp/t"}, "needs sasl.oauthbearer.client.id and sasl.oauthbearer.client.secret"),
+        (credentials("file:///t"), "sasl.oauthbearer.client.id has no effect"),
+        (credentials("https://idp/t", method="default"), "sasl.oauthbearer.method 'default' is not offered"),
+        (credentials("https://idp/t", extensions="auth=x"), "sasl.oauthbearer.extensions is not of the form"),
+        (credentials("https://idp/t", extensions="x"), "sasl.oauthbearer.extensions is not of the form"),
+        ({**credentials("https://idp/t"), "https.ca.location": "/nowhere"}, "/nowhere: No such file"),
+        ({URL: "file:///t", "sasl.password": "x"}, "sasl.password has no effect with sasl.mechanism=OAUTHBEARER"),
+        ({URL: "file:///t", "sasl.mechanism": "PLAIN"}, f"{URL} has no effect with sasl.mechanism=PLAIN"),
+        ({URL: "file:///t", "security.protocol": "plaintext"}, "needs security.protocol=sasl_plaintext"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_one_line(properties, refusal):
+    with pytest.raises(ClientError) as caught:
+        read_security({**SASL, **properties})
+    assert refusal in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert CLIENT_SECRET not in str(caught.value)
+
+
+def test_secrets_are_not_printed(identity):
+    security = read_security({**SASL, **credentials(identity.url)})
+    security.bearer.source.token()
+    assert CLIENT_SECRET not in repr(security) + repr(security.bearer) + repr(security.bearer.source)

@@ -1,0 +1,359 @@
+"""What each effect does to a request and to those around it, in both modes, through a whole server."""
+
+import attrs
+import pytest
+import trio
+
+from pipeline_broker.faults.effects import CorruptCrc, Delay, Error
+from pipeline_broker.faults.names import FaultError
+from pipeline_broker.records.batch import MAGIC_END
+from pipeline_broker.wire.error import ErrorCode
+from pipeline_broker.wire.messages.list_groups import ListGroupsResponse
+from tests.faults.in_memory import LIMITS, error_of, fetch, list_groups, produce, run, serving
+
+each_mode = pytest.mark.parametrize("mode", ["classic", "pipelined"])
+NOT_LEADER = "NOT_LEADER_OR_FOLLOWER"
+
+
+def through(test):
+    """A test of a scene, in both modes, on a virtual clock."""
+
+    @each_mode
+    def in_mode(mode):
+        async def main():
+            async with serving(mode) as scene:
+                await test(scene, await scene.connect())
+
+        run(main)
+
+    in_mode.__name__, in_mode.__doc__ = test.__name__, test.__doc__
+    return in_mode
+
+
+@through
+async def test_an_error_is_answered_in_place_of_handling(scene, client):
+    rule = scene.faults.when("Produce", topic="t", nth=2).error(NOT_LEADER)
+    codes = [error_of(await client.ask(produce(b"%d" % number))) for number in range(3)]
+    assert codes == [0, ErrorCode.NOT_LEADER_OR_FOLLOWER, 0]
+    assert scene.values() == [b"0", b"2"]
+    assert (rule.matched, rule.hits) == (3, 1)
+
+
+@through
+async def test_an_error_after_handling_leaves_what_was_appended(scene, client):
+    scene.faults.when("Produce", nth=1).error("REQUEST_TIMED_OUT", "after")
+    assert error_of(await client.ask(produce(b"a"))) == ErrorCode.REQUEST_TIMED_OUT
+    assert error_of(await client.ask(produce(b"b"))) == 0
+    assert scene.values() == [b"a", b"b"]
+
+
+@through
+async def test_a_rule_is_about_its_topic_partition_and_client_alone(scene, client):
+    scene.faults.when("Produce", topic="t", partition=1, client_id="meant").error(NOT_LEADER)
+    meant = await scene.connect("meant")
+    assert error_of(await client.ask(produce(b"a", partition=1))) == 0
+    assert error_of(await meant.ask(produce(b"a", partition=0))) == 0
+    assert error_of(await meant.ask(produce(b"a", topic="u"))) == 0
+    assert error_of(await meant.ask(produce(b"a", partition=1))) == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+@through
+async def test_a_delay_holds_back_the_answer_and_those_behind_it_in_their_order(scene, client):
+    scene.faults.when("Produce", nth=2).delay(5)
+    began = trio.current_time()
+    client.send(*[produce(b"%d" % number) for number in range(4)])
+    times = []
+    for _ in range(4):
+        assert error_of(await client.receive()) == 0
+        times.append(trio.current_time() - began)
+    assert times[0] < 0.1
+    assert [round(each) for each in times[1:]] == [5, 5, 5]
+    assert scene.values() == [b"0", b"1", b"2", b"3"]
+
+
+@through
+async def test_a_delay_concerns_no_other_connection(scene, client):
+    scene.faults.when("Produce").delay(50)
+    client.send(produce(b"a"))
+    other = await scene.connect()
+    began = trio.current_time()
+    assert (await other.ask(list_groups())).error_code == 0
+    assert trio.current_time() - began < 0.1
+    assert error_of(await client.receive()) == 0
+    assert trio.current_time() - began >= 49
+
+
+@through
+async def test_delays_of_several_rules_add_up(scene, client):
+    scene.faults.when("ListGroups").delay(2)
+    scene.faults.when("ListGroups").delay(3)
+    began = trio.current_time()
+    await client.ask(list_groups())
+    assert round(trio.current_time() - began) == 5
+
+
+@through
+async def test_a_parked_fetch_is_delayed_when_it_is_answered(scene, client):
+    scene.faults.when("Fetch").delay(3)
+    began = trio.current_time()
+    client.send(fetch(wait_ms=1000))
+    await client.receive()
+    assert 3.9 < trio.current_time() - began < 4.2
+
+
+@through
+async def test_a_dropped_answer_blocks_those_behind_it_until_its_rule_goes(scene, client):
+    rule = scene.faults.when("Produce", nth=1).drop()
+    await client.ask_is_unanswered(produce(b"a"))
+    await client.ask_is_unanswered(produce(b"b"))
+    assert scene.values()[:1] == [b"a"]
+    scene.faults.remove(rule.number)
+    assert await client.memory.receive_all() == []
+    assert len(scene.faults.held) == 0
+
+
+@through
+async def test_disconnecting_before_leaves_nothing_and_after_what_was_appended(scene, client):
+    scene.faults.when("Produce", nth=1).disconnect("before")
+    scene.faults.when("Produce", nth=2).disconnect("after")
+    client.send(list_groups(), produce(b"a"))
+    await client.receive()
+    assert await client.memory.receive_all() == []
+    second = await scene.connect()
+    second.send(produce(b"b"))
+    assert await second.memory.receive_all() == []
+    assert scene.values() == [b"b"]
+
+
+@through
+async def test_a_partial_write_ends_in_the_middle_of_the_answer(scene, client):
+    expected = await client.ask(list_groups())
+    assert isinstance(expected, ListGroupsResponse)
+    scene.faults.when("ListGroups").partial_write(6)
+    client.send(list_groups())
+    data = await client.memory.receive_bytes()
+    assert len(data) == 6
+    assert int.from_bytes(data[:4], "big") > 2
+    assert await client.memory.receive_bytes() == b""
+
+
+@through
+async def test_a_corrupt_checksum_is_that_of_the_first_batch_and_is_there_once(scene, client):
+    await client.ask(produce(b"a"))
+    await client.ask(produce(b"b"))
+    rule = scene.faults.when("Fetch", topic="t", times=1).corrupt_crc()
+    await client.ask(fetch(offset=2))
+    await client.ask(fetch(topic="u"))
+    assert rule.hits == 0
+    (topic,) = (await client.ask(fetch())).responses
+    data = bytes(topic.partitions[0].records)
+    (topic,) = (await client.ask(fetch())).responses
+    intact = bytes(topic.partitions[0].records)
+    assert rule.hits == 1
+    differing = [place for place, (one, other) in enumerate(zip(data, intact, strict=True)) if one != other]
+    assert differing == [MAGIC_END]
+    assert scene.values() == [b"a", b"b"]
+
+
+@through
+async def test_a_throttle_is_told_and_done(scene, client):
+    scene.faults.when("Produce", nth=2).throttle(4000)
+    assert (await client.ask(produce(b"a"))).throttle_time_ms == 0
+    began = trio.current_time()
+    assert (await client.ask(produce(b"b"))).throttle_time_ms == 4000
+    assert trio.current_time() - began < 0.1
+    assert (await client.ask(produce(b"c"))).throttle_time_ms == 0
+    assert 3.9 < trio.current_time() - began < 4.2
+
+
+@through
+async def test_a_request_without_an_answer_is_throttled_too(scene, client):
+    scene.faults.when("Produce").throttle(4000)
+    began = trio.current_time()
+    client.send(produce(b"a", acks=0))
+    client._received += 1
+    await trio.sleep(0.1)
+    await client.ask(list_groups())
+    assert 3.9 < trio.current_time() - began < 4.2
+
+
+@through
+async def test_a_pause_in_the_queue_stops_what_is_behind_until_it_is_released(scene, client):
+    rule = scene.faults.when("Produce", nth=2).pause("queue")
+    client.send(*[produce(b"%d" % number) for number in range(4)])
+    assert error_of(await client.receive()) == 0
+    await client.nothing_comes()
+    assert scene.values() == [b"0"]
+    assert scene.faults.held.count(rule.number) == 1
+    assert scene.faults.release(rule.number)
+    for _ in range(3):
+        assert error_of(await client.receive()) == 0
+    assert scene.values() == [b"0", b"1", b"2", b"3"]
+    assert not scene.faults.release(rule.number)
+
+
+@through
+async def test_a_pause_in_the_response_order_holds_the_answer_of_what_was_done(scene, client):
+    rule = scene.faults.when("Produce", nth=1).pause("response order")
+    client.send(produce(b"a"), list_groups())
+    await client.nothing_comes()
+    assert scene.values() == [b"a"]
+    scene.faults.release(rule.number)
+    assert error_of(await client.receive()) == 0
+    await client.receive()
+
+
+@through
+async def test_several_pauses_are_met_one_after_the_other(scene, client):
+    first = scene.faults.when("ListGroups").pause("queue")
+    second = scene.faults.when("ListGroups").pause("response_order")
+    third = scene.faults.when("ListGroups").pause("queue")
+    client.send(list_groups())
+    for rule in (first, third, second):
+        await client.nothing_comes()
+        assert scene.faults.release(rule.number)
+    await client.receive()
+    assert [rule.hits for rule in (first, second, third)] == [1, 1, 1]
+
+
+@through
+async def test_a_function_may_look_answer_or_name_an_effect(scene, client):
+    seen = []
+
+    def look(subject):
+        seen.append((subject.version, subject.client_id, type(subject.message).__name__))
+        return {
+            2: ListGroupsResponse(error_code=77),
+            3: Error("COORDINATOR_NOT_AVAILABLE"),
+            4: Delay(2),
+        }.get(len(seen))
+
+    scene.faults.when("ListGroups").call(look)
+    codes = [(await client.ask(list_groups())).error_code for _ in range(3)]
+    began = trio.current_time()
+    codes.append((await client.ask(list_groups())).error_code)
+    assert codes == [0, 77, ErrorCode.COORDINATOR_NOT_AVAILABLE, 0]
+    assert round(trio.current_time() - began) == 2
+    assert seen == [(4, "client", "ListGroupsRequest")] * 4
+
+
+@through
+async def test_a_function_that_names_an_effect_that_makes_no_sense_is_a_handler_that_raises(scene, client):
+    scene.faults.when("ListGroups").call(lambda subject: CorruptCrc())
+    assert (await client.ask(list_groups())).error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+@through
+async def test_a_function_may_corrupt_a_checksum_once(scene, client):
+    await client.ask(produce(b"a"))
+    rule = scene.faults.when("Fetch", times=2).call(lambda subject: CorruptCrc())
+    (topic,) = (await client.ask(fetch())).responses
+    corrupt = bytes(topic.partitions[0].records)
+    (topic,) = (await client.ask(fetch(offset=1))).responses
+    assert rule.hits == 2
+    (topic,) = (await client.ask(fetch())).responses
+    assert bytes(topic.partitions[0].records) != corrupt
+
+
+@through
+async def test_a_function_that_raises_is_a_handler_that_raises(scene, client):
+    scene.faults.when("ListGroups").call(lambda subject: 1 // 0)
+    assert (await client.ask(list_groups())).error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+    scene.faults.clear()
+    assert (await client.ask(list_groups())).error_code == 0
+
+
+@through
+async def test_without_an_answer_only_the_connection_can_tell_an_error(scene, client):
+    """Kafka's acks=0: an error closes the connection, and what is sent behind it is not appended."""
+    scene.faults.when("Produce", nth=2).error(NOT_LEADER)
+    client.send(produce(b"a", acks=0), produce(b"b", acks=0))
+    assert await client.memory.receive_all() == []
+    assert scene.values() == [b"a"]
+
+
+@through
+async def test_rules_that_go_let_everybody_go_on(scene, client):
+    faults = scene.faults
+    waiting = []
+    for make in (
+        lambda maker: maker.delay(3000),
+        lambda maker: maker.pause("response_order"),
+        lambda maker: maker.pause("queue"),
+    ):
+        other = await scene.connect(f"c{len(waiting)}")
+        make(faults.when("ListGroups", client_id=other.client_id))
+        other.send(list_groups())
+        waiting.append(other)
+        await trio.sleep(0.1)
+    assert faults.clear() == 3
+    for other in waiting:
+        assert (await other.receive()).error_code == 0
+    assert len(faults.held) == 0
+
+
+def test_a_closed_connection_is_forgotten():
+    """In classic mode it is noticed when something is sent: who waits for an answer is not read from."""
+
+    async def main():
+        async with serving("pipelined") as scene:
+            client = await scene.connect()
+            scene.faults.when("ListGroups").delay(1000)
+            client.send(list_groups())
+            await trio.sleep(1)
+            assert len(scene.faults.held) == 1
+            client.memory.reset()
+            await trio.sleep(1)
+            assert len(scene.faults.held) == 0
+
+    run(main)
+
+
+@through
+async def test_what_cannot_be_understood_meets_no_rule(scene, client):
+    rule = scene.faults.when("Produce", topic="t").drop()
+    client.memory.send(bytes.fromhex("0000000900000001ffff7f"))
+    assert await client.memory.receive_all() == []
+    assert rule.matched == 0
+
+
+@each_mode
+@pytest.mark.parametrize("effect", ["drop", "pause"])
+def test_a_stop_does_not_wait_for_rules(mode, effect):
+    """It would for ever: the drain of this server has no deadline."""
+
+    async def main():
+        async with serving(mode, limits=attrs.evolve(LIMITS, drain_seconds=float("inf"))) as scene:
+            client = await scene.connect()
+            getattr(scene.faults.when("ListGroups"), effect)()
+            client.send(list_groups())
+            await trio.sleep(1)
+        assert len(await client.memory.receive_all()) == (effect == "pause")
+
+    run(main)
+
+
+def test_effects_that_make_no_sense_are_refused():
+    async def main():
+        async with serving("pipelined") as scene:
+            with pytest.raises(FaultError, match="corrupt_crc is about Fetch and ShareFetch, not Produce"):
+                scene.faults.when("Produce").corrupt_crc()
+            with pytest.raises(FaultError, match="the files of this broker take no fault rules"):
+                scene.faults.when("Produce").pause("commit")
+            with pytest.raises(FaultError, match="there is no fault rule 3; there are: none"):
+                scene.faults.remove(3)
+            assert not scene.faults.is_active
+
+    run(main)
+
+
+def test_a_broker_without_rules_has_its_dispatcher_alone():
+    async def main():
+        async with serving("pipelined") as scene:
+            plain = scene.application.handle
+            assert not scene.broker.has_faults
+            scene.faults.when("Produce").drop()
+            assert scene.application.handle != plain
+            assert "FaultyRequests" in repr(scene.application.handle)
+
+    run(main)

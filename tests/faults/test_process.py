@@ -1,0 +1,241 @@
+"""Rules of a broker process: from a file, from the command line, over real sockets, on real files, in both modes."""
+
+import json
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+from click.testing import CliRunner
+
+from pipeline_broker.cli import main
+from pipeline_broker.records.batch import NewRecord, build_batch
+from pipeline_broker.wire.error import ErrorCode
+from pipeline_broker.wire.messages.fetch import FetchRequest
+from pipeline_broker.wire.messages.list_groups import ListGroupsRequest
+from pipeline_broker.wire.messages.produce import ProduceRequest
+from tests.conftest import ROOT
+from tests.crashes.wire_client import LENGTH, WireClient, describe_topics
+
+pytestmark = [pytest.mark.faults]
+each_mode = pytest.mark.parametrize("mode", ["classic", "pipelined"])
+VERSION = 9
+SECONDS_MAX = 20.0
+SILENT_SECONDS = 0.3
+RULES = """
+[[rule]]
+api = "Produce"
+topic = "t"
+nth = 2
+error = "NOT_LEADER_OR_FOLLOWER"
+"""
+
+
+def produce(value, topic="t"):
+    data = ProduceRequest.PartitionProduceData(0, build_batch([NewRecord(value, None, 1)]))
+    return ProduceRequest(acks=-1, topic_data=[ProduceRequest.TopicProduceData(topic, partition_data=[data])])
+
+
+def code_of(answer):
+    return answer.responses[0].partition_responses[0].error_code
+
+
+def client_of(broker, **arguments):
+    client = WireClient((broker.host, broker.port), **arguments)
+    describe_topics(client, ["t"], create=True)
+    return client
+
+
+def faults(broker, *arguments):
+    """What the command prints; it must succeed."""
+    result = CliRunner().invoke(main, ["faults", *arguments, "--data", str(broker.data)])
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def values(client):
+    """What is in the log of `t`, by how many batches of one record there are."""
+    wanted = FetchRequest.FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
+    request = FetchRequest(max_wait_ms=0, topics=[FetchRequest.FetchTopic("t", partitions=[wanted])])
+    (partition,) = client.ask(request, 11).responses[0].partitions
+    return partition.high_watermark
+
+
+@each_mode
+def test_a_broker_begins_with_the_rules_of_a_file_and_says_so(broker_process, tmp_path, mode):
+    path = tmp_path / "faults.toml"
+    path.write_text(RULES, encoding="utf-8")
+    broker = broker_process(mode=mode, arguments=["--faults", str(path)])
+    with client_of(broker) as client:
+        codes = [code_of(client.ask(produce(b"%d" % number), VERSION)) for number in range(3)]
+    assert codes == [0, ErrorCode.NOT_LEADER_OR_FOLLOWER, 0]
+    assert "fault rule 1 is active: Produce topic=t nth=2: error NOT_LEADER_OR_FOLLOWER" in broker.stderr
+    assert faults(broker, "list") == "1  Produce topic=t nth=2: error NOT_LEADER_OR_FOLLOWER  (1 of 3 struck)\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ('[[rule]]\napi = "Produce"\nerror = "NOT_A_THING"\n', "faults.toml:3: there is no error 'NOT_A_THING'"),
+        (None, "faults.toml: No such file or directory"),
+    ],
+)
+def test_a_file_that_is_wrong_is_one_line_and_no_broker(tmp_path, text, line):
+    path = tmp_path / "faults.toml"
+    if text is not None:
+        path.write_text(text, encoding="utf-8")
+    command = ["serve", "--port", "0", "--data", str(tmp_path / "data"), "--faults", str(path)]
+    ended = subprocess.run(
+        [sys.executable, "-m", "pipeline_broker", *command], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert ended.stderr.count("\n") == 1
+    assert line in ended.stderr
+    assert not (tmp_path / "data").exists()
+
+
+@each_mode
+def test_rules_come_and_go_while_the_broker_runs(broker_process, mode):
+    broker = broker_process(mode=mode)
+    assert faults(broker, "list") == "no fault rules\n"
+    with client_of(broker) as client:
+        client.ask(produce(b"a"), VERSION)
+        added = faults(broker, "add", "api=Produce", "times=1", "error=NOT_ENOUGH_REPLICAS", "when=after")
+        assert added == "1  Produce times=1: error NOT_ENOUGH_REPLICAS after handling  (0 of 0 struck)\n"
+        assert code_of(client.ask(produce(b"b"), VERSION)) == ErrorCode.NOT_ENOUGH_REPLICAS
+        assert code_of(client.ask(produce(b"c"), VERSION)) == 0
+        assert values(client) == 3
+        drawn = json.loads(faults(broker, "add", "api=ListGroups", "p=0.5", "drop", "--json"))
+        assert (drawn["number"], drawn["deterministic"]) == (2, False)
+        assert faults(broker, "remove", "2") == "done\n"
+        assert faults(broker, "clear") == "1 removed\n"
+        assert client.ask(ListGroupsRequest()).error_code == 0
+
+
+@each_mode
+def test_what_a_connection_meets_on_a_real_socket(broker_process, mode):
+    """Half an answer, no answer, a closed connection with the batch stored, and a pause that is released."""
+    broker = broker_process(mode=mode)
+    for rule in (["nth=1", "partial_write=5"], ["nth=2", "disconnect=after"], ["nth=3", "pause=queue"]):
+        faults(broker, "add", "api=Produce", *rule)
+    with client_of(broker) as client:
+        client.send(produce(b"a"), VERSION)
+        with pytest.raises(ConnectionResetError):
+            client.receive()
+        assert len(client._received) == 5 - LENGTH.size
+    with client_of(broker) as client:
+        client.send(produce(b"b"), VERSION)
+        with pytest.raises(ConnectionResetError):
+            client.receive()
+        assert client._received == b""
+    with client_of(broker, seconds_max=SILENT_SECONDS) as client:
+        client.send(produce(b"c"), VERSION)
+        with pytest.raises(TimeoutError):
+            client.receive()
+        assert "1 held" in faults(broker, "list")
+        assert faults(broker, "release", "3") == "released\n"
+        client._socket.settimeout(SECONDS_MAX)
+        assert code_of(client.receive()) == 0
+        assert values(client) == 3
+
+
+@each_mode
+def test_a_commit_that_is_paused_acknowledges_nothing_until_it_is_released(broker_process, mode):
+    broker = broker_process(mode=mode)
+    with client_of(broker, seconds_max=SILENT_SECONDS) as client, client_of(broker) as other:
+        faults(broker, "add", "api=Produce", "times=1", "pause=commit")
+        client.send(produce(b"a"), VERSION)
+        with pytest.raises(TimeoutError):
+            client.receive()
+        assert values(other) == 0
+        assert faults(broker, "release", "1") == "released\n"
+        client._socket.settimeout(SECONDS_MAX)
+        assert code_of(client.receive()) == 0
+        assert values(other) == 1
+
+
+def test_a_sync_that_is_slow_makes_acknowledgements_slow(broker_process):
+    broker = broker_process()
+    with client_of(broker) as client:
+        faults(broker, "add", "disk=sync", "delay=300ms")
+        began = time.monotonic()
+        assert code_of(client.ask(produce(b"a"), VERSION)) == 0
+        assert time.monotonic() - began >= 0.3
+
+
+@each_mode
+def test_a_sync_that_fails_ends_the_broker_and_acknowledges_nothing(broker_process, tmp_path, mode):
+    broker = broker_process(mode=mode)
+    with client_of(broker) as client:
+        assert code_of(client.ask(produce(b"a"), VERSION)) == 0
+        faults(broker, "add", "disk=sync", "error=EIO")
+        client.send(produce(b"b"), VERSION)
+        with pytest.raises(ConnectionResetError):
+            client.receive()
+    assert broker.process.wait(SECONDS_MAX) == 1
+    assert "Input/output error" in broker.stderr
+    broker.process.returncode = 0  # it ended as it must
+
+
+@each_mode
+def test_a_crash_before_a_sync_loses_what_was_not_acknowledged_and_nothing_else(broker_process, mode):
+    broker = broker_process(mode=mode)
+    with client_of(broker) as client:
+        assert code_of(client.ask(produce(b"kept"), VERSION)) == 0
+        faults(broker, "add", "disk=sync", "nth=2", "crash")
+        assert code_of(client.ask(produce(b"kept, too"), VERSION)) == 0
+        client.send(produce(b"lost"), VERSION)
+        with pytest.raises(ConnectionResetError):
+            client.receive()
+    assert broker.process.wait(SECONDS_MAX) == -9
+    broker.process.returncode = 0  # as it was told to
+    again = broker_process(mode=mode)
+    with client_of(again) as client:
+        assert values(client) == 2
+
+
+def test_a_broker_that_is_stopped_waits_for_nobody_that_rules_hold(broker_process):
+    broker = broker_process()
+    faults(broker, "add", "api=Produce", "pause=response_order")
+    with client_of(broker) as client:
+        faults(broker, "add", "disk=write", "pause")
+        client.send(produce(b"a"), VERSION)
+        stopped = threading.Thread(target=broker.stop)
+        stopped.start()
+        stopped.join(SECONDS_MAX)
+        assert not stopped.is_alive()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["add", "api=Prduce", "drop"], "Error: there is no API 'Prduce'; did you mean Produce?"),
+        (["add", "api=Produce", "corrupt_crc"], "Error: corrupt_crc is about Fetch and ShareFetch, not Produce"),
+        (["remove", "7"], "Error: there is no fault rule 7; there are: none"),
+        (["remove", "first"], "Error: give the number of one rule, as list shows it"),
+        (["list", "all"], "Error: 'all' is one argument too many"),
+        (["expire", "nobody"], "Error: there is no group 'nobody'"),
+        (["expire"], "Error: give a group, and perhaps one of its members"),
+        (["rebalance", "nobody"], "Error: there is no group 'nobody' with members"),
+        (["rebalance"], "Error: give one group"),
+    ],
+)
+def test_a_command_that_makes_no_sense_is_one_line(shared_broker, arguments, line):
+    result = CliRunner().invoke(main, ["faults", *arguments, "--data", str(shared_broker.data)])
+    assert (result.exit_code, result.output) == (2, line + "\n")
+
+
+def test_a_broker_that_does_not_run_is_one_line(tmp_path):
+    result = CliRunner().invoke(main, ["faults", "list", "--data", str(tmp_path)])
+    assert (result.exit_code, result.output) == (2, f"Error: no broker runs on {tmp_path}\n")
+
+
+@pytest.fixture(scope="module")
+def shared_broker(tmp_path_factory):
+    from tests.conftest import start_broker
+
+    broker = start_broker(tmp_path_factory.mktemp("faults"))
+    yield broker
+    broker.stop()
+    broker.process.stdout.close()

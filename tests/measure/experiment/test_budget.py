@@ -1,0 +1,59 @@
+"""What is left of an experiment comes from the estimate first, and from its own pace then."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline_broker.measure.experiment.budget import Costs, TimeLeft, in_words, replay_seconds
+from pipeline_broker.measure.experiment.plan import Request, plan
+
+positive = st.floats(0.1, 1e5)
+
+
+@given(positive, st.floats(0, 1))
+def test_at_the_pace_of_the_estimate_what_is_left_is_the_rest_of_it(total_s, share):
+    left = TimeLeft(total_s)
+    left.add(total_s * share)
+    assert left.seconds(total_s * share) == pytest.approx(total_s * (1 - share), abs=1e-6)
+
+
+@given(positive, st.floats(0.05, 1), st.floats(0.5, 5))
+def test_a_slower_pace_counts_for_the_rest(total_s, share, slower):
+    left = TimeLeft(total_s)
+    left.add(total_s * share * 1.001)
+    elapsed_s = left.done_s * slower
+    assert left.seconds(elapsed_s) == pytest.approx(max(0, total_s - left.done_s) * slower, abs=1e-6)
+
+
+def test_one_slow_start_does_not_make_a_day_of_an_hour():
+    left = TimeLeft(3600)
+    left.add(1)
+    assert left.seconds(60) == 3599
+
+
+def test_nothing_is_left_of_nothing():
+    assert TimeLeft(0).seconds(5) == 0
+
+
+def test_the_estimate_is_that_of_its_runs_and_starts():
+    groups = plan(Request(in_flight=(1,), connections=(1,), rounds=4))
+    costs = Costs(1.0)
+    runs = [run for group in groups for run in group.runs]
+    expected = sum(map(costs.of_run, runs)) + sum(map(costs.of_start, groups))
+    assert costs.of(groups) == pytest.approx(expected)
+    assert costs.of(groups) > 10
+    assert costs.of_start(groups[1]) == 0, "traced runs start brokers of their own"
+
+
+def test_a_replay_takes_as_long_as_its_events():
+    week_s = 7 * 24 * 3600
+    assert replay_seconds([0, week_s // 2, 2 * week_s], 5.0, week_s) == 10
+    assert replay_seconds([], 5.0, week_s) == 0
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(0, "0 s"), (40.4, "40 s"), (89, "89 s"), (91, "2 min"), (3540, "59 min"), (3900, "1 h 05 min")],
+)
+def test_times_are_said_in_words(seconds, words):
+    assert in_words(seconds) == words

@@ -1,0 +1,169 @@
+"""The experiment with real brokers: raw rows as the trace format has them, and nothing left running or lying about."""
+
+import json
+import re
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from pipeline_broker.commands.compare import compare
+from pipeline_broker.measure.experiment import compare as compare_module
+from pipeline_broker.measure.experiment.broker_process import (
+    BrokerSettings,
+    ExperimentError,
+    python_environment,
+    python_module,
+    running,
+)
+from pipeline_broker.measure.experiment.compare import CompareOptions, run_compare
+from pipeline_broker.measure.experiment.plan import Request
+from pipeline_broker.measure.experiment.raw import RawFolder
+from pipeline_broker.measure.load.ring import read_ring
+
+RUN_COLUMNS = {
+    "run", "round", "traced", "mode", "side", "client", "in_flight", "connections", "commit_delay_ms", "flush",
+    "settings", "machine", "client_cpu_share", "lost_rows", "variant", "factors",
+}  # fmt: skip
+AXES = ("queues", "in_flight_max", "commit")
+
+
+def test_a_small_experiment_leaves_complete_raw_rows(tmp_path, capsys):
+    out = tmp_path / "out"
+    (out / "raw" / "run-00099").mkdir(parents=True)
+    (out / "summary.json").write_text("of an earlier experiment")
+    request = Request(in_flight=(5,), connections=(2,), delays_ms=(1.0,), rounds=1)
+    results = run_compare(CompareOptions(out, request, flush="os"))
+    assert sorted(path.name for path in out.iterdir()) == ["raw"]
+    folders = sorted((out / "raw").iterdir())
+    assert [folder.name for folder in folders] == [f"run-{number:05}" for number in (1, 2, 3, 4)]
+    described = [json.loads((folder / "run.json").read_text()) for folder in folders]
+    assert all(run.keys() >= RUN_COLUMNS for run in described)
+    assert {run["variant"] for run in described} == {""}
+    axes = {(run["mode"], *(run["factors"][name] for name in AXES)) for run in described}
+    assert axes == {("classic", 0, 1, "request"), ("pipelined", 8, 64, "group")}
+    assert [(run["mode"], run["side"], run["traced"]) for run in described] == [
+        ("classic", 0, False),
+        ("pipelined", 1, False),
+        ("classic", 0, True),
+        ("pipelined", 1, True),
+    ]
+    for folder, run in zip(folders, described, strict=True):
+        rows = read_ring(folder / "client-0.ring")
+        assert {row.connection for row in rows} == {0, 1}
+        assert any(row.measured for row in rows)
+        assert all(run["started_ns"] <= row.sent_ns <= row.answered_ns <= run["ended_ns"] for row in rows)
+        assert (folder / "requests.ring").exists() is run["traced"]
+    assert results.order_violations == 0
+    output = capsys.readouterr()
+    assert "2 x 5" in output.out
+    assert output.err == "", "no progress bar and no log line where there is no terminal"
+
+
+def test_a_broker_that_runs_already_is_driven_beside_both_and_left_running(tmp_path, capsys):
+    out = tmp_path / "out"
+    with running([BrokerSettings("pipelined", tmp_path / "data", flush="os")]) as (other,):
+        address = f"{other.host}:{other.port}"
+        arguments = ["--out", str(out), "--in-flight", "5", "--connections", "1", "--rounds", "1", "--flush", "os"]
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("pipeline_broker.measure.experiment.drive.OTHER_WARM_S", 0.1)
+            result = CliRunner().invoke(compare, [*arguments, "--against", address, "--no-report"])
+        assert result.exit_code == 0, result.output
+        socket.create_connection((other.host, other.port)).close()
+    described = [json.loads(path.read_text()) for path in sorted((out / "raw").glob("*/run.json"))]
+    assert [(run["mode"], run["side"]) for run in described if not run["traced"]] == [
+        ("classic", 0),
+        ("pipelined", 1),
+        ("other", 2),
+    ]
+
+
+def test_a_terminated_experiment_stops_its_brokers(tmp_path):
+    out = tmp_path / "out"
+    arguments = ["--in-flight", "1", "--connections", "1", "--rounds", "1000", "--no-report", "--out", str(out)]
+    experiment = subprocess.Popen(
+        python_module("pipeline_broker", "compare", *arguments),
+        env=python_environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+    stop_s = time.monotonic() + 60
+    while not (out / "raw" / "run-00001" / "run.json").exists() and time.monotonic() < stop_s:
+        assert experiment.poll() is None
+        time.sleep(0.02)
+    children = Path(f"/proc/{experiment.pid}/task/{experiment.pid}/children").read_text().split()
+    assert len(children) == 2
+    experiment.terminate()
+    output, _ = experiment.communicate(timeout=60)
+    assert (experiment.returncode, output.strip()) == (1, b"Aborted!")
+    assert not any(Path(f"/proc/{child}").exists() for child in children)
+    assert [path.name for path in out.iterdir()] == ["raw"]
+
+
+def test_full_tells_its_time_before_the_start_and_quick_does_not(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(compare_module, "run_groups", lambda *_: None)
+    monkeypatch.setattr(compare_module, "DEFAULT_DATA", tmp_path / "none.csv.gz")
+    monkeypatch.setattr(compare_module, "has_confluent", lambda: True)
+    run_compare(CompareOptions(tmp_path / "out", Request(profile="full")))
+    missing, announced = capsys.readouterr().err.splitlines()
+    assert missing.endswith("none.csv.gz is missing, which comes with the repository only: the replay is left out")
+    assert re.fullmatch(r"530 runs, about \d+ min, then the report", announced)
+    run_compare(CompareOptions(tmp_path / "out", Request()))
+    assert capsys.readouterr().err.splitlines() == [missing]
+
+
+def test_a_comparison_replaces_a_sweep(tmp_path, monkeypatch):
+    monkeypatch.setattr(compare_module, "run_groups", lambda *_: None)
+    (tmp_path / "sweep.json").write_text("{}")
+    (tmp_path / "raw" / "run-00001").mkdir(parents=True)
+    run_compare(CompareOptions(tmp_path, Request(in_flight=(1,))))
+    assert [path.name for path in tmp_path.iterdir()] == ["raw"]
+    assert not any((tmp_path / "raw").iterdir())
+
+
+def test_a_broker_that_does_not_start_says_why(tmp_path):
+    with (
+        pytest.raises(ExperimentError, match=r"did not start|ended with exit code 2"),
+        running([BrokerSettings("classic", tmp_path / "data", flush="sometimes")]),
+    ):
+        pass
+
+
+def test_a_folder_with_something_else_in_it_is_not_removed(tmp_path):
+    (tmp_path / "raw").mkdir()
+    (tmp_path / "raw" / "thesis.txt").write_text("years of work")
+    with pytest.raises(ExperimentError, match=r"thesis\.txt"):
+        RawFolder(tmp_path / "raw").clear()
+    assert (tmp_path / "raw" / "thesis.txt").exists()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--in-flight", "0"],
+        ["--in-flight", "1,x"],
+        ["--connections", ""],
+        ["--commit-delay", "2 weeks"],
+        ["--modes", "classic"],
+        ["--modes", "classic,modern"],
+        ["--rounds", "0"],
+        ["--profile", "slow"],
+    ],
+)
+def test_a_wrong_value_is_a_usage_error(arguments, tmp_path):
+    result = CliRunner().invoke(compare, ["--out", str(tmp_path / "out"), *arguments])
+    assert result.exit_code == 2
+    assert "Error: Invalid value" in result.output
+
+
+def test_a_comparison_whose_report_cannot_be_made_says_so_before_it_runs(tmp_path, monkeypatch):
+    monkeypatch.setattr(compare_module, "ANALYSIS_PACKAGES", ("no_such_spark", "pyarrow"))
+    result = CliRunner().invoke(compare, ["--out", str(tmp_path / "out")])
+    assert (result.exit_code, result.stderr) == (
+        1,
+        "Error: the report needs no_such_spark: pip install 'pipeline-broker[spark]', or --no-report\n",
+    )
+    assert not (tmp_path / "out").exists()

@@ -1,0 +1,55 @@
+"""Apache Kafka beside our brokers: how it is set up, and what is said where it cannot be."""
+
+import shutil
+
+import pytest
+
+from pipeline_broker.measure.experiment.broker_process import ExperimentError, running
+from pipeline_broker.measure.experiment.kafka_process import VERSION, KafkaSettings, fetch_jars, free_ports
+from pipeline_broker.measure.load.client import run_load
+from pipeline_broker.measure.load.options import LoadOptions
+
+
+def test_it_is_one_node_with_kafkas_own_defaults(tmp_path):
+    lines = KafkaSettings("kafka", tmp_path).properties(5, 6).splitlines()
+    assert "listeners=PLAINTEXT://127.0.0.1:5,CONTROLLER://127.0.0.1:6" in lines
+    assert not any(line.startswith("log.flush") for line in lines)
+
+
+def test_it_flushes_every_message_where_that_is_compared(tmp_path):
+    assert "log.flush.interval.messages=1" in KafkaSettings("kafka", tmp_path, is_synced=True).properties(5, 6)
+
+
+def test_free_ports_are_different():
+    assert len(set(free_ports(5))) == 5
+
+
+@pytest.mark.parametrize(("present", "missing"), [((), "Java"), (("java",), "Maven")])
+def test_what_is_missing_is_one_line_with_another_way(present, missing, tmp_path, monkeypatch):
+    for name in present:
+        (tmp_path / name).touch(mode=0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    with pytest.raises(ExperimentError, match=f"{missing}.*--against HOST:PORT") as caught:
+        fetch_jars()
+    assert "\n" not in str(caught.value)
+
+
+def test_what_maven_could_not_get_leaves_nothing_behind(tmp_path, monkeypatch):
+    for name, script in (("java", "#!/bin/sh\n"), ("mvn", "#!/bin/sh\necho '[ERROR] no such artifact'\nexit 1\n")):
+        (tmp_path / name).write_text(script)
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    with pytest.raises(ExperimentError, match="no such artifact"):
+        fetch_jars()
+    assert list((tmp_path / "cache" / "pipeline-broker").iterdir()) == []
+
+
+def test_it_is_driven_by_the_same_client(tmp_path):
+    if shutil.which("java") is None or shutil.which("mvn") is None:
+        pytest.skip("Java and Maven are needed")
+    with running([KafkaSettings("kafka", tmp_path / "data")]) as (kafka,):
+        run_load(LoadOptions(kafka.host, kafka.port, seconds=1.0, warmup_s=0))  # its topic takes a moment to be led
+        result = run_load(LoadOptions(kafka.host, kafka.port, in_flight=5, seconds=0.5, warmup_s=0.1))
+    assert {row.error for row in result.rows} == {0}, VERSION

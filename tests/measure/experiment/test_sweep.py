@@ -1,0 +1,172 @@
+"""A sweep's file is refused in one line where it is wrong; its plan is complete, random, and the same for a seed."""
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline_broker.measure.experiment.broker_process import ExperimentError
+from pipeline_broker.measure.experiment.sweep import FACTORS, parse_sweep, read_sweep
+from pipeline_broker.measure.experiment.sweep_plan import pairs, plan_sweep, remaining, sweep_cells
+
+EXAMPLE = Path(__file__).parents[2] / "docs/sweep.toml"
+LEVELS = {
+    "in_flight": st.lists(st.integers(1, 64), unique=True, min_size=1, max_size=3),
+    "connections": st.lists(st.integers(1, 16), unique=True, min_size=1, max_size=2),
+    "commit_delay": st.lists(st.sampled_from([0, "2ms", 10]), unique=True, min_size=1, max_size=2),
+    "flush": st.lists(st.sampled_from(["always", "os"]), unique=True, min_size=1, max_size=2),
+    "record_size": st.lists(st.integers(0, 2000), unique=True, min_size=1, max_size=2),
+    "pipeline.queues": st.lists(st.integers(0, 8), unique=True, min_size=1, max_size=2),
+}
+factors = st.fixed_dictionaries({}, optional=LEVELS).filter(bool)
+modes = st.lists(st.sampled_from(["classic", "pipelined"]), min_size=2, max_size=2)
+sweeps = st.builds(
+    lambda chosen, both, rounds, traced: parse_sweep(
+        {"rounds": rounds, "traced": traced, "factors": {**chosen, "mode": both}}
+    ),
+    factors,
+    modes,
+    st.integers(1, 4),
+    st.booleans(),
+)
+seeds = st.integers(0, 1 << 32)
+
+
+def runs_of(groups):
+    return [run for group in groups for run in group.runs]
+
+
+@given(sweeps, seeds)
+def test_every_load_is_run_once_a_round_on_both_sides_back_to_back(sweep, seed):
+    groups = plan_sweep(sweep, seed)
+    assert [run.number for run in runs_of(groups)] == list(range(1, len(runs_of(groups)) + 1))
+    found = Counter()
+    for pair in (pair for group in groups for pair in pairs(group)):
+        assert len({(run.cell, run.round, run.traced) for run in pair}) == 1
+        assert sorted((run.side.number, run.side.mode) for run in pair) == list(enumerate(sweep.modes))
+        found[pair[0].cell, pair[0].traced] += 1
+    cells = sweep_cells(sweep)
+    assert len(set(cells)) == len(cells) == sweep.cells
+    expected = Counter({(cell, False): sweep.rounds for cell in cells})
+    expected.update({(cell, True): 1 for cell in cells if sweep.traced})
+    assert found == expected
+
+
+@given(sweeps, seeds)
+def test_runs_share_brokers_only_where_these_are_started_alike(sweep, seed):
+    for group in plan_sweep(sweep, seed):
+        assert {run.cell.commit_delay_ms for run in group.runs} == {group.commit_delay_ms}
+        assert {run.cell.broker for run in group.runs} == {group.broker}
+        assert len({(run.round, run.traced) for run in group.runs}) == 1
+
+
+@given(sweeps, seeds)
+def test_a_seed_gives_one_order(sweep, seed):
+    assert plan_sweep(sweep, seed) == plan_sweep(sweep, seed)
+
+
+def test_the_order_differs_between_rounds_and_between_seeds():
+    sweep = parse_sweep({"rounds": 4, "traced": False, "factors": {"in_flight": list(range(1, 9))}})
+    orders = {tuple(pair[0].cell for pair in pairs(group)) for seed in range(3) for group in plan_sweep(sweep, seed)}
+    assert len(orders) == 12
+
+
+@given(sweeps, seeds)
+def test_the_side_that_goes_first_alternates_from_round_to_round(sweep, seed):
+    firsts = {}
+    for pair in (pair for group in plan_sweep(sweep, seed) for pair in pairs(group)):
+        firsts.setdefault(pair[0].cell, []).append(pair[0].side.number)
+    for sides in firsts.values():
+        assert sides == [sides[0] ^ (index % 2) for index in range(len(sides))]
+
+
+def test_about_half_of_the_loads_begin_with_each_side():
+    sweep = parse_sweep({"rounds": 1, "traced": False, "factors": {"in_flight": list(range(1, 201))}})
+    begun = Counter(pair[0].side.number for group in plan_sweep(sweep, 1) for pair in pairs(group))
+    assert min(begun[0], begun[1]) > 70
+
+
+@given(sweeps, seeds, st.data())
+def test_what_is_done_is_not_run_again_and_a_torn_pair_is_run_again_whole(sweep, seed, data):
+    groups = plan_sweep(sweep, seed)
+    numbers = [run.number for run in runs_of(groups)]
+    done = data.draw(st.sets(st.sampled_from(numbers)))
+    left = {run.number for run in runs_of(remaining(groups, lambda run: run.number in done))}
+    for pair in (pair for group in groups for pair in pairs(group)):
+        mine = {run.number for run in pair}
+        assert mine & left == (set() if mine <= done else mine)
+
+
+def test_the_variant_of_a_cell_names_what_is_not_its_load():
+    sweep = parse_sweep(
+        {"factors": {"in_flight": 5, "batch": 10, "flush": "os", "pipeline": {"queues": 2, "commit": "default"}}}
+    )
+    (cell,) = sweep_cells(sweep)
+    assert cell.variant == "batch=10 flush=os pipeline.queues=2"
+    assert (cell.in_flight, cell.connections, cell.commit_delay_ms) == (5, 1, 0.0)
+
+
+def test_the_example_of_the_documents_is_a_sweep():
+    sweep = read_sweep(EXAMPLE)
+    assert sweep.modes == ("classic", "pipelined")
+    assert sweep.cells == 32
+    assert "pipeline.queues" in sweep.factors
+
+
+@pytest.mark.parametrize(
+    ("text", "refusal"),
+    [
+        ("", r"\[factors\] is missing: name what varies"),
+        ("factors = 3", r"\[factors\] is missing"),
+        ("[factors\n", r"not TOML: .*line 1"),
+        (
+            "[factors]\nin_fligth = [1]",
+            r"unknown factor 'in_fligth'; did you mean in_flight\? \(known: mode, .*property",
+        ),
+        ("[factors]\nnum.io.thread = [1]", r"unknown factor 'num.io.thread'; did you mean num.io.threads\?"),
+        ("[factors]\nin_flight = [0]", r"factor in_flight: 0 is not a whole number from 1 to 10000"),
+        ("[factors]\nin_flight = [true]", r"factor in_flight: True is not a whole number"),
+        ("[factors]\nin_flight = []", r"factor in_flight has no levels"),
+        ("[factors]\nin_flight = [1, 1]", r"factor in_flight has a level twice"),
+        ("[factors]\ncommit_delay = ['soon']", r"factor commit_delay: 'soon' is not a time"),
+        ("[factors]\nflush = ['never']", r"factor flush: 'never' is not one of always, os"),
+        ("[factors]\nmode = ['classic']", r"factor mode: name side A and side B"),
+        ("[factors]\nmode = ['classic', 'kafka']", r"factor mode: 'kafka' is not one of classic, pipelined"),
+        ("[factors]\nidempotent = [1]", r"factor idempotent: 1 is not true or false"),
+        ("[factors]\n'pipeline.queues' = ['many']", r"factor pipeline.queues: 'many' is not allowed"),
+        ("[factors]\n'pipeline.queues' = [[1]]", r"factor pipeline.queues: \[1\] is not a text"),
+        ("[factors]\n'leader.imbalance.check.interval.seconds' = [1]", r"the broker does not act on it"),
+        ("round = 3\n[factors]\nin_flight = 1", r"unknown setting 'round'; did you mean rounds\?"),
+        ("rounds = 0\n[factors]\nin_flight = 1", r"rounds 0 is not a whole number"),
+        ("seconds = 0.01\n[factors]\nin_flight = 1", r"seconds 0.01 is too short"),
+        ("seconds = 'long'\n[factors]\nin_flight = 1", r"seconds 'long' is not a number of seconds"),
+        ("seconds = 1\nwarmup = 1\n[factors]\nin_flight = 1", r"warmup 1 takes all of seconds 1"),
+        ("rounds = 1000\n[factors]\nin_flight = [1,2,3,4,5,6,7,8,9,10,11]", r"11 loads in 1000 rounds are 22,022 runs"),
+    ],
+)
+def test_a_wrong_file_is_refused_in_one_line_that_names_it(text, refusal, tmp_path):
+    path = tmp_path / "own.toml"
+    path.write_text(text)
+    with pytest.raises(ExperimentError, match=refusal) as caught:
+        read_sweep(path)
+    assert str(caught.value).startswith(f"{path}: ")
+    assert "\n" not in str(caught.value)
+
+
+def test_a_file_that_is_missing_is_one_line(tmp_path):
+    with pytest.raises(ExperimentError, match="No such file"):
+        read_sweep(tmp_path / "none.toml")
+
+
+def test_every_factor_that_is_read_reaches_a_cell():
+    other = {
+        "connections": 3, "in_flight": 7, "commit_delay": "2ms", "flush": "os", "commits_in_flight": 2,
+        "record_size": 5, "batch": 2, "compression": "lz4", "keys": 4, "idempotent": True, "transaction": 9,
+    }  # fmt: skip
+    assert {*other, "mode"} == set(FACTORS)
+    (ordinary,) = sweep_cells(parse_sweep({"factors": {"mode": ["classic", "pipelined"]}}))
+    for name, level in other.items():
+        (cell,) = sweep_cells(parse_sweep({"factors": {name: level}}))
+        assert cell != ordinary, name

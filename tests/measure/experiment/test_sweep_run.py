@@ -1,0 +1,130 @@
+"""A sweep with real brokers: complete rows with their factors, and nothing is measured twice after an interruption."""
+
+import json
+from pathlib import Path
+
+import attrs
+import pytest
+from click.testing import CliRunner
+
+from pipeline_broker.commands.compare import compare
+from pipeline_broker.measure.experiment import sweep_run
+from pipeline_broker.measure.experiment.broker_process import ExperimentError
+from pipeline_broker.measure.experiment.sweep import parse_sweep, read_sweep
+from pipeline_broker.measure.experiment.sweep_plan import sweep_cells
+from pipeline_broker.measure.experiment.sweep_run import SweepOptions, run_sweep
+
+EXAMPLE = Path(__file__).parents[2] / "docs/sweep.toml"
+VARIED = ("in_flight", "pipeline.queues")
+
+
+def small_example():
+    """The example of the documents: two of its factors, with all their levels, for a moment."""
+    sweep = read_sweep(EXAMPLE)
+    factors = {name: levels if name in ("mode", *VARIED) else levels[:1] for name, levels in sweep.factors.items()}
+    return attrs.evolve(sweep, factors=factors, rounds=1, traced=False, seconds=0.15, warmup=0.05)
+
+
+def described(out):
+    return {path: json.loads(path.read_text()) for path in sorted((out / "raw").glob("*/run.json"))}
+
+
+def test_an_interrupted_sweep_goes_on_where_it_was(tmp_path, capsys, monkeypatch):
+    sweep, options = small_example(), SweepOptions(tmp_path / "out", flush="os")
+    results = run_sweep(sweep, options)
+    runs = described(options.out)
+    assert len(runs) == 4 * 2
+    assert sorted(path.name for path in options.out.iterdir()) == ["raw", "sweep.json"]
+    first = capsys.readouterr()
+    assert "pipeline.queues=1" in first.out
+    seed = json.loads((options.out / "sweep.json").read_text())["seed"]
+    assert first.err.startswith(f"4 loads, 8 runs, seed {seed}, about "), "and no bar where there is no terminal"
+    assert {run["experiment"] for run in runs.values()} == {"sweep"}
+    of_pipelined = [run for run in runs.values() if run["mode"] == "pipelined"]
+    assert {(run["variant"], run["factors"]["queues"]) for run in of_pipelined} == {("", 8), ("pipeline.queues=1", 1)}
+    assert {run["factors"]["depth"] for run in of_pipelined} == {1, 64}
+    assert {run["factors"]["flush"] for run in of_pipelined} == {"os"}
+
+    torn = next(iter(runs))
+    torn.unlink()
+    before = {path: path.stat().st_mtime_ns for path in described(options.out)}
+    again = run_sweep(sweep, options)
+    assert "8 runs, 6 of them done" in capsys.readouterr().err
+    after = {path: path.stat().st_mtime_ns for path in described(options.out)}
+    assert after.keys() == runs.keys()
+    assert sum(after[path] == moment for path, moment in before.items()) == 6, "the other half of the torn pair too"
+    assert again.compared() == results.compared() == sweep_cells(sweep), "told in the order of the file"
+    assert all(again.speedup(cell) is not None for cell in again.compared())
+
+    left = []
+    monkeypatch.setattr(sweep_run, "run_groups", lambda _setting, groups, _results: left.extend(groups))
+    run_sweep(sweep, options)
+    assert left == []
+    assert "8 runs, 8 of them done" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("change", "difference"),
+    [
+        ({"factors": {"in_flight": [1, 5]}}, r"in_flight was \[1\] and is \[1, 5\]"),
+        ({"factors": {"in_flight": [1], "batch": [2]}}, r"batch was not in it and is \[2\]"),
+        ({"factors": {"in_flight": [1]}, "rounds": 9}, "rounds was 5 and is 9"),
+        ({"factors": {"in_flight": [1]}, "seed": 8}, "seed was 7 and is 8"),
+    ],
+)
+def test_a_sweep_that_is_another_one_is_refused_and_nothing_is_removed(change, difference, tmp_path, monkeypatch):
+    monkeypatch.setattr(sweep_run, "run_groups", lambda *_: None)
+    options = SweepOptions(tmp_path)
+    run_sweep(parse_sweep({"factors": {"in_flight": [1]}, "seed": 7}), options)
+    (tmp_path / "raw" / "run-00001").mkdir()
+    with pytest.raises(ExperimentError, match=difference) as caught:
+        run_sweep(parse_sweep(change), options)
+    assert "\n" not in str(caught.value)
+    assert (tmp_path / "raw" / "run-00001").exists()
+
+
+def test_how_brokers_are_flushed_belongs_to_the_plan(tmp_path, monkeypatch):
+    monkeypatch.setattr(sweep_run, "run_groups", lambda *_: None)
+    sweep = parse_sweep({"factors": {"in_flight": [1]}})
+    run_sweep(sweep, SweepOptions(tmp_path))
+    with pytest.raises(ExperimentError, match='flush was "always" and is "os"'):
+        run_sweep(sweep, SweepOptions(tmp_path, flush="os"))
+
+
+@pytest.mark.parametrize("text", ["", "{}", '{"schema": 1, "seed": "x", "plan": {}}', "[]"])
+def test_a_plan_that_cannot_be_read_is_one_line(text, tmp_path):
+    (tmp_path / "sweep.json").write_text(text)
+    with pytest.raises(ExperimentError, match="cannot be read") as caught:
+        run_sweep(parse_sweep({"factors": {"in_flight": [1]}}), SweepOptions(tmp_path))
+    assert "\n" not in str(caught.value)
+
+
+def test_levels_that_do_not_go_together_are_refused_before_anything_starts(tmp_path):
+    sweep = parse_sweep({"factors": {"record_size": [1_000_000], "batch": [1, 1000]}})
+    with pytest.raises(ExperimentError, match=r"batch=1000 record_size=1000000: a batch of more than"):
+        run_sweep(sweep, SweepOptions(tmp_path / "out"))
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_interruption_tells_how_to_go_on(tmp_path, monkeypatch, capsys):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(sweep_run, "run_groups", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run_sweep(parse_sweep({"factors": {"in_flight": [1]}}), SweepOptions(tmp_path))
+    assert "0 of 12 runs are done: the same command goes on" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", [["--rounds", "3"], ["--modes", "classic,classic"], ["--with-kafka"]])
+def test_an_option_that_the_file_says_is_refused(option, tmp_path):
+    result = CliRunner().invoke(compare, ["--out", str(tmp_path), "--sweep", str(EXAMPLE), *option])
+    assert result.exit_code == 2
+    assert f"says what is run: leave {option[0]} out" in result.output
+
+
+def test_a_wrong_file_is_a_usage_error(tmp_path):
+    (tmp_path / "own.toml").write_text("[factors]\nin_fligth = [1]\n")
+    result = CliRunner().invoke(compare, ["--out", str(tmp_path / "out"), "--sweep", str(tmp_path / "own.toml")])
+    assert result.exit_code == 2
+    assert "did you mean in_flight?" in result.output

@@ -1,0 +1,174 @@
+"""Speed-ups have the interval of paired rounds; the table and the sentence say what the rows say."""
+
+import math
+import statistics
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline_broker.measure.experiment.factors import RequestFactors
+from pipeline_broker.measure.experiment.intervals import speedup, t_quantile
+from pipeline_broker.measure.experiment.plan import RAW, REPLAY, Cell, Run, Side
+from pipeline_broker.measure.experiment.verdict import Results, report_text, sentence, table
+from pipeline_broker.measure.load.ring import ClientRow
+
+rates = st.floats(0.1, 1e6)
+
+
+@pytest.mark.parametrize(
+    ("freedom", "quantile"), [(1, 12.706), (2, 4.303), (4, 2.776), (6, 2.447), (30, 2.042), (40, 2.021), (1000, 1.962)]
+)
+def test_known_quantiles(freedom, quantile):
+    assert t_quantile(freedom) == pytest.approx(quantile, abs=1e-3)
+
+
+@given(st.lists(st.tuples(rates, rates), min_size=2, max_size=8))
+def test_the_interval_is_that_of_the_logarithms(pairs):
+    found = speedup(pairs)
+    logs = [math.log(b) - math.log(a) for a, b in pairs]
+    assert math.log(found.ratio) == pytest.approx(statistics.fmean(logs), abs=1e-9)
+    half = t_quantile(len(logs) - 1) * statistics.stdev(logs) / math.sqrt(len(logs))
+    assert math.log(found.high / found.low) / 2 == pytest.approx(half, abs=1e-6)
+    assert not (found.is_gain and found.is_loss)
+
+
+@given(st.lists(st.tuples(rates, rates), min_size=2, max_size=8))
+def test_swapping_the_sides_inverts_the_speedup(pairs):
+    there, back = speedup(pairs), speedup([(b, a) for a, b in pairs])
+    assert there.ratio * back.ratio == pytest.approx(1)
+    assert there.low * back.high == pytest.approx(1)
+
+
+def test_one_round_has_no_interval_and_no_round_no_speedup():
+    assert speedup([(2.0, 6.0)]).ratio == pytest.approx(3)
+    assert speedup([(2.0, 6.0)]).low is None
+    assert speedup([]) is None
+    assert speedup([(0.0, 6.0)]) is None
+
+
+def rows(count, rate, ids=None):
+    step_ns = round(1e9 / rate)
+    return [
+        ClientRow(0, index, number, None, index * step_ns, (index + 1) * step_ns, 0, True)
+        for index, number in enumerate(ids or range(count))
+    ]
+
+
+def results_of(*cells, modes=("classic", "pipelined"), others=()):
+    results = Results(modes, others)
+    for cell, rates_by_side in cells:
+        for side, mode in enumerate((*modes, *others)):
+            for round_number, rate in enumerate(rates_by_side[side], start=1):
+                results.add(Run(0, round_number, False, Side(mode, side), cell, "grid"), rows(100, rate))
+    return results
+
+
+RAW_CELL = Cell(RAW, 64, 1)
+CONFLUENT_CELL = Cell("confluent-kafka linger=0", 5, 16, linger_ms=0)
+
+
+def test_rates_are_requests_over_the_sum_of_the_runs_times():
+    results = results_of((RAW_CELL, ([100, 300], [1000, 3100])))
+    side = results.side(RAW_CELL, 0)
+    assert side.requests_per_s == pytest.approx(200 / (100 / 100 + 100 / 300), rel=1e-6)
+    assert results.speedup(RAW_CELL).ratio == pytest.approx(math.sqrt(10 * 31 / 3), rel=1e-6)
+    assert side.percentile_ms(0.5) is not None
+    assert side.percentile_ms(0.99) is None
+
+
+def test_traced_runs_count_for_the_order_only():
+    results = results_of((RAW_CELL, ([100], [1000])))
+    before = results.side(RAW_CELL, 1).requests_per_s
+    traced = Run(9, 2, True, Side("pipelined", 1), RAW_CELL, "grid")
+    results.add(traced, rows(4, 1, ids=[0, 2, 1, 3]))
+    assert results.side(RAW_CELL, 1).requests_per_s == before
+    assert results.order_violations == 1
+    assert "Answers out of order: 1." in sentence(results)
+
+
+def test_the_sentence_names_ordinary_clients_first_and_claims_only_what_is_sure():
+    results = results_of(
+        (RAW_CELL, ([100, 101, 99], [1500, 1510, 1490])), (CONFLUENT_CELL, ([100, 200, 100], [110, 190, 105]))
+    )
+    text = sentence(results)
+    assert text.index("confluent-kafka") < text.index("native client")
+    assert "no difference beyond chance in any of 1 cells" in text
+    assert "is faster in 1 of 1 cells, most at 1 x 64 (15.0x" in text
+    slower = results_of((RAW_CELL, ([1000, 1001, 999], [100, 101, 99])))
+    assert "is slower in 1 of 1" in sentence(slower)
+
+
+def test_the_table_has_a_line_per_side_and_no_speedup_for_an_open_loop():
+    replay = Cell(REPLAY, 0, 4)
+    lines = table(results_of((RAW_CELL, ([100, 101], [1500, 1510])), (replay, ([100], [100])))).splitlines()
+    assert [line.split()[0] for line in lines[:2]] == ["client", "raw"]
+    assert "pipelined" in lines[2]
+    assert "x (" in lines[2]
+    assert "open loop" in lines[3]
+    assert "x (" not in lines[3] + lines[4]
+    assert len(lines) == 5
+
+
+def test_a_mode_compared_with_itself_keeps_its_sides_apart():
+    results = results_of((RAW_CELL, ([100, 100], [200, 200])), modes=("classic", "classic"))
+    assert results.speedup(RAW_CELL).ratio == pytest.approx(2)
+    assert results.compared() == [RAW_CELL]
+
+
+def test_other_brokers_have_lines_and_a_sentence_of_their_own():
+    results = results_of((RAW_CELL, ([100, 110], [1000, 1010], [500, 510])), others=("kafka",))
+    assert results.speedup(RAW_CELL).ratio == pytest.approx(9.58, rel=1e-3)
+    assert results.over_other(RAW_CELL, "kafka").ratio == pytest.approx(1.99, rel=1e-3)
+    assert results.ablation() == []
+    (line,) = [line for line in table(results).splitlines() if " kafka " in line]
+    assert "pipelined over it 1.99x" in line
+    assert "Pipelined instead of kafka: is faster in 1 of 1 cells" in sentence(results)
+
+
+def test_a_mode_compared_with_itself_has_a_verdict_about_noise():
+    quiet, disturbed = Cell(RAW, 5, 1), Cell(RAW, 64, 1)
+    results = results_of(
+        (quiet, ([100, 104, 98], [101, 102, 99])),
+        (disturbed, ([100, 101, 99], [200, 201, 199])),
+        modes=("classic",) * 2,
+    )
+    text = sentence(results)
+    assert "Classic was compared with itself" in text
+    assert "1 of 2 intervals hold 1 (19 of 20 should), the ratio farthest from it is 1 x 64 (2.00x" in text
+    assert "faster" not in text
+    assert "one round only" in sentence(results_of((quiet, ([100], [101])), modes=("classic", "classic")))
+
+
+def ablation_run(mode, number, rate):
+    side = Side(mode, 0 if mode == "classic" else 1)
+    return Run(0, number, False, side, RAW_CELL, "ablation"), rows(100, rate)
+
+
+def test_an_axis_is_over_classic_of_the_same_rounds_of_the_ablation():
+    results = results_of((RAW_CELL, ([100, 100], [1000, 1000])))
+    for number in (1, 2):
+        for mode, rate in (("classic", 200), ("own-queues", 200), ("both", 400), ("pipelined", 600)):
+            results.add(*ablation_run(mode, number, rate))
+    over = {mode: gain and round(gain.ratio, 3) for _, mode, _, gain in results.ablation()}
+    assert over == {"classic": None, "own-queues": 1.0, "both": 2.0, "pipelined": 3.0}
+    assert results.speedup(RAW_CELL).ratio == pytest.approx(10), "rounds of the ablation are not paired with others"
+    assert results.side(RAW_CELL, 0).requests_per_s == pytest.approx(400 / (2 + 1), rel=1e-6), "but count in the cell"
+    assert "The axes, each over classic at 1 x 64: own-queues 1.00x" in sentence(results)
+    text = report_text(results)
+    assert "queues buy isolation" in text
+    (line,) = [line for line in text.splitlines() if " own-queues " in line and "over classic 1.00x" in line]
+    assert "200" in line
+
+
+def test_an_ablation_without_classic_is_over_that_of_the_comparison():
+    results = results_of((RAW_CELL, ([100, 100], [1000, 1000])))
+    for number in (1, 2):
+        results.add(*ablation_run("both", number, 500))
+    assert [round(gain.ratio, 3) for _, _, _, gain in results.ablation()] == [5.0]
+    assert report_text(results_of((RAW_CELL, ([100], [1000])))).count("isolation") == 0
+
+
+def test_a_cell_of_a_sweep_is_named_with_what_it_varies():
+    cell = Cell(RAW, 64, 1, requests=RequestFactors(batch_records=10))
+    assert "1 x 64 batch=10" in table(results_of((cell, ([100, 101], [1500, 1510])), (RAW_CELL, ([1], [1]))))

@@ -1,0 +1,237 @@
+"""Commands to a running broker: who may give them, and what comes of those that make no sense."""
+
+import contextlib
+import functools
+import json
+import socket
+import stat
+
+import pytest
+import trio
+
+from pipeline_broker import EmbeddedBroker
+from pipeline_broker.node import admin_socket as admin
+from pipeline_broker.node.admin_socket import ADMIN_NAME, CommandFailedError, NobodyAnswersError, ask, serve_admin
+
+WAIT_SECONDS = 20.0
+
+
+async def echo(**arguments):
+    return {"given": arguments}
+
+
+async def refuse(topic=None):
+    raise CommandFailedError(f"there is no topic {topic!r}")
+
+
+async def wait_forever():
+    await trio.sleep_forever()
+
+
+class Fatal(Exception):
+    """What a broker ends by."""
+
+
+async def stumble(words="one\nline", inside_group=False):
+    """Fails as nobody thought of."""
+    error = LookupError(words)
+    raise ExceptionGroup("a nursery's", [error]) if inside_group else error
+
+
+async def type_error():
+    return len(5)
+
+
+async def unspeakable():
+    return {"changed": object()}
+
+
+async def die():
+    raise Fatal("the disk is gone")
+
+
+COMMANDS = {
+    "echo": echo,
+    "refuse": refuse,
+    "wait": wait_forever,
+    "stumble": stumble,
+    "type error": type_error,
+    "unspeakable": unspeakable,
+    "die": die,
+}
+
+
+def with_admin(directory, work):
+    """What `work`, in a thread, gives while commands are served."""
+
+    async def main():
+        with trio.fail_after(WAIT_SECONDS):
+            async with trio.open_nursery() as nursery:
+                await nursery.start(functools.partial(serve_admin, fatal=(Fatal,)), directory, COMMANDS)
+                result = await trio.to_thread.run_sync(work)
+                nursery.cancel_scope.cancel()
+        return result
+
+    return trio.run(main)
+
+
+def refused(directory, command, **arguments):
+    """The line of a refusal."""
+    with pytest.raises(CommandFailedError) as raised:
+        ask(directory, command, **arguments)
+    return str(raised.value)
+
+
+def raw(directory, data):
+    """What comes back for these bytes."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client, admin._short_path(directory) as path:
+        client.connect(path)
+        client.sendall(data)
+        client.settimeout(WAIT_SECONDS)
+        with client.makefile("rb") as answers:
+            return answers.read()
+
+
+def test_a_command_is_done_with_its_arguments(tmp_path):
+    assert with_admin(tmp_path, lambda: ask(tmp_path, "echo", topic="t")) == {"given": {"topic": "t"}}
+
+
+def test_a_refusal_is_an_error_with_its_line(tmp_path):
+    assert with_admin(tmp_path, lambda: refused(tmp_path, "refuse", topic="t")) == "there is no topic 't'"
+
+
+DEEP = b"[" * 60_000
+NO_COMMANDS = [b"", b"{}", b"[]", b"nonsense", b'{"command": "no such"}', b'{"command": []}', b"\xff\xfe", DEEP]
+
+
+@pytest.mark.parametrize("line", NO_COMMANDS, ids=lambda line: repr(line[:30]))
+def test_what_is_no_command_is_told_so(tmp_path, line):
+    assert json.loads(with_admin(tmp_path, lambda: raw(tmp_path, line + b"\n"))) == {"error": "this is no command"}
+
+
+def test_arguments_that_a_command_does_not_take_are_told(tmp_path):
+    assert with_admin(tmp_path, lambda: refused(tmp_path, "refuse", other=1)) == "the command takes other arguments"
+
+
+@pytest.mark.parametrize(
+    ("command", "arguments", "words"),
+    [
+        ("stumble", {}, "LookupError: one line"),
+        ("stumble", {"inside_group": True}, "LookupError: one line"),
+        ("type error", {}, "TypeError: object of type 'int' has no len()"),
+        ("unspeakable", {}, "TypeError: Object of type object is not JSON serializable"),
+    ],
+)
+def test_what_nobody_thought_of_is_one_line_and_logged_and_the_next_command_is_done(
+    tmp_path, caplog, command, arguments, words
+):
+    def work():
+        return refused(tmp_path, command, **arguments), ask(tmp_path, "echo")
+
+    line, following = with_admin(tmp_path, work)
+    assert line == f"{command} failed unexpectedly: {words}; the broker goes on, and its log has more"
+    assert following == {"given": {}}
+    (record,) = caplog.records
+    assert (record.levelname, record.name) == ("ERROR", "pipeline_broker.node.admin_socket")
+    assert record.exc_info is not None
+
+
+def test_what_ends_a_broker_is_raised(tmp_path):
+    def work():
+        line = refused(tmp_path, "die")
+        trio.from_thread.run(trio.sleep_forever)  # until the error cancels it
+        return line
+
+    with pytest.raises(BaseExceptionGroup) as raised:
+        with_admin(tmp_path, work)
+    assert raised.group_contains(Fatal, match="the disk is gone")
+
+
+def test_a_broker_process_outlives_a_command_that_fails_unexpectedly(broker_process):
+    """The name of a topic is a text everywhere; a list is what nobody thought of."""
+    broker = broker_process()
+    line = refused(broker.data, "compact", topic=["t"])
+    assert line.startswith("compact failed unexpectedly: TypeError: ")
+    assert ask(broker.data, "compact") == {"changed": False}
+    assert (
+        "ERROR pipeline_broker.node.admin_socket: the command compact failed unexpectedly; the broker goes on"
+        in broker.stderr
+    )
+    assert "Traceback (most recent call last):" in broker.stderr
+
+
+def test_an_embedded_broker_outlives_what_fails_unexpectedly_on_its_loop(tmp_path):
+    """It has no socket of its own: commands are calls, and may be served on its loop as a process does."""
+    with EmbeddedBroker() as broker:
+        with pytest.raises(TypeError):
+            broker.on_loop(lambda _: len(5))
+        token = broker.on_loop(lambda _: trio.lowlevel.current_trio_token())
+
+        async def serve():
+            async with trio.open_nursery() as nursery:
+                await nursery.start(serve_admin, tmp_path, COMMANDS)
+                line = await trio.to_thread.run_sync(refused, tmp_path, "stumble")
+                nursery.cancel_scope.cancel()
+            return line
+
+        assert "stumble failed unexpectedly" in trio.from_thread.run(serve, trio_token=token)
+        broker.produce("t", "still here")
+        assert [record.value for record in broker.records("t")] == [b"still here"]
+
+
+def test_a_line_without_an_end_is_not_kept(tmp_path):
+    assert with_admin(tmp_path, lambda: raw(tmp_path, b"x" * (admin.LINE_BYTES_MAX + 1))) == b""
+
+
+def test_a_silent_client_is_not_waited_for(tmp_path, monkeypatch):
+    monkeypatch.setattr(admin, "LINE_SECONDS", 0.01)
+    assert with_admin(tmp_path, lambda: raw(tmp_path, b'{"command"')) == b""
+
+
+def test_so_many_clients_at_a_time_are_served(tmp_path):
+    """The clients are accepted in the order in which they came."""
+
+    def work():
+        with contextlib.ExitStack() as stack:
+            path = stack.enter_context(admin._short_path(tmp_path))
+            for _ in range(admin.CONNECTIONS_MAX):
+                client = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
+                client.connect(path)
+                client.sendall(b'{"command": "wait"}\n')
+            try:
+                return raw(tmp_path, b'{"command": "echo"}\n')
+            except (ConnectionResetError, BrokenPipeError):
+                return b""
+
+    assert with_admin(tmp_path, work) == b""
+
+
+def test_only_the_owner_may_command_and_nothing_is_left_at_the_end(tmp_path):
+    mode = with_admin(tmp_path, lambda: (tmp_path / ADMIN_NAME).stat().st_mode)
+    assert stat.S_IMODE(mode) == 0o600
+    assert not (tmp_path / ADMIN_NAME).exists()
+
+
+def test_a_dead_brokers_socket_is_replaced(tmp_path):
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as dead, admin._short_path(tmp_path) as path:
+        dead.bind(path)
+    with pytest.raises(NobodyAnswersError):
+        ask(tmp_path, "echo")
+    assert with_admin(tmp_path, lambda: ask(tmp_path, "echo")) == {"given": {}}
+
+
+def test_a_long_directory_is_no_obstacle(tmp_path):
+    directory = tmp_path / ("d" * 100) / ("e" * 100)
+    directory.mkdir(parents=True)
+    assert with_admin(directory, lambda: ask(directory, "echo")) == {"given": {}}
+
+
+def test_a_command_is_done_where_the_system_does_not_show_what_is_open(tmp_path, monkeypatch):
+    monkeypatch.setattr(admin, "DESCRIPTORS", tmp_path / "none")
+    assert with_admin(tmp_path, lambda: ask(tmp_path, "echo", topic="t")) == {"given": {"topic": "t"}}
+    assert not (tmp_path / ADMIN_NAME).exists()
+
+
+def test_nobody_answers_where_no_broker_runs(tmp_path):
+    with pytest.raises(NobodyAnswersError, match="no broker runs on"):
+        ask(tmp_path, "echo")

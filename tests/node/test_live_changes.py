@@ -1,0 +1,244 @@
+"""A server follows its configuration while it runs; a control plane and a privileged listener are what they are."""
+
+import attrs
+import pytest
+import trio
+import trio.testing
+
+from pipeline_broker.apis.dispatch import Dispatcher
+from pipeline_broker.config.properties import ConfigError
+from pipeline_broker.config.settings import config_with, parse_settings
+from pipeline_broker.node.listeners import BrokerListeners
+from pipeline_broker.node.live_changes import LiveChanges
+from pipeline_broker.node.options import limits_of, mode_of
+from stages.request import Close, Send
+from stages.socket_server import SocketServer
+from stages.testing.memory_storage import MemoryStorage
+from tests.apis.desk import Desk
+
+SECONDS_MAX = 20
+LISTENERS = (
+    "listeners=PLAINTEXT://127.0.0.1:0,MORE://127.0.0.1:0",
+    "listener.security.protocol.map=PLAINTEXT:PLAINTEXT,MORE:PLAINTEXT",
+)
+
+
+class Scene:
+    """A broker in memory behind real sockets."""
+
+    def __init__(self, nursery, mode, settings, application):
+        self.broker = Desk("listeners=PLAINTEXT://127.0.0.1:0", *settings).broker  # of two with one name the later wins
+        config = self.broker.config
+        self.listeners = BrokerListeners(config)
+        application = Dispatcher(self.broker) if application is None else application
+        self.server = SocketServer(mode_of(mode, config), application, MemoryStorage(), limits=limits_of(config))
+        self.changes = LiveChanges(self.server, self.listeners, self.broker)
+        self.nursery = nursery
+
+    async def start(self):
+        await self.nursery.start(self.server.run, list(self.listeners))
+        self.nursery.start_soon(self.changes.run)
+
+    async def change(self, **changed):
+        """What a client sets, `_` for `.`, comes into force."""
+        texts = {name.replace("_", "."): text for name, text in changed.items()}
+        self.broker.config_changed(config_with(self.broker.config, texts))
+        await trio.testing.wait_all_tasks_blocked()
+
+    def processors(self):
+        return {each.name: each.processors for each in self.server.statistics().listeners}
+
+
+def run(test, *settings, mode="pipelined", application=None):
+    async def main():
+        with trio.fail_after(SECONDS_MAX):
+            async with trio.open_nursery() as nursery:
+                scene = Scene(nursery, mode, settings, application)
+                await scene.start()
+                await test(scene)
+                nursery.cancel_scope.cancel()
+
+    trio.run(main)
+
+
+def test_processors_follow_the_general_number_and_those_of_a_listener_its_own():
+    async def test(scene):
+        assert scene.processors() == {"PLAINTEXT": 3, "MORE": 2}
+        await scene.change(num_network_threads="5")
+        assert scene.processors() == {"PLAINTEXT": 5, "MORE": 2}
+        await scene.change(num_network_threads="5", listener_name_more_num_network_threads="4")
+        assert scene.processors() == {"PLAINTEXT": 5, "MORE": 4}
+        await scene.change(num_network_threads="2")
+        assert scene.processors() == {"PLAINTEXT": 2, "MORE": 2}
+
+    run(test, *LISTENERS, "listener.name.more.num.network.threads=2")
+
+
+@pytest.mark.parametrize("mode", ["classic", "pipelined"])
+def test_handlers_follow_and_each_change_is_carried_out_once(mode):
+    """Behaviour 103: a dynamic number of threads resizes its pool to exactly that number."""
+
+    async def test(scene):
+        for count in (4, 8, 8, 16):
+            await scene.change(num_io_threads=str(count))
+            statistics = scene.server.statistics()
+            assert statistics.handlers.handlers == count
+            assert len(statistics.queues) == (1 if mode == "classic" else count)
+
+    run(test, mode=mode)
+
+
+def test_queues_follow_their_own_number_rather_than_that_of_handlers():
+    async def test(scene):
+        await scene.change(num_io_threads="16")
+        assert len(scene.server.statistics().queues) == 2
+        await scene.change(num_io_threads="16", pipeline_queues="5")
+        assert len(scene.server.statistics().queues) == 5
+
+    run(test, "pipeline.queues=2")
+
+
+@pytest.mark.parametrize(
+    ("mode", "settings", "asked", "is_refused"),
+    [
+        ("pipelined", (), "3", False),
+        ("pipelined", (), "0", True),
+        ("pipelined", ("pipeline.queues=4",), "0", True),
+        ("pipelined", ("pipeline.queues=0",), "4", True),
+        ("classic", (), "4", True),
+        ("classic", (), "0", False),
+        ("classic", ("pipeline.queues=4",), "6", False),
+    ],
+)
+def test_queues_are_resized_but_not_rearranged(mode, settings, asked, is_refused):
+    async def test(scene):
+        after = config_with(scene.broker.config, {"pipeline.queues": asked})
+        if not is_refused:
+            scene.broker.check_config(after, ["pipeline.queues"])
+            return
+        with pytest.raises(ConfigError, match="while the broker runs"):
+            scene.broker.check_config(after, ["pipeline.queues"])
+
+    run(test, *settings, mode=mode)
+
+
+@pytest.mark.parametrize(
+    ("mode", "setting", "changed", "queues"),
+    [
+        ("classic", None, "4", 0),
+        ("pipelined", None, "4", 4),
+        ("pipelined", "0", "4", 0),
+        ("classic", "2", "4", 4),
+        ("pipelined", None, "0", 8),
+        ("classic", "2", "0", 2),
+    ],
+)
+def test_a_number_of_queues_that_outlived_a_start_does_not_rearrange_the_mode(mode, setting, changed, queues):
+    config, _ = parse_settings([] if setting is None else [("pipeline.queues", setting)])
+    assert mode_of(mode, config_with(config, {"pipeline.queues": changed})).queues == queues
+
+
+def test_a_number_of_queues_that_outlived_a_start_can_be_taken_back():
+    async def test(scene):
+        await scene.change(pipeline_queues="4")
+        taken_back = config_with(scene.broker.config, {})
+        scene.broker.check_config(taken_back, ["pipeline.queues"])
+        await scene.change()
+        assert len(scene.server.statistics().queues) == 1
+
+    run(test, mode="classic")
+
+
+def test_threads_for_blocking_work_follow():
+    async def test(scene):
+        works = scene.server.handlers._blocking_works
+        assert works.total_tokens == 10
+        await scene.change(background_threads="7")
+        assert works.total_tokens == 7
+
+    run(test)
+
+
+def test_the_bound_of_responses_that_nobody_takes_follows():
+    async def test(scene):
+        assert scene.server._response_budget.bytes_max == 1000
+        await scene.change(pipeline_unsent_response_bytes="2000")
+        assert scene.server._response_budget.bytes_max == 2000
+
+    run(test, "pipeline.unsent.response.bytes=1000")
+
+
+def test_the_bound_of_requests_that_are_arriving_follows():
+    async def test(scene):
+        await scene.change(pipeline_partial_request_bytes="2000")
+        assert scene.server.statistics().partial_frames.bytes_max == 2000
+
+    run(test, "pipeline.partial.request.bytes=1000")
+
+
+def test_limits_follow_and_what_client_quotas_set_is_kept():
+    async def test(scene):
+        quotas = scene.server.quotas
+        quotas.limits = attrs.evolve(quotas.limits, creation_rate_max_per_ip=9, creation_rate_max_by_ip={"10.0.0.1": 8})
+        await scene.change(max_connections="5", listener_name_more_max_connections="4", quota_window_num="2")
+        limits = quotas.limits
+        assert (limits.connections_max, limits.connections_max_by_listener) == (5, {"MORE": 4})
+        assert (limits.creation_rate_max_per_ip, limits.creation_rate_max_by_ip) == (9, {"10.0.0.1": 8})
+
+    run(test, *LISTENERS)
+
+
+def test_limits_of_single_hosts_are_limits_of_their_addresses(caplog):
+    config, _ = parse_settings([("max.connections.per.ip.overrides", "localhost:5,10.0.0.1:6,no.such.host.invalid:7")])
+    limits = limits_of(config).quotas.connections_max_by_ip
+    assert (limits["127.0.0.1"], limits["10.0.0.1"]) == (5, 6)
+    assert set(limits.values()) == {5, 6}
+    assert "no.such.host.invalid is left out" in caplog.text
+
+
+class Witness:
+    """Keeps the session of each request."""
+
+    def __init__(self):
+        self.sessions = []
+
+    def handle(self, request):
+        self.sessions.append(request.connection.session)
+        return Send(b"")
+
+    def failed(self, request, error):
+        return Close(str(error))
+
+    def connection_closed(self, session):
+        pass
+
+
+def test_requests_by_the_brokers_own_listener_are_privileged_and_no_others():
+    """Behaviour 55."""
+    witness = Witness()
+
+    async def test(scene):
+        for name, (host, port) in scene.listeners.addresses.items():
+            stream = await trio.open_tcp_stream(host, port)
+            await stream.send_all(b"\0\0\0\1x")
+            assert await stream.receive_some(4) == bytes(4), name
+            await stream.aclose()
+        sessions = [
+            (session.listener, session.is_privileged, session.security_protocol) for session in witness.sessions
+        ]
+        assert sessions == [("PLAINTEXT", False, "PLAINTEXT"), ("MORE", True, "PLAINTEXT")]
+        assert scene.server.quotas.limits.protected_listener == "MORE"
+
+    run(test, *LISTENERS, "inter.broker.listener.name=MORE", application=witness)
+
+
+@pytest.mark.parametrize("mode", ["classic", "pipelined"])
+def test_the_control_plane_has_one_processor_and_one_handler_of_its_own(mode):
+    async def test(scene):
+        assert scene.processors() == {"PLAINTEXT": 3, "MORE": 1}
+        assert scene.server.statistics().control_plane.handlers.handlers == 1
+        await scene.change(num_network_threads="6", num_io_threads="4")
+        assert scene.processors() == {"PLAINTEXT": 6, "MORE": 1}
+        assert scene.server.statistics().control_plane.handlers.handlers == 1
+
+    run(test, *LISTENERS, "control.plane.listener.name=MORE", mode=mode)

@@ -1,0 +1,237 @@
+"""The metrics endpoint answers one kind of request; how it bounds every other is tested in tests/web."""
+
+import collections
+import contextlib
+import itertools
+import re
+import socket
+import threading
+
+import pytest
+import trio
+import trio.testing
+from prometheus_client.parser import text_string_to_metric_families
+
+from pipeline_broker.node.metrics_endpoint import (
+    LoopIdleTime,
+    drain_regularly,
+    serve_metrics,
+)
+from pipeline_broker.node.observers import Observers
+from pipeline_broker.telemetry.request_metrics import DRAIN_SECONDS
+from stages.mode import PIPELINED
+from stages.socket_server import SocketServer
+from tests.apis.desk import Desk
+
+TEXT = "# HELP up Whether it is.\n# TYPE up gauge\nup 1\n"
+
+
+async def receive_all(stream):
+    return b"".join([bytes(data) async for data in stream])
+
+
+async def exchange(port, *pieces):
+    """Send pieces over loopback and return status, headers and body."""
+    stream = await trio.open_tcp_stream("127.0.0.1", port)
+    async with stream:
+        for piece in pieces:
+            await stream.send_all(piece)
+        return split(await receive_all(stream))
+
+
+def split(response):
+    head, _, body = response.partition(b"\r\n\r\n")
+    status, *lines = head.decode().split("\r\n")
+    headers = dict(line.lower().split(": ", 1) for line in lines)
+    return int(status.split()[1]), headers, body.decode()
+
+
+def with_endpoint(scenario, render=lambda: TEXT, names=()):
+    """Run `scenario(port)` against an endpoint."""
+
+    async def main():
+        with trio.fail_after(10):
+            async with trio.open_nursery() as nursery:
+                port = await nursery.start(serve_metrics, "127.0.0.1", 0, render, names)
+                result = await scenario(port)
+                nursery.cancel_scope.cancel()
+        return result
+
+    return trio.run(main)
+
+
+def request(line=b"GET /metrics HTTP/1.1", *headers):
+    return b"\r\n".join((line, b"Host: localhost", *headers, b"", b""))
+
+
+def test_get_metrics_returns_what_is_rendered_as_prometheus_text():
+    status, headers, body = with_endpoint(lambda port: exchange(port, request()))
+
+    assert (status, body) == (200, TEXT)
+    assert headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
+    assert headers["connection"] == "close"
+
+
+@pytest.mark.parametrize(
+    ("line", "status"),
+    [
+        (b"GET / HTTP/1.1", 404),
+        (b"GET /metrics/x HTTP/1.1", 404),
+        (b"POST / HTTP/1.1", 404),
+        (b"GET /metrics?name=up HTTP/1.1", 200),
+        (b"GET /metrics HTTP/1.0", 200),
+        (b"POST /metrics HTTP/1.1", 405),
+        (b"HEAD /metrics HTTP/1.1", 405),
+        (b"DELETE /metrics HTTP/1.1", 405),
+        (b"\x16\x03\x01\x02\x00", 400),
+        (b"GET /metrics", 400),
+    ],
+)
+def test_everything_else_gets_its_status(line, status):
+    found, headers, body = with_endpoint(lambda port: exchange(port, request(line)))
+
+    assert found == status
+    assert headers.get("allow") == ("get" if status == 405 else None)
+    assert bool(body) == (not line.startswith(b"HEAD"))
+
+
+@pytest.mark.parametrize(
+    ("line", "host", "status"),
+    [
+        (b"GET /metrics HTTP/1.1", b"127.0.0.1:9308", 200),
+        (b"GET /metrics HTTP/1.1", b"192.0.2.7:19308", 200),
+        (b"GET /metrics HTTP/1.1", b"[2001:db8::1]:9308", 200),
+        (b"GET /metrics HTTP/1.1", b"LOCALHOST:1", 200),
+        (b"GET /metrics HTTP/1.1", b"Broker.example.com", 200),
+        (b"GET /metrics HTTP/1.1", b"evil.test:9308", 403),
+        (b"GET /other HTTP/1.1", b"evil.test:9308", 403),
+        (b"GET /metrics HTTP/1.1", b"127.0.0.1.evil.test", 403),
+        (b"GET /metrics HTTP/1.1", b"evil.test@127.0.0.1", 403),
+        (b"GET /metrics HTTP/1.1", b"", 403),
+        (b"GET /metrics HTTP/1.0", None, 200),
+    ],
+)
+def test_a_host_is_an_address_or_a_name_of_the_broker(line, host, status):
+    head = b"\r\n".join((line, *(() if host is None else (b"Host: " + host,)), b"", b""))
+    assert with_endpoint(lambda port: exchange(port, head), names=["broker.Example.com"])[0] == status
+
+
+def test_a_body_is_not_read_beyond_a_bound_and_the_answer_still_arrives():
+    head = request(b"POST /metrics HTTP/1.1", b"Content-Length: 1000000000")
+    status, _, _ = with_endpoint(lambda port: exchange(port, head + bytes(20_000)))
+
+    assert status == 413
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET /metrics HTTP/1.1\r\n", request()], ids=["silent", "half", "deaf"])
+def test_a_flood_keeps_no_scraper_of_a_broker_out(broker_process, sent):
+    """Strangers take every slot again and again; a name that clients are told is one for scrapers too."""
+    settings = ["advertised.listeners=PLAINTEXT://broker.example.com:9092"]
+    broker = broker_process(arguments=["--metrics", "0", "--metrics-allowed-host", "other.test"], settings=settings)
+    port = int(re.search(r"metrics on http://127.0.0.1:(\d+)/", broker.stderr)[1])
+    ending = threading.Event()
+
+    def flood():
+        held = collections.deque()
+        while not ending.wait(0.002):
+            held.append(socket.create_connection(("127.0.0.1", port)))
+            with contextlib.suppress(OSError):
+                held[-1].sendall(sent)
+            if len(held) > 100:
+                held.popleft().close()
+        for connection in held:
+            connection.close()
+
+    stranger = threading.Thread(target=flood)
+    stranger.start()
+    try:
+        for host in (b"broker.example.com", b"other.test", b"127.0.0.1") * 5:
+            head = b"GET /metrics HTTP/1.1\r\nHost: " + host + b"\r\n\r\n"
+            with socket.create_connection(("127.0.0.1", port), timeout=5) as scraper:
+                scraper.sendall(head)
+                received = b"".join(iter(lambda scraper=scraper: scraper.recv(65536), b""))
+            assert received.startswith(b"HTTP/1.1 200 ")
+    finally:
+        ending.set()
+        stranger.join()
+
+
+def test_a_failure_to_render_is_answered_and_logged_and_the_next_scrape_served(caplog):
+    texts = iter([None, TEXT])
+
+    def render():
+        text = next(texts)
+        if text is None:
+            raise ValueError("no figures")
+        return text
+
+    async def scenario(port):
+        return [(await exchange(port, request()))[0] for _ in range(2)]
+
+    assert with_endpoint(scenario, render) == [500, 200]
+    assert "no figures" in caplog.text
+
+
+def test_an_idle_loop_is_seen_as_idle_and_a_busy_one_as_busy(monkeypatch):
+    """Every interval is looked at here, and the drain comes at its pace."""
+    monkeypatch.setattr("pipeline_broker.node.metrics_endpoint.INTERVALS_FOR_ONE_OBSERVED", 1)
+
+    async def rest():
+        await trio.sleep(DRAIN_SECONDS)
+
+    def shares(turn):
+        idle, drained = LoopIdleTime(), []
+
+        async def main():
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(drain_regularly, lambda: drained.append((idle.idle_ns, idle.observed_ns)), idle)
+                while len(drained) < 3:
+                    await turn()
+                nursery.cancel_scope.cancel()
+
+        trio.run(main)
+        assert drained[0][1] < drained[1][1] < drained[2][1]
+        return [idle_ns / observed_ns for idle_ns, observed_ns in drained]
+
+    assert min(shares(rest)) > 0.9
+    assert max(shares(trio.lowlevel.checkpoint)) < 0.1
+
+
+def test_the_loop_is_looked_at_in_some_intervals_only(monkeypatch):
+    """The first, and those that are drawn."""
+    draws = itertools.chain([3, 0, 1, 2], itertools.repeat(1))
+    monkeypatch.setattr("pipeline_broker.node.metrics_endpoint.random.randrange", lambda _: next(draws))
+    idle, observed = LoopIdleTime(), []
+
+    async def main():
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(drain_regularly, lambda: observed.append(idle.observed_ns), idle)
+            while len(observed) < 4:
+                await trio.sleep(DRAIN_SECONDS)
+            nursery.cancel_scope.cancel()
+
+    trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))
+    assert 0 < observed[0] == observed[1] < observed[2] == observed[3]
+
+
+def test_a_servers_metrics_are_served_while_it_is_observed(capsys, tmp_path):
+    """As a broker does it: from the observers, with the statistics of a server that rests."""
+    desk = Desk()
+    server = SocketServer(PIPELINED, None, None)  # it is only asked for its statistics
+    observers = Observers(PIPELINED, None, ("127.0.0.1", 0), tmp_path / "log")
+
+    async def main():
+        async with observers.observing(server, desk.broker):
+            port = int(capsys.readouterr().err.rpartition(":")[2].removesuffix("/metrics\n"))
+            assert desk.broker.topic_metrics is not None
+            result = await exchange(port, request())
+        with pytest.raises(OSError, match="connect"):
+            await trio.open_tcp_stream("127.0.0.1", port)
+        return result
+
+    status, _, body = trio.run(main)
+    names = {family.name for family in text_string_to_metric_families(body)}
+
+    assert status == 200
+    assert {"kafka_network_requestchannel_requestqueuesize", "pipeline_broker_commits"} <= names
+    assert desk.broker.topic_metrics is None

@@ -1,0 +1,362 @@
+"""A broker publishes its requests' timelines: what is published, what is not, and what becomes of what has no room."""
+
+import json
+import logging
+
+import pytest
+import trio
+import trio.testing
+from click.testing import CliRunner
+
+from pipeline_broker.cli import main
+from pipeline_broker.config.settings import BrokerConfig
+from pipeline_broker.log.testing import MemoryFileSystem
+from pipeline_broker.node.admin_socket import ask
+from pipeline_broker.node.data_directory import open_broker
+from pipeline_broker.node.timelines import PUBLISH_SECONDS, Timelines
+from pipeline_broker.records.batch import NewRecord, build_batch, iterate_batches
+from pipeline_broker.records.record import iterate_records
+from pipeline_broker.telemetry.timelines_topic import TIMELINES_CONFIGS, TIMELINES_TOPIC
+from pipeline_broker.wire.error import ErrorCode
+from pipeline_broker.wire.messages.fetch import FetchRequest, FetchResponse
+from pipeline_broker.wire.messages.metadata import MetadataRequest, MetadataResponse
+from pipeline_broker.wire.messages.produce import ProduceRequest, ProduceResponse
+from stages.mode import PIPELINED
+from stages.request import NO_STAMP, Request, Send
+from tests.apis.wire_client import WireClient
+
+PRODUCE, FETCH = 0, 1
+BATCH = build_batch([NewRecord(b"value", b"key", 1_700_000_000_000)])
+NOW_MS = 1_700_000_000_000
+ROWS_MAX = 20
+
+
+# A broker of its own process
+
+
+def produce(client, topic):
+    data = ProduceRequest.PartitionProduceData(0, BATCH)
+    request = ProduceRequest(None, -1, 1000, [ProduceRequest.TopicProduceData(name=topic, partition_data=[data])])
+    (found,) = client.ask(request, ProduceResponse, 9).responses
+    return found.partition_responses[0].error_code
+
+
+def ask_for(client, topic):
+    """Metadata of a topic, which creates it."""
+    request = MetadataRequest([MetadataRequest.MetadataRequestTopic(name=topic)], allow_auto_topic_creation=True)
+    (found,) = client.ask(request, MetadataResponse, 9).topics
+    return found
+
+
+def fetch(client, topic=TIMELINES_TOPIC):
+    """The values of the records of a topic, as one Fetch brings them."""
+    partition = FetchRequest.FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 24)
+    wanted = FetchRequest.FetchTopic(topic=topic, partitions=[partition])
+    request = FetchRequest(max_wait_ms=0, min_bytes=1, max_bytes=1 << 24, topics=[wanted])
+    (found,) = client.ask(request, FetchResponse, 11).responses
+    return values_of(found.partitions[0].records or b"")
+
+
+def values_of(data):
+    return [bytes(record.value) for header, batch in iterate_batches(data) for record in iterate_records(batch, header)]
+
+
+def fetch_records(client):
+    return [json.loads(value) for value in fetch(client)]
+
+
+def requests_of(records, api):
+    """The correlation ids of an API's requests, in the order of the records."""
+    pairs = [pair for record in records for pair in zip(record["api"], record["correlation_id"], strict=True)]
+    return [correlation_id for found, correlation_id in pairs if found == api]
+
+
+@pytest.mark.parametrize("mode", ["classic", "pipelined"])
+def test_every_request_between_on_and_off_is_published_once(broker_process, mode):
+    broker = broker_process(mode=mode)
+    with WireClient(broker.host, broker.port) as client:
+        ask_for(client, "orders")
+        produce(client, "orders")
+        assert ask(broker.data, "timelines status") == {
+            "on": False,
+            "topic": TIMELINES_TOPIC,
+            "session": None,
+            "rows": 0,
+            "records": 0,
+            "waiting": 0,
+            "lost": 0,
+        }
+        session = ask(broker.data, "timelines on")["session"]
+        first = client.sent
+        assert [produce(client, "orders") for _ in range(20)] == [0] * 20
+        told = ask(broker.data, "timelines off")
+        assert produce(client, "orders") == 0
+        records = fetch_records(client)
+
+    assert requests_of(records, PRODUCE) == list(range(first, first + 20))
+    assert (told["on"], told["rows"], told["lost"], told["waiting"]) == (False, 20, 0, 0)
+    assert {(record["session"], record["mode"], record["lost"]) for record in records} == {(session, mode, 0)}
+    for record in records:
+        assert all(commit > 0 for commit in record["commit"])
+        stamps = [record[f"{name}_after_ns"] for name in ("enqueued", "dequeued", "handled", "durable", "sent")]
+        assert all(list(row) == sorted(row) and row[0] >= 0 for row in zip(*stamps, strict=True))
+
+
+def test_whoever_reads_does_not_keep_it_going(broker_process):
+    """Each Fetch that brings timelines would else be a timeline that the next Fetch brings."""
+    broker = broker_process(settings=["pipeline.timelines=true"])
+    with WireClient(broker.host, broker.port) as client:
+        ask_for(client, "orders")
+        produce(client, "orders")
+        ask(broker.data, "timelines off")
+        assert requests_of(fetch_records(client), PRODUCE) != []
+        ask(broker.data, "timelines on")
+        for _ in range(5):
+            assert fetch(client)
+        assert fetch(client, "orders") == [b"value"]
+        ask(broker.data, "timelines off")
+        records = fetch_records(client)
+    sessions = {record["session"]: None for record in records}
+    fetches = [requests_of([record for record in records if record["session"] == one], FETCH) for one in sessions]
+    assert [len(found) for found in fetches] == [0, 1]
+
+
+def test_clients_may_read_the_topic_and_not_write_it_and_asking_for_it_makes_it_bounded(broker_process):
+    broker = broker_process(settings=["num.partitions=7"])
+    with WireClient(broker.host, broker.port) as client:
+        ask_for(client, TIMELINES_TOPIC)  # as in Kafka: made, and there for the next who asks
+        found = ask_for(client, TIMELINES_TOPIC)
+        assert (found.error_code, len(found.partitions), found.is_internal) == (0, 1, False)
+        assert produce(client, TIMELINES_TOPIC) == ErrorCode.INVALID_TOPIC_EXCEPTION
+        assert fetch(client) == []
+
+
+def test_the_end_of_the_broker_publishes_what_waits_and_the_next_start_has_it(broker_process):
+    broker = broker_process(settings=["pipeline.timelines=true"])
+    with WireClient(broker.host, broker.port) as client:
+        ask_for(client, "orders")
+        first = client.sent
+        assert [produce(client, "orders") for _ in range(3)] == [0] * 3
+    broker.stop()
+    assert broker.stderr == ""
+    again = broker_process()
+    with WireClient(again.host, again.port) as client:
+        assert requests_of(fetch_records(client), PRODUCE) == list(range(first, first + 3))
+
+
+def test_the_command_says_what_it_did(broker_process):
+    broker = broker_process()
+
+    def told(*arguments):
+        result = CliRunner().invoke(main, ["timelines", *arguments, "--data", str(broker.data)])
+        assert result.exit_code == 0
+        return result.output.rstrip("\n")
+
+    assert told("status") == "off"
+    assert told("on").startswith("on: session ")
+    assert json.loads(told("status", "--json"))["on"] is True
+    assert told("on") == told("status")  # it is on already: the same session
+    assert told("off").endswith("0 waiting, 0 lost")
+    broker.stop()
+    result = CliRunner().invoke(main, ["timelines", "on", "--data", str(broker.data)])
+    assert (result.exit_code, result.output) == (2, f"Error: no broker runs on {broker.data}\n")
+
+
+# The room, with a server that commits when it is told to
+
+
+class Server:
+    """Commits at once, or keeps what is submitted until `release`."""
+
+    mode = PIPELINED
+
+    def __init__(self, journal, broker):
+        self.journal = journal
+        self.broker = broker
+        self.is_holding = False
+        self.held = []
+
+    def submit(self, submission):
+        self.held.append(submission)
+        if not self.is_holding:
+            self.release()
+
+    def release(self):
+        self.is_holding = False
+        while self.held:
+            submission = self.held.pop(0)
+            self.journal.sync(self.journal.write(submission.entries))
+            self.broker.entries_durable(submission.entries)
+            if submission.on_durable is not None:
+                submission.on_durable()
+            submission.on_ended(submission, None)
+
+
+class Origin:
+    index = 0
+
+
+class Scene:
+    def __init__(self, tmp_path):
+        files = MemoryFileSystem()
+        self.journal, self.broker = open_broker(
+            tmp_path, BrokerConfig(), flush="os", files=files, segment_bytes=1 << 22
+        )
+        self.server = Server(self.journal, self.broker)
+        self.observing = []
+        self.timelines = Timelines(self.broker, self.server, self.observing.append, lambda: NOW_MS, ROWS_MAX)
+
+    def end_requests(self, count):
+        for sequence in range(count):
+            request = Request(Origin(), sequence, b"", 1)
+            request.result, request.api, request.queue = Send(b""), PRODUCE, 0
+            request.enqueued_ns = request.dequeued_ns = request.handled_ns = request.completed_ns = 2
+            request.submitted_ns = request.durable_ns = NO_STAMP
+            request.released_ns = request.send_started_ns = request.sent_ns = 3
+            self.observing[-1].request_ended(request)
+
+    @property
+    def status(self):
+        found = self.timelines.status()
+        return {name: found[name] for name in ("rows", "waiting", "lost")}
+
+    @property
+    def sequences(self):
+        (log,) = self.broker.logs.partitions(TIMELINES_TOPIC)
+        found = log.read(0, 1 << 24, at_least_one=True)
+        data = b"".join(map(bytes, found.cold() if found.cold else found.parts))
+        records = [json.loads(value) for value in values_of(data)]
+        return [(record["session"], record["first_row"], record["sequence"]) for record in records]
+
+
+@pytest.fixture
+def in_scene(tmp_path):
+    """Runs a scene on virtual time, its publisher beside it."""
+
+    def run(story):
+        scene = Scene(tmp_path)
+
+        async def main():
+            async with trio.open_nursery() as nursery:
+                await nursery.start(scene.timelines.run)
+                with trio.fail_after(1000):
+                    await story(scene)
+                nursery.cancel_scope.cancel()
+
+        trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0.05))
+        return scene
+
+    return run
+
+
+def test_off_nobody_observes_and_there_is_no_topic(in_scene):
+    async def story(scene):
+        await trio.sleep(10 * PUBLISH_SECONDS)
+
+    scene = in_scene(story)
+    assert scene.observing == []
+    assert scene.broker.topics.get(TIMELINES_TOPIC) is None
+
+
+def test_the_topic_is_made_with_its_bounds_when_there_is_something_to_publish(in_scene):
+    async def story(scene):
+        scene.timelines.switch_on()
+        await trio.sleep(2 * PUBLISH_SECONDS)
+        assert scene.broker.topics.get(TIMELINES_TOPIC) is None
+        scene.end_requests(3)
+        await trio.sleep(2 * PUBLISH_SECONDS)
+        assert scene.status == {"rows": 3, "waiting": 0, "lost": 0}
+
+    topic = in_scene(story).broker.topics.get(TIMELINES_TOPIC)
+    assert (topic.partitions, topic.configs) == (1, dict(TIMELINES_CONFIGS))
+
+
+def test_a_topic_that_was_deleted_is_made_again_and_nothing_is_lost(in_scene):
+    async def story(scene):
+        scene.timelines.switch_on()
+        scene.end_requests(1)
+        await scene.timelines.switch_off()
+        write = scene.broker.topics.delete(TIMELINES_TOPIC)
+        entry = scene.broker.append_metadata(write, NOW_MS)
+        scene.journal.sync(scene.journal.write([entry]))
+        scene.broker.topic_durable(write)
+        scene.timelines.switch_on()
+        scene.end_requests(2)
+        await scene.timelines.switch_off()
+        assert [sequence for *_, sequence in scene.sequences] == [[0, 1]]
+
+    in_scene(story)
+
+
+def test_while_the_disk_is_slow_rows_wait_within_their_bound_and_the_rest_is_lost_and_told(in_scene, caplog):
+    async def story(scene):
+        scene.timelines.switch_on()
+        scene.end_requests(1)
+        await trio.sleep(2 * PUBLISH_SECONDS)
+        scene.server.is_holding = True
+        scene.end_requests(10)
+        await trio.sleep(2 * PUBLISH_SECONDS)
+        assert len(scene.server.held) == 1
+        scene.end_requests(ROWS_MAX + 5)
+        await trio.sleep(20 * PUBLISH_SECONDS)
+        assert scene.status == {"rows": 1, "waiting": ROWS_MAX, "lost": 5}
+        assert len(scene.server.held) == 1  # one publication is in work at a time
+        scene.server.release()
+        await scene.timelines.switch_off()
+        assert scene.status == {"rows": 11 + ROWS_MAX, "waiting": 0, "lost": 5}
+
+    with caplog.at_level(logging.WARNING):
+        scene = in_scene(story)
+    assert [record.getMessage() for record in caplog.records] == [
+        "request timelines are lost: 5 found no room to wait for their publication"
+    ]
+    assert [first_row for _, first_row, _ in scene.sequences][:3] == [0, 1, 11]
+
+
+def test_while_the_disk_is_full_nothing_is_appended(in_scene):
+    async def story(scene):
+        scene.timelines.switch_on()
+        scene.end_requests(2)
+        scene.journal.room.obstacle = OSError(28, "no space")
+        await trio.sleep(4 * PUBLISH_SECONDS)
+        assert scene.status == {"rows": 0, "waiting": 2, "lost": 0}
+        scene.journal.room.obstacle = None
+        await scene.timelines.switch_off()
+        assert scene.status == {"rows": 2, "waiting": 0, "lost": 0}
+
+    in_scene(story)
+
+
+def test_sessions_are_numbered_anew_and_on_waits_for_the_end_of_the_one_before(in_scene):
+    async def story(scene):
+        commands = scene.timelines.commands()
+        await commands["timelines on"]()
+        scene.end_requests(1)
+        await trio.sleep(2 * PUBLISH_SECONDS)
+        scene.server.is_holding = True
+        scene.end_requests(2)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(commands["timelines off"])
+            await trio.testing.wait_all_tasks_blocked()
+            await trio.sleep(PUBLISH_SECONDS)
+            nursery.start_soon(commands["timelines on"])
+            await trio.sleep(PUBLISH_SECONDS)
+            assert scene.timelines.status()["on"] is False
+            scene.server.release()
+        assert scene.timelines.status()["on"] is True
+        scene.end_requests(1)
+        await commands["timelines off"]()
+
+    first, second, third = in_scene(story).sequences
+    assert first[0] == second[0] != third[0]
+    assert [first[1:], second[1:], third[1:]] == [(0, [0]), (1, [0, 1]), (0, [0])]
+
+
+def test_what_the_end_of_the_broker_leaves_behind_is_told(in_scene, caplog):
+    async def story(scene):
+        scene.timelines.switch_on()
+        scene.end_requests(4)
+
+    with caplog.at_level(logging.WARNING):
+        in_scene(story)
+    assert "4 request timelines were not published: the broker ended" in caplog.text

@@ -1,0 +1,371 @@
+"""What becomes of logs while a broker serves: the archive takes them over, and retention lets the old ones go."""
+
+import errno
+import itertools
+import os
+import random
+
+import attrs
+import pytest
+import trio
+import trio.testing
+
+from pipeline_broker.log.archive.segment_file import file_names
+from pipeline_broker.log.errors import DamagedSegment, OffsetOutOfRange
+from pipeline_broker.log.file_system import SystemFileSystem
+from pipeline_broker.log.policies import LogPolicies
+from pipeline_broker.log.retention import RetentionRules, RollRules
+from pipeline_broker.log.retention_of_logs import waits_for_archive
+from pipeline_broker.node.upkeep import UpkeepFailedError
+from tests.node.upkeep_bench import DIRECTORY, HOUR_MS, NOW_MS, VALUE_BYTES, Bench, archived, kept, retained, wait_until
+
+LATER_ID = bytes(reversed(range(16)))
+
+
+def retention(**rules):
+    return LogPolicies(retention=RetentionRules(**rules), roll=RollRules(segment_bytes=7000), file_delete_delay_ms=0)
+
+
+def only_cause(failure):
+    while isinstance(failure, BaseExceptionGroup):
+        (failure,) = failure.exceptions
+    return failure
+
+
+def test_complete_journal_segments_are_archived_and_their_space_is_used_again():
+    bench = Bench()
+
+    async def main():
+        async with kept(bench):
+            for _ in range(10):
+                bench.produce(2)
+                await wait_until(lambda: not bench.journal.sealed())
+
+    trio.run(main)
+    assert bench.values() == list(range(20))
+    assert bench.log.archived.end_offset == 18
+    assert bench.journal.segment_count == 1
+    assert len(bench.log.index) == 2
+
+
+def test_a_start_goes_on_where_the_archive_ends():
+    bench = Bench()
+
+    async def main():
+        async with kept(bench):
+            bench.produce(7)
+            await bench.upkeep.archive_all()
+            bench.produce(2)
+            await bench.upkeep.archive_all()
+
+    trio.run(main)
+    bench.start()
+    assert bench.logs.batches_replayed == 0
+    bench.produce(1)
+    assert bench.values() == list(range(10))
+
+
+@pytest.mark.parametrize("knows_all", [True, False])
+def test_partitions_that_are_unknown_are_forgotten_unless_a_topic_may_be_missing(knows_all):
+    bench = Bench()
+    bench.produce(7)
+    trio.run(archived, bench)
+    bench.start()
+    bench.logs.delete("topic")
+    bench.logs.knows_all_topics = knows_all
+
+    async def main():
+        async with kept(bench):
+            await trio.testing.wait_all_tasks_blocked(0.01)
+
+    trio.run(main)
+    assert bool(bench.archive.known()) is not knows_all
+    assert bool(bench.archive.store.folders()) is not knows_all
+
+
+def test_a_log_that_is_made_and_archived_while_a_round_begins_loses_nothing():
+    """The round that looks for a segment has a thread of its own, and the event loop goes on meanwhile."""
+    bench = Bench()
+    look, made = bench.journal.sealed, []
+
+    def make_a_log():
+        (bench.log,) = bench.logs.create("later", LATER_ID, 1)
+        made.append(bench.log)
+        bench.produce(6)
+
+    def slow_look():
+        if not made:
+            trio.from_thread.run_sync(make_a_log)
+        return look()
+
+    bench.journal.sealed = slow_look
+
+    async def main():
+        async with kept(bench):
+            await bench.upkeep.archive_all()
+
+    trio.run(main)
+    assert bench.values() == list(range(6))
+    assert bench.log.archived.end_offset == 6
+
+
+def test_a_full_disk_is_waited_for(monkeypatch, caplog):
+    monkeypatch.setattr("pipeline_broker.node.upkeep.RETRY_SECONDS", 0.001)
+    bench = Bench()
+    failures = iter(range(3))
+
+    def before(operation, path):
+        if operation in ("write", "create") and "archive" in path.parts and next(failures, None) is not None:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    async def main():
+        async with kept(bench):
+            bench.files.before = before
+            bench.produce(5)
+            await wait_until(lambda: not bench.journal.sealed())
+
+    trio.run(main)
+    assert bench.values() == list(range(5))
+    assert [record.getMessage() for record in caplog.records] == [
+        "the archive waits: [Errno 28] No space left on device",
+        "the archive goes on",
+    ]
+
+
+def test_while_the_archive_has_no_room_a_writer_that_waits_for_it_says_why(monkeypatch):
+    monkeypatch.setattr("pipeline_broker.node.upkeep.RETRY_SECONDS", 0.001)
+    bench = Bench()
+
+    def before(operation, path):
+        if operation in ("write", "create") and "archive" in path.parts:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    async def main():
+        async with kept(bench):
+            bench.journal.sealed_max = 1
+            bench.files.before = before
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(trio.to_thread.run_sync, bench.produce, 5)
+                await wait_until(lambda: bench.journal.room.obstacle is not None)
+                bench.files.before = lambda _operation, _path: None
+            assert bench.journal.room.obstacle is None
+
+    trio.run(main)
+    assert bench.values() == list(range(5))
+
+
+def test_a_data_directory_that_is_removed_or_replaced_ends_the_upkeep(tmp_path, monkeypatch):
+    monkeypatch.setattr("pipeline_broker.node.upkeep.WATCH_SECONDS", 0.001)
+    bench = Bench(SystemFileSystem(), directory=tmp_path / "data")
+
+    async def main():
+        async with kept(bench):
+            await trio.testing.wait_all_tasks_blocked()
+            async with bench.upkeep._writing:  # what a start looks for has been found
+                await trio.to_thread.run_sync((tmp_path / "data").rename, tmp_path / "elsewhere")
+            await trio.sleep_forever()
+
+    with pytest.raises(BaseExceptionGroup) as raised:
+        trio.run(main)
+    failure = only_cause(raised.value)
+    assert "was removed or replaced while it was in use" in str(failure)
+    bench.journal.close()
+
+
+@pytest.mark.parametrize("operation", ["sync", "write"])
+def test_a_failing_disk_ends_the_upkeep(operation):
+    bench = Bench()
+
+    def before(name, path):
+        if name == operation and "archive" in path.parts:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    async def main():
+        async with kept(bench):
+            bench.files.before = before
+            bench.produce(5)
+            await trio.sleep_forever()
+
+    with pytest.raises(BaseExceptionGroup) as raised:
+        trio.run(main)
+    failure = only_cause(raised.value)
+    assert isinstance(failure, UpkeepFailedError)
+    assert "Input/output error" in str(failure)
+
+
+def test_old_segments_go_with_their_files_and_the_start_rises():
+    """Two records in a segment; of the third one a record is young."""
+    bench = Bench(policies=retention(retention_ms=HOUR_MS))
+    bench.produce(5, timestamp=NOW_MS - 2 * HOUR_MS)
+    bench.produce(4)
+
+    async def main():
+        async with kept(bench):
+            await bench.upkeep.archive_all()
+            await bench.upkeep.retain()
+            await wait_until(lambda: not any(name.startswith(("0" * 20, "0" * 19 + "2")) for name in bench.names()))
+
+    trio.run(main)
+    assert bench.log.log_start_offset == 4
+    assert bench.raised == [bench.log], "whoever waits for it is told"
+    assert bench.values() == [4, 5, 6, 7, 8]
+    with pytest.raises(OffsetOutOfRange):
+        bench.log.read(3, 1000, at_least_one=True)
+
+
+def test_what_retention_let_go_stays_gone_after_a_restart():
+    bench = Bench(policies=retention(retention_ms=HOUR_MS))
+    bench.produce(3, timestamp=NOW_MS - 2 * HOUR_MS)
+    bench.produce(1)
+    trio.run(archived, bench)
+    trio.run(retained, bench)
+    start = bench.log.log_start_offset
+
+    bench.start()
+    assert bench.log.log_start_offset == start == 2
+    assert bench.values() == [2, 3]
+
+
+def test_a_log_that_is_in_the_journal_only_expires_as_a_whole():
+    """Its offsets go on; its records are not archived later."""
+    bench = Bench(policies=retention(retention_ms=HOUR_MS))
+    bench.produce(2, timestamp=NOW_MS - 2 * HOUR_MS)
+    trio.run(retained, bench)
+    assert (bench.log.log_start_offset, bench.values()) == (2, [])
+
+    bench.produce(1)
+    trio.run(archived, bench)
+    bench.start()
+    assert (bench.log.log_start_offset, bench.log.log_end_offset, bench.values()) == (2, 3, [2])
+
+
+def test_young_records_in_the_journal_stay():
+    bench = Bench(policies=retention(retention_ms=HOUR_MS))
+    bench.produce(2)
+    assert trio.run(retained, bench) is False
+    assert bench.values() == [0, 1]
+
+
+def test_what_should_have_rolled_is_archived_before_retention_looks():
+    """Half of what the journal holds is old, and the segments of the topic are small."""
+    policies = retention(retention_ms=HOUR_MS)
+    bench = Bench(policies=attrs.evolve(policies, roll=RollRules(segment_bytes=3000)))
+    bench.produce(4, timestamp=NOW_MS - 2 * HOUR_MS, size=600)
+    bench.produce(4, size=600)
+    assert bench.journal.sealed() == []
+    trio.run(retained, bench)
+
+    assert bench.values() == [4, 5, 6, 7]
+    assert bench.log.archived.end_offset == 8
+
+
+def test_only_so_many_bytes_are_kept():
+    bench = Bench(policies=retention(retention_ms=-1, retention_bytes=13_000))
+    bench.produce(12)
+    trio.run(archived, bench)
+    trio.run(retained, bench)
+
+    kept_bytes = bench.log.size_bytes
+    assert 13_000 <= kept_bytes < 13_000 + 2 * (VALUE_BYTES + 100)
+    assert bench.values() == list(range(bench.log.log_start_offset, 12))
+
+
+def test_a_compacted_log_keeps_everything_above_its_start():
+    bench = Bench(policies=retention(delete=False, retention_ms=0, retention_bytes=0))
+    bench.produce(6, timestamp=1)
+    trio.run(archived, bench)
+
+    assert trio.run(retained, bench) is False
+    assert bench.values() == list(range(6))
+
+
+def test_a_raised_log_start_lets_whole_segments_go():
+    bench = Bench(policies=retention(retention_ms=-1))
+    bench.produce(6)
+    trio.run(archived, bench)
+    bench.log.raise_log_start(3)
+    trio.run(retained, bench)
+
+    assert bench.log.log_start_offset == 3
+    assert [segment.base_offset for segment in bench.log.archived.manifest.segments] == [2, 4]
+
+
+def test_files_of_a_deleted_topic_go_before_another_one_of_its_name_is_archived():
+    bench = Bench()
+    bench.produce(3)
+    trio.run(archived, bench)
+    bench.logs.delete("topic")
+    (bench.log,) = bench.logs.create("topic", bytes(16), 1)
+    bench.produce(2)
+    trio.run(archived, bench)
+
+    assert bench.values() == [0, 1]
+    assert list(bench.archive.known()) == [bench.log.entry_key]
+
+
+def damage(bench, base_offset):
+    """Change a byte of a record in the segment that begins with this offset."""
+    segment = next(one for one in bench.log.archived.manifest.segments if one.base_offset == base_offset)
+    file = bench.files.open(DIRECTORY / "archive" / file_names("topic-0", base_offset, segment.cleanings)[0])
+    file.write([b"\0"], segment.size_bytes - 100)
+
+
+def test_a_log_goes_on_in_a_new_segment_when_the_last_one_is_damaged():
+    """Its index is gone, too, so that the damage is met when the archiver goes on there."""
+    bench = Bench()
+    bench.produce(3)
+    trio.run(archived, bench)
+    damage(bench, 0)
+    bench.files.before = no_index
+    bench.start()
+    bench.produce(2)
+    trio.run(archived, bench)
+
+    bases = [segment.base_offset for segment in bench.log.archived.manifest.segments]
+    assert bases == [0, 3]
+    assert bench.values(3) == [3, 4]
+    with pytest.raises(DamagedSegment):
+        bench.values(2)
+
+
+def no_index(operation, path):
+    if operation == "open" and path.suffix in (".index", ".timeindex"):
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+
+
+def rolled_at(seed, jitter_ms, segment_ms=1000):
+    """The bases of the segments that records of each millisecond come to."""
+    roll = RollRules(segment_ms=segment_ms, segment_jitter_ms=jitter_ms)
+    bench = Bench(policies=LogPolicies(roll=roll), randomness=random.Random(seed))
+    for number in range(40):
+        bench.produce(1, timestamp=NOW_MS + 100 * number, size=10)
+    trio.run(archived, bench)
+    return [segment.base_offset for segment in bench.log.archived.manifest.segments]
+
+
+def test_segments_end_earlier_by_a_jitter_of_their_own():
+    """A record every 100 ms and segments of 1 s: eleven records each, or fewer, and not always as many."""
+    assert rolled_at(1, 0) == [0, 11, 22, 33]
+    drawn = {tuple(rolled_at(seed, 900)) for seed in range(5)}
+    assert len(drawn) > 1, "each start draws anew"
+    for bases in drawn:
+        sizes = {after - base for base, after in itertools.pairwise(bases)}
+        assert all(2 <= size <= 11 for size in sizes)
+        assert len(sizes) > 1, "each segment has its own"
+    assert rolled_at(1, 900) == rolled_at(1, 900), "and the same randomness gives the same"
+
+
+def test_a_jitter_of_the_journals_segment_is_what_the_archiver_goes_by():
+    """What waits for the archive by its age is due exactly when the archiver would end the segment there."""
+    roll = RollRules(segment_ms=1000, segment_jitter_ms=900)
+    bench = Bench(policies=LogPolicies(roll=roll), randomness=random.Random(3))
+    bench.produce(1, size=10)
+    jitter_ms = roll.jitter_ms(bench.log.roll_seed, 0)
+    assert 0 < jitter_ms < 900
+    due_ms = NOW_MS + 1000 - jitter_ms
+    assert not waits_for_archive(bench.log, due_ms)
+    assert waits_for_archive(bench.log, due_ms + 1)
+    bench.produce(1, timestamp=due_ms, size=10)
+    bench.produce(1, timestamp=due_ms + 1, size=10)
+    trio.run(archived, bench)
+    assert [segment.base_offset for segment in bench.log.archived.manifest.segments] == [0, 2]
