@@ -13,9 +13,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from pipeline_broker.log.journal import Journal
+from pipeline_broker.log.journal.journal import Journal
 from pipeline_broker.log.log_manager import LogManager
-from pipeline_broker.log.partition_log import PartitionLog
+from pipeline_broker.log.partition.partition_log import PartitionLog
 from pipeline_broker.records.batch import NewRecord, build_batch, read_header
 
 TOPIC_ID = bytes(range(16))

@@ -36,7 +36,7 @@ from large_directory import (
     topic_names,
 )
 
-from pipeline_broker.log.journal import SEGMENT_BYTES, SEGMENT_ENTRIES_MAX
+from pipeline_broker.log.journal.journal import SEGMENT_BYTES, SEGMENT_ENTRIES_MAX
 from pipeline_broker.node.upkeep import SEALED_SEGMENTS_MAX
 from pipeline_broker.records.batch import NewRecord, build_batch
 

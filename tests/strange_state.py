@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pipeline_broker.state.classic_groups.classic_group import ClassicGroup
+from pipeline_broker.state.groups.classic.classic_group import ClassicGroup
 from pipeline_broker.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from pipeline_broker.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from pipeline_broker.wire.messages.delete_groups import DeleteGroupsRequest
@@ -65,7 +65,7 @@ def ask_about_everything(desk: Desk) -> None:
         _ask(desk, EndTxnRequest(name, *producer, committed=True), 5)
         _ask(desk, InitProducerIdRequest(name, 60_000), 5)
         _ask(desk, InitProducerIdRequest(name, 60_000), 5)
-    for key in desk.broker.share.coordinator.states.all():
+    for key in desk.broker.share.manager.states.all():
         _ask_about_share(desk, key)
 
 

@@ -12,8 +12,8 @@ from pipeline_broker.apis.share_group_changes import UNKNOWN_TEXT, check_empty, 
 from pipeline_broker.apis.share_place import when_there_is_a_place
 from pipeline_broker.broker.appended import Appended
 from pipeline_broker.security.acl import AclOperation
-from pipeline_broker.state.share_groups.messages import ShareGroupError
-from pipeline_broker.state.share_states.records import ShareKey
+from pipeline_broker.state.groups.share.messages import ShareGroupError
+from pipeline_broker.state.share_coordinator.records import ShareKey
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.alter_share_group_offsets import (
     AlterShareGroupOffsetsRequest,
@@ -24,8 +24,8 @@ from stages.request import Result
 
 if TYPE_CHECKING:
     from pipeline_broker.apis.call import Call
+    from pipeline_broker.state.groups.share.share_group import ShareGroup
     from pipeline_broker.state.outcome import StateRecord
-    from pipeline_broker.state.share_groups.share_group import ShareGroup
 
 __all__ = ["REQUEST", "error_response", "handle"]
 
@@ -102,7 +102,7 @@ def _alter(
             partitions.append(_unknown(one.partition_index))
             continue
         key = ShareKey(group.group_id, topic.topic_id, one.partition_index)
-        call.broker.share.coordinator.set_start(key, max(UNINITIALIZED, one.start_offset), appended, now_ms)
+        call.broker.share.manager.set_start(key, max(UNINITIALIZED, one.start_offset), appended, now_ms)
         begun.add(one.partition_index)
         partitions.append(Partition(one.partition_index))
     if begun:

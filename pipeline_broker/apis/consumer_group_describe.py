@@ -9,7 +9,7 @@ from pipeline_broker.apis.authorization import authorized_operations, may_of_gro
 from pipeline_broker.apis.describe_groups import GROUP_COST
 from pipeline_broker.apis.steps import Stepwise, in_steps
 from pipeline_broker.security.acl import AclOperation, ResourceType
-from pipeline_broker.state.consumer_groups.messages import (
+from pipeline_broker.state.groups.consumer.messages import (
     DescribedConsumerGroup,
     DescribedConsumerMember,
     NamedPartitions,

@@ -9,7 +9,7 @@ from pipeline_broker.apis.authorization import may_of_group, topics_allowed
 from pipeline_broker.apis.steps import SUBSCRIBED_AT_ONCE_MAX, Stepwise, in_a_turn_of_its_own
 from pipeline_broker.broker.groups import WaitingMember
 from pipeline_broker.security.acl import AclOperation
-from pipeline_broker.state.consumer_groups.messages import HeartbeatRequest, HeartbeatResult
+from pipeline_broker.state.groups.consumer.messages import HeartbeatRequest, HeartbeatResult
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,

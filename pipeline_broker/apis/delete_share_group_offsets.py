@@ -8,7 +8,7 @@ from pipeline_broker.apis.authorization import REFUSAL_TEXTS, may_of_group, may_
 from pipeline_broker.apis.share_group_changes import UNKNOWN_TEXT, check_empty, commit
 from pipeline_broker.broker.appended import Appended
 from pipeline_broker.security.acl import AclOperation
-from pipeline_broker.state.share_groups.messages import ShareGroupError
+from pipeline_broker.state.groups.share.messages import ShareGroupError
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.delete_share_group_offsets import (
     DeleteShareGroupOffsetsRequest,
@@ -30,7 +30,7 @@ def handle(call: Call, request: DeleteShareGroupOffsetsRequest) -> Result:
     """Forget what may be forgotten."""
     if not may_of_group(call, AclOperation.DELETE, request.group_id):
         return call.send(error_response(request, call, ErrorCode.GROUP_AUTHORIZATION_FAILED))
-    groups, coordinator = call.broker.groups, call.broker.share.coordinator
+    groups, coordinator = call.broker.groups, call.broker.share.manager
     share = groups.coordinator.share
     try:
         check_empty(request.group_id, share.find(request.group_id))

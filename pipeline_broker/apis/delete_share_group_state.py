@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pipeline_broker.apis.share_states import Answers, check_known
 from pipeline_broker.broker.appended import Appended
-from pipeline_broker.state.share_states.records import ShareKey
+from pipeline_broker.state.share_coordinator.records import ShareKey
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.delete_share_group_state import (
     DeleteShareGroupStateRequest,
@@ -32,7 +32,7 @@ def handle(call: Call, request: DeleteShareGroupStateRequest) -> Result:
 def _one(
     call: Call, key: ShareKey, wanted: DeleteShareGroupStateRequest.PartitionData, appended: Appended
 ) -> PartitionResult:
-    coordinator = call.broker.share.coordinator
+    coordinator = call.broker.share.manager
     check_known(call, key)
     coordinator.delete([key], appended, call.now_ms)
     return PartitionResult(wanted.partition)

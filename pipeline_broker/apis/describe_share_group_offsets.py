@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pipeline_broker.apis.authorization import REFUSAL_TEXTS, may_of_group, may_of_topic
 from pipeline_broker.security.acl import AclOperation
-from pipeline_broker.state.share_states.records import ShareKey
+from pipeline_broker.state.share_coordinator.records import ShareKey
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsRequest,
@@ -73,7 +73,7 @@ def _topic(call: Call, group_id: str, name: str, partitions: Iterable[int]) -> T
 
 
 def _partition(call: Call, key: ShareKey, name: str) -> Partition:
-    summary = call.broker.share.coordinator.states.summary(key)
+    summary = call.broker.share.manager.states.summary(key)
     log = call.broker.logs.find(name, key.partition)
     if summary is None or summary.start_offset < 0 or log is None:
         return Partition(partition_index=key.partition, start_offset=UNKNOWN, leader_epoch=0)

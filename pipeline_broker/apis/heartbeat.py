@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pipeline_broker.apis.authorization import may_of_group
 from pipeline_broker.security.acl import AclOperation
-from pipeline_broker.state.classic_groups import messages
+from pipeline_broker.state.groups.classic import messages
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from stages.request import Result

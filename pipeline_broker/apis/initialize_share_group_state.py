@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pipeline_broker.apis.share_states import Answers, check_known, check_start
 from pipeline_broker.broker.appended import Appended
-from pipeline_broker.state.share_states.records import ShareKey
+from pipeline_broker.state.share_coordinator.records import ShareKey
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.initialize_share_group_state import (
     InitializeShareGroupStateRequest,
@@ -34,7 +34,7 @@ def handle(call: Call, request: InitializeShareGroupStateRequest) -> Result:
 def _one(
     call: Call, key: ShareKey, wanted: InitializeShareGroupStateRequest.PartitionData, appended: Appended
 ) -> PartitionResult:
-    coordinator = call.broker.share.coordinator
+    coordinator = call.broker.share.manager
     check_known(call, key)
     check_start(wanted.start_offset)
     write = coordinator.states.initialize(key, wanted.state_epoch, wanted.start_offset, call.now_ms)

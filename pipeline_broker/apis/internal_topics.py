@@ -18,7 +18,7 @@ from pipeline_broker.state.set_aside import reason_line
 
 if TYPE_CHECKING:
     from pipeline_broker.apis.call import Call
-    from pipeline_broker.log.partition_log import PartitionLog
+    from pipeline_broker.log.partition.partition_log import PartitionLog
     from pipeline_broker.records.batch import BatchHeader, Buffer
 
 __all__ = ["check_readable"]

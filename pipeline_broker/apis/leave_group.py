@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pipeline_broker.apis.authorization import may_of_group
 from pipeline_broker.security.acl import AclOperation
-from pipeline_broker.state.classic_groups.messages import LeaveResult, LeavingMember
+from pipeline_broker.state.groups.classic.messages import LeaveResult, LeavingMember
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from stages.request import Result

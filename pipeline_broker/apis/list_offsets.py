@@ -18,7 +18,7 @@ from pipeline_broker.apis.leader_epoch import LEADER_EPOCH, leader_epoch_error
 from pipeline_broker.apis.steps import ELEMENT_COST, Stepwise, place_for
 from pipeline_broker.apis.storage_error import storage_error
 from pipeline_broker.log.errors import LogError
-from pipeline_broker.log.reading import ColdRead, TimestampedOffset
+from pipeline_broker.log.partition.reading import ColdRead, TimestampedOffset
 from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
@@ -26,7 +26,7 @@ from stages.request import Parked, Result
 
 if TYPE_CHECKING:
     from pipeline_broker.apis.call import Call
-    from pipeline_broker.log.partition_log import PartitionLog
+    from pipeline_broker.log.partition.partition_log import PartitionLog
 
 __all__ = ["REQUEST", "error_response", "handle"]
 

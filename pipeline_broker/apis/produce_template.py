@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from pipeline_broker.broker.broker import Broker
     from pipeline_broker.log.entry import Appended
-    from pipeline_broker.log.partition_log import PartitionLog
+    from pipeline_broker.log.partition.partition_log import PartitionLog
     from pipeline_broker.quotas.quotas import RequestQuota
 
 __all__ = ["ProduceTemplates"]

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from pipeline_broker.apis.share_states import Answers, check_known, check_partition
 from pipeline_broker.broker.appended import Appended
-from pipeline_broker.state.share_states.records import ShareKey
-from pipeline_broker.state.share_states.share_states import NO_EPOCH, StateWrite
+from pipeline_broker.state.share_coordinator.records import ShareKey
+from pipeline_broker.state.share_coordinator.share_states import NO_EPOCH, StateWrite
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.read_share_group_state import ReadShareGroupStateRequest, ReadShareGroupStateResponse
 from stages.request import Result
@@ -30,7 +30,7 @@ def handle(call: Call, request: ReadShareGroupStateRequest) -> Result:
 def _one(
     call: Call, key: ShareKey, wanted: ReadShareGroupStateRequest.PartitionData, appended: Appended
 ) -> PartitionResult:
-    coordinator = call.broker.share.coordinator
+    coordinator = call.broker.share.manager
     check_partition(key)
     state = coordinator.states.read(key, wanted.leader_epoch)
     check_known(call, key)

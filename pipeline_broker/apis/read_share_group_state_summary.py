@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from pipeline_broker.apis.share_states import Answers, check_known
 from pipeline_broker.broker.appended import Appended
-from pipeline_broker.state.share_states.records import ShareKey
-from pipeline_broker.state.share_states.share_states import UNINITIALIZED
+from pipeline_broker.state.share_coordinator.records import ShareKey
+from pipeline_broker.state.share_coordinator.share_states import UNINITIALIZED
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.read_share_group_state_summary import (
     ReadShareGroupStateSummaryRequest,
@@ -35,7 +35,7 @@ def handle(call: Call, request: ReadShareGroupStateSummaryRequest) -> Result:
 def _one(
     call: Call, key: ShareKey, wanted: ReadShareGroupStateSummaryRequest.PartitionData, _appended: Appended
 ) -> PartitionResult:
-    coordinator = call.broker.share.coordinator
+    coordinator = call.broker.share.manager
     check_known(call, key)
     summary = coordinator.states.summary(key)
     if summary is None:

@@ -12,8 +12,8 @@ from pipeline_broker.apis.authorization import may_of_group
 from pipeline_broker.apis.share_acknowledgements import RENEW_FROM, acknowledge, is_member_id
 from pipeline_broker.broker.appended import Appended
 from pipeline_broker.security.acl import AclOperation
+from pipeline_broker.state.share_coordinator.records import ShareKey
 from pipeline_broker.state.share_partitions.share_sessions import EPOCH_FINAL, EPOCH_INITIAL, ShareSessionError
-from pipeline_broker.state.share_states.records import ShareKey
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.share_acknowledge import ShareAcknowledgeRequest, ShareAcknowledgeResponse
 from stages.request import Pending, Result
@@ -37,7 +37,7 @@ def handle(call: Call, request: ShareAcknowledgeRequest) -> Result:
         return call.send(error_response(request, call, ErrorCode.GROUP_AUTHORIZATION_FAILED))
     if not group_id or not is_member_id(member_id):
         return call.send(error_response(request, call, ErrorCode.INVALID_REQUEST))
-    coordinator = call.broker.share.coordinator
+    coordinator = call.broker.share.manager
     is_final = request.share_session_epoch == EPOCH_FINAL
     if request.share_session_epoch == EPOCH_INITIAL:  # only a fetch opens a session
         return call.send(error_response(request, call, ErrorCode.INVALID_SHARE_SESSION_EPOCH))

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Protocol
 
 from pipeline_broker.apis.authorization import may_of_topic
 from pipeline_broker.security.acl import AclOperation
+from pipeline_broker.state.share_coordinator.records import ShareKey
 from pipeline_broker.state.share_partitions.messages import AcknowledgeError, AcknowledgementBatch
 from pipeline_broker.state.share_partitions.record_state import AcknowledgeType
-from pipeline_broker.state.share_states.records import ShareKey
 from pipeline_broker.wire.error import ErrorCode
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def acknowledge(
         the error of the partition, and Kafka's text where it has one.
     """
     broker = call.broker
-    coordinator = broker.share.coordinator
+    coordinator = broker.share.manager
     topic = broker.topics.by_id(key.topic_id)
     if topic is None:
         return ErrorCode.UNKNOWN_TOPIC_ID, None

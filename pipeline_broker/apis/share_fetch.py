@@ -17,12 +17,13 @@ from pipeline_broker.apis.share_acknowledgements import RENEW_FROM, acknowledge
 from pipeline_broker.apis.share_fetch_session import refused, session_of
 from pipeline_broker.apis.share_reading import ReadBatches, Reading, bytes_wanted, read_partition, start_offset
 from pipeline_broker.broker.appended import Appended
-from pipeline_broker.broker.share_coordinator import ActivePartition
+from pipeline_broker.broker.share_partition_manager import ActivePartition
 from pipeline_broker.broker.waiting_fetches import Waiting
-from pipeline_broker.log.partition_log import PartitionLog
-from pipeline_broker.log.reading import ColdRead
+from pipeline_broker.log.partition.partition_log import PartitionLog
+from pipeline_broker.log.partition.reading import ColdRead
 from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.state.parked_fetches import Readable
+from pipeline_broker.state.share_coordinator.records import ShareKey
 from pipeline_broker.state.share_partitions.messages import AcquireMode, Wanted
 from pipeline_broker.state.share_partitions.share_sessions import (
     EPOCH_FINAL,
@@ -30,7 +31,6 @@ from pipeline_broker.state.share_partitions.share_sessions import (
     ShareSession,
     ShareSessionError,
 )
-from pipeline_broker.state.share_states.records import ShareKey
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.share_fetch import ShareFetchRequest, ShareFetchResponse
 from stages.request import PARKED, Parked, Pending, Result, Send
@@ -64,7 +64,7 @@ class _ShareFetch:
         self._call = call
         self._request = request
         self._session = session
-        self._coordinator = call.broker.share.coordinator
+        self._coordinator = call.broker.share.manager
         self._deadline_ms = call.now_ms + request.max_wait_ms
         self._group_id, self._member_id = session.group_id, session.member_id
         self._is_final = request.share_session_epoch == EPOCH_FINAL

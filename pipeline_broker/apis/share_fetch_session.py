@@ -44,7 +44,7 @@ def refused(call: Call, request: ShareFetchRequest) -> ErrorCode:
 
 def session_of(call: Call, request: ShareFetchRequest) -> ShareSession:
     """The session of the request; raises ShareSessionError."""
-    coordinator = call.broker.share.coordinator
+    coordinator = call.broker.share.manager
     sessions = coordinator.sessions
     group_id, member_id = request.group_id or "", request.member_id or ""
     places = [(topic.topic_id, wanted.partition_index) for topic in request.topics for wanted in topic.partitions]

@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pipeline_broker.broker.appended import Appended, in_one_commit
+from pipeline_broker.state.groups.share.messages import ShareGroupError
 from pipeline_broker.state.outcome import Outcome
-from pipeline_broker.state.share_groups.messages import ShareGroupError
 from pipeline_broker.wire.error import ErrorCode
 from stages.request import Result, Send
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pipeline_broker.apis.call import Call
+    from pipeline_broker.state.groups.share.share_group import ShareGroup
     from pipeline_broker.state.outcome import StateRecord
-    from pipeline_broker.state.share_groups.share_group import ShareGroup
 
 __all__ = ["UNKNOWN_TEXT", "check_empty", "commit"]
 

@@ -9,7 +9,7 @@ from pipeline_broker.apis.authorization import REFUSAL_TEXTS, authorized_operati
 from pipeline_broker.apis.describe_groups import GROUP_COST
 from pipeline_broker.apis.steps import Stepwise, in_steps
 from pipeline_broker.security.acl import AclOperation, ResourceType
-from pipeline_broker.state.share_groups.messages import DescribedMember, DescribedShareGroup, ShareGroupError
+from pipeline_broker.state.groups.share.messages import DescribedMember, DescribedShareGroup, ShareGroupError
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.share_group_describe import (
     ShareGroupDescribeAssignment,
@@ -51,7 +51,7 @@ def _describe(call: Call, request: ShareGroupDescribeRequest, group_id: str) -> 
         group_state=found.state,
         group_epoch=found.group_epoch,
         assignment_epoch=found.assignment_epoch,
-        assignor_name=call.broker.share.coordinator.assignor,
+        assignor_name=call.broker.share.manager.assignor,
         members=[_member(found, member) for member in found.members],
     )
     if request.include_authorized_operations:

@@ -14,9 +14,9 @@ from pipeline_broker.apis.share_place import when_there_is_a_place
 from pipeline_broker.apis.steps import SUBSCRIBED_AT_ONCE_MAX, Stepwise, in_a_turn_of_its_own
 from pipeline_broker.broker.appended import Appended, in_one_commit
 from pipeline_broker.security.acl import AclOperation
+from pipeline_broker.state.groups.share.messages import FoundTopic, Heartbeat, ShareGroupError, ShareGroupSettings
 from pipeline_broker.state.outcome import Outcome
-from pipeline_broker.state.share_groups.messages import FoundTopic, Heartbeat, ShareGroupError, ShareGroupSettings
-from pipeline_broker.state.share_states.records import ShareKey
+from pipeline_broker.state.share_coordinator.records import ShareKey
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.share_group_heartbeat import (
     ShareGroupHeartbeatAssignment,
@@ -27,7 +27,7 @@ from stages.request import Result
 
 if TYPE_CHECKING:
     from pipeline_broker.apis.call import Call
-    from pipeline_broker.state.share_groups.messages import HeartbeatAnswer
+    from pipeline_broker.state.groups.share.messages import HeartbeatAnswer
 
 __all__ = ["REQUEST", "error_response", "handle"]
 
@@ -76,7 +76,7 @@ def _refused(request: ShareGroupHeartbeatRequest) -> str | None:
 
 
 def _heartbeat(call: Call, request: ShareGroupHeartbeatRequest) -> Result:
-    groups, coordinator = call.broker.groups, call.broker.share.coordinator
+    groups, coordinator = call.broker.groups, call.broker.share.manager
     settings = coordinator.settings(request.group_id)
     heartbeat = Heartbeat(
         group_id=request.group_id,
@@ -120,7 +120,7 @@ def _when_durable(
 ) -> Result:
     appended = Appended()
     begun = [(ShareKey(request.group_id, one.topic_id, one.partition), one.state_epoch) for one in answer.begins]
-    call.broker.share.coordinator.initialize(begun, appended, now_ms)
+    call.broker.share.manager.initialize(begun, appended, now_ms)
     outcome = Outcome(writes=[] if answer.write is None else [answer.write])
     send = call.send(_response(request, answer, settings))
     return in_one_commit(appended, call.broker.groups.answer_when_durable(outcome, now_ms, send), send)

@@ -14,8 +14,8 @@ import attrs
 from pipeline_broker.apis.authorization import REFUSAL_TEXTS, may_of_cluster
 from pipeline_broker.broker.appended import Appended
 from pipeline_broker.security.acl import AclOperation
-from pipeline_broker.state.share_states.records import ShareKey
-from pipeline_broker.state.share_states.share_states import UNINITIALIZED, ShareStateError
+from pipeline_broker.state.share_coordinator.records import ShareKey
+from pipeline_broker.state.share_coordinator.share_states import UNINITIALIZED, ShareStateError
 from pipeline_broker.wire.error import ErrorCode
 from stages.request import Pending, Result
 

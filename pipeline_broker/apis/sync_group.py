@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pipeline_broker.apis.authorization import may_of_group
 from pipeline_broker.broker.groups import WaitingMember
 from pipeline_broker.security.acl import AclOperation
-from pipeline_broker.state.classic_groups.messages import SyncRequest, SyncResult
+from pipeline_broker.state.groups.classic.messages import SyncRequest, SyncResult
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from stages.request import Result, Send

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pipeline_broker.apis.call import Call
     from pipeline_broker.broker.transactions import Appending
     from pipeline_broker.log.entry import Buffer
-    from pipeline_broker.log.partition_log import PartitionLog
+    from pipeline_broker.log.partition.partition_log import PartitionLog
     from pipeline_broker.wire.messages.produce import ProduceRequest
 
 __all__ = ["Admission", "admit"]

@@ -24,7 +24,7 @@ from stages.request import Pending, Result
 if TYPE_CHECKING:
     from pipeline_broker.apis.call import Call
     from pipeline_broker.broker.transactions import Appending
-    from pipeline_broker.log.partition_log import PartitionLog
+    from pipeline_broker.log.partition.partition_log import PartitionLog
 
 __all__ = ["REQUEST", "error_response", "handle"]
 

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from pipeline_broker.apis.share_states import Answers, check_known, check_partition, check_start
 from pipeline_broker.broker.appended import Appended
+from pipeline_broker.state.share_coordinator.records import ShareKey, is_possible
+from pipeline_broker.state.share_coordinator.share_states import ShareStateError, StateWrite
 from pipeline_broker.state.share_partitions.messages import StateBatch
 from pipeline_broker.state.share_partitions.record_state import RecordState
-from pipeline_broker.state.share_states.records import ShareKey, is_possible
-from pipeline_broker.state.share_states.share_states import ShareStateError, StateWrite
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.write_share_group_state import (
     WriteShareGroupStateRequest,
@@ -35,7 +35,7 @@ def handle(call: Call, request: WriteShareGroupStateRequest) -> Result:
 def _one(
     call: Call, key: ShareKey, wanted: WriteShareGroupStateRequest.PartitionData, appended: Appended
 ) -> PartitionResult:
-    coordinator = call.broker.share.coordinator
+    coordinator = call.broker.share.manager
     check_partition(key)
     check_start(wanted.start_offset)
     change = StateWrite(

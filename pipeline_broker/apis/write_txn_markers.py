@@ -20,7 +20,7 @@ from stages.request import Close, Final, Pending, Result
 if TYPE_CHECKING:
     from pipeline_broker.apis.call import Call
     from pipeline_broker.log.entry import JournalEntry
-    from pipeline_broker.log.partition_log import PartitionLog
+    from pipeline_broker.log.partition.partition_log import PartitionLog
 
 __all__ = ["REQUEST", "error_response", "handle"]
 

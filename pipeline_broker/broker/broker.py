@@ -20,7 +20,7 @@ from pipeline_broker.broker.transactions import GrantedId, Transactions
 from pipeline_broker.broker.waiting_fetches import WaitingFetches
 from pipeline_broker.config.settings_warnings import SettingsWarnings
 from pipeline_broker.log.log_manager import LogManager, LogTotals
-from pipeline_broker.log.policies import LogPolicies
+from pipeline_broker.log.partition.policies import LogPolicies
 from pipeline_broker.quotas.quotas import Quotas
 from pipeline_broker.records.check import Rules
 from pipeline_broker.state.cluster import ClusterState
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from pipeline_broker.faults.faults import Faults
     from pipeline_broker.faults.files import FaultyFiles
     from pipeline_broker.log.entry import JournalEntry
-    from pipeline_broker.log.partition_log import PartitionLog
+    from pipeline_broker.log.partition.partition_log import PartitionLog
     from pipeline_broker.security.authorizer import Authorizer
     from pipeline_broker.telemetry.topic_metrics import TopicMetrics
 

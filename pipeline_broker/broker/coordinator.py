@@ -17,7 +17,7 @@ from pipeline_broker.state.partition_for import partition_for
 if TYPE_CHECKING:
     from pipeline_broker.log.entry import JournalEntry
     from pipeline_broker.log.log_manager import LogManager
-    from pipeline_broker.log.partition_log import PartitionLog
+    from pipeline_broker.log.partition.partition_log import PartitionLog
     from pipeline_broker.records.batch import BatchHeader
     from pipeline_broker.state.outcome import StateRecord
 

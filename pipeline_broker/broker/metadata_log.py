@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 from pipeline_broker.log.compaction.schedule import CompactionRules
-from pipeline_broker.log.policies import LogPolicies
-from pipeline_broker.log.retention import RetentionRules
+from pipeline_broker.log.partition.policies import LogPolicies
+from pipeline_broker.log.partition.retention import RetentionRules
 from pipeline_broker.records.batch import NewRecord, build_batch, read_header
 from pipeline_broker.records.check import Rules
 from pipeline_broker.state.internal_topics import METADATA_TOPIC
@@ -21,7 +21,7 @@ from stages.request import Final, Pending
 if TYPE_CHECKING:
     from pipeline_broker.log.entry import JournalEntry
     from pipeline_broker.log.log_manager import LogManager
-    from pipeline_broker.log.partition_log import PartitionLog
+    from pipeline_broker.log.partition.partition_log import PartitionLog
 
 __all__ = ["METADATA_TOPIC", "Change", "MetadataLog"]
 

@@ -31,7 +31,7 @@ def reader_of(topic: str) -> Reader | None:
 
             return read_transaction
         case _ if topic == SHARE_TOPIC:
-            from pipeline_broker.state.share_states.records import read_share_record  # noqa: PLC0415 - see the rules
+            from pipeline_broker.state.share_coordinator.records import read_share_record  # noqa: PLC0415 - see the rules
 
             return read_share_record
         case _ if topic == METADATA_TOPIC:

@@ -18,7 +18,7 @@ from pipeline_broker.state.errors import StateRecordError
 if TYPE_CHECKING:
     from pipeline_broker.broker.coordinator import Coordinator
     from pipeline_broker.broker.coordinators import Coordinators
-    from pipeline_broker.log.partition_log import PartitionLog
+    from pipeline_broker.log.partition.partition_log import PartitionLog
     from pipeline_broker.records.batch import BatchHeader
     from pipeline_broker.state.set_aside import SetAside
 

@@ -14,15 +14,15 @@ from pipeline_broker.state.internal_topics import SHARE_TOPIC
 
 if TYPE_CHECKING:
     from pipeline_broker.broker.appended import Appended
-    from pipeline_broker.broker.share_coordinator import ShareCoordinator
+    from pipeline_broker.broker.share_partition_manager import SharePartitionManager
     from pipeline_broker.broker.waiting_fetches import WaitingFetches
     from pipeline_broker.config.settings import BrokerConfig
     from pipeline_broker.log.entry import JournalEntry
     from pipeline_broker.log.log_manager import LogManager
-    from pipeline_broker.log.partition_log import PartitionLog
+    from pipeline_broker.log.partition.partition_log import PartitionLog
     from pipeline_broker.records.batch import BatchHeader
+    from pipeline_broker.state.share_coordinator.records import ShareRecord
     from pipeline_broker.state.share_partitions.share_sessions import ShareSessions
-    from pipeline_broker.state.share_states.records import ShareRecord
     from pipeline_broker.state.topics import TopicCatalogue
 
 __all__ = ["SHARE_TOPIC", "Share"]
@@ -70,34 +70,34 @@ class Share:
             {"cleanup.policy": "delete", "compression.type": "producer", "retention.bytes": "-1", "retention.ms": "-1"},
             logs,
         )
-        self._coordinator: ShareCoordinator | None = None
+        self._manager: SharePartitionManager | None = None
         self.submit: Submit = _not_serving
         self.raise_log_start: Callable[[PartitionLog, int, int], None] = _nothing_deleted
 
     @property
-    def coordinator(self) -> ShareCoordinator:
+    def manager(self) -> SharePartitionManager:
         """Decides, and carries out what it decides."""
-        if self._coordinator is None:
-            from pipeline_broker.broker.share_coordinator import (  # noqa: PLC0415 - see the rules of the file
-                ShareCoordinator,
+        if self._manager is None:
+            from pipeline_broker.broker.share_partition_manager import (  # noqa: PLC0415 - see the rules of the file
+                SharePartitionManager,
             )
 
-            self._coordinator = ShareCoordinator(self)
-        return self._coordinator
+            self._manager = SharePartitionManager(self)
+        return self._manager
 
     @property
     def sessions(self) -> ShareSessions | None:
         """The sessions of members; None before there is a coordinator."""
-        return None if self._coordinator is None else self._coordinator.sessions
+        return None if self._manager is None else self._manager.sessions
 
     @property
     def is_used(self) -> bool:
         """Whether there is anything to ask."""
-        return self._coordinator is not None
+        return self._manager is not None
 
     def replay(self, partition: int, header: BatchHeader, change: ShareRecord, offset: int) -> None:  # noqa: ARG002 - as others need it
         """See Coordinator."""
-        self.coordinator.states.replay(change, offset)
+        self.manager.states.replay(change, offset)
 
     def replay_marker(self, partition: int, header: BatchHeader, batch: memoryview) -> None:
         """See Coordinator; these records count whatever becomes of a transaction."""
@@ -107,24 +107,24 @@ class Share:
 
     def unload(self) -> None:
         """The records are gone: so is what they said."""
-        self._coordinator = None
+        self._manager = None
 
     def marker_durable(self, log: PartitionLog, producer_id: int, *, is_commit: bool) -> None:
         """See Coordinator; nobody writes these records in transactions."""
 
     def topic_deleted(self, topic: str) -> None:
         """What is known of a topic goes with it."""
-        if self._coordinator is not None:
-            self._coordinator.topic_deleted(topic)
+        if self._manager is not None:
+            self._manager.topic_deleted(topic)
 
     def next_deadline_ms(self) -> int | None:
         """See Coordinator."""
-        return None if self._coordinator is None else self._coordinator.next_deadline_ms()
+        return None if self._manager is None else self._manager.next_deadline_ms()
 
     def advance(self, now_ms: int) -> None:
         """See Coordinator."""
-        if self._coordinator is not None:
-            self._coordinator.advance(now_ms)
+        if self._manager is not None:
+            self._manager.advance(now_ms)
 
     def forget_groups(self, group_ids: Iterable[str], now_ms: int) -> Appended:
         """Append that nothing is known of groups any more; it must be committed."""
@@ -132,13 +132,13 @@ class Share:
 
         appended = Appended()
         for group_id in group_ids:
-            self.coordinator.delete(self.coordinator.states.keys_of_group(group_id), appended, now_ms)
+            self.manager.delete(self.manager.states.keys_of_group(group_id), appended, now_ms)
         return appended
 
     def connection_closed(self, session: object) -> None:
         """A connection is closed: so are the share sessions that it had opened."""
-        if self._coordinator is not None:
-            self._coordinator.connection_closed(session)
+        if self._manager is not None:
+            self._manager.connection_closed(session)
 
 
 def _not_serving(entries: Sequence[JournalEntry], on_durable: Callable[[], None]) -> None:

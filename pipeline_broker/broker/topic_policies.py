@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from pipeline_broker.config.properties import Value
 from pipeline_broker.config.resolution import BrokerSettings, topic_value
 from pipeline_broker.log.compaction.schedule import CompactionRules
-from pipeline_broker.log.policies import LogPolicies
-from pipeline_broker.log.retention import RetentionRules, RollRules
+from pipeline_broker.log.partition.policies import LogPolicies
+from pipeline_broker.log.partition.retention import RetentionRules, RollRules
 from pipeline_broker.records.check import Rules
 from pipeline_broker.records.compression import DECOMPRESSED_SIZE_MAX, LEVEL_DEFAULTS, Compression
 from pipeline_broker.records.recompression import Target

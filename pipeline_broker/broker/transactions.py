@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pipeline_broker.config.settings import BrokerConfig
     from pipeline_broker.log.entry import JournalEntry
     from pipeline_broker.log.log_manager import LogManager
-    from pipeline_broker.log.partition_log import PartitionLog
+    from pipeline_broker.log.partition.partition_log import PartitionLog
     from pipeline_broker.records.batch import BatchHeader
     from pipeline_broker.state.transactions.coordinator import Decision, Marker, Producer, TransactionCoordinator
     from pipeline_broker.state.transactions.transaction import Partition, Transaction

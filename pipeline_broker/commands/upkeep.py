@@ -21,7 +21,7 @@ import trio
 
 from pipeline_broker.commands.settings_options import data_option, load_config, settings_options
 from pipeline_broker.log.errors import JournalCorrupt
-from pipeline_broker.log.journal import JOURNAL_NAME
+from pipeline_broker.log.journal.journal import JOURNAL_NAME
 from pipeline_broker.node.admin_socket import CommandFailedError, NobodyAnswersError, ask
 
 if TYPE_CHECKING:

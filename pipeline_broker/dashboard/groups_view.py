@@ -25,7 +25,7 @@ from pipeline_broker.broker.group_views import (
 )
 from pipeline_broker.lag import total_lag
 from pipeline_broker.log.errors import LogError
-from pipeline_broker.log.reading import ColdRead
+from pipeline_broker.log.partition.reading import ColdRead
 from pipeline_broker.state.groups.commits import CommitRequest, PartitionCommit
 from pipeline_broker.state.groups.group import GroupType
 from pipeline_broker.state.outcome import Outcome
@@ -34,7 +34,7 @@ from stages.request import Pending, Send
 
 if TYPE_CHECKING:
     from pipeline_broker.broker.broker import Broker
-    from pipeline_broker.log.partition_log import PartitionLog
+    from pipeline_broker.log.partition.partition_log import PartitionLog
     from pipeline_broker.state.groups.coordinator import GroupCoordinator
 
 __all__ = ["OffsetSearch", "ResetRefusedError", "ResetWish", "commit_reset", "group", "groups", "plan_reset"]

@@ -22,7 +22,7 @@ from pipeline_broker.records.record import iterate_records
 if TYPE_CHECKING:
     from pipeline_broker.dashboard.record_filter import RecordFilter
     from pipeline_broker.log.entry import Buffer
-    from pipeline_broker.log.partition_log import PartitionLog
+    from pipeline_broker.log.partition.partition_log import PartitionLog
     from pipeline_broker.records.record import Record
 
 __all__ = ["RECORDS_PER_PAGE_MAX", "Chunk", "Page", "PageReader"]

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import trio
 
     from pipeline_broker.broker.broker import Broker
-    from pipeline_broker.log.partition_log import PartitionLog
+    from pipeline_broker.log.partition.partition_log import PartitionLog
     from pipeline_broker.web.messages import SendEvent
 
 __all__ = ["Records"]

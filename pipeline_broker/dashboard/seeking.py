@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from pipeline_broker.log.reading import ColdRead, TimestampedOffset
+from pipeline_broker.log.partition.reading import ColdRead, TimestampedOffset
 from pipeline_broker.web.messages import BadRequestError
 
 if TYPE_CHECKING:
-    from pipeline_broker.log.partition_log import PartitionLog
+    from pipeline_broker.log.partition.partition_log import PartitionLog
     from pipeline_broker.web.messages import HttpRequest
 
 __all__ = ["positions_of"]

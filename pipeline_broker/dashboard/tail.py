@@ -17,7 +17,7 @@ from pipeline_broker.web.messages import event
 
 if TYPE_CHECKING:
     from pipeline_broker.dashboard.record_filter import RecordFilter
-    from pipeline_broker.log.partition_log import PartitionLog
+    from pipeline_broker.log.partition.partition_log import PartitionLog
 
 __all__ = ["tail"]
 

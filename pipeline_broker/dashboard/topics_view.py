@@ -13,7 +13,7 @@ from pipeline_broker.config.resolution import Entry, broker_entries, topic_entri
 
 if TYPE_CHECKING:
     from pipeline_broker.broker.broker import Broker
-    from pipeline_broker.log.partition_log import PartitionLog
+    from pipeline_broker.log.partition.partition_log import PartitionLog
     from pipeline_broker.state.metadata_records import Topic
 
 __all__ = ["configuration", "topic", "topics"]

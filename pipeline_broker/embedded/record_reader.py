@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 import trio
 
 from pipeline_broker.log.errors import OffsetOutOfRange
-from pipeline_broker.log.reading import ColdRead
+from pipeline_broker.log.partition.reading import ColdRead
 from pipeline_broker.records.batch import read_header
 
 if TYPE_CHECKING:
     from pipeline_broker.broker.broker import Broker
-    from pipeline_broker.log.aborted_transactions import AbortedTransaction
-    from pipeline_broker.log.partition_log import PartitionLog
+    from pipeline_broker.log.partition.aborted_transactions import AbortedTransaction
+    from pipeline_broker.log.partition.partition_log import PartitionLog
 
 __all__ = ["RecordReader"]
 

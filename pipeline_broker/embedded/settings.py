@@ -18,7 +18,7 @@ from stages.mode import MODES
 
 if TYPE_CHECKING:
     from pipeline_broker.config.settings import BrokerConfig
-    from pipeline_broker.log.journal import Flush
+    from pipeline_broker.log.journal.journal import Flush
 
 __all__ = ["DEFAULTS", "FLUSHES", "SettingValue", "serve_options", "setting_text"]
 

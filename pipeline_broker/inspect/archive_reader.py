@@ -33,8 +33,8 @@ from pipeline_broker.log.archive.local_store import LocalStore
 from pipeline_broker.log.archive.manifest import Manifest, PartitionManifest
 from pipeline_broker.log.archive.manifest_file import MANIFEST_NAME, WRITING_NAME
 from pipeline_broker.log.archive.segment_file import SegmentInfo, counted_names, file_names
-from pipeline_broker.log.file_system import FileSystem
-from pipeline_broker.log.frame import split_key
+from pipeline_broker.log.files.file_system import FileSystem
+from pipeline_broker.log.journal.frame import split_key
 from pipeline_broker.state.metadata_records import METADATA_TOPIC_ID
 
 __all__ = ["ArchiveReader"]

@@ -14,7 +14,7 @@ from pipeline_broker.inspect.selection import Selection
 from pipeline_broker.inspect.state_check import set_aside_in
 from pipeline_broker.inspect.topic_names import TopicNames
 from pipeline_broker.log.archive.manifest import Manifest
-from pipeline_broker.log.frame import StoredEntry, split_key
+from pipeline_broker.log.journal.frame import StoredEntry, split_key
 from pipeline_broker.records.batch import CHECKED_FROM, BatchHeader, read_header
 from pipeline_broker.records.checksum import crc32c
 from pipeline_broker.records.errors import RecordError

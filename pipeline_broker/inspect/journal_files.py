@@ -9,7 +9,7 @@ from pathlib import Path
 from pipeline_broker.inspect.errors import NoDataDirectoryError
 from pipeline_broker.inspect.findings import Leftover, SpareFound
 from pipeline_broker.inspect.journal_segment import journal_file
-from pipeline_broker.log.segment import HEADER_SPACE, PREPARING_NAME, SEGMENT_SUFFIX, SPARE_NAME, decode_header
+from pipeline_broker.log.journal.segment import HEADER_SPACE, PREPARING_NAME, SEGMENT_SUFFIX, SPARE_NAME, decode_header
 
 __all__ = ["extra_files", "segment_numbers"]
 

@@ -27,9 +27,9 @@ from pipeline_broker.inspect.journal_segment import JournalSegment, Rest, journa
 from pipeline_broker.inspect.manifest_reader import ManifestReader
 from pipeline_broker.inspect.selection import EVERYTHING, Selection
 from pipeline_broker.inspect.topic_names import TopicNames
-from pipeline_broker.log.frame import FRAME_HEADER_SIZE, iterate_entries
-from pipeline_broker.log.journal import JOURNAL_NAME
-from pipeline_broker.log.segment import HEADER_SPACE, segment_path
+from pipeline_broker.log.journal.frame import FRAME_HEADER_SIZE, iterate_entries
+from pipeline_broker.log.journal.journal import JOURNAL_NAME
+from pipeline_broker.log.journal.segment import HEADER_SPACE, segment_path
 
 __all__ = ["JournalReader"]
 

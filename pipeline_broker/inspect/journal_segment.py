@@ -12,7 +12,7 @@ from pathlib import Path
 import attrs
 
 from pipeline_broker.inspect.errors import NoDataDirectoryError
-from pipeline_broker.log.frame import (
+from pipeline_broker.log.journal.frame import (
     FRAME_HEADER_SIZE,
     MAGIC_BYTES,
     FrameHeader,
@@ -20,8 +20,8 @@ from pipeline_broker.log.frame import (
     read_frame_header,
     seems_of_segment,
 )
-from pipeline_broker.log.journal import JOURNAL_NAME
-from pipeline_broker.log.segment import HEADER_SPACE, decode_header, segment_path
+from pipeline_broker.log.journal.journal import JOURNAL_NAME
+from pipeline_broker.log.journal.segment import HEADER_SPACE, decode_header, segment_path
 
 __all__ = ["JournalSegment", "Rest", "journal_file", "open_segment"]
 

@@ -20,10 +20,10 @@ from pipeline_broker.log.archive.manifest_file import (
     stored_edits,
 )
 from pipeline_broker.log.archive.store import split_name
-from pipeline_broker.log.clean_shutdown import ManifestEnd
-from pipeline_broker.log.file_system import FileSystem
-from pipeline_broker.log.frame import split_key
-from pipeline_broker.log.producer_state import ProducerStates
+from pipeline_broker.log.files.file_system import FileSystem
+from pipeline_broker.log.journal.clean_shutdown import ManifestEnd
+from pipeline_broker.log.journal.frame import split_key
+from pipeline_broker.log.partition.producer_state import ProducerStates
 from pipeline_broker.records.checksum import crc32c
 from pipeline_broker.wire.uuid_text import uuid_text
 

@@ -8,7 +8,7 @@ batch produced.
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from pipeline_broker.log.partition_log import PartitionLog
+    from pipeline_broker.log.partition.partition_log import PartitionLog
 
 Buffer = bytes | bytearray | memoryview
 

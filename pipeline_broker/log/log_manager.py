@@ -16,12 +16,12 @@ import attrs
 from pipeline_broker.log.archive.archived_log import ArchivedLog
 from pipeline_broker.log.archive.archiver import ArchiveTarget
 from pipeline_broker.log.entry import JournalEntry
-from pipeline_broker.log.frame import entry_key
-from pipeline_broker.log.journal import Journal
-from pipeline_broker.log.partition_log import PartitionLog
-from pipeline_broker.log.policies import DEFAULT_POLICIES, LogPolicies
-from pipeline_broker.log.reading import BatchSource, JournalSource
-from pipeline_broker.log.tail_cache import CACHE_BYTES_MAX, TailCache
+from pipeline_broker.log.journal.frame import entry_key
+from pipeline_broker.log.journal.journal import Journal
+from pipeline_broker.log.partition.partition_log import PartitionLog
+from pipeline_broker.log.partition.policies import DEFAULT_POLICIES, LogPolicies
+from pipeline_broker.log.partition.reading import BatchSource, JournalSource
+from pipeline_broker.log.partition.tail_cache import CACHE_BYTES_MAX, TailCache
 from pipeline_broker.records.batch import BatchHeader, read_header
 from pipeline_broker.records.check import DEFAULT_RULES, Rules
 

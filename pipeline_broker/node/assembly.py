@@ -24,8 +24,8 @@ from stages.socket_server import SocketServer
 if TYPE_CHECKING:
     from pipeline_broker.broker.broker import Broker
     from pipeline_broker.log.entry import JournalEntry
-    from pipeline_broker.log.journal import Journal
-    from pipeline_broker.log.ticket import Ticket
+    from pipeline_broker.log.journal.journal import Journal
+    from pipeline_broker.log.journal.ticket import Ticket
     from pipeline_broker.node.listeners import BrokerListeners
     from stages.commit_storage import CommitStorage
     from stages.request_handler import Application

@@ -13,7 +13,7 @@ import trio
 
 if TYPE_CHECKING:
     from pipeline_broker.broker.broker import Broker
-    from pipeline_broker.log.journal import Journal
+    from pipeline_broker.log.journal.journal import Journal
 
 __all__ = ["prepare_ahead", "run_timer"]
 

@@ -16,8 +16,8 @@ from pipeline_broker.apis.dispatch import wall_clock_ms
 from pipeline_broker.broker.broker import Broker
 from pipeline_broker.log.archive.archive import Archive
 from pipeline_broker.log.errors import DamagedSegment, DirectoryLocked, JournalCorrupt, JournalFailed, ManifestDamaged
-from pipeline_broker.log.file_system import FileSystem, SystemFileSystem
-from pipeline_broker.log.journal import SEGMENT_BYTES, Flush, Journal
+from pipeline_broker.log.files.file_system import FileSystem, SystemFileSystem
+from pipeline_broker.log.journal.journal import SEGMENT_BYTES, Flush, Journal
 from pipeline_broker.log.log_manager import LogManager
 from pipeline_broker.node.options import StartError
 

@@ -24,7 +24,7 @@ from stages.socket_server import ServerLimits
 if TYPE_CHECKING:
     from pipeline_broker.config.settings import BrokerConfig
     from pipeline_broker.dashboard.options import DashboardOptions
-    from pipeline_broker.log.journal import Flush
+    from pipeline_broker.log.journal.journal import Flush
 
 __all__ = ["QUEUES", "ServeOptions", "StartError", "limits_of", "mode_of", "quota_limits_of"]
 

@@ -24,7 +24,7 @@ import trio
 from pipeline_broker.apis.dispatch import wall_clock_ms
 from pipeline_broker.faults.files import FaultyFiles
 from pipeline_broker.first_cause import first_cause
-from pipeline_broker.log.file_system import SystemFileSystem
+from pipeline_broker.log.files.file_system import SystemFileSystem
 from pipeline_broker.node.admin_socket import serve_admin
 from pipeline_broker.node.assembly import assemble
 from pipeline_broker.node.data_directory import open_broker, upkeep_of
@@ -40,7 +40,7 @@ from stages.socket_server import SocketServer
 if TYPE_CHECKING:
     from pipeline_broker.broker.broker import Broker
     from pipeline_broker.faults.rule_text import RuleParts
-    from pipeline_broker.log.journal import Journal
+    from pipeline_broker.log.journal.journal import Journal
 
 __all__ = ["ServeOptions", "StartError", "run", "serve"]
 

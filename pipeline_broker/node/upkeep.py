@@ -18,9 +18,9 @@ import trio
 
 from pipeline_broker.log.archive.archiver import Archiver
 from pipeline_broker.log.archive.cleaning import clean
-from pipeline_broker.log.compaction_of_logs import Round, next_round
 from pipeline_broker.log.errors import JournalCorrupt, LogError, is_passing
-from pipeline_broker.log.retention_of_logs import expiries, waits_for_archive
+from pipeline_broker.log.partition.compaction_of_logs import Round, next_round
+from pipeline_broker.log.partition.retention_of_logs import expiries, waits_for_archive
 from pipeline_broker.node.admin_socket import CommandFailedError
 from pipeline_broker.records.errors import RecordError
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pipeline_broker.config.settings import BrokerConfig
     from pipeline_broker.log.archive.archive import Archive, DeletedSegment
     from pipeline_broker.log.log_manager import LogManager
-    from pipeline_broker.log.partition_log import PartitionLog
+    from pipeline_broker.log.partition.partition_log import PartitionLog
     from pipeline_broker.node.admin_socket import Command
 
 __all__ = ["SEALED_SEGMENTS_MAX", "Upkeep", "UpkeepFailedError"]

@@ -16,14 +16,14 @@ from pipeline_broker.apis.registry import SERVED
 from pipeline_broker.broker.broker import Broker
 from pipeline_broker.config.settings import parse_settings
 from pipeline_broker.log.archive.archive import Archive
-from pipeline_broker.log.journal import Journal
+from pipeline_broker.log.journal.journal import Journal
 from pipeline_broker.log.log_manager import LogManager
-from pipeline_broker.log.testing import MemoryFileSystem
 from pipeline_broker.wire.codec import decode, encode
 from pipeline_broker.wire.header import RequestHeader, encode_request_header, read_response_header
 from pipeline_broker.wire.registry import ApiKey
 from stages.request import Parked, Pending, Request, Send, Unfinished, go_on
 from tests.archiving import archive_all
+from tests.log.files.memory_file_system import MemoryFileSystem
 
 DIRECTORY = Path("/data")
 LOOK_FIRST = {ApiKey.METADATA, ApiKey.FIND_COORDINATOR}

@@ -344,7 +344,7 @@ def test_nothing_is_kept_of_a_group_that_nobody_reads(desk):
     """The last session closed, its share partitions are out of memory; their state is not."""
     desk.produce(2)
     desk.fetch(1)
-    coordinator = desk.desk.broker.share.coordinator
+    coordinator = desk.desk.broker.share.manager
     assert len(coordinator) == 1
     desk.acknowledge(FINAL, [(0, 0, ACCEPT)])
     assert len(coordinator) == 0

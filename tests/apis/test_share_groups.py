@@ -241,7 +241,7 @@ def test_a_deleted_group_leaves_nothing_behind(desk):
     assert desk.ask(DeleteGroupsRequest(["g"]), 2).results[0].error_code == ErrorCode.NONE
     again = desk.restart()
     assert listed(again) == []
-    assert len(again.desk.broker.share.coordinator.states) == 0
+    assert len(again.desk.broker.share.manager.states) == 0
     again.heartbeat()
     assert acquired(again.fetch(0, [0])) == [(0, 4, 1)]
 
@@ -249,9 +249,9 @@ def test_a_deleted_group_leaves_nothing_behind(desk):
 def test_a_deleted_topic_leaves_nothing_behind(desk):
     """Its state goes; one of the same name begins anew."""
     desk.heartbeat()
-    assert len(desk.desk.broker.share.coordinator.states) == 2
+    assert len(desk.desk.broker.share.manager.states) == 2
     desk.ask(DeleteTopicsRequest(topics=[DeleteTopicsRequest.DeleteTopicState("t")], timeout_ms=1000), 6)
-    assert len(desk.desk.broker.share.coordinator.states) == 0
+    assert len(desk.desk.broker.share.manager.states) == 0
     desk.desk.now_ms += 1_000  # between two assignments
     assert desk.heartbeat(1).assignment.topic_partitions == []
 

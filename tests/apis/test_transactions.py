@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from pipeline_broker.log.partition_log import PartitionLog
+from pipeline_broker.log.partition.partition_log import PartitionLog
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from pipeline_broker.wire.messages.describe_transactions import DescribeTransactionsRequest

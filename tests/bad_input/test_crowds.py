@@ -12,7 +12,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from pipeline_broker.log.tail_cache import CACHE_BYTES_MAX
+from pipeline_broker.log.partition.tail_cache import CACHE_BYTES_MAX
 from pipeline_broker.records.batch import NewRecord, build_batch
 from pipeline_broker.wire.messages.api_versions import ApiVersionsRequest
 from tests.bad_input.conftest import PRODUCE_VERSION

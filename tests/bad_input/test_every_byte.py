@@ -9,7 +9,7 @@ import pytest
 from pipeline_broker.apis.dispatch import Dispatcher
 from pipeline_broker.broker.broker import Broker
 from pipeline_broker.config.settings import load_settings
-from pipeline_broker.log.journal import Journal
+from pipeline_broker.log.journal.journal import Journal
 from pipeline_broker.log.log_manager import LogManager
 from pipeline_broker.wire.codec import encode
 from pipeline_broker.wire.header import RequestHeader, encode_request_header

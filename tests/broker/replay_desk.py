@@ -7,15 +7,15 @@ from typing import Any
 
 from pipeline_broker.apis.produce import ADMIN_CLIENT_ID
 from pipeline_broker.log.archive.cleaning import clean
-from pipeline_broker.log.clean_shutdown import remove_mark
-from pipeline_broker.log.compaction_of_logs import next_round
+from pipeline_broker.log.journal.clean_shutdown import remove_mark
+from pipeline_broker.log.partition.compaction_of_logs import next_round
 from pipeline_broker.records.batch import NewRecord, build_batch, read_header
-from pipeline_broker.state.classic_groups.classic_group import ClassicGroup, GroupState, Member
-from pipeline_broker.state.classic_groups.messages import MemberProtocol
-from pipeline_broker.state.classic_groups.records import group_metadata_record
 from pipeline_broker.state.group_records import CommittedOffset, OffsetKey, offset_record
+from pipeline_broker.state.groups.classic.classic_group import ClassicGroup, GroupState, Member
+from pipeline_broker.state.groups.classic.messages import MemberProtocol
+from pipeline_broker.state.groups.classic.records import group_metadata_record
 from pipeline_broker.state.internal_topics import METADATA_TOPIC, OFFSETS_TOPIC, SHARE_TOPIC, TRANSACTIONS_TOPIC
-from pipeline_broker.state.share_states.records import ShareKey
+from pipeline_broker.state.share_coordinator.records import ShareKey
 from pipeline_broker.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from pipeline_broker.wire.messages.produce import ProduceRequest
 from tests.apis.desk import DIRECTORY, Desk
@@ -163,7 +163,7 @@ def seen(desk: Desk) -> dict[str, Any]:
     groups = broker.groups.coordinator
     topic = broker.topics.get(TOPIC)
     assert topic is not None
-    share = broker.share.coordinator.states.find(ShareKey("g", topic.topic_id, 0))
+    share = broker.share.manager.states.find(ShareKey("g", topic.topic_id, 0))
     assert share is not None
     return {
         "topics": [broker.topics.get(name) for name in sorted(broker.internal_topics | {TOPIC})],

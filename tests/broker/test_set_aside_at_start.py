@@ -6,18 +6,18 @@ import pytest
 
 from pipeline_broker.broker.appended import Appended
 from pipeline_broker.records.batch import HEADER_SIZE, NewRecord, assembled, build_batch, read_header
-from pipeline_broker.state.consumer_groups.member import ClassicMetadata, MemberMetadata
-from pipeline_broker.state.consumer_groups.records import record_of
-from pipeline_broker.state.consumer_groups.updates import GroupEpoch, Subject, Update
 from pipeline_broker.state.epochs import EPOCH_MAX
 from pipeline_broker.state.group_records import CommittedOffset, OffsetKey, offset_record, offset_tombstone
+from pipeline_broker.state.groups.consumer.member import ClassicMetadata, MemberMetadata
+from pipeline_broker.state.groups.consumer.records import record_of
+from pipeline_broker.state.groups.consumer.updates import GroupEpoch, Subject, Update
 from pipeline_broker.state.groups.group import GroupType
+from pipeline_broker.state.groups.share.records import group_record
+from pipeline_broker.state.groups.share.share_group import ShareGroup
 from pipeline_broker.state.internal_topics import METADATA_TOPIC, OFFSETS_TOPIC, SHARE_TOPIC, TRANSACTIONS_TOPIC
 from pipeline_broker.state.metadata_records import METADATA_TOPIC_ID, Topic, topic_record
 from pipeline_broker.state.set_aside import LINES_MAX
-from pipeline_broker.state.share_groups.records import group_record
-from pipeline_broker.state.share_groups.share_group import ShareGroup
-from pipeline_broker.state.share_states.records import ShareKey, snapshot_record
+from pipeline_broker.state.share_coordinator.records import ShareKey, snapshot_record
 from pipeline_broker.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from pipeline_broker.wire.messages.group_metadata_record import GroupMetadataKey, GroupMetadataValue
 from pipeline_broker.wire.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
@@ -313,15 +313,15 @@ def test_a_share_partition_at_its_last_epochs_is_read_from_and_set(desk, caplog,
     sharing.fetch(0, [1])
     sharing.fetch(1, [1], {1: [(0, 1, [1])]})
     key = ShareKey("g", sharing.topic_id, 1)
-    assert again.broker.share.coordinator.states.find(key).start_offset == 2
+    assert again.broker.share.manager.states.find(key).start_offset == 2
     ask_about_everything(again)
     let_time_pass(again, MINUTE_MS)
     appended = Appended()
-    again.broker.share.coordinator.set_start(key, 4, appended, again.now_ms)
+    again.broker.share.manager.set_start(key, 4, appended, again.now_ms)
     again.submit(appended.entries, appended.durable)
     after = again.restart().broker
     assert not after.set_aside.count
-    assert after.share.coordinator.states.find(key).start_offset == 4
+    assert after.share.manager.states.find(key).start_offset == 4
 
 
 # Topics

@@ -9,8 +9,8 @@ from pipeline_broker.config.assignors import (
     share_assignor,
 )
 from pipeline_broker.config.settings import parse_settings
-from pipeline_broker.state.consumer_groups import assigning
-from pipeline_broker.state.share_groups import assignor
+from pipeline_broker.state.groups.consumer import assigning
+from pipeline_broker.state.groups.share import assignor
 
 
 def test_what_may_be_named_is_there():

@@ -17,12 +17,13 @@ from pipeline_broker import cli
 from pipeline_broker.apis import dispatch
 from pipeline_broker.apis.call import Call
 from pipeline_broker.broker import broker
-from pipeline_broker.log import commit_writer, journal, partition_log, producer_state
 from pipeline_broker.log.archive import archive
-from pipeline_broker.log.ended_transactions import EndedTransactions
-from pipeline_broker.log.file_system import SystemFileSystem
-from pipeline_broker.log.producer_state import ProducerStates
-from pipeline_broker.log.recovery import Recovery
+from pipeline_broker.log.files.file_system import SystemFileSystem
+from pipeline_broker.log.journal import commit_writer, journal
+from pipeline_broker.log.journal.recovery import Recovery
+from pipeline_broker.log.partition import partition_log, producer_state
+from pipeline_broker.log.partition.ended_transactions import EndedTransactions
+from pipeline_broker.log.partition.producer_state import ProducerStates
 from pipeline_broker.node import data_directory, upkeep
 from pipeline_broker.node import process as server
 from pipeline_broker.state.groups import coordinator as group_coordinator

@@ -13,7 +13,8 @@ import time
 import pytest
 
 from pipeline_broker.config.settings import load_settings
-from pipeline_broker.log import reading, recovery
+from pipeline_broker.log.journal import recovery
+from pipeline_broker.log.partition import reading
 from pipeline_broker.node.admin_socket import ADMIN_NAME
 from pipeline_broker.node.data_directory import open_broker
 from pipeline_broker.node.options import StartError

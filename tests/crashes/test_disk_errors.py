@@ -13,9 +13,8 @@ import pytest
 from pipeline_broker.apis.dispatch import Dispatcher
 from pipeline_broker.broker.broker import PRODUCERS_CHECK_INTERVAL_MS, Broker
 from pipeline_broker.config.settings import load_settings
-from pipeline_broker.log.journal import Journal
+from pipeline_broker.log.journal.journal import Journal
 from pipeline_broker.log.log_manager import LogManager
-from pipeline_broker.log.testing import MemoryFileSystem
 from pipeline_broker.records.batch import NewRecord, build_batch
 from pipeline_broker.wire.codec import decode, encode
 from pipeline_broker.wire.error import ErrorCode
@@ -26,6 +25,7 @@ from pipeline_broker.wire.messages.metadata import MetadataRequest
 from pipeline_broker.wire.messages.produce import ProduceRequest
 from stages.request import Parked, Pending, Request, Unfinished, go_on
 from tests.crashes.wire_client import response_of
+from tests.log.files.memory_file_system import MemoryFileSystem
 
 START_MS = 1_700_000_000_000
 VERSIONS = {0: 9, 1: 11, 2: 7, 3: 12}

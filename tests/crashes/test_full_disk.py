@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline_broker.log.clean_shutdown import MARK_NAME
+from pipeline_broker.log.journal.clean_shutdown import MARK_NAME
 from pipeline_broker.records.batch import NewRecord, build_batch
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.init_producer_id import InitProducerIdRequest

@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-from pipeline_broker.log.clean_shutdown import MARK_NAME, WRITING_NAME
+from pipeline_broker.log.journal.clean_shutdown import MARK_NAME, WRITING_NAME
 from tests.crashes.broker_under_test import StartFailed
 from tests.crashes.ledger import CYCLES
 from tests.crashes.lengths import drawn

@@ -8,9 +8,9 @@ import pytest
 
 from pipeline_broker.dashboard import faults_view
 from pipeline_broker.faults.files import FaultyFiles
-from pipeline_broker.log.testing import MemoryFileSystem
 from stages.request import Request
 from tests.dashboard.board import Board
+from tests.log.files.memory_file_system import MemoryFileSystem
 
 PRODUCE = b"\0\0" + bytes(20)
 NOW_NS = 5_000_000_000

@@ -117,7 +117,7 @@ def test_a_log_that_cannot_be_read_is_an_answer(board, monkeypatch):
     def fail(*arguments, **named):
         raise OSError("the disk is gone")
 
-    monkeypatch.setattr("pipeline_broker.log.partition_log.PartitionLog.read", fail)
+    monkeypatch.setattr("pipeline_broker.log.partition.partition_log.PartitionLog.read", fail)
     status, _, body = board.run(lambda board: board.exchange("GET", "/api/topics/t/records"))
 
     assert (status, json.loads(body)) == (503, {"error": "the log cannot be read: the disk is gone"})

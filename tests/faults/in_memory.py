@@ -17,9 +17,8 @@ from pipeline_broker.apis.dispatch import Dispatcher
 from pipeline_broker.apis.fault_switch import FaultSwitch
 from pipeline_broker.broker.broker import Broker
 from pipeline_broker.config.settings import parse_settings
-from pipeline_broker.log.journal import Journal
+from pipeline_broker.log.journal.journal import Journal
 from pipeline_broker.log.log_manager import LogManager
-from pipeline_broker.log.testing import MemoryFileSystem
 from pipeline_broker.node.assembly import JournalStorage, compose
 from pipeline_broker.node.background import run_timer
 from pipeline_broker.node.options import ServeOptions
@@ -39,6 +38,7 @@ from stages.server_limits import ServerLimits
 from stages.testing.memory_server import MemoryServer
 from stages.testing.memory_transport import MemoryClient
 from stages.testing.scripted_commits import ScriptedCommits
+from tests.log.files.memory_file_system import MemoryFileSystem
 
 VERSIONS = {0: 9, 1: 11, 16: 4, 19: 7}
 LIMITS = ServerLimits(connection=ConnectionLimits(idle_seconds_max=float("inf"), slot_seconds_max=float("inf")))

@@ -15,7 +15,7 @@ from pipeline_broker.faults.files import FaultyFiles
 from pipeline_broker.faults.names import FaultError
 from pipeline_broker.faults.rule import Choice, DiskCondition
 from pipeline_broker.log.errors import SyncError
-from pipeline_broker.log.testing import MemoryFileSystem
+from tests.log.files.memory_file_system import MemoryFileSystem
 
 JOURNAL = Path("/data/journal")
 SECONDS_MAX = 20.0

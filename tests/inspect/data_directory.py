@@ -8,11 +8,11 @@ from click.testing import CliRunner
 from pipeline_broker.commands.inspect import inspect
 from pipeline_broker.log.archive.archive import Archive
 from pipeline_broker.log.archive.archiver import Archiver
-from pipeline_broker.log.file_system import SystemFileSystem
-from pipeline_broker.log.journal import Journal
+from pipeline_broker.log.files.file_system import SystemFileSystem
+from pipeline_broker.log.journal.journal import Journal
 from pipeline_broker.log.log_manager import LogManager
-from pipeline_broker.log.policies import LogPolicies
-from pipeline_broker.log.retention import RollRules
+from pipeline_broker.log.partition.policies import LogPolicies
+from pipeline_broker.log.partition.retention import RollRules
 from pipeline_broker.records.batch import NewRecord, build_batch, read_header
 from pipeline_broker.state.metadata_records import METADATA_TOPIC_ID, Topic, topic_record
 from tests import transactional_batches

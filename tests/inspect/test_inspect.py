@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from pipeline_broker.commands.inspect import inspect
 from pipeline_broker.inspect.findings import BatchFound, Damage, TornTail, Totals
 from pipeline_broker.inspect.inspection import Inspection
-from pipeline_broker.log.clean_shutdown import mark_path
 from pipeline_broker.log.errors import JournalCorrupt
-from pipeline_broker.log.frame import FRAME_HEADER_SIZE
-from pipeline_broker.log.journal import Journal
+from pipeline_broker.log.journal.clean_shutdown import mark_path
+from pipeline_broker.log.journal.frame import FRAME_HEADER_SIZE
+from pipeline_broker.log.journal.journal import Journal
+from pipeline_broker.log.journal.segment import HEADER_SPACE, segment_path
 from pipeline_broker.log.log_manager import LogManager
-from pipeline_broker.log.segment import HEADER_SPACE, segment_path
 from pipeline_broker.records.batch import NewRecord, build_batch, read_header
 
 TOPIC_ID = bytes(range(16))

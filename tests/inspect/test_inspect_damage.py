@@ -20,9 +20,9 @@ from pipeline_broker.inspect.inspection import Inspection
 from pipeline_broker.log.archive.archive import Archive
 from pipeline_broker.log.archive.manifest import Edit
 from pipeline_broker.log.errors import JournalCorrupt, ManifestDamaged
-from pipeline_broker.log.file_system import SystemFileSystem
-from pipeline_broker.log.journal import Journal
-from pipeline_broker.log.segment import HEADER_SPACE
+from pipeline_broker.log.files.file_system import SystemFileSystem
+from pipeline_broker.log.journal.journal import Journal
+from pipeline_broker.log.journal.segment import HEADER_SPACE
 from tests.inspect.data_directory import (
     TOPIC_ID,
     Data,

@@ -11,11 +11,11 @@ from pipeline_broker.inspect.manifest_reader import ManifestReader
 from pipeline_broker.inspect.mark_reader import MarkReader
 from pipeline_broker.inspect.topic_names import TopicNames
 from pipeline_broker.log.archive.archive import Archive
-from pipeline_broker.log.clean_shutdown import MARK_NAME
 from pipeline_broker.log.errors import JournalCorrupt, ManifestDamaged
-from pipeline_broker.log.file_system import SystemFileSystem
-from pipeline_broker.log.journal import Journal
-from pipeline_broker.log.segment import segment_path
+from pipeline_broker.log.files.file_system import SystemFileSystem
+from pipeline_broker.log.journal.clean_shutdown import MARK_NAME
+from pipeline_broker.log.journal.journal import Journal
+from pipeline_broker.log.journal.segment import segment_path
 from tests.inspect.data_directory import Data, damages, json_of, of_type, run
 
 

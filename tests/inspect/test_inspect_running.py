@@ -11,8 +11,8 @@ from pipeline_broker.inspect import journal_reader
 from pipeline_broker.inspect.findings import BatchFound, Damage, Superseded, TornTail, Totals
 from pipeline_broker.inspect.inspection import Inspection
 from pipeline_broker.inspect.journal_segment import JournalSegment, open_segment
-from pipeline_broker.log.frame import FRAME_HEADER_SIZE
-from pipeline_broker.log.segment import HEADER_SPACE, segment_path
+from pipeline_broker.log.journal.frame import FRAME_HEADER_SIZE
+from pipeline_broker.log.journal.segment import HEADER_SPACE, segment_path
 from tests.inspect.data_directory import Data, archived, json_of, of_type, run
 
 ROUNDS = 20

@@ -10,7 +10,6 @@ from click.testing import CliRunner
 
 from pipeline_broker.cli import main
 from pipeline_broker.config.settings import BrokerConfig
-from pipeline_broker.log.testing import MemoryFileSystem
 from pipeline_broker.node.admin_socket import ask
 from pipeline_broker.node.data_directory import open_broker
 from pipeline_broker.node.timelines import PUBLISH_SECONDS, Timelines
@@ -24,6 +23,7 @@ from pipeline_broker.wire.messages.produce import ProduceRequest, ProduceRespons
 from stages.mode import PIPELINED
 from stages.request import NO_STAMP, Request, Send
 from tests.apis.wire_client import WireClient
+from tests.log.files.memory_file_system import MemoryFileSystem
 
 PRODUCE, FETCH = 0, 1
 BATCH = build_batch([NewRecord(b"value", b"key", 1_700_000_000_000)])

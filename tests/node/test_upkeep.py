@@ -12,10 +12,10 @@ import trio.testing
 
 from pipeline_broker.log.archive.segment_file import file_names
 from pipeline_broker.log.errors import DamagedSegment, OffsetOutOfRange
-from pipeline_broker.log.file_system import SystemFileSystem
-from pipeline_broker.log.policies import LogPolicies
-from pipeline_broker.log.retention import RetentionRules, RollRules
-from pipeline_broker.log.retention_of_logs import waits_for_archive
+from pipeline_broker.log.files.file_system import SystemFileSystem
+from pipeline_broker.log.partition.policies import LogPolicies
+from pipeline_broker.log.partition.retention import RetentionRules, RollRules
+from pipeline_broker.log.partition.retention_of_logs import waits_for_archive
 from pipeline_broker.node.upkeep import UpkeepFailedError
 from tests.node.upkeep_bench import DIRECTORY, HOUR_MS, NOW_MS, VALUE_BYTES, Bench, archived, kept, retained, wait_until
 

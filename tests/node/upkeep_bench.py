@@ -7,13 +7,13 @@ import trio
 
 from pipeline_broker.config.settings import BrokerConfig
 from pipeline_broker.log.archive.archive import Archive
-from pipeline_broker.log.journal import Journal
+from pipeline_broker.log.journal.journal import Journal
 from pipeline_broker.log.log_manager import LogManager
-from pipeline_broker.log.policies import LogPolicies
-from pipeline_broker.log.testing import MemoryFileSystem
+from pipeline_broker.log.partition.policies import LogPolicies
 from pipeline_broker.node.upkeep import Upkeep
 from pipeline_broker.records.batch import NewRecord, build_batch, iterate_batches, read_header
 from pipeline_broker.records.record import iterate_records
+from tests.log.files.memory_file_system import MemoryFileSystem
 
 DIRECTORY = Path("/data")
 TOPIC_ID = bytes(range(16))

@@ -14,9 +14,8 @@ from trio.testing import MockClock
 from pipeline_broker.apis.dispatch import Dispatcher
 from pipeline_broker.broker.broker import Broker
 from pipeline_broker.config.settings import BrokerConfig
-from pipeline_broker.log.journal import Journal
+from pipeline_broker.log.journal.journal import Journal
 from pipeline_broker.log.log_manager import LogManager
-from pipeline_broker.log.testing import MemoryFileSystem
 from pipeline_broker.node.assembly import JournalStorage
 from pipeline_broker.quotas.entities import entity_of
 from pipeline_broker.records.batch import NewRecord, build_batch
@@ -27,6 +26,7 @@ from pipeline_broker.wire.messages.list_groups import ListGroupsRequest
 from pipeline_broker.wire.messages.produce import ProduceRequest, ProduceResponse
 from stages.mode import MODES
 from stages.testing.memory_server import open_memory_server
+from tests.log.files.memory_file_system import MemoryFileSystem
 
 VERSION = 9
 LIMIT = 1_000.0

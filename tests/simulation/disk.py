@@ -7,7 +7,7 @@ power cut leaves is decided by the seed.
 import errno
 import random
 
-from pipeline_broker.log.testing import MemoryFileSystem
+from tests.log.files.memory_file_system import MemoryFileSystem
 
 
 class SimulatedDisk:

@@ -12,13 +12,13 @@ from contextlib import contextmanager, nullcontext, suppress
 import attrs
 
 from pipeline_broker.apis.call import Call
-from pipeline_broker.log.journal import Journal
-from pipeline_broker.log.partition_log import PartitionLog
-from pipeline_broker.log.producer_state import ProducerStates
-from pipeline_broker.log.recovery import Recovery
-from pipeline_broker.state.consumer_groups import assigning
-from pipeline_broker.state.consumer_groups.coordinator import ConsumerGroups
-from pipeline_broker.state.consumer_groups.updates import Subject
+from pipeline_broker.log.journal.journal import Journal
+from pipeline_broker.log.journal.recovery import Recovery
+from pipeline_broker.log.partition.partition_log import PartitionLog
+from pipeline_broker.log.partition.producer_state import ProducerStates
+from pipeline_broker.state.groups.consumer import assigning
+from pipeline_broker.state.groups.consumer.coordinator import ConsumerGroups
+from pipeline_broker.state.groups.consumer.updates import Subject
 from pipeline_broker.state.transactions import coordinator as transaction_coordinator
 from pipeline_broker.state.transactions.transaction import Transaction
 from pipeline_broker.state.waiting_line import WaitingLine

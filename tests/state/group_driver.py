@@ -6,7 +6,7 @@ from itertools import count
 
 import attrs
 
-from pipeline_broker.state.classic_groups.messages import (
+from pipeline_broker.state.groups.classic.messages import (
     HeartbeatRequest,
     JoinRequest,
     JoinResult,

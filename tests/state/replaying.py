@@ -1,7 +1,7 @@
 """Replays records as a start does: read first, then taken over."""
 
 from pipeline_broker.state.groups.records import read_group_record
-from pipeline_broker.state.share_states.records import read_share_record
+from pipeline_broker.state.share_coordinator.records import read_share_record
 from pipeline_broker.state.transactions.records import read_transaction
 
 

@@ -20,16 +20,16 @@ from pipeline_broker.log.archive.manifest import Edit, PartitionManifest
 from pipeline_broker.log.archive.manifest_file import ManifestFile
 from pipeline_broker.log.archive.segment_file import counted_names
 from pipeline_broker.log.archive.segment_reader import SegmentReader
-from pipeline_broker.log.producer_state import ProducerStates
+from pipeline_broker.log.partition.producer_state import ProducerStates
 
 if TYPE_CHECKING:
     from pipeline_broker.log.archive.cleaning import Cleaned
     from pipeline_broker.log.archive.segment_file import SegmentInfo
     from pipeline_broker.log.archive.store import SegmentStore
-    from pipeline_broker.log.clean_shutdown import ManifestEnd
-    from pipeline_broker.log.file_system import FileSystem
-    from pipeline_broker.log.partition_log import PartitionLog
-    from pipeline_broker.log.retention_of_logs import Expiry
+    from pipeline_broker.log.files.file_system import FileSystem
+    from pipeline_broker.log.journal.clean_shutdown import ManifestEnd
+    from pipeline_broker.log.partition.partition_log import PartitionLog
+    from pipeline_broker.log.partition.retention_of_logs import Expiry
     from pipeline_broker.records.batch import BatchHeader
 
 __all__ = ["ARCHIVE_NAME", "Archive", "DeletedSegment"]

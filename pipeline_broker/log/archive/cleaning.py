@@ -22,12 +22,12 @@ from pipeline_broker.log.compaction.offset_map import DEDUPE_BUFFER_BYTES_DEFAUL
 from pipeline_broker.records.batch import BatchHeader
 
 if TYPE_CHECKING:
-    from pipeline_broker.log.aborted_transactions import AbortedTransaction
     from pipeline_broker.log.archive.archive import Archive
     from pipeline_broker.log.archive.manifest import PartitionManifest
     from pipeline_broker.log.compaction.schedule import CleaningPlan
     from pipeline_broker.log.entry import Buffer
-    from pipeline_broker.log.log_segment import LogSegment
+    from pipeline_broker.log.partition.aborted_transactions import AbortedTransaction
+    from pipeline_broker.log.partition.log_segment import LogSegment
 
 __all__ = ["Cleaned", "clean"]
 

@@ -29,7 +29,7 @@ from pipeline_broker.log.archive.segment_index import SegmentIndex
 from pipeline_broker.log.archive.store import SegmentStore
 from pipeline_broker.log.entry import LEADER_EPOCH, Buffer
 from pipeline_broker.log.errors import DamagedSegment, SegmentGone
-from pipeline_broker.log.reading import (
+from pipeline_broker.log.partition.reading import (
     BATCHES_PER_READ,
     BYTES_PER_READ,
     SPAN_BYTES_MAX,

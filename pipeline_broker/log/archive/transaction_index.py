@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from pipeline_broker.log.aborted_transactions import (
+from pipeline_broker.log.archive.segment_file import transaction_index_name
+from pipeline_broker.log.partition.aborted_transactions import (
     AbortedTransaction,
     OpenTransactions,
     encode_entries,
     parse_entries,
 )
-from pipeline_broker.log.archive.segment_file import transaction_index_name
 from pipeline_broker.records.checksum import crc32c
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from collections.abc import Iterable
 
 import attrs
 
-from pipeline_broker.log.log_segment import RELATIVE_OFFSET_MAX, LogSegment, segments_below, segments_from
-from pipeline_broker.log.retention import LAG_MS_UNLIMITED, SEGMENT_BYTES_DEFAULT
+from pipeline_broker.log.partition.log_segment import RELATIVE_OFFSET_MAX, LogSegment, segments_below, segments_from
+from pipeline_broker.log.partition.retention import LAG_MS_UNLIMITED, SEGMENT_BYTES_DEFAULT
 
 DIRTY_RATIO_DEFAULT = 0.5
 DELETE_RETENTION_MS_DEFAULT = 24 * 3600 * 1000

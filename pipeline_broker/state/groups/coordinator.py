@@ -34,8 +34,8 @@ from pipeline_broker.state.topics import TopicCatalogue
 from pipeline_broker.wire.error import ErrorCode
 
 if TYPE_CHECKING:
-    from pipeline_broker.state.classic_groups.coordinator import ClassicGroups
-    from pipeline_broker.state.classic_groups.messages import (
+    from pipeline_broker.state.groups.classic.coordinator import ClassicGroups
+    from pipeline_broker.state.groups.classic.messages import (
         DescribedGroup,
         HeartbeatRequest,
         JoinRequest,
@@ -43,8 +43,8 @@ if TYPE_CHECKING:
         LeavingMember,
         SyncRequest,
     )
-    from pipeline_broker.state.consumer_groups.coordinator import ConsumerGroups
-    from pipeline_broker.state.share_groups.coordinator import ShareGroups
+    from pipeline_broker.state.groups.consumer.coordinator import ConsumerGroups
+    from pipeline_broker.state.groups.share.coordinator import ShareGroups
 
 __all__ = ["GroupCoordinator"]
 
@@ -89,7 +89,7 @@ class GroupCoordinator:
     @functools.cached_property
     def classic(self) -> ClassicGroups:
         """The groups of the classic protocol."""
-        from pipeline_broker.state.classic_groups.coordinator import (  # noqa: PLC0415 - on first use, see group.py
+        from pipeline_broker.state.groups.classic.coordinator import (  # noqa: PLC0415 - on first use, see group.py
             ClassicGroups,
         )
 
@@ -100,7 +100,7 @@ class GroupCoordinator:
     @functools.cached_property
     def consumer(self) -> ConsumerGroups:
         """The groups of the consumer protocol."""
-        from pipeline_broker.state.consumer_groups.coordinator import (  # noqa: PLC0415 - on first use, see group.py
+        from pipeline_broker.state.groups.consumer.coordinator import (  # noqa: PLC0415 - on first use, see group.py
             ConsumerGroups,
         )
 
@@ -111,7 +111,7 @@ class GroupCoordinator:
     @functools.cached_property
     def share(self) -> ShareGroups:
         """The groups that share partitions."""
-        from pipeline_broker.state.share_groups.coordinator import ShareGroups  # noqa: PLC0415 - see `classic`
+        from pipeline_broker.state.groups.share.coordinator import ShareGroups  # noqa: PLC0415 - see `classic`
 
         share = ShareGroups(self.settings, self.registry)
         self._kinds.append(share)

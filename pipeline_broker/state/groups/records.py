@@ -45,13 +45,13 @@ def read_group_record(key: bytes, value: bytes | None) -> GroupRecord | None:
 
 def _read(owner: GroupType, kind: int, key: bytes, value: bytes | None) -> Any:
     if owner is GroupType.CLASSIC:
-        from pipeline_broker.state.classic_groups.records import read_group  # noqa: PLC0415 - see the rules of the file
+        from pipeline_broker.state.groups.classic.records import read_group  # noqa: PLC0415 - see the rules of the file
 
         return read_group(key, value)
     if owner is GroupType.CONSUMER:
-        from pipeline_broker.state.consumer_groups.records import read_update  # noqa: PLC0415 - see above
+        from pipeline_broker.state.groups.consumer.records import read_update  # noqa: PLC0415 - see above
 
         return read_update(kind, key, value)
-    from pipeline_broker.state.share_groups.records import read_group_record as read  # noqa: PLC0415 - see above
+    from pipeline_broker.state.groups.share.records import read_group_record as read  # noqa: PLC0415 - see above
 
     return read(kind, key, value)

@@ -16,14 +16,14 @@ from pipeline_broker.log.archive import archiver as archiver_room
 from pipeline_broker.log.archive.archive import Archive
 from pipeline_broker.log.archive.archiver import Archiver
 from pipeline_broker.log.errors import DamagedSegment, JournalCorrupt, ManifestDamaged
-from pipeline_broker.log.journal import Journal
+from pipeline_broker.log.journal.journal import Journal
 from pipeline_broker.log.log_manager import LogManager
-from pipeline_broker.log.policies import LogPolicies
-from pipeline_broker.log.retention import RollRules
-from pipeline_broker.log.testing import MemoryFileSystem
+from pipeline_broker.log.partition.policies import LogPolicies
+from pipeline_broker.log.partition.retention import RollRules
 from pipeline_broker.records.batch import NewRecord, build_batch, iterate_batches, read_header
 from pipeline_broker.records.record import iterate_records
 from tests.archiving import archive_one
+from tests.log.files.memory_file_system import MemoryFileSystem
 
 TOPIC_ID = bytes(range(16))
 PARTITIONS = 2

@@ -12,9 +12,9 @@ from pipeline_broker.log.archive import index_cache
 from pipeline_broker.log.archive.index_files import IndexBuilder
 from pipeline_broker.log.archive.segment_file import file_names, log_name
 from pipeline_broker.log.archive.segment_reader import SegmentReader
-from pipeline_broker.log.archive.testing import ChunkStore
 from pipeline_broker.log.errors import DamagedSegment, SegmentGone
 from pipeline_broker.records.batch import iterate_batches, read_header
+from tests.log.archive.chunk_store import ChunkStore
 from tests.log.archive.segments import FOLDER, Naive, append_batches, flipped, make_batch, overwrite, write_segment
 from tests.log.archive.test_segment_reader import read, search
 

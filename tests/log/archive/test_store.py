@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from pipeline_broker.log.archive import local_store
 from pipeline_broker.log.archive.local_store import LocalStore
-from pipeline_broker.log.archive.testing import ChunkStore
 from pipeline_broker.log.errors import ShortFile
-from pipeline_broker.log.file_system import SystemFileSystem
-from pipeline_broker.log.testing import MemoryFileSystem
+from pipeline_broker.log.files.file_system import SystemFileSystem
+from tests.log.archive.chunk_store import ChunkStore
+from tests.log.files.memory_file_system import MemoryFileSystem
 
 BASE = Path("/data/archive")
 

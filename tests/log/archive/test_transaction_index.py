@@ -11,23 +11,23 @@ from hypothesis import strategies as st
 from pipeline_broker.inspect.findings import Damage, IndexFound, IndexStatus
 from pipeline_broker.inspect.segment_check import SegmentCheck
 from pipeline_broker.inspect.topic_names import TopicNames
-from pipeline_broker.log.aborted_transactions import (
+from pipeline_broker.log.archive.cleaning import clean
+from pipeline_broker.log.archive.segment_file import transaction_index_name
+from pipeline_broker.log.archive.transaction_index import aborted_in, rebuilt_entries
+from pipeline_broker.log.compaction.schedule import CompactionRules
+from pipeline_broker.log.entry import LEADER_EPOCH, JournalEntry
+from pipeline_broker.log.errors import DamagedIndexError
+from pipeline_broker.log.files.file_system import SystemFileSystem
+from pipeline_broker.log.partition.aborted_transactions import (
     ENTRY,
     AbortedTransaction,
     OpenTransactions,
     encode_entries,
     parse_entries,
 )
-from pipeline_broker.log.archive.cleaning import clean
-from pipeline_broker.log.archive.segment_file import transaction_index_name
-from pipeline_broker.log.archive.transaction_index import aborted_in, rebuilt_entries
-from pipeline_broker.log.compaction.schedule import CompactionRules
-from pipeline_broker.log.compaction_of_logs import next_round
-from pipeline_broker.log.entry import LEADER_EPOCH, JournalEntry
-from pipeline_broker.log.errors import DamagedIndexError
-from pipeline_broker.log.file_system import SystemFileSystem
-from pipeline_broker.log.policies import LogPolicies
-from pipeline_broker.log.retention import RetentionRules, RollRules
+from pipeline_broker.log.partition.compaction_of_logs import next_round
+from pipeline_broker.log.partition.policies import LogPolicies
+from pipeline_broker.log.partition.retention import RetentionRules, RollRules
 from pipeline_broker.records.batch import NewRecord, build_batch, read_header, restamp
 from tests.archiving import archive_all
 from tests.kafka_tools import kafka_tool

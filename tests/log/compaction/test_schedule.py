@@ -13,7 +13,7 @@ from pipeline_broker.log.compaction.schedule import (
     group_segments,
     next_plan,
 )
-from pipeline_broker.log.log_segment import RELATIVE_OFFSET_MAX, LogSegment
+from pipeline_broker.log.partition.log_segment import RELATIVE_OFFSET_MAX, LogSegment
 
 NOW_MS = 1_000_000
 

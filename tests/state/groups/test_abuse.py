@@ -6,12 +6,12 @@ import time
 
 import pytest
 
-from pipeline_broker.state.classic_groups.messages import LeavingMember, MemberProtocol
+from pipeline_broker.state.groups.classic.messages import LeavingMember, MemberProtocol
 from pipeline_broker.state.groups.commits import CommitRequest, PartitionCommit
 from pipeline_broker.state.groups.settings import GroupSettings
 from pipeline_broker.wire.error import ErrorCode
-from tests.state.consumer_groups.consumer_driver import ConsumerDriver
 from tests.state.group_driver import Driver
+from tests.state.groups.consumer.consumer_driver import ConsumerDriver
 
 INT32_MAX = 2**31 - 1
 MEGABYTE = 1 << 20

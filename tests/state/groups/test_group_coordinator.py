@@ -7,13 +7,13 @@ import sys
 
 import pytest
 
-from pipeline_broker.state.classic_groups.messages import LeavingMember
-from pipeline_broker.state.consumer_groups.group import ConsumerGroup
 from pipeline_broker.state.groups.administration import DeletedOffset
+from pipeline_broker.state.groups.classic.messages import LeavingMember
 from pipeline_broker.state.groups.commits import CommitRequest, PartitionCommit
+from pipeline_broker.state.groups.consumer.group import ConsumerGroup
 from pipeline_broker.state.groups.registry import GroupRegistry
 from pipeline_broker.wire.error import ErrorCode
-from tests.state.consumer_groups.consumer_driver import ConsumerDriver
+from tests.state.groups.consumer.consumer_driver import ConsumerDriver
 
 
 @pytest.fixture

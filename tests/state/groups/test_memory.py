@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline_broker.state.classic_groups.messages import LeavingMember, MemberProtocol
+from pipeline_broker.state.groups.classic.messages import LeavingMember, MemberProtocol
 from pipeline_broker.state.groups.commits import CommitRequest, PartitionCommit
 from pipeline_broker.state.groups.memory import GroupMemory, HeldBytes
 from pipeline_broker.state.groups.settings import GroupSettings
-from pipeline_broker.state.share_groups.messages import Heartbeat, ShareGroupError, ShareGroupSettings
+from pipeline_broker.state.groups.share.messages import Heartbeat, ShareGroupError, ShareGroupSettings
 from pipeline_broker.wire.error import ErrorCode
-from tests.state.consumer_groups.consumer_driver import ConsumerDriver
 from tests.state.group_driver import Driver
+from tests.state.groups.consumer.consumer_driver import ConsumerDriver
 
 MEMBER_MAX = 100_000
 SETTINGS = GroupSettings(initial_rebalance_delay_ms=0, memory_bytes_max=8 * MEMBER_MAX)

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, multiple, rule, run_state_machine_as_test
 
 from pipeline_broker.log.errors import LogError
-from pipeline_broker.log.producer_state import ProducedBatch, ProducerStates
+from pipeline_broker.log.partition.producer_state import ProducedBatch, ProducerStates
 from pipeline_broker.records.control_batch import EndMarker
 from pipeline_broker.state.outcome import StateRecord
 from pipeline_broker.state.transactions.coordinator import (

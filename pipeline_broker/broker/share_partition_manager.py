@@ -1,0 +1,328 @@
+"""The share coordinator at work: share partitions and sessions in memory, their records in `__share_group_state`.
+
+Rules of this file: A share partition is loaded from the state when it is first
+fetched and forgotten when the last session of its group is closed; then nothing of it is acquired, and all that counts
+is in the state. What changes is appended at once, in the order in which it was decided; those who must not be answered
+before it is durable get the entries, and everything else is submitted here.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
+
+import attrs
+
+from pipeline_broker.broker.appended import Appended
+from pipeline_broker.config.assignors import share_assignor
+from pipeline_broker.config.share_settings import GroupShareSettings, group_share_settings, share_settings
+from pipeline_broker.state.deadlines import Deadlines
+from pipeline_broker.state.epochs import EPOCH_MAX
+from pipeline_broker.state.outcome import Write
+from pipeline_broker.state.partition_for import partition_for
+from pipeline_broker.state.share_coordinator.records import ShareKey
+from pipeline_broker.state.share_coordinator.share_states import (
+    NO_EPOCH,
+    UNINITIALIZED,
+    ShareState,
+    ShareStates,
+    StateWrite,
+)
+from pipeline_broker.state.share_partitions.messages import DeliveryRules, StateChange
+from pipeline_broker.state.share_partitions.share_partition import NEVER_MS, SharePartition
+from pipeline_broker.state.share_partitions.share_sessions import ShareSession, ShareSessions
+
+if TYPE_CHECKING:
+    from pipeline_broker.broker.share import Share
+    from pipeline_broker.log.partition.partition_log import PartitionLog
+
+__all__ = ["ActivePartition", "SharePartitionManager"]
+
+PRUNE_INTERVAL_MS = 300_000
+"""How often records that no snapshot needs are deleted; Kafka's `share.coordinator.state.topic.prune.interval.ms`."""
+PRUNED_RECORDS_MIN = 1_000
+"""Fewer are left where they are: deleting them costs a record, too."""
+PRUNE = "prune"
+
+
+@attrs.define(eq=False)
+class ActivePartition:
+    """A share partition in use.
+
+    Attributes:
+        key: which one.
+        partition: the machine.
+        log: what it reads.
+        state_epoch: of its state when it was loaded.
+        is_reading: a fetch has gone to the disk for it; others wait, so that nobody reads what was acquired meanwhile.
+    """
+
+    key: ShareKey
+    partition: SharePartition
+    log: PartitionLog
+    state_epoch: int
+    is_reading: bool = False
+
+
+class SharePartitionManager:
+    """See the rules of the room.
+
+    Args:
+        share: its place in the broker.
+
+    Attributes:
+        states: what the records say.
+        sessions: of members.
+    """
+
+    def __init__(self, share: Share) -> None:
+        self._share = share
+        self._config = share.config
+        settings = self._settings = share_settings(self._config.texts)
+        self.states = ShareStates(settings.share_coordinator_snapshot_update_records_per_snapshot)
+        self.sessions = ShareSessions(
+            settings.group_share_max_share_sessions, self._config.pipeline_fetch_session_partitions
+        )
+        self._active: dict[ShareKey, ActivePartition] = {}
+        self._deadlines: Deadlines[ShareKey | str] = Deadlines()
+        self._now_ms = 0
+
+    def __len__(self) -> int:
+        return len(self._active)
+
+    def time(self, now_ms: int) -> int:
+        """The time as machines may see it: it never runs backwards."""
+        self._now_ms = max(self._now_ms, now_ms)
+        return self._now_ms
+
+    @property
+    def group_size_max(self) -> int:
+        """How many members a group may have."""
+        return self._settings.group_share_max_size
+
+    @property
+    def assignor(self) -> str:
+        """The name of the assignor of all groups."""
+        return share_assignor(self._settings.group_share_assignors)
+
+    def settings(self, group_id: str) -> GroupShareSettings:
+        """What counts for a group."""
+        if self._config is not self._share.config:
+            self._config = self._share.config
+            self._settings = share_settings(self._config.texts)
+        return group_share_settings(self._settings, self._share.configs_of(group_id))
+
+    # Share partitions
+
+    def find(self, key: ShareKey) -> ActivePartition | None:
+        """A share partition that is in use."""
+        return self._active.get(key)
+
+    def start_offset(self, key: ShareKey) -> int | None:
+        """Where the state of a share partition begins, UNINITIALIZED before its first fetch; None without any."""
+        state = self.states.find(key)
+        return None if state is None else state.start_offset
+
+    def load(self, key: ShareKey, log: PartitionLog, start_offset: int) -> ActivePartition:
+        """Take a share partition into use; it must have a state.
+
+        Args:
+            key: which one.
+            log: what it reads.
+            start_offset: where it begins if nobody has fetched from it yet.
+        """
+        state = self.states.find(key)
+        assert state is not None, "who asks has looked"
+        if state.start_offset != UNINITIALIZED:
+            start_offset = state.start_offset
+        active = ActivePartition(key, SharePartition(start_offset, state.batches), log, state.state_epoch)
+        self._active[key] = active
+        return active
+
+    def refresh_rules(self, active: ActivePartition) -> GroupShareSettings:
+        """Let the settings count that a group has now."""
+        settings = self.settings(active.key.group_id)
+        active.partition.rules = DeliveryRules(
+            delivery_count_max=settings.delivery_count_limit,
+            record_locks_max=settings.partition_max_record_locks,
+            lock_duration_ms=settings.record_lock_duration_ms,
+        )
+        return settings
+
+    def locked(self, active: ActivePartition) -> None:
+        """Something was acquired, or a lock renewed: look again when it ends."""
+        if active.partition.next_lock_ms < NEVER_MS:
+            self._set_deadline(active.key, active.partition.next_lock_ms)
+
+    def released(self, key: ShareKey) -> None:
+        """Something may be available again: who waits for it looks."""
+        self._share.fetches.wake(key)
+
+    def drop(self, keys: Iterable[ShareKey], appended: Appended) -> None:
+        """Take share partitions out of use; who waits for them looks again when what was appended is durable."""
+        for key in keys:
+            if self._active.pop(key, None) is not None:
+                self._deadlines.cancel(key)
+                appended.then(functools.partial(self.released, key))
+
+    # Records
+
+    def append(self, writes: Iterable[Write], appended: Appended, now_ms: int) -> None:
+        """Append records, in one batch for each partition of the topic; without the topic there is no place for them.
+
+        Args:
+            writes: each with one record.
+            appended: gets the entries.
+            now_ms: wall clock.
+        """
+        logs, together = self._share.topic.logs, dict[int, list[Write]]()
+        for write in writes if logs else ():
+            together.setdefault(partition_for(write.subject, len(logs)), []).append(write)
+        for of_partition in together.values():
+            records = [record for write in of_partition for record in write.records]
+            entry = self._share.topic.append(of_partition[0].subject, records, now_ms)
+            assert entry is not None, "the topic has partitions"
+            for offset, write in enumerate(of_partition, entry.base_offset):
+                self.states.appended(write, offset)
+            appended.add(entry, functools.partial(self.states.durable, of_partition))
+        if together and PRUNE not in self._deadlines:
+            self._set_deadline(PRUNE, now_ms + PRUNE_INTERVAL_MS)
+
+    def append_change(
+        self, active: ActivePartition, change: StateChange | None, appended: Appended, now_ms: int
+    ) -> None:
+        """Append what has changed in a share partition."""
+        state = self.states.find(active.key)
+        if change is None or state is None:
+            return
+        wanted = StateWrite(
+            active.state_epoch, state.leader_epoch, change.start_offset, change.delivery_complete_count, change.batches
+        )
+        self.append([self.states.write(active.key, wanted, now_ms)], appended, now_ms)
+        appended.then(lambda: self.released(active.key))
+
+    def append_start(self, active: ActivePartition, appended: Appended, now_ms: int) -> None:
+        """Append where a share partition was begun, so that another start begins there, too."""
+        wanted = StateWrite(active.state_epoch, NO_EPOCH, active.partition.start_offset, 0)
+        self.append([self.states.write(active.key, wanted, now_ms)], appended, now_ms)
+
+    def submit(self, appended: Appended, then: Callable[[], None] | None = None) -> None:
+        """Commit entries that no request carries, and call back."""
+
+        def durable() -> None:
+            appended.durable()
+            if then is not None:
+                then()
+
+        if appended.entries:
+            self._share.submit(appended.entries, durable)
+        else:
+            durable()
+
+    def initialize(self, keys: Iterable[tuple[ShareKey, int]], appended: Appended, now_ms: int) -> None:
+        """Begin the state of share partitions, each with its epoch or, if it has one already, the next."""
+        writes = []
+        for key, epoch in keys:
+            state = self.states.find(key)
+            if state is not None:
+                epoch = max(epoch, _later_epoch(state))
+            self.drop([key], appended)
+            writes.append(self.states.initialize(key, epoch, UNINITIALIZED, now_ms))
+        self.append(writes, appended, now_ms)
+
+    def set_start(self, key: ShareKey, start_offset: int, appended: Appended, now_ms: int) -> None:
+        """Let a share partition begin elsewhere; what is acquired of it is not any more."""
+        state = self.states.find(key)
+        epoch = 0 if state is None else _later_epoch(state)
+        self.drop([key], appended)
+        self.append([self.states.initialize(key, epoch, start_offset, now_ms)], appended, now_ms)
+
+    def delete(self, keys: Sequence[ShareKey], appended: Appended, now_ms: int) -> None:
+        """Forget share partitions."""
+        self.drop(keys, appended)
+        self.append(self.states.delete(keys), appended, now_ms)
+
+    # Sessions
+
+    def close_session(self, session: ShareSession, appended: Appended, now_ms: int) -> None:
+        """End a session: what its member has acquired is available again."""
+        self.sessions.remove(session.group_id, session.member_id)
+        for topic_id, partition in session.places:
+            self.release(ShareKey(session.group_id, topic_id, partition), session.member_id, appended, now_ms)
+        if not self.sessions.has_members(session.group_id):
+            self.drop([key for key in self._active if key.group_id == session.group_id], appended)
+
+    def release(self, key: ShareKey, member_id: str, appended: Appended, now_ms: int) -> None:
+        """Take back what a member has of one share partition."""
+        active = self._active.get(key)
+        if active is not None:
+            self.append_change(active, active.partition.release(member_id), appended, now_ms)
+
+    def connection_closed(self, connection: object) -> None:
+        """See Share."""
+        appended = Appended()
+        for session in self.sessions.of_connection(connection):
+            self.close_session(session, appended, self._now_ms)
+        self.submit(appended)
+
+    # The broker
+
+    def topic_deleted(self, topic: str) -> None:
+        """See Coordinator."""
+        del topic
+        gone = [key for key in self.states.all() if self._share.topics.by_id(key.topic_id) is None]
+        appended = Appended()
+        self.delete(gone, appended, self._now_ms)
+        self.submit(appended)
+
+    def next_deadline_ms(self) -> int | None:
+        """See Coordinator."""
+        return self._deadlines.next_ms()
+
+    def advance(self, now_ms: int) -> None:
+        """Take back what was acquired for too long, and delete records that say nothing any more."""
+        now_ms = self.time(now_ms)
+        appended = Appended()
+        for due in self._deadlines.pop_due(now_ms):
+            if isinstance(due, str):
+                self._prune(appended, now_ms)
+                continue
+            active = self._active.get(due)
+            if active is None:
+                continue
+            self.refresh_rules(active)
+            change = active.partition.expire_locks(now_ms)
+            self.locked(active)
+            self.append_change(active, change, appended, now_ms)
+        self.submit(appended)
+
+    def _set_deadline(self, key: ShareKey | str, due_ms: int) -> None:
+        next_ms = self._deadlines.next_ms()
+        self._deadlines.set(key, due_ms)
+        if next_ms is None or due_ms < next_ms:
+            self._share.wake_timer()
+
+    def _prune(self, appended: Appended, now_ms: int) -> None:
+        """Delete what no snapshot needs; what holds the most of it back is written again."""
+        keys_at: dict[int, list[ShareKey]] = {}
+        logs = self._share.topic.logs
+        for key in self.states.all():
+            keys_at.setdefault(partition_for(self.states.subject(key), len(logs)), []).append(key)
+        for log in logs:
+            keys = keys_at.get(log.partition, ())
+            redundant = self.states.redundant_before(keys, log.high_watermark)
+            if redundant - log.log_start_offset >= PRUNED_RECORDS_MIN:
+                self._share.raise_log_start(log, redundant, now_ms)
+            behind = log.high_watermark - PRUNED_RECORDS_MIN
+            for key in keys:
+                state = self.states.find(key)
+                if state is not None and 0 <= state.snapshot_offset < behind:
+                    self.append([self.states.snapshot(key, now_ms)], appended, now_ms)
+        if any(log.high_watermark > log.log_start_offset for log in logs):
+            self._set_deadline(PRUNE, now_ms + PRUNE_INTERVAL_MS)
+
+
+def _later_epoch(state: ShareState) -> int:
+    """The epoch of a share partition that begins anew; one that has the highest keeps it, as it may not fall."""
+    return min(state.state_epoch + 1, EPOCH_MAX)

@@ -1,0 +1,189 @@
+"""A file system in memory: for brokers that keep nothing, and can be put back to what they were.
+
+Rules of this file: it promises what `file_system` asks for and knows no power cut (`testing.MemoryFileSystem` plays
+those): what is written is as durable as the process. Every change of it is made under one lock, so that a copy is a
+picture of one moment, which a broker takes for what a killed one left behind.
+"""
+
+import errno
+import os
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+from pipeline_broker.log.entry import Buffer
+from pipeline_broker.log.errors import DirectoryLocked
+from pipeline_broker.log.files.file_system import PARTS_MAX, File, Lock
+
+__all__ = ["MemoryFiles"]
+
+SIZE_BYTES = 1 << 40
+"""What the disk says of its size; nothing bounds it but the memory of the machine."""
+
+
+class _MemoryFile:
+    """An open file; it outlives its name, as on a disk."""
+
+    __slots__ = ("_changing", "data")
+
+    def __init__(self, changing: threading.Lock, data: bytearray) -> None:
+        self._changing = changing
+        self.data = data
+
+    def write(self, parts: Sequence[Buffer], position: int) -> int:
+        assert len(parts) <= PARTS_MAX
+        written = b"".join(parts)
+        with self._changing:
+            missing = position - len(self.data)
+            if missing > 0:
+                self.data.extend(bytes(missing))
+            self.data[position : position + len(written)] = written
+        return len(written)
+
+    def write_blocks(self, blocks: memoryview, position: int) -> int | None:  # noqa: ARG002 - there is no page cache
+        return None
+
+    def read(self, size_bytes: int, position: int) -> Buffer:
+        return self.data[position : position + size_bytes]  # a copy: while a view is open the file could not grow
+
+    def read_cached(self, size_bytes: int, position: int) -> Buffer | None:
+        data = self.data[position : position + size_bytes]
+        return data if len(data) == size_bytes else None
+
+    def read_ahead(self, size_bytes: int, position: int) -> None:
+        """Nothing is further away than anything else."""
+
+    def sync_data(self) -> None:
+        """Nothing is more durable than the process."""
+
+    def truncate(self, size_bytes: int) -> None:
+        with self._changing:
+            del self.data[size_bytes:]
+            self.data.extend(bytes(size_bytes - len(self.data)))
+
+    def size_bytes(self) -> int:
+        return len(self.data)
+
+
+class _MemoryLock:
+    """Held by one broker of this process."""
+
+    def __init__(self, held: set[Path], path: Path) -> None:
+        self._held = held
+        self._path = path
+
+    def release(self) -> None:
+        self._held.discard(self._path)
+
+    def is_in_place(self) -> bool:
+        return self._path in self._held
+
+
+class MemoryFiles:
+    """Names and files in memory; see FileSystem."""
+
+    def __init__(self) -> None:
+        self._changing = threading.Lock()
+        self._directories: dict[Path, dict[str, bytearray | None]] = {}  # None stands for a directory
+        self._locks: set[Path] = set()
+
+    @property
+    def used_bytes(self) -> int:
+        """What all files hold."""
+        with self._changing:
+            return sum(len(data) for names in self._directories.values() for data in names.values() if data is not None)
+
+    def copy(self) -> "MemoryFiles":
+        """Another file system with the same files, as they are at this moment; nobody holds a lock there."""
+        copied = MemoryFiles()
+        with self._changing:
+            copied._directories = {
+                path: {name: None if data is None else bytearray(data) for name, data in names.items()}
+                for path, names in self._directories.items()
+            }
+        return copied
+
+    def make_directory(self, path: Path) -> None:
+        """See FileSystem."""
+        with self._changing:
+            for directory in reversed((path, *path.parents)):
+                if directory not in self._directories:
+                    self._directories[directory] = {}
+                    if directory.name:  # the root is in nothing
+                        self._directories.setdefault(directory.parent, {}).setdefault(directory.name, None)
+
+    def list_directory(self, path: Path) -> list[str]:
+        """See FileSystem."""
+        with self._changing:
+            return list(self._names(path))
+
+    def list_directories(self, path: Path) -> list[str]:
+        """See FileSystem."""
+        with self._changing:
+            return [name for name, data in self._names(path).items() if data is None]
+
+    def open(self, path: Path, *, create: bool = False) -> File:
+        """See FileSystem."""
+        with self._changing:
+            if create:
+                names = self._directories.setdefault(path.parent, {})
+                if path.name in names:
+                    raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
+                names[path.name] = bytearray()
+            return _MemoryFile(self._changing, self._data(path))
+
+    def rename(self, source: Path, target: Path) -> None:
+        """See FileSystem."""
+        with self._changing:
+            data = self._data(source)
+            self._directories.setdefault(target.parent, {})[target.name] = data
+            del self._directories[source.parent][source.name]
+
+    def unlink(self, path: Path) -> None:
+        """See FileSystem."""
+        with self._changing:
+            self._data(path)
+            del self._directories[path.parent][path.name]
+
+    def remove_directory(self, path: Path) -> None:
+        """See FileSystem."""
+        with self._changing:
+            if self._names(path):
+                raise OSError(errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY), str(path))
+            del self._directories[path]
+            self._directories[path.parent].pop(path.name, None)
+
+    def sync_directory(self, path: Path) -> None:
+        """See FileSystem."""
+
+    def free_bytes(self, path: Path) -> int:  # noqa: ARG002 - one disk for all
+        """See FileSystem."""
+        return SIZE_BYTES // 2
+
+    def total_bytes(self, path: Path) -> int:  # noqa: ARG002 - one disk for all
+        """See FileSystem."""
+        return SIZE_BYTES
+
+    def lock(self, path: Path) -> Lock:
+        """See FileSystem."""
+        with self._changing:
+            if path in self._locks:
+                raise DirectoryLocked(f"the data directory {path.parent} is in use")
+            self._locks.add(path)
+        return _MemoryLock(self._locks, path)
+
+    def _names(self, path: Path) -> dict[str, bytearray | None]:
+        try:
+            return self._directories[path]
+        except KeyError:
+            raise _missing(path) from None
+
+    def _data(self, path: Path) -> bytearray:
+        data = self._directories.get(path.parent, {}).get(path.name)
+        if data is None:
+            raise _missing(path)
+        return data
+
+
+def _missing(path: Path) -> FileNotFoundError:
+    return FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))

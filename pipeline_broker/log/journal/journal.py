@@ -1,0 +1,400 @@
+"""The journal: the only thing that is synced before an acknowledgement, shared by all partitions.
+
+Rules of this file: `write` and `sync` may be called by several threads at once; writes happen one at a time, in the
+order of the LSNs they give out, while each caller waits for its own sync. The journal fails as a whole and for good:
+after the first error of a write or a sync every further one raises JournalFailed, because the kernel forgets a failed
+write-back once it has told of it, and a second sync that succeeds proves nothing. The exception is a write that the
+system refused for want of space or of descriptors: where a writer may wait at all (`sealed_max`), it waits, tries again
+at the same place, and says why meanwhile (`room`). Acknowledging commits in their order is the caller's part.
+"""
+
+import logging
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Literal, NoReturn
+
+from pipeline_broker.log.entry import Buffer, JournalEntry
+from pipeline_broker.log.errors import JournalFailed, is_passing
+from pipeline_broker.log.files.file_system import FileSystem, Lock, SystemFileSystem, write_all
+from pipeline_broker.log.journal.clean_shutdown import CleanShutdown, ManifestEnd, read_mark, remove_mark, write_mark
+from pipeline_broker.log.journal.commit_writer import LARGE_COMMIT_BYTES_MIN, CommitWriter
+from pipeline_broker.log.journal.frame import FRAME_HEADER_SIZE, StoredEntry, encode_frame
+from pipeline_broker.log.journal.journal_files import JournalFiles
+from pipeline_broker.log.journal.recovery import JournalEnd, Recovery, sealed_entries
+from pipeline_broker.log.journal.segment import (
+    HEADER_SPACE,
+    Segment,
+    activate_spare,
+    create_segment,
+    discard_segment,
+    global_position,
+    prepare_spare,
+    recycle_segment,
+    segment_path,
+)
+from pipeline_broker.log.journal.ticket import Ticket
+from pipeline_broker.log.journal.writer_room import WriterRoom
+
+LOCK_NAME = ".lock"
+JOURNAL_NAME = "journal"
+SEGMENT_BYTES = 64 << 20
+SEGMENT_BYTES_MIN = 2 * HEADER_SPACE
+SEGMENT_ENTRIES_MAX = 1 << 18  # a start takes microseconds for each: small ones would fill a segment with a million
+
+logger = logging.getLogger(__name__)
+
+Flush = Literal["always", "os"]
+
+
+class Journal:
+    """The journal of one data directory; `open` it, exhaust `recover`, then write."""
+
+    def __init__(self, directory: Path, flush: Flush, segment_bytes: int, files: FileSystem, lock: Lock) -> None:
+        assert segment_bytes >= SEGMENT_BYTES_MIN
+        self.directory = directory
+        self.flush, self.segment_bytes = flush, segment_bytes
+        #: Called in a writing thread when half of the segment is used and no spare is ready.
+        self.on_prepare_wanted: Callable[[], None] | None = None
+        self._files = files
+        self._directory_lock = lock
+        #: Of the broker that used the directory before; None when it was killed.
+        self.clean_shutdown: CleanShutdown | None = None
+        #: Asked by `close` where the manifest of the archive ends; None when the archive cannot be trusted.
+        self.manifest_end: Callable[[], ManifestEnd | None] = ManifestEnd
+        #: Called in a writing thread when a segment is complete, and by `seal`.
+        self.on_sealed: Callable[[], None] | None = None
+        #: How many complete segments may wait for `recycle` before a writer waits; None for any number, and for never.
+        self.sealed_max: int | None = None
+        self._write_lock = threading.Lock()
+        self._writer = CommitWriter(is_direct=flush == "always")
+        self.room = WriterRoom(self._write_lock)
+        self._prepare_lock = threading.Lock()
+        self._readable = JournalFiles(files, directory)
+        self.read_cached = self._readable.read_cached
+        self.read = self._readable.read
+        self._sealed_ends: dict[int, int] = {}  # number: the LSN behind it, of complete segments, oldest first
+        self._failure: OSError | None = None
+        self._closed = False
+        self._active: Segment | None = None
+        self._position = 0
+        self._next_lsn = 0
+        self._segment_lsn = 0  # of the first entry in the active segment
+        self._durable_lsn = 0
+        self._unsynced: dict[int, None] = {}  # first LSNs of the commits between write and sync, oldest first
+        self._spare_identity: int | None = None
+        self._prepare_asked = False
+        self._commit_bytes = 0.0  # of a commit, on average of the last 16 or so
+
+    @classmethod
+    def open(
+        cls,
+        data_directory: Path,
+        *,
+        flush: Flush = "always",
+        segment_bytes: int = SEGMENT_BYTES,
+        files: FileSystem | None = None,
+    ) -> "Journal":
+        """Take the data directory; raises DirectoryLocked when another process has it, OSError when it is unusable."""
+        files, directory = files or SystemFileSystem(), data_directory / JOURNAL_NAME
+        files.make_directory(directory)
+        files.sync_directory(data_directory)  # a journal whose directory is lost with the power is lost with it
+        journal = cls(directory, flush, segment_bytes, files, files.lock(data_directory / LOCK_NAME))
+        try:
+            journal.clean_shutdown = read_mark(files, data_directory)
+        except OSError:
+            journal.close()
+            raise
+        return journal
+
+    @property
+    def data_directory(self) -> Path:
+        """Absolute."""
+        return self.directory.parent.absolute()
+
+    def is_in_place(self) -> bool:
+        """Whether the data directory is still where it was taken; what is written to a removed one is lost."""
+        return self._directory_lock.is_in_place()
+
+    def disk_space(self) -> tuple[int, int]:
+        """The size of the disk, and how many more bytes can be written to it; raises OSError when it cannot tell."""
+        return self._files.total_bytes(self.directory), self._files.free_bytes(self.directory)
+
+    def recover(self, archived_lsn: int = 0) -> Iterator[StoredEntry]:
+        """What the journal holds from this LSN on, in LSN order; writing is possible when this is exhausted.
+
+        Raises JournalCorrupt, with nothing changed, when records that were durable cannot be read.
+        """
+        assert self._active is None, "a journal is recovered once"
+        sync, clean = self.flush == "always", self.clean_shutdown
+        recovery = Recovery(self._files, self.directory, sync=sync, archived_lsn=archived_lsn, clean=clean)
+        yield from recovery.batches()
+        assert recovery.end is not None
+        remove_mark(self._files, self.directory.parent)
+        self._start(recovery.end)
+
+    def _start(self, end: JournalEnd) -> None:
+        self._active = end.segment
+        self._position = end.position
+        self._next_lsn = end.next_lsn
+        self._segment_lsn = end.segment_lsn
+        self._durable_lsn = end.next_lsn if self.flush == "always" else 0
+        self._spare_identity = end.spare_identity
+        self._sealed_ends = dict(end.sealed_ends)
+        self._readable.first_number = next(iter(self._sealed_ends), end.segment.number)
+
+    @property
+    def next_lsn(self) -> int:
+        """The LSN that the next entry gets."""
+        return self._next_lsn
+
+    @property
+    def segment_count(self) -> int:
+        """How many files hold frames."""
+        return self._active.number - self._readable.first_number + 1 if self._active is not None else 0
+
+    @property
+    def has_spare(self) -> bool:
+        """Whether zero-filled space waits to be used."""
+        return self._spare_identity is not None
+
+    def write(self, entries: Sequence[JournalEntry]) -> Ticket:
+        """Write one commit behind all others and give its entries their positions; not durable before `sync`."""
+        with self._write_lock:
+            if self._failure is not None or self._closed:
+                self._refuse()
+            assert self._active is not None, "recover comes before write"
+            if not entries:
+                return Ticket(self._next_lsn, 0, 0, None, None)
+            ticket = self._write_when_possible(entries)
+            asks = not self._prepare_asked and self._wants_spare()
+            self._prepare_asked = self._prepare_asked or asks
+        if asks and self.on_prepare_wanted is not None:
+            self.on_prepare_wanted()
+        return ticket
+
+    def _write_when_possible(self, entries: Sequence[JournalEntry]) -> Ticket:
+        while True:
+            try:
+                ticket = self._write(entries)
+            except OSError as error:
+                if self.sealed_max is None or not is_passing(error):
+                    self._fail(error)
+                self.room.wait(error)  # when that is over for good, `_place` refuses
+            else:
+                if self.room.obstacle_passed():
+                    self._prepare_asked = False  # the spare met the same obstacle
+                return ticket
+
+    def _write(self, entries: Sequence[JournalEntry]) -> Ticket:
+        parts, size, segment = self._place(entries)
+        first_lsn = self._next_lsn
+        file = segment.take_file()
+        self._writer.write(file, parts, size, self._position, grows=not segment.zero_filled)
+        self._position += size
+        self._commit_bytes += (size - self._commit_bytes) / 16
+        self._next_lsn = first_lsn + len(entries)
+        if self.flush == "os":
+            segment.give_back(file)
+            return Ticket(first_lsn, len(entries), size, None, None)
+        self._unsynced[first_lsn] = None
+        return Ticket(first_lsn, len(entries), size, segment, file)
+
+    def _place(self, entries: Sequence[JournalEntry]) -> tuple[list[Buffer], int, Segment]:
+        """The frame of a commit in the segment that has room for it; waits when there may be no further segment."""
+        while True:
+            segment = self._active
+            if segment is None or self._closed or self._failure is not None:
+                self._refuse()
+            if self.has_spare and not segment.zero_filled and self._is_worth_filling() and self._may_roll():
+                segment = self._roll()
+            parts, size = self._encode(entries, segment, self._next_lsn)
+            count = self._next_lsn + len(entries) - self._segment_lsn
+            fits = self._position + size <= self.segment_bytes and count <= SEGMENT_ENTRIES_MAX
+            if fits or self._position == HEADER_SPACE:
+                return parts, size, segment
+            if self._may_roll():
+                self._roll()
+            else:
+                self.room.wait_for_archive()
+
+    def _is_worth_filling(self) -> bool:
+        return self._commit_bytes < LARGE_COMMIT_BYTES_MIN  # above, that costs more than a sync saves by it
+
+    def _wants_spare(self) -> bool:
+        entries = self._next_lsn - self._segment_lsn
+        is_half_full = self._position > self.segment_bytes // 2 or entries > SEGMENT_ENTRIES_MAX // 2
+        return is_half_full and self._is_worth_filling() and not self.has_spare
+
+    def _may_roll(self) -> bool:
+        return self.sealed_max is None or len(self._sealed_ends) < self.sealed_max
+
+    def _encode(self, entries: Sequence[JournalEntry], segment: Segment, first_lsn: int) -> tuple[list[Buffer], int]:
+        place = global_position(segment.number, self._position)
+        parts = encode_frame(entries, segment.identity, first_lsn, self._durable_lsn, place)
+        return parts, sum(map(len, parts))
+
+    def _roll(self) -> Segment:
+        """Go on in a new segment. Commits still unsynced in the old one keep its file and sync it themselves.
+
+        A spare takes the place of a segment without frames: recovery takes each one for the continuation of the last.
+        """
+        assert self._active is not None
+        is_complete = self._position > HEADER_SPACE
+        assert is_complete or self._spare_identity is not None, "an empty segment is as good as a new one"
+        number = self._active.number + is_complete
+        if is_complete:
+            self._active.fill_up(self.segment_bytes)
+        if self._spare_identity is not None:
+            segment = activate_spare(self._files, self.directory, number, self._spare_identity)
+            self._spare_identity = None
+        else:
+            segment = create_segment(self._files, self.directory, number)
+        if is_complete:
+            self._sealed_ends[self._active.number] = self._next_lsn
+        self._active = segment
+        self._position, self._segment_lsn = HEADER_SPACE, self._next_lsn
+        self._prepare_asked = False
+        if self._sealed_ends and self.on_sealed is not None:
+            self.on_sealed()
+        return segment
+
+    def sync(self, ticket: Ticket) -> None:
+        """Return when the commit is durable: on disk with flush=always, written with flush=os."""
+        try:
+            if ticket.file is not None:
+                ticket.file.sync_data()
+        except OSError as error:
+            with self._write_lock:
+                self._fail(error)
+        if self._failure is not None:
+            self._refuse()
+        if ticket.file is not None and ticket.segment is not None:
+            with self._write_lock:
+                ticket.segment.give_back(ticket.file)
+                ticket.file = None
+                del self._unsynced[ticket.first_lsn]
+                self._durable_lsn = next(iter(self._unsynced), self._next_lsn)
+
+    def prepare_ahead(self) -> None:
+        """Zero-fill the next segment, off the request path; returns at once when one is ready.
+
+        An OSError (say, a full disk) leaves the journal as it was: it goes on in segments that grow.
+        """
+        with self._prepare_lock:
+            if self.has_spare or self._closed:
+                return
+            identity = prepare_spare(self._files, self.directory, self.segment_bytes, lambda: self._closed)
+            with self._write_lock:
+                self._spare_identity = identity
+
+    # What is complete goes to the archive, and its space comes back
+
+    def seal(self) -> None:
+        """Begin a new segment, unless nothing was written to the last one: everything so far may be archived then.
+
+        Raises OSError when there is no room for one (the last goes on), JournalFailed when there is another failure.
+        """
+        with self._write_lock:
+            if self._failure is None and not self._closed and self._position > HEADER_SPACE and self._may_roll():
+                try:
+                    self._roll()
+                except OSError as error:
+                    if is_passing(error):
+                        raise
+                    self._fail(error)
+
+    def sealed(self) -> list[tuple[int, int]]:
+        """The complete segments whose commits are durable, oldest first: number, and the LSN behind it."""
+        with self._write_lock:
+            durable_lsn = self._durable_lsn if self.flush == "always" else self._next_lsn
+            return [(number, end) for number, end in self._sealed_ends.items() if end <= durable_lsn]
+
+    def archive_waits(self, obstacle: OSError | None) -> None:
+        """Say why nothing can be archived now, so that a writer who waits for that knows; None when that has passed."""
+        with self._write_lock:
+            self.room.archive_waits(obstacle)
+
+    def wait_for_nobody(self) -> None:
+        """Nothing is recycled any more: who waits for that goes on in further segments, who waits for space fails."""
+        with self._write_lock:
+            self.sealed_max = None
+            self.room.notify()
+
+    def sealed_entries(self, number: int, end_lsn: int, from_lsn: int = 0) -> Iterator[StoredEntry]:
+        """What a complete segment holds from an LSN on; see `recovery.sealed_entries`."""
+        return sealed_entries(self._files, self.directory, number, end_lsn, from_lsn)
+
+    def recycle(self, number: int) -> None:
+        """Use the space of the oldest complete segment again, which the archive holds; may wait for its readers.
+
+        From here on places in it are gone (RecycledError). May be called again after an OSError.
+        """
+        self._readable.retire(number)
+        with self._prepare_lock:
+            path = segment_path(self.directory, number)
+            has_use = not self.has_spare and not self._closed
+            identity = recycle_segment(self._files, self.directory, path, self.segment_bytes) if has_use else None
+            if identity is None:
+                discard_segment(self._files, path)
+            with self._write_lock:
+                self._sealed_ends.pop(number)
+                if identity is not None:
+                    self._spare_identity = identity
+                self.room.notify()
+
+    def close(self) -> None:
+        """Give the directory up.
+
+        Space not used is cut off, so that the next start need not look through it; an empty commit declares all
+        others durable, so that damage to the last one is no torn tail; a mark says that all of that went well.
+        """
+        self._closed = True
+        with self._write_lock:
+            self.room.notify()
+        with self._prepare_lock, self._write_lock:
+            try:
+                if self._active is not None and self._failure is None and not self._unsynced:
+                    self._end(self._active)
+            except OSError as error:  # what was acknowledged is durable; the next start finds what a kill leaves
+                logger.warning("the end of the journal cannot be marked: %s", error)
+            finally:
+                self._readable.close()
+                self._active = None
+                self._directory_lock.release()
+
+    def _end(self, segment: Segment) -> None:
+        if self.flush == "os":  # to survive a power cut was not promised until now
+            for number in (*self._sealed_ends, segment.number):
+                self._readable.find(number).sync_data()
+            self._durable_lsn = self._next_lsn
+        self._seal(segment)
+        self._mark(segment)
+
+    def _seal(self, segment: Segment) -> None:
+        file = segment.take_file()
+        parts, size = self._encode((), segment, self._next_lsn)
+        write_all(file, parts, self._position)
+        self._position += size
+        file.truncate(self._position)
+        file.sync_data()
+
+    def _mark(self, segment: Segment) -> None:
+        manifest = self.manifest_end()
+        if manifest is not None and self._directory_lock.is_in_place():  # else it would go to whoever took our place
+            mark = CleanShutdown(segment.number, segment.identity, self._position, self._next_lsn, manifest)
+            write_mark(self._files, self.directory.parent, mark)
+
+    def _fail(self, error: OSError) -> NoReturn:
+        if self._failure is None:
+            self._failure = error
+        self.room.notify()
+        raise JournalFailed(f"the journal cannot be written: {error}") from error
+
+    def _refuse(self) -> NoReturn:
+        if self._failure is None:
+            raise JournalFailed("the journal is closed")
+        raise JournalFailed(f"the journal failed earlier: {self._failure}") from self._failure
+
+
+assert HEADER_SPACE + FRAME_HEADER_SIZE < SEGMENT_BYTES_MIN

@@ -1,0 +1,400 @@
+"""The log of one partition: an index over the journal, the producers' state, and the offsets.
+
+Rules of this file: everything here runs on one thread. What is visible is durable: reads end at the high watermark,
+which only `on_durable` moves, in order. Offsets are given out at append and never taken back: after an entry failed
+nothing more is acknowledged anyway (see journal). What stands in front of the last stable offset is decided: it is of
+no transaction, or of one whose marker is durable.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pipeline_broker.log.entry import LEADER_EPOCH, Appended, Buffer, JournalEntry
+from pipeline_broker.log.errors import JournalCorrupt, OffsetOutOfRange, RecycledError
+from pipeline_broker.log.journal.frame import JOIN_BELOW_BYTES, entry_key
+from pipeline_broker.log.partition import time_search
+from pipeline_broker.log.partition.committed_reads import aborted_view, in_front_of
+from pipeline_broker.log.partition.offset_index import OffsetIndex
+from pipeline_broker.log.partition.policies import DEFAULT_POLICIES, LogPolicies
+from pipeline_broker.log.partition.producer_batches import note_among_transactions, replay_transactional
+from pipeline_broker.log.partition.producer_state import SEQUENCE_MASK, ProducedBatch, ProducerStates
+from pipeline_broker.log.partition.reading import BatchSource, ColdRead, ReadResult
+from pipeline_broker.log.partition.tail_cache import TailCache
+from pipeline_broker.log.partition.time_search import Found
+from pipeline_broker.records.batch import (
+    APPEND_TIME_BIT,
+    HEADER_SIZE,
+    LENGTH_OVERHEAD,
+    TRANSACTIONAL_BIT,
+    BatchHeader,
+    read_header,
+    restamp,
+    restamped,
+    with_times,
+)
+from pipeline_broker.records.check import (
+    DEFAULT_RULES,
+    LongBatchError,
+    Rules,
+    as_stored,
+    check_batch,
+    takes_long_to_store,
+)
+from pipeline_broker.records.control_batch import EndMarker, marker_batch
+from pipeline_broker.records.errors import RecordError
+
+if TYPE_CHECKING:
+    from pipeline_broker.log.archive.archived_log import ArchivedLog
+    from pipeline_broker.log.partition.aborted_transactions import AbortedTransaction
+
+_NEW = tuple.__new__  # straight to the tuple's constructor: half the time of a named tuple's own, for every batch
+
+
+class PartitionLog:
+    """One partition of one topic."""
+
+    __slots__ = (
+        "_cache",
+        "_dropped_batches",
+        "_sources",
+        "archived",
+        "duplicates",
+        "entry_key",
+        "high_watermark",
+        "index",
+        "log_end_offset",
+        "log_start_offset",
+        "partition",
+        "policies",
+        "producers",
+        "roll_seed",
+        "rules",
+        "tail",
+        "topic",
+        "topic_id",
+    )
+
+    def __init__(
+        self,
+        topic: str,
+        topic_id: bytes,
+        partition: int,
+        cache: TailCache,
+        sources: tuple[BatchSource, ...],
+        rules: Rules = DEFAULT_RULES,
+        policies: LogPolicies = DEFAULT_POLICIES,
+    ) -> None:
+        self.topic = topic
+        self.topic_id = topic_id
+        self.partition = partition
+        self.rules = rules
+        self.policies = policies
+        self.entry_key = entry_key(topic_id, partition)
+        self.roll_seed = b""  # from which the jitter of its segments is drawn
+        self.log_start_offset = 0
+        self.log_end_offset = 0  # assigned
+        self.high_watermark = 0  # durable, hence visible
+        self.index = OffsetIndex()
+        self.producers = ProducerStates()
+        self.duplicates = 0  # batches that came again and were not appended
+        self.tail: dict[int, JournalEntry] = {}  # the cache's entries of this log
+        self.archived: ArchivedLog | None = None  # what the archive holds: all in front of the index
+        self._dropped_batches = 0  # from the index, since the start
+        self._cache = cache
+        self._sources = sources
+
+    @property
+    def folder(self) -> str:
+        """The name of its folder in the archive, as Kafka calls the directory of a partition."""
+        return f"{self.topic}-{self.partition}"
+
+    def __repr__(self) -> str:
+        return f"<PartitionLog {self.topic}-{self.partition} {self.log_start_offset}..{self.log_end_offset}>"
+
+    def produce(self, batch: Buffer, now_ms: int, *, zstd_allowed: bool = True) -> Appended:
+        """Check a client's batch that is part of no transaction, and append it; for the arguments see `check_batch`.
+
+        Raises:
+            RecordError, LogError: it is refused; both have an `error_name`.
+            LongBatchError: it takes long to check; `BatchCheck` does so, then comes `append_checked`.
+        """
+        rules = self.rules
+        try:
+            header = check_batch(batch, now_ms, rules, zstd_allowed=zstd_allowed)
+            if rules.compression is not None:
+                if takes_long_to_store(header, rules):
+                    raise LongBatchError
+                header, batch = as_stored(header, batch, rules)
+        except RecordError:
+            self.refuse(batch)
+            raise
+        return self.append(header, batch, now_ms)
+
+    def append_checked(self, header: BatchHeader, batch: Buffer, now_ms: int, *, starts_at_zero: bool) -> Appended:
+        """Append a client's batch that was checked.
+
+        Args:
+            header: of the batch as it is stored.
+            batch: as it is stored, with offsets from 0.
+            now_ms: wall clock.
+            starts_at_zero: a producer that nothing is known of must begin with sequence 0 (transactions version 2).
+
+        Raises:
+            LogError: it is refused.
+        """
+        if starts_at_zero and header.producer_id >= 0:
+            self.producers.check_start(header.producer_id, header.producer_epoch, header.base_sequence)
+        return self.append(header, batch, now_ms)
+
+    def append(self, header: BatchHeader, batch: Buffer, now_ms: int) -> Appended:
+        """Give the batch its offsets. The header is `check_batch`'s, or `read_header`'s of a batch of our own.
+
+        The entry must be handed to the committer before anything else is appended to this log, or durable order and
+        offset order differ.
+        """
+        _, length, _, _, _, attributes, last_delta, _, max_timestamp, producer_id, epoch, sequence, _ = header
+        base_offset = self.log_end_offset
+        last_offset = base_offset + last_delta
+        if producer_id >= 0:
+            if attributes & TRANSACTIONAL_BIT or self.producers.open:
+                original = note_among_transactions(self.producers, header, base_offset, now_ms)
+            else:
+                last_sequence = (sequence + last_delta) & SEQUENCE_MASK
+                original = self.producers.check(producer_id, epoch, sequence, last_sequence)
+                if original is None:
+                    produced = _NEW(ProducedBatch, (sequence, last_sequence, base_offset, last_offset, max_timestamp))
+                    self.producers.record(producer_id, epoch, produced, now_ms)
+            if original is not None:
+                return self._duplicate(original)
+        size = LENGTH_OVERHEAD + length
+        parts: tuple[Buffer, ...]
+        if size < JOIN_BELOW_BYTES:  # as a view it would keep the whole receive buffer in memory
+            parts = (restamped(header, batch if type(batch) is bytes else bytes(batch), base_offset, LEADER_EPOCH),)
+        else:
+            parts = restamp(header, batch, base_offset, LEADER_EPOCH)
+        entry = JournalEntry(self, base_offset, last_offset, max_timestamp, parts, size)
+        self.log_end_offset = last_offset + 1
+        stamped = max_timestamp if attributes & APPEND_TIME_BIT else -1
+        return _NEW(Appended, (entry, base_offset, last_offset, stamped, False, True))
+
+    def append_marker(
+        self,
+        producer_id: int,
+        producer_epoch: int,
+        *,
+        committed: bool,
+        coordinator_epoch: int,
+        now_ms: int,
+        version: int = 0,
+    ) -> Appended:
+        """End a producer's transaction; the entry must be committed as that of `append`.
+
+        A marker is appended whether a transaction is open or not, as in Apache Kafka.
+
+        Args:
+            producer_id: whose transaction.
+            producer_epoch: its epoch from now on.
+            committed: whether its records count.
+            coordinator_epoch: of the partition of the transaction coordinator's topic.
+            now_ms: wall clock.
+            version: of transactions; a marker's epoch is that of the data or a higher one, from 2 on a higher one.
+
+        Raises:
+            InvalidProducerEpoch: the marker is late.
+            TransactionCoordinatorFenced: a newer coordinator has written.
+        """
+        self.producers.check_marker(producer_id, producer_epoch, coordinator_epoch, version)
+        offset = self.log_end_offset
+        marker = EndMarker(committed, coordinator_epoch)
+        batch = marker_batch(producer_id, producer_epoch, marker, now_ms, base_offset=offset, leader_epoch=LEADER_EPOCH)
+        if self.rules.append_time:
+            header = with_times(read_header(batch), batch, now_ms, append_time=True)
+            batch = restamped(header, batch, offset, LEADER_EPOCH)
+        self.producers.record_marker(producer_id, producer_epoch, marker, offset, now_ms, now_ms)
+        entry = JournalEntry(self, offset, offset, now_ms, (batch,), len(batch))
+        self.log_end_offset = offset + 1
+        return Appended(entry, offset, offset, now_ms if self.rules.append_time else -1)
+
+    @property
+    def last_stable_offset(self) -> int:
+        """Where readers of committed records end: nothing in front of it is undecided, or may be so after a crash."""
+        first_unstable = self.producers.first_unstable_offset
+        if first_unstable is None or first_unstable >= self.high_watermark:
+            return self.high_watermark
+        return max(first_unstable, self.log_start_offset)
+
+    def _duplicate(self, original: ProducedBatch) -> Appended:
+        self.duplicates += 1
+        return Appended(
+            None,
+            original.base_offset,
+            original.last_offset,
+            original.timestamp,
+            duplicate=True,
+            in_flight=original.last_offset >= self.high_watermark,
+        )
+
+    def refuse(self, batch: Buffer) -> None:
+        """A client's batch was refused before `append`: what its producer sent behind it must not slip in front."""
+        if len(batch) < HEADER_SIZE:
+            return
+        try:
+            header = read_header(batch)
+        except RecordError:
+            return
+        if header.producer_id >= 0 and header.base_sequence >= 0:
+            self.producers.refused(header.producer_id, header.producer_epoch, header.base_sequence)
+
+    def on_durable(self, entry: JournalEntry) -> None:
+        """The entry's commit completed; called in the order of the commits."""
+        assert entry.base_offset >= self.high_watermark, "commits of a partition complete in offset order"
+        assert entry.position >= 0, "an entry is written before it is durable"
+        self.high_watermark = entry.last_offset + 1
+        ended = self.producers.ended
+        if ended is not None:
+            ended.durable(self.high_watermark)
+        self.index.append(entry.base_offset, entry.position, entry.size_bytes, entry.max_timestamp)
+        self._cache.add(entry)
+
+    def replay(self, header: BatchHeader, place: int, now_ms: int, batch: Buffer) -> None:
+        """A batch found in the journal at start."""
+        base_offset, length, _, _, _, attributes, last_delta, _, max_timestamp, producer_id, epoch, sequence, _ = header
+        if base_offset < self.log_end_offset:
+            raise JournalCorrupt(f"{self.topic}-{self.partition}: offset {base_offset} is there twice")
+        last_offset = base_offset + last_delta
+        self.log_end_offset = self.high_watermark = last_offset + 1
+        self.index.append(base_offset, place, LENGTH_OVERHEAD + length, max_timestamp)
+        if producer_id >= 0:
+            if attributes & TRANSACTIONAL_BIT:
+                replay_transactional(self.producers, header, batch, now_ms)
+                if self.producers.ended is not None:
+                    self.producers.ended.durable(self.high_watermark)
+            else:
+                last_sequence = (sequence + last_delta) & SEQUENCE_MASK
+                produced = _NEW(ProducedBatch, (sequence, last_sequence, base_offset, last_offset, max_timestamp))
+                self.producers.record(producer_id, epoch, produced, now_ms)
+
+    def attach(self, archived: ArchivedLog, producers: ProducerStates) -> None:
+        """Begin with what the archive holds, before anything is replayed."""
+        assert not self.log_end_offset, "a log is attached once"
+        self.archived = archived
+        self.log_start_offset = archived.manifest.log_start_offset
+        self.log_end_offset = self.high_watermark = archived.end_offset
+        self.producers = producers
+
+    def on_archived(self, archived: ArchivedLog) -> None:
+        """The archive holds more, or less, than before."""
+        self.archived = archived
+        if self.producers.ended is not None:
+            self.producers.ended.archived(archived.end_offset)
+        self._dropped_batches += self.index.drop_before(archived.end_offset)
+        self.raise_log_start(archived.manifest.log_start_offset)
+
+    def raise_log_start(self, offset: int) -> None:
+        """Show nothing before the offset any more; the start never falls."""
+        self.log_start_offset = max(self.log_start_offset, min(offset, self.high_watermark))
+
+    @property
+    def size_bytes(self) -> int:
+        """All visible batches."""
+        return self.index.size_bytes + (self.archived.size_bytes if self.archived is not None else 0)
+
+    @property
+    def appended_bytes(self) -> int:
+        """All batches that became durable since the start, and those that were replayed."""
+        return self.index.totals[-1]
+
+    @property
+    def appended_batches(self) -> int:
+        """How many they are."""
+        return self._dropped_batches + len(self.index)
+
+    def bytes_available(self, offset: int, *, committed: bool = False) -> int:
+        """What a reader at the offset could get if nothing limited it; of what is archived, about so many."""
+        end_offset = self.last_stable_offset if committed else self.high_watermark
+        if not self.log_start_offset <= offset < end_offset:
+            return 0
+        behind = self._bytes_from(end_offset) if end_offset < self.high_watermark else 0
+        return self._bytes_from(offset) - behind
+
+    def _bytes_from(self, offset: int) -> int:
+        index = self.index
+        if self.archived is not None and offset < self.archived.end_offset:
+            return self.archived.bytes_from(offset) + index.size_bytes
+        return index.totals[-1] - index.totals[max(0, index.find(offset))]
+
+    def read(self, offset: int, bytes_max: int, *, at_least_one: bool, committed: bool = False) -> ReadResult:
+        """Whole batches from the one that holds `offset` on, at most `bytes_max` bytes, below the high watermark.
+
+        With `at_least_one` the first batch comes whatever its size; `committed` ends at the last stable offset. Fewer
+        than asked for is no sign of the end.
+        """
+        if not self.log_start_offset <= offset <= self.log_end_offset:
+            raise OffsetOutOfRange(
+                f"offset {offset} is not in {self.log_start_offset}..{self.log_end_offset} of {self.topic}"
+                f"-{self.partition}"
+            )
+        end_offset = self.last_stable_offset if committed else self.high_watermark
+        if offset >= end_offset:
+            return ReadResult()
+        if self.archived is not None and offset < self.archived.end_offset:
+            result = self.archived.read(offset, bytes_max, at_least_one=at_least_one)
+            if result is not None:
+                return in_front_of(result, end_offset) if end_offset < self.archived.end_offset else result
+        index = self.index
+        if not index.bases:
+            return ReadResult()
+        first = max(0, index.find(offset))
+        end = index.run_end(first, bytes_max, at_least_one=at_least_one)
+        if end_offset < self.high_watermark:
+            end = min(end, index.find(end_offset - 1) + 1)
+        if end <= first:
+            return ReadResult()
+        result = self.read_batches(first, end)
+        if result.cold is not None:
+            return ReadResult(cold=self.or_from_archive(result.cold, index.bases[first], bytes_max, end_offset))
+        return result
+
+    def or_from_archive(
+        self, cold: ColdRead[list[Buffer]], offset: int, bytes_max: int, end_offset: int
+    ) -> ColdRead[list[Buffer]]:
+        """A read of the journal that goes on in the archive when that has taken over meanwhile."""
+
+        def work() -> list[Buffer]:
+            try:
+                return cold()
+            except RecycledError:
+                archived = self.archived  # one look: the event loop may replace it by a newer one, not take it away
+                result = None if archived is None else archived.read(offset, bytes_max, at_least_one=True)
+                if result is None:
+                    return []  # below the start by now
+                result = in_front_of(result, end_offset)
+                return result.parts if result.cold is None else result.cold()
+
+        return ColdRead(work, cold.size_bytes)
+
+    def aborted_transactions(
+        self, first_offset: int, end_offset: int
+    ) -> list[AbortedTransaction] | ColdRead[list[AbortedTransaction]]:
+        """Those whose records lie in front of `end_offset` and whose marker does not lie in front of `first_offset`.
+
+        They come in the order of their markers; where the archive knows of some, as the work that reads them.
+        """
+        return aborted_view(self, first_offset).find(first_offset, end_offset)
+
+    def read_batches(self, first: int, end: int) -> ReadResult:
+        """Batches of the index, of those from `first` to `end` at least one."""
+        for source in self._sources:
+            result = source.read(self, first, end)
+            if result is not None:
+                return result
+        raise AssertionError(f"no source has batch {first} of {self!r}")
+
+    def offset_for_timestamp(self, timestamp: int) -> Found:
+        """The first record at or after the time that is not in front of the start; None when there is none."""
+        return time_search.offset_for_timestamp(self, timestamp)
+
+    def max_timestamp(self) -> Found:
+        """The first record with the largest timestamp; None in an empty log."""
+        return time_search.max_timestamp(self)

@@ -1,0 +1,102 @@
+"""Retention applied to logs: what their rules delete now, wherever it lies.
+
+Rules of this file: decided on the event loop from what the logs look like; carried out by one edit of the archive. What
+lies in the journal is treated as the active segment: its space comes back when the journal is archived, but nobody sees
+records in front of the log start any more. When records lie in the journal that a segment of their own should end
+with by now, the journal must be archived first, so that segments end where Kafka's would.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import attrs
+
+from pipeline_broker.log.partition.log_segment import LogSegment
+from pipeline_broker.log.partition.retention import retention_plan
+
+if TYPE_CHECKING:
+    from pipeline_broker.log.partition.partition_log import PartitionLog
+
+__all__ = ["Expiry", "expiries", "segments_of", "waits_for_archive"]
+
+
+@attrs.frozen
+class Expiry:
+    """What goes of one log.
+
+    Attributes:
+        folder: of its files.
+        log_start_offset: nothing before it is shown any more.
+        base_offsets: of the archived segments that go.
+    """
+
+    folder: str
+    log_start_offset: int
+    base_offsets: frozenset[int]
+
+
+def segments_of(log: PartitionLog) -> tuple[LogSegment, ...]:
+    """All segments, as decisions see them: what lies in the journal belongs to the active one."""
+    archived = () if log.archived is None else tuple(segment.facts for segment in log.archived.manifest.segments)
+    index = log.index
+    if not index.bases:
+        return archived
+    active = LogSegment(
+        base_offset=index.bases[0],
+        last_offset=log.high_watermark - 1,
+        size_bytes=index.size_bytes,
+        first_timestamp=index.own_timestamps[0],
+        max_timestamp=index.timestamps[-1],
+        is_sealed=False,
+    )
+    if archived and not archived[-1].is_sealed:
+        *archived_only, begun = archived
+        active = attrs.evolve(
+            begun,
+            last_offset=active.last_offset,
+            size_bytes=begun.size_bytes + active.size_bytes,
+            max_timestamp=max(begun.max_timestamp, active.max_timestamp),
+        )
+        return (*archived_only, active)
+    return (*archived, active)
+
+
+def waits_for_archive(log: PartitionLog, now_ms: int) -> bool:
+    """Whether a segment should have ended within what lies in the journal, so that something is done with it."""
+    if not log.index.bases:
+        return False
+    roll, retention = log.policies.roll, log.policies.retention
+    active = segments_of(log)[-1]
+    if active.size_bytes >= roll.segment_bytes:
+        return True
+    if active.first_timestamp < 0 or not (retention.delete or roll.compact):
+        return False
+    if retention.delete and 0 <= retention.retention_ms < now_ms - active.max_timestamp:
+        return False  # all of it has expired: nothing of it need be kept
+    jitter_ms = roll.jitter_ms(log.roll_seed, active.base_offset)
+    return now_ms - active.first_timestamp > roll.roll_ms - jitter_ms
+
+
+def expiries(logs: Iterable[PartitionLog], now_ms: int) -> dict[bytes, Expiry]:
+    """What goes now, by entry key."""
+    found: dict[bytes, Expiry] = {}
+    for log in logs:
+        plan = retention_plan(
+            segments_of(log),
+            log.policies.retention,
+            now_ms,
+            log_start_offset=log.log_start_offset,
+            high_watermark=log.high_watermark,
+            log_end_offset=log.high_watermark,
+        )
+        archived = (
+            frozenset()
+            if log.archived is None
+            else frozenset(segment.base_offset for segment in log.archived.manifest.segments)
+        )
+        gone = frozenset(deletion.segment.base_offset for deletion in plan.deletions) & archived
+        if gone or plan.log_start_offset > log.log_start_offset:
+            found[log.entry_key] = Expiry(log.folder, plan.log_start_offset, gone)
+    return found

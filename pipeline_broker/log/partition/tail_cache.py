@@ -1,0 +1,54 @@
+"""The newest batches of all partitions, in memory.
+
+Rules of this file: one budget for all partitions, first in, first out: what a partition has in the cache is always the
+end of its log. A batch counts with what its objects cost beside its bytes, else a million small ones would take
+several times the budget.
+"""
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from pipeline_broker.log.entry import Buffer, JournalEntry
+from pipeline_broker.log.partition.reading import BATCHES_PER_READ, ReadResult, gathered
+
+if TYPE_CHECKING:
+    from pipeline_broker.log.partition.partition_log import PartitionLog
+
+BATCH_OVERHEAD_BYTES = 300  # entry, its tuple and integers, the headers of its bytes, places in dict and deque
+CACHE_BYTES_MAX = 32 << 20
+
+
+class TailCache:
+    """A batch source: see reading."""
+
+    def __init__(self, bytes_max: int = CACHE_BYTES_MAX) -> None:
+        self.bytes_max = bytes_max
+        self.size_bytes = 0
+        self._entries: deque[JournalEntry] = deque()
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def add(self, entry: JournalEntry) -> None:
+        """Take in a batch that became durable."""
+        self._entries.append(entry)
+        entry.log.tail[entry.base_offset] = entry
+        self.size_bytes += entry.size_bytes + BATCH_OVERHEAD_BYTES
+        while self.size_bytes > self.bytes_max:
+            self._evict()
+
+    def _evict(self) -> None:
+        entry = self._entries.popleft()
+        self.size_bytes -= entry.size_bytes + BATCH_OVERHEAD_BYTES
+        entry.log.tail.pop(entry.base_offset, None)
+
+    def read(self, log: "PartitionLog", first: int, end: int) -> ReadResult | None:
+        """See BatchSource."""
+        index, tail = log.index, log.tail
+        if index.bases[first] not in tail:
+            return None
+        end = min(end, first + BATCHES_PER_READ)
+        parts: list[Buffer] = []
+        for base_offset in index.bases[first:end]:
+            parts += tail[base_offset].parts
+        return ReadResult(gathered(parts, index.totals[end] - index.totals[first]))

@@ -1,0 +1,166 @@
+"""The phases of a rebalance: prepare, collect joins, complete the generation, collect syncs.
+
+Who starts one is not decided here; who answers whom when a phase ends is.
+"""
+
+from __future__ import annotations
+
+from pipeline_broker.state.groups.classic.classic_group import ClassicGroup, GroupState
+from pipeline_broker.state.groups.classic.messages import JoinResult, SyncResult
+from pipeline_broker.state.groups.classic.turn import TimerKind, Turn
+from pipeline_broker.wire.error import ErrorCode
+
+__all__ = [
+    "complete_join",
+    "expire_initial_delay",
+    "expire_session",
+    "expire_sync",
+    "fail_syncs",
+    "generation_result",
+    "maybe_complete_join",
+    "prepare_or_complete",
+    "prepare_rebalance",
+    "propagate_assignments",
+    "remove_member",
+    "synced",
+]
+
+ROUND_MS_MIN = 1_000
+"""How long a group waits again at least for static members of whom none came; they may say that they wait 0 ms."""
+
+
+def prepare_or_complete(turn: Turn, group: ClassicGroup) -> None:
+    """Start a rebalance; if one is collecting joins already, see whether it has them all."""
+    if group.can_rebalance:
+        prepare_rebalance(turn, group)
+    else:
+        maybe_complete_join(turn, group)
+
+
+def prepare_rebalance(turn: Turn, group: ClassicGroup) -> None:
+    """Enter the join phase. The first of a group waits for more members to come."""
+    if group.state is GroupState.COMPLETING_REBALANCE:
+        fail_syncs(turn, group, ErrorCode.REBALANCE_IN_PROGRESS)
+    turn.cancel_timer(TimerKind.SYNC, group)
+    group.pending_syncs.clear()
+    if group.state is GroupState.EMPTY:
+        delay_ms = turn.settings.initial_rebalance_delay_ms
+        group.is_initial, group.grew = True, False
+        group.initial_delay_ms = delay_ms
+        group.initial_remaining_ms = max(group.rebalance_timeout_ms - delay_ms, 0)
+        turn.to_state(group, GroupState.PREPARING_REBALANCE)
+        turn.set_timer(TimerKind.INITIAL_DELAY, group, delay_ms)
+        return
+    turn.to_state(group, GroupState.PREPARING_REBALANCE)
+    if group.all_joined:
+        complete_join(turn, group)
+    else:
+        turn.set_timer(TimerKind.JOIN, group, group.rebalance_timeout_ms)
+
+
+def maybe_complete_join(turn: Turn, group: ClassicGroup) -> None:
+    """End the join phase if everybody is there; the first one of a group always waits for its delay."""
+    if group.state is GroupState.PREPARING_REBALANCE and group.all_joined and not group.is_initial:
+        complete_join(turn, group)
+
+
+def expire_initial_delay(turn: Turn, group: ClassicGroup) -> None:
+    """Wait again if members came meanwhile and there is time left; else end the join phase."""
+    if not (group.grew and group.initial_remaining_ms):
+        complete_join(turn, group)
+        return
+    group.grew = False
+    delay_ms = min(turn.settings.initial_rebalance_delay_ms, group.initial_remaining_ms)
+    group.initial_remaining_ms = max(group.initial_remaining_ms - group.initial_delay_ms, 0)
+    group.initial_delay_ms = delay_ms
+    turn.set_timer(TimerKind.INITIAL_DELAY, group, delay_ms)
+
+
+def complete_join(turn: Turn, group: ClassicGroup) -> None:
+    """End the join phase: drop who did not come, open the generation, tell everybody who leads."""
+    turn.cancel_timer(TimerKind.INITIAL_DELAY, group)
+    turn.cancel_timer(TimerKind.JOIN, group)
+    for member in list(group.members.values()):
+        if member.member_id not in group.parked_joins and member.group_instance_id is None:
+            turn.remove(group, member.member_id)
+    if not group.elect_joined_leader() and group.members:
+        # only static members are left and none of them came: they keep their places for another round
+        turn.set_timer(TimerKind.JOIN, group, max(group.rebalance_timeout_ms, ROUND_MS_MIN))
+        return
+    group.next_generation(turn.now_ms)
+    if group.state is GroupState.EMPTY:
+        turn.store(group, {})
+        return
+    for member in group.members.values():
+        turn.answer_join(group, member.member_id, generation_result(group, member.member_id))
+        turn.refresh_session(group, member)
+        member.is_new = False
+        group.pending_syncs.add(member.member_id)
+    turn.set_timer(TimerKind.SYNC, group, group.rebalance_timeout_ms)
+
+
+def generation_result(group: ClassicGroup, member_id: str) -> JoinResult:
+    """What a member is told of the current generation; the leader also who its members are."""
+    return JoinResult(
+        member_id=member_id,
+        generation_id=group.generation_id,
+        protocol_type=group.protocol_type,
+        protocol_name=group.protocol_name,
+        leader=group.leader or "",
+        members=group.joined_members() if member_id == group.leader else (),
+    )
+
+
+def expire_sync(turn: Turn, group: ClassicGroup) -> None:
+    """Drop the members that never asked for their assignment, and rebalance without them."""
+    if group.state not in {GroupState.COMPLETING_REBALANCE, GroupState.STABLE} or not group.pending_syncs:
+        return
+    for member_id in sorted(group.pending_syncs):
+        turn.remove(group, member_id)
+    prepare_rebalance(turn, group)
+
+
+def expire_session(turn: Turn, group: ClassicGroup, member_id: str) -> None:
+    """Drop somebody who was not heard of in time; who waits for an answer of ours is not late, unless it is new."""
+    member = group.members.get(member_id)
+    waits = member_id in group.parked_joins or member_id in group.parked_syncs
+    if member is None or member.is_new or not waits:
+        remove_member(turn, group, member_id)
+
+
+def synced(turn: Turn, group: ClassicGroup, member_id: str) -> None:
+    """Note that a member asked for its assignment."""
+    group.pending_syncs.discard(member_id)
+    if not group.pending_syncs:
+        turn.cancel_timer(TimerKind.SYNC, group)
+
+
+def propagate_assignments(turn: Turn, group: ClassicGroup, assignments: dict[str, bytes]) -> None:
+    """Give every member its assignment, and answer those that wait for it."""
+    for member in group.members.values():
+        group.assign(member, assignments.get(member.member_id, b""))
+        result = SyncResult(
+            protocol_type=group.protocol_type,
+            protocol_name=group.protocol_name,
+            assignment=member.assignment,
+        )
+        if turn.answer_sync(group, member.member_id, result):
+            turn.refresh_session(group, member)
+
+
+def fail_syncs(turn: Turn, group: ClassicGroup, error: ErrorCode) -> None:
+    """Take all assignments back, and answer those that wait for one with an error."""
+    for member in group.members.values():
+        group.assign(member, b"")
+        if turn.answer_sync(group, member.member_id, SyncResult(error=error)):
+            turn.refresh_session(group, member)
+
+
+def remove_member(turn: Turn, group: ClassicGroup, member_id: str) -> None:
+    """Take one member, or one id that was given out, out of the group, and rebalance if that is needed."""
+    was_member = member_id in group.members
+    turn.remove(group, member_id)
+    if was_member:
+        prepare_or_complete(turn, group)
+    else:
+        maybe_complete_join(turn, group)

@@ -1,0 +1,105 @@
+"""The assignor `uniform`: as many partitions for each member as for any other, and as few moves as that takes.
+
+First everybody keeps what still is there for them. Then what nobody has goes to whoever has least. Then, topic by
+topic, partitions move from the member with most to the subscriber with least while they differ by two or more. A move
+lessens the sum of the squares of what members have, so there is an end; then for every partition its owner has at most
+one more than any other subscriber of its topic. Where all subscribe alike, members differ by one at most.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Mapping
+
+from pipeline_broker.state.groups.consumer.assignors.subscriptions import AssignorMember
+from pipeline_broker.state.groups.consumer.member import Partitions
+
+__all__ = ["assign_uniform"]
+
+DIFFERENCE_MAX = 1
+
+
+def assign_uniform(members: list[AssignorMember], partition_counts: Mapping[bytes, int]) -> dict[str, Partitions]:
+    """See Assignor."""
+    ordered = sorted(members, key=lambda member: member.member_id)
+    plan = _Plan(ordered, partition_counts)
+    for topic_id in plan.topic_ids:
+        plan.give_out(topic_id)
+    moved = True
+    while moved:
+        moved = False
+        for topic_id in plan.topic_ids:
+            moved = plan.balance(topic_id) or moved
+    return plan.result(ordered)
+
+
+class _Plan:
+    """Who has what; `loads` says how many partitions of all topics a member has."""
+
+    def __init__(self, members: list[AssignorMember], partition_counts: Mapping[bytes, int]) -> None:
+        self.loads = {member.member_id: 0 for member in members}
+        self._subscribers: dict[bytes, list[str]] = {}
+        for member in members:
+            for topic_id in member.topic_ids:
+                self._subscribers.setdefault(topic_id, []).append(member.member_id)
+        # those with few subscribers have least choice: they come first
+        self.topic_ids = sorted(self._subscribers, key=lambda topic_id: (len(self._subscribers[topic_id]), topic_id))
+        self._free = {topic_id: set(range(partition_counts[topic_id])) for topic_id in self.topic_ids}
+        self._held: dict[bytes, dict[str, set[int]]] = {topic_id: {} for topic_id in self.topic_ids}
+        for member in members:
+            for topic_id in member.topic_ids & member.target.keys():
+                kept = member.target[topic_id] & self._free[topic_id]
+                if kept:
+                    self._free[topic_id] -= kept
+                    self._held[topic_id][member.member_id] = set(kept)
+                    self.loads[member.member_id] += len(kept)
+
+    def give_out(self, topic_id: bytes) -> None:
+        """Give what nobody has to whoever has least."""
+        least = [(self.loads[member_id], member_id) for member_id in self._subscribers[topic_id]]
+        heapq.heapify(least)
+        held = self._held[topic_id]
+        for partition in sorted(self._free[topic_id]):
+            load, member_id = least[0]
+            held.setdefault(member_id, set()).add(partition)
+            self.loads[member_id] = load + 1
+            heapq.heapreplace(least, (load + 1, member_id))
+
+    def balance(self, topic_id: bytes) -> bool:
+        """Move partitions of a topic until that would make nothing better; whether any moved."""
+        held, loads = self._held[topic_id], self.loads
+        least = [(loads[member_id], member_id) for member_id in self._subscribers[topic_id]]
+        most = [(-loads[member_id], member_id) for member_id in held]
+        heapq.heapify(least)
+        heapq.heapify(most)
+        moved = False
+        while most:
+            most_load, giver = most[0]
+            if -most_load != loads[giver] or not held[giver]:
+                heapq.heappop(most)
+                if held[giver]:
+                    heapq.heappush(most, (-loads[giver], giver))
+                continue
+            least_load, taker = least[0]
+            if least_load != loads[taker]:
+                heapq.heapreplace(least, (loads[taker], taker))
+                continue
+            if -most_load - least_load <= DIFFERENCE_MAX:
+                break
+            partition = max(held[giver])
+            held[giver].remove(partition)
+            held.setdefault(taker, set()).add(partition)
+            loads[giver] -= 1
+            loads[taker] += 1
+            heapq.heappush(most, (-loads[taker], taker))
+            moved = True
+        return moved
+
+    def result(self, members: list[AssignorMember]) -> dict[str, Partitions]:
+        """What each member is to own."""
+        assigned: dict[str, dict[bytes, frozenset[int]]] = {member.member_id: {} for member in members}
+        for topic_id, held in self._held.items():
+            for member_id, partitions in held.items():
+                if partitions:
+                    assigned[member_id][topic_id] = frozenset(partitions)
+        return {**assigned}

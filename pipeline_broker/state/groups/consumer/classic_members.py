@@ -1,0 +1,183 @@
+"""Members of the classic protocol in a consumer group: JoinGroup, SyncGroup and Heartbeat serve them as before.
+
+generation       the member's epoch
+rebalance        told by Heartbeat: the group's epoch moved on, something must be given back, or what was waited for
+is free now; whoever does not join again within its rebalance timeout goes
+assignment       the coordinator's, told by SyncGroup; there is no leader
+"""
+
+from __future__ import annotations
+
+from pipeline_broker.state.groups.classic.messages import (
+    HeartbeatRequest,
+    JoinRequest,
+    JoinResult,
+    LeavingMember,
+    LeftMember,
+    SyncRequest,
+    SyncResult,
+)
+from pipeline_broker.state.groups.consumer import assigning
+from pipeline_broker.state.groups.consumer.embedded import partitions_by_id, write_assignment
+from pipeline_broker.state.groups.consumer.heartbeats import check_full, check_memory, partitions_of, update_member
+from pipeline_broker.state.groups.consumer.leaving import replace_member
+from pipeline_broker.state.groups.consumer.member import ClassicMetadata, Member, MemberMetadata, MemberState
+from pipeline_broker.state.groups.consumer.messages import GroupError
+from pipeline_broker.state.groups.consumer.step import Step, TimerKind
+from pipeline_broker.state.groups.consumer.updates import Subject
+from pipeline_broker.wire.consumer_protocol import MalformedError, read_subscription, subscription_version
+from pipeline_broker.wire.error import ErrorCode
+from pipeline_broker.wire.messages.consumer_protocol import ConsumerProtocolSubscription
+
+__all__ = ["heartbeat", "join", "leaving", "sync"]
+
+PROTOCOL_TYPE = "consumer"
+
+
+def join(step: Step, request: JoinRequest) -> JoinResult:
+    """Take in a member, or one step further; raises GroupError."""
+    member_id = request.member_id or request.fresh_id
+    check_full(step, request.member_id)
+    supported = request.protocol_type == PROTOCOL_TYPE and request.protocols
+    if not supported or not step.group.supports_classic(
+        {protocol.name: protocol.metadata for protocol in request.protocols}
+    ):
+        raise GroupError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    if not request.member_id and request.group_instance_id is None and request.member_id_required:
+        return JoinResult(error=ErrorCode.MEMBER_ID_REQUIRED, member_id=member_id)
+    try:
+        subscription = read_subscription(request.protocols[0].metadata)
+    except MalformedError:
+        raise GroupError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL) from None
+    old = _find(step, request, member_id)
+    metadata = _metadata(request, subscription)
+    check_memory(step, old, metadata)
+    if old is not None and old.member_id != member_id:
+        step.stop_all(old.member_id)
+        old = replace_member(step, old, member_id)
+    before = old or Member(member_id)
+    changed = update_member(step, before, metadata)
+    regex = before.metadata.topic_regex
+    if regex and not step.group.regex_members(regex):
+        step.emit(Subject.REGEX, regex, None)
+    assigning.refresh_epoch(step, must_bump=changed or bool(regex))
+    assigning.update_target(step)
+    owned = partitions_by_id(step.topics, subscription.owned_partitions)
+    member = assigning.reconcile(
+        step, step.group.members[member_id], owned, subscription_changed=changed or bool(regex)
+    )
+    step.stop(TimerKind.JOIN, member_id)
+    step.start_session(member)
+    step.start(TimerKind.SYNC, member_id, request.rebalance_timeout_ms)
+    return JoinResult(
+        member_id=member_id,
+        generation_id=member.current.member_epoch,
+        protocol_type=PROTOCOL_TYPE,
+        protocol_name=request.protocols[0].name,
+    )
+
+
+def _find(step: Step, request: JoinRequest, member_id: str) -> Member | None:
+    if request.group_instance_id is None:
+        return step.group.members.get(member_id)
+    holder = step.group.static_member(request.group_instance_id)
+    return holder if not request.member_id else _static(holder, member_id)
+
+
+def _static(holder: Member | None, member_id: str) -> Member:
+    if holder is None:
+        raise GroupError(ErrorCode.UNKNOWN_MEMBER_ID)
+    if holder.member_id != member_id:
+        raise GroupError(ErrorCode.FENCED_INSTANCE_ID)
+    return holder
+
+
+def _metadata(request: JoinRequest, subscription: ConsumerProtocolSubscription) -> MemberMetadata:
+    return MemberMetadata(
+        instance_id=request.group_instance_id,
+        rack_id=subscription.rack_id or None,
+        client_id=request.client_id,
+        client_host=request.client_host,
+        topic_names=frozenset(subscription.topics),
+        rebalance_timeout_ms=request.rebalance_timeout_ms,
+        classic=ClassicMetadata(
+            request.session_timeout_ms, tuple((protocol.name, protocol.metadata) for protocol in request.protocols)
+        ),
+    )
+
+
+def _member(step: Step, member_id: str, instance_id: str | None, generation_id: int) -> tuple[Member, ClassicMetadata]:
+    """The member that a request is of, which must be a classic one of this generation."""
+    group = step.group
+    if instance_id is None:
+        member = group.members.get(member_id)
+    else:
+        member = _static(group.static_member(instance_id), member_id)
+    if member is None or member.metadata.classic is None:
+        raise GroupError(ErrorCode.UNKNOWN_MEMBER_ID)
+    if generation_id != member.current.member_epoch:
+        raise GroupError(ErrorCode.ILLEGAL_GENERATION)
+    return member, member.metadata.classic
+
+
+def sync(step: Step, request: SyncRequest) -> SyncResult:
+    """Tell a member what it owns; raises GroupError."""
+    member, classic = _member(step, request.member_id, request.group_instance_id, request.generation_id)
+    name, data = classic.protocols[0]
+    if request.protocol_type not in {None, PROTOCOL_TYPE} or request.protocol_name not in {None, name}:
+        raise GroupError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    current = member.current
+    if _is_behind(step, member) and current.state is not MemberState.UNREVOKED_PARTITIONS:
+        step.start_if_absent(TimerKind.JOIN, member.member_id, member.metadata.rebalance_timeout_ms)
+        raise GroupError(ErrorCode.REBALANCE_IN_PROGRESS)
+    step.stop(TimerKind.SYNC, member.member_id)
+    step.start_session(member)
+    return SyncResult(
+        protocol_type=request.protocol_type,
+        protocol_name=request.protocol_name,
+        assignment=write_assignment(step.topics, partitions_of(current.assigned), subscription_version(data)),
+    )
+
+
+def heartbeat(step: Step, request: HeartbeatRequest) -> ErrorCode:
+    """Hear of a member, and tell it whether to join again; raises GroupError."""
+    member, _ = _member(step, request.member_id, request.group_instance_id, request.generation_id)
+    step.start_session(member)
+    current = member.current
+    if (
+        _is_behind(step, member)
+        or current.state is MemberState.UNREVOKED_PARTITIONS
+        or (current.state is MemberState.UNRELEASED_PARTITIONS and not _waits(step, member))
+    ):
+        step.start_if_absent(TimerKind.JOIN, member.member_id, member.metadata.rebalance_timeout_ms)
+        return ErrorCode.REBALANCE_IN_PROGRESS
+    return ErrorCode.NONE
+
+
+def _is_behind(step: Step, member: Member) -> bool:
+    """Whether a member would get another assignment, were it to join again now."""
+    return member.current.member_epoch < step.group.assignment_epoch or assigning.is_target_due(step)
+
+
+def _waits(step: Step, member: Member) -> bool:
+    """Whether something of the member's target is still owned by somebody else."""
+    group = step.group
+    for topic_id, partitions in group.target_of(member.member_id).items():
+        missing = partitions - member.current.assigned.get(topic_id, {}).keys()
+        if any(group.owner(topic_id, partition) is not None for partition in missing):
+            return True
+    return False
+
+
+def leaving(step: Step, who: LeavingMember) -> tuple[LeftMember, Member | None]:
+    """Whom a request to leave means: members of either protocol, static ones also by their instance id alone."""
+    group, error = step.group, ErrorCode.NONE
+    if who.group_instance_id is None:
+        member = group.members.get(who.member_id)
+    else:
+        member = group.static_member(who.group_instance_id)
+    if member is None:
+        error = ErrorCode.UNKNOWN_MEMBER_ID
+    elif who.member_id not in {"", member.member_id}:
+        member, error = None, ErrorCode.FENCED_INSTANCE_ID
+    return LeftMember(who.member_id, who.group_instance_id, error), member

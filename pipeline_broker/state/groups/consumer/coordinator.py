@@ -1,0 +1,387 @@
+"""The consumer groups of KIP-848, one of the kinds of groups.
+
+Rules of this room: see `state/groups/kind.py` and `member.py`. There are two of each group: one that is decided upon,
+and one that is shown, which takes over the same updates when their records are durable. An answer waits for the records
+of its request or, where it has none, for those of the group that are still on their way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from pipeline_broker.state.deadlines import Deadlines
+from pipeline_broker.state.groups.classic.classic_group import ClassicGroup
+from pipeline_broker.state.groups.classic.coordinator import ClassicGroups
+from pipeline_broker.state.groups.classic.messages import (
+    HeartbeatRequest as ClassicHeartbeatRequest,
+)
+from pipeline_broker.state.groups.classic.messages import (
+    JoinRequest,
+    JoinResult,
+    LeaveResult,
+    LeavingMember,
+    SyncRequest,
+    SyncResult,
+)
+from pipeline_broker.state.groups.classic.records import group_tombstone
+from pipeline_broker.state.groups.consumer import classic_members, heartbeats, migration
+from pipeline_broker.state.groups.consumer.assigning import bump_epoch
+from pipeline_broker.state.groups.consumer.describing import describe_group
+from pipeline_broker.state.groups.consumer.group import ConsumerGroup
+from pipeline_broker.state.groups.consumer.leaving import remove_members, tombstone_all
+from pipeline_broker.state.groups.consumer.member import Member, MemberState
+from pipeline_broker.state.groups.consumer.messages import (
+    DescribedConsumerGroup,
+    GroupError,
+    HeartbeatRequest,
+    HeartbeatResult,
+)
+from pipeline_broker.state.groups.consumer.records import record_of
+from pipeline_broker.state.groups.consumer.step import Step, Timer, TimerKind
+from pipeline_broker.state.groups.consumer.topic_view import TopicView
+from pipeline_broker.state.groups.consumer.updates import GroupUpdated, Subject, Update
+from pipeline_broker.state.groups.group import Group, GroupType
+from pipeline_broker.state.groups.registry import GroupRegistry, check_replaceable
+from pipeline_broker.state.groups.settings import GroupSettings
+from pipeline_broker.state.outcome import Completion, Outcome, StateRecord, Write
+from pipeline_broker.wire.error import ErrorCode
+
+__all__ = ["ConsumerGroups"]
+
+
+class ConsumerGroups:
+    """All consumer groups of a broker; see `GroupKind`.
+
+    Args:
+        settings: of the broker.
+        registry: of all groups.
+        classic: takes over groups whose last member of the consumer protocol goes.
+        topics: those that exist.
+        configs_of: what was set for a group.
+    """
+
+    changes: tuple[type, ...] = (GroupUpdated,)
+
+    def __init__(
+        self,
+        settings: GroupSettings,
+        registry: GroupRegistry,
+        classic: ClassicGroups,
+        topics: TopicView,
+        configs_of: Callable[[str], Mapping[str, str]],
+    ) -> None:
+        self.settings = settings
+        self._registry = registry
+        self._classic = classic
+        self._topics = topics
+        self._configs_of = configs_of
+        self._deadlines: Deadlines[Timer] = Deadlines()
+        self._unsettled: dict[str, list[GroupUpdated]] = {}
+        self._topics_version = 0
+
+    # Members of the consumer protocol
+
+    def heartbeat(self, request: HeartbeatRequest, token: object, now_ms: int) -> Outcome:
+        """Answer a ConsumerGroupHeartbeat, when that is durable."""
+        try:
+            heartbeats.check_request(request, self.settings)
+            if heartbeats.is_leaving(request):
+                return self._leave_one(request, token, now_ms)
+            step = self._step_of(request, now_ms)
+            return self._finish(step, token, heartbeats.heartbeat(step, request))
+        except GroupError as error:
+            return _refused(token, HeartbeatResult(error=error.code, message=error.message))
+
+    def heard_of(self, group_id: str, member_id: str, now_ms: int) -> None:
+        """Keep the session of a member that cannot be served now: it is not its fault."""
+        group = self._group(group_id)
+        member = None if group is None else group.members.get(member_id)
+        if group is not None and member is not None:
+            self._step(group, now_ms).start_session(member)
+
+    def _step_of(self, request: HeartbeatRequest, now_ms: int) -> Step:
+        """The group that a heartbeat is about: one that there is, or a new one for whoever joins."""
+        group_id, joins = request.group_id, request.member_epoch == 0
+        group = self._registry.get(group_id)
+        if isinstance(group, ConsumerGroup):
+            return self._step(group, now_ms)
+        if group is None and not joins:
+            raise GroupError(ErrorCode.GROUP_ID_NOT_FOUND, f"Consumer group {group_id} not found.")
+        if group is not None and group.is_deleted:
+            raise GroupError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        if group is not None and not (joins and isinstance(group, ClassicGroup)):
+            raise _of_another_kind(group_id)
+        step = self._step(ConsumerGroup(group_id=group_id), now_ms)
+        if isinstance(group, ClassicGroup):
+            if group.is_empty:
+                step.replaces = group
+                step.records.append(group_tombstone(group_id))
+            else:
+                migration.check_upgrade(group, self.settings)
+                migration.upgrade(step, group)
+        return step
+
+    def _leave_one(self, request: HeartbeatRequest, token: object, now_ms: int) -> Outcome:
+        group = self._registry.get(request.group_id)
+        if group is None:
+            raise GroupError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {request.group_id} not found.")
+        if not isinstance(group, ConsumerGroup):
+            raise _of_another_kind(request.group_id)
+        step = self._step(group, now_ms)
+        result, members = heartbeats.leaving_members(step, request)
+        return self._finish(step, token, result, self._remove(step, members))
+
+    # Members of the classic protocol
+
+    def join(self, request: JoinRequest, token: object, now_ms: int) -> Outcome:
+        """Answer a JoinGroup to a consumer group, when that is durable."""
+        group = self._group(request.group_id)
+        assert group is not None, "the coordinator has seen that it is one"
+        step = self._step(group, now_ms)
+        was_mixed = group.classic_members < len(group.members)
+        try:
+            result = classic_members.join(step, request)
+        except GroupError as error:
+            return _refused(token, JoinResult(error=error.code, member_id=request.member_id))
+        left_behind = was_mixed and migration.can_downgrade(step, frozenset(), replaced=True)
+        return self._finish(step, token, result, self._downgrade(step, frozenset()) if left_behind else None)
+
+    def sync(self, request: SyncRequest, token: object, now_ms: int) -> Outcome:
+        """Answer a SyncGroup to a consumer group."""
+        group = self._group(request.group_id)
+        assert group is not None, "the coordinator has seen that it is one"
+        step = self._step(group, now_ms)
+        try:
+            return self._finish(step, token, classic_members.sync(step, request))
+        except GroupError as error:
+            return _refused(token, SyncResult(error=error.code))
+
+    def classic_heartbeat(self, request: ClassicHeartbeatRequest, now_ms: int) -> ErrorCode:
+        """Answer a Heartbeat to a consumer group."""
+        group = self._group(request.group_id)
+        assert group is not None, "the coordinator has seen that it is one"
+        try:
+            return classic_members.heartbeat(self._step(group, now_ms), request)
+        except GroupError as error:
+            return error.code
+
+    def leave(self, group_id: str, leaving: Iterable[LeavingMember], now_ms: int) -> tuple[LeaveResult, Outcome]:
+        """Let members of either protocol go; the answer may leave when the writes of the outcome are durable."""
+        group = self._group(group_id)
+        assert group is not None, "the coordinator has seen that it is one"
+        step = self._step(group, now_ms)
+        found = [classic_members.leaving(step, who) for who in leaving]
+        members = {member.member_id: member for _, member in found if member is not None}
+        outcome = self._finish(step, None, None, self._remove(step, tuple(members.values())))
+        return LeaveResult(members=tuple(left for left, _ in found)), outcome
+
+    def committed(self, group: ConsumerGroup, member_id: str, now_ms: int) -> None:
+        """See GroupKind: only heartbeats keep members of the consumer protocol in their group."""
+
+    def expire_member(self, group: ConsumerGroup, member_id: str, now_ms: int) -> Outcome:
+        """See GroupKind."""
+        step = self._step(group, now_ms)
+        return self._finish(step, None, None, self._remove(step, (group.members[member_id],)))
+
+    def force_rebalance(self, group: ConsumerGroup, now_ms: int) -> Outcome:
+        """See GroupKind: the group moves to its next epoch."""
+        step = self._step(group, now_ms)
+        bump_epoch(step)
+        return self._finish(step, None, None)
+
+    # Administration
+
+    def describe(self, group_id: str) -> DescribedConsumerGroup:
+        """Show a group as it is durable."""
+        group = self._registry.shown(group_id)
+        if group is None:
+            return DescribedConsumerGroup(group_id=group_id, not_found=f"Group {group_id} not found.")
+        if not isinstance(group, ConsumerGroup):
+            return DescribedConsumerGroup(group_id=group_id, not_found=f"Group {group_id} is not a consumer group.")
+        return describe_group(self._step(group, 0))
+
+    def tombstones(self, group: Group, now_ms: int) -> Write:
+        """The write that takes away an empty group, in whose place a classic one comes."""
+        records = self.delete(group, now_ms)
+        return Write(group.group_id, records, GroupUpdated(group.group_id, (), goes=True))
+
+    def delete(self, group: Group, now_ms: int) -> tuple[StateRecord, ...]:
+        """See GroupKind."""
+        assert isinstance(group, ConsumerGroup)
+        step = self._step(group, now_ms)
+        tombstone_all(step)
+        group.is_deleted = True
+        self._registry.remove(group)
+        return tuple(record_of(group.group_id, update) for update in step.updates)
+
+    def deleted(self, group: ConsumerGroup) -> None:
+        """See GroupKind."""
+        shown = self._registry.shown(group.group_id)
+        if isinstance(shown, ConsumerGroup):
+            self._registry.hide(shown)
+
+    def not_deleted(self, group: ConsumerGroup, now_ms: int) -> None:
+        """See GroupKind: what was decided in vain is forgotten when its topic is loaded again."""
+
+    # Time and durability
+
+    def next_deadline_ms(self) -> int | None:
+        """See GroupKind."""
+        return self._deadlines.next_ms()
+
+    def advance(self, now_ms: int) -> Outcome:
+        """See GroupKind: members whose time is over go, those of one group together."""
+        late: dict[str, dict[str, Member]] = {}
+        for timer in self._deadlines.pop_due(now_ms):
+            group = self._group(timer.group_id)
+            member = None if group is None else group.members.get(timer.member_id)
+            if member is not None and not _is_in_time(timer, member):
+                late.setdefault(timer.group_id, {})[timer.member_id] = member
+        outcome = Outcome()
+        for group_id, members in late.items():
+            group = self._group(group_id)
+            assert group is not None
+            step = self._step(group, now_ms)
+            outcome.extend(self._finish(step, None, None, self._remove(step, tuple(members.values()))))
+        return outcome
+
+    def durable(self, change: GroupUpdated, now_ms: int) -> Outcome:
+        """See GroupKind."""
+        del now_ms
+        self._settle(change)
+        shown = self._registry.shown(change.group_id)
+        if change.goes:
+            if isinstance(shown, ConsumerGroup):
+                self._registry.hide(shown)
+            if change.successor is not None:
+                self._registry.show(change.successor)
+        else:
+            if not isinstance(shown, ConsumerGroup):
+                shown = ConsumerGroup(group_id=change.group_id)
+                self._registry.show(shown)
+            for update in change.updates:
+                shown.apply(update)
+        return Outcome(completions=change.completions)
+
+    def failed(self, change: GroupUpdated, error: ErrorCode, now_ms: int) -> Outcome:
+        """See GroupKind."""
+        del now_ms
+        self._settle(change)
+        return Outcome(
+            completions=[Completion(each.token, type(each.result)(error=error)) for each in change.completions]  # type: ignore[call-arg]  # all results have an error
+        )
+
+    def _settle(self, change: GroupUpdated) -> None:
+        waiting = self._unsettled.get(change.group_id, [])
+        if change in waiting:
+            waiting.remove(change)
+        if not waiting:
+            self._unsettled.pop(change.group_id, None)
+
+    def replay(self, change: tuple[str, Update]) -> None:
+        """See GroupKind."""
+        group_id, update = change
+        group = self._registry.get(group_id)
+        if not isinstance(group, ConsumerGroup):
+            if update.value is None:
+                return  # of a group that went, or became a classic one
+            check_replaceable(group, GroupType.CONSUMER)
+            if group is not None:
+                self._registry.hide(group)
+            group = ConsumerGroup(group_id=group_id)
+            self._registry.put(group)
+        group.apply(update)
+        if update.subject is Subject.GROUP_EPOCH and update.value is None:
+            self._registry.remove(group)
+
+    def loaded(self, now_ms: int) -> Outcome:
+        """See GroupKind; topics may have changed meanwhile."""
+        for group in self._all():
+            self._registry.show(group.copy())
+            group.is_metadata_stale = True
+            step = self._step(group, now_ms)
+            for member in group.members.values():
+                step.start_session(member)
+                if member.current.state is MemberState.UNREVOKED_PARTITIONS and member.metadata.classic is None:
+                    step.start(TimerKind.REBALANCE, member.member_id, member.metadata.rebalance_timeout_ms)
+        return Outcome()
+
+    def unload(self, now_ms: int) -> Outcome:
+        """See GroupKind."""
+        outcome = Outcome()
+        for changes in list(self._unsettled.values()):
+            for change in list(changes):
+                outcome.extend(self.failed(change, ErrorCode.NOT_COORDINATOR, now_ms))
+                change.completions.clear()
+        return outcome
+
+    def topic_changed(self, topic: str) -> None:
+        """See GroupKind."""
+        self._topics_version += 1
+        for group in self._all():
+            if group.is_subscribed_to(topic):
+                group.is_metadata_stale = True
+
+    def _group(self, group_id: str) -> ConsumerGroup | None:
+        group = self._registry.get(group_id)
+        return group if isinstance(group, ConsumerGroup) else None
+
+    def _all(self) -> list[ConsumerGroup]:
+        return [group for group in self._registry.all() if isinstance(group, ConsumerGroup)]
+
+    def _step(self, group: ConsumerGroup, now_ms: int) -> Step:
+        settings = self.settings.of_group(self._configs_of(group.group_id))
+        return Step(group, now_ms, settings, self._topics, self._topics_version, self._deadlines, self._registry.memory)
+
+    def _remove(self, step: Step, members: tuple[Member, ...]) -> Outcome | None:
+        """Take members out; what else that leaves to do, if the others are a classic group now."""
+        leaving = frozenset(member.member_id for member in members)
+        if leaving and migration.can_downgrade(step, leaving):
+            return self._downgrade(step, leaving)
+        if leaving:
+            remove_members(step, members)
+        return None
+
+    def _downgrade(self, step: Step, leaving: frozenset[str]) -> Outcome:
+        classic = migration.downgrade(step, leaving)
+        self._registry.remove(step.group)
+        outcome = self._classic.take_over(classic, step.now_ms)
+        records = [record_of(classic.group_id, update) for update in step.updates]
+        change = GroupUpdated(classic.group_id, (), goes=True, successor=classic)
+        outcome.writes.insert(0, Write(classic.group_id, (*records, *self._classic.records(classic)), change))
+        self._unsettled.setdefault(classic.group_id, []).append(change)
+        step.updates.clear()
+        return outcome
+
+    def _finish(self, step: Step, token: object, result: Any, outcome: Outcome | None = None) -> Outcome:
+        """Write what was decided, and answer when all of the group is durable."""
+        outcome = Outcome() if outcome is None else outcome
+        group_id = step.group.group_id
+        if step.updates or step.records:
+            if isinstance(step.replaces, ClassicGroup):
+                outcome.extend(self._classic.give_up(step.replaces, step.now_ms))
+            if self._registry.get(group_id) is not step.group:
+                self._registry.put(step.group)
+            records = (*step.records, *(record_of(group_id, update) for update in step.updates))
+            change = GroupUpdated(group_id, tuple(step.updates))
+            outcome.writes.append(Write(group_id, records, change))
+            self._unsettled.setdefault(group_id, []).append(change)
+        if result is not None:
+            unsettled = self._unsettled.get(group_id)
+            completions = unsettled[-1].completions if unsettled else outcome.completions
+            completions.append(Completion(token, result))
+        return outcome
+
+
+def _refused(token: object, result: Any) -> Outcome:
+    return Outcome(completions=[Completion(token, result)])
+
+
+def _of_another_kind(group_id: str) -> GroupError:
+    return GroupError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a {GroupType.CONSUMER.value} group.")
+
+
+def _is_in_time(timer: Timer, member: Member) -> bool:
+    """Whether a member has done what its rebalance timer was for."""
+    return timer.kind is TimerKind.REBALANCE and member.current.state is not MemberState.UNREVOKED_PARTITIONS

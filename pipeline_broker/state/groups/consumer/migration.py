@@ -1,0 +1,176 @@
+"""From a classic group to a consumer group and back, while their members stay (KIP-848, "online migration").
+
+    up     the first member of the consumer protocol joins a classic group of consumers: its members stay as they are,
+           with what they own, and are served by JoinGroup, SyncGroup and Heartbeat as before
+    down   the last member of the consumer protocol goes: the others join again, in a classic group
+
+Rules of this file: the records of both sides are one write, so after a crash there is the one or the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pipeline_broker.state.groups.classic.classic_group import CONSUMER_PROTOCOL_TYPE, ClassicGroup, GroupState
+from pipeline_broker.state.groups.classic.classic_group import Member as ClassicMember
+from pipeline_broker.state.groups.classic.messages import MemberProtocol
+from pipeline_broker.state.groups.classic.records import group_tombstone
+from pipeline_broker.state.groups.consumer.embedded import partitions_by_id, write_assignment
+from pipeline_broker.state.groups.consumer.heartbeats import partitions_of
+from pipeline_broker.state.groups.consumer.leaving import tombstone_all
+from pipeline_broker.state.groups.consumer.member import ClassicMetadata, CurrentAssignment, Member, MemberMetadata
+from pipeline_broker.state.groups.consumer.messages import GroupError
+from pipeline_broker.state.groups.consumer.step import Step
+from pipeline_broker.state.groups.consumer.topic_view import TopicView, metadata_hash
+from pipeline_broker.state.groups.consumer.updates import GroupEpoch, Subject, TargetEpoch
+from pipeline_broker.state.groups.settings import GroupSettings
+from pipeline_broker.wire.consumer_protocol import (
+    MalformedError,
+    read_assignment,
+    read_subscription,
+    subscription_version,
+)
+from pipeline_broker.wire.error import ErrorCode
+
+__all__ = ["can_downgrade", "check_upgrade", "downgrade", "upgrade"]
+
+
+def check_upgrade(classic: ClassicGroup, settings: GroupSettings) -> None:
+    """Refuse what cannot become a consumer group; raises GroupError."""
+    if not settings.consumer_upgrade_enabled:
+        reason = "online upgrade is disabled"
+    elif classic.protocol_type != CONSUMER_PROTOCOL_TYPE:
+        reason = "the group does not use the consumer embedded protocol"
+    elif len(classic.members) > settings.consumer_group_size_max:
+        reason = "the group size exceeds the consumer group maximum size"
+    else:
+        return
+    raise _refusal(classic, reason)
+
+
+def _refusal(classic: ClassicGroup, reason: str) -> GroupError:
+    return GroupError(
+        ErrorCode.GROUP_ID_NOT_FOUND,
+        f"Cannot upgrade classic group {classic.group_id} to consumer group because {reason}.",
+    )
+
+
+def upgrade(step: Step, classic: ClassicGroup) -> None:
+    """Make the (new) group of a step what a classic group is; raises GroupError, and changes nothing then."""
+    try:
+        members = [_to_member(member, classic, step.topics) for member in classic.members.values()]
+    except MalformedError:
+        raise _refusal(classic, "the embedded consumer protocol is malformed") from None
+    step.replaces = classic
+    step.records.append(group_tombstone(classic.group_id))
+    epoch = max(classic.generation_id, 1)
+    for member in members:
+        step.emit(Subject.MEMBER, member.member_id, member.metadata)
+    names = step.group.subscribed_topics
+    step.emit(Subject.GROUP_EPOCH, "", GroupEpoch(epoch, metadata_hash(step.topics, names)))
+    for member in members:
+        step.emit(Subject.TARGET, member.member_id, partitions_of(member.current.assigned))
+    step.emit(Subject.TARGET_EPOCH, "", TargetEpoch(epoch, 0))
+    for member in members:
+        step.emit(Subject.CURRENT, member.member_id, member.current)
+        step.start_session(member)
+
+
+def _to_member(member: ClassicMember, classic: ClassicGroup, topics: TopicView) -> Member:
+    name = classic.protocol_name or member.protocols[0].name
+    subscription = read_subscription(member.metadata(name))
+    given = read_assignment(member.assignment)
+    if given.user_data:
+        raise _refusal(
+            classic,
+            "an unsupported custom assignor is in use. Please refer to the documentation or switch to a default"
+            " assignor before re-attempting the upgrade",
+        )
+    epoch = max(classic.generation_id, 1)
+    owned = partitions_by_id(topics, given.assigned_partitions)
+    return Member(
+        member.member_id,
+        MemberMetadata(
+            instance_id=member.group_instance_id,
+            rack_id=subscription.rack_id or None,
+            client_id=member.client_id,
+            client_host=member.client_host,
+            topic_names=frozenset(subscription.topics),
+            rebalance_timeout_ms=member.rebalance_timeout_ms,
+            classic=ClassicMetadata(
+                member.session_timeout_ms, tuple((protocol.name, protocol.metadata) for protocol in member.protocols)
+            ),
+        ),
+        CurrentAssignment(
+            member_epoch=epoch,
+            previous_epoch=epoch,
+            assigned={topic_id: dict.fromkeys(numbers, epoch) for topic_id, numbers in owned.items()},
+        ),
+    )
+
+
+def can_downgrade(step: Step, leaving: frozenset[str], *, replaced: bool = False) -> bool:
+    """Whether a group without these members is one of classic members only, and may become a classic group.
+
+    Args:
+        step: of the group.
+        leaving: the ids of those who go.
+        replaced: a static member of the consumer protocol came back as one of the classic protocol.
+    """
+    group, settings = step.group, step.settings
+    staying = [member for member_id, member in group.members.items() if member_id not in leaving]
+    leavers = [group.members[member_id] for member_id in leaving]
+    return (
+        bool(staying)
+        and _can_be_classic(staying)
+        and (replaced or any(member.metadata.classic is None for member in leavers))
+        and settings.consumer_downgrade_enabled
+        and len(staying) <= settings.group_size_max
+    )
+
+
+def _can_be_classic(members: Sequence[Member]) -> bool:
+    """Whether all are of the classic protocol, have one protocol in common, and no instance id twice.
+
+    Members that joined here have; records may say anything.
+    """
+    protocols = [{name for name, _ in each.metadata.classic.protocols} for each in members if each.metadata.classic]
+    instances = [each.metadata.instance_id for each in members if each.metadata.instance_id is not None]
+    return (
+        len(protocols) == len(members) and bool(set.intersection(*protocols)) and len(set(instances)) == len(instances)
+    )
+
+
+def downgrade(step: Step, leaving: frozenset[str]) -> ClassicGroup:
+    """Take everything out of the group of a step; returns the classic group that its classic members are in then."""
+    group = step.group
+    classic = ClassicGroup(
+        group_id=group.group_id,
+        state=GroupState.STABLE,
+        state_since_ms=step.now_ms,
+        generation_id=group.epoch,
+        protocol_type=CONSUMER_PROTOCOL_TYPE,
+    )
+    for member in group.members.values():
+        if member.member_id not in leaving:
+            classic.add(_to_classic(member, step.topics))
+    classic.protocol_name = classic.select_protocol()
+    classic.refresh_topics()
+    tombstone_all(step)
+    return classic
+
+
+def _to_classic(member: Member, topics: TopicView) -> ClassicMember:
+    metadata = member.metadata
+    assert metadata.classic is not None
+    version = subscription_version(metadata.classic.protocols[0][1])
+    return ClassicMember(
+        member_id=member.member_id,
+        group_instance_id=metadata.instance_id,
+        client_id=metadata.client_id,
+        client_host=metadata.client_host,
+        rebalance_timeout_ms=metadata.rebalance_timeout_ms,
+        session_timeout_ms=metadata.classic.session_timeout_ms,
+        protocols=tuple(MemberProtocol(name, data) for name, data in metadata.classic.protocols),
+        assignment=write_assignment(topics, partitions_of(member.current.assigned), version),
+    )

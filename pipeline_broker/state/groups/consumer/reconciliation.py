@@ -1,0 +1,98 @@
+"""How a member gets from what it owns to what it is to own: a pure function of both.
+
+    Stable               its epoch is not the target's: next step; else nothing
+    UnrevokedPartitions  it still owns what it was asked to give back: nothing; else next step
+    UnreleasedPartitions next step
+
+The next step: what the target does not name must be given back first, in the epoch that the member has. Then it comes
+to the target's epoch, with whatever of the target nobody else owns; for the rest it waits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import attrs
+
+from pipeline_broker.state.groups.consumer.member import (
+    CurrentAssignment,
+    MemberState,
+    OwnedPartitions,
+    Partitions,
+)
+
+__all__ = ["Reconciliation"]
+
+
+@attrs.frozen(kw_only=True)
+class Reconciliation:
+    """What the next step of a member depends on.
+
+    Attributes:
+        current: where it is.
+        target: what it is to own, in `target_epoch`.
+        subscribed: the ids of the topics that it subscribes to; of others it owns nothing, whatever the target says.
+        subscription_changed: it said just now to what it subscribes.
+        owned: what it says that it owns; None where it says nothing.
+        is_taken: whether somebody else owns a partition.
+    """
+
+    current: CurrentAssignment
+    target_epoch: int
+    target: Partitions
+    subscribed: frozenset[bytes]
+    subscription_changed: bool
+    owned: Partitions | None
+    is_taken: Callable[[bytes, int], bool]
+
+    def next(self) -> CurrentAssignment:
+        """The next step, or where the member is."""
+        current = self.current
+        if current.state is MemberState.STABLE and current.member_epoch == self.target_epoch:
+            return self._without_unsubscribed() if self.subscription_changed else current
+        if current.state is MemberState.UNREVOKED_PARTITIONS and self._still_owns(current.revoking):
+            return self._without_unsubscribed() if self.subscription_changed else current
+        return self._towards_target()
+
+    def _still_owns(self, revoking: OwnedPartitions) -> bool:
+        if self.owned is None:
+            return True
+        return any(not partitions.isdisjoint(revoking.get(topic_id, ())) for topic_id, partitions in self.owned.items())
+
+    def _without_unsubscribed(self) -> CurrentAssignment:
+        current = self.current
+        assigned = {topic_id: epochs for topic_id, epochs in current.assigned.items() if topic_id in self.subscribed}
+        if len(assigned) == len(current.assigned):
+            return current
+        revoking: dict[bytes, Mapping[int, int]] = dict(current.revoking)
+        for topic_id in current.assigned.keys() - assigned.keys():
+            revoking[topic_id] = {**revoking.get(topic_id, {}), **current.assigned[topic_id]}
+        if self._still_owns(revoking):
+            return current.moved_to(current.member_epoch, MemberState.UNREVOKED_PARTITIONS, assigned, revoking)
+        return current.moved_to(current.member_epoch, current.state, assigned, current.revoking)
+
+    def _towards_target(self) -> CurrentAssignment:
+        current, epoch = self.current, self.target_epoch
+        assigned: dict[bytes, dict[int, int]] = {}
+        revoking: dict[bytes, dict[int, int]] = {}
+        free: dict[bytes, set[int]] = {}
+        waits = False
+        for topic_id in current.assigned.keys() | self.target.keys():
+            wanted = self.target.get(topic_id, frozenset()) if topic_id in self.subscribed else frozenset()
+            epochs = current.assigned.get(topic_id, {})
+            kept = {partition: since for partition, since in epochs.items() if partition in wanted}
+            given_back = {partition: since for partition, since in epochs.items() if partition not in wanted}
+            missing = wanted - kept.keys()
+            takeable = {partition for partition in missing if not self.is_taken(topic_id, partition)}
+            waits = waits or len(takeable) < len(missing)
+            for found, into in ((kept, assigned), (given_back, revoking)):
+                if found:
+                    into[topic_id] = found
+            if takeable:
+                free[topic_id] = takeable
+        if revoking and self._still_owns(revoking):
+            return current.moved_to(current.member_epoch, MemberState.UNREVOKED_PARTITIONS, assigned, revoking)
+        for topic_id, partitions in free.items():
+            assigned[topic_id] = {**assigned.get(topic_id, {}), **dict.fromkeys(partitions, epoch)}
+        state = MemberState.UNRELEASED_PARTITIONS if waits else MemberState.STABLE
+        return current.moved_to(epoch, state, assigned, {})

@@ -1,0 +1,417 @@
+"""All share groups: who is a member, and who reads what (KIP-932).
+
+Rules of this file: see `state/outcome.py` and `groups/kind.py`. A heartbeat is decided at once and answered when its
+records are durable; what it changes counts for the next heartbeat already, and is shown when it is durable. A member's
+epoch follows the assignment it was told; whoever comes with another one is fenced and joins again.
+
+Longer than most files: members, assignments and administration change the same few fields of a group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+
+from pipeline_broker.state.deadlines import Deadlines
+from pipeline_broker.state.epochs import next_epoch
+from pipeline_broker.state.groups.group import GroupType
+from pipeline_broker.state.groups.registry import GroupRegistry, check_replaceable
+from pipeline_broker.state.groups.settings import GroupSettings
+from pipeline_broker.state.groups.share import records
+from pipeline_broker.state.groups.share.assignor import ASSIGNORS
+from pipeline_broker.state.groups.share.messages import (
+    DescribedShareGroup,
+    FindTopic,
+    FoundTopic,
+    Heartbeat,
+    HeartbeatAnswer,
+    ShareGroupError,
+    ShareGroupSettings,
+    Subscribed,
+)
+from pipeline_broker.state.groups.share.share_group import JOINING_EPOCH, ShareGroup, ShareMember
+from pipeline_broker.state.groups.share.topics import hash_of, subscribed_topics
+from pipeline_broker.state.outcome import Outcome, StateRecord, Write
+from pipeline_broker.wire.error import ErrorCode
+
+__all__ = ["ShareGroupChange", "ShareGroups"]
+
+LEAVING_EPOCH = -1
+PARTITIONS_BEGUN_MAX = 1_000
+"""How many partitions a group begins to read with one heartbeat; it begins the others with the next ones."""
+
+
+@attrs.frozen(eq=False)
+class ShareGroupChange:
+    """What may be shown when the records are durable."""
+
+    group: ShareGroup
+    shown: DescribedShareGroup
+
+
+class ShareGroups:
+    """The kind of groups that share partitions; see GroupKind.
+
+    Args:
+        settings: of groups of all kinds; those that act here come with each heartbeat.
+        registry: of all groups.
+    """
+
+    changes: tuple[type, ...] = (ShareGroupChange,)
+
+    def __init__(self, settings: GroupSettings, registry: GroupRegistry) -> None:
+        self.settings = settings
+        self._registry = registry
+        self._sessions: Deadlines[tuple[str, str]] = Deadlines()
+        self._timeout_ms: dict[str, int] = {}
+        self._replayed: dict[str, ShareGroup] = {}
+
+    # Members
+
+    def heartbeat(
+        self, heartbeat: Heartbeat, find_topic: FindTopic, settings: ShareGroupSettings, now_ms: int
+    ) -> HeartbeatAnswer:
+        """Let a member join, stay or leave.
+
+        Raises:
+            ShareGroupError: it may not.
+        """
+        if heartbeat.member_epoch == LEAVING_EPOCH:
+            return self._leave(heartbeat)
+        group = self._group(heartbeat.group_id, is_joining=heartbeat.member_epoch == JOINING_EPOCH)
+        member = group.members.get(heartbeat.member_id)
+        is_new = member is None
+        if member is None:
+            member = self._new_member(group, heartbeat, settings)
+        else:
+            _check_epoch(member, heartbeat.member_epoch)
+        held = 0 if is_new else member.size_bytes
+        member = attrs.evolve(member)  # the group's own stays as it is if this is refused
+        changed = member.update(heartbeat)
+        memory = self._registry.memory
+        if not memory.admits(held, member.size_bytes):
+            raise ShareGroupError(ErrorCode.GROUP_MAX_SIZE_REACHED, memory.refusal)
+        self._registry.put(group)
+        group.is_deleted = False
+        group.members[member.member_id] = member
+        group.memory.add(member.size_bytes - held)
+        written: list[StateRecord] = []
+        if is_new or changed:
+            written.append(records.member_record(group.group_id, member))
+        topics = subscribed_topics(group, find_topic)
+        begins = self._follow_topics(group, topics, written, must_rise=is_new or changed)
+        is_joining = heartbeat.member_epoch == JOINING_EPOCH
+        is_due = is_joining or now_ms >= group.assigned_ms + settings.assignment_interval_ms
+        if group.assignment_epoch < group.epoch and is_due:
+            self._assign(group, topics, settings, now_ms, written)
+        is_told = self._tell(group, member, written)
+        self._timeout_ms[group.group_id] = settings.session_timeout_ms
+        self._sessions.set((group.group_id, member.member_id), now_ms + settings.session_timeout_ms)
+        must_tell = is_told or is_joining
+        return HeartbeatAnswer(
+            member.epoch, member.assignment if must_tell else None, begins, self._write(group, written)
+        )
+
+    def _group(self, group_id: str, *, is_joining: bool) -> ShareGroup:
+        group = self._registry.get(group_id)
+        if isinstance(group, ShareGroup):
+            if group.is_deleted and is_joining:
+                return ShareGroup(group_id)
+            if not group.is_deleted:
+                return group
+        elif group is not None and not group.is_deleted:
+            raise ShareGroupError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a share group.")
+        if is_joining:
+            return ShareGroup(group_id)
+        raise ShareGroupError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
+
+    @staticmethod
+    def _new_member(group: ShareGroup, heartbeat: Heartbeat, settings: ShareGroupSettings) -> ShareMember:
+        if heartbeat.member_epoch != JOINING_EPOCH:
+            raise ShareGroupError(
+                ErrorCode.UNKNOWN_MEMBER_ID, f"Member {heartbeat.member_id} is not a member of group {group.group_id}."
+            )
+        if len(group.members) >= settings.size_max:
+            raise ShareGroupError(
+                ErrorCode.GROUP_MAX_SIZE_REACHED,
+                f"The share group has reached its maximum capacity of {settings.size_max} members.",
+            )
+        return ShareMember(heartbeat.member_id)
+
+    def _leave(self, heartbeat: Heartbeat) -> HeartbeatAnswer:
+        group = self._group(heartbeat.group_id, is_joining=False)
+        if heartbeat.member_id not in group.members:
+            raise ShareGroupError(
+                ErrorCode.UNKNOWN_MEMBER_ID, f"Member {heartbeat.member_id} is not a member of group {group.group_id}."
+            )
+        return HeartbeatAnswer(LEAVING_EPOCH, None, (), self._remove(group, heartbeat.member_id))
+
+    def _remove(self, group: ShareGroup, member_id: str) -> Write:
+        group.memory.add(-group.members.pop(member_id).size_bytes)
+        group.target.pop(member_id, None)
+        group.count_target()
+        self._sessions.cancel((group.group_id, member_id))
+        group.epoch = next_epoch(group.epoch)
+        write = self._write(group, [*records.member_tombstones(group.group_id, member_id), records.group_record(group)])
+        assert write is not None, "there are records"
+        return write
+
+    def expire_member(self, group: ShareGroup, member_id: str, now_ms: int) -> Outcome:  # noqa: ARG002 - GroupKind's
+        """See GroupKind."""
+        return Outcome(writes=[self._remove(group, member_id)])
+
+    def force_rebalance(self, group: ShareGroup, now_ms: int) -> Outcome:  # noqa: ARG002 - GroupKind's signature
+        """See GroupKind: the group moves to its next epoch."""
+        group.epoch = next_epoch(group.epoch)
+        write = self._write(group, [records.group_record(group)])
+        return Outcome(writes=[] if write is None else [write])
+
+    # Assignments
+
+    def _follow_topics(
+        self, group: ShareGroup, topics: Mapping[str, FoundTopic], written: list[StateRecord], *, must_rise: bool
+    ) -> list[Subscribed]:
+        """Notice topics that came, grew or went; returns the partitions that are new to the group."""
+        metadata_hash = hash_of(topics)
+        is_new = must_rise or metadata_hash != group.metadata_hash
+        new = self._partitions_to_begin(group, topics)
+        if is_new or new:
+            group.epoch = next_epoch(group.epoch)
+            group.metadata_hash = metadata_hash
+            written.append(records.group_record(group))
+        for name, partitions in new.items():
+            topic_id = topics[name].topic_id
+            _, known = group.initialized.get(topic_id, ("", frozenset[int]()))
+            group.initialized[topic_id] = name, known.union(partitions)
+        if new:
+            written.append(records.initialized_record(group))
+        return [
+            Subscribed(topics[name].topic_id, partition, group.epoch)
+            for name, partitions in new.items()
+            for partition in partitions
+        ]
+
+    @staticmethod
+    def _partitions_to_begin(group: ShareGroup, topics: Mapping[str, FoundTopic]) -> dict[str, list[int]]:
+        """Those that are new to the group, or whose state is lost, by topic; PARTITIONS_BEGUN_MAX of them."""
+        new, left = {}, PARTITIONS_BEGUN_MAX
+        for name, topic in topics.items():
+            _, known = group.initialized.get(topic.topic_id, ("", frozenset[int]()))
+            if len(known) >= topic.partitions and not topic.lost:
+                continue
+            partitions = [each for each in range(topic.partitions) if each not in known or each in topic.lost][:left]
+            left -= len(partitions)
+            if partitions:
+                new[name] = partitions
+            if not left:
+                break
+        return new
+
+    @staticmethod
+    def _assign(
+        group: ShareGroup,
+        topics: Mapping[str, FoundTopic],
+        settings: ShareGroupSettings,
+        now_ms: int,
+        written: list[StateRecord],
+    ) -> None:
+        """Work out who shall read what."""
+        subscribers: dict[bytes, list[str]] = {topic.topic_id: [] for topic in topics.values()}
+        for member in group.members.values():
+            for name in member.topics:
+                if name in topics:
+                    subscribers[topics[name].topic_id].append(member.member_id)
+        partitions = {topic_id: begun for topic_id, (_, begun) in group.initialized.items()}
+        target = ASSIGNORS[settings.assignor](subscribers, partitions, group.target)
+        for member_id in group.members:
+            assignment = target.get(member_id, {})
+            if assignment != group.target.get(member_id):
+                group.target[member_id] = assignment
+                written.append(records.target_record(group.group_id, member_id, assignment))
+        group.count_target()
+        group.assignment_epoch, group.assigned_ms = group.epoch, now_ms
+        written.append(records.target_epoch_record(group))
+
+    @staticmethod
+    def _tell(group: ShareGroup, member: ShareMember, written: list[StateRecord]) -> bool:
+        """Bring a member to the target; whether what it reads has changed."""
+        target = group.target.get(member.member_id, {})
+        is_changed = target != member.assignment
+        if member.epoch != group.assignment_epoch or is_changed:
+            member.previous_epoch, member.epoch = member.epoch, group.assignment_epoch
+            member.assignment = target
+            written.append(records.told_record(group.group_id, member))
+        return is_changed
+
+    def _write(self, group: ShareGroup, written: list[StateRecord]) -> Write | None:
+        if not written:
+            return None
+        return Write(group.group_id, tuple(written), ShareGroupChange(group, group.described()))
+
+    # Administration
+
+    def find(self, group_id: str) -> ShareGroup | None:
+        """A share group as it will be; None for none, or one of another kind."""
+        group = self._registry.get(group_id)
+        return group if isinstance(group, ShareGroup) and not group.is_deleted else None
+
+    def existing(self, group_id: str) -> ShareGroup:
+        """A share group as it will be.
+
+        Raises:
+            ShareGroupError: there is none.
+        """
+        return self._group(group_id, is_joining=False)
+
+    def describe(self, group_id: str) -> DescribedShareGroup:
+        """A group as it is durable.
+
+        Raises:
+            ShareGroupError: there is none.
+        """
+        group = self._registry.shown(group_id)
+        if group is None:
+            raise ShareGroupError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
+        if not isinstance(group, ShareGroup) or group.shown is None:
+            raise ShareGroupError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a share group.")
+        return group.shown
+
+    def create(self, group_id: str) -> tuple[ShareGroup, list[StateRecord]]:
+        """A group for somebody who sets its offsets before there are members, and the record that makes it.
+
+        Raises:
+            ShareGroupError: there is one of another kind.
+        """
+        group = self._group(group_id, is_joining=True)
+        if self._registry.get(group_id) is group:
+            return group, []
+        self._registry.put(group)
+        group.epoch = group.assignment_epoch = 1
+        return group, [records.group_record(group), records.target_epoch_record(group)]
+
+    @staticmethod
+    def begin(group: ShareGroup, name: str, topic_id: bytes, partitions: frozenset[int]) -> StateRecord:
+        """Note partitions whose state is kept from now on."""
+        _, known = group.initialized.get(topic_id, (name, frozenset[int]()))
+        group.initialized[topic_id] = name, known | partitions
+        return records.initialized_record(group)
+
+    @staticmethod
+    def forget(group: ShareGroup, topic_ids: set[bytes]) -> list[StateRecord]:
+        """Note topics whose state is not kept any more."""
+        gone = topic_ids & group.initialized.keys()
+        for topic_id in gone:
+            del group.initialized[topic_id]
+        return [records.initialized_record(group)] if gone else []
+
+    def write(self, group: ShareGroup, written: list[StateRecord]) -> Write | None:
+        """The records of an administrator's change as one write; None for none."""
+        return self._write(group, written)
+
+    def all(self) -> list[ShareGroup]:
+        """All that there are."""
+        return [group for group in self._registry.all() if isinstance(group, ShareGroup) and not group.is_deleted]
+
+    # GroupKind
+
+    def replay(self, change: records.ShareGroupRecord) -> None:
+        """See GroupKind."""
+        group_id = change.group_id
+        group = self._registry.get(group_id)
+        if not isinstance(group, ShareGroup):
+            if change.value is None:
+                return
+            check_replaceable(group, GroupType.SHARE)
+            if group is not None:
+                self._registry.hide(group)
+            group = ShareGroup(group_id)
+            self._registry.put(group)
+        self._replayed[group_id] = group
+        if change.value is not None:
+            records.replay(group, change)
+        elif change.kind == records.MEMBER:
+            group.members.pop(change.member_id, None)
+            group.target.pop(change.member_id, None)
+        elif change.kind == records.GROUP:
+            self._registry.remove(group)
+            del self._replayed[group_id]
+
+    def loaded(self, now_ms: int) -> Outcome:
+        """See GroupKind."""
+        settings = ShareGroupSettings()
+        for group in self._replayed.values():
+            group.shown = group.described()
+            group.memory.add(sum(member.size_bytes for member in group.members.values()))
+            group.count_target()
+            self._registry.show(group)
+            for member_id in group.members:
+                self._sessions.set((group.group_id, member_id), now_ms + settings.session_timeout_ms)
+        self._replayed.clear()
+        return Outcome()
+
+    def unload(self, now_ms: int) -> Outcome:
+        """See GroupKind: nobody waits here."""
+        del now_ms
+        return Outcome()
+
+    def next_deadline_ms(self) -> int | None:
+        """See GroupKind."""
+        return self._sessions.next_ms()
+
+    def advance(self, now_ms: int) -> Outcome:
+        """Let members go that were silent for too long."""
+        outcome = Outcome()
+        for group_id, member_id in self._sessions.pop_due(now_ms):
+            group = self.find(group_id)
+            if group is not None and member_id in group.members:
+                outcome.writes.append(self._remove(group, member_id))
+        return outcome
+
+    def durable(self, change: ShareGroupChange, now_ms: int) -> Outcome:
+        """See GroupKind."""
+        del now_ms
+        change.group.shown = change.shown
+        if self._registry.get(change.group.group_id) is change.group:
+            self._registry.show(change.group)
+        return Outcome()
+
+    def failed(self, change: ShareGroupChange, error: ErrorCode, now_ms: int) -> Outcome:
+        """See GroupKind: a broker whose journal fails ends, and what has no place was refused before."""
+        del change, error, now_ms
+        return Outcome()
+
+    def committed(self, group: Any, member_id: str, now_ms: int) -> None:
+        """See GroupKind: members of share groups commit nothing."""
+
+    def delete(self, group: ShareGroup, now_ms: int) -> tuple[StateRecord, ...]:
+        """See GroupKind."""
+        del now_ms
+        group.is_deleted = True
+        return records.group_tombstones(group.group_id, group.members)
+
+    def deleted(self, group: ShareGroup) -> None:
+        """See GroupKind."""
+        if group.is_deleted:
+            self._registry.remove(group)
+            self._registry.hide(group)
+
+    def not_deleted(self, group: ShareGroup, now_ms: int) -> None:
+        """See GroupKind."""
+        del now_ms
+        group.is_deleted = False
+
+    def topic_changed(self, topic: str) -> None:
+        """See GroupKind: the next heartbeat looks at the topics anyhow."""
+
+
+def _check_epoch(member: ShareMember, epoch: int) -> None:
+    if epoch in (JOINING_EPOCH, member.epoch, member.previous_epoch):
+        return
+    kind = "greater" if epoch > member.epoch else "smaller"
+    raise ShareGroupError(
+        ErrorCode.FENCED_MEMBER_EPOCH,
+        f"The share group member has a {kind} member epoch ({epoch}) than the one known by the group coordinator"
+        f" ({member.epoch}). The member must abandon all its partitions and rejoin.",
+    )

@@ -1,0 +1,343 @@
+"""The share coordinator: where each share group is in each partition, as `__share_group_state` says it.
+
+Rules of this file: see `state/outcome.py`. A write counts at once for the write that follows it and for whoever loads
+the share partition again, because the journal keeps their order; `summary`, which clients are shown, tells only what is
+durable. The first record about a share partition is a snapshot, and so is every one behind `updates_max` updates; what
+stands in front of the latest snapshots can be deleted (`redundant_before`). Epochs and errors are Kafka's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import attrs
+
+from pipeline_broker.state.epochs import next_epoch
+from pipeline_broker.state.outcome import StateRecord, Write
+from pipeline_broker.state.share_coordinator.combining import combine
+from pipeline_broker.state.share_coordinator.records import (
+    ShareKey,
+    ShareRecord,
+    snapshot_record,
+    tombstone_record,
+    update_record,
+)
+from pipeline_broker.state.share_partitions.messages import StateBatch
+from pipeline_broker.wire.error import ErrorCode
+from pipeline_broker.wire.messages.share_state_records import ShareSnapshotValue, ShareUpdateValue
+from pipeline_broker.wire.uuid_text import uuid_text
+
+__all__ = ["NO_EPOCH", "UNINITIALIZED", "ShareState", "ShareStateError", "ShareStates", "StateWrite", "Summary"]
+
+NO_EPOCH = -1
+UNINITIALIZED = -1
+"""The start offset of a share partition that nobody has read yet: the group's `share.auto.offset.reset` decides."""
+UNKNOWN_COUNT = -1
+
+
+class ShareStateError(Exception):
+    """A request that is refused.
+
+    Attributes:
+        code: Kafka's error.
+    """
+
+    def __init__(self, code: ErrorCode, text: str) -> None:
+        super().__init__(text)
+        self.code = code
+
+
+@attrs.frozen
+class Summary:
+    """What clients are shown of a share partition; see ShareState."""
+
+    state_epoch: int
+    leader_epoch: int
+    start_offset: int
+    delivery_complete_count: int
+
+
+@attrs.frozen
+class StateWrite:
+    """What a share partition wants to be kept; -1 leaves an epoch or the start as it is.
+
+    The state epoch is checked only: what changes it is an initialization.
+    """
+
+    state_epoch: int
+    leader_epoch: int
+    start_offset: int
+    delivery_complete_count: int = UNKNOWN_COUNT
+    batches: Sequence[StateBatch] = ()
+
+
+@attrs.define(eq=False)
+class ShareState:
+    """One share partition.
+
+    Attributes:
+        snapshot_epoch: number of its latest snapshot.
+        state_epoch: number of its beginning: it rises when somebody sets the start offset.
+        leader_epoch: the highest that a leader has named.
+        start_offset: everything in front of it is done with; UNINITIALIZED before the first fetch.
+        delivery_complete_count: how many records behind the start are done with; -1 where nobody has said.
+        batches: what is known of the records behind the start.
+        created_ms: when it came to be.
+        updates: records since the latest snapshot.
+        snapshot_offset: where that is; -1 while it is on its way.
+        shown: as it was when it was last durable; None before that.
+    """
+
+    snapshot_epoch: int
+    state_epoch: int
+    leader_epoch: int
+    start_offset: int
+    delivery_complete_count: int
+    batches: tuple[StateBatch, ...]
+    created_ms: int
+    updates: int = 0
+    snapshot_offset: int = -1
+    shown: Summary | None = None
+
+    def summary(self) -> Summary:
+        """What would be shown of it."""
+        return Summary(self.state_epoch, self.leader_epoch, self.start_offset, self.delivery_complete_count)
+
+
+@attrs.frozen(eq=False)
+class _Shown:
+    """The change of a Write: what may be shown when it is durable."""
+
+    key: ShareKey
+    state: ShareState | None
+    summary: Summary | None
+
+
+class ShareStates:
+    """All share partitions.
+
+    Args:
+        updates_max: updates behind a snapshot before the next one.
+    """
+
+    def __init__(self, updates_max: int = 500) -> None:
+        self._updates_max = updates_max
+        self._states: dict[ShareKey, ShareState] = {}
+
+    def __len__(self) -> int:
+        return len(self._states)
+
+    @staticmethod
+    def subject(key: ShareKey) -> str:
+        """What decides the partition of `__share_group_state`: group, topic id in base 64, partition."""
+        topic_id = uuid_text(key.topic_id)
+        return f"{key.group_id}:{topic_id}:{key.partition}"
+
+    # Questions
+
+    def find(self, key: ShareKey) -> ShareState | None:
+        """A share partition with all that is on its way."""
+        return self._states.get(key)
+
+    def summary(self, key: ShareKey) -> Summary | None:
+        """What is durable of it; None where nothing is."""
+        state = self._states.get(key)
+        return None if state is None else state.shown
+
+    def keys_of_group(self, group_id: str) -> list[ShareKey]:
+        """The share partitions of a group."""
+        return [key for key in self._states if key.group_id == group_id]
+
+    def keys_of_topic(self, topic_id: bytes) -> list[ShareKey]:
+        """Those of a topic, of any group."""
+        return [key for key in self._states if key.topic_id == topic_id]
+
+    def read(self, key: ShareKey, leader_epoch: int) -> ShareState:
+        """A share partition for its leader.
+
+        Raises:
+            ShareStateError: a newer leader has read it, or it was never initialized.
+        """
+        state = self._states.get(key)
+        if state is None:
+            raise ShareStateError(
+                ErrorCode.INVALID_REQUEST, "Read operation on uninitialized share partition not allowed."
+            )
+        self._check_epochs(state, leader_epoch, NO_EPOCH)
+        return state
+
+    # Changes
+
+    def initialize(self, key: ShareKey, state_epoch: int, start_offset: int, now_ms: int) -> Write:
+        """Begin, or begin again with a higher epoch.
+
+        Raises:
+            ShareStateError: the epoch is not newer than what is there.
+        """
+        complete_count = UNKNOWN_COUNT if start_offset == UNINITIALIZED else 0
+        state = self._states.get(key)
+        if state is not None and state_epoch != NO_EPOCH and state_epoch < state.state_epoch:
+            raise _fenced_state_epoch()
+        if state is None:
+            state = self._states[key] = ShareState(
+                snapshot_epoch=0,
+                state_epoch=state_epoch,
+                leader_epoch=0,
+                start_offset=start_offset,
+                delivery_complete_count=complete_count,
+                batches=(),
+                created_ms=now_ms,
+            )
+        else:
+            state.snapshot_epoch = next_epoch(state.snapshot_epoch)
+            state.state_epoch, state.start_offset, state.batches = state_epoch, start_offset, ()
+            state.delivery_complete_count = complete_count
+        return self._snapshot(key, state, now_ms)
+
+    def write(self, key: ShareKey, wanted: StateWrite, now_ms: int) -> Write:
+        """Keep what has changed.
+
+        Raises:
+            ShareStateError: it was never initialized, or somebody newer has written.
+        """
+        state = self._states.get(key)
+        if state is None:
+            raise ShareStateError(
+                ErrorCode.INVALID_REQUEST, "Write operation on uninitialized share partition not allowed."
+            )
+        self._check_epochs(state, wanted.leader_epoch, wanted.state_epoch)
+        if wanted.leader_epoch != NO_EPOCH:
+            state.leader_epoch = wanted.leader_epoch
+        if wanted.start_offset != UNINITIALIZED:
+            state.start_offset = wanted.start_offset
+        state.delivery_complete_count = wanted.delivery_complete_count
+        state.batches = combine(state.batches, wanted.batches, state.start_offset)
+        if state.updates >= self._updates_max:
+            return self.snapshot(key, now_ms)
+        state.updates += 1
+        value = ShareUpdateValue(
+            snapshot_epoch=state.snapshot_epoch,
+            leader_epoch=wanted.leader_epoch,
+            start_offset=wanted.start_offset,
+            delivery_complete_count=wanted.delivery_complete_count,
+            state_batches=[
+                ShareUpdateValue.StateBatch(*batch) for batch in combine((), wanted.batches, wanted.start_offset)
+            ],
+        )
+        return self._write(key, state, update_record(key, value))
+
+    def snapshot(self, key: ShareKey, now_ms: int) -> Write:
+        """Write all that is known once more."""
+        state = self._states[key]
+        state.snapshot_epoch = next_epoch(state.snapshot_epoch)
+        return self._snapshot(key, state, now_ms)
+
+    def delete(self, keys: Iterable[ShareKey]) -> list[Write]:
+        """Forget share partitions; those that are not there are left out."""
+        gone = [key for key in keys if self._states.pop(key, None) is not None]
+        return [Write(self.subject(key), (tombstone_record(key),), _Shown(key, None, None)) for key in gone]
+
+    def _snapshot(self, key: ShareKey, state: ShareState, now_ms: int) -> Write:
+        state.updates, state.snapshot_offset = 0, -1
+        value = ShareSnapshotValue(
+            snapshot_epoch=state.snapshot_epoch,
+            state_epoch=state.state_epoch,
+            leader_epoch=state.leader_epoch,
+            start_offset=state.start_offset,
+            delivery_complete_count=state.delivery_complete_count,
+            create_timestamp=state.created_ms,
+            write_timestamp=now_ms,
+            state_batches=[ShareSnapshotValue.StateBatch(*batch) for batch in state.batches],
+        )
+        return self._write(key, state, snapshot_record(key, value))
+
+    def _write(self, key: ShareKey, state: ShareState, record: StateRecord) -> Write:
+        return Write(self.subject(key), (record,), _Shown(key, state, state.summary()))
+
+    @staticmethod
+    def _check_epochs(state: ShareState, leader_epoch: int, state_epoch: int) -> None:
+        if leader_epoch != NO_EPOCH and leader_epoch < state.leader_epoch:
+            raise ShareStateError(
+                ErrorCode.FENCED_LEADER_EPOCH, "The leader epoch in the request is older than the epoch on the broker."
+            )
+        if state_epoch != NO_EPOCH and state_epoch < state.state_epoch:
+            raise _fenced_state_epoch()
+
+    # Durability
+
+    @staticmethod
+    def durable(writes: Iterable[Write]) -> None:
+        """The records of some writes are durable."""
+        for write in writes:
+            change = write.change
+            assert isinstance(change, _Shown)
+            if change.state is not None:
+                change.state.shown = change.summary
+
+    def appended(self, write: Write, offset: int) -> None:
+        """The record of a write has its place in the log; of a snapshot that is remembered."""
+        change = write.change
+        assert isinstance(change, _Shown)
+        if change.state is not None and change.state.updates == 0 and change.state.snapshot_offset < 0:
+            change.state.snapshot_offset = offset
+
+    def redundant_before(self, keys_at: Iterable[ShareKey], end_offset: int) -> int:
+        """Up to where records of one partition of the topic say nothing any more.
+
+        Args:
+            keys_at: the share partitions that it holds.
+            end_offset: of the log, for one that holds none.
+        """
+        return min((self._states[key].snapshot_offset for key in keys_at), default=end_offset)
+
+    def all(self) -> list[ShareKey]:
+        """All share partitions."""
+        return list(self._states)
+
+    # Start
+
+    def replay(self, record: ShareRecord, offset: int) -> None:
+        """Take over a record that was durable, as it was read; `offset` is its place in the log."""
+        key, value, batches = record
+        if value is None:
+            self._states.pop(key, None)
+        elif isinstance(value, ShareSnapshotValue):
+            self._replay_snapshot(key, value, batches, offset)
+        else:
+            self._replay_update(key, value, batches)
+
+    def _replay_snapshot(
+        self, key: ShareKey, value: ShareSnapshotValue, batches: Sequence[StateBatch], offset: int
+    ) -> None:
+        state = ShareState(
+            snapshot_epoch=value.snapshot_epoch,
+            state_epoch=value.state_epoch,
+            leader_epoch=value.leader_epoch,
+            start_offset=value.start_offset,
+            delivery_complete_count=value.delivery_complete_count,
+            batches=combine((), batches, value.start_offset),
+            created_ms=value.create_timestamp,
+            snapshot_offset=offset,
+        )
+        state.shown = state.summary()
+        self._states[key] = state
+
+    def _replay_update(self, key: ShareKey, value: ShareUpdateValue, batches: Sequence[StateBatch]) -> None:
+        state = self._states.get(key)
+        if state is None or state.snapshot_epoch != value.snapshot_epoch:
+            return  # what it updates was deleted with the records in front of it
+        if value.leader_epoch != NO_EPOCH:
+            state.leader_epoch = value.leader_epoch
+        if value.start_offset != UNINITIALIZED:
+            state.start_offset = value.start_offset
+        state.delivery_complete_count = value.delivery_complete_count
+        state.batches = combine(state.batches, batches, state.start_offset)
+        state.updates += 1
+        state.shown = state.summary()
+
+
+def _fenced_state_epoch() -> ShareStateError:
+    return ShareStateError(
+        ErrorCode.FENCED_STATE_EPOCH,
+        "The share coordinator rejected the request because the share-group state epoch did not match.",
+    )

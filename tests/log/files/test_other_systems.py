@@ -1,0 +1,53 @@
+"""The file system where some of Linux's calls are missing, played by taking them away."""
+
+import fcntl
+import os
+
+import pytest
+
+from pipeline_broker.log.files import file_system
+from pipeline_broker.log.files.file_system import SystemFileSystem
+
+
+@pytest.fixture
+def without_linux(monkeypatch):
+    for name in ("RWF_NOWAIT", "posix_fadvise", "fdatasync", "preadv", "pwritev", "O_DIRECTORY"):
+        monkeypatch.delattr(os, name)
+
+
+@pytest.mark.usefixtures("without_linux")
+def test_a_file_is_written_synced_and_read_with_what_every_posix_system_has(tmp_path, monkeypatch):
+    synced = []
+    monkeypatch.setattr(os, "fsync", synced.append)
+    file = SystemFileSystem().open(tmp_path / "a", create=True)
+
+    assert file.write([b"one", b"two"], 0) == 6
+    file.sync_data()
+    file.read_ahead(6, 0)
+
+    assert len(synced) == 1
+    SystemFileSystem().sync_directory(tmp_path)
+    assert len(synced) == 2
+    assert file.read(100, 0) == b"onetwo"
+    assert file.read_cached(6, 0) is None, "nobody can tell, so it is read in a thread"
+
+
+def test_where_a_sync_leaves_data_in_the_drives_cache_the_call_that_does_not_is_taken(tmp_path, monkeypatch):
+    synced = []
+    monkeypatch.setattr(fcntl, "F_FULLFSYNC", 51, raising=False)
+    monkeypatch.setattr(fcntl, "fcntl", lambda _descriptor, call: synced.append(call))
+    SystemFileSystem().open(tmp_path / "a", create=True).sync_data()
+    SystemFileSystem().sync_directory(tmp_path)
+    assert synced == [51, 51]
+
+
+def test_where_nothing_locks_a_directory_it_is_refused_before_anything_is_made(tmp_path, monkeypatch):
+    monkeypatch.setattr(file_system, "fcntl", None)
+    files = SystemFileSystem()
+
+    with pytest.raises(OSError, match="on Linux and macOS only"):
+        files.make_directory(tmp_path / "data")
+    with pytest.raises(OSError, match="no locks"):
+        files.lock(tmp_path / ".lock")
+
+    assert list(tmp_path.iterdir()) == []

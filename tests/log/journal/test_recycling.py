@@ -1,0 +1,357 @@
+"""Complete segments of the journal: handed out once they are durable, and their space used again."""
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from pipeline_broker.log.errors import JournalCorrupt, JournalFailed, RecycledError
+from pipeline_broker.log.journal.journal import Journal
+from pipeline_broker.log.journal.segment import SPARE_NAME, segment_path, split_position
+from pipeline_broker.log.log_manager import LogManager
+from pipeline_broker.records.batch import NewRecord, build_batch, read_header
+from pipeline_broker.records.record import iterate_records
+from tests.log.files.memory_file_system import MemoryFileSystem
+
+TOPIC_ID = bytes(range(16))
+DIRECTORY = Path("/data")
+SEGMENT_BYTES = 12 << 10  # two of the batches below
+VALUE = bytes(3000)
+WAIT_SECONDS = 10.0
+
+
+def start(files, *, flush="always", archived_lsn=0, segment_bytes=SEGMENT_BYTES):
+    journal = Journal.open(DIRECTORY, files=files, flush=flush, segment_bytes=segment_bytes)
+    (log,) = LogManager(journal).create("topic", TOPIC_ID, 1)
+    found = []
+    for _, place, batch in journal.recover(archived_lsn):
+        log.replay(read_header(batch), place, 0, batch)
+        found += [bytes(record.value) for record in iterate_records(batch, read_header(batch))]
+    return journal, log, found
+
+
+def entry_of(log, value):
+    batch = build_batch([NewRecord(value)])
+    return log.append(read_header(batch), batch, now_ms=0).entry
+
+
+def commit(journal, log, value=VALUE):
+    entry = entry_of(log, value)
+    journal.sync(journal.write([entry]))
+    return entry
+
+
+def values_of(journal, number, end_lsn, from_lsn=0):
+    return [
+        bytes(record.value)
+        for _, _, batch in journal.sealed_entries(number, end_lsn, from_lsn)
+        for record in iterate_records(batch, read_header(batch))
+    ]
+
+
+def test_a_segment_is_handed_out_when_it_is_complete_and_says_what_was_written():
+    journal, log, _ = start(MemoryFileSystem())
+    commit(journal, log, b"one")
+    assert journal.sealed() == []
+    journal.seal()
+    commit(journal, log, b"two")
+
+    assert journal.sealed() == [(1, 1)]
+    assert values_of(journal, 1, 1) == [b"one"]
+
+
+def test_what_the_archive_has_of_a_segment_that_went_on_is_not_handed_out_again():
+    """A start goes on in the last segment with frames, which the archive may have: the one behind it was empty."""
+    files = MemoryFileSystem()
+    journal, log, _ = start(files)
+    commit(journal, log, b"one")
+    commit(journal, log, b"two")
+    journal.seal()
+    files.kill()
+    journal, log, found = start(files)
+    assert found == [b"one", b"two"]
+    commit(journal, log, b"three")
+    journal.seal()
+
+    ((number, end_lsn),) = journal.sealed()
+    assert (number, end_lsn) == (1, 3)
+    assert values_of(journal, number, end_lsn, from_lsn=2) == [b"three"]
+    assert values_of(journal, number, end_lsn, from_lsn=3) == []
+
+
+def test_a_segment_with_a_commit_that_is_not_durable_is_not_handed_out():
+    journal, log, _ = start(MemoryFileSystem())
+    ticket = journal.write([entry_of(log, b"one")])
+    journal.seal()
+    assert journal.sealed() == []
+
+    journal.sync(ticket)
+    assert journal.sealed() == [(1, 1)]
+
+
+def test_with_flush_os_what_is_written_is_handed_out():
+    journal, log, _ = start(MemoryFileSystem(), flush="os")
+    journal.write([entry_of(log, b"one")])
+    journal.seal()
+
+    assert journal.sealed() == [(1, 1)]
+
+
+def test_an_empty_segment_is_not_sealed():
+    journal, *_ = start(MemoryFileSystem())
+    journal.seal()
+    journal.seal()
+
+    assert journal.sealed() == []
+    assert journal.segment_count == 1
+
+
+def test_whoever_waits_is_told_of_a_complete_segment():
+    journal, log, _ = start(MemoryFileSystem())
+    told = []
+    journal.on_sealed = lambda: told.append(journal.segment_count)
+    for _ in range(3):
+        commit(journal, log)
+
+    assert told == [2]
+
+
+def test_a_segment_ends_with_so_many_entries_however_small_they_are(monkeypatch):
+    """They cost a start time by their number."""
+    monkeypatch.setattr("pipeline_broker.log.journal.journal.SEGMENT_ENTRIES_MAX", 4)
+    files = MemoryFileSystem()
+    journal, log, _ = start(files)
+    asked = []
+    journal.on_prepare_wanted = lambda: asked.append(journal.next_lsn)
+    for _ in range(6):
+        commit(journal, log, b"")
+    journal.close()
+    journal, log, _ = start(files)  # which knows how many are in the segment that it goes on in
+    for _ in range(3):
+        commit(journal, log, b"")
+    journal.sync(journal.write([entry_of(log, b"") for _ in range(9)]))  # one commit is in one segment
+
+    assert journal.sealed() == [(1, 4), (2, 8), (3, 9)]
+    assert asked == [3], "the next segment is prepared when half of them are there"
+
+
+def test_complete_segments_are_known_after_a_restart():
+    files = MemoryFileSystem()
+    journal, log, _ = start(files)
+    for _ in range(5):
+        commit(journal, log)
+    sealed = journal.sealed()
+    assert len(sealed) == 2
+    journal.close()
+
+    journal, _, found = start(files)
+    assert len(found) == 5
+    assert journal.sealed() == sealed
+
+
+def test_the_space_of_a_segment_is_used_again_without_being_zeroed():
+    files = MemoryFileSystem()
+    journal, log, _ = start(files)
+    for number in range(5):
+        commit(journal, log, bytes([number + 1]) * 3000)
+        if number == 1:
+            journal.prepare_ahead()  # the first segment grew, and was filled up; the second is prepared
+    journal.recycle(1)
+    assert journal.has_spare
+    before = bytes(files.open(DIRECTORY / "journal" / SPARE_NAME).read(SEGMENT_BYTES, 0))
+    assert bytes([1]) * 3000 in before
+    journal.recycle(2)
+    assert segment_path(DIRECTORY, 2).name not in files.list_directory(DIRECTORY / "journal")
+    for number in range(5, 9):
+        commit(journal, log, bytes([number]) * 3000)
+    assert journal.sealed()
+
+
+def test_frames_of_an_earlier_life_stay_dead():
+    """The recycled segment is filled half: what lies behind is of another identity."""
+    files = MemoryFileSystem()
+    journal, log, _ = start(files)
+    for number in range(6):
+        journal.prepare_ahead()
+        commit(journal, log, bytes([number]) * 3000)
+    lsn = journal.sealed()[-1][1]
+    for number, _ in journal.sealed():
+        journal.recycle(number)
+    journal.seal()
+    commit(journal, log, b"new")
+    files.kill()
+
+    _, _, found = start(files, archived_lsn=lsn)
+    assert found[-1] == b"new"
+    assert len(found) == 7 - lsn
+
+
+def test_what_is_archived_is_not_replayed_even_when_it_is_still_there():
+    files = MemoryFileSystem()
+    journal, log, _ = start(files)
+    commit(journal, log, b"one")
+    journal.seal()
+    commit(journal, log, b"two")
+    files.kill()
+
+    assert start(files, archived_lsn=1)[2] == [b"two"]
+
+
+def test_a_journal_that_begins_behind_the_end_of_the_archive_is_refused():
+    files = MemoryFileSystem()
+    journal, log, _ = start(files)
+    for value in (b"one", b"two", b"three"):
+        commit(journal, log, value)
+        journal.seal()
+    journal.recycle(1)
+    journal.recycle(2)
+    files.kill()
+
+    with pytest.raises(JournalCorrupt, match="begins with record 2, but the archive ends with 0"):
+        start(files, archived_lsn=1)
+    files.kill()
+    assert start(files, archived_lsn=2)[2] == [b"three"]
+
+
+def test_lsns_go_on_where_the_archive_ends_when_the_journal_is_empty():
+    files = MemoryFileSystem()
+    journal, log, _ = start(files)
+    commit(journal, log, b"one")
+    journal.seal()
+    journal.recycle(1)
+    files.kill()
+
+    journal, log, found = start(files, archived_lsn=1)
+    assert (found, journal.next_lsn) == ([], 1)
+    commit(journal, log, b"two")
+    files.kill()
+    assert start(files, archived_lsn=1)[2] == [b"two"]
+
+
+def test_a_damaged_segment_is_not_handed_out_as_if_it_were_whole():
+    files = MemoryFileSystem()
+    journal, log, _ = start(files)
+    commit(journal, log, b"one")
+    commit(journal, log, b"two")
+    journal.seal()
+    file = files.open(segment_path(DIRECTORY / "journal", 1))
+    file.write([b"\0"], bytes(file.read(file.size_bytes(), 0)).index(b"two"))
+
+    with pytest.raises(JournalCorrupt, match="records 1 to 1 cannot be read"):
+        values_of(journal, 1, 2)
+
+
+def test_a_reader_holds_the_space_until_it_has_read():
+    journal, log, _ = start(MemoryFileSystem())
+    entry = commit(journal, log)
+    journal.seal()
+    number, _ = split_position(entry.position)
+    recycled = threading.Event()
+
+    def recycle():
+        journal.recycle(number)
+        recycled.set()
+
+    with journal._readable.reading(number) as file:
+        thread = threading.Thread(target=recycle)
+        thread.start()
+        assert not recycled.wait(0.05)
+        assert len(file.read(10, split_position(entry.position)[1])) == 10
+    assert recycled.wait(WAIT_SECONDS)
+    thread.join()
+
+    with pytest.raises(RecycledError):
+        journal.read(entry.position, entry.size_bytes)
+
+
+def test_a_writer_waits_while_too_many_segments_are_complete():
+    journal, log, _ = start(MemoryFileSystem())
+    journal.sealed_max = 1
+    for _ in range(4):
+        commit(journal, log)
+    assert journal.segment_count == 2
+    done = threading.Event()
+
+    def write():
+        commit(journal, log)
+        done.set()
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    assert not done.wait(0.05)
+    journal.recycle(1)
+    assert done.wait(WAIT_SECONDS)
+    thread.join()
+    assert log.log_end_offset == 5
+
+
+def test_a_writer_that_waits_for_room_is_told_of_the_end():
+    journal, log, _ = start(MemoryFileSystem())
+    journal.sealed_max = 1
+    for _ in range(4):
+        commit(journal, log)
+    failures = []
+
+    def write():
+        try:
+            commit(journal, log)
+        except JournalFailed as error:
+            failures.append(str(error))
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    while not journal.room._changed._waiters:
+        pass
+    journal.close()
+    thread.join(WAIT_SECONDS)
+    assert failures == ["the journal is closed"]
+
+
+def cut_segment(files, number, value):
+    """The frame that holds the value cannot be read any more."""
+    file = files.open(segment_path(DIRECTORY / "journal", number))
+    file.write([b"\0"], bytes(file.read(file.size_bytes(), 0)).index(value))
+
+
+def test_a_journal_that_lost_what_is_archived_goes_on_where_the_archive_ends():
+    """With flush=os a power cut is enough. What is acknowledged later has LSNs that are not taken for archived ones."""
+    files = MemoryFileSystem()
+    journal, log, _ = start(files, flush="os")
+    for value in (b"one", b"two", b"three"):
+        journal.write([entry_of(log, value)])
+    journal.seal()
+    files.kill()
+    files.unlink(segment_path(DIRECTORY / "journal", 2))
+    cut_segment(files, 1, b"two")
+
+    journal, log, found = start(files, flush="os", archived_lsn=3)
+    assert (found, journal.next_lsn) == ([], 3)
+    assert journal.sealed() == [(1, 3)]
+    journal.write([entry_of(log, b"four")])
+    files.kill()
+    journal, log, found = start(files, flush="os", archived_lsn=3)
+    assert found == [b"four"]
+    journal.recycle(1)
+    files.kill()
+    assert start(files, flush="os", archived_lsn=3)[2] == [b"four"]
+
+
+def test_damage_to_what_is_archived_does_not_cost_what_comes_behind_it():
+    files = MemoryFileSystem()
+    journal, log, _ = start(files)
+    for values in ((b"one", b"two"), (b"three", b"four"), (b"five",)):
+        for value in values:
+            commit(journal, log, value)
+        journal.seal()
+    files.kill()
+    cut_segment(files, 1, b"two")
+    cut_segment(files, 2, b"three")
+
+    with pytest.raises(JournalCorrupt, match="were durable"):
+        start(files, archived_lsn=2)
+    files.kill()
+    journal, log, found = start(files, archived_lsn=4)
+    assert found == [b"five"]
+    commit(journal, log, b"six")
+    files.kill()
+    assert start(files, archived_lsn=4)[2] == [b"five", b"six"]

@@ -1,0 +1,413 @@
+"""Offsets, visibility, duplicates, reading, and searching by time.
+
+Longer than most files: all of it is asked of one log.
+"""
+
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline_broker.log.errors import InvalidProducerEpoch, JournalCorrupt, OffsetOutOfRange, OutOfOrderSequence
+from pipeline_broker.log.journal.frame import JOIN_BELOW_BYTES
+from pipeline_broker.log.journal.journal import Journal
+from pipeline_broker.log.log_manager import LogManager
+from pipeline_broker.log.partition.reading import BATCHES_PER_READ, ColdRead
+from pipeline_broker.log.partition.time_search import SEARCHED_AT_ONCE_MAX
+from pipeline_broker.records.batch import NewRecord, build_batch, iterate_batches, read_header
+from pipeline_broker.records.check import BatchCheck, LongBatchError, Rules
+from pipeline_broker.records.compression import Compression
+from pipeline_broker.records.errors import BatchTooLarge, CorruptRecord, RecordError
+from pipeline_broker.records.recompression import Target
+from pipeline_broker.records.record import iterate_records
+from tests.log.files.memory_file_system import MemoryFileSystem
+
+NOW = 1_000_000
+TOPIC_ID = bytes(range(16))
+
+
+class Setting:
+    """A broker's log with one topic of two partitions, and the way back after a kill."""
+
+    def __init__(self, files=None, cache=1 << 20, rules=None):
+        self.files = files or MemoryFileSystem()
+        self.journal = Journal.open(Path("/d"), files=self.files)
+        self.manager = LogManager(self.journal, cache)
+        self.logs = self.manager.create("topic", TOPIC_ID, 2, rules or Rules())
+        self.log = self.logs[0]
+        self.manager.recover(lambda *_: None, NOW)
+
+    def commit(self, *appended):
+        entries = [it.entry for it in appended if it.entry is not None]
+        self.journal.sync(self.journal.write(entries))
+        self.manager.on_durable(entries)
+
+    def produce(self, *timestamps, log=None, **options):
+        """Append a batch as `apis.produce` does, in steps where that is asked for."""
+        log, batch = log or self.log, batch_of(*timestamps, **options)
+        with suppress(LongBatchError):
+            return log.produce(batch, NOW)
+        check = BatchCheck(batch, NOW, log.rules)
+        try:
+            check.open()
+            for _ in check.steps():
+                pass
+            return log.append_checked(*check.stored(), NOW, starts_at_zero=False)
+        except RecordError:
+            log.refuse(batch)
+            raise
+
+    def restart(self, **options):
+        self.files.kill()
+        return Setting(self.files, **options)
+
+
+def batch_of(*timestamps, value=b"value", **options):
+    return build_batch([NewRecord(value, timestamp=timestamp) for timestamp in timestamps], **options)
+
+
+def records_of(parts):
+    for header, batch in iterate_batches(b"".join(parts)):
+        yield from iterate_records(batch, header)
+
+
+def resolved(result):
+    return result() if isinstance(result, ColdRead) else result
+
+
+def test_offsets_follow_each_other_and_become_visible_when_durable():
+    it = Setting()
+    first, second = it.produce(1, 2, 3), it.produce(4)
+
+    assert [(a.base_offset, a.last_offset) for a in (first, second)] == [(0, 2), (3, 3)]
+    assert (it.log.log_end_offset, it.log.high_watermark) == (4, 0)
+    assert it.log.read(0, 1000, at_least_one=True).parts == []
+
+    it.commit(first)
+    assert it.log.high_watermark == 3
+    it.commit(second)
+    assert [record.offset for record in records_of(it.log.read(0, 1000, at_least_one=True).parts)] == [0, 1, 2, 3]
+
+
+def test_commits_of_a_partition_complete_in_order():
+    it = Setting()
+    entries = [it.produce(1).entry for _ in range(2)]
+    it.journal.write(entries)
+    it.log.on_durable(entries[1])
+
+    with pytest.raises(AssertionError):
+        it.log.on_durable(entries[0])
+
+
+@pytest.mark.parametrize("offset", [-1, 3, 100])
+def test_an_offset_outside_the_log_is_out_of_range(offset):
+    it = Setting()
+    it.commit(it.produce(1, 2))
+
+    with pytest.raises(OffsetOutOfRange):
+        it.log.read(offset, 100, at_least_one=True)
+
+
+def test_a_large_batch_is_not_copied_until_it_is_read():
+    it = Setting()
+    batch = memoryview(batch_of(1, value=bytes(JOIN_BELOW_BYTES)))
+    appended = it.log.produce(batch, NOW)
+    it.commit(appended)
+
+    parts = it.log.read(0, 1, at_least_one=True).parts
+
+    assert any(isinstance(part, memoryview) and part.obj is batch.obj for part in parts)
+
+
+def test_a_small_batch_does_not_keep_its_buffer():
+    it = Setting()
+    appended = it.log.produce(memoryview(batch_of(1)), NOW)
+
+    assert all(isinstance(part, bytes) for part in appended.entry.parts)
+
+
+def test_one_read_is_bounded():
+    it = Setting()
+    it.commit(*[it.produce(1) for _ in range(BATCHES_PER_READ + 10)])
+
+    assert sum(1 for _ in records_of(it.log.read(0, 1 << 30, at_least_one=True).parts)) == BATCHES_PER_READ
+    assert it.log.size_bytes == it.log.bytes_available(0) > it.log.bytes_available(1) > 0
+    assert it.log.bytes_available(BATCHES_PER_READ + 10) == 0
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 1), st.sampled_from([1, 30, 5000, 20_000, 70_000])), max_size=12),
+    st.sampled_from([0, 10_000, 1 << 20]),
+    st.booleans(),
+    st.booleans(),
+)
+def test_every_source_gives_the_same_slices(plan, cache, is_cold, restarted):
+    """Whatever is cached or cold: a read from any offset is the batches from there on that fit."""
+    it = Setting(cache=cache)
+    batches = []
+    for partition, size in plan:
+        appended = it.produce(1, 2, value=bytes(size), log=it.logs[partition])
+        it.commit(appended)
+        if partition == 0:
+            batches.append((appended.base_offset, b"".join(appended.entry.parts)))
+    if restarted:
+        it = it.restart(cache=cache)
+    it.files.is_cold = is_cold
+    for offset in range(it.log.log_end_offset):
+        for bytes_max in (0, 300, 30_000, 1 << 20):
+            for at_least_one in (False, True):
+                result = it.log.read(offset, bytes_max, at_least_one=at_least_one)
+                found = b"".join(result.cold() if result.cold else result.parts)
+                rest = [batch for base, batch in batches if base + 1 >= offset]
+                fitting = list(rest[:1]) if at_least_one else []
+                while len(fitting) < len(rest) and len(b"".join(rest[: len(fitting) + 1])) <= bytes_max:
+                    fitting.append(rest[len(fitting)])
+                expected = b"".join(fitting)
+                assert expected.startswith(found)
+                assert bool(found) == bool(expected)
+
+
+def test_a_read_that_fails_on_the_disk_is_an_oserror_of_that_read():
+    it = Setting(cache=0)
+    it.commit(it.produce(1))
+    it.files.is_cold = True
+
+    def fail(operation, _path):
+        if operation == "read":
+            raise OSError(5, "Input/output error")
+
+    work = it.log.read(0, 1000, at_least_one=True).cold
+    it.files.before = fail
+    with pytest.raises(OSError):
+        work()
+
+
+TIMES = st.integers(0, 12)
+
+
+@given(st.lists(st.lists(TIMES, min_size=1, max_size=4), max_size=8), st.sampled_from([0, 1 << 20]), st.booleans())
+def test_searching_by_time_finds_the_first_record_at_or_after_it(batches, cache, is_cold):
+    it = Setting(cache=cache)
+    for times in batches:
+        it.commit(it.produce(*times))
+    it.files.is_cold = is_cold
+    rows = list(enumerate(time for times in batches for time in times))
+    for target in range(14):
+        expected = next(((time, offset, 0) for offset, time in rows if time >= target), None)
+        assert expected == resolved(it.log.offset_for_timestamp(target))
+    latest = max((time for _, time in rows), default=None)
+    expected = next(((time, offset, 0) for offset, time in rows if time == latest), None)
+    assert expected == resolved(it.log.max_timestamp())
+
+
+def test_a_batch_of_very_many_records_is_searched_by_time_in_a_thread():
+    it = Setting()
+    it.commit(it.produce(*range(1, SEARCHED_AT_ONCE_MAX + 2), compression=Compression.ZSTD))
+    it.commit(it.produce(NOW))
+    found = it.log.offset_for_timestamp(SEARCHED_AT_ONCE_MAX)
+    assert isinstance(found, ColdRead)
+    assert found() == (SEARCHED_AT_ONCE_MAX, SEARCHED_AT_ONCE_MAX - 1, 0)
+    assert it.log.offset_for_timestamp(NOW) == (NOW, SEARCHED_AT_ONCE_MAX + 1, 0)
+
+
+def test_a_topic_may_stamp_its_records_on_append():
+    it = Setting(rules=Rules(append_time=True))
+    appended = it.produce(1, 2)
+    it.commit(appended)
+
+    assert appended.log_append_time_ms == NOW
+    assert [record.timestamp for record in records_of(it.log.read(0, 1000, at_least_one=True).parts)] == [NOW, NOW]
+    assert it.log.max_timestamp() == (NOW, 0, 0)
+
+
+def test_a_refused_batch_takes_no_offset():
+    it = Setting(rules=Rules(size_max=100))
+    with pytest.raises(BatchTooLarge):
+        it.produce(1, value=bytes(200))
+
+    assert it.produce(1).base_offset == 0
+
+
+class TestIdempotence:
+    def send(self, it, sequence, epoch=0, **options):
+        return it.produce(1, producer_id=7, producer_epoch=epoch, base_sequence=sequence, **options)
+
+    def test_a_duplicate_has_its_originals_offsets_and_waits_for_it(self):
+        it = Setting()
+        it.commit(self.send(it, 0))
+        original = self.send(it, 1)
+
+        duplicate = self.send(it, 1)
+        assert duplicate == (None, 1, 1, 1, True, True)
+        it.commit(original)
+        assert self.send(it, 1) == (None, 1, 1, 1, True, False)
+        assert it.log.log_end_offset == 2
+
+    def test_gaps_and_old_epochs_are_refused(self):
+        it = Setting()
+        self.send(it, 0, epoch=1)
+        with pytest.raises(OutOfOrderSequence):
+            self.send(it, 2, epoch=1)
+        with pytest.raises(InvalidProducerEpoch):
+            self.send(it, 1, epoch=0)
+        with pytest.raises(OutOfOrderSequence):
+            self.send(it, 1, epoch=2)
+        self.send(it, 1, epoch=1)
+
+    @pytest.mark.parametrize("known", [False, True])
+    def test_what_was_sent_behind_a_refused_batch_waits_until_it_is_sent_again(self, known):
+        it = Setting(rules=Rules(size_max=200))
+        start = 0
+        if known:
+            self.send(it, 0)
+            start = 1
+        with pytest.raises(BatchTooLarge):
+            self.send(it, start, value=bytes(300))
+        for later in (1, 2, 3):
+            with pytest.raises(OutOfOrderSequence):
+                self.send(it, start + later)
+        for sequence in range(start, start + 4):
+            assert sequence == self.send(it, sequence).base_offset
+
+    def test_a_damaged_batch_holds_back_its_successors_too(self):
+        it = Setting()
+        batch = bytearray(batch_of(1, producer_id=7, producer_epoch=0, base_sequence=0))
+        batch[-1] ^= 1
+        with pytest.raises(CorruptRecord):
+            it.log.produce(batch, NOW)
+        with pytest.raises(OutOfOrderSequence):
+            self.send(it, 1)
+        self.send(it, 0)
+
+    @pytest.mark.parametrize("size", range(0, 70, 3))
+    def test_a_cut_off_batch_is_refused_cleanly(self, size):
+        it = Setting()
+        with pytest.raises(RecordError) as caught:
+            it.log.produce(batch_of(1, producer_id=7, producer_epoch=0, base_sequence=0)[:size], NOW)
+        assert caught.value.error_name in {"INVALID_RECORD", "CORRUPT_MESSAGE"}
+
+    def test_all_five_last_batches_survive_a_restart(self):
+        it = Setting()
+        for sequence in range(7):
+            it.commit(self.send(it, sequence))
+
+        it = it.restart()
+
+        for sequence in range(2, 7):
+            assert (None, sequence, sequence, 1, True, False) == self.send(it, sequence)
+        with pytest.raises(OutOfOrderSequence):
+            self.send(it, 1)
+        assert self.send(it, 7).base_offset == 7
+
+    def test_producers_are_forgotten_after_silence_counted_from_the_start(self):
+        it = Setting()
+        it.commit(self.send(it, 0))
+        it = it.restart()
+
+        assert it.manager.expire_producers(NOW + 99, 100) == 0
+        assert it.manager.expire_producers(NOW + 100, 100) == 1
+        assert self.send(it, 5).base_offset == 1, "nothing is known of it: it may start anywhere"
+
+
+class TestManager:
+    def test_topics_are_found_grown_and_deleted(self):
+        it = Setting()
+        first = it.manager.create("other", b"y" * 16, 1)
+        logs = it.manager.create("other", b"y" * 16, 3)
+
+        assert first[0] is logs[0]
+        assert [log.partition for log in logs] == [0, 1, 2]
+        assert logs[2] is it.manager.find("other", 2)
+        assert logs == it.manager.partitions("other")
+        assert 5 == len(it.manager) == len(list(it.manager))
+        it.manager.delete("other")
+        it.manager.delete("other")
+        assert it.manager.find("other", 0) is None
+        assert it.manager.partitions("other") == ()
+
+    def test_topics_found_in_records_get_their_batches_and_deleted_ones_are_skipped(self):
+        it = Setting()
+        (kept,) = it.manager.create("kept", b"k" * 16, 1)
+        (gone,) = it.manager.create("gone", b"g" * 16, 1)
+        for log, value in ((it.log, b"+kept"), (it.log, b"+gone"), (kept, b"1"), (gone, b"1"), (it.log, b"-gone")):
+            it.commit(it.produce(1, value=value, log=log))
+        it.commit(it.produce(1, log=gone), it.produce(1, log=kept))
+        it.files.kill()
+
+        manager = LogManager(Journal.open(Path("/d"), files=it.files))
+        manager.create("topic", TOPIC_ID, 2)
+
+        def on_replayed(log, header, batch):
+            if log.topic == "topic":
+                (record,) = iterate_records(batch, header)
+                name = record.value[1:].decode()
+                if record.value.startswith(b"+"):
+                    manager.create(name, name[:1].encode() * 16, 1)
+                else:
+                    manager.delete(name)
+
+        manager.recover(on_replayed, NOW)
+
+        assert manager.find("gone", 0) is None
+        assert manager.find("kept", 0).high_watermark == 2
+        assert (manager.batches_replayed, manager.batches_skipped) == (6, 1)
+
+    def test_an_offset_that_is_there_twice_refuses_the_start(self):
+        it = Setting()
+        batch = batch_of(1)
+        it.commit(it.log.append(read_header(batch), batch, NOW))
+        it.log.log_end_offset = 0
+        entry = it.log.append(read_header(batch), batch, NOW).entry
+        it.journal.sync(it.journal.write([entry]))
+
+        with pytest.raises(JournalCorrupt, match="twice"):
+            it.restart()
+
+    def test_rules_change_for_all_partitions(self):
+        it = Setting()
+        it.manager.set_rules("topic", Rules(size_max=1))
+
+        for log in it.logs:
+            with pytest.raises(BatchTooLarge):
+                it.produce(1, log=log)
+
+    def test_the_cache_keeps_to_its_budget_over_all_partitions(self):
+        it = Setting(cache=5000)
+        for number in range(50):
+            it.commit(it.produce(1, value=bytes(500), log=it.logs[number % 2]))
+            assert it.manager.cache.size_bytes <= 5000
+        assert 1 <= len(it.manager.cache) == sum(len(log.tail) for log in it.logs)
+        for log in it.logs:
+            assert list(log.tail) == list(log.index.bases)[-len(log.tail) :], "the end of the log is what is cached"
+
+
+def test_batches_are_kept_in_the_codec_that_the_rules_ask_for_over_a_restart():
+    setting = Setting(rules=Rules(compression=Target(Compression.GZIP)))
+    for codec in Compression:
+        setting.commit(setting.produce(NOW, NOW + 1, value=b"value" * 1000, compression=codec))
+    for again in (setting, setting.restart()):
+        result = again.log.read(0, 1 << 20, at_least_one=True)
+        parts = result.parts if result.cold is None else resolved(result.cold)
+        assert [header.compression for header, _ in iterate_batches(b"".join(parts))] == [Compression.GZIP] * 5
+        assert [record.offset for record in records_of(parts)] == list(range(10))
+
+
+def test_a_batch_that_grows_too_large_holds_up_what_its_producer_sent_behind_it():
+    setting = Setting(rules=Rules(size_max=1000, compression=Target(Compression.NONE)))
+    producer = {"producer_id": 1, "producer_epoch": 0}
+    setting.commit(setting.produce(NOW, **producer, base_sequence=0))
+    with pytest.raises(BatchTooLarge):
+        setting.produce(NOW, value=bytes(5000), compression=Compression.GZIP, **producer, base_sequence=1)
+    with pytest.raises(OutOfOrderSequence):
+        setting.produce(NOW, **producer, base_sequence=2)
+    assert setting.produce(NOW, **producer, base_sequence=1).base_offset == 1
+
+
+def test_a_batch_that_comes_again_is_a_duplicate_though_it_was_compressed_anew():
+    setting = Setting(rules=Rules(compression=Target(Compression.ZSTD)))
+    first = setting.produce(NOW, producer_id=1, producer_epoch=0, base_sequence=0)
+    again = setting.produce(NOW, producer_id=1, producer_epoch=0, base_sequence=0)
+    assert again.duplicate
+    assert again.base_offset == first.base_offset

@@ -1,0 +1,218 @@
+"""The rules for idempotent producers, against a model that keeps everything and decides from the rules' text."""
+
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+from pipeline_broker.log.errors import InvalidProducerEpoch, OutOfOrderSequence
+from pipeline_broker.log.partition import producer_state
+from pipeline_broker.log.partition.producer_state import GAPS_REMEMBERED, ProducedBatch, ProducerStates
+
+WRAP = 1 << 31
+
+
+class Model:
+    """Per producer the whole history of appended batches, and of refused ones while nothing was appended."""
+
+    def __init__(self):
+        self.appended = {}
+        self.refused = {}
+
+    def decide(self, producer, epoch, first, count):
+        last = (first + count - 1) % WRAP
+        history = self.appended.get(producer, [])
+        if not history:
+            for refused_epoch, refused_first in self.refused.get(producer, []):
+                if refused_epoch == epoch:
+                    return "append" if first in (0, refused_first) else "out of order"
+            return "append"
+        current = history[-1][0]
+        recent = [batch for batch in history if batch[0] == current][-5:]
+        for batch_epoch, batch_first, batch_last, offset in recent:
+            if (batch_epoch, batch_first, batch_last) == (epoch, first, last):
+                return ("duplicate", offset)
+        if epoch < current:
+            return "fenced"
+        if epoch > current:
+            return "append" if first == 0 else "out of order"
+        return "append" if first == (history[-1][2] + 1) % WRAP else "out of order"
+
+    def append(self, producer, epoch, first, count, offset):
+        self.appended.setdefault(producer, []).append((epoch, first, (first + count - 1) % WRAP, offset))
+
+
+def decide(states, producer, epoch, first, last):
+    try:
+        batch = states.check(producer, epoch, first, last)
+    except InvalidProducerEpoch:
+        return "fenced"
+    except OutOfOrderSequence:
+        return "out of order"
+    return "append" if batch is None else ("duplicate", batch.base_offset)
+
+
+@st.composite
+def steps(draw):
+    """Mostly what a producer with up to six requests in flight would send, near the wrap too, plus noise."""
+    return (
+        draw(st.sampled_from(["send", "send", "send", "refuse", "repeat"])),
+        draw(st.integers(1, 2)),
+        draw(st.integers(0, 2)),
+        draw(st.integers(-3, 1)),
+        draw(st.integers(1, 3)),
+    )
+
+
+def check_agreement(states, start, plan):
+    """Every decision of `states` over the plan is the model's."""
+    model = Model()
+    following = {1: start, 2: start}
+    sent = []
+    for offset, (kind, producer, epoch, slip, count) in enumerate(plan):
+        if kind == "repeat" and sent:
+            producer, epoch, first, count = sent[max(0, len(sent) - 1 - abs(slip) * 2)]
+        else:
+            first = 0 if slip == -3 else (following[producer] + slip) % WRAP
+        last = (first + count - 1) % WRAP
+        if kind == "refuse":
+            states.refused(producer, epoch, first)
+            if producer not in model.appended:
+                gaps = model.refused.setdefault(producer, [])
+                # only the newest epoch's first refusal is remembered
+                if not gaps or gaps[0][0] != epoch:
+                    model.refused[producer] = [(epoch, first)]
+            continue
+        expected = model.decide(producer, epoch, first, count)
+        assert expected == decide(states, producer, epoch, first, last)
+        sent.append((producer, epoch, first, count))
+        if expected == "append":
+            model.append(producer, epoch, first, count, offset)
+            states.record(producer, epoch, ProducedBatch(first, last, offset, offset, 0), now_ms=0)
+            following[producer] = (last + 1) % WRAP
+
+
+PLANS = {"start": st.sampled_from([0, 1, WRAP - 4]), "plan": st.lists(steps(), max_size=40)}
+
+
+@given(**PLANS)
+def test_7_every_decision_is_the_model_s(start, plan):
+    check_agreement(ProducerStates(), start, plan)
+
+
+class Forgetful(ProducerStates):
+    """Does not remember that the first batch of a producer was refused."""
+
+    def refused(self, producer_id, epoch, first_sequence):
+        pass
+
+
+class Trusting(ProducerStates):
+    """Appends what leaves a gap."""
+
+    def check(self, *batch):
+        try:
+            return super().check(*batch)
+        except OutOfOrderSequence:
+            return None
+
+
+@pytest.mark.parametrize("sabotage", [Forgetful, Trusting])
+def test_7_fails_on_gaps_that_are_forgotten_or_accepted(sabotage):
+    @settings(max_examples=5000, derandomize=True, database=None, report_multiple_bugs=False, phases=[Phase.generate])
+    @given(**PLANS)
+    def example(start, plan):
+        check_agreement(sabotage(), start, plan)
+
+    with pytest.raises(AssertionError):
+        example()
+
+
+def recorded(batches, epoch=0):
+    states = ProducerStates()
+    for first, last, offset in batches:
+        assert states.check(7, epoch, first, last) is None
+        states.record(7, epoch, ProducedBatch(first, last, offset, offset, 0), now_ms=1000)
+    return states
+
+
+def test_only_the_last_five_batches_are_duplicates():
+    states = recorded([(n, n, n) for n in range(7)])
+
+    assert [decide(states, 7, 0, n, n) for n in range(8)] == [
+        *["out of order"] * 2,
+        *[("duplicate", n) for n in range(2, 7)],
+        "append",
+    ]
+
+
+def test_a_duplicate_needs_both_ends_of_the_range():
+    states = recorded([(0, 4, 0)])
+
+    assert decide(states, 7, 0, 0, 3) == "out of order"
+    assert decide(states, 7, 0, 0, 4) == ("duplicate", 0)
+
+
+def test_a_new_epoch_forgets_the_batches_before():
+    states = recorded([(0, 0, 0)])
+    states.record(7, 1, ProducedBatch(0, 0, 1, 1, 0), now_ms=1000)
+
+    assert decide(states, 7, 0, 0, 0) == "fenced"
+    assert decide(states, 7, 1, 0, 0) == ("duplicate", 1)
+
+
+def test_sequences_wrap_to_zero():
+    states = recorded([(WRAP - 2, 1, 0)])
+
+    assert decide(states, 7, 0, 2, 2) == "append"
+    assert decide(states, 7, 0, WRAP - 2, 1) == ("duplicate", 0)
+
+
+def test_behind_a_refused_first_batch_nothing_slips_in():
+    states = ProducerStates()
+    states.refused(7, 0, 10)
+
+    assert decide(states, 7, 0, 11, 11) == "out of order"
+    assert decide(states, 7, 0, 10, 10) == "append"
+    assert decide(states, 8, 0, 11, 11) == "append"
+
+
+def test_the_number_of_remembered_gaps_is_bounded():
+    states = ProducerStates()
+    for producer in range(GAPS_REMEMBERED + 1):
+        states.refused(producer, 0, 5)
+
+    assert decide(states, 0, 0, 6, 6) == "append"
+    assert decide(states, GAPS_REMEMBERED, 0, 6, 6) == "out of order"
+
+
+@pytest.mark.parametrize(("silent_ms", "forgotten"), [(99, 0), (100, 1)])
+def test_a_silent_producer_is_forgotten(silent_ms, forgotten):
+    states = recorded([(0, 0, 0)])
+
+    assert forgotten == states.expire(1000 + silent_ms, expiration_ms=100)
+    assert len(states) == 1 - forgotten
+
+
+def test_of_too_many_producers_those_that_were_silent_longest_are_forgotten(monkeypatch):
+    """They go on as after their expiration: a batch may start anywhere. Who has a transaction open is kept."""
+    monkeypatch.setattr(producer_state, "PRODUCERS_MAX", 20)
+    states = ProducerStates()
+    for producer in range(20):
+        states.record(producer, 0, ProducedBatch(0, 4, producer, producer, 0), producer)
+    states.open[0] = 0
+    states.record(1, 0, ProducedBatch(5, 9, 20, 20, 0), 20)  # it is heard of again
+    for producer in range(20, 120):
+        states.record(producer, 0, ProducedBatch(0, 4, producer, producer, 0), producer)
+        assert len(states) <= 21
+        assert states.open_transaction(0) is not None
+    with pytest.raises(OutOfOrderSequence):
+        states.check(0, 0, 7, 7)
+    with pytest.raises(OutOfOrderSequence):
+        states.check(119, 0, 7, 7)
+    assert states.check(2, 0, 7, 7) is None
+
+
+@pytest.mark.parametrize(("epoch", "decision"), [(-3, "fenced"), (-2, "fenced"), (-1, "append"), (0, "append")])
+def test_a_producer_that_is_not_known_has_epoch_minus_1(epoch, decision):
+    """As in Apache Kafka: an epoch below that is of the past."""
+    assert decide(ProducerStates(), 5, epoch, 0, 0) == decision

@@ -1,0 +1,139 @@
+"""Static members: they keep their place across a restart of the client, and fence who they were."""
+
+from __future__ import annotations
+
+import pytest
+
+from pipeline_broker.state.groups.classic.messages import LeavingMember, MemberProtocol
+from pipeline_broker.wire.error import ErrorCode
+from tests.state.group_driver import Driver
+
+
+def stable_static(*, hold: bool = False) -> tuple[Driver, str, str]:
+    """A stable group led by static member `lead`, with a static follower `follow`."""
+    driver = Driver()
+    driver.join("lead", group_instance_id="lead")
+    driver.join("follow", group_instance_id="follow")
+    driver.tick(6_000)
+    lead, follow = driver.answers["lead"].member_id, driver.answers["follow"].member_id
+    driver.sync("sync-follow", follow, 1, group_instance_id="follow")
+    driver.sync("sync-lead", lead, 1, group_instance_id="lead", assignments={lead: b"L", follow: b"F"})
+    driver.hold = hold
+    return driver, lead, follow
+
+
+def test_static_member_needs_no_id_first() -> None:
+    """An instance id replaces the round of MEMBER_ID_REQUIRED, and is part of the id that is made."""
+    driver = Driver()
+    assert driver.join("a", group_instance_id="i", member_id_required=True) is None
+    driver.tick(6_000)
+    assert driver.answers["a"].member_id.startswith("i-")
+    assert driver.answers["a"].members[0].group_instance_id == "i"
+
+
+def test_restarted_follower_keeps_its_assignment_without_a_rebalance() -> None:
+    """It is answered when its new id is durable, and asks for the assignment that it had."""
+    driver, lead, _ = stable_static(hold=True)
+    assert driver.join("again", group_instance_id="follow") is None
+    driver.settle()
+    result = driver.answers["again"]
+    assert (result.generation_id, result.leader, result.skip_assignment, result.members) == (1, lead, False, ())
+    assert driver.state == "Stable"
+    assert driver.sync("sync", result.member_id, 1, group_instance_id="follow").assignment == b"F"
+
+
+@pytest.mark.parametrize("skippable", [True, False])
+def test_restarted_leader_does_not_assign_anew(skippable) -> None:
+    """From version 9 it is told to skip; before, it is told the leader's old name, so that it takes itself for none."""
+    driver, lead, _ = stable_static()
+    result = driver.join("again", group_instance_id="lead", assignment_skippable=skippable)
+    if skippable:
+        assert (result.leader, result.skip_assignment, len(result.members)) == (result.member_id, True, 2)
+    else:
+        assert (result.leader, result.skip_assignment, result.members) == (lead, False, ())
+    assert driver.coordinator.describe("g").state == "Stable"
+
+
+def test_restart_with_a_changed_protocol_rebalances() -> None:
+    """If the members would elect another protocol the group has to start over."""
+    driver, _, follow = stable_static()
+    protocols = (MemberProtocol("range", b"range-metadata"), MemberProtocol("sticky", b""))
+    assert driver.join("again", group_instance_id="lead", protocols=protocols).generation_id == 1
+    driver.leave(LeavingMember(follow))
+    lead = driver.answers["again"].member_id
+    assert driver.join("alone", lead, group_instance_id="lead", protocols=protocols).generation_id == 2
+    driver.sync("sync", lead, 2, assignments={})
+    changed = driver.join("other", group_instance_id="lead", protocols=protocols[::-1])
+    assert (changed.generation_id, changed.protocol_name) == (3, "sticky")
+
+
+def test_former_self_is_fenced() -> None:
+    """The old id is refused everywhere with FENCED_INSTANCE_ID, and what it waited for is answered so."""
+    driver, _, follow = stable_static()
+    driver.join("again", group_instance_id="follow")
+    fenced = ErrorCode.FENCED_INSTANCE_ID
+    assert driver.heartbeat(follow, 1, group_instance_id="follow") is fenced
+    assert driver.heartbeat(follow, 1) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert driver.sync("old", follow, 1, group_instance_id="follow").error is fenced
+    assert driver.join("old-join", follow, group_instance_id="follow").error is fenced
+    assert driver.leave(LeavingMember(follow, "follow")).members[0].error is fenced
+
+
+@pytest.mark.parametrize("wait", ["join", "sync"])
+def test_what_the_former_self_waits_for_is_answered(wait) -> None:
+    """A parked join or sync of the old id does not hang."""
+    driver, lead, follow = stable_static()
+    driver.join("lead-again", lead, group_instance_id="lead")
+    if wait == "join":
+        driver.join("wait", follow + "?", group_instance_id="follow")
+        assert driver.answers["wait"].error is ErrorCode.FENCED_INSTANCE_ID
+        driver.answers.pop("wait")
+        driver.join("blocker")  # keeps the join phase open
+    driver.join("follow-again", follow, group_instance_id="follow")
+    if wait == "sync":
+        driver.sync("wait", follow, 2, group_instance_id="follow")
+        assert "wait" not in driver.answers
+        driver.join("new-self", group_instance_id="follow")
+        assert driver.answers["wait"].error is ErrorCode.FENCED_INSTANCE_ID
+        assert driver.state == "PreparingRebalance"
+
+
+def test_new_id_that_cannot_be_stored() -> None:
+    """The old id stays; who asked is told."""
+    driver, _, follow = stable_static(hold=True)
+    driver.join("again", group_instance_id="follow")
+    driver.settle(ErrorCode.KAFKA_STORAGE_ERROR)
+    assert driver.answers["again"].error is ErrorCode.KAFKA_STORAGE_ERROR
+    assert driver.heartbeat(follow, 1, group_instance_id="follow") is ErrorCode.NONE
+
+
+def test_rebalance_overtakes_the_new_id() -> None:
+    """Somebody joins while the new id is being written: the join is answered by the rebalance, once."""
+    driver, lead, _ = stable_static(hold=True)
+    driver.join("again", group_instance_id="follow")
+    driver.join("new")
+    driver.settle()
+    assert "again" not in driver.answers
+    driver.join("lead-again", lead, group_instance_id="lead")
+    assert {driver.answers[token].generation_id for token in ("again", "new", "lead-again")} == {2}
+
+
+def test_missing_static_members_keep_their_place() -> None:
+    """The end of the join phase drops dynamic members only; static ones go by their session."""
+    driver, lead, follow = stable_static()
+    driver.join("lead-again", lead, group_instance_id="lead", session_timeout_ms=60_000)
+    for _ in range(11):
+        driver.heartbeat(follow, 1, group_instance_id="follow")
+        driver.tick(3_000)
+    assert [member.member_id for member in driver.answers["lead-again"].members] == [lead, follow]
+    driver.tick(10_001)
+    assert driver.heartbeat(follow, 2, group_instance_id="follow") is ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_static_membership_survives_a_broker_restart() -> None:
+    """Instance ids are loaded with the group."""
+    driver, _, follow = stable_static()
+    driver.restart()
+    result = driver.join("again", group_instance_id="follow")
+    assert (result.error, result.generation_id) == (ErrorCode.NONE, 1)
+    assert driver.heartbeat(follow, 1, group_instance_id="follow") is ErrorCode.FENCED_INSTANCE_ID

@@ -1,0 +1,134 @@
+"""The assignors as pure functions: everything once, to subscribers only, balanced, with as few moves as that takes."""
+
+from __future__ import annotations
+
+import attrs
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline_broker.state.groups.consumer.assignors.range import assign_range
+from pipeline_broker.state.groups.consumer.assignors.subscriptions import AssignorMember
+from pipeline_broker.state.groups.consumer.assignors.uniform import assign_uniform
+
+TOPIC_IDS = [bytes([number]) * 16 for number in range(4)]
+BOTH = pytest.mark.parametrize("assign", [assign_uniform, assign_range])
+
+
+@st.composite
+def groups(draw, *, alike: bool = False):
+    counts = {topic_id: draw(st.integers(1, 7)) for topic_id in TOPIC_IDS}
+    same = draw(st.frozensets(st.sampled_from(TOPIC_IDS), min_size=1))
+    members = []
+    for number in range(draw(st.integers(1, 6))):
+        topic_ids = same if alike else draw(st.frozensets(st.sampled_from(TOPIC_IDS)))
+        instance_id = draw(st.sampled_from([None, f"i{9 - number}"]))
+        members.append(AssignorMember(f"m{number}", instance_id, topic_ids, {}))
+    return members, counts
+
+
+def load(partitions):
+    return sum(map(len, partitions.values()))
+
+
+def given_out(assigned):
+    return [
+        (topic_id, partition)
+        for partitions in assigned.values()
+        for topic_id, numbers in partitions.items()
+        for partition in numbers
+    ]
+
+
+def after(members, assigned):
+    return [attrs.evolve(member, target=assigned.get(member.member_id, {})) for member in members]
+
+
+@BOTH
+@given(group=groups())
+def test_everything_that_anybody_subscribes_to_once_and_to_subscribers_only(assign, group):
+    members, counts = group
+    assigned = assign(members, counts)
+    subscribed = set().union(*(member.topic_ids for member in members))
+    wanted = {(topic_id, partition) for topic_id in subscribed for partition in range(counts[topic_id])}
+    found = given_out(assigned)
+    assert len(found) == len(set(found))
+    assert set(found) == wanted
+    assert assigned.keys() == {member.member_id for member in members}
+    assert all(assigned[member.member_id].keys() <= member.topic_ids for member in members)
+
+
+@BOTH
+@given(group=groups(), order=st.randoms())
+def test_the_order_of_members_does_not_matter(assign, group, order):
+    members, counts = group
+    shuffled = members[:]
+    order.shuffle(shuffled)
+    assert assign(members, counts) == assign(shuffled, counts)
+
+
+@given(group=groups(alike=True))
+def test_uniform_members_that_subscribe_alike_differ_by_one_at_most(group):
+    loads = [load(partitions) for partitions in assign_uniform(*group).values()]
+    assert max(loads) - min(loads) <= 1
+
+
+@given(group=groups(), changes=st.lists(st.integers(0, 5), max_size=3))
+def test_uniform_no_subscriber_has_two_less_than_an_owner(group, changes):
+    """Also after members went, with what the others had."""
+    members, counts = group
+    assigned = assign_uniform(members, counts)
+    members = [member for number, member in enumerate(after(members, assigned)) if number not in changes] or members
+    assigned = assign_uniform(members, counts)
+    loads = {member_id: load(partitions) for member_id, partitions in assigned.items()}
+    for member_id, partitions in assigned.items():
+        for topic_id in partitions:
+            least = min(loads[member.member_id] for member in members if topic_id in member.topic_ids)
+            assert loads[member_id] <= least + 1
+
+
+@given(group=groups())
+def test_uniform_nothing_moves_when_nothing_changed(group):
+    members, counts = group
+    assigned = assign_uniform(members, counts)
+    assert assign_uniform(after(members, assigned), counts) == assigned
+
+
+@given(group=groups(alike=True), count=st.integers(1, 3))
+def test_uniform_whoever_stays_gives_up_only_what_newcomers_get(group, count):
+    members, counts = group
+    before = assign_uniform(members, counts)
+    newcomers = [AssignorMember(f"n{number}", None, members[0].topic_ids, {}) for number in range(count)]
+    assigned = assign_uniform([*after(members, before), *newcomers], counts)
+    for member in members:
+        for topic_id, numbers in assigned[member.member_id].items():
+            assert numbers <= before[member.member_id].get(topic_id, frozenset()), "moved between those who stay"
+
+
+def test_range_gives_runs_and_cuts_topics_with_as_many_partitions_alike():
+    first, second = TOPIC_IDS[:2]
+    members = [AssignorMember(f"m{number}", None, frozenset({first, second}), {}) for number in range(3)]
+    assigned = assign_range(members, {first: 7, second: 7})
+    assert [sorted(assigned[f"m{number}"][first]) for number in range(3)] == [[0, 1, 2], [3, 4], [5, 6]]
+    assert all(partitions[first] == partitions[second] for partitions in assigned.values())
+
+
+def test_range_static_members_come_first_by_instance_so_that_a_new_id_gets_the_old_run():
+    (topic_id,) = TOPIC_IDS[:1]
+    static = AssignorMember("z", "i", frozenset({topic_id}), {})
+    members = [AssignorMember("a", None, frozenset({topic_id}), {}), static]
+    assert assign_range(members, {topic_id: 2})["z"] == {topic_id: frozenset({0})}
+    members[1] = attrs.evolve(static, member_id="b")
+    assert assign_range(members, {topic_id: 2})["b"] == {topic_id: frozenset({0})}
+
+
+@BOTH
+def test_ten_thousand_members_take_bounded_time(assign):
+    """Faults 75: neither is quadratic in the members; measured in tenths of a second, the bound is generous."""
+    import time
+
+    members = [AssignorMember(f"m{number:05}", None, frozenset(TOPIC_IDS[:1]), {}) for number in range(10_000)]
+    began = time.monotonic()
+    assigned = assign(members, {TOPIC_IDS[0]: 12_000})
+    assert time.monotonic() - began < 5
+    assert len(given_out(assigned)) == 12_000

@@ -1,0 +1,149 @@
+"""Records of consumer groups: Kafka's layouts, both ways, and damage."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline_broker.state.errors import CorruptStateRecordError
+from pipeline_broker.state.groups.consumer.group import ConsumerGroup
+from pipeline_broker.state.groups.consumer.member import (
+    ClassicMetadata,
+    CurrentAssignment,
+    MemberMetadata,
+    MemberState,
+)
+from pipeline_broker.state.groups.consumer.records import read_update, record_of
+from pipeline_broker.state.groups.consumer.updates import GroupEpoch, ResolvedRegex, Subject, TargetEpoch, Update
+from pipeline_broker.wire.codec import encode
+from pipeline_broker.wire.consumer_protocol import VERSION
+from pipeline_broker.wire.messages.consumer_group_records import ConsumerGroupCurrentMemberAssignmentValue
+from pipeline_broker.wire.messages.consumer_protocol import ConsumerProtocolSubscription
+from tests.state.groups.consumer.consumer_driver import ConsumerDriver
+
+texts = st.text(max_size=5)
+ids = st.binary(min_size=16, max_size=16)
+epochs = st.integers(-2, 2**31 - 1)
+owned = st.dictionaries(ids, st.dictionaries(st.integers(0, 9), epochs, min_size=1), max_size=2)
+subscriptions = st.lists(texts, max_size=3).map(
+    lambda topics: b"".join([VERSION.pack(1), *encode(ConsumerProtocolSubscription(topics), 1)])
+)
+VALUES = {
+    Subject.GROUP_EPOCH: st.builds(GroupEpoch, epochs, st.integers(-(2**63), 2**63 - 1)),
+    Subject.MEMBER: st.builds(
+        MemberMetadata,
+        instance_id=st.none() | texts,
+        rack_id=st.none() | texts,
+        client_id=texts,
+        client_host=texts,
+        topic_names=st.frozensets(texts, max_size=3),
+        topic_regex=texts,
+        rebalance_timeout_ms=epochs,
+        server_assignor=st.none() | texts,
+        classic=st.none()
+        | st.builds(
+            ClassicMetadata,
+            st.integers(0, 9),
+            st.lists(st.tuples(texts, subscriptions), min_size=1, max_size=3).map(tuple),
+        ),
+    ),
+    Subject.TARGET_EPOCH: st.builds(TargetEpoch, epochs, st.integers(0, 2**40)),
+    Subject.TARGET: st.dictionaries(ids, st.frozensets(st.integers(0, 9), min_size=1), max_size=2),
+    Subject.CURRENT: st.builds(
+        CurrentAssignment,
+        member_epoch=epochs,
+        previous_epoch=epochs,
+        state=st.sampled_from(MemberState),
+        assigned=owned,
+        revoking=owned,
+    ),
+    Subject.REGEX: st.builds(ResolvedRegex, st.frozensets(texts), st.integers(0, 9), st.integers(0, 2**40)),
+}
+
+
+@st.composite
+def updates(draw):
+    subject = draw(st.sampled_from(list(VALUES)))
+    name = "" if subject in {Subject.GROUP_EPOCH, Subject.TARGET_EPOCH} else draw(texts)
+    return Update(subject, name, draw(st.none() | VALUES[subject]))
+
+
+@given(texts, updates())
+def test_what_is_written_is_read(group_id, update):
+    record = record_of(group_id, update)
+    assert record.key[:2] == int(update.subject).to_bytes(2)
+    assert read_update(update.subject, record.key, record.value) == (group_id, update)
+
+
+@given(updates())
+def test_records_cut_anywhere_are_the_one_error(update):
+    record = record_of("g", update)
+    for end in range(2, len(record.key)):
+        with pytest.raises(CorruptStateRecordError):
+            read_update(update.subject, record.key[:end], record.value)
+    for end in range(len(record.value or b"")):
+        with pytest.raises(CorruptStateRecordError):
+            read_update(update.subject, record.key, record.value[:end])
+
+
+def test_bytes_of_kafka():
+    """The key and value of an epoch, byte for byte; the hash is a tagged field."""
+    record = record_of("g", Update(Subject.GROUP_EPOCH, "", GroupEpoch(3, 5)))
+    assert record.key == b"\0\3\0\1g"
+    assert record.value == b"\0\0" + b"\0\0\0\3" + b"\1\0\x08" + b"\0" * 7 + b"\5"
+
+
+def test_records_without_assignment_epochs_and_of_states_to_come_are_read():
+    """Brokers before 4.3 wrote no epochs of partitions; a state of a later one is Unknown."""
+    value = ConsumerGroupCurrentMemberAssignmentValue
+    from pipeline_broker.state.group_records import record_value
+
+    old = value(member_epoch=3, state=9, assigned_partitions=[value.TopicPartitions(bytes(16), [1, 2])])
+    key = record_of("g", Update(Subject.CURRENT, "m", CurrentAssignment())).key
+    _, update = read_update(8, key, record_value(0, old))
+    assert update.value.state is MemberState.UNKNOWN
+    assert update.value.assigned == {bytes(16): {1: -1, 2: -1}}
+
+
+def test_the_partition_metadata_of_former_brokers_is_forgotten_with_the_next_epoch():
+    driver = ConsumerDriver()
+    driver.create("t")
+    driver.enter("m")
+    former = record_of("g", Update(Subject.PARTITION_METADATA, "", value=True))
+    driver.journal.append(former)
+    driver.restart()
+    assert driver.group().has_partition_metadata
+    driver.beat("m", member_epoch=-1)
+    assert [record.value for record in driver.journal if record.key == former.key][-1] is None
+    assert not driver.group().has_partition_metadata
+
+
+@given(st.permutations([*VALUES]))
+def test_records_of_a_member_are_read_in_any_order(order):
+    """Compaction keeps the last of each key, so what came first may be gone."""
+    driver = ConsumerDriver()
+    driver.create("t")
+    driver.enter("m", topic_regex="t")
+    journal = {record.key[:2]: record for record in driver.journal}
+    live = driver.group()
+    driver.journal = [journal[key] for key in (int(subject).to_bytes(2) for subject in order) if key in journal]
+    driver.restart()
+    replayed = driver.group()
+    assert isinstance(replayed, ConsumerGroup)
+    for name in ("epoch", "assignment_epoch", "members", "target", "regexes", "_owners"):
+        assert getattr(replayed, name) == getattr(live, name), name
+
+
+def test_sessions_and_revocations_are_timed_again_after_a_restart():
+    driver = ConsumerDriver()
+    driver.create("t")
+    driver.enter("a", rebalance_timeout_ms=10_000)
+    driver.tick(1_000)
+    driver.enter("b")
+    driver.beat("a", member_epoch=2)
+    driver.restart()
+    driver.tick(10_000)
+    assert list(driver.group().members) == ["b"], "a gave nothing back in time"
+    driver.tick(35_000)
+    assert driver.group().is_empty, "b was not heard of"

@@ -1,0 +1,280 @@
+"""From a classic group to a consumer group and back, while its members stay, and classic members in between."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+
+from pipeline_broker.state.groups.classic.messages import LeavingMember, MemberProtocol
+from pipeline_broker.state.groups.consumer.group import ConsumerGroup
+from pipeline_broker.state.groups.group import GroupType
+from pipeline_broker.state.groups.settings import GroupSettings
+from pipeline_broker.wire.codec import encode
+from pipeline_broker.wire.consumer_protocol import read_assignment
+from pipeline_broker.wire.error import ErrorCode
+from pipeline_broker.wire.messages.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from tests.state.groups.consumer.consumer_driver import ConsumerDriver, numbers
+
+ASSIGNED = ConsumerProtocolAssignment.TopicPartition
+OWNED = ConsumerProtocolSubscription.TopicPartition
+
+
+def subscription(*topics, owned=(), version=1):
+    message = ConsumerProtocolSubscription(list(topics), None, [OWNED("t", list(owned))] if owned else [])
+    return struct.pack(">h", version) + b"".join(map(bytes, encode(message, version)))
+
+
+def assignment(*partitions, user_data=None):
+    message = ConsumerProtocolAssignment([ASSIGNED("t", list(partitions))], user_data)
+    return struct.pack(">h", 1) + b"".join(map(bytes, encode(message, 1)))
+
+
+def protocols(*topics, owned=()):
+    return (MemberProtocol("range", subscription(*topics, owned=owned)),)
+
+
+@pytest.fixture
+def driver() -> ConsumerDriver:
+    driver = ConsumerDriver(GroupSettings(initial_rebalance_delay_ms=0))
+    driver.create("t")
+    return driver
+
+
+def classic(driver, *, given=None, **more):
+    """A stable classic group of one; returns its member's id."""
+    joined = driver.join(f"join-{next(driver.fresh)}", protocols=protocols("t"), **more)
+    if joined is None:
+        driver.tick(0)
+        joined = [answer for answer in driver.answers.values() if getattr(answer, "leader", "")][-1]
+    given = assignment(0, 1, 2, 3) if given is None else given
+    driver.sync(
+        f"sync-{next(driver.fresh)}", joined.member_id, joined.generation_id, assignments={joined.member_id: given}
+    )
+    return joined.member_id
+
+
+def rejoin(driver, member_id, owned=()):
+    return driver.join(f"rejoin-{next(driver.fresh)}", member_id, protocols=protocols("t", owned=owned))
+
+
+def sync(driver, member_id, generation_id):
+    return driver.sync(f"sync-{next(driver.fresh)}", member_id, generation_id)
+
+
+def named(answer):
+    return [(each.topic, each.partitions) for each in read_assignment(answer.assignment).assigned_partitions]
+
+
+def kind(driver):
+    return driver.coordinator.registry.get("g").group_type
+
+
+def test_up_the_members_of_a_classic_group_keep_what_they_have(driver):
+    member_id = classic(driver)
+    answer = driver.enter("new")
+    assert answer.error is ErrorCode.NONE
+    group = driver.group()
+    assert set(group.members) == {member_id, "new"}
+    assert numbers(group.members[member_id].current.assigned) == [0, 1, 2, 3]
+    assert [listed.group_type for listed in driver.coordinator.list_groups()] == ["consumer"]
+    assert driver.coordinator.describe("g").not_found == "Group g is not a classic group."
+
+
+def test_a_classic_member_gives_back_and_is_told_to_join_again_until_it_has(driver):
+    member_id = classic(driver)
+    driver.enter("new")
+    driver.tick(1_000)
+    epoch = driver.group().members["new"].current.member_epoch
+    driver.beat("new", member_epoch=epoch)
+    assert driver.heartbeat(member_id, 1) is ErrorCode.REBALANCE_IN_PROGRESS
+    joined = rejoin(driver, member_id, [0, 1, 2, 3])
+    assert (joined.protocol_type, joined.protocol_name, joined.members) == ("consumer", "range", ())
+    kept = sync(driver, member_id, joined.generation_id)
+    ((_, partitions),) = named(kept)
+    assert len(partitions) == 2
+    assert driver.heartbeat(member_id, joined.generation_id) is ErrorCode.REBALANCE_IN_PROGRESS
+    joined = rejoin(driver, member_id, partitions)
+    assert named(sync(driver, member_id, joined.generation_id)) == [("t", partitions)]
+    assert driver.heartbeat(member_id, joined.generation_id) is ErrorCode.NONE
+    driver.beat("new", member_epoch=driver.group().members["new"].current.member_epoch)
+    assert driver.group().state_name == "Stable"
+    described = driver.coordinator.consumer.describe("g")
+    assert {member.member_id: member.is_classic for member in described.members} == {member_id: True, "new": False}
+
+
+def test_down_the_last_consumer_member_goes_and_the_others_are_a_classic_group(driver):
+    member_id = classic(driver)
+    driver.enter("new")
+    driver.beat("new", member_epoch=-1)
+    assert kind(driver) is GroupType.CLASSIC
+    assert driver.state == "PreparingRebalance"
+    joined = rejoin(driver, member_id)
+    assert (joined.error, joined.leader) == (ErrorCode.NONE, member_id)
+
+
+def test_down_also_when_the_last_consumer_member_is_not_heard_of(driver):
+    member_id = classic(driver, session_timeout_ms=1_000_000)
+    driver.enter("new")
+    driver.tick(45_000)
+    assert kind(driver) is GroupType.CLASSIC
+    assert [member.member_id for member in driver.coordinator.describe("g").members] == [member_id]
+
+
+def test_down_when_a_static_member_comes_back_with_the_classic_protocol(driver):
+    classic(driver)
+    driver.enter("new", instance_id="i")
+    joined = driver.join("back", protocols=protocols("t"), group_instance_id="i")
+    assert joined.error is ErrorCode.NONE
+    assert kind(driver) is GroupType.CLASSIC
+
+
+@pytest.mark.parametrize("when", ["up", "down"])
+def test_a_crash_leaves_the_one_or_the_other(driver, when):
+    """The tombstones of one kind and the records of the other are one batch."""
+    member_id = classic(driver)
+    if when == "down":
+        driver.enter("new")
+    driver.hold = True
+    driver.enter("new") if when == "up" else driver.beat("new", member_epoch=-1)
+    (write,) = driver.pending
+    before = len(driver.journal)
+    assert len(write.records) > 3
+    driver.restart()
+    assert (len(driver.journal), kind(driver)) == (before, GroupType.CLASSIC if when == "up" else GroupType.CONSUMER)
+    driver.journal += write.records
+    driver.restart()
+    assert kind(driver) is (GroupType.CONSUMER if when == "up" else GroupType.CLASSIC)
+    members = driver.coordinator.registry.get("g").members
+    assert member_id in members
+
+
+def test_who_is_shown_changes_when_it_is_durable(driver):
+    classic(driver)
+    driver.hold = True
+    driver.enter("new")
+    assert [listed.group_type for listed in driver.coordinator.list_groups()] == ["classic"]
+    driver.settle()
+    assert [listed.group_type for listed in driver.coordinator.list_groups()] == ["consumer"]
+    driver.beat("new", member_epoch=-1)
+    assert [listed.group_type for listed in driver.coordinator.list_groups()] == ["consumer"]
+    driver.settle()
+    assert [listed.group_type for listed in driver.coordinator.list_groups()] == ["classic"]
+
+
+def test_parked_joins_of_a_classic_group_are_told_to_try_again(driver):
+    driver.settings = GroupSettings()
+    driver.restart()
+    driver.join("parked", protocols=protocols("t"))
+    assert "parked" not in driver.answers
+    driver.enter("new")
+    assert driver.answers["parked"].error is ErrorCode.REBALANCE_IN_PROGRESS
+
+
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [
+        ({"consumer_upgrade_enabled": False}, "online upgrade is disabled"),
+        ({"consumer_group_size_max": 0}, "the group size exceeds the consumer group maximum size"),
+    ],
+)
+def test_groups_that_may_not_be_migrated(settings, reason):
+    driver = ConsumerDriver(GroupSettings(initial_rebalance_delay_ms=0, **settings))
+    driver.create("t")
+    classic(driver)
+    answer = driver.enter("new")
+    assert (answer.error, reason in answer.message) == (ErrorCode.GROUP_ID_NOT_FOUND, True)
+    assert kind(driver) is GroupType.CLASSIC
+
+
+def test_groups_that_cannot_be_migrated_stay_as_they_are(driver):
+    classic(driver, given=assignment(0, user_data=b"sticky"))
+    answer = driver.enter("new")
+    assert (answer.error, "custom assignor" in answer.message) == (ErrorCode.GROUP_ID_NOT_FOUND, True)
+    assert kind(driver) is GroupType.CLASSIC
+    driver.join("malformed", group_id="h", protocols=(MemberProtocol("range", b"\0"),))
+    driver.tick(0)
+    answer = driver.enter("new", group_id="h")
+    assert (answer.error, "malformed" in answer.message) == (ErrorCode.GROUP_ID_NOT_FOUND, True)
+    driver.join("connect", group_id="c", protocol_type="connect")
+    assert driver.enter("new", group_id="c").error is ErrorCode.GROUP_ID_NOT_FOUND
+
+
+def test_without_the_way_down_the_group_stays(driver):
+    driver.settings = GroupSettings(initial_rebalance_delay_ms=0, consumer_downgrade_enabled=False)
+    driver.restart()
+    classic(driver)
+    driver.enter("new")
+    driver.beat("new", member_epoch=-1)
+    assert kind(driver) is GroupType.CONSUMER
+
+
+def test_an_empty_group_of_either_kind_becomes_the_other_with_its_offsets(driver):
+    member_id = classic(driver)
+    driver.leave(LeavingMember(member_id))
+    driver.enter("new")
+    assert kind(driver) is GroupType.CONSUMER
+    driver.beat("new", member_epoch=-1)
+    classic(driver)
+    assert kind(driver) is GroupType.CLASSIC
+    assert driver.state == "Stable"
+    driver.restart()
+    assert kind(driver) is GroupType.CLASSIC
+
+
+def test_a_classic_member_joins_a_consumer_group(driver):
+    driver.enter("new")
+    first = driver.join("first", protocols=protocols("t"), member_id_required=True)
+    assert first.error is ErrorCode.MEMBER_ID_REQUIRED
+    driver.tick(1_000)
+    joined = rejoin(driver, first.member_id)
+    assert (joined.error, joined.generation_id) == (ErrorCode.NONE, 3)
+    assert named(sync(driver, joined.member_id, 3)) == []
+    assert driver.sync("odd", joined.member_id, 3, protocol_name="x").error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    assert sync(driver, joined.member_id, 2).error is ErrorCode.ILLEGAL_GENERATION
+    assert sync(driver, "new", 2).error is ErrorCode.UNKNOWN_MEMBER_ID, "it is of the other protocol"
+    assert driver.heartbeat("new", 2) is ErrorCode.UNKNOWN_MEMBER_ID
+    other = driver.join("other", protocols=(MemberProtocol("sticky", subscription("t")),))
+    assert other.error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    wrong = driver.join("wrong", protocols=protocols("t"), protocol_type="connect")
+    assert wrong.error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    bad = driver.join("bad", protocols=(MemberProtocol("range", b"?"),))
+    assert bad.error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+
+
+def test_a_classic_member_that_joins_and_never_syncs_is_out(driver):
+    driver.enter("new")
+    joined = driver.join("join", protocols=protocols("t"), session_timeout_ms=1_000_000)
+    driver.tick(30_000)
+    assert joined.member_id not in driver.group().members
+
+
+def test_a_classic_member_that_is_told_to_join_again_and_does_not_is_out(driver):
+    member_id = classic(driver)
+    driver.enter("new")
+    driver.tick(1_000)
+    driver.beat("new", member_epoch=1)
+    for _ in range(31):
+        if driver.heartbeat(member_id, 1) is ErrorCode.UNKNOWN_MEMBER_ID:
+            break
+        driver.tick(1_000)
+        driver.beat("new", member_epoch=driver.group().members["new"].current.member_epoch)
+    else:
+        raise AssertionError("it is a member for ever")
+
+
+def test_members_of_both_protocols_leave_as_those_of_the_classic_one_do(driver):
+    member_id = classic(driver)
+    driver.enter("new", instance_id="i")
+    result = driver.leave(
+        LeavingMember("nobody"), LeavingMember("other", "i"), LeavingMember("", "i"), LeavingMember(member_id)
+    )
+    assert [member.error for member in result.members] == [
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.FENCED_INSTANCE_ID,
+        ErrorCode.NONE,
+        ErrorCode.NONE,
+    ]
+    group = driver.coordinator.registry.get("g")
+    assert isinstance(group, ConsumerGroup)
+    assert group.is_empty

@@ -1,0 +1,76 @@
+"""Subscriptions by regular expression in a consumer group."""
+
+from __future__ import annotations
+
+import pytest
+
+from pipeline_broker.wire.error import ErrorCode
+from tests.state.groups.consumer.consumer_driver import ConsumerDriver
+
+
+@pytest.fixture
+def driver() -> ConsumerDriver:
+    driver = ConsumerDriver()
+    for name in ("orders.eu", "orders.us", "logs"):
+        driver.create(name, 1)
+    return driver
+
+
+def enter(driver, member_id, regex, **more):
+    return driver.enter(member_id, topic_names=None, topic_regex=regex, **more)
+
+
+def names(driver, answer):
+    return sorted(driver.topics.by_id(topic_id).name for topic_id in answer.assignment)
+
+
+def test_what_matches_is_assigned_at_once(driver):
+    assert names(driver, enter(driver, "m", "orders\\..*")) == ["orders.eu", "orders.us"]
+
+
+def test_only_what_the_client_may_know_of(driver):
+    answer = enter(driver, "m", "orders\\..*", may_describe=lambda name: name != "orders.us")
+    assert names(driver, answer) == ["orders.eu"]
+
+
+def test_a_topic_that_comes_later_is_found(driver):
+    enter(driver, "m", "orders\\..*")
+    driver.create("orders.jp", 1)
+    driver.tick(2_000)
+    assert "orders.jp" in names(driver, driver.beat("m", member_epoch=2))
+
+
+def test_names_and_an_expression_together(driver):
+    answer = driver.enter("m", topic_names=frozenset({"logs"}), topic_regex="orders\\.e.")
+    assert names(driver, answer) == ["logs", "orders.eu"]
+
+
+def test_an_expression_that_nobody_has_any_more_is_forgotten(driver):
+    enter(driver, "a", "orders\\..*")
+    enter(driver, "b", "orders\\..*")
+    driver.beat("a", member_epoch=-1)
+    assert set(driver.group().regexes) == {"orders\\..*"}
+    driver.beat("b", member_epoch=2, topic_regex="logs")
+    assert set(driver.group().regexes) == {"logs"}
+    driver.beat("b", member_epoch=-1)
+    assert driver.group().regexes == {}
+
+
+def test_an_expression_that_is_none_is_refused_and_changes_nothing(driver):
+    answer = enter(driver, "m", "(")
+    assert answer.error is ErrorCode.INVALID_REGULAR_EXPRESSION
+    assert "is not a valid regular expression: missing )" in answer.message
+    assert driver.journal == []
+    enter(driver, "m", "logs")
+    length = len(driver.journal)
+    assert driver.beat("m", member_epoch=2, topic_regex="a**").error is ErrorCode.INVALID_REGULAR_EXPRESSION
+    assert len(driver.journal) == length
+
+
+def test_another_expression_gives_back_what_matched_before(driver):
+    enter(driver, "m", "orders\\..*")
+    driver.tick(1_000)
+    told = driver.beat("m", member_epoch=2, topic_regex="logs")
+    assert names(driver, told) == []
+    told = driver.beat("m", member_epoch=2, owned={})
+    assert names(driver, told) == ["logs"]

@@ -1,0 +1,229 @@
+"""Share groups: members, epochs, assignments, and what a restart makes of their records."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline_broker.state.groups.coordinator import GroupCoordinator
+from pipeline_broker.state.groups.settings import GroupSettings
+from pipeline_broker.state.groups.share import coordinator
+from pipeline_broker.state.groups.share.assignor import assign
+from pipeline_broker.state.groups.share.messages import FoundTopic, Heartbeat, ShareGroupError, ShareGroupSettings
+from pipeline_broker.wire.error import ErrorCode
+from tests.state.replaying import replay_group
+
+A, B = b"a" * 16, b"b" * 16
+NOW_MS = 1_000_000
+SETTINGS = ShareGroupSettings(assignment_interval_ms=0, size_max=3)
+
+
+class Driver:
+    """A coordinator whose writes are durable at once."""
+
+    def __init__(self, topics=None):
+        self.topics = {"a": FoundTopic(A, 2)} if topics is None else topics
+        self.coordinator = GroupCoordinator(GroupSettings())
+        self.journal = []
+        self.now_ms = NOW_MS
+
+    @property
+    def share(self):
+        return self.coordinator.share
+
+    def keep(self, write):
+        if write is not None:
+            self.journal += write.records
+            self.coordinator.durable(write, self.now_ms)
+
+    def beat(self, member="m", epoch=0, topics=None, group="g", settings=SETTINGS):
+        topics = ["a"] if topics is None and epoch == 0 else topics
+        heartbeat = Heartbeat(group_id=group, member_id=member, member_epoch=epoch, topics=topics, client_id="c")
+        answer = self.share.heartbeat(heartbeat, self.topics.get, settings, self.now_ms)
+        self.keep(answer.write)
+        return answer
+
+    def refused(self, *arguments, **named):
+        with pytest.raises(ShareGroupError) as refused:
+            self.beat(*arguments, **named)
+        return refused.value.code
+
+    def restart(self):
+        other = Driver(self.topics)
+        for record in self.journal:
+            replay_group(other.coordinator, record)
+        other.coordinator.loaded(self.now_ms)
+        other.journal, other.now_ms = list(self.journal), self.now_ms
+        return other
+
+
+def test_the_first_member_gets_everything():
+    """At once: the partitions begin in the same commit."""
+    driver = Driver()
+    answer = driver.beat()
+    assert (answer.member_epoch, answer.assignment) == (1, {A: frozenset({0, 1})})
+    assert [(one.topic_id, one.partition) for one in answer.begins] == [(A, 0), (A, 1)]
+    again = driver.beat(epoch=1)
+    assert (again.assignment, again.write, again.begins) == (None, None, [])
+
+
+def test_two_members_share_the_partitions_and_a_third_shares_one():
+    """Nobody is idle, and nothing is unread."""
+    driver = Driver()
+    driver.beat("one")
+    second = driver.beat("two")
+    first = driver.beat("one", epoch=1)
+    assert sorted([*first.assignment[A], *second.assignment[A]]) == [0, 1]
+    third = driver.beat("three")
+    assert len(third.assignment[A]) == 1
+
+
+def test_a_topic_that_grows_or_comes_is_noticed():
+    """With the next heartbeat: a new epoch, new partitions."""
+    driver = Driver({"a": FoundTopic(A, 1)})
+    assert driver.beat(topics=["a", "b"]).assignment == {A: frozenset({0})}
+    driver.topics["b"] = FoundTopic(B, 1)
+    answer = driver.beat(epoch=1)
+    assert answer.assignment == {A: frozenset({0}), B: frozenset({0})}
+    driver.topics["a"] = FoundTopic(A, 3)
+    answer = driver.beat(epoch=answer.member_epoch)
+    assert answer.assignment[A] == frozenset({0, 1, 2})
+    assert [(one.topic_id, one.partition) for one in answer.begins] == [(A, 1), (A, 2)]
+    del driver.topics["b"]
+    assert B not in driver.beat(epoch=answer.member_epoch).assignment
+
+
+def test_a_group_begins_to_read_many_partitions_with_several_heartbeats(monkeypatch):
+    """Each begins so many; what has not begun is read by nobody yet."""
+    monkeypatch.setattr(coordinator, "PARTITIONS_BEGUN_MAX", 2)
+    driver = Driver({"a": FoundTopic(A, 3), "b": FoundTopic(B, 2)})
+    begun, epoch, told = [], 0, {}
+    for size in (2, 2, 1, 0):
+        answer = driver.beat(epoch=epoch, topics=["a", "b"] if epoch == 0 else None)
+        begun += [(one.topic_id, one.partition) for one in answer.begins]
+        epoch, told = answer.member_epoch, answer.assignment or told
+        assert len(answer.begins) == size
+        assert {(topic, partition) for topic, partitions in told.items() for partition in partitions} == set(begun)
+        driver = driver.restart()
+    assert begun == [(A, 0), (A, 1), (A, 2), (B, 0), (B, 1)]
+
+
+def test_assignments_are_not_made_too_often():
+    """Within the interval members keep what they have, then it catches up; who joins gets something at once."""
+    driver = Driver()
+    slow = ShareGroupSettings(assignment_interval_ms=1000)
+    driver.beat("one", settings=slow)
+    assert len(driver.beat("two", settings=slow).assignment[A]) == 1
+    driver.beat("one", epoch=-1, settings=slow)
+    assert driver.beat("two", epoch=2, settings=slow).assignment is None
+    driver.now_ms += 1000
+    assert len(driver.beat("two", epoch=2, settings=slow).assignment[A]) == 2
+
+
+def test_epochs_fence():
+    """A former epoch passes once, another one does not; an unknown member joins first."""
+    driver = Driver()
+    driver.beat("one")
+    driver.beat("two")
+    assert driver.beat("one", epoch=1).member_epoch == 2
+    assert driver.beat("one", epoch=1).member_epoch == 2
+    assert driver.refused("one", epoch=7) is ErrorCode.FENCED_MEMBER_EPOCH
+    assert driver.refused("nobody", epoch=1) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert driver.refused("m", epoch=1, group="none") is ErrorCode.GROUP_ID_NOT_FOUND
+
+
+def test_a_full_group_takes_nobody():
+    """Its size is bounded."""
+    driver = Driver()
+    for member in ("one", "two", "three"):
+        driver.beat(member)
+    assert driver.refused("four") is ErrorCode.GROUP_MAX_SIZE_REACHED
+
+
+def test_members_leave_or_fall_silent():
+    """Then the others get what they had."""
+    driver = Driver()
+    driver.beat("one")
+    driver.beat("two")
+    assert driver.beat("one", epoch=-1).member_epoch == -1
+    assert driver.refused("one", epoch=-1) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert driver.beat("two", epoch=2).assignment == {A: frozenset({0, 1})}
+    assert driver.coordinator.next_deadline_ms() is not None
+    driver.now_ms += SETTINGS.session_timeout_ms
+    for write in driver.coordinator.advance(driver.now_ms).writes:
+        driver.keep(write)
+    assert driver.share.describe("g").state == "Empty"
+
+
+def test_what_is_shown_is_durable():
+    """A group appears, and changes, when its records are durable."""
+    driver = Driver()
+    heartbeat = Heartbeat(group_id="g", member_id="m", member_epoch=0, topics=["a"])
+    answer = driver.share.heartbeat(heartbeat, driver.topics.get, SETTINGS, NOW_MS)
+    assert driver.coordinator.list_groups() == []
+    with pytest.raises(ShareGroupError):
+        driver.share.describe("g")
+    driver.keep(answer.write)
+    (listed,) = driver.coordinator.list_groups(types=["share"])
+    assert (listed.group_id, listed.state, listed.protocol_type, listed.group_type) == ("g", "Stable", "share", "share")
+
+
+def test_a_restart_brings_groups_back():
+    """Members with their epochs and assignments; they go on as if nothing had been."""
+    driver = Driver()
+    driver.beat("one")
+    driver.beat("two")
+    driver.beat("one", epoch=1)
+    again = driver.restart()
+    assert again.share.describe("g") == driver.share.describe("g")
+    assert again.beat("one", epoch=2).write is None
+    driver.beat("one", epoch=-1)
+    assert {member.member_id for member in driver.restart().share.describe("g").members} == {"two"}
+
+
+def test_groups_are_deleted_when_empty():
+    """Not before; then they are gone, also after a restart, and the name is free."""
+    driver = Driver()
+    driver.beat()
+    assert driver.coordinator.delete(["g"], NOW_MS)[0] == {"g": ErrorCode.NON_EMPTY_GROUP}
+    driver.beat(epoch=-1)
+    errors, outcome = driver.coordinator.delete(["g"], NOW_MS)
+    assert errors == {"g": ErrorCode.NONE}
+    for write in outcome.writes:
+        driver.keep(write)
+    assert driver.coordinator.list_groups() == []
+    assert driver.restart().coordinator.list_groups() == []
+    assert driver.beat().member_epoch == 1
+
+
+def test_a_name_belongs_to_one_kind():
+    """A classic group is no share group."""
+    driver = Driver()
+    driver.coordinator.classic.create("classic", NOW_MS)
+    assert driver.refused(group="classic") is ErrorCode.GROUP_ID_NOT_FOUND
+
+
+@given(
+    st.dictionaries(st.text("xyz", min_size=1, max_size=3), st.sets(st.sampled_from([A, B]), min_size=1), max_size=12),
+    st.integers(1, 9),
+    st.integers(1, 9),
+    st.data(),
+)
+def test_the_simple_assignor_is_fair(subscriptions, a_count, b_count, data):
+    """Everything is read, nobody is idle, nobody reads what it has not subscribed to; what is fair stays."""
+    partitions = {A: range(a_count), B: range(b_count)}
+    subscribers = {topic: [name for name, topics in subscriptions.items() if topic in topics] for topic in (A, B)}
+    current = {
+        name: {A: frozenset(data.draw(st.sets(st.integers(0, 9), max_size=4)))} for name in list(subscriptions)[:4]
+    }
+    target = assign(subscribers, partitions, current)
+    for name, topics in subscriptions.items():
+        assert target[name].keys() == topics
+    for topic, members in subscribers.items():
+        readers = [sum(number in target[name][topic] for name in members) for number in partitions[topic]]
+        loads = [len(target[name][topic]) for name in members]
+        assert not members or min(readers) >= 1
+        assert not members or max(readers) - min(readers) <= 1
+        assert not members or max(loads) - min(loads) <= 1
+    assert assign(subscribers, partitions, target) == target, "a fair assignment stays"

@@ -1,0 +1,180 @@
+"""The share coordinator's records: snapshots and updates, what a replay makes of them, epochs, what can be deleted."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline_broker.state.errors import CorruptStateRecordError
+from pipeline_broker.state.share_coordinator.combining import combine
+from pipeline_broker.state.share_coordinator.records import ShareKey, read_share_record, snapshot_record
+from pipeline_broker.state.share_coordinator.share_states import ShareStateError, ShareStates, StateWrite, Summary
+from pipeline_broker.state.share_partitions.messages import StateBatch
+from pipeline_broker.state.share_partitions.record_state import RecordState
+from pipeline_broker.wire.error import ErrorCode
+from pipeline_broker.wire.messages.share_state_records import ShareSnapshotValue
+from tests.state.replaying import replay_share
+
+KEY = ShareKey("g", b"t" * 16, 3)
+OTHER = ShareKey("g", b"t" * 16, 4)
+AVAILABLE, _, ACKNOWLEDGED, ARCHIVED = RecordState
+
+
+def replayed(writes, updates_max=500):
+    states = ShareStates(updates_max)
+    for offset, write in enumerate(writes):
+        for record in write.records:
+            replay_share(states, record, offset)
+    return states
+
+
+def seen(states, key=KEY):
+    state = states.find(key)
+    return None if state is None else (state.start_offset, state.state_epoch, state.leader_epoch, state.batches)
+
+
+def test_the_first_record_and_every_nth_are_snapshots():
+    """Two updates may follow a snapshot here; the next record is a snapshot with all of it."""
+    states = ShareStates(updates_max=2)
+    writes = [states.initialize(KEY, 1, 0, 0)]
+    for offset in range(1, 6):
+        batch = StateBatch(offset + 10, offset + 10, ACKNOWLEDGED, 1)
+        writes.append(states.write(KEY, StateWrite(1, 0, offset, 1, [batch]), 0))
+    kinds = [
+        isinstance(read_share_record(record.key, record.value).value, ShareSnapshotValue)
+        for write in writes
+        for record in write.records
+    ]
+    assert kinds == [True, False, False, True, False, False]
+    for length in range(1, len(writes) + 1):
+        whole = replayed(writes[:length], 2)
+        assert whole.find(KEY).start_offset == length - 1
+    assert seen(replayed(writes, 2)) == seen(states)
+    assert seen(replayed(writes[3:], 2)) == seen(states), "a snapshot needs nothing in front of it"
+    assert replayed(writes[1:3], 2).find(KEY) is None, "an update alone says nothing"
+
+
+def test_what_is_shown_is_durable():
+    """A write counts for the next one at once, and is shown when it is durable."""
+    states = ShareStates()
+    first = states.initialize(KEY, 1, 0, 0)
+    assert states.summary(KEY) is None
+    states.durable([first])
+    write = states.write(KEY, StateWrite(1, 0, 5, 2), 0)
+    assert (states.find(KEY).start_offset, states.summary(KEY)) == (5, Summary(1, 0, 0, 0))
+    states.durable([write])
+    assert states.summary(KEY) == Summary(1, 0, 5, 2)
+
+
+@pytest.mark.parametrize(
+    ("write", "code"),
+    [
+        (StateWrite(0, 2, 5), ErrorCode.FENCED_STATE_EPOCH),
+        (StateWrite(1, 1, 5), ErrorCode.FENCED_LEADER_EPOCH),
+    ],
+)
+def test_former_epochs_are_fenced(write, code):
+    """Whoever has read the state with a higher leader epoch, or begun it anew, is not overwritten."""
+    states = ShareStates()
+    states.initialize(KEY, 1, 0, 0)
+    states.write(KEY, StateWrite(1, 2, 0), 0)
+    with pytest.raises(ShareStateError) as refused:
+        states.write(KEY, write, 0)
+    assert refused.value.code is code
+    with pytest.raises(ShareStateError):
+        states.initialize(KEY, 0, 0, 0)
+
+
+def test_snapshots_are_counted_on_behind_the_last_number():
+    """A record may hold any number; the next one can be written, and read again."""
+    record = snapshot_record(KEY, ShareSnapshotValue(snapshot_epoch=2**31 - 1, state_epoch=1, start_offset=0))
+    for write in (lambda states: states.snapshot(KEY, 0), lambda states: states.initialize(KEY, 1, 0, 0)):
+        states = ShareStates()
+        replay_share(states, record, 0)
+        assert replayed([write(states)]).find(KEY).snapshot_epoch == 1
+
+
+def test_what_was_never_begun_is_neither_read_nor_written():
+    """The group begins it, then its leader."""
+    states = ShareStates()
+    for ask in (lambda: states.read(KEY, 0), lambda: states.write(KEY, StateWrite(0, 0, 0), 0)):
+        with pytest.raises(ShareStateError, match="uninitialized"):
+            ask()
+
+
+def test_a_tombstone_forgets():
+    """Also for a replay, and what never was needs none."""
+    states = ShareStates()
+    writes = [states.initialize(KEY, 1, 0, 0), *states.delete([KEY, OTHER])]
+    assert [len(write.records) for write in writes] == [1, 1]
+    assert states.find(KEY) is None
+    assert replayed(writes).find(KEY) is None
+
+
+def test_records_in_front_of_every_snapshot_are_redundant():
+    """The oldest of the latest snapshots decides."""
+    states = ShareStates(updates_max=1)
+    writes = [states.initialize(KEY, 0, 0, 0), states.initialize(OTHER, 0, 0, 0)]
+    writes += [states.write(KEY, StateWrite(0, 0, offset), 0) for offset in range(4)]
+    states = replayed(writes, 1)
+    assert states.redundant_before([KEY, OTHER], 9) == 1
+    assert states.redundant_before([KEY], 9) == 5
+    assert states.redundant_before([], 9) == 9
+    states.appended(states.snapshot(OTHER, 0), 6)
+    assert states.redundant_before([KEY, OTHER], 9) == 5
+
+
+def test_the_partition_is_decided_by_group_topic_and_number():
+    """As Kafka names it: group, topic id in base 64, partition."""
+    assert ShareStates.subject(ShareKey("g", bytes(16), 3)) == "g:AAAAAAAAAAAAAAAAAAAAAA:3"
+
+
+@pytest.mark.parametrize("data", [b"", b"\x00", b"\x00\x00\x00", b"\x00\x01\x00\x09g"])
+def test_broken_records_are_told(data):
+    """A key that cannot be read is corrupt; one of a newer broker is stepped over."""
+    with pytest.raises(CorruptStateRecordError):
+        read_share_record(data, b"")
+    assert read_share_record(b"\x00\x63anything", b"") is None
+
+
+def test_a_broken_value_is_told():
+    """So is a state that there is not."""
+    states = ShareStates()
+    write = states.initialize(KEY, 0, 0, 0)
+    (record,) = write.records
+    for value in (record.value[:-3], b"", b"\x00\x09" + record.value[2:]):
+        with pytest.raises(CorruptStateRecordError):
+            read_share_record(record.key, value)
+
+
+BATCHES = st.lists(
+    st.builds(
+        lambda first, size, state, count: StateBatch(first, first + size, state, count),
+        st.integers(0, 30),
+        st.integers(0, 9),
+        st.sampled_from([AVAILABLE, ACKNOWLEDGED, ARCHIVED]),
+        st.integers(1, 3),
+    ),
+    max_size=8,
+)
+
+
+@given(BATCHES, BATCHES, st.integers(0, 40))
+def test_of_two_accounts_of_a_record_the_later_delivery_counts(known, told, start_offset):
+    """Record by record the largest (deliveries, state); from the start on; in order, joined, without overlaps."""
+    expected = {}
+    for batch in known + told:
+        for offset in range(batch.first, batch.last + 1):
+            said = (batch.delivery_count, batch.state)
+            if offset >= start_offset:
+                expected[offset] = max(expected.get(offset, said), said)
+    found = combine(combine((), known, 0), told, start_offset)
+    assert expected == {
+        offset: (batch.delivery_count, batch.state) for batch in found for offset in range(batch.first, batch.last + 1)
+    }
+    for before, after in itertools.pairwise(found):
+        assert before.last < after.first
+        assert before.last + 1 < after.first or before[2:] != after[2:], "neighbours that agree are one"

@@ -1,0 +1,203 @@
+"""A share partition against a model, over any sequence of acquiring, acknowledging, time-outs and restarts.
+
+a record is acquired by at most one member at a time
+what was accepted or rejected, and answered, is never delivered again
+a record is delivered at most as often as the limit allows, between two restarts that forget nothing
+the start only rises, and everything in front of it is done with
+a restart from the durable records loses nothing that was answered
+"""
+
+from __future__ import annotations
+
+import attrs
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from pipeline_broker.state.share_coordinator.records import ShareKey
+from pipeline_broker.state.share_coordinator.share_states import ShareStates, StateWrite
+from pipeline_broker.state.share_partitions.messages import (
+    AcknowledgeError,
+    AcknowledgementBatch,
+    AcquireMode,
+    DeliveryRules,
+    FetchedBatch,
+    Wanted,
+)
+from pipeline_broker.state.share_partitions.record_state import TERMINAL, AcknowledgeType, RecordState
+from pipeline_broker.state.share_partitions.share_partition import SharePartition
+from tests.state.replaying import replay_share
+
+MEMBERS = ("one", "two", "three")
+RULES = DeliveryRules(delivery_count_max=3, record_locks_max=100, lock_duration_ms=1000)
+KEY = ShareKey("g", bytes(16), 0)
+
+
+@attrs.define
+class Known:
+    """What the model knows of a record."""
+
+    owner: str = ""
+    lock_until_ms: int = 0
+    is_done: bool = False
+    deliveries: int = 0
+
+
+class SharePartitionMachine(RuleBasedStateMachine):
+    """Records are the offsets of a log of batches of some sizes; its changes go through a share coordinator."""
+
+    @initialize(sizes=st.lists(st.integers(1, 7), min_size=3, max_size=12), updates_max=st.integers(0, 3))
+    def begin(self, sizes, updates_max):
+        self.now_ms = 0
+        self.batches = []
+        for size in sizes:
+            first = self.batches[-1].last + 1 if self.batches else 0
+            self.batches.append(FetchedBatch(first, first + size - 1))
+        self.records = [Known() for _ in range(self.batches[-1].last + 1)]
+        self.updates_max = updates_max
+        self.journal = []
+        self.states = ShareStates(updates_max)
+        self.keep(self.states.initialize(KEY, 0, 0, 0))
+        self.partition = SharePartition(0, rules=RULES)
+        self.start_offset = 0
+
+    def keep(self, write):
+        """Append a write: from here on it is durable."""
+        self.journal += write.records
+        self.states.durable([write])
+
+    def changed(self, change):
+        if change is not None:
+            wanted = StateWrite(0, 0, change.start_offset, change.delivery_complete_count, change.batches)
+            self.keep(self.states.write(KEY, wanted, self.now_ms))
+
+    @rule(
+        member=st.sampled_from(MEMBERS),
+        records_max=st.integers(1, 12),
+        batch_size=st.integers(1, 5),
+        mode=st.sampled_from(AcquireMode),
+        read=st.integers(1, 5),
+    )
+    def acquire(self, member, records_max, batch_size, mode, read):
+        offset = self.partition.next_offset()
+        if offset is None or offset > self.batches[-1].last:
+            return
+        found = [batch for batch in self.batches if batch.last >= offset][:read]
+        wanted = Wanted(records_max=records_max, batch_size=batch_size, mode=mode)
+        acquired = self.partition.acquire(member, offset, found, wanted, self.now_ms)
+        assert acquired, "what is said to be available can be acquired"
+        total = 0
+        for first, last, count in acquired:
+            for record in self.records[first : last + 1]:
+                total += 1
+                assert not record.is_done, "what is done with does not come back"
+                assert not record.owner, "somebody else has it"
+                record.owner, record.lock_until_ms = member, self.now_ms + RULES.lock_duration_ms
+                record.deliveries += 1
+                assert count == record.deliveries <= RULES.delivery_count_max
+        assert mode is AcquireMode.BATCH_OPTIMIZED or total <= records_max
+
+    @rule(data=st.data(), member=st.sampled_from(MEMBERS))
+    def acknowledge(self, data, member):
+        owned = [number for number, record in enumerate(self.records) if record.owner == member]
+        anywhere = st.integers(0, len(self.records) - 1)
+        first = data.draw(st.sampled_from(owned) | anywhere if owned else anywhere)
+        last = data.draw(st.integers(first, min(first + 4, len(self.records) - 1)))
+        kinds = st.sampled_from(AcknowledgeType)
+        size = data.draw(st.sampled_from([1, last - first + 1]))
+        types = data.draw(st.lists(kinds, min_size=size, max_size=size))
+        start = self.partition.start_offset
+        touched = [number for number in range(first, last + 1) if number >= start]
+        is_owner = all(self.records[number].owner == member for number in touched)
+        try:
+            change = self.partition.acknowledge(member, [AcknowledgementBatch(first, last, types)], self.now_ms)
+        except AcknowledgeError:
+            assert not is_owner, "the owner may say what it likes"
+            return
+        assert is_owner, "nobody else may"
+        for number in touched:
+            kind = types[0] if len(types) == 1 else types[number - first]
+            self.say(self.records[number], kind)
+        self.changed(change)
+
+    def say(self, record, kind):
+        if kind is AcknowledgeType.RENEW:
+            record.lock_until_ms = self.now_ms + RULES.lock_duration_ms
+            return
+        record.owner = ""
+        if kind is not AcknowledgeType.RELEASE or record.deliveries >= RULES.delivery_count_max:
+            record.is_done = True
+
+    @rule(member=st.sampled_from(MEMBERS))
+    def leave(self, member):
+        self.changed(self.partition.release(member))
+        for record in self.records:
+            if record.owner == member:
+                self.say(record, AcknowledgeType.RELEASE)
+
+    @rule(passed_ms=st.integers(1, 1500))
+    def time_passes(self, passed_ms):
+        self.now_ms += passed_ms
+        due = [record for record in self.records if record.owner and record.lock_until_ms <= self.now_ms]
+        assert not due or self.partition.next_lock_ms <= self.now_ms, "no lock is looked at too late"
+        self.changed(self.partition.expire_locks(self.now_ms))
+        for record in due:
+            self.say(record, AcknowledgeType.RELEASE)
+
+    @precondition(lambda self: self.records)
+    @rule()
+    def restart(self):
+        """Acquisitions are lost, as in Kafka; with them the deliveries that nobody has spoken of."""
+        self.states = ShareStates(self.updates_max)
+        for offset, record in enumerate(self.journal):
+            replay_share(self.states, record, offset)
+        state = self.states.find(KEY)
+        assert state is not None
+        self.partition = SharePartition(state.start_offset, state.batches, RULES)
+        counts = {}
+        for run in self.partition.runs:
+            for number in range(run.first, run.last + 1):
+                counts[number] = run.delivery_count
+        for number, record in enumerate(self.records):
+            record.owner = ""
+            if not record.is_done:
+                record.deliveries = counts.get(number, 0)
+
+    @invariant()
+    def start_rises(self):
+        if not hasattr(self, "partition"):
+            return
+        assert self.partition.start_offset >= self.start_offset
+        self.start_offset = self.partition.start_offset
+        assert all(record.is_done for record in self.records[: self.start_offset])
+
+    @invariant()
+    def runs_say_what_the_model_says(self):
+        if not hasattr(self, "partition"):
+            return
+        position = self.partition.start_offset
+        for run in self.partition.runs:
+            assert run.first == position, "runs have no holes"
+            position = run.last + 1
+            for record in self.records[run.first : run.last + 1]:
+                assert (run.state in TERMINAL) == record.is_done
+                assert (run.state is RecordState.ACQUIRED) == bool(record.owner)
+                assert run.member_id == record.owner
+        window = self.records[self.partition.start_offset : position]
+        assert self.partition.delivery_complete_count == sum(record.is_done for record in window)
+        assert all(not record.owner and not record.is_done for record in self.records[position:])
+
+    def teardown(self):
+        """Whatever was going on: in the end every record is done with, after at most so many deliveries."""
+        if not hasattr(self, "partition"):
+            return
+        for _ in range(len(self.records) * (RULES.delivery_count_max + 2)):
+            if self.partition.start_offset > self.batches[-1].last:
+                return
+            self.time_passes(RULES.lock_duration_ms)
+            self.acquire("one", 500, 500, AcquireMode.BATCH_OPTIMIZED, len(self.batches))
+        assert self.partition.start_offset > self.batches[-1].last
+
+
+SharePartitionMachine.TestCase.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)
+TestSharePartitionMachine = SharePartitionMachine.TestCase
