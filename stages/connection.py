@@ -206,8 +206,6 @@ class Connection:
         size_bytes = self._output.unsent_bytes + self._waiting_bytes
         if self.unsent.update(size_bytes, self._owner.limits.unsent_bytes_max):
             self.muting.begin(MuteReason.UNSENT_BYTES)
-        elif self.unsent.is_full:  # because of requests that wait: now there may be no room for them either
-            self._deferred.mute_without_room()
 
     @property
     def response_room_bytes(self) -> int:

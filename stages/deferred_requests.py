@@ -42,10 +42,10 @@ class DeferredRequests:
     def end_work(self, abandon: Callable[[], None]) -> None:
         """See `stages.request.ConnectionHandle`."""
         self._unsent.end_work(abandon)
-        self.mute_without_room()
+        self._mute_without_room()
         self.begin_if_possible()
 
-    def mute_without_room(self) -> None:
+    def _mute_without_room(self) -> None:
         """Have the flush that makes room start what waits, unless the end of an unfinished request does."""
         if self._unsent.is_full and not self._unsent.unfinished and not self._may_start:
             self._connection.muting.begin(MuteReason.UNSENT_BYTES)
@@ -71,7 +71,7 @@ class DeferredRequests:
         if unsent.first_waiting is None:
             return None
         if not self._may_start:
-            self.mute_without_room()
+            self._mute_without_room()
             return None
         request = unsent.take()
         self._begin()

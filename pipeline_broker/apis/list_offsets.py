@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from pipeline_broker.apis.authorization import topics_allowed
 from pipeline_broker.apis.leader_epoch import LEADER_EPOCH, leader_epoch_error
-from pipeline_broker.apis.steps import ELEMENT_COST, Stepwise, place_for
+from pipeline_broker.apis.steps import ELEMENT_COST, Stepwise, wait_for_place
 from pipeline_broker.apis.storage_error import storage_error
 from pipeline_broker.log.errors import LogError
 from pipeline_broker.log.partition.reading import ColdRead, TimestampedOffset
@@ -71,6 +71,8 @@ def handle(call: Call, request: ListOffsetsRequest) -> Stepwise[Result]:
     for topic in request.topics:
         if not is_allowed(topic.name):
             topics.append(_refuse_topic(topic, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+            if call.spend(ELEMENT_COST * (1 + len(topic.partitions))):
+                yield None
             continue
         partitions = yield from _look_up_topic(
             call, topic, counts, cold, is_committed=request.isolation_level == READ_COMMITTED
@@ -83,7 +85,7 @@ def handle(call: Call, request: ListOffsetsRequest) -> Stepwise[Result]:
     if cold:
         line = call.broker.long_batches
         try:
-            yield place_for(call, line)
+            yield from wait_for_place(call, line)
             yield Parked(partial(_read_all, cold))
         finally:
             line.leave(call)

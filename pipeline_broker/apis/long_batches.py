@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pipeline_broker.apis.steps import place_for
+from pipeline_broker.apis.steps import wait_for_place
 from pipeline_broker.records.check import BatchCheck, LongBatchError, as_stored, check_batch, takes_long_to_store
 from stages.request import Parked
 
@@ -46,7 +46,7 @@ def check_in_steps(
         return as_stored(header, batch, rules)
     line = call.broker.long_batches
     try:
-        yield place_for(call, line)
+        yield from wait_for_place(call, line)
         check = BatchCheck(
             batch, call.now_ms, rules, zstd_allowed=zstd_allowed, transactions_allowed=transactions_allowed
         )

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import groupby
+from itertools import compress, groupby
+from operator import not_
 from typing import TYPE_CHECKING
 
 from pipeline_broker.apis.authorization import may_of_group, may_of_topic
 from pipeline_broker.apis.describe_groups import GROUP_COST
-from pipeline_broker.apis.steps import ELEMENT_COST, Stepwise
+from pipeline_broker.apis.steps import ELEMENT_COST, Stepwise, in_steps
 from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.state.group_records import NO_TOPIC_ID
 from pipeline_broker.state.groups.commits import FetchedOffset, FetchTopic
@@ -46,41 +47,38 @@ def handle(call: Call, request: OffsetFetchRequest) -> Stepwise[Result]:
             groups += [(yield from _of_group(call, group, request))]
         return (yield from call.send_in_steps(OffsetFetchResponse(groups=groups)))
     if not may_of_group(call, AclOperation.DESCRIBE, request.group_id):
-        return call.send(error_response(request, call, ErrorCode.GROUP_AUTHORIZATION_FAILED))
+        return (yield from call.send_in_steps(error_response(request, call, ErrorCode.GROUP_AUTHORIZATION_FAILED)))
     wanted = None
     if request.topics is not None:
-        wanted = [
-            FetchTopic(topic.name, topic.partition_indexes)
-            for topic in request.topics
-            if may_of_topic(call, AclOperation.DESCRIBE, topic.name)
-        ]
-    found = [
-        offset
-        for offset in _fetch(call, request, request.group_id, wanted)
-        if wanted is not None or may_of_topic(call, AclOperation.DESCRIBE, offset.topic)
+        allowed = yield from in_steps(call, request.topics, lambda topic: _may_describe(call, topic.name))
+        wanted = [RequestTopic(topic.name, partition_indexes=topic.partition_indexes) for topic in request.topics]
+        # Those that are refused come last, as in Kafka.
+        wanted = [*compress(wanted, allowed), *compress(wanted, map(not_, allowed))]
+    found = yield from _of_group(call, RequestGroup(request.group_id, topics=wanted), request)
+    if found.error_code != ErrorCode.NONE:
+        return (yield from call.send_in_steps(error_response(request, call, ErrorCode(found.error_code))))
+    topics = yield from in_steps(call, found.topics, _without_group)
+    return (yield from call.send_in_steps(OffsetFetchResponse(topics=topics)))
+
+
+def _may_describe(call: Call, topic: str) -> bool:
+    return may_of_topic(call, AclOperation.DESCRIBE, topic)
+
+
+def _without_group(topic: ResponseTopic) -> OffsetFetchResponse.OffsetFetchResponseTopic:
+    """A topic in an answer about one group, as before version 8."""
+    partition = OffsetFetchResponse.OffsetFetchResponsePartition
+    partitions = [
+        partition(
+            each.partition_index,
+            each.committed_offset,
+            each.committed_leader_epoch,
+            each.metadata,
+            each.error_code,
+        )
+        for each in topic.partitions
     ]
-    response = OffsetFetchResponse(
-        topics=[
-            OffsetFetchResponse.OffsetFetchResponseTopic(
-                name,
-                [
-                    OffsetFetchResponse.OffsetFetchResponsePartition(
-                        offset.partition,
-                        offset.committed.offset,
-                        offset.committed.leader_epoch,
-                        offset.committed.metadata,
-                        offset.error,
-                    )
-                    for offset in offsets
-                ],
-            )
-            for name, offsets in _by_topic(found)
-        ]
-    )
-    response.topics += [
-        _forbidden(topic) for topic in request.topics or () if not may_of_topic(call, AclOperation.DESCRIBE, topic.name)
-    ]
-    return (yield from call.send_in_steps(response))
+    return OffsetFetchResponse.OffsetFetchResponseTopic(topic.name, partitions)
 
 
 def _named_once(groups: list[RequestGroup]) -> Iterable[RequestGroup]:
@@ -96,16 +94,6 @@ def _fetch(
     call: Call, request: OffsetFetchRequest, group_id: str, wanted: Sequence[FetchTopic] | None = None
 ) -> list[FetchedOffset]:
     return call.broker.groups.coordinator.fetch(group_id, wanted, require_stable=request.require_stable)
-
-
-def _forbidden(wanted: OffsetFetchRequest.OffsetFetchRequestTopic) -> OffsetFetchResponse.OffsetFetchResponseTopic:
-    return OffsetFetchResponse.OffsetFetchResponseTopic(
-        wanted.name,
-        [
-            OffsetFetchResponse.OffsetFetchResponsePartition(index, -1, -1, "", ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-            for index in wanted.partition_indexes
-        ],
-    )
 
 
 def _by_topic(found: list[FetchedOffset]) -> list[tuple[str, list[FetchedOffset]]]:

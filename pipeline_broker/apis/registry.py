@@ -62,6 +62,8 @@ DECIDED_AT_ONCE_MAX = 10_000
 
 SHARE_STATES_MAX = 1_000
 """Partitions of a request about the state of share groups, which brokers send to each other: each is one record."""
+SCRAM_USERS_MAX = 2_000
+"""Users whose passwords a request sets: each takes some hashes."""
 FETCHED_PARTITIONS_MAX = 50_000
 """Partitions of a fetch: its session takes them up in one turn."""
 
@@ -159,7 +161,7 @@ SERVED: dict[int, Served] = {
         Served(
             ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
             "alter_user_scram_credentials",
-            elements_max=DECIDED_AT_ONCE_MAX,
+            elements_max=SCRAM_USERS_MAX,
             writes=True,
         ),
         Served(ApiKey.UPDATE_FEATURES, "update_features", elements_max=DECIDED_AT_ONCE_MAX, writes=True),

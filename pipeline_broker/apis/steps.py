@@ -31,8 +31,8 @@ __all__ = [
     "in_a_turn_of_its_own",
     "in_steps",
     "paced",
-    "place_for",
     "submitted",
+    "wait_for_place",
 ]
 
 Item = TypeVar("Item")
@@ -110,9 +110,10 @@ def commit_changes(call: Call, changes: list[Change], response: Any) -> Stepwise
     return (yield from call.send_in_steps(response))
 
 
-def place_for(call: Call, line: WaitingLine) -> Waiting | None:
-    """What to yield to have a place; to be followed by `line.leave(call)`, also where the steps are closed."""
-    return None if line.enter(call) else Waiting(functools.partial(line.wait, call))
+def wait_for_place(call: Call, line: WaitingLine) -> Stepwise[None]:
+    """Go on when the call has a place; to be followed by `line.leave(call)`, also where the steps are closed."""
+    if not line.enter(call):
+        yield Waiting(functools.partial(line.wait, call))
 
 
 def paced(steps: Stepwise[Value], call: Call) -> Stepwise[Value]:
@@ -132,7 +133,7 @@ def paced(steps: Stepwise[Value], call: Call) -> Stepwise[Value]:
                 value: Value = end.value
                 return value
             if turn >= TURNS_WITHOUT_PLACE and first is None and call not in broker.long_batches:
-                first = place_for(call, broker.large_requests)
+                first = next(wait_for_place(call, broker.large_requests), None)
             if quota is not None:
                 quota.pause()
             try:

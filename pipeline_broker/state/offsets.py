@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 
 import attrs
 
@@ -155,9 +156,14 @@ class CommittedOffsets:
 
     def of_topic(self, topic: str) -> dict[str, list[OffsetKey]]:
         """The offsets of one topic by group, those on their way included."""
-        found: dict[str, list[OffsetKey]] = {}
-        for group_id in {**self._groups, **self._unsettled, **dict.fromkeys(self._pending.groups())}:
-            keys = [key for key in self.deletable(group_id) if key.topic == topic]
-            if keys:
-                found[group_id] = keys
-        return found
+        found = {
+            group_id: dict.fromkeys(OffsetKey(group_id, topic, partition) for partition in topics[topic])
+            for group_id, topics in self._groups.items()
+            if topic in topics
+        }
+        unsettled = (key for keys in self._unsettled.values() for key in keys)
+        pending = (key for group_id in self._pending.groups() for key in self._pending.of_group(group_id))
+        for key in chain(unsettled, pending):
+            if key.topic == topic:
+                found.setdefault(key.group_id, {})[key] = None
+        return {group_id: list(keys) for group_id, keys in found.items()}

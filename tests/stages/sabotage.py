@@ -173,7 +173,16 @@ def hasty_steps():
 @contextmanager
 def forgotten_room():
     """Invariant 8: requests that waited for one in several turns fill the connection, and nothing starts the rest."""
-    with replaced(DeferredRequests, "mute_without_room", lambda deferred: None):
+
+    def update(unsent, size_bytes, bytes_max):
+        was_full = unsent.is_full
+        return original(unsent, size_bytes, bytes_max) and not was_full
+
+    original = UnsentResponses.update
+    with (
+        replaced(UnsentResponses, "update", update),
+        replaced(DeferredRequests, "_mute_without_room", lambda deferred: None),
+    ):
         yield
 
 

@@ -236,7 +236,9 @@ def test_the_room_of_a_response():
     assert not one.update(20, 60)
     assert (one.room_bytes(60), other.room_bytes(60)) == (40, 80)
     assert one.update(70, 60)
-    assert not one.update(71, 60)  # it is full already
+    assert one.update(71, 60)
+    assert not one.update(70, 60)  # some was sent
+    assert one.update(71, 60)
     assert (one.room_bytes(60), other.room_bytes(60)) == (0, 29)
     assert not one.has_room(60)
     assert other.has_room(60)

@@ -62,11 +62,11 @@ import sys
 from pipeline_broker.state.groups.coordinator import GroupCoordinator
 from pipeline_broker.state.groups.settings import GroupSettings
 coordinator = GroupCoordinator(GroupSettings())
-loaded = {name.split(".")[2] for name in sys.modules if name.startswith("pipeline_broker.state.")}
-assert "classic_groups" not in loaded and "consumer_groups" not in loaded, loaded
+loaded = {name.split(".")[3] for name in sys.modules if name.startswith("pipeline_broker.state.groups.")}
+assert "classic" not in loaded and "consumer" not in loaded, loaded
 coordinator.classic
-loaded = {name.split(".")[2] for name in sys.modules if name.startswith("pipeline_broker.state.")}
-assert "classic_groups" in loaded and "consumer_groups" not in loaded, loaded
+loaded = {name.split(".")[3] for name in sys.modules if name.startswith("pipeline_broker.state.groups.")}
+assert "classic" in loaded and "consumer" not in loaded, loaded
 """
     subprocess.run([sys.executable, "-c", script], check=True)
 
