@@ -150,7 +150,7 @@ class Call(Envelope):
     @property
     def address(self) -> tuple[str, int] | None:
         """The host and port by which this client reaches the broker; None where its listener is not advertised."""
-        return self.broker.advertised.get(self.session.listener)
+        return self.broker.ports.advertised(self.session.listener)
 
     @property
     def sequence(self) -> int:

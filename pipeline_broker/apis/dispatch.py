@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import logging
 import struct
-import time
 from collections.abc import Callable
 from importlib import import_module
 from types import GeneratorType
@@ -45,24 +44,18 @@ class Handler(NamedTuple):
     elements_max: int
 
 
-def wall_clock_ms() -> int:
-    """Milliseconds since the epoch."""
-    return time.time_ns() // 1_000_000
-
-
 class Dispatcher:
     """The application of a broker's socket server; see `stages.request_handler.Application`.
 
     Args:
         broker: owns all state.
-        clock_ms: wall clock; a test passes its own.
     """
 
-    def __init__(self, broker: Broker, clock_ms: Callable[[], int] = wall_clock_ms) -> None:
+    def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._quotas = broker.quotas
         self._room = broker.logs.journal.room
-        self._clock_ms = broker.clock_ms = clock_ms
+        self._clock_ms = broker.ports.clock_ms
         self._handlers: dict[tuple[int, int], Handler] = {}
 
     def handle(self, request: Request) -> Result:

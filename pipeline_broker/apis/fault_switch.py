@@ -31,11 +31,11 @@ class FaultSwitch:
         self._dispatcher = dispatcher
         self._broker = broker
         self._faulty: FaultyRequests | None = None
-        broker.faults_changed = self._follow
         if broker.has_faults:
-            self._follow(broker.faults)
+            self.follow(broker.faults)
 
-    def _follow(self, faults: Faults) -> None:
+    def follow(self, faults: Faults) -> None:
+        """There are rules, or others."""
         if self._faulty is None:
             from pipeline_broker.apis.faulty_requests import FaultyRequests  # noqa: PLC0415 - see the rules of the file
 

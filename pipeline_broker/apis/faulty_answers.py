@@ -91,7 +91,7 @@ class FaultyAnswer:
                 result = self._changed(request, result, rule, effect)
         if not delays and not pauses:
             return result
-        self._faults.held.hold_answer(request, result, self._broker.clock_ms() + delay_ms, delays, pauses)
+        self._faults.held.hold_answer(request, result, self._broker.ports.clock_ms() + delay_ms, delays, pauses)
         return None
 
     def _changed(self, request: Request, result: Final, rule: Rule, effect: Effect) -> Final:

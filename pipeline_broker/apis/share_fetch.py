@@ -88,7 +88,7 @@ class _ShareFetch:
         return self._attempt()
 
     def _now_ms(self) -> int:
-        return self._coordinator.time(self._call.broker.clock_ms())
+        return self._coordinator.time(self._call.broker.ports.clock_ms())
 
     def _acknowledge(self) -> None:
         for topic in self._request.topics:
@@ -211,7 +211,7 @@ class _ShareFetch:
 
     def _park(self, actives: Sequence[ActivePartition]) -> bool:
         """Wait for records, for those that others give back, or for the end of the time; False: answer now."""
-        if self._call.broker.clock_ms() >= self._deadline_ms:
+        if self._call.broker.ports.clock_ms() >= self._deadline_ms:
             return False
         waiting_for: dict[Hashable, Readable] = {}
         for active in actives:

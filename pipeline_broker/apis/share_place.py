@@ -33,5 +33,5 @@ def when_there_is_a_place(call: Call, busy: Callable[[], Send], then: Callable[[
         broker.topic_durable(write)
         call.request.complete(then())
 
-    broker.share.submit([broker.append_metadata(write, call.now_ms)], created)
+    broker.ports.submit([broker.append_metadata(write, call.now_ms)], created)
     return PARKED

@@ -1,4 +1,7 @@
-"""The broker: composition of logs and state, with the coordinators that append what state returns."""
+"""The broker: composition of logs and state, with the coordinators that append what state returns.
+
+Longer than most files: all state has one owner.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +9,13 @@ import functools
 import random
 import uuid
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
 
 from pipeline_broker.broker.coordinators import Coordinators
 from pipeline_broker.broker.groups import Groups
-from pipeline_broker.broker.lazy_state import LazyState
 from pipeline_broker.broker.metadata_log import METADATA_TOPIC, Change, MetadataLog
+from pipeline_broker.broker.ports import Ports
 from pipeline_broker.broker.replay import StateReplay
 from pipeline_broker.broker.settings_layers import SettingsLayers
 from pipeline_broker.broker.share import Share
@@ -31,6 +35,7 @@ from pipeline_broker.state.outcome import Write
 from pipeline_broker.state.producer_ids import ProducerIds
 from pipeline_broker.state.set_aside import SetAside
 from pipeline_broker.state.topics import NewTopic, TopicCatalogue
+from pipeline_broker.state.waiting_line import WaitingLine
 from pipeline_broker.telemetry.broker_loggers import BrokerLoggers
 from pipeline_broker.telemetry.timelines_topic import TIMELINES_CONFIGS, TIMELINES_PARTITIONS, TIMELINES_TOPIC
 from pipeline_broker.wire.error import ErrorCode
@@ -41,63 +46,64 @@ if TYPE_CHECKING:
     from pipeline_broker.config.resolution import BrokerSettings
     from pipeline_broker.config.settings import BrokerConfig
     from pipeline_broker.faults.faults import Faults
-    from pipeline_broker.faults.files import FaultyFiles
     from pipeline_broker.log.entry import JournalEntry
     from pipeline_broker.log.partition.partition_log import PartitionLog
+    from pipeline_broker.security.acls import Acls
     from pipeline_broker.security.authorizer import Authorizer
+    from pipeline_broker.security.delegation_tokens import DelegationTokens
+    from pipeline_broker.security.scram_users import ScramUsers
+    from pipeline_broker.state.client_metrics import ClientMetrics
+    from pipeline_broker.state.features import Features
+    from pipeline_broker.telemetry.client_metrics_file import ClientMetricsFile
     from pipeline_broker.telemetry.topic_metrics import TopicMetrics
 
 __all__ = ["Broker"]
 
-SUBJECTS: Mapping[int, str] = {
-    RecordType.PRODUCER_IDS: "producer_ids",
-    RecordType.CLUSTER: "cluster",
-    RecordType.SETTINGS: "cluster",
-    RecordType.SCRAM_USER: "scram_users",
-    RecordType.CLIENT_QUOTA: "quotas",
-    RecordType.ACL: "acls",
-    RecordType.LOG_START: "log_starts",
-    RecordType.FEATURE: "features",
-    RecordType.DELEGATION_TOKEN: "delegation_tokens",
-}
-"""Type of a record in the metadata partition: which attribute of the broker it is about. Topics are treated apart."""
+LARGE_REQUESTS_MAX = 1
+"""Requests that take many turns at a time; decoded, each takes up to 20 MB."""
+LONG_BATCHES_MAX = 1
+"""Batches that are checked in steps, or searched by time, at a time; decompressed, each takes up to 32 MiB."""
 PRODUCERS_CHECK_INTERVAL_MS = 600_000
 """How often silent producers are looked for; Kafka's `producer.id.expiration.check.interval.ms`."""
 
+Replay: TypeAlias = Callable[[bytes, bytes | None], object]
+"""Takes over a record of the metadata partition."""
 
-class Broker(LazyState):
+
+class Broker:
     """All state of one broker.
 
     Args:
         config: what it acts on.
         logs: over a journal that is open and not recovered yet; see `recover`.
         randomness: where ids come from, the system's unless given; a simulation gives one that it can repeat.
+        ports: what it asks of its surroundings.
 
     Attributes:
         internal_topics: those that clients are told to be internal, as Kafka's.
         reserved_topics: those that clients may not write; some of them are for reading (Spark reads no internal one).
-        advertised: the host and port that clients are told, by the listener they came by; None where it is not
-            advertised. Set by the server once its listeners are bound.
-        check_config: refuses what the server cannot become, by raising ConfigError, given what a client names; set by
-            the server.
         authorizer: decides who may do what; None where everybody may do everything.
         topics_generation: changes with every change of a topic, for those who remember partitions.
         produce_templates: how many the connections remember together; counted by `apis.produce_template`.
-        wake_timer: called when `next_deadline_ms` may have become earlier; set by the server.
-        clock_ms: wall clock for what no request brings, milliseconds since 1970; set by the dispatcher.
         loggers: whose levels clients may see and change.
         settings_warnings: of settings that have no effect.
         set_aside: the records that the start could not take over.
+        large_requests: who has a request that takes many turns, and who waits for that.
+        long_batches: who has batches checked in steps or searched by time, and who waits for that.
         topic_metrics: told of what leaves no trace in a log, when somebody observes the broker.
-        config_changed: called when `config` has become another while the broker runs; set by the server.
-        fault_files: the broker's files where they take fault rules; set by whoever opens it.
-        faults_changed: called when there are fault rules, or others; set by whoever asks them about requests.
     """
 
     internal_topics = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
     reserved_topics = internal_topics | {TIMELINES_TOPIC}
 
-    def __init__(self, config: BrokerConfig, logs: LogManager, randomness: random.Random | None = None) -> None:
+    def __init__(
+        self,
+        config: BrokerConfig,
+        logs: LogManager,
+        randomness: random.Random | None = None,
+        ports: Ports = Ports(),  # noqa: B008 - frozen
+    ) -> None:
+        self.ports = ports
         self._randomness = random.SystemRandom() if randomness is None else randomness
         self.config = config
         self.settings_warnings = SettingsWarnings()
@@ -107,28 +113,37 @@ class Broker(LazyState):
         self.topics = TopicCatalogue(config.num_partitions, config.node_id)
         self.producer_ids = ProducerIds()
         self.log_starts = LogStarts()
-        self.quotas = Quotas(config)
+        self.quotas = Quotas(config, ports.ip_rates_changed)
         self.authorizer = self._authorizer()
-        self.groups = Groups(config, logs, self.topics, self._configs_of_group, self._wake_timer)
-        self.transactions = Transactions(config, logs, self.marker_durable, self._grant_id, self._wake_timer)
-        self.fetches = WaitingFetches(self._wake_timer)
-        self.share = Share(config, logs, self._configs_of_group, self.topics, self.fetches, self._wake_timer)
-        self.share.raise_log_start = self._delete_records
+        submit, wake_timer = ports.submit, ports.wake_timer
+        self.groups = Groups(config, logs, self.topics, self._configs_of_group, submit, wake_timer)
+        self.transactions = Transactions(config, logs, self.marker_durable, self._grant_id, submit, wake_timer)
+        self.fetches = WaitingFetches(wake_timer, ports.fetch_parked)
+        self.share = Share(
+            config, logs, self._configs_of_group, self.topics, self.fetches, submit, wake_timer, self._delete_records
+        )
         self.coordinators = Coordinators(self.groups, self.transactions, self.share)
         self.fetch_sessions = fetch_sessions_of(config, self._randomness)
-        self.advertised: Mapping[str, tuple[str, int] | None] = {}
-        self.check_config: Callable[[BrokerConfig, Collection[str]], None] = lambda _, __: None
-        self.wake_timer: Callable[[], None] = lambda: None
-        self.clock_ms: Callable[[], int] = lambda: 0
-        self.config_changed: Callable[[BrokerConfig], None] = lambda _: None
         self.loggers = BrokerLoggers()
         self.topic_metrics: TopicMetrics | None = None
-        self.fault_files: FaultyFiles | None = None
-        self.faults_changed: Callable[[Faults], None] = lambda _: None
         self.topics_generation = self.produce_templates = 0
         self._check_producers_ms = 0
         self._sweep_tokens_ms: int | None = None
         self._metadata = MetadataLog(logs)
+        self.large_requests = WaitingLine(LARGE_REQUESTS_MAX)
+        self.long_batches = WaitingLine(LONG_BATCHES_MAX)
+        self._faults: Faults | None = None
+        self._replays: Mapping[int, Replay] = {
+            RecordType.PRODUCER_IDS: self.producer_ids.replay,
+            RecordType.CLUSTER: self.cluster.replay,
+            RecordType.SETTINGS: self.cluster.replay,
+            RecordType.SCRAM_USER: lambda key, value: self.scram_users.replay(key, value),  # noqa: PLW0108 - loads it
+            RecordType.CLIENT_QUOTA: self.quotas.replay,
+            RecordType.ACL: lambda key, value: self.acls.replay(key, value),  # noqa: PLW0108 - loads it
+            RecordType.LOG_START: self.log_starts.replay,
+            RecordType.FEATURE: lambda key, value: self.features.replay(key, value),  # noqa: PLW0108 - loads it
+            RecordType.DELEGATION_TOKEN: lambda key, value: self.delegation_tokens.replay(key, value),  # noqa: PLW0108 - loads it
+        }
         self.set_aside = SetAside()
 
     # Start
@@ -169,8 +184,8 @@ class Broker(LazyState):
         if kind == RecordType.TOPIC:
             change = self.topics.replay(key, value)
             self._topic_changed(change.before, change.after)
-        elif kind in SUBJECTS:
-            getattr(self, SUBJECTS[kind]).replay(key, value)
+        elif kind in self._replays:
+            self._replays[kind](key, value)
 
     def _authorizer(self) -> Authorizer | None:
         if not self.config.authorizer_class_name:
@@ -267,7 +282,7 @@ class Broker(LazyState):
     def _delete_records(self, log: PartitionLog, offset: int, now_ms: int) -> None:  # see Share.raise_log_start
         write = self.log_starts.raise_to(log.topic_id, log.partition, offset)
         if write is not None and self.topics.latest(log.topic) is not None:
-            self.share.submit([self.append_metadata(write, now_ms)], lambda: self.log_start_durable(write))
+            self.ports.submit([self.append_metadata(write, now_ms)], lambda: self.log_start_durable(write))
 
     def topic_durable(self, write: Write) -> None:
         """The record of a topic's change is durable."""
@@ -298,7 +313,7 @@ class Broker(LazyState):
         """The record of altered settings is durable; what topics inherit may have changed."""
         self.cluster.durable(write)
         self._apply_settings()
-        self.config_changed(self.config)
+        self.ports.config_changed(self.config)
 
     def _configs_of_group(self, group_id: str) -> Mapping[str, str]:
         return self.cluster.settings(("group", group_id))
@@ -315,7 +330,7 @@ class Broker(LazyState):
         Raises:
             ConfigError: they do not.
         """
-        self.check_config(self.layers.check(key, settings), named)
+        self.ports.check_config(self.layers.check(key, settings), named)
 
     def _rules_and_policies(self, topic: Topic) -> tuple[Rules, LogPolicies]:
         settings = self.settings
@@ -338,15 +353,77 @@ class Broker(LazyState):
             return NewTopic(name=name, topic_id=topic_id, partitions=TIMELINES_PARTITIONS, configs=TIMELINES_CONFIGS)
         return NewTopic(name=name, topic_id=topic_id)
 
+    # Parts that most brokers never have: each is loaded and made when something asks for it first
+
+    @property
+    def faults(self) -> Faults:
+        """The fault rules."""
+        if self._faults is None:
+            from pipeline_broker.faults.faults import Faults  # noqa: PLC0415 - loaded when it is asked for first
+
+            ports = self.ports
+            disk = None if ports.fault_files is None else ports.fault_files.disk
+            self._faults = Faults(self.groups, ports.clock_ms, ports.wake_timer, disk, ports.faults_changed)
+        return self._faults
+
+    @property
+    def has_faults(self) -> bool:
+        """Whether somebody asked for the fault rules."""
+        return self._faults is not None
+
+    @functools.cached_property
+    def acls(self) -> Acls:
+        """The rules of access."""
+        from pipeline_broker.security.acls import Acls  # noqa: PLC0415 - loaded when it is asked for first
+
+        return Acls()
+
+    @functools.cached_property
+    def scram_users(self) -> ScramUsers:
+        """The users that prove who they are by SCRAM, and the tokens that do it for others."""
+        from pipeline_broker.security.scram_users import ScramUsers  # noqa: PLC0415 - loaded when it is asked for first
+
+        return ScramUsers(self.delegation_tokens if self.config.delegation_token_secret_key else None)
+
+    @functools.cached_property
+    def delegation_tokens(self) -> DelegationTokens:
+        """The tokens that stand for users."""
+        from pipeline_broker.security.delegation_tokens import (  # noqa: PLC0415 - loaded when it is asked for first
+            DelegationTokens,
+        )
+
+        return DelegationTokens(self.config)
+
+    @functools.cached_property
+    def features(self) -> Features:
+        """The levels of features that are finalized."""
+        from pipeline_broker.state.features import Features  # noqa: PLC0415 - loaded when it is asked for first
+
+        return Features()
+
+    @functools.cached_property
+    def client_metrics(self) -> ClientMetrics:
+        """Which clients push metrics."""
+        from pipeline_broker.state.client_metrics import ClientMetrics  # noqa: PLC0415 - loaded when it is asked for first
+
+        return ClientMetrics(self.cluster)
+
+    @functools.cached_property
+    def client_metrics_file(self) -> ClientMetricsFile:
+        """Where they are kept."""
+        from pipeline_broker.telemetry.client_metrics_file import (  # noqa: PLC0415 - loaded when it is asked for first
+            ClientMetricsFile,
+        )
+
+        path = self.config.pipeline_telemetry_file
+        return ClientMetricsFile(None if path is None else Path(path), self.config.telemetry_max_bytes)
+
     # Commits and time
 
     def entries_durable(self, entries: list[JournalEntry]) -> None:
         """A commit is durable: show its entries and answer the fetches that waited for them."""
         self.logs.on_durable(entries)
         self.fetches.notify(entries)
-
-    def _wake_timer(self) -> None:
-        self.wake_timer()
 
     def next_deadline_ms(self) -> int:
         """When `advance` has something to do."""
@@ -383,4 +460,4 @@ class Broker(LazyState):
         write = tokens.sweep(now_ms) if self.can_write else None
         if write is not None:
             entry = self.append_metadata(write, now_ms)
-            self.groups.submit([entry], lambda: tokens.durable(write))
+            self.ports.submit([entry], lambda: tokens.durable(write))

@@ -6,7 +6,7 @@ broker shows it these records at the start, its time, and what becomes of topics
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 import attrs
@@ -15,17 +15,16 @@ from pipeline_broker.records.batch import NewRecord, build_batch, read_header
 from pipeline_broker.state.partition_for import partition_for
 
 if TYPE_CHECKING:
+    from pipeline_broker.broker.ports import Submit
     from pipeline_broker.log.entry import JournalEntry
     from pipeline_broker.log.log_manager import LogManager
     from pipeline_broker.log.partition.partition_log import PartitionLog
     from pipeline_broker.records.batch import BatchHeader
     from pipeline_broker.state.outcome import StateRecord
 
-__all__ = ["Coordinator", "InternalTopic", "Submit"]
+__all__ = ["Coordinator", "InternalTopic"]
 
 NO_PRODUCER_ID = NO_PRODUCER_EPOCH = -1
-Submit = Callable[[Sequence["JournalEntry"], Callable[[], None]], None]
-"""Commits entries that no request waits for, then calls back."""
 
 
 class Coordinator(Protocol):
@@ -33,7 +32,7 @@ class Coordinator(Protocol):
 
     Attributes:
         topic: where its records are.
-        submit: set by the server.
+        submit: see `Ports`.
     """
 
     @property

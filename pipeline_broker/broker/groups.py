@@ -8,12 +8,13 @@ for it with `answer_when_durable`.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from pipeline_broker.broker.coordinator import InternalTopic, Submit
+from pipeline_broker.broker.coordinator import InternalTopic
+from pipeline_broker.broker.ports import Submit
 from pipeline_broker.config.assignors import consumer_assignors
 from pipeline_broker.log.errors import LogError
 from pipeline_broker.records.control_batch import read_marker
@@ -88,11 +89,11 @@ class Groups:
         logs: where the partitions of `__consumer_offsets` are.
         topics: those that exist.
         configs_of: what was set for a single group, by its id.
+        submit: commits entries that no request waits for.
         wake_timer: called when `next_deadline_ms` has become earlier.
 
     Attributes:
         topic: `__consumer_offsets`.
-        submit: commits entries that no request waits for, then calls back; set by the server.
     """
 
     def __init__(
@@ -101,6 +102,7 @@ class Groups:
         logs: LogManager,
         topics: TopicCatalogue,
         configs_of: Callable[[str], Mapping[str, str]],
+        submit: Submit,
         wake_timer: Callable[[], None],
     ) -> None:
         self._config = config
@@ -116,7 +118,7 @@ class Groups:
         self._announced_ms: int | None = None
         self._coordinator: GroupCoordinator | None = None
         self._is_loaded = False
-        self.submit: Submit = _not_serving
+        self.submit = submit
         self._wake_timer = wake_timer
 
     @property
@@ -348,7 +350,3 @@ def _holder(partition: int, producer_id: int) -> Holder:
 
 def _nothing() -> None:
     """Nothing is to be called."""
-
-
-def _not_serving(entries: Sequence[JournalEntry], on_durable: Callable[[], None]) -> None:
-    raise AssertionError(f"{len(entries)} entries before the server runs, for {on_durable}")

@@ -6,18 +6,18 @@ coordinator is made for the first record or the first request.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from pipeline_broker.broker.coordinator import InternalTopic, Submit
+from pipeline_broker.broker.coordinator import InternalTopic
 from pipeline_broker.state.internal_topics import SHARE_TOPIC
 
 if TYPE_CHECKING:
     from pipeline_broker.broker.appended import Appended
+    from pipeline_broker.broker.ports import Submit
     from pipeline_broker.broker.share_partition_manager import SharePartitionManager
     from pipeline_broker.broker.waiting_fetches import WaitingFetches
     from pipeline_broker.config.settings import BrokerConfig
-    from pipeline_broker.log.entry import JournalEntry
     from pipeline_broker.log.log_manager import LogManager
     from pipeline_broker.log.partition.partition_log import PartitionLog
     from pipeline_broker.records.batch import BatchHeader
@@ -40,13 +40,13 @@ class Share:
         configs_of: what was set for a single group, by its id.
         topics: that there are.
         fetches: that wait for records.
+        submit: commits entries that no request waits for.
         wake_timer: called when `next_deadline_ms` has become earlier.
+        raise_log_start: deletes what stands before an offset of one of the topic's logs.
 
     Attributes:
         topic: `__share_group_state`. It is not compacted, as in Kafka: updates stand on the snapshot in front of them.
             What no snapshot needs any more is deleted by the coordinator.
-        submit: commits entries that no request waits for, then calls back; set by the server.
-        raise_log_start: deletes what stands in front of an offset of one of the topic's logs; set by the broker.
     """
 
     def __init__(
@@ -56,7 +56,9 @@ class Share:
         configs_of: Callable[[str], Mapping[str, str]],
         topics: TopicCatalogue,
         fetches: WaitingFetches,
+        submit: Submit,
         wake_timer: Callable[[], None],
+        raise_log_start: Callable[[PartitionLog, int, int], None],
     ) -> None:
         self.config = config
         self.configs_of = configs_of
@@ -71,8 +73,8 @@ class Share:
             logs,
         )
         self._manager: SharePartitionManager | None = None
-        self.submit: Submit = _not_serving
-        self.raise_log_start: Callable[[PartitionLog, int, int], None] = _nothing_deleted
+        self.submit = submit
+        self.raise_log_start = raise_log_start
 
     @property
     def manager(self) -> SharePartitionManager:
@@ -139,11 +141,3 @@ class Share:
         """A connection is closed: so are the share sessions that it had opened."""
         if self._manager is not None:
             self._manager.connection_closed(session)
-
-
-def _not_serving(entries: Sequence[JournalEntry], on_durable: Callable[[], None]) -> None:
-    raise AssertionError(f"{len(entries)} entries before the server runs, for {on_durable}")
-
-
-def _nothing_deleted(log: PartitionLog, offset: int, now_ms: int) -> None:
-    del log, offset, now_ms

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Protocol
 
 import attrs
 
-from pipeline_broker.broker.coordinator import InternalTopic, Submit
+from pipeline_broker.broker.coordinator import InternalTopic
+from pipeline_broker.broker.ports import Submit
 from pipeline_broker.log.errors import LogError
 from pipeline_broker.state.internal_topics import TRANSACTIONS_TOPIC
 from pipeline_broker.state.outcome import StateRecord
@@ -82,11 +83,11 @@ class Transactions:
         logs: where the partitions are that transactions write to.
         marker_durable: told of each marker, see `Broker.marker_durable`.
         grant_id: gives out a producer id, given the time.
+        submit: commits entries that no request waits for.
         wake_timer: called when `next_deadline_ms` has become earlier.
 
     Attributes:
         topic: `__transaction_state`.
-        submit: commits entries that no request waits for, then calls back; set by the server.
     """
 
     def __init__(
@@ -95,6 +96,7 @@ class Transactions:
         logs: LogManager,
         marker_durable: MarkerDurable,
         grant_id: Callable[[int], GrantedId],
+        submit: Submit,
         wake_timer: Callable[[], None],
     ) -> None:
         self._config = config
@@ -112,7 +114,7 @@ class Transactions:
             },
             logs,
         )
-        self.submit: Submit = _not_serving
+        self.submit = submit
         self._coordinator: TransactionCoordinator | None = None
         self._granted: list[GrantedId] = []
         self._on_their_way: dict[str, int] = {}
@@ -361,7 +363,3 @@ class Transactions:
 
 def _nothing() -> None:
     """Nothing was appended."""
-
-
-def _not_serving(entries: Sequence[JournalEntry], on_durable: Callable[[], None]) -> None:
-    raise AssertionError(f"{len(entries)} entries before the server runs, for {on_durable}")

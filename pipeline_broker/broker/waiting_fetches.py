@@ -38,17 +38,15 @@ class WaitingFetches:
 
     Args:
         wake_timer: called when `next_deadline_ms` has become earlier.
-
-    Attributes:
-        on_parked: called when a fetch has begun to wait; set by whoever wants to know.
+        parked: called when a fetch has begun to wait.
     """
 
-    def __init__(self, wake_timer: Callable[[], None]) -> None:
+    def __init__(self, wake_timer: Callable[[], None], parked: Callable[[], None]) -> None:
         self._wake_timer = wake_timer
+        self._notify_parked = parked
         self._parked: ParkedFetches[Waiting, Hashable] = ParkedFetches()
         self._by_session: dict[object, set[Waiting]] = {}
         self._is_ending = False
-        self.on_parked: Callable[[], None] = _nothing
 
     def __len__(self) -> int:
         return len(self._parked)
@@ -84,7 +82,7 @@ class WaitingFetches:
         self._by_session.setdefault(waiting.request.connection.session, set()).add(waiting)
         if earliest is None or deadline_ms < earliest:
             self._wake_timer()
-        self.on_parked()
+        self._notify_parked()
         return True
 
     def next_deadline_ms(self) -> int | None:
@@ -129,7 +127,3 @@ class WaitingFetches:
                 logger.exception("a parked fetch could not be answered")
                 result = Close(f"parked fetch failed: {error!r}")
             waiting.request.complete(result)
-
-
-def _nothing() -> None:
-    """Nobody wants to know."""

@@ -48,7 +48,7 @@ class Changes:
         try:
             wish = groups_view.ResetWish.from_json(str(body.get("group", "")), body)
             offsets = await find_offsets(groups_view.plan_reset(self._broker, wish), self._threads)
-            result = groups_view.commit_reset(self._broker, wish, offsets, self._broker.clock_ms())
+            result = groups_view.commit_reset(self._broker, wish, offsets, self._broker.ports.clock_ms())
         except groups_view.ResetRefusedError as error:
             return refusal(http.HTTPStatus.CONFLICT, str(error))
         if isinstance(result, Pending) and not await self._durable(result):

@@ -40,7 +40,7 @@ def faults(broker: Broker, now_ns: int) -> dict[str, Any]:
         broker: whose they are.
         now_ns: on the clock of the stamps of requests, see `stages.timeline`.
     """
-    files = broker.fault_files
+    files = broker.ports.fault_files
     shown = {
         "takes_files": files is not None,
         "can_crash": files is not None and files.crash is not None,
@@ -56,7 +56,7 @@ def faults(broker: Broker, now_ns: int) -> dict[str, Any]:
         for number in answer.delays | answer.pauses:
             by_rule[number].append(answer)
     queues = Counter(found.held.queues)
-    now_ms = broker.clock_ms()
+    now_ms = broker.ports.clock_ms()
     rows = []
     for rule in found.rules[:RULES_SHOWN_MAX]:
         answers = [_held(answer, now_ns, now_ms) for answer in by_rule[rule.number][:HELD_SHOWN_MAX]]

@@ -3,7 +3,7 @@
 Rules of this file: read on the broker's thread, set there.
 """
 
-from pipeline_broker.apis.dispatch import wall_clock_ms
+from pipeline_broker.broker.ports import wall_clock_ms
 
 __all__ = ["AdvancedClock"]
 

@@ -93,9 +93,8 @@ class Core:
 
     async def _begin_life(self) -> None:
         assert self._nursery is not None, "a life begins while `run` runs"
-        life = Life(self._options, self._files, self.clock, self._ports, self.requests)
+        life = Life(self._options, self._files, self.clock, self._ports, self.requests, self._changed)
         await self._nursery.start(life.run)
-        life.running.broker.fetches.on_parked = self._changed
         self._life = life
         self._changed()
 

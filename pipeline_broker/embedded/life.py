@@ -7,6 +7,7 @@ from outside, and in memory no disk space that is prepared ahead. A life ends by
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,7 @@ from pipeline_broker.node.assembly import assemble
 from pipeline_broker.node.data_directory import open_broker, upkeep_of
 from pipeline_broker.node.listeners import BrokerListeners
 from pipeline_broker.node.process import with_actual_settings
+from pipeline_broker.node.surroundings import Surroundings
 from stages.committer import Submission
 
 if TYPE_CHECKING:
@@ -71,6 +73,7 @@ class Life:
         clock: its wall clock.
         ports: where it listens.
         timeline: told of every request.
+        fetch_parked: called when a fetch has begun to wait.
     """
 
     def __init__(
@@ -80,12 +83,14 @@ class Life:
         clock: AdvancedClock,
         ports: KeptPorts,
         timeline: Timeline,
+        fetch_parked: Callable[[], None],
     ) -> None:
         self._options = options
         self._files = files
         self._clock = clock
         self._ports = ports
         self._timeline = timeline
+        self._fetch_parked = fetch_parked
         self._ended = trio.Event()
         self._running: Running | None = None
 
@@ -110,18 +115,24 @@ class Life:
                 in_memory = self._files is not None
                 segment_bytes = MEMORY_SEGMENT_BYTES if in_memory else SEGMENT_BYTES
                 files = FaultyFiles(SystemFileSystem() if self._files is None else self._files)
+                surroundings = Surroundings(
+                    options.mode,
+                    listeners,
+                    clock_ms=self._clock.now_ms,
+                    fetch_parked=self._fetch_parked,
+                    fault_files=files,
+                )
                 journal, broker = open_broker(
                     options.data,
                     options.config,
                     flush=options.flush,
                     files=files,
                     segment_bytes=segment_bytes,
-                    clock_ms=self._clock.now_ms,
+                    ports=surroundings.ports,
                 )
-                broker.fault_files = files
                 stack.callback(journal.close)
-                assembled = assemble(options, listeners, journal, broker, self._timeline, self._clock.now_ms)
-                upkeep = upkeep_of(broker, self._clock.now_ms)
+                assembled = assemble(options, listeners, journal, broker, surroundings, self._timeline)
+                upkeep = upkeep_of(broker)
                 async with trio.open_nursery() as nursery:
                     await assembled.start(nursery, prepares_ahead=not in_memory)
                     await nursery.start(upkeep.run)
@@ -169,7 +180,7 @@ class Life:
             await self.settle()
         clock.ahead_ms += remaining_ms
         broker.advance(clock.now_ms())
-        broker.wake_timer()
+        broker.ports.wake_timer()
         await self.settle()
         await self.running.upkeep.retain()
         await self.running.upkeep.compact()

@@ -58,13 +58,13 @@ class Faults:
         clock_ms: wall clock.
         wake_timer: called when `next_deadline_ms` has become earlier.
         disk: the rules about files; None where the broker's files take none.
+        changed: called with these rules when some came or went.
 
     Attributes:
         rules: in the order in which they were made.
         keys: of the APIs that a rule is about: other requests need not be judged.
         held: who waits because of them.
         disk: see above.
-        changed: called when rules came or went; set by whoever asks `judge`.
     """
 
     def __init__(
@@ -73,12 +73,13 @@ class Faults:
         clock_ms: Callable[[], int],
         wake_timer: Callable[[], None],
         disk: DiskFaults | None = None,
+        changed: Callable[[Faults], None] = lambda _: None,
     ) -> None:
         self.rules: list[Rule] = []
         self.keys: frozenset[int] = frozenset()
         self.held = Held(wake_timer)
         self.disk = disk
-        self.changed: Callable[[], None] = lambda: None
+        self._notify = changed
         self._groups = groups
         self._clock_ms = clock_ms
         self._numbers = itertools.count(1)
@@ -240,7 +241,7 @@ class Faults:
         self.keys = frozenset().union(*(each.keys for each in conditions if isinstance(each, RequestCondition)))
         if self.disk is not None:
             self.disk.follow(self.rules)
-        self.changed()
+        self._notify(self)
 
     def release(self, number: int) -> bool:
         """Let go on whoever a rule holds; it holds those who come later. Returns whether it held anybody.

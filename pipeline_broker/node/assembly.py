@@ -6,19 +6,17 @@ has (signals, observers, commands) is elsewhere. It ties together, and decides n
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import attrs
 import trio
 
-from pipeline_broker.apis.dispatch import Dispatcher, wall_clock_ms
+from pipeline_broker.apis.dispatch import Dispatcher
 from pipeline_broker.apis.fault_switch import FaultSwitch
 from pipeline_broker.node.background import prepare_ahead, run_timer
-from pipeline_broker.node.live_changes import LiveChanges, follow_ip_rates, reconfigure
 from pipeline_broker.node.options import ServeOptions, limits_of, mode_of
-from stages.committer import Commit, Submission
+from stages.committer import Commit
 from stages.socket_server import SocketServer
 
 if TYPE_CHECKING:
@@ -27,6 +25,7 @@ if TYPE_CHECKING:
     from pipeline_broker.log.journal.journal import Journal
     from pipeline_broker.log.journal.ticket import Ticket
     from pipeline_broker.node.listeners import BrokerListeners
+    from pipeline_broker.node.surroundings import Surroundings
     from stages.commit_storage import CommitStorage
     from stages.request_handler import Application
     from stages.server_limits import ServerLimits
@@ -56,10 +55,12 @@ class JournalStorage:
 
 def compose(
     options: ServeOptions,
+    surroundings: Surroundings,
     broker: Broker,
     application: Application,
     storage: CommitStorage,
     *,
+    switch: FaultSwitch | None = None,
     limits: ServerLimits | None = None,
     **arguments: Any,
 ) -> SocketServer:
@@ -67,9 +68,11 @@ def compose(
 
     Args:
         options: how the broker is started.
+        surroundings: of the broker.
         broker: recovered.
         application: a Dispatcher of the broker, or what stands around one.
         storage: the broker's journal.
+        switch: where fault rules act in the application; None where they do not.
         limits: bounds other than those of the configuration.
         arguments: further ones of SocketServer, such as who observes it.
     """
@@ -87,10 +90,7 @@ def compose(
         commit_delay_seconds=options.commit_delay_seconds,
         **arguments,
     )
-    for coordinator in broker.coordinators:
-        coordinator.submit = lambda entries, on_durable: server.submit(Submission(entries, on_durable=on_durable))
-    broker.config_changed = functools.partial(reconfigure, server)
-    follow_ip_rates(server, broker.quotas)
+    surroundings.connect(broker, server, switch)
     return server
 
 
@@ -104,8 +104,7 @@ class AssembledBroker:
         server: its socket server.
         listeners: where it listens.
         journal: what it commits to.
-        changes: has it follow its configuration.
-        clock_ms: its wall clock.
+        surroundings: of the broker.
     """
 
     broker: Broker
@@ -113,8 +112,7 @@ class AssembledBroker:
     server: SocketServer
     listeners: BrokerListeners
     journal: Journal
-    changes: LiveChanges
-    clock_ms: Callable[[], int]
+    surroundings: Surroundings
 
     async def start(self, nursery: trio.Nursery, *, prepares_ahead: bool = True) -> None:
         """Serve, and do what a broker does meanwhile; the nursery is cancelled when the server has ended.
@@ -123,9 +121,9 @@ class AssembledBroker:
             nursery: where all of it runs.
             prepares_ahead: whether disk space is prepared for the journal.
         """
-        await nursery.start(run_timer, self.broker, self.clock_ms)
+        await nursery.start(run_timer, self.broker, self.surroundings.timer)
         await nursery.start(self._run_server, nursery.cancel_scope)
-        nursery.start_soon(self.changes.run)
+        nursery.start_soon(self.surroundings.changes.run)
         if prepares_ahead:
             await nursery.start(prepare_ahead, self.journal)
 
@@ -141,19 +139,20 @@ def assemble(
     listeners: BrokerListeners,
     journal: Journal,
     broker: Broker,
+    surroundings: Surroundings,
     timeline: Timeline | None,
-    clock_ms: Callable[[], int] = wall_clock_ms,
 ) -> AssembledBroker:
     """A recovered broker on its listeners, with the place where fault rules come in; it does not run yet."""
     listeners.follow_at_start(broker.config, lambda: broker.scram_users)
-    dispatcher = Dispatcher(broker, clock_ms)
-    server = compose(options, broker, FaultSwitch(dispatcher, broker), JournalStorage(journal), timeline=timeline)
+    dispatcher = Dispatcher(broker)
+    switch = FaultSwitch(dispatcher, broker)
+    storage = JournalStorage(journal)
+    server = compose(options, surroundings, broker, switch, storage, switch=switch, timeline=timeline)
     return AssembledBroker(
         broker=broker,
         dispatcher=dispatcher,
         server=server,
         listeners=listeners,
         journal=journal,
-        changes=LiveChanges(server, listeners, broker),
-        clock_ms=clock_ms,
+        surroundings=surroundings,
     )

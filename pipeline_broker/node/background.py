@@ -6,7 +6,6 @@ Rules of this room: a task each, until cancelled; they decide nothing, and the w
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import trio
@@ -25,21 +24,15 @@ TIMER_SECONDS_MAX = 1.0
 
 async def run_timer(
     broker: Broker,
-    clock_ms: Callable[[], int],
+    wakeup: trio.lowlevel.ParkingLot,
     *,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Let the broker do what is due."""
-    wakeup = trio.lowlevel.ParkingLot()
-
-    def wake() -> None:
-        wakeup.unpark_all()
-
-    broker.wake_timer = wake
+    """Let the broker do what is due; unparked by `wakeup`, it looks again."""
     task_status.started()
     while True:
         deadline_ms = broker.next_deadline_ms()
-        now_ms = clock_ms()
+        now_ms = broker.ports.clock_ms()
         if deadline_ms > now_ms:
             with trio.move_on_after(min((deadline_ms - now_ms) / 1000, TIMER_SECONDS_MAX)):
                 await wakeup.park()

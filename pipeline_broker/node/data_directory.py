@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import errno
 import random
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pipeline_broker.apis.dispatch import wall_clock_ms
 from pipeline_broker.broker.broker import Broker
+from pipeline_broker.broker.ports import Ports
 from pipeline_broker.log.archive.archive import Archive
 from pipeline_broker.log.errors import DamagedSegment, DirectoryLocked, JournalCorrupt, JournalFailed, ManifestDamaged
 from pipeline_broker.log.files.file_system import FileSystem, SystemFileSystem
@@ -46,7 +45,7 @@ def open_broker(
     flush: Flush = "always",
     files: FileSystem | None = None,
     segment_bytes: int = SEGMENT_BYTES,
-    clock_ms: Callable[[], int] = wall_clock_ms,
+    ports: Ports = Ports(),  # noqa: B008 - frozen
     randomness: random.Random | None = None,
 ) -> tuple[Journal, Broker]:
     """Take a data directory, made when it is missing, and bring its state back.
@@ -57,7 +56,7 @@ def open_broker(
         flush: whether an acknowledgement waits for a sync.
         files: another file system than the system's, for simulations, as the arguments below.
         segment_bytes: how long a file of the journal gets.
-        clock_ms: wall clock.
+        ports: what the broker asks of its surroundings.
         randomness: where ids come from.
 
     Raises:
@@ -69,8 +68,8 @@ def open_broker(
         clean = journal.clean_shutdown
         archive = Archive.open(data, files, None if clean is None else clean.manifest)
         journal.manifest_end = lambda: archive.manifest_end
-        broker = Broker(config, LogManager(journal, archive=archive, randomness=randomness), randomness)
-        now_ms = clock_ms()
+        broker = Broker(config, LogManager(journal, archive=archive, randomness=randomness), randomness, ports)
+        now_ms = ports.clock_ms()
         broker.recover(now_ms)
         if journal.next_lsn == archive.lsn:  # it may go on at the archive's end because it has lost what lay in front
             archive.make_durable()
@@ -105,9 +104,9 @@ def _refusal(data: Path, error: Exception) -> StartError:
     return StartError(f"cannot use the data directory {data}: {reason}")
 
 
-def upkeep_of(broker: Broker, clock_ms: Callable[[], int] = wall_clock_ms) -> Upkeep:
+def upkeep_of(broker: Broker) -> Upkeep:
     """The upkeep of the logs of an opened broker; imported when it is asked for, because a start can do without."""
     from pipeline_broker.node.upkeep import Upkeep  # noqa: PLC0415 - see above
 
     assert broker.logs.archive is not None, "open_broker gives it one"
-    return Upkeep(broker.logs, broker.logs.archive, lambda: broker.config, clock_ms, broker.fetches.wake)
+    return Upkeep(broker.logs, broker.logs.archive, lambda: broker.config, broker.ports.clock_ms, broker.fetches.wake)

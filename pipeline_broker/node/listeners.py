@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import attrs
 
 from pipeline_broker.apis.call import Session
-from pipeline_broker.apis.dispatch import wall_clock_ms
+from pipeline_broker.broker.ports import wall_clock_ms
 from pipeline_broker.config.listeners import (
     ADVERTISED_FOR_WILDCARD,
     WILDCARDS,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
 import attrs
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from pipeline_broker.broker.broker import Broker
     from pipeline_broker.config.settings import BrokerConfig
     from pipeline_broker.node.listeners import BrokerListeners
-    from pipeline_broker.quotas.quotas import Quotas
+    from stages.mode import Mode
     from stages.socket_server import SocketServer
 
-__all__ = ["LiveChanges", "follow_ip_rates", "reconfigure"]
+__all__ = ["LiveChanges", "reconfigure"]
 
 logger = logging.getLogger(__name__)
 
@@ -47,57 +47,72 @@ def reconfigure(server: SocketServer, config: BrokerConfig) -> None:
     )
 
 
-def follow_ip_rates(server: SocketServer, quotas: Quotas) -> None:
-    """Let a server follow the quotas on new connections of addresses, from now on."""
-
-    def follow() -> None:
-        server.quotas.limits = attrs.evolve(
-            server.quotas.limits,
-            creation_rate_max_per_ip=UNLIMITED if quotas.ip_rate_default is None else quotas.ip_rate_default,
-            creation_rate_max_by_ip=quotas.ip_rates,
-        )
-
-    quotas.ip_rates_changed = follow
-    follow()
-
-
 class LiveChanges:
     """See the rules of the room.
 
     Args:
-        server: follows.
-        listeners: of the server.
-        broker: whose configuration it is; what its clients are told follows too.
+        mode: of the server.
+        listeners: of the server; None where it has none that are bound.
     """
 
-    def __init__(self, server: SocketServer, listeners: BrokerListeners, broker: Broker) -> None:
-        self._server = server
+    def __init__(self, mode: Mode, listeners: BrokerListeners | None) -> None:
+        self._mode = mode
         self._listeners = listeners
-        self._broker = broker
-        self._wanted = self._applied = broker.config
+        self._advertised: Mapping[str, tuple[str, int] | None] = {}
+        self._connected: tuple[Broker, SocketServer] | None = None
+        self._wanted: BrokerConfig | None = None
+        self._applied: BrokerConfig | None = None
         self._changed = trio.lowlevel.ParkingLot()
-        server.handlers.resize_blocking_works(broker.config.background_threads)
-        broker.advertised = listeners.advertised(broker.config)
-        broker.check_config = self._check
-        broker.config_changed = self.follow
 
-    def _check(self, config: BrokerConfig, named: Collection[str]) -> None:
+    def connect(self, broker: Broker, server: SocketServer) -> None:
+        """From now on the server follows the configuration of the broker."""
+        self._connected = broker, server
+        self._wanted = self._applied = broker.config
+        server.handlers.resize_blocking_works(broker.config.background_threads)
+        self._advertise(broker.config)
+        self.follow_ip_rates()
+
+    def advertised(self, listener: str) -> tuple[str, int] | None:
+        """See Ports."""
+        return self._advertised.get(listener)
+
+    def check(self, config: BrokerConfig, named: Collection[str]) -> None:
         """Refuse what the server cannot become: handlers keep the one queue that they share, or those of their own."""
         queues = config.changed.get(QUEUES)
-        if QUEUES in named and queues is not None and (int(queues) == 0) != self._server.mode.is_shared_queue:
+        if QUEUES in named and queues is not None and (int(queues) == 0) != self._mode.is_shared_queue:
             raise ConfigError(
                 f"{QUEUES}: one queue that all handlers share (0) and queues of their own cannot replace each other"
                 " while the broker runs"
             )
-        self._listeners.check(config, named)
+        if self._listeners is not None:
+            self._listeners.check(config, named)
 
     def follow(self, config: BrokerConfig) -> None:
         """The configuration has become another one."""
-        reconfigure(self._server, config)
-        self._listeners.update(config)
-        self._broker.advertised = self._listeners.advertised(config)
+        assert self._connected is not None, "it changes while the broker serves"
+        reconfigure(self._connected[1], config)
+        if self._listeners is not None:
+            self._listeners.update(config)
+        self._advertise(config)
         self._wanted = config
         self._changed.unpark_all()
+
+    def follow_ip_rates(self) -> None:
+        """The quotas on new connections of addresses are others; before there is a server `connect` looks at them."""
+        if self._connected is None:
+            return
+        broker, server = self._connected
+        server.quotas.limits = attrs.evolve(
+            server.quotas.limits,
+            creation_rate_max_per_ip=UNLIMITED
+            if broker.quotas.ip_rate_default is None
+            else broker.quotas.ip_rate_default,
+            creation_rate_max_by_ip=broker.quotas.ip_rates,
+        )
+
+    def _advertise(self, config: BrokerConfig) -> None:
+        if self._listeners is not None:
+            self._advertised = self._listeners.advertised(config)
 
     async def run(self) -> None:
         """Follow until cancelled, or until the server ends."""
@@ -106,21 +121,26 @@ class LiveChanges:
                 while self._wanted is self._applied:
                     await self._changed.park()
                 config = self._wanted
+                assert config is not None, "it is connected before it runs"
                 await self._apply(config)
                 self._applied = config
 
     async def _apply(self, config: BrokerConfig) -> None:
+        assert self._connected is not None, "it is connected before it runs"
+        _, server = self._connected
+        if self._listeners is None:
+            return
         for name in self._listeners.surplus(config):
-            await self._server.remove_listener(name)
+            await server.remove_listener(name)
             self._listeners.forget(name)
-        await self._server.resize_processors(config.num_network_threads)
+        await server.resize_processors(config.num_network_threads)
         for listener in config.listener_configs:
             if listener.name in self._listeners.addresses and not listener.is_control_plane:
                 count = listener.limit("num.network.threads") or config.num_network_threads
-                await self._server.resize_processors(count, listener.name)
+                await server.resize_processors(count, listener.name)
         for listener in self._listeners.missing(config):
             try:
-                await self._server.add_listener(self._listeners.bind(listener, config))
+                await server.add_listener(self._listeners.bind(listener, config))
             except StartError as error:
                 logger.error("the listener %s is not served: %s", listener.name, error)  # noqa: TRY400 - one line says it
-        self._broker.advertised = self._listeners.advertised(config)
+        self._advertise(config)

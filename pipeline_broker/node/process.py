@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import trio
 
-from pipeline_broker.apis.dispatch import wall_clock_ms
+from pipeline_broker.broker.ports import wall_clock_ms
 from pipeline_broker.faults.files import FaultyFiles
 from pipeline_broker.first_cause import first_cause
 from pipeline_broker.log.files.file_system import SystemFileSystem
@@ -32,6 +32,7 @@ from pipeline_broker.node.fault_commands import fault_commands
 from pipeline_broker.node.listeners import BrokerListeners
 from pipeline_broker.node.observers import Observers, ObserversUnavailableError
 from pipeline_broker.node.options import ServeOptions, StartError
+from pipeline_broker.node.surroundings import Surroundings
 from pipeline_broker.node.timelines import Timelines
 from pipeline_broker.owner_only import is_open_to_others
 from stages.committer import CommitFailedError
@@ -121,15 +122,17 @@ async def serve(
         stack.callback(observers.close)
         files = FaultyFiles(SystemFileSystem())
         files.crash = functools.partial(os.kill, os.getpid(), signal.SIGKILL)
-        journal, broker = open_broker(options.data, options.config, flush=options.flush, files=files)
-        broker.fault_files = files
+        surroundings = Surroundings(options.mode, listeners, fault_files=files)
+        journal, broker = open_broker(
+            options.data, options.config, flush=options.flush, files=files, ports=surroundings.ports
+        )
         data = options.data
         if is_open_to_others(data):
             logger.warning("other users may read %s; to prevent that: chmod -R go-rwx %s", data, shlex.quote(str(data)))
         stack.callback(journal.close)
         for rule in rules:
             broker.faults.add(*rule, "file")
-        await _serve(options, listeners, journal, broker, observers, on_ready, task_status)
+        await _serve(options, listeners, journal, broker, surroundings, observers, on_ready, task_status)
 
 
 async def _serve(
@@ -137,11 +140,12 @@ async def _serve(
     listeners: BrokerListeners,
     journal: Journal,
     broker: Broker,
+    surroundings: Surroundings,
     observers: Observers,
     on_ready: Callable[[str], None],
     task_status: trio.TaskStatus[SocketServer],
 ) -> None:
-    assembled = assemble(options, listeners, journal, broker, observers.timeline)
+    assembled = assemble(options, listeners, journal, broker, surroundings, observers.timeline)
     server = assembled.server
     timelines = Timelines(broker, server, functools.partial(observers.publish, server), wall_clock_ms)
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:

@@ -40,16 +40,20 @@ class Quotas:
         is_active: whether any quota is set for users or client ids.
         ip_rates: connections per second of single addresses.
         ip_rate_default: the same of each other address; None for any number.
-        ip_rates_changed: called when one of these two has changed; set by the server.
     """
 
-    def __init__(self, config: BrokerConfig, clock_ns: Callable[[], int] = time.monotonic_ns) -> None:
+    def __init__(
+        self,
+        config: BrokerConfig,
+        ip_rates_changed: Callable[[], None],
+        clock_ns: Callable[[], int] = time.monotonic_ns,
+    ) -> None:
         self._config = config
+        self._notify_ip_rates = ip_rates_changed
         self.clock_ns = clock_ns
         self.is_active = False
         self.ip_rates: Mapping[str, float] = {}
         self.ip_rate_default: float | None = None
-        self.ip_rates_changed: Callable[[], None] = lambda: None
         self._has_replayed = False
 
     @functools.cached_property
@@ -112,7 +116,7 @@ class Quotas:
         rates, default = self._kinds.ip_rates(self.catalogue)
         if (rates, default) != (self.ip_rates, self.ip_rate_default):
             self.ip_rates, self.ip_rate_default = rates, default
-            self.ip_rates_changed()
+            self._notify_ip_rates()
 
     # What is measured
 

@@ -14,7 +14,9 @@ from typing import Any
 from pipeline_broker.apis.dispatch import Dispatcher
 from pipeline_broker.apis.registry import SERVED
 from pipeline_broker.broker.broker import Broker
+from pipeline_broker.broker.ports import Ports
 from pipeline_broker.config.settings import parse_settings
+from pipeline_broker.faults.files import FaultyFiles
 from pipeline_broker.log.archive.archive import Archive
 from pipeline_broker.log.journal.journal import Journal
 from pipeline_broker.log.log_manager import LogManager
@@ -55,6 +57,8 @@ class Connection:
 class Desk:
     """One broker; `restart` makes another one from the same files."""
 
+    fault_files: FaultyFiles | None = None
+
     def __init__(self, *settings: str, files: MemoryFileSystem | None = None) -> None:
         self.files = files or MemoryFileSystem()
         self.settings = settings
@@ -63,13 +67,21 @@ class Desk:
         config, _ = parse_settings([tuple(setting.split("=", 1)) for setting in settings])
         self.journal = Journal.open(DIRECTORY, flush="always", segment_bytes=1 << 20, files=self.files)
         self.archive = Archive.open(DIRECTORY, self.files)
-        self.broker = Broker(config, LogManager(self.journal, archive=self.archive))
-        self.broker.advertised = {"PLAINTEXT": ("broker.test", 9092)}
+        self.advertised = {"PLAINTEXT": ("broker.test", 9092)}
+        self.configs_seen = []
+        self.ip_rates_changed = lambda: None
+        ports = Ports(
+            clock_ms=lambda: self.now_ms,
+            submit=lambda entries, on_durable: self.submit(entries, on_durable),  # noqa: PLW0108 - a test may replace it
+            advertised=lambda listener: self.advertised.get(listener),  # noqa: PLW0108 - a test may replace it
+            config_changed=self.configs_seen.append,
+            ip_rates_changed=lambda: self.ip_rates_changed(),  # noqa: PLW0108 - a test may replace it
+            fault_files=self.fault_files,
+        )
+        self.broker = Broker(config, LogManager(self.journal, archive=self.archive), ports=ports)
         self.broker.recover(self.now_ms)
         self.commit(self.broker.first_entries(self.now_ms))
-        for coordinator in self.broker.coordinators:
-            coordinator.submit = self.submit
-        self.dispatcher = Dispatcher(self.broker, lambda: self.now_ms)
+        self.dispatcher = Dispatcher(self.broker)
         self.request_ns = self._looked_ns = 0
         self.broker.quotas.clock_ns = self.clock_ns
         self.connection = Connection()

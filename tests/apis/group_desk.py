@@ -13,9 +13,8 @@ class GroupDesk(Desk):
     """See the file; `held` keeps commits back."""
 
     def __init__(self, *settings: str, **more: Any) -> None:
-        super().__init__("offsets.topic.num.partitions=1", *settings, **more)
         self.held: list[Any] | None = None
-        self.broker.groups.submit = self.submit
+        super().__init__("offsets.topic.num.partitions=1", *settings, **more)
         if self.broker.topics.get("__consumer_offsets") is None:
             self.create(self.broker.new_topic("__consumer_offsets"))
             self.create(NewTopic(name="t", topic_id=self.broker.new_id().bytes, partitions=4))

@@ -19,7 +19,7 @@ def desk():
     desk = Desk()
     desk.ask(CreateTopicsRequest(topics=[CreateTopicsRequest.CreatableTopic("t", 1, 1)]), 7)
     desk.ask(FindCoordinatorRequest(key_type=0, coordinator_keys=["g"]), 6)
-    desk.broker.advertised = {"IN": ("inside", 1), "OUT": ("outside", 2), "HIDDEN": None}
+    desk.advertised = {"IN": ("inside", 1), "OUT": ("outside", 2), "HIDDEN": None}
     return desk
 
 

@@ -72,7 +72,7 @@ def test_rates_of_addresses_are_told_to_whoever_accepts_connections():
     """When they change, and at once after a restart; they make no other request slower."""
     desk, told = Desk(), []
     quotas = desk.broker.quotas
-    quotas.ip_rates_changed = lambda: told.append((dict(quotas.ip_rates), quotas.ip_rate_default))
+    desk.ip_rates_changed = lambda: told.append((dict(quotas.ip_rates), quotas.ip_rate_default))
     alter(desk, [("ip", "2001:DB8::1")], ("connection_creation_rate", 5.0))
     alter(desk, [("ip", None)], ("connection_creation_rate", 50.0))
     alter(desk, ANN, ("producer_byte_rate", 50.0))
@@ -86,7 +86,7 @@ def test_rates_of_addresses_are_told_to_whoever_accepts_connections():
 def test_a_request_with_many_entities_is_taken_over_once():
     """What is set is indexed anew with each change: as often as entities would hold up everybody else."""
     desk, told = Desk(), []
-    desk.broker.quotas.ip_rates_changed = lambda: told.append(len(desk.broker.quotas.ip_rates))
+    desk.ip_rates_changed = lambda: told.append(len(desk.broker.quotas.ip_rates))
     entries = [alteration([("ip", f"192.0.2.{number}")], ("connection_creation_rate", 5.0)) for number in range(100)]
     assert len(desk.ask(AlterClientQuotasRequest(entries=entries), 1).entries) == 100
     assert told == [100]

@@ -127,11 +127,6 @@ def test_tokens_are_there_after_a_restart(desk):
 
 
 def test_tokens_that_have_expired_are_removed_from_time_to_time(desk):
-    def submit(entries, on_durable):
-        desk.commit(entries)
-        on_durable()
-
-    desk.broker.groups.submit = submit
     create(desk, max_lifetime_ms=5)
     kept = create(desk).token_id
     desk.now_ms += 3_600_000

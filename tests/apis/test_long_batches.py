@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from pipeline_broker.apis import produce
-from pipeline_broker.broker.lazy_state import LONG_BATCHES_MAX
+from pipeline_broker.broker.broker import LONG_BATCHES_MAX
 from pipeline_broker.records import record_walk
 from pipeline_broker.records.batch import NewRecord, build_batch
 from pipeline_broker.records.compression import Compression

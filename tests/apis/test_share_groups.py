@@ -383,7 +383,7 @@ def test_a_broker_without_share_groups_loads_none_of_it():
         "print(sorted(found))"
     )
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert run.stdout.strip() == "['pipeline_broker.config.share_properties', 'pipeline_broker.broker.share']"
+    assert run.stdout.strip() == "['pipeline_broker.broker.share', 'pipeline_broker.config.share_properties']"
 
 
 def test_errors_are_shown_for_every_partition(desk):

@@ -7,7 +7,7 @@ import pytest
 from pipeline_broker.apis import describe_cluster, dispatch
 from pipeline_broker.apis.call import REQUEST_COST_MAX, Call
 from pipeline_broker.apis.steps import TURNS_WITHOUT_PLACE, in_steps, paced
-from pipeline_broker.broker.lazy_state import LARGE_REQUESTS_MAX
+from pipeline_broker.broker.broker import LARGE_REQUESTS_MAX
 from pipeline_broker.wire import codec, decoding, encoding
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.header import RequestHeader, encode_request_header

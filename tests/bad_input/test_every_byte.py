@@ -8,6 +8,7 @@ import pytest
 
 from pipeline_broker.apis.dispatch import Dispatcher
 from pipeline_broker.broker.broker import Broker
+from pipeline_broker.broker.ports import Ports
 from pipeline_broker.config.settings import load_settings
 from pipeline_broker.log.journal.journal import Journal
 from pipeline_broker.log.log_manager import LogManager
@@ -39,12 +40,12 @@ class Connection:
 @pytest.fixture(scope="module")
 def dispatch(tmp_path_factory):
     journal = Journal.open(tmp_path_factory.mktemp("every-byte"), flush="os")
-    broker = Broker(load_settings((), ())[0], LogManager(journal))
+    broker = Broker(load_settings((), ())[0], LogManager(journal), ports=Ports(clock_ms=lambda: NOW_MS))
     broker.recover(NOW_MS)
     entries = broker.first_entries(NOW_MS)
     journal.sync(journal.write(entries))
     broker.entries_durable(entries)
-    dispatcher = Dispatcher(broker, lambda: NOW_MS)
+    dispatcher = Dispatcher(broker)
     yield lambda frame: dispatcher.handle(Request(Connection(), 0, frame, 0))
     journal.close()
 

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from pipeline_broker import EmbeddedBroker
 from pipeline_broker.cli import COMMANDS, main
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 SECONDS_MAX = 60
 TELLING_ZSH = """
 autoload -Uz compinit && compinit -u -d "$ZDOTDIR/dump"

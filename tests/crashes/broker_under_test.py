@@ -132,7 +132,9 @@ def assert_failed_stop(broker, reason):
     """It ends, or has ended, by itself, because the disk failed a commit or the archive: one line says why."""
     code, stderr = broker.wait(), broker.stderr
     assert code == 1, stderr
-    pattern = rf"CRITICAL pipeline_broker\.server: .*{reason}.*; nothing (after it|that) was acknowledged( is lost)?"
+    pattern = (
+        rf"CRITICAL pipeline_broker\.node\.process: .*{reason}.*; nothing (after it|that) was acknowledged( is lost)?"
+    )
     lines = [line for line in stderr.splitlines() if not line.startswith("WARNING")]
     assert len(lines) == 1, stderr
     assert re.fullmatch(pattern, lines[0])

@@ -12,6 +12,7 @@ import pytest
 
 from pipeline_broker.apis.dispatch import Dispatcher
 from pipeline_broker.broker.broker import PRODUCERS_CHECK_INTERVAL_MS, Broker
+from pipeline_broker.broker.ports import Ports
 from pipeline_broker.config.settings import load_settings
 from pipeline_broker.log.journal.journal import Journal
 from pipeline_broker.log.log_manager import LogManager
@@ -54,11 +55,13 @@ class Bench:
         self.files = MemoryFileSystem()
         self.journal = Journal.open(Path("/data"), files=self.files)
         self.broker = Broker(
-            load_settings((), ("num.partitions=2",))[0], LogManager(self.journal, cache_bytes_max=CACHE_BYTES)
+            load_settings((), ("num.partitions=2",))[0],
+            LogManager(self.journal, cache_bytes_max=CACHE_BYTES),
+            ports=Ports(clock_ms=lambda: START_MS),
         )
         self.broker.recover(START_MS)
         self.commit(self.broker.first_entries(START_MS))
-        self._dispatcher = Dispatcher(self.broker, lambda: START_MS)
+        self._dispatcher = Dispatcher(self.broker)
         self._connection = Connection()
 
     def commit(self, entries):

@@ -9,6 +9,7 @@ import pytest
 from pipeline_broker.dashboard import faults_view
 from pipeline_broker.faults.files import FaultyFiles
 from stages.request import Request
+from tests.apis.group_desk import GroupDesk
 from tests.dashboard.board import Board
 from tests.log.files.memory_file_system import MemoryFileSystem
 
@@ -25,11 +26,16 @@ class Origin:
         request.result = result
 
 
+class FaultyDesk(GroupDesk):
+    """Its files take fault rules."""
+
+    fault_files = FaultyFiles(MemoryFileSystem())
+
+
 @pytest.fixture
 def board():
-    found = Board()
-    found.desk.broker.fault_files = FaultyFiles(MemoryFileSystem())
-    found.desk.broker.clock_ms = lambda: 1_000
+    found = Board(desk=FaultyDesk())
+    found.desk.now_ms = 1_000
     return found
 
 
@@ -42,8 +48,7 @@ def test_looking_makes_nothing(board):
 
     assert found == {"takes_files": True, "can_crash": False, "count": 0, "held": 0, "rules": []}
     assert not board.desk.broker.has_faults
-    board.desk.broker.fault_files = None
-    assert not shown(board)["takes_files"]
+    assert not shown(Board())["takes_files"]
 
 
 def test_a_rule_shows_what_it_did_and_whom_it_holds(board):
@@ -77,7 +82,7 @@ def test_a_commit_and_an_operation_on_a_file_that_are_held_are_shown(board):
     broker = board.desk.broker
     rule = broker.faults.disk_when("sync", path="*").pause()
     broker.faults.disk.hold_commits(rule.number)
-    file = broker.fault_files.open(Path("/data/x"), create=True)
+    file = broker.ports.fault_files.open(Path("/data/x"), create=True)
     thread = threading.Thread(target=file.sync_data)
     thread.start()
     try:

@@ -22,6 +22,7 @@ from pipeline_broker.log.log_manager import LogManager
 from pipeline_broker.node.assembly import JournalStorage, compose
 from pipeline_broker.node.background import run_timer
 from pipeline_broker.node.options import ServeOptions
+from pipeline_broker.node.surroundings import Surroundings
 from pipeline_broker.records.batch import NewRecord, build_batch, iterate_batches
 from pipeline_broker.records.record import iterate_records
 from pipeline_broker.wire.codec import decode, encode
@@ -155,16 +156,19 @@ async def serving(mode, *settings, wrap=lambda application: application, **argum
     """A broker with a topic `t` of two partitions and one `u`; `wrap` stands around its application."""
     config, _ = parse_settings([tuple(setting.split("=", 1)) for setting in settings])
     journal = Journal.open(Path("/data"), flush="always", segment_bytes=1 << 20, files=MemoryFileSystem())
-    broker = Broker(config, LogManager(journal))
+    surroundings = Surroundings(MODES[mode], clock_ms=now_ms)
+    broker = Broker(config, LogManager(journal), ports=surroundings.ports)
     broker.recover(1)
     journal.sync(journal.write(broker.first_entries(1)))
-    application = wrap(FaultSwitch(Dispatcher(broker, now_ms), broker))
+    switch = FaultSwitch(Dispatcher(broker), broker)
+    application = wrap(switch)
     options = ServeOptions(mode=MODES[mode], flush="always", data=Path("/data"), config=config)
     arguments.setdefault("limits", LIMITS)
     arguments.setdefault("executor", ScriptedCommits())
-    server = MemoryServer(compose(options, broker, application, JournalStorage(journal), **arguments))
+    storage = JournalStorage(journal)
+    server = MemoryServer(compose(options, surroundings, broker, application, storage, switch=switch, **arguments))
     async with trio.open_nursery() as nursery:
-        await nursery.start(run_timer, broker, now_ms)
+        await nursery.start(run_timer, broker, surroundings.timer)
         async with trio.open_nursery() as running:
             await running.start(server.run)
             client = Client(await server.connect())

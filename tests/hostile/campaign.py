@@ -19,6 +19,8 @@ from tests.hostile.harness import HEAD, ROOT, STOP_SECONDS_MAX, STRANGER, Guard,
 CASES_MAX = 50
 """Of one life; handmade ones, which are larger, have HANDMADE_MAX."""
 HANDMADE_MAX = 12
+MEASURED_ALONE_MAX = 3
+"""How often a case is measured alone, until it holds its bounds: other programs only ever add to a wait."""
 LINES_MAX = 20
 """What a life may write to standard error; a traceback is always one too many."""
 FOR_KNOWN_USERS = {
@@ -94,8 +96,9 @@ def faults_of(plan, mode, filled, tell):
         try:
             for case in plan.cases:
                 cost = life.attack(case, world)
-                if cost.is_narrow:
-                    cost = measured_alone(case, plan, mode, filled)
+                for _ in range(MEASURED_ALONE_MAX):
+                    if cost.is_narrow:
+                        cost = measured_alone(case, plan, mode, filled)
                 tell(row(mode, case, cost))
                 found += [f"{fault}: {row(mode, case, cost)}" for fault in cost.faults]
                 longest = max(longest, (cost.cpu_ms, case), key=itemgetter(0))

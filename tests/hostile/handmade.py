@@ -7,7 +7,7 @@ import time
 import zlib
 from functools import cache
 
-from pipeline_broker.broker.lazy_state import LONG_BATCHES_MAX
+from pipeline_broker.broker.broker import LONG_BATCHES_MAX
 from pipeline_broker.config.settings import BrokerConfig
 from pipeline_broker.records.batch import NewRecord, build_batch
 from pipeline_broker.records.compression import DECOMPRESSED_SIZE_MAX, Compression, compress
@@ -355,6 +355,7 @@ HANDMADE = [
         ConsumerGroupHeartbeatRequest,
         1,
         lambda world: several(lambda n: subscribe(f"c{n}", world.topics)),
+        kept_bytes_max=GROUP_BYTES_MAX,
     ),
     _row(
         "expressions",
@@ -367,6 +368,7 @@ HANDMADE = [
         ShareGroupHeartbeatRequest,
         1,
         lambda world: several(lambda n: share(f"s{n}", world.topics)),
+        kept_bytes_max=GROUP_BYTES_MAX,
     ),
     _row(
         "by time in a million records",

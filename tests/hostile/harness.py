@@ -2,8 +2,8 @@
 
 Rules of this file: bounds are never loosened. What other programs of the machine do is kept out instead: the directory
 is in memory where the system has a file system for that; of a wait counts what the broker made of it, not the kernel's
-lack of processors (`innocent`); and a wait that is up to NARROWLY times as long as may be is measured once more, alone
-in a new life, whose measure counts. A longer wait, and memory, count at once.
+lack of processors (`innocent`); and a wait that is up to NARROWLY times as long as may be is measured again, alone in
+a new life, up to three times. A longer wait, and memory, count at once.
 """
 
 import os

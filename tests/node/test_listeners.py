@@ -11,7 +11,7 @@ from tests.apis.wire_client import WireClient
 from tests.free_ports import free_port
 from tests.node.listener_clients import ports_of, told_to
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 THREE = "listeners=IN://127.0.0.1:0,OUT://127.0.0.1:0,HIDDEN://127.0.0.1:0"
 MAP = "listener.security.protocol.map=IN:PLAINTEXT,OUT:PLAINTEXT,HIDDEN:PLAINTEXT"
 SECURE = "listener.security.protocol.map=SAFE:{}"

@@ -32,7 +32,8 @@ class Scene:
         self.listeners = BrokerListeners(config)
         application = Dispatcher(self.broker) if application is None else application
         self.server = SocketServer(mode_of(mode, config), application, MemoryStorage(), limits=limits_of(config))
-        self.changes = LiveChanges(self.server, self.listeners, self.broker)
+        self.changes = LiveChanges(self.server.mode, self.listeners)
+        self.changes.connect(self.broker, self.server)
         self.nursery = nursery
 
     async def start(self):
@@ -42,7 +43,7 @@ class Scene:
     async def change(self, **changed):
         """What a client sets, `_` for `.`, comes into force."""
         texts = {name.replace("_", "."): text for name, text in changed.items()}
-        self.broker.config_changed(config_with(self.broker.config, texts))
+        self.changes.follow(config_with(self.broker.config, texts))
         await trio.testing.wait_all_tasks_blocked()
 
     def processors(self):
@@ -114,10 +115,10 @@ def test_queues_are_resized_but_not_rearranged(mode, settings, asked, is_refused
     async def test(scene):
         after = config_with(scene.broker.config, {"pipeline.queues": asked})
         if not is_refused:
-            scene.broker.check_config(after, ["pipeline.queues"])
+            scene.changes.check(after, ["pipeline.queues"])
             return
         with pytest.raises(ConfigError, match="while the broker runs"):
-            scene.broker.check_config(after, ["pipeline.queues"])
+            scene.changes.check(after, ["pipeline.queues"])
 
     run(test, *settings, mode=mode)
 
@@ -142,7 +143,7 @@ def test_a_number_of_queues_that_outlived_a_start_can_be_taken_back():
     async def test(scene):
         await scene.change(pipeline_queues="4")
         taken_back = config_with(scene.broker.config, {})
-        scene.broker.check_config(taken_back, ["pipeline.queues"])
+        scene.changes.check(taken_back, ["pipeline.queues"])
         await scene.change()
         assert len(scene.server.statistics().queues) == 1
 

@@ -13,6 +13,7 @@ from trio.testing import MockClock
 
 from pipeline_broker.apis.dispatch import Dispatcher
 from pipeline_broker.broker.broker import Broker
+from pipeline_broker.broker.ports import Ports
 from pipeline_broker.config.settings import BrokerConfig
 from pipeline_broker.log.journal.journal import Journal
 from pipeline_broker.log.log_manager import LogManager
@@ -66,12 +67,13 @@ def now_ns():
 async def throttling_server(mode):
     """A topic `t`, and a quota on what clients named `client` produce."""
     journal = Journal.open(Path("/data"), flush="always", segment_bytes=1 << 20, files=MemoryFileSystem())
-    broker = Broker(BrokerConfig(), LogManager(journal))
+    ports = Ports(clock_ms=lambda: now_ns() // 1_000_000 + 1)
+    broker = Broker(BrokerConfig(), LogManager(journal), ports=ports)
     broker.recover(1)
     broker.quotas.clock_ns = now_ns
     entries = broker.first_entries(1)
     journal.sync(journal.write(entries))
-    application = Dispatcher(broker, lambda: now_ns() // 1_000_000 + 1)
+    application = Dispatcher(broker)
     async with open_memory_server(MODES[mode], application, storage=JournalStorage(journal)) as server:
         client = await server.connect()
         client.send(frame(CreateTopicsRequest([CreateTopicsRequest.CreatableTopic("t", 1, 1)]), 7))

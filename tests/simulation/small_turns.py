@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager
 from functools import cache
 
 from pipeline_broker.apis import call, dispatch, produce, steps
-from pipeline_broker.broker import lazy_state
+from pipeline_broker.broker import broker
 from pipeline_broker.records import record_walk
 from pipeline_broker.wire import codec, decoding, encoding
 from tests.stages.sabotage import replaced
@@ -18,8 +18,8 @@ BOUNDS = (
     (steps, "TURNS_WITHOUT_PLACE", 1),
     (produce, "ANSWERED_IN_A_TURN", 0),
     (record_walk, "RECORDS_A_TURN", 1),
-    (lazy_state, "LARGE_REQUESTS_MAX", 2),
-    (lazy_state, "LONG_BATCHES_MAX", 1),
+    (broker, "LARGE_REQUESTS_MAX", 2),
+    (broker, "LONG_BATCHES_MAX", 1),
 )
 
 

@@ -19,6 +19,7 @@ from pipeline_broker.node.assembly import JournalStorage, compose
 from pipeline_broker.node.background import prepare_ahead, run_timer
 from pipeline_broker.node.data_directory import open_broker
 from pipeline_broker.node.options import ServeOptions, limits_of, mode_of
+from pipeline_broker.node.surroundings import Surroundings
 from stages.committer import CommitFailedError
 from stages.response_order import ResponseOrder
 from stages.testing.memory_transport import memory_connection
@@ -74,21 +75,24 @@ class Life:
             config=config,
             commits_in_flight=scenario.commits_in_flight,
         )
+        surroundings = Surroundings(options.mode, clock_ms=wall_clock_ms)
+        advertised = dict.fromkeys(LISTENERS, ("broker.test", 9092))
+        self._timer = surroundings.timer
         self.journal, self.broker = open_broker(
             DATA,
             config,
             files=world.disk.files,
             segment_bytes=SEGMENT_BYTES,
-            clock_ms=wall_clock_ms,
+            ports=attrs.evolve(surroundings.ports, advertised=advertised.get),
             randomness=world.randomness,
         )
-        self.broker.advertised = dict.fromkeys(LISTENERS, ("broker.test", 9092))
         self.broker.quotas.clock_ns = lambda: round(trio.current_time() * 1_000_000_000)
-        dispatcher = Dispatcher(self.broker, wall_clock_ms)
+        dispatcher = Dispatcher(self.broker)
         application = self.watch.around(dispatcher, self.broker, self.journal)
         limits = limits_of(config)
         self.server = self.watch.server = compose(
             options,
+            surroundings,
             self.broker,
             application,
             JournalStorage(self.journal),
@@ -132,7 +136,7 @@ class Life:
 
     async def _serve(self, task_status):
         async with trio.open_nursery() as nursery:
-            await nursery.start(run_timer, self.broker, wall_clock_ms)
+            await nursery.start(run_timer, self.broker, self._timer)
             await nursery.start(self._run_server, nursery.cancel_scope)
             await nursery.start(prepare_ahead, self.journal)
             task_status.started()

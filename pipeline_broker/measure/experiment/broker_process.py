@@ -24,7 +24,7 @@ from pipeline_broker.measure.experiment.modes import MODES
 READY_S_MAX = 30.0
 DRAIN_S_MAX = 15.0
 _READY = re.compile(r"listening on (?P<host>.+):(?P<port>\d+) mode=")
-_PACKAGES = str(Path(__file__).resolve().parents[2])
+_PACKAGES = str(Path(__file__).resolve().parents[3])
 
 
 class ExperimentError(Exception):

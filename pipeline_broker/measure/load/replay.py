@@ -31,7 +31,7 @@ from pipeline_broker.measure.load.requests import ProduceInOrder, ProduceTemplat
 from pipeline_broker.measure.load.template import error_position, produce_frame
 from pipeline_broker.records.batch import build_batch
 
-DEFAULT_DATA = Path(__file__).resolve().parents[2] / "data" / "departures-2013.csv.gz"
+DEFAULT_DATA = Path(__file__).resolve().parents[3] / "data" / "departures-2013.csv.gz"
 REPLAY_WEEK_S = 5.0
 """Seconds that a week of departures takes."""
 LEAD_NS = 50_000_000  # from the start of the clock to the first departure

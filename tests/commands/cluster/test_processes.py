@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 SECONDS_MAX = 30
 PROGRAM = [sys.executable, "-m", "pipeline_broker"]
 

@@ -171,7 +171,7 @@ sys.stdin.read()
 
 def test_a_lock_of_another_process_is_seen_and_ends_with_its_death(tmp_path):
     path = tmp_path / ".lock"
-    root = Path(__file__).parents[2]
+    root = Path(__file__).parents[3]
     with subprocess.Popen(
         [sys.executable, "-c", HOLDER, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=root
     ) as holder:

@@ -14,7 +14,7 @@ from pipeline_broker.measure.experiment.sweep import parse_sweep, read_sweep
 from pipeline_broker.measure.experiment.sweep_plan import sweep_cells
 from pipeline_broker.measure.experiment.sweep_run import SweepOptions, run_sweep
 
-EXAMPLE = Path(__file__).parents[2] / "docs/sweep.toml"
+EXAMPLE = Path(__file__).parents[3] / "docs/sweep.toml"
 VARIED = ("in_flight", "pipeline.queues")
 
 

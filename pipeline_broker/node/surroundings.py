@@ -1,0 +1,92 @@
+"""What stands around a broker: made before it, so that the broker has its ports from the beginning.
+
+Rules of this file: a broker is recovered before there is a server, because a start that fails must not serve; so the
+ports lead to a server that comes later. `Surroundings.connect` closes this circle, once, and nothing else assigns
+anything to what is made already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import trio
+
+from pipeline_broker.broker.ports import Ports, wall_clock_ms
+from pipeline_broker.node.live_changes import LiveChanges
+from stages.committer import Submission
+
+if TYPE_CHECKING:
+    from pipeline_broker.apis.fault_switch import FaultSwitch
+    from pipeline_broker.broker.broker import Broker
+    from pipeline_broker.faults.faults import Faults
+    from pipeline_broker.faults.files import FaultyFiles
+    from pipeline_broker.log.entry import JournalEntry
+    from pipeline_broker.node.listeners import BrokerListeners
+    from stages.mode import Mode
+    from stages.socket_server import SocketServer
+
+__all__ = ["Surroundings"]
+
+
+class Surroundings:
+    """See the rules of the file.
+
+    Args:
+        mode: of the server.
+        listeners: where it listens; None where a test connects its clients itself.
+        clock_ms, fetch_parked, fault_files: see `Ports`.
+
+    Attributes:
+        ports: of the broker.
+        timer: where the broker's timer waits.
+        changes: follows the configuration.
+    """
+
+    def __init__(
+        self,
+        mode: Mode,
+        listeners: BrokerListeners | None = None,
+        *,
+        clock_ms: Callable[[], int] = wall_clock_ms,
+        fetch_parked: Callable[[], None] = lambda: None,
+        fault_files: FaultyFiles | None = None,
+    ) -> None:
+        self.timer = trio.lowlevel.ParkingLot()
+        self.changes = LiveChanges(mode, listeners)
+        self._server: SocketServer | None = None
+        self._switch: FaultSwitch | None = None
+        self.ports = Ports(
+            clock_ms=clock_ms,
+            wake_timer=self._wake_timer,
+            submit=self._submit,
+            advertised=self.changes.advertised,
+            check_config=self.changes.check,
+            config_changed=self.changes.follow,
+            ip_rates_changed=self.changes.follow_ip_rates,
+            fetch_parked=fetch_parked,
+            faults_changed=self._faults_changed,
+            fault_files=fault_files,
+        )
+
+    def connect(self, broker: Broker, server: SocketServer, switch: FaultSwitch | None = None) -> None:
+        """The broker is recovered: from now on its ports lead to the server.
+
+        Args:
+            broker: whose ports these are.
+            server: runs later.
+            switch: where its fault rules act; None where they do not.
+        """
+        self._server, self._switch = server, switch
+        self.changes.connect(broker, server)
+
+    def _wake_timer(self) -> None:
+        self.timer.unpark_all()
+
+    def _submit(self, entries: Sequence[JournalEntry], on_durable: Callable[[], None]) -> None:
+        assert self._server is not None, "nothing is submitted before there is a server"
+        self._server.submit(Submission(entries, on_durable=on_durable))
+
+    def _faults_changed(self, faults: Faults) -> None:
+        if self._switch is not None:
+            self._switch.follow(faults)
