@@ -38,6 +38,12 @@ def test_the_map_of_a_wing_has_every_file_once_and_nothing_else(wing):
     assert sorted(named_in_map(f"file of `{wing}/`")) == sorted(f"{file.name}.py" for file in files)
 
 
+def test_the_files_that_do_what_kafkas_classes_do_exist():
+    named = re.findall(r"`([a-z_]+/[\w/.]*)`", (ROOT / "docs/from-kafka.md").read_text(encoding="utf-8"))
+    assert len(named) > 50
+    assert [name for name in named if not ((ROOT / name).exists() or (ROOT / "pipeline_broker" / name).exists())] == []
+
+
 def test_the_index_names_every_document():
     index = (ROOT / "docs/index.md").read_text(encoding="utf-8")
     missing = [
