@@ -16,6 +16,7 @@ __all__ = [
     "NO_OP",
     "PARKED",
     "TURN_COST",
+    "TURN_SECONDS_MAX",
     "Buffer",
     "Close",
     "ConnectionHandle",
@@ -262,6 +263,8 @@ class QueueHeldError(Exception):
 
 TURN_COST = 4_000
 """What a request may cost in one turn before others have theirs: about so many microseconds of work."""
+TURN_SECONDS_MAX = 0.004
+"""A handler's turn also ends when what it has handled took so long."""
 NOT_SET = -(2**15)
 """The null of the small integers of a request: the lowest value of the 16 bits that they have in traces."""
 NO_STAMP = -(2**63)

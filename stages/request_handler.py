@@ -25,7 +25,18 @@ from trio import current_time
 
 from stages.committer import Committer, Submission
 from stages.mode import Batching
-from stages.request import Close, NoOp, Parked, Pending, QueueHeldError, Request, Result, Send, Unfinished
+from stages.request import (
+    TURN_SECONDS_MAX,
+    Close,
+    NoOp,
+    Parked,
+    Pending,
+    QueueHeldError,
+    Request,
+    Result,
+    Send,
+    Unfinished,
+)
 from stages.response_order import SlotCompletedTwiceError
 from stages.timeline import Timeline, now_ns
 from stages.unfinished import UnfinishedRequests
@@ -41,8 +52,6 @@ TURN_MAX = 32
 """Requests that one handler takes before others get their turn: the bound of what is done synchronously."""
 TURN_RESPONSE_BYTES_MAX = 1 << 20
 """A turn also ends when a connection that it has served has so much to take: what follows is another large response."""
-TURN_SECONDS_MAX = 0.004
-"""A turn also ends when what it has handled took so long."""
 TURN_MIN = 8
 """The same where many commits may be in flight: a turn ends with a commit, and shorter ones overlap."""
 BLOCKING_WORKS_MAX = 16

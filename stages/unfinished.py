@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import trio
 
 from stages.committer import Committer, Submission
-from stages.request import Close, Parked, Pending, Request, Result, Unfinished, Waiting, go_on
+from stages.request import TURN_SECONDS_MAX, Close, Parked, Pending, Request, Result, Unfinished, Waiting, go_on
 from stages.response_order import SlotCompletedTwiceError
 from stages.timeline import now_ns
 
@@ -39,6 +39,12 @@ BREATH_SECONDS = 0.0001
 A thread that waits for the lock asks for it after 5 ms (`sys.getswitchinterval`) and begins anew whenever it was free
 in between. Steps are shorter, and the loop has the lock again before a thread has woken, so no commit would end before
 the last step.
+"""
+
+BREATHS_MAX = 16
+"""How many looks at the network follow a long step, at most; one for each TURN_SECONDS_MAX that it took.
+
+What another client asks is passed on by several tasks, one in each look. It is not to wait for a long step at each.
 """
 
 
@@ -170,9 +176,12 @@ class UnfinishedRequests:
             while True:
                 while not self._ready:
                     await self._idle.park()
+                began = trio.current_time()
                 self._step(self._ready.popleft())
-                time.sleep(BREATH_SECONDS)  # noqa: ASYNC251 - see there
-                await trio.lowlevel.checkpoint()
+                long_turns = (trio.current_time() - began) / TURN_SECONDS_MAX
+                for _ in range(1 + min(int(long_turns), BREATHS_MAX)):
+                    time.sleep(BREATH_SECONDS)  # noqa: ASYNC251 - see there
+                    await trio.lowlevel.checkpoint()
         finally:
             self._has_ended = True
             works, self._works = self._works, {}

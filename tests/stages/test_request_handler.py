@@ -6,8 +6,8 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from stages.mode import PIPELINED
-from stages.request import Close, Pending, Send
-from stages.request_handler import TURN_MAX, TURN_RESPONSE_BYTES_MAX, TURN_SECONDS_MAX
+from stages.request import TURN_SECONDS_MAX, Close, Pending, Send
+from stages.request_handler import TURN_MAX, TURN_RESPONSE_BYTES_MAX
 from stages.socket_server import ServerLimits
 from stages.testing.memory_server import open_memory_server
 from stages.testing.memory_storage import MemoryStorage

@@ -1,16 +1,30 @@
 """Requests that take several turns: others are served in between, and everything keeps its order."""
 
+from itertools import pairwise
+
 import attrs
 import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from stages.mode import CLASSIC, PIPELINED
-from stages.request import NO_OP, PARKED, Close, Parked, Pending, Send, Unfinished, Waiting, go_on
+from stages.request import (
+    NO_OP,
+    PARKED,
+    TURN_SECONDS_MAX,
+    Close,
+    Parked,
+    Pending,
+    Send,
+    Unfinished,
+    Waiting,
+    go_on,
+)
 from stages.testing.memory_server import open_memory_server
 from stages.testing.memory_storage import MemoryStorage
 from stages.testing.scripted_commits import ScriptedCommits
 from stages.timeline import stage_durations
+from stages.unfinished import BREATHS_MAX
 from tests.stages.connection_bench import ONE_QUEUE, connection_of, limits, run
 from tests.stages.stepping import Stepping, three_steps, unfinished_count, until_over, waiting
 
@@ -65,6 +79,37 @@ def test_one_step_is_run_each_pass_of_the_loop_and_they_take_turns_however_many_
     run(test, mode=ONE_QUEUE, application=Stepping(u=counted), jumps=False)
     assert max(steps_in_pass) <= 2, "a first step in the handler, a later one here"
     assert sum(steps_in_pass) == 310
+
+
+@pytest.mark.parametrize(("turns", "passes"), [(0.5, 1), (3.5, 4), (1000, 1 + BREATHS_MAX)])
+def test_a_long_step_is_followed_by_a_pass_of_the_loop_for_each_turn_that_it_took(turns, passes):
+    """What others ask passes several tasks, one a pass: it waits for a long step once, not at each of them."""
+    began_in_pass = []
+
+    class Counting(trio.abc.Instrument):
+        passes = 0
+
+        def before_io_wait(self, timeout):
+            self.passes += 1
+
+    instrument = Counting()
+
+    def long_steps(application, request):
+        for _ in range(5):
+            yield None
+            began_in_pass.append(instrument.passes)
+            trio.lowlevel.current_clock().jump(turns * TURN_SECONDS_MAX)
+        return Send(b"done")
+
+    async def test(memory, application):
+        client = await memory.connect()
+        trio.lowlevel.add_instrument(instrument)
+        client.send(b"u")
+        assert await client.receive() == b"done"
+        trio.lowlevel.remove_instrument(instrument)
+
+    run(test, mode=ONE_QUEUE, application=Stepping(u=long_steps), jumps=False)
+    assert [later - earlier for earlier, later in pairwise(began_in_pass)] == [passes] * 4
 
 
 @both_modes
