@@ -9,6 +9,8 @@ difference between the modes here.
 Callbacks go before requests, count as work of the turn, and are handled like a request of their own from there on.
 A request that takes longer than a turn is left unfinished, and goes on between the turns (`stages.unfinished`).
 An application that raises, or returns no result, gets its request closed: no slot is left open by a bug.
+
+Longer than most files: turns, callbacks and work in threads share the same few counts.
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ def _change(call: Call, request: AlterShareGroupOffsetsRequest) -> Result:
         check_empty(request.group_id, share.find(request.group_id))
         if request.group_id and None not in refusals:  # as Kafka: no group is made for nothing
             return call.send(AlterShareGroupOffsetsResponse(responses=list(filter(None, refusals))))
-        group, records = share.create(request.group_id)
+        group, records = share.create(request.group_id, sum(len(wanted.partitions) for wanted in request.topics))
     except ShareGroupError as error:
         return call.send(AlterShareGroupOffsetsResponse(error_code=error.code, error_message=str(error)))
     appended = Appended()

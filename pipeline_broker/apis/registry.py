@@ -64,8 +64,6 @@ SHARE_STATES_MAX = 1_000
 """Partitions of a request about the state of share groups, which brokers send to each other: each is one record."""
 SCRAM_USERS_MAX = 2_000
 """Users whose passwords a request sets: each takes some hashes."""
-FETCHED_PARTITIONS_MAX = 50_000
-"""Partitions of a fetch: its session takes them up in one turn."""
 
 _UNAVAILABLE = ErrorCode.COORDINATOR_NOT_AVAILABLE
 """What every client of a transaction coordinator waits for and tries again after."""
@@ -76,7 +74,7 @@ SERVED: dict[int, Served] = {
         # librdkafka before 2.0 takes a missing version 0 for a broker without Produce (KAFKA-18659), so Kafka
         # advertises versions that it rejects.
         Served(ApiKey.PRODUCE, "produce", advertised_min=0, writes=True),
-        Served(ApiKey.FETCH, "fetch", elements_max=FETCHED_PARTITIONS_MAX),
+        Served(ApiKey.FETCH, "fetch"),
         Served(ApiKey.LIST_OFFSETS, "list_offsets"),
         Served(ApiKey.OFFSET_FOR_LEADER_EPOCH, "offset_for_leader_epoch"),
         Served(ApiKey.DELETE_RECORDS, "delete_records", writes=True),

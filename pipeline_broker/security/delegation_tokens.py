@@ -41,9 +41,21 @@ from pipeline_broker.wire.error import ErrorCode
 if TYPE_CHECKING:
     from pipeline_broker.config.settings import BrokerConfig
 
-__all__ = ["DelegationToken", "DelegationTokens", "TokenError", "TokenLogin", "read_token"]
+__all__ = [
+    "RENEWERS_MAX",
+    "TOKENS_MAX",
+    "DelegationToken",
+    "DelegationTokens",
+    "TokenError",
+    "TokenLogin",
+    "read_token",
+]
 
 _MAC = "sha512"
+TOKENS_MAX = 1_000
+"""Tokens that one principal may have requested and that have not expired; Kafka has no bound."""
+RENEWERS_MAX = 100
+"""Of one token."""
 
 
 @attrs.frozen
@@ -168,13 +180,17 @@ class DelegationTokens(ReplayedWrites):
         """Decide a new token; a lifetime that is not positive is the longest.
 
         Raises:
-            TokenError: there can be no tokens.
+            TokenError: there can be no tokens, or the requester has too many.
         """
         self._check_enabled()
+        renewers = tuple(renewers)
+        requested = (token for token in self._tokens.values() if token.requester == requester)
+        if len(renewers) > RENEWERS_MAX or sum(not token.has_expired(now_ms) for token in requested) >= TOKENS_MAX:
+            raise TokenError(ErrorCode.POLICY_VIOLATION)
         longest_ms = self._lasts_ms_max if lifetime_ms <= 0 else min(self._lasts_ms_max, lifetime_ms)
         ends_ms = now_ms + longest_ms
         expires_ms = min(ends_ms, now_ms + self._lasts_ms)
-        token = DelegationToken(token_id, owner, requester, tuple(renewers), now_ms, expires_ms, ends_ms)
+        token = DelegationToken(token_id, owner, requester, renewers, now_ms, expires_ms, ends_ms)
         return token, self._change(token_id, token)
 
     def renew(self, secret: bytes, principal: KafkaPrincipal, period_ms: int, now_ms: int) -> tuple[int, Write]:

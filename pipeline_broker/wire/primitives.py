@@ -16,7 +16,7 @@ STRING_SIZE_MAX = 0x7FFF
 VARINT_BYTES_MAX = 5
 """An unsigned varint carries 32 bits, seven to a byte."""
 
-ELEMENTS_MAX = 100_000
+ELEMENTS_MAX = 50_000
 """Array elements and tagged fields of one large message: each may be one byte and takes fifty once it is decoded."""
 
 LARGE_BYTES = 16 * 1024

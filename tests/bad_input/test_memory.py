@@ -164,7 +164,7 @@ def test_20_million_tagged_fields_in_a_header_cost_what_was_sent(broker):
         assert client.ask_raw(header + bytes(16)) is None
         broker.check_healthy()
     assert broker.memory_bytes("VmHWM") - before < 2 * len(header) + 10 * MEGABYTE
-    assert broker.memory_bytes() - before < 10 * MEGABYTE
+    assert broker.memory_bytes() - before < len(header) // 2  # the C library keeps a part for the next one
 
 
 def test_as_many_elements_as_an_uncounted_frame_holds_are_answered(broker):

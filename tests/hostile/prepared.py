@@ -193,9 +193,11 @@ def _commit(client, group, topics, generation=-1, member_id=""):
     """Without a member as an administrator does, or as a member."""
     topic, partition = OffsetCommitRequest.OffsetCommitRequestTopic, OffsetCommitRequest.OffsetCommitRequestPartition
     partitions = range(PARTITIONS)
-    wanted = [topic(name, partitions=[partition(index, 1) for index in partitions]) for name in topics]
-    answer = client.ask(OffsetCommitRequest(group, generation, member_id, topics=wanted), 8)
-    _check(each.error_code for found in answer.topics for each in found.partitions)
+    for first in range(0, len(topics), AT_ONCE):
+        names = topics[first : first + AT_ONCE]
+        wanted = [topic(name, partitions=[partition(index, 1) for index in partitions]) for name in names]
+        answer = client.ask(OffsetCommitRequest(group, generation, member_id, topics=wanted), 8)
+        _check(each.error_code for found in answer.topics for each in found.partitions)
 
 
 def _begin(client, transactional_id, topic):

@@ -5,7 +5,7 @@ import base64
 import pytest
 
 from pipeline_broker.config.settings import BrokerConfig
-from pipeline_broker.security.delegation_tokens import DelegationTokens, TokenError
+from pipeline_broker.security.delegation_tokens import RENEWERS_MAX, TOKENS_MAX, DelegationTokens, TokenError
 from pipeline_broker.security.principal import KafkaPrincipal
 from pipeline_broker.security.sasl import AuthenticationFailedError
 from pipeline_broker.security.scram import SCRAM_MECHANISMS, ScramServer
@@ -43,6 +43,15 @@ def test_without_a_key_there_are_no_tokens():
     assert code(tokens.create, "t", ANN, ANN, (), -1, NOW) is disabled
     assert code(tokens.renew, b"x", ANN, -1, NOW) is disabled
     assert code(tokens.expire, b"x", ANN, -1, NOW) is disabled
+
+
+def test_the_tokens_of_one_requester_and_the_renewers_of_a_token_are_bounded(tokens):
+    assert code(tokens.create, "t", ANN, ANN, [BOB] * (RENEWERS_MAX + 1), -1, NOW) is ErrorCode.POLICY_VIOLATION
+    for number in range(TOKENS_MAX):
+        created(tokens, token_id=f"t{number}", lifetime_ms=5, renewers=[BOB] * RENEWERS_MAX)
+    assert code(tokens.create, "t", BOB, ANN, (), -1, NOW) is ErrorCode.POLICY_VIOLATION
+    created(tokens, owner=ANN, requester=BOB, token_id="of another")
+    tokens.create("t", ANN, ANN, (), -1, NOW + 6)  # those before have expired
 
 
 @pytest.mark.parametrize(

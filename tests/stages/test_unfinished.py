@@ -1,4 +1,7 @@
-"""Requests that take several turns: others are served in between, and everything keeps its order."""
+"""Requests that take several turns: others are served in between, and everything keeps its order.
+
+Longer than most files: one test for each rule of stages/unfinished.py.
+"""
 
 from itertools import pairwise
 

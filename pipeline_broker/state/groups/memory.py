@@ -1,4 +1,4 @@
-"""How much memory groups of all kinds and their committed offsets hold, and how much they may.
+"""How much memory groups of all kinds hold with their offsets and share states, and how much they may.
 
 Rules of this file: each group counts what its members say, and what they are given, in a `HeldBytes` of its own, where
 that changes; the registry adds the group to the total while it is in it. What only repeats what clients have sent, or
@@ -16,6 +16,7 @@ __all__ = [
     "GROUP_BYTES",
     "MEMBER_BYTES",
     "OFFSET_BYTES",
+    "SHARE_STATE_BYTES",
     "GroupMemory",
     "HeldBytes",
     "size_of_names",
@@ -28,6 +29,8 @@ MEMBER_BYTES = 2_000
 """A member that says nothing, with its timers."""
 OFFSET_BYTES = 500
 """A committed offset without metadata."""
+SHARE_STATE_BYTES = 1_000
+"""What the coordinators of groups and of share states keep of a partition that a share group reads."""
 ENTRY_BYTES = 150
 """A partition that a member is given, or the entry of a name in a table."""
 MEMBER_SHARE = 8
@@ -67,6 +70,11 @@ class GroupMemory:
             f"The groups of this broker may hold {self.bytes_max} bytes, one member {self.bytes_max // MEMBER_SHARE}:"
             " this would be more."
         )
+
+    @property
+    def room_bytes(self) -> int:
+        """How much more may be held."""
+        return max(0, self.bytes_max - self.bytes_held)
 
     def has_room(self, added_bytes: int) -> bool:
         """Whether so much more may be held; what shrinks, or stays as large, is never refused."""

@@ -6,9 +6,10 @@ import pytest
 
 from pipeline_broker.state.groups.classic.messages import LeavingMember, MemberProtocol
 from pipeline_broker.state.groups.commits import CommitRequest, PartitionCommit
-from pipeline_broker.state.groups.memory import GroupMemory, HeldBytes
+from pipeline_broker.state.groups.memory import SHARE_STATE_BYTES, GroupMemory, HeldBytes
 from pipeline_broker.state.groups.settings import GroupSettings
-from pipeline_broker.state.groups.share.messages import Heartbeat, ShareGroupError, ShareGroupSettings
+from pipeline_broker.state.groups.share.messages import FoundTopic, Heartbeat, ShareGroupError, ShareGroupSettings
+from pipeline_broker.state.groups.share.share_group import ShareGroup
 from pipeline_broker.wire.error import ErrorCode
 from tests.state.group_driver import Driver
 from tests.state.groups.consumer.consumer_driver import ConsumerDriver
@@ -142,6 +143,43 @@ def test_a_share_consumer_that_says_too_much_is_refused_and_gives_all_back():
         beat([f"topic-{number}" for number in range(1_000)])
     beat(None, epoch=-1)
     assert held(driver) < 3_000
+
+
+def test_the_states_of_share_partitions_count_and_those_without_room_are_begun_when_there_is_some():
+    driver = ConsumerDriver(GroupSettings(memory_bytes_max=80_000))
+    share, settings = driver.coordinator.share, ShareGroupSettings(assignment_interval_ms=0)
+    topics = {"a": FoundTopic(b"a" * 16, 40), "b": FoundTopic(b"b" * 16, 40)}
+
+    def beat(group, topic, epoch=0):
+        heartbeat = Heartbeat(
+            group_id=group, member_id="m", member_epoch=epoch, topics=[topic], client_id="c", client_host="/h"
+        )
+        return share.heartbeat(heartbeat, topics.get, settings, 0)
+
+    assert len(beat("one", "a").begins) == 40
+    assert held(driver) > 40 * SHARE_STATE_BYTES
+    begun = beat("two", "b")
+    assert 0 < len(begun.begins) < 40
+    assert beat("two", "b", begun.member_epoch).begins == []
+    with pytest.raises(ShareGroupError) as refused:
+        share.create("three", 40)
+    assert refused.value.code is ErrorCode.GROUP_MAX_SIZE_REACHED
+
+    share.forget(share.existing("one"), {topics["a"].topic_id})
+    again = beat("two", "b", begun.member_epoch)
+    assert len(begun.begins) + len(again.begins) == 40
+
+
+def test_share_states_that_are_replayed_count_as_before():
+    group, again = ShareGroup("g"), ShareGroup("g")
+    group.begin(b"a" * 16, "a", range(7))
+    group.begin(b"a" * 16, "a", range(5, 9))
+    for _ in range(2):  # the second record says the same
+        again.restore(group.initialized)
+    assert again.initialized == group.initialized
+    assert again.memory.count == group.memory.count == 9 * SHARE_STATE_BYTES
+    again.forget(b"a" * 16)
+    assert again.memory.count == 0
 
 
 def commit(driver, group_id, metadata=""):

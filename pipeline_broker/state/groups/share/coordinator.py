@@ -17,6 +17,7 @@ import attrs
 from pipeline_broker.state.deadlines import Deadlines
 from pipeline_broker.state.epochs import next_epoch
 from pipeline_broker.state.groups.group import GroupType
+from pipeline_broker.state.groups.memory import SHARE_STATE_BYTES
 from pipeline_broker.state.groups.registry import GroupRegistry, check_replaceable
 from pipeline_broker.state.groups.settings import GroupSettings
 from pipeline_broker.state.groups.share import records
@@ -182,9 +183,7 @@ class ShareGroups:
             group.metadata_hash = metadata_hash
             written.append(records.group_record(group))
         for name, partitions in new.items():
-            topic_id = topics[name].topic_id
-            _, known = group.initialized.get(topic_id, ("", frozenset[int]()))
-            group.initialized[topic_id] = name, known.union(partitions)
+            group.begin(topics[name].topic_id, name, partitions)
         if new:
             written.append(records.initialized_record(group))
         return [
@@ -193,20 +192,23 @@ class ShareGroups:
             for partition in partitions
         ]
 
-    @staticmethod
-    def _partitions_to_begin(group: ShareGroup, topics: Mapping[str, FoundTopic]) -> dict[str, list[int]]:
-        """Those that are new to the group, or whose state is lost, by topic; PARTITIONS_BEGUN_MAX of them."""
-        new, left = {}, PARTITIONS_BEGUN_MAX
+    def _partitions_to_begin(self, group: ShareGroup, topics: Mapping[str, FoundTopic]) -> dict[str, list[int]]:
+        """Those that are new to the group, or whose state is lost, by topic: PARTITIONS_BEGUN_MAX, if there is memory.
+
+        The others are begun with later heartbeats, so the group reads them when others have made room.
+        """
+        new = {}
+        left = min(PARTITIONS_BEGUN_MAX, self._registry.memory.room_bytes // SHARE_STATE_BYTES)
         for name, topic in topics.items():
             _, known = group.initialized.get(topic.topic_id, ("", frozenset[int]()))
             if len(known) >= topic.partitions and not topic.lost:
                 continue
+            if not left:
+                break
             partitions = [each for each in range(topic.partitions) if each not in known or each in topic.lost][:left]
             left -= len(partitions)
             if partitions:
                 new[name] = partitions
-            if not left:
-                break
         return new
 
     @staticmethod
@@ -278,13 +280,20 @@ class ShareGroups:
             raise ShareGroupError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a share group.")
         return group.shown
 
-    def create(self, group_id: str) -> tuple[ShareGroup, list[StateRecord]]:
-        """A group for somebody who sets its offsets before there are members, and the record that makes it.
+    def create(self, group_id: str, partitions: int) -> tuple[ShareGroup, list[StateRecord]]:
+        """A group whose offsets are set before there are members, and the record that makes it.
+
+        Args:
+            group_id: its name.
+            partitions: of how many the offsets are set.
 
         Raises:
-            ShareGroupError: there is one of another kind.
+            ShareGroupError: there is one of another kind, or no memory.
         """
         group = self._group(group_id, is_joining=True)
+        memory = self._registry.memory
+        if not memory.has_room(SHARE_STATE_BYTES * partitions):
+            raise ShareGroupError(ErrorCode.GROUP_MAX_SIZE_REACHED, memory.refusal)
         if self._registry.get(group_id) is group:
             return group, []
         self._registry.put(group)
@@ -294,8 +303,7 @@ class ShareGroups:
     @staticmethod
     def begin(group: ShareGroup, name: str, topic_id: bytes, partitions: frozenset[int]) -> StateRecord:
         """Note partitions whose state is kept from now on."""
-        _, known = group.initialized.get(topic_id, (name, frozenset[int]()))
-        group.initialized[topic_id] = name, known | partitions
+        group.begin(topic_id, name, partitions)
         return records.initialized_record(group)
 
     @staticmethod
@@ -303,7 +311,7 @@ class ShareGroups:
         """Note topics whose state is not kept any more."""
         gone = topic_ids & group.initialized.keys()
         for topic_id in gone:
-            del group.initialized[topic_id]
+            group.forget(topic_id)
         return [records.initialized_record(group)] if gone else []
 
     def write(self, group: ShareGroup, written: list[StateRecord]) -> Write | None:

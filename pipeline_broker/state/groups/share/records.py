@@ -206,9 +206,9 @@ def replay(group: ShareGroup, record: ShareGroupRecord) -> None:
     elif kind == TARGET_EPOCH:
         group.assignment_epoch, group.assigned_ms = value.assignment_epoch, value.assignment_timestamp
     elif kind == INITIALIZED:
-        group.initialized = {
-            topic.topic_id: (topic.topic_name, frozenset(topic.partitions)) for topic in value.initialized_topics
-        }
+        group.restore(
+            {topic.topic_id: (topic.topic_name, frozenset(topic.partitions)) for topic in value.initialized_topics}
+        )
     elif kind == TARGET_MEMBER:
         group.target[member_id] = {topic.topic_id: frozenset(topic.partitions) for topic in value.topic_partitions}
     else:

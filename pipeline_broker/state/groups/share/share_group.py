@@ -6,13 +6,20 @@ rises when members or topics change, the assignment's follows it, and a member's
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import attrs
 
 from pipeline_broker.state.groups.commits import CommitRequest, OffsetAge
 from pipeline_broker.state.groups.group import GroupType
-from pipeline_broker.state.groups.memory import ENTRY_BYTES, MEMBER_BYTES, HeldBytes, size_of_names, sizes_of
+from pipeline_broker.state.groups.memory import (
+    ENTRY_BYTES,
+    MEMBER_BYTES,
+    SHARE_STATE_BYTES,
+    HeldBytes,
+    size_of_names,
+    sizes_of,
+)
 from pipeline_broker.state.groups.share.assignor import Assignment
 from pipeline_broker.state.groups.share.messages import DescribedMember, DescribedShareGroup, Heartbeat
 from pipeline_broker.wire.error import ErrorCode
@@ -66,7 +73,8 @@ class ShareGroup:
         assigned_ms: when that was.
         members: by their ids.
         target: what each member shall read.
-        initialized: topic id: name, and the partitions whose state the share coordinator keeps.
+        initialized: topic id: name, and the partitions whose state the share coordinator keeps; changed by `begin`,
+            `forget` and `restore`.
         is_deleted: it is on its way to be deleted.
         shown: what clients are shown.
         target_bytes: what `target` holds; it is counted in `memory`.
@@ -90,6 +98,25 @@ class ShareGroup:
         partitions = sum(len(each) for assignment in self.target.values() for each in assignment.values())
         self.memory.add(2 * ENTRY_BYTES * partitions - self.target_bytes)
         self.target_bytes = 2 * ENTRY_BYTES * partitions
+
+    def begin(self, topic_id: bytes, name: str, partitions: Collection[int]) -> None:
+        """Note partitions of a topic whose state is kept from now on."""
+        _, known = self.initialized.get(topic_id, (name, frozenset[int]()))
+        now_known = known.union(partitions)
+        self.initialized[topic_id] = name, now_known
+        self.memory.add(SHARE_STATE_BYTES * (len(now_known) - len(known)))
+
+    def forget(self, topic_id: bytes) -> None:
+        """Note a topic whose state is not kept any more."""
+        _, known = self.initialized.pop(topic_id)
+        self.memory.add(-SHARE_STATE_BYTES * len(known))
+
+    def restore(self, initialized: Mapping[bytes, tuple[str, frozenset[int]]]) -> None:
+        """Note what a record says of all topics."""
+        for topic_id in list(self.initialized):
+            self.forget(topic_id)
+        for topic_id, (name, partitions) in initialized.items():
+            self.begin(topic_id, name, partitions)
 
     @property
     def group_type(self) -> GroupType:
