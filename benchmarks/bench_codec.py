@@ -12,10 +12,10 @@ from collections.abc import Callable
 
 from pipeline_broker.wire.codec import decoder, encode, encoder
 from pipeline_broker.wire.header import RequestHeader, encode_request_header, read_request_header, response_header
-from pipeline_broker.wire.messages.api_versions import ApiVersionsResponse
-from pipeline_broker.wire.messages.fetch import FetchRequest, FetchResponse
-from pipeline_broker.wire.messages.metadata import MetadataResponse
-from pipeline_broker.wire.messages.produce import ProduceRequest, ProduceResponse
+from pipeline_broker.wire.messages.cluster.api_versions import ApiVersionsResponse
+from pipeline_broker.wire.messages.data.fetch import FetchRequest, FetchResponse
+from pipeline_broker.wire.messages.data.produce import ProduceRequest, ProduceResponse
+from pipeline_broker.wire.messages.topics.metadata import MetadataResponse
 
 CALLS = 5_000
 

@@ -26,14 +26,14 @@ from archiving_broker import HOARDING, broker
 from pipeline_broker.records.batch import NewRecord, build_batch
 from pipeline_broker.wire.codec import decode, encode
 from pipeline_broker.wire.header import RequestHeader, encode_request_header, read_response_header
-from pipeline_broker.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-from pipeline_broker.wire.messages.create_topics import CreateTopicsRequest
-from pipeline_broker.wire.messages.fetch import FetchRequest
-from pipeline_broker.wire.messages.find_coordinator import FindCoordinatorRequest
-from pipeline_broker.wire.messages.heartbeat import HeartbeatRequest
-from pipeline_broker.wire.messages.join_group import JoinGroupRequest
-from pipeline_broker.wire.messages.produce import ProduceRequest
-from pipeline_broker.wire.messages.sync_group import SyncGroupRequest
+from pipeline_broker.wire.messages.data.fetch import FetchRequest
+from pipeline_broker.wire.messages.data.produce import ProduceRequest
+from pipeline_broker.wire.messages.groups.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from pipeline_broker.wire.messages.groups.find_coordinator import FindCoordinatorRequest
+from pipeline_broker.wire.messages.groups.heartbeat import HeartbeatRequest
+from pipeline_broker.wire.messages.groups.join_group import JoinGroupRequest
+from pipeline_broker.wire.messages.groups.sync_group import SyncGroupRequest
+from pipeline_broker.wire.messages.topics.create_topics import CreateTopicsRequest
 from pipeline_broker.wire.registry import message_classes
 
 FIRST_RECORD_SECONDS_MAX = 0.3

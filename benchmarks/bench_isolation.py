@@ -41,7 +41,7 @@ from pipeline_broker.measure.load.template import produce_frame
 from pipeline_broker.records.batch import NewRecord, build_batch
 from pipeline_broker.wire.codec import encode
 from pipeline_broker.wire.header import RequestHeader, encode_request_header
-from pipeline_broker.wire.messages.fetch import FetchRequest
+from pipeline_broker.wire.messages.data.fetch import FetchRequest
 from stages.request import Pending, Request
 from stages.request_channel import RequestQueue
 from stages.request_handler import RequestHandlerPool

@@ -43,7 +43,7 @@ from pipeline_broker.measure.load.template import produce_frame
 from pipeline_broker.records.batch import NewRecord, build_batch
 from pipeline_broker.wire.codec import encode
 from pipeline_broker.wire.header import RequestHeader, encode_request_header
-from pipeline_broker.wire.messages.fetch import FetchRequest
+from pipeline_broker.wire.messages.data.fetch import FetchRequest
 
 MEGABYTE = 1_000_000
 CONNECTIONS = 4

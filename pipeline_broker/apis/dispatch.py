@@ -171,7 +171,7 @@ class Dispatcher:
     def _refuse(call: Call, key: int, version: int) -> Result:
         if key != ApiKey.API_VERSIONS:
             return Close(f"API {key} version {version} is not served")
-        from pipeline_broker.apis import api_versions  # noqa: PLC0415 - as every handler, on first use
+        from pipeline_broker.apis.cluster import api_versions  # noqa: PLC0415 - as every handler, on first use
 
         return api_versions.unsupported_version(call)
 

@@ -19,7 +19,7 @@ from pipeline_broker.records.check import LongBatchError
 from pipeline_broker.records.errors import RecordError
 from pipeline_broker.wire.codec import encoder
 from pipeline_broker.wire.header import response_header
-from pipeline_broker.wire.messages.produce import ProduceRequest, ProduceResponse
+from pipeline_broker.wire.messages.data.produce import ProduceRequest, ProduceResponse
 from pipeline_broker.wire.registry import API_KEYS, ApiKey
 from stages.request import Close, Pending, Request, Send
 

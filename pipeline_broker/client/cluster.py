@@ -23,8 +23,8 @@ from pipeline_broker.client.secure_connection import connect_securely
 from pipeline_broker.client.security import PLAINTEXT, ClientSecurity
 from pipeline_broker.client.topology import Topology, topology_of
 from pipeline_broker.wire.error import ErrorCode
-from pipeline_broker.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
-from pipeline_broker.wire.messages.metadata import MetadataRequest, MetadataResponse
+from pipeline_broker.wire.messages.groups.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from pipeline_broker.wire.messages.topics.metadata import MetadataRequest, MetadataResponse
 
 __all__ = ["GROWTH_S", "Address", "Cluster", "connected"]
 

@@ -13,13 +13,16 @@ import attrs
 
 from pipeline_broker.client.cluster import Cluster
 from pipeline_broker.client.errors import ClientError, check, check_topic
-from pipeline_broker.wire.messages.alter_client_quotas import AlterClientQuotasRequest, AlterClientQuotasResponse
-from pipeline_broker.wire.messages.describe_client_quotas import (
+from pipeline_broker.wire.messages.configs.alter_client_quotas import (
+    AlterClientQuotasRequest,
+    AlterClientQuotasResponse,
+)
+from pipeline_broker.wire.messages.configs.describe_client_quotas import (
     DescribeClientQuotasRequest,
     DescribeClientQuotasResponse,
 )
-from pipeline_broker.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
-from pipeline_broker.wire.messages.incremental_alter_configs import (
+from pipeline_broker.wire.messages.configs.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
+from pipeline_broker.wire.messages.configs.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )

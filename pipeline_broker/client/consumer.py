@@ -19,7 +19,7 @@ from pipeline_broker.client.topology import TopicPartition
 from pipeline_broker.client.visible import VisibleBatch, visible_batches
 from pipeline_broker.records.batch import Buffer
 from pipeline_broker.wire.error import RETRIABLE, ErrorCode
-from pipeline_broker.wire.messages.fetch import FetchRequest, FetchResponse
+from pipeline_broker.wire.messages.data.fetch import FetchRequest, FetchResponse
 
 __all__ = ["Position", "Reader", "Sink"]
 

@@ -18,12 +18,12 @@ from pipeline_broker.client.secure_connection import connect_securely
 from pipeline_broker.client.security import PLAINTEXT, ClientSecurity
 from pipeline_broker.wire.codec import versions_of
 from pipeline_broker.wire.error import ErrorCode
-from pipeline_broker.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from pipeline_broker.wire.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
-from pipeline_broker.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
-from pipeline_broker.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from pipeline_broker.wire.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
-from pipeline_broker.wire.messages.metadata import MetadataRequest, MetadataResponse
+from pipeline_broker.wire.messages.cluster.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from pipeline_broker.wire.messages.data.list_offsets import ListOffsetsRequest, ListOffsetsResponse
+from pipeline_broker.wire.messages.groups.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from pipeline_broker.wire.messages.topics.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from pipeline_broker.wire.messages.topics.metadata import MetadataRequest, MetadataResponse
+from pipeline_broker.wire.messages.transactions.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
 PRODUCE_VERSIONS = range(9, 13)  # flexible, and topics by name
 FETCH_VERSIONS = range(12, 13)  # the same

@@ -16,16 +16,19 @@ from pipeline_broker.client.topology import TopicPartition
 from pipeline_broker.lag import total_lag
 from pipeline_broker.wire.consumer_protocol import assigned_partitions
 from pipeline_broker.wire.error import ErrorCode
-from pipeline_broker.wire.messages.consumer_group_describe import (
+from pipeline_broker.wire.messages.groups.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
 )
-from pipeline_broker.wire.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
-from pipeline_broker.wire.messages.describe_share_group_offsets import (
+from pipeline_broker.wire.messages.groups.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
+from pipeline_broker.wire.messages.share.describe_share_group_offsets import (
     DescribeShareGroupOffsetsRequest,
     DescribeShareGroupOffsetsResponse,
 )
-from pipeline_broker.wire.messages.share_group_describe import ShareGroupDescribeRequest, ShareGroupDescribeResponse
+from pipeline_broker.wire.messages.share.share_group_describe import (
+    ShareGroupDescribeRequest,
+    ShareGroupDescribeResponse,
+)
 
 __all__ = ["describe_group", "group_state"]
 

@@ -18,11 +18,14 @@ from pipeline_broker.client.range_assignor import assign_ranges
 from pipeline_broker.client.topology import TopicPartition
 from pipeline_broker.wire.codec import DecodeError, decode, encode
 from pipeline_broker.wire.error import ErrorCode
-from pipeline_broker.wire.messages.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
-from pipeline_broker.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from pipeline_broker.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
-from pipeline_broker.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
-from pipeline_broker.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from pipeline_broker.wire.messages.groups.consumer_protocol import (
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
+)
+from pipeline_broker.wire.messages.groups.heartbeat import HeartbeatRequest, HeartbeatResponse
+from pipeline_broker.wire.messages.groups.join_group import JoinGroupRequest, JoinGroupResponse
+from pipeline_broker.wire.messages.groups.leave_group import LeaveGroupRequest, LeaveGroupResponse
+from pipeline_broker.wire.messages.groups.sync_group import SyncGroupRequest, SyncGroupResponse
 
 __all__ = ["GroupMember"]
 

@@ -16,10 +16,10 @@ from pipeline_broker.client.offsets import list_offsets
 from pipeline_broker.client.topology import TopicPartition
 from pipeline_broker.lag import lag_of
 from pipeline_broker.wire.error import ErrorCode
-from pipeline_broker.wire.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
-from pipeline_broker.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
-from pipeline_broker.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
-from pipeline_broker.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
+from pipeline_broker.wire.messages.groups.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
+from pipeline_broker.wire.messages.groups.list_groups import ListGroupsRequest, ListGroupsResponse
+from pipeline_broker.wire.messages.groups.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+from pipeline_broker.wire.messages.groups.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 
 __all__ = ["Committed", "ListedGroup", "commit", "committed_offsets", "delete_groups", "lags_of", "list_groups"]
 

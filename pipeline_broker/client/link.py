@@ -19,7 +19,7 @@ from pipeline_broker.client.dialogue import framed
 from pipeline_broker.client.errors import ClientError, ConnectionLost, check
 from pipeline_broker.wire.codec import DecodeError, EncodeError, decode, encode, versions_of
 from pipeline_broker.wire.header import RequestHeader, encode_request_header, read_response_header
-from pipeline_broker.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from pipeline_broker.wire.messages.cluster.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from pipeline_broker.wire.registry import API_KEYS, ApiKey
 
 __all__ = ["CLIENT_ID", "HELLO", "Link"]

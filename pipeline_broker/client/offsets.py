@@ -17,7 +17,7 @@ from pipeline_broker.client.cluster import Cluster
 from pipeline_broker.client.errors import BrokerRefused, ClientError, check
 from pipeline_broker.client.topology import TopicPartition
 from pipeline_broker.wire.error import ErrorCode
-from pipeline_broker.wire.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
+from pipeline_broker.wire.messages.data.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 
 __all__ = ["BEGINNING", "END", "Bounds", "Place", "bounds_of", "list_offsets", "offsets_at", "read_place"]
 

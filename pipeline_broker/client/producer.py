@@ -23,9 +23,9 @@ from pipeline_broker.client.topology import Topology
 from pipeline_broker.records.batch import NewRecord, build_batch
 from pipeline_broker.records.compression import Compression
 from pipeline_broker.wire.error import RETRIABLE, ErrorCode
-from pipeline_broker.wire.messages.api_versions import ApiVersionsResponse
-from pipeline_broker.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from pipeline_broker.wire.messages.produce import ProduceRequest, ProduceResponse
+from pipeline_broker.wire.messages.cluster.api_versions import ApiVersionsResponse
+from pipeline_broker.wire.messages.data.produce import ProduceRequest, ProduceResponse
+from pipeline_broker.wire.messages.transactions.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
 __all__ = ["ACKS_ALL", "Delivered", "Producer", "ProducerOptions", "producing"]
 

@@ -15,8 +15,8 @@ from pipeline_broker.client.connection import Buffer, Connection, connect
 from pipeline_broker.client.dialogue import Dialogue, refuse
 from pipeline_broker.client.errors import ClientError
 from pipeline_broker.client.security import ClientSecurity, Conversation
-from pipeline_broker.wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
-from pipeline_broker.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+from pipeline_broker.wire.messages.security.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
+from pipeline_broker.wire.messages.security.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 
 DECRYPT_SIZE = 1 << 16
 _HANDSHAKE_VERSION = _AUTHENTICATE_VERSION = 1

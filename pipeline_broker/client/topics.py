@@ -13,9 +13,9 @@ from pipeline_broker.client.cluster import Cluster
 from pipeline_broker.client.errors import check, check_topic
 from pipeline_broker.client.offsets import bounds_of
 from pipeline_broker.client.topology import Topic, TopicPartition
-from pipeline_broker.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
-from pipeline_broker.wire.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
-from pipeline_broker.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
+from pipeline_broker.wire.messages.topics.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
+from pipeline_broker.wire.messages.topics.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from pipeline_broker.wire.messages.topics.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 
 __all__ = ["add_partitions", "create_topic", "delete_topic", "described_topic", "listed_topics"]
 

@@ -83,7 +83,7 @@ async def _leave(running: Running, group: Group, member: Member, now_ms: int) ->
         error = await _leave_by_heartbeat(running, group, member, now_ms)
         if not error:
             return ErrorCode.NONE
-    from pipeline_broker.wire.messages.leave_group import LeaveGroupRequest  # noqa: PLC0415 - when it is asked for
+    from pipeline_broker.wire.messages.groups.leave_group import LeaveGroupRequest  # noqa: PLC0415 - when it is asked for
 
     identity = LeaveGroupRequest.MemberIdentity(
         member_id=member.member_id, group_instance_id=member.instance_id, reason="expired"
@@ -96,7 +96,7 @@ async def _leave(running: Running, group: Group, member: Member, now_ms: int) ->
 async def _leave_by_heartbeat(running: Running, group: Group, member: Member, now_ms: int) -> int:
     message: Any
     if group.group_type == "share":
-        from pipeline_broker.wire.messages.share_group_heartbeat import (  # noqa: PLC0415 - when it is asked for
+        from pipeline_broker.wire.messages.share.share_group_heartbeat import (  # noqa: PLC0415 - when it is asked for
             ShareGroupHeartbeatRequest,
         )
 
@@ -104,7 +104,7 @@ async def _leave_by_heartbeat(running: Running, group: Group, member: Member, no
             group_id=group.group_id, member_id=member.member_id, member_epoch=LEAVE_EPOCH
         )
     else:
-        from pipeline_broker.wire.messages.consumer_group_heartbeat import (  # noqa: PLC0415 - when it is asked for
+        from pipeline_broker.wire.messages.groups.consumer_group_heartbeat import (  # noqa: PLC0415 - when it is asked for
             ConsumerGroupHeartbeatRequest,
         )
 

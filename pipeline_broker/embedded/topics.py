@@ -32,7 +32,7 @@ async def create_topic(
     running: Running, name: str, partitions: int | None, configs: Mapping[str, str], now_ms: int
 ) -> None:
     """Create a topic; raises RefusedError."""
-    from pipeline_broker.wire.messages.create_topics import CreateTopicsRequest  # noqa: PLC0415 - when it is asked for
+    from pipeline_broker.wire.messages.topics.create_topics import CreateTopicsRequest  # noqa: PLC0415 - when it is asked for
 
     wanted = CreateTopicsRequest.CreatableTopic(
         name=name,
@@ -47,7 +47,7 @@ async def create_topic(
 
 async def delete_topic(running: Running, name: str, now_ms: int) -> None:
     """Delete a topic; raises RefusedError."""
-    from pipeline_broker.wire.messages.delete_topics import DeleteTopicsRequest  # noqa: PLC0415 - see above
+    from pipeline_broker.wire.messages.topics.delete_topics import DeleteTopicsRequest  # noqa: PLC0415 - see above
 
     wanted = DeleteTopicsRequest.DeleteTopicState(name=name)
     answer = await ask(running, DeleteTopicsRequest(topics=[wanted], topic_names=[], timeout_ms=TIMEOUT_MS), now_ms)
@@ -64,7 +64,7 @@ async def produce(running: Running, name: str, record: NewRecord, partition: int
         partition: where; None for the one that Kafka's clients choose for the key, and 0 without a key.
         now_ms: wall clock.
     """
-    from pipeline_broker.wire.messages.produce import ProduceRequest  # noqa: PLC0415 - see above
+    from pipeline_broker.wire.messages.data.produce import ProduceRequest  # noqa: PLC0415 - see above
 
     topic = await _existing(running, name, now_ms)
     if partition is None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import attrs
 
-from pipeline_broker.wire.messages.fetch import FetchRequest
+from pipeline_broker.wire.messages.data.fetch import FetchRequest
 from pipeline_broker.wire.registry import ApiKey
 
 __all__ = ["Subject", "groups_of", "partition_number", "partitions_of"]

@@ -85,7 +85,7 @@ class _Served:
             is_privileged=config.is_privileged,
         )
         if self.offer is not None:
-            from pipeline_broker.apis.authentication import SaslAuthenticator  # noqa: PLC0415 - for SASL only
+            from pipeline_broker.apis.security.authentication import SaslAuthenticator  # noqa: PLC0415 - for SASL only
 
             return SaslAuthenticator(session, self._current_offer)
         if self._tls is not None:

@@ -20,8 +20,7 @@ import trio
 
 from pipeline_broker import owner_only
 from pipeline_broker.broker.held_by_clients import held_by_clients
-from pipeline_broker.telemetry.broker_loggers import DEPRECATED_ONLY, OFF, request_detail
-from pipeline_broker.wire.registry import DEPRECATED
+from pipeline_broker.telemetry.broker_loggers import logs_requests
 from stages.mute import MuteReason
 
 if TYPE_CHECKING:
@@ -89,7 +88,7 @@ class Observers:
     def timeline(self) -> Timeline | None:
         """What the server reports to, as it stands."""
         log = self._request_log
-        wanted_log = None if log is None or log.detail == OFF else log
+        wanted_log = None if log is None or not log.is_on else log
         all_observers = (self._trace, self._measurements, wanted_log, self._watching, self._publishing)
         timelines: list[Timeline] = [observer for observer in all_observers if observer is not None]
         if len(timelines) < 2:
@@ -122,16 +121,14 @@ class Observers:
 
     def _request_level_changed(self, server: SocketServer, level: str) -> None:
         """Log more or fewer requests from now on; while there is nothing to log the log is no observer."""
-        detail = request_detail(level)
-        if detail == DEPRECATED_ONLY and not DEPRECATED:
-            detail = OFF
+        is_on = logs_requests(level)
         if self._request_log is None:
-            if detail == OFF:
+            if not is_on:
                 return
             from pipeline_broker.telemetry.request_log import RequestLog  # noqa: PLC0415 - for those who asked
 
             self._request_log = RequestLog(self._request_log_path)
-        self._request_log.detail = detail
+        self._request_log.is_on = is_on
         server.observe(self.timeline)
 
     @contextlib.asynccontextmanager

@@ -17,7 +17,7 @@ import attrs
 from pipeline_broker.state.errors import CorruptStateRecordError
 from pipeline_broker.state.outcome import StateRecord
 from pipeline_broker.wire.codec import DecodeError, decode, encode, versions_of
-from pipeline_broker.wire.messages.offset_commit_record import OffsetCommitKey, OffsetCommitValue
+from pipeline_broker.wire.messages.groups.offset_commit_record import OffsetCommitKey, OffsetCommitValue
 
 __all__ = [
     "NO_TOPIC_ID",

@@ -1,8 +1,8 @@
 """The loggers whose levels a client may see and change while the broker runs, as Kafka's BROKER_LOGGER resource.
 
 Rules of this file: a level is one of Kafka's six names and lasts until the broker ends; it is never written down. The
-logger `kafka.request.logger` is the switch of the request log: DEBUG and TRACE log every request, INFO those of
-deprecated versions, WARN, ERROR and FATAL none. The others are loggers of Python, of the broker itself.
+logger `kafka.request.logger` is the switch of the request log: DEBUG and TRACE log every request, the others none (INFO
+would log those of deprecated versions, of which Kafka 4.3.1 has none). The others are loggers of Python, of the broker.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable
 
-__all__ = ["ALL", "DEPRECATED_ONLY", "LEVELS", "OFF", "REQUEST_LOGGER", "ROOT", "BrokerLoggers", "request_detail"]
+__all__ = ["LEVELS", "REQUEST_LOGGER", "ROOT", "BrokerLoggers", "logs_requests"]
 
 REQUEST_LOGGER = "kafka.request.logger"
 ROOT = "root"
@@ -18,14 +18,11 @@ OF_PYTHON = (ROOT, "pipeline_broker", "pipeline_broker.authorizer", "stages")
 LEVELS = {"TRACE": 5, "DEBUG": 10, "INFO": 20, "WARN": 30, "ERROR": 40, "FATAL": 50}
 """Kafka's levels, with Python's numbers."""
 DEFAULT_LEVEL = "WARN"
-OFF, DEPRECATED_ONLY, ALL = range(3)
-"""Which requests are logged."""
-_DETAILS = {"TRACE": ALL, "DEBUG": ALL, "INFO": DEPRECATED_ONLY}
 
 
-def request_detail(level: str) -> int:
-    """Which requests a level of `kafka.request.logger` logs."""
-    return _DETAILS.get(level, OFF)
+def logs_requests(level: str) -> bool:
+    """Whether a level of `kafka.request.logger` logs requests."""
+    return level in {"TRACE", "DEBUG"}
 
 
 def _name_of(number: int) -> str:

@@ -16,14 +16,11 @@ import threading
 from typing import IO, TYPE_CHECKING, Any
 
 from pipeline_broker import owner_only
-from pipeline_broker.telemetry.broker_loggers import DEPRECATED_ONLY, OFF
 from pipeline_broker.telemetry.request_log_lines import line_of
-from pipeline_broker.wire.registry import is_deprecated
 from stages.request import NOT_SET
 from stages.timeline import now_ns
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     from stages.request import Request
@@ -45,10 +42,9 @@ class RequestLog:
 
     Args:
         path: the file; lines are appended.
-        deprecates: whether a version of an API is deprecated.
 
     Attributes:
-        detail: OFF, DEPRECATED_ONLY or ALL.
+        is_on: whether requests get lines.
         written: lines so far.
         dropped: requests without one.
     """
@@ -56,11 +52,10 @@ class RequestLog:
     samples_queues = False
     times_requests = True
 
-    def __init__(self, path: Path, deprecates: Callable[[int, int], bool] = is_deprecated) -> None:
+    def __init__(self, path: Path) -> None:
         self.path = path
-        self.detail = OFF
+        self.is_on = False
         self.written = 0
-        self._deprecates = deprecates
         self._waiting: queue.SimpleQueue[tuple[Request, int] | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         # Two cursors that only grow, each with one writer: no lock is needed.
@@ -96,10 +91,8 @@ class RequestLog:
     def _add(self, request: Request, ended_ns: int) -> None:
         if request.api == NOT_SET or request.connection.session is None:
             return  # not even its header could be read
-        if self.detail == OFF or not request.dequeued_ns:
+        if not self.is_on or not request.dequeued_ns:
             return  # the log was switched on while it was on its way: its stamps are not complete
-        if self.detail == DEPRECATED_ONLY and not self._deprecates(request.api, request.version):
-            return
         size_bytes = request.size_bytes + request.response_bytes
         held_bytes = self._put_bytes - self._taken_bytes
         if self._put - self._taken >= REQUESTS_MAX or (held_bytes and held_bytes + size_bytes > BYTES_MAX):
@@ -114,7 +107,7 @@ class RequestLog:
 
     def close(self) -> None:
         """Write what waits, within a bound."""
-        self.detail = OFF
+        self.is_on = False
         if self._thread is not None:
             self._waiting.put(None)
             self._thread.join(STOP_SECONDS_MAX)

@@ -13,7 +13,7 @@ from pipeline_broker.config.properties import PREFIXED, broker_properties, topic
 from pipeline_broker.wire.codec import decoder, versions_of
 from pipeline_broker.wire.header import read_request_header, read_response_header
 from pipeline_broker.wire.json_form import json_form
-from pipeline_broker.wire.registry import ApiKey, is_deprecated, message_classes
+from pipeline_broker.wire.registry import ApiKey, message_classes
 from stages.request import Send
 
 if TYPE_CHECKING:
@@ -53,8 +53,6 @@ def line_of(request: Request, ended_ns: int) -> dict[str, Any]:
         "clientId": header.client_id,
         "requestApiKeyName": ApiKey(key).name,
     }
-    if is_deprecated(key, version):
-        header_form["requestApiVersionDeprecated"] = True
     asked: Any = ""
     if body_version == version:
         message, _ = decoder(request_class, version)(request.frame, position)

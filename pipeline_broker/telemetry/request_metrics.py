@@ -17,7 +17,6 @@ Each time is clamped at 0 and rounded to whole milliseconds, as Kafka's are:
 | TotalTimeMs | totaltimems | sent - received |
 | RequestBytes | requestbytes | bytes behind the request's header |
 | RequestsPerSec | requests_total | with `version`; exact |
-| DeprecatedRequestsPerSec | deprecatedrequests_total | with `version` and the client's software |
 | ErrorsPerSec | errors_total | with `error`, NONE included; each error code of a response counts |
 | none: in RemoteTimeMs | commitwaittimems | durable - submitted, of requests that were committed |
 | none: in ResponseQueueTimeMs | responseorderwaittimems | released - completed |
@@ -55,7 +54,7 @@ from pipeline_broker.telemetry.request_series import (
 )
 from pipeline_broker.telemetry.sampled_rows import Row
 from pipeline_broker.wire.error import ErrorCode
-from pipeline_broker.wire.registry import API_KEYS, ApiKey, is_deprecated
+from pipeline_broker.wire.registry import API_KEYS, ApiKey
 from stages.mode import Batching, Mode
 from stages.request import NO_STAMP, Send
 from stages.timeline import now_ns
@@ -67,8 +66,6 @@ __all__ = ["DRAIN_SECONDS", "NANOSECONDS_IN_MS", "RequestMetrics", "record_spans
 
 DRAIN_SECONDS = 1.0
 """How often `drain` should be called."""
-SOFTWARE_MAX = 200
-"""Kinds of client software that are told apart among the users of deprecated versions; what comes later is `other`."""
 NANOSECONDS_IN_MS = 1_000_000
 HALF_MS_IN_NS = NANOSECONDS_IN_MS // 2
 
@@ -130,26 +127,16 @@ class RequestMetrics:
     Args:
         api_names: names of the APIs that are served; requests of others have no metrics.
         mode: decides whether a handler is busy while its request is committed.
-        deprecates: whether a version of an API is deprecated.
 
     Attributes:
         fetch_sent: called with each fetch response that was sent, if anybody wants it.
     """
 
-    def __init__(
-        self,
-        api_names: Mapping[int, str],
-        mode: Mode,
-        *,
-        deprecates: Callable[[int, int], bool] = is_deprecated,
-    ) -> None:
+    def __init__(self, api_names: Mapping[int, str], mode: Mode) -> None:
         self._api_names = api_names
         self._waits_for_commit = mode.batching is Batching.REQUEST
         self.fetch_sent: Callable[[Any], None] | None = None
-        self._deprecates = deprecates
         self._series: dict[int, RequestSeries] = {}  # (api << 16) + version
-        self._deprecated_series: dict[int, RequestSeries] = {}
-        self._deprecated: Counter[tuple[int, int, tuple[str, str]]] = Counter()
         self._errors: dict[int, Counter[int]] = {}
         self._dropped = 0
         self._histograms: dict[tuple[int, str], DecayingHistogram] = {}
@@ -199,19 +186,7 @@ class RequestMetrics:
                 return None
             version = UNSUPPORTED
         key = (api << 16) + version
-        if self._deprecates(api, version):
-            return self._open_deprecated(key, request)
         return self._series.setdefault(key, RequestSeries(api, version))
-
-    def _open_deprecated(self, key: int, request: Request) -> RequestSeries:
-        """The same of a deprecated version: every request comes here, because it says who sent it."""
-        session = request.connection.session
-        software = (session.software_name, session.software_version)
-        counted = (request.api, request.version, software)
-        if counted not in self._deprecated and len(self._deprecated) >= SOFTWARE_MAX:
-            counted = (request.api, request.version, OTHER_SOFTWARE)
-        self._deprecated[counted] += 1
-        return self._deprecated_series.setdefault(key, RequestSeries(request.api, request.version))
 
     def _note_answer(self, request: Any) -> None:
         """Count the errors of an answer; a slot that ended without one has none."""
@@ -225,8 +200,7 @@ class RequestMetrics:
     # In batches
 
     def _all_series(self) -> list[RequestSeries]:
-        both = (*self._series.values(), *self._deprecated_series.values())
-        return sorted(both, key=lambda series: (series.api, series.version))
+        return sorted(self._series.values(), key=lambda series: (series.api, series.version))
 
     def drain(self, at_ns: int) -> None:
         """Fill the histograms with the rows that wait."""
@@ -287,7 +261,6 @@ class RequestMetrics:
                 for name in self._names(series.api)
             ),
         )
-        yield self._deprecated_family()
         yield self._error_family(all_series)
         for metric, explanation in _EXPLANATIONS.items():
             scale = 1.0 if metric in {_BYTES, _THROTTLE} else 1 / NANOSECONDS_IN_MS
@@ -304,25 +277,6 @@ class RequestMetrics:
         yield counter("pipeline_broker_metrics_requests_sampled_out_total", skipped, Sample(total))
         closed = "Requests whose connection was closed before they were answered."
         yield counter("pipeline_broker_requests_dropped_total", closed, Sample(self._dropped))
-
-    def _deprecated_family(self) -> Family:
-        return counter(
-            f"{PREFIX}deprecatedrequests_total",
-            "Requests of deprecated versions (DeprecatedRequestsPerSec).",
-            *(
-                Sample(
-                    count,
-                    (
-                        ("request", name),
-                        ("version", str(version)),
-                        ("clientsoftwarename", software[0]),
-                        ("clientsoftwareversion", software[1]),
-                    ),
-                )
-                for (api, version, software), count in sorted(self._deprecated.items())
-                for name in self._names(api)
-            ),
-        )
 
     def _error_family(self, all_series: Sequence[RequestSeries]) -> Family:
         codes = {api: Counter(counts) for api, counts in self._errors.items()}

@@ -10,7 +10,10 @@ import struct
 from typing import TypeVar
 
 from pipeline_broker.wire.codec import DecodeError, decode, versions_of
-from pipeline_broker.wire.messages.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from pipeline_broker.wire.messages.groups.consumer_protocol import (
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
+)
 
 __all__ = [
     "CONSUMER_PROTOCOL_TYPE",

@@ -1,7 +1,7 @@
-"""Every API key of the protocol with its name, its versions and where its flexible versions begin.
+"""Every API key of the protocol with its name, its versions, where its flexible versions begin, and its folder.
 
-Rules of this file: it is data, complete also for APIs that this broker does not serve, because a request header can
-be read only with it; what is served and advertised is declared beside the handlers.
+Rules of this file: it is data, and the only place that says which versions an API has; complete also for APIs that this
+broker does not serve, because a request header can be read only with it. `apis/registry.py` says what is served.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from enum import IntEnum
 from importlib import import_module
 from typing import Any, NamedTuple
 
-from pipeline_broker.wire.schema import VERSION_MAX
+from pipeline_broker.wire.schema import VERSION_MAX, Schema
 
 
 class ApiKey(IntEnum):
@@ -111,113 +111,128 @@ class ApiKey(IntEnum):
     DELETE_SHARE_GROUP_OFFSETS = 92
 
 
+NEVER = VERSION_MAX + 1
+
+
 class Api(NamedTuple):
-    """What the protocol says of one API; `flexible_from` is above every version where none is flexible."""
+    """One API of the protocol.
+
+    Attributes:
+        key: its number.
+        name: Kafka's.
+        versions: the valid ones.
+        flexible_from: the first flexible version; NEVER where none is.
+        subject: the folder of its messages, and of its handler; None where its messages are not declared.
+    """
 
     key: ApiKey
     name: str
     versions: range
     flexible_from: int
+    subject: str | None = None
 
+    @property
+    def module(self) -> str:
+        """Where its messages are in `wire.messages`, and its handler is in `apis`."""
+        return f"{self.subject}.{self.key.name.lower()}"
 
-NEVER = VERSION_MAX + 1
 
 API_KEYS = {
     api.key: api
     for api in (
-        Api(ApiKey.PRODUCE, "Produce", range(3, 14), 9),
-        Api(ApiKey.FETCH, "Fetch", range(4, 19), 12),
-        Api(ApiKey.LIST_OFFSETS, "ListOffsets", range(1, 12), 6),
-        Api(ApiKey.METADATA, "Metadata", range(14), 9),
+        Api(ApiKey.PRODUCE, "Produce", range(3, 14), 9, "data"),
+        Api(ApiKey.FETCH, "Fetch", range(4, 19), 12, "data"),
+        Api(ApiKey.LIST_OFFSETS, "ListOffsets", range(1, 12), 6, "data"),
+        Api(ApiKey.METADATA, "Metadata", range(14), 9, "topics"),
         Api(ApiKey.LEADER_AND_ISR, "LeaderAndIsr", range(0), NEVER),
         Api(ApiKey.STOP_REPLICA, "StopReplica", range(0), NEVER),
         Api(ApiKey.UPDATE_METADATA, "UpdateMetadata", range(0), NEVER),
         Api(ApiKey.CONTROLLED_SHUTDOWN, "ControlledShutdown", range(0), NEVER),
-        Api(ApiKey.OFFSET_COMMIT, "OffsetCommit", range(2, 11), 8),
-        Api(ApiKey.OFFSET_FETCH, "OffsetFetch", range(1, 11), 6),
-        Api(ApiKey.FIND_COORDINATOR, "FindCoordinator", range(7), 3),
-        Api(ApiKey.JOIN_GROUP, "JoinGroup", range(10), 6),
-        Api(ApiKey.HEARTBEAT, "Heartbeat", range(5), 4),
-        Api(ApiKey.LEAVE_GROUP, "LeaveGroup", range(6), 4),
-        Api(ApiKey.SYNC_GROUP, "SyncGroup", range(6), 4),
-        Api(ApiKey.DESCRIBE_GROUPS, "DescribeGroups", range(7), 5),
-        Api(ApiKey.LIST_GROUPS, "ListGroups", range(6), 3),
-        Api(ApiKey.SASL_HANDSHAKE, "SaslHandshake", range(2), NEVER),
-        Api(ApiKey.API_VERSIONS, "ApiVersions", range(5), 3),
-        Api(ApiKey.CREATE_TOPICS, "CreateTopics", range(2, 8), 5),
-        Api(ApiKey.DELETE_TOPICS, "DeleteTopics", range(1, 7), 4),
-        Api(ApiKey.DELETE_RECORDS, "DeleteRecords", range(3), 2),
-        Api(ApiKey.INIT_PRODUCER_ID, "InitProducerId", range(7), 2),
-        Api(ApiKey.OFFSET_FOR_LEADER_EPOCH, "OffsetForLeaderEpoch", range(2, 5), 4),
-        Api(ApiKey.ADD_PARTITIONS_TO_TXN, "AddPartitionsToTxn", range(6), 3),
-        Api(ApiKey.ADD_OFFSETS_TO_TXN, "AddOffsetsToTxn", range(5), 3),
-        Api(ApiKey.END_TXN, "EndTxn", range(6), 3),
-        Api(ApiKey.WRITE_TXN_MARKERS, "WriteTxnMarkers", range(1, 3), 1),
-        Api(ApiKey.TXN_OFFSET_COMMIT, "TxnOffsetCommit", range(6), 3),
-        Api(ApiKey.DESCRIBE_ACLS, "DescribeAcls", range(1, 4), 2),
-        Api(ApiKey.CREATE_ACLS, "CreateAcls", range(1, 4), 2),
-        Api(ApiKey.DELETE_ACLS, "DeleteAcls", range(1, 4), 2),
-        Api(ApiKey.DESCRIBE_CONFIGS, "DescribeConfigs", range(1, 5), 4),
-        Api(ApiKey.ALTER_CONFIGS, "AlterConfigs", range(3), 2),
-        Api(ApiKey.ALTER_REPLICA_LOG_DIRS, "AlterReplicaLogDirs", range(1, 3), 2),
-        Api(ApiKey.DESCRIBE_LOG_DIRS, "DescribeLogDirs", range(1, 6), 2),
-        Api(ApiKey.SASL_AUTHENTICATE, "SaslAuthenticate", range(3), 2),
-        Api(ApiKey.CREATE_PARTITIONS, "CreatePartitions", range(4), 2),
-        Api(ApiKey.CREATE_DELEGATION_TOKEN, "CreateDelegationToken", range(1, 4), 2),
-        Api(ApiKey.RENEW_DELEGATION_TOKEN, "RenewDelegationToken", range(1, 3), 2),
-        Api(ApiKey.EXPIRE_DELEGATION_TOKEN, "ExpireDelegationToken", range(1, 3), 2),
-        Api(ApiKey.DESCRIBE_DELEGATION_TOKEN, "DescribeDelegationToken", range(1, 4), 2),
-        Api(ApiKey.DELETE_GROUPS, "DeleteGroups", range(3), 2),
-        Api(ApiKey.ELECT_LEADERS, "ElectLeaders", range(3), 2),
-        Api(ApiKey.INCREMENTAL_ALTER_CONFIGS, "IncrementalAlterConfigs", range(2), 1),
-        Api(ApiKey.ALTER_PARTITION_REASSIGNMENTS, "AlterPartitionReassignments", range(2), 0),
-        Api(ApiKey.LIST_PARTITION_REASSIGNMENTS, "ListPartitionReassignments", range(1), 0),
-        Api(ApiKey.OFFSET_DELETE, "OffsetDelete", range(1), NEVER),
-        Api(ApiKey.DESCRIBE_CLIENT_QUOTAS, "DescribeClientQuotas", range(2), 1),
-        Api(ApiKey.ALTER_CLIENT_QUOTAS, "AlterClientQuotas", range(2), 1),
-        Api(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, "DescribeUserScramCredentials", range(1), 0),
-        Api(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, "AlterUserScramCredentials", range(1), 0),
+        Api(ApiKey.OFFSET_COMMIT, "OffsetCommit", range(2, 11), 8, "groups"),
+        Api(ApiKey.OFFSET_FETCH, "OffsetFetch", range(1, 11), 6, "groups"),
+        Api(ApiKey.FIND_COORDINATOR, "FindCoordinator", range(7), 3, "groups"),
+        Api(ApiKey.JOIN_GROUP, "JoinGroup", range(10), 6, "groups"),
+        Api(ApiKey.HEARTBEAT, "Heartbeat", range(5), 4, "groups"),
+        Api(ApiKey.LEAVE_GROUP, "LeaveGroup", range(6), 4, "groups"),
+        Api(ApiKey.SYNC_GROUP, "SyncGroup", range(6), 4, "groups"),
+        Api(ApiKey.DESCRIBE_GROUPS, "DescribeGroups", range(7), 5, "groups"),
+        Api(ApiKey.LIST_GROUPS, "ListGroups", range(6), 3, "groups"),
+        Api(ApiKey.SASL_HANDSHAKE, "SaslHandshake", range(2), NEVER, "security"),
+        Api(ApiKey.API_VERSIONS, "ApiVersions", range(5), 3, "cluster"),
+        Api(ApiKey.CREATE_TOPICS, "CreateTopics", range(2, 8), 5, "topics"),
+        Api(ApiKey.DELETE_TOPICS, "DeleteTopics", range(1, 7), 4, "topics"),
+        Api(ApiKey.DELETE_RECORDS, "DeleteRecords", range(3), 2, "data"),
+        Api(ApiKey.INIT_PRODUCER_ID, "InitProducerId", range(7), 2, "transactions"),
+        Api(ApiKey.OFFSET_FOR_LEADER_EPOCH, "OffsetForLeaderEpoch", range(2, 5), 4, "data"),
+        Api(ApiKey.ADD_PARTITIONS_TO_TXN, "AddPartitionsToTxn", range(6), 3, "transactions"),
+        Api(ApiKey.ADD_OFFSETS_TO_TXN, "AddOffsetsToTxn", range(5), 3, "transactions"),
+        Api(ApiKey.END_TXN, "EndTxn", range(6), 3, "transactions"),
+        Api(ApiKey.WRITE_TXN_MARKERS, "WriteTxnMarkers", range(1, 3), 1, "transactions"),
+        Api(ApiKey.TXN_OFFSET_COMMIT, "TxnOffsetCommit", range(6), 3, "transactions"),
+        Api(ApiKey.DESCRIBE_ACLS, "DescribeAcls", range(1, 4), 2, "security"),
+        Api(ApiKey.CREATE_ACLS, "CreateAcls", range(1, 4), 2, "security"),
+        Api(ApiKey.DELETE_ACLS, "DeleteAcls", range(1, 4), 2, "security"),
+        Api(ApiKey.DESCRIBE_CONFIGS, "DescribeConfigs", range(1, 5), 4, "configs"),
+        Api(ApiKey.ALTER_CONFIGS, "AlterConfigs", range(3), 2, "configs"),
+        Api(ApiKey.ALTER_REPLICA_LOG_DIRS, "AlterReplicaLogDirs", range(1, 3), 2, "cluster"),
+        Api(ApiKey.DESCRIBE_LOG_DIRS, "DescribeLogDirs", range(1, 6), 2, "cluster"),
+        Api(ApiKey.SASL_AUTHENTICATE, "SaslAuthenticate", range(3), 2, "security"),
+        Api(ApiKey.CREATE_PARTITIONS, "CreatePartitions", range(4), 2, "topics"),
+        Api(ApiKey.CREATE_DELEGATION_TOKEN, "CreateDelegationToken", range(1, 4), 2, "security"),
+        Api(ApiKey.RENEW_DELEGATION_TOKEN, "RenewDelegationToken", range(1, 3), 2, "security"),
+        Api(ApiKey.EXPIRE_DELEGATION_TOKEN, "ExpireDelegationToken", range(1, 3), 2, "security"),
+        Api(ApiKey.DESCRIBE_DELEGATION_TOKEN, "DescribeDelegationToken", range(1, 4), 2, "security"),
+        Api(ApiKey.DELETE_GROUPS, "DeleteGroups", range(3), 2, "groups"),
+        Api(ApiKey.ELECT_LEADERS, "ElectLeaders", range(3), 2, "cluster"),
+        Api(ApiKey.INCREMENTAL_ALTER_CONFIGS, "IncrementalAlterConfigs", range(2), 1, "configs"),
+        Api(ApiKey.ALTER_PARTITION_REASSIGNMENTS, "AlterPartitionReassignments", range(2), 0, "cluster"),
+        Api(ApiKey.LIST_PARTITION_REASSIGNMENTS, "ListPartitionReassignments", range(1), 0, "cluster"),
+        Api(ApiKey.OFFSET_DELETE, "OffsetDelete", range(1), NEVER, "groups"),
+        Api(ApiKey.DESCRIBE_CLIENT_QUOTAS, "DescribeClientQuotas", range(2), 1, "configs"),
+        Api(ApiKey.ALTER_CLIENT_QUOTAS, "AlterClientQuotas", range(2), 1, "configs"),
+        Api(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, "DescribeUserScramCredentials", range(1), 0, "security"),
+        Api(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, "AlterUserScramCredentials", range(1), 0, "security"),
         Api(ApiKey.VOTE, "Vote", range(3), 0),
         Api(ApiKey.BEGIN_QUORUM_EPOCH, "BeginQuorumEpoch", range(2), 1),
         Api(ApiKey.END_QUORUM_EPOCH, "EndQuorumEpoch", range(2), 1),
-        Api(ApiKey.DESCRIBE_QUORUM, "DescribeQuorum", range(3), 0),
+        Api(ApiKey.DESCRIBE_QUORUM, "DescribeQuorum", range(3), 0, "cluster"),
         Api(ApiKey.ALTER_PARTITION, "AlterPartition", range(2, 4), 0),
-        Api(ApiKey.UPDATE_FEATURES, "UpdateFeatures", range(3), 0),
+        Api(ApiKey.UPDATE_FEATURES, "UpdateFeatures", range(3), 0, "cluster"),
         Api(ApiKey.ENVELOPE, "Envelope", range(1), 0),
         Api(ApiKey.FETCH_SNAPSHOT, "FetchSnapshot", range(2), 0),
-        Api(ApiKey.DESCRIBE_CLUSTER, "DescribeCluster", range(3), 0),
-        Api(ApiKey.DESCRIBE_PRODUCERS, "DescribeProducers", range(1), 0),
+        Api(ApiKey.DESCRIBE_CLUSTER, "DescribeCluster", range(3), 0, "cluster"),
+        Api(ApiKey.DESCRIBE_PRODUCERS, "DescribeProducers", range(1), 0, "transactions"),
         Api(ApiKey.BROKER_REGISTRATION, "BrokerRegistration", range(5), 0),
         Api(ApiKey.BROKER_HEARTBEAT, "BrokerHeartbeat", range(3), 0),
-        Api(ApiKey.UNREGISTER_BROKER, "UnregisterBroker", range(1), 0),
-        Api(ApiKey.DESCRIBE_TRANSACTIONS, "DescribeTransactions", range(1), 0),
-        Api(ApiKey.LIST_TRANSACTIONS, "ListTransactions", range(3), 0),
+        Api(ApiKey.UNREGISTER_BROKER, "UnregisterBroker", range(1), 0, "cluster"),
+        Api(ApiKey.DESCRIBE_TRANSACTIONS, "DescribeTransactions", range(1), 0, "transactions"),
+        Api(ApiKey.LIST_TRANSACTIONS, "ListTransactions", range(3), 0, "transactions"),
         Api(ApiKey.ALLOCATE_PRODUCER_IDS, "AllocateProducerIds", range(1), 0),
-        Api(ApiKey.CONSUMER_GROUP_HEARTBEAT, "ConsumerGroupHeartbeat", range(2), 0),
-        Api(ApiKey.CONSUMER_GROUP_DESCRIBE, "ConsumerGroupDescribe", range(2), 0),
+        Api(ApiKey.CONSUMER_GROUP_HEARTBEAT, "ConsumerGroupHeartbeat", range(2), 0, "groups"),
+        Api(ApiKey.CONSUMER_GROUP_DESCRIBE, "ConsumerGroupDescribe", range(2), 0, "groups"),
         Api(ApiKey.CONTROLLER_REGISTRATION, "ControllerRegistration", range(1), 0),
-        Api(ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, "GetTelemetrySubscriptions", range(1), 0),
-        Api(ApiKey.PUSH_TELEMETRY, "PushTelemetry", range(1), 0),
+        Api(ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, "GetTelemetrySubscriptions", range(1), 0, "cluster"),
+        Api(ApiKey.PUSH_TELEMETRY, "PushTelemetry", range(1), 0, "cluster"),
         Api(ApiKey.ASSIGN_REPLICAS_TO_DIRS, "AssignReplicasToDirs", range(1), 0),
-        Api(ApiKey.LIST_CONFIG_RESOURCES, "ListConfigResources", range(2), 0),
-        Api(ApiKey.DESCRIBE_TOPIC_PARTITIONS, "DescribeTopicPartitions", range(1), 0),
-        Api(ApiKey.SHARE_GROUP_HEARTBEAT, "ShareGroupHeartbeat", range(1, 2), 0),
-        Api(ApiKey.SHARE_GROUP_DESCRIBE, "ShareGroupDescribe", range(1, 2), 0),
-        Api(ApiKey.SHARE_FETCH, "ShareFetch", range(1, 3), 0),
-        Api(ApiKey.SHARE_ACKNOWLEDGE, "ShareAcknowledge", range(1, 3), 0),
-        Api(ApiKey.ADD_RAFT_VOTER, "AddRaftVoter", range(2), 0),
-        Api(ApiKey.REMOVE_RAFT_VOTER, "RemoveRaftVoter", range(1), 0),
+        Api(ApiKey.LIST_CONFIG_RESOURCES, "ListConfigResources", range(2), 0, "configs"),
+        Api(ApiKey.DESCRIBE_TOPIC_PARTITIONS, "DescribeTopicPartitions", range(1), 0, "topics"),
+        Api(ApiKey.SHARE_GROUP_HEARTBEAT, "ShareGroupHeartbeat", range(1, 2), 0, "share"),
+        Api(ApiKey.SHARE_GROUP_DESCRIBE, "ShareGroupDescribe", range(1, 2), 0, "share"),
+        Api(ApiKey.SHARE_FETCH, "ShareFetch", range(1, 3), 0, "share"),
+        Api(ApiKey.SHARE_ACKNOWLEDGE, "ShareAcknowledge", range(1, 3), 0, "share"),
+        Api(ApiKey.ADD_RAFT_VOTER, "AddRaftVoter", range(2), 0, "cluster"),
+        Api(ApiKey.REMOVE_RAFT_VOTER, "RemoveRaftVoter", range(1), 0, "cluster"),
         Api(ApiKey.UPDATE_RAFT_VOTER, "UpdateRaftVoter", range(1), 0),
-        Api(ApiKey.INITIALIZE_SHARE_GROUP_STATE, "InitializeShareGroupState", range(1), 0),
-        Api(ApiKey.READ_SHARE_GROUP_STATE, "ReadShareGroupState", range(1), 0),
-        Api(ApiKey.WRITE_SHARE_GROUP_STATE, "WriteShareGroupState", range(2), 0),
-        Api(ApiKey.DELETE_SHARE_GROUP_STATE, "DeleteShareGroupState", range(1), 0),
-        Api(ApiKey.READ_SHARE_GROUP_STATE_SUMMARY, "ReadShareGroupStateSummary", range(2), 0),
+        Api(ApiKey.INITIALIZE_SHARE_GROUP_STATE, "InitializeShareGroupState", range(1), 0, "share"),
+        Api(ApiKey.READ_SHARE_GROUP_STATE, "ReadShareGroupState", range(1), 0, "share"),
+        Api(ApiKey.WRITE_SHARE_GROUP_STATE, "WriteShareGroupState", range(2), 0, "share"),
+        Api(ApiKey.DELETE_SHARE_GROUP_STATE, "DeleteShareGroupState", range(1), 0, "share"),
+        Api(ApiKey.READ_SHARE_GROUP_STATE_SUMMARY, "ReadShareGroupStateSummary", range(2), 0, "share"),
         Api(ApiKey.STREAMS_GROUP_HEARTBEAT, "StreamsGroupHeartbeat", range(1), 0),
         Api(ApiKey.STREAMS_GROUP_DESCRIBE, "StreamsGroupDescribe", range(1), 0),
-        Api(ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, "DescribeShareGroupOffsets", range(2), 0),
-        Api(ApiKey.ALTER_SHARE_GROUP_OFFSETS, "AlterShareGroupOffsets", range(1), 0),
-        Api(ApiKey.DELETE_SHARE_GROUP_OFFSETS, "DeleteShareGroupOffsets", range(1), 0),
+        Api(ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, "DescribeShareGroupOffsets", range(2), 0, "share"),
+        Api(ApiKey.ALTER_SHARE_GROUP_OFFSETS, "AlterShareGroupOffsets", range(1), 0, "share"),
+        Api(ApiKey.DELETE_SHARE_GROUP_OFFSETS, "DeleteShareGroupOffsets", range(1), 0, "share"),
     )
 }
 """Every API by its key."""
@@ -226,30 +241,22 @@ FLEXIBLE_FROM: dict[int, int] = {int(key): api.flexible_from for key, api in API
 """First flexible version by key: all that reading a header needs."""
 
 
-DEPRECATED: dict[int, range] = {}
-"""Deprecated versions by key. The messages of Apache Kafka 4.3.1 declare none: 4.0 removed those of 3.x."""
-
-
-def is_deprecated(api_key: int, version: int) -> bool:
-    """Whether clients should stop using this version of the API."""
-    return version in DEPRECATED.get(api_key, ())
-
-
 def is_flexible(api_key: int, version: int) -> bool:
     """Whether a request of this version has compact lengths and tag sections; KeyError for an unknown key."""
     return version >= FLEXIBLE_FROM[api_key]
 
 
+def schema_of(api_key: ApiKey) -> Schema:
+    """What the request and the response of an API say of themselves."""
+    api = API_KEYS[api_key]
+    flexible = "none" if api.flexible_from == NEVER else f"{api.flexible_from}+"
+    return Schema(int(api_key), f"{api.versions[0]}-{api.versions[-1]}", flexible)
+
+
 def message_classes(api_key: int) -> tuple[type[Any], type[Any]]:
     """Import the declaration of an API and return its request and response; KeyError where there is none."""
-    name = API_KEYS[ApiKey(api_key)].name if api_key in FLEXIBLE_FROM else None
-    if name is None:
+    api = API_KEYS[ApiKey(api_key)] if api_key in FLEXIBLE_FROM else None
+    if api is None or api.subject is None:
         raise KeyError(api_key)
-    module_name = f"pipeline_broker.wire.messages.{ApiKey(api_key).name.lower()}"
-    try:
-        module = import_module(module_name)
-    except ModuleNotFoundError as error:
-        if error.name != module_name:
-            raise
-        raise KeyError(api_key) from None
-    return getattr(module, f"{name}Request"), getattr(module, f"{name}Response")
+    module = import_module(f"pipeline_broker.wire.messages.{api.module}")
+    return getattr(module, f"{api.name}Request"), getattr(module, f"{api.name}Response")

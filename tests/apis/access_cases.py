@@ -1,7 +1,5 @@
 """How the tables of requests and rights are written: rules, messages by the names of their files, one case each."""
 
-from importlib import import_module
-
 import pytest
 
 from pipeline_broker.records.batch import NewRecord, build_batch
@@ -14,6 +12,7 @@ from pipeline_broker.security.acl import (
     ResourceType,
 )
 from pipeline_broker.wire.error import ErrorCode
+from pipeline_broker.wire.registry import ApiKey, message_classes
 
 TOPIC_REFUSED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 GROUP_REFUSED = ErrorCode.GROUP_AUTHORIZATION_FAILED
@@ -40,18 +39,16 @@ def cluster(operation):
     return rule(ResourceType.CLUSTER, CLUSTER_NAME, operation)
 
 
-def make(module, /, **fields):
-    return getattr(import_module(f"pipeline_broker.wire.messages.{module}"), _class_name(module))(**fields)
+def _request_class(name):
+    return message_classes(ApiKey[name.upper()])[0]
 
 
-def _class_name(module):
-    return "".join(word.capitalize() for word in module.split("_")) + "Request"
+def make(name, /, **fields):
+    return _request_class(name)(**fields)
 
 
-def inner(module, struct, /, *values, **fields):
-    return getattr(getattr(import_module(f"pipeline_broker.wire.messages.{module}"), _class_name(module)), struct)(
-        *values, **fields
-    )
+def inner(name, struct, /, *values, **fields):
+    return getattr(_request_class(name), struct)(*values, **fields)
 
 
 def case(key, version, code, rules, module, /, **fields):

@@ -14,8 +14,8 @@ from aiokafka.admin import NewPartitions as AioNewPartitions
 from aiokafka.admin import NewTopic as AioNewTopic
 from confluent_kafka import admin as cka
 
-from pipeline_broker.wire.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
-from pipeline_broker.wire.messages.incremental_alter_configs import (
+from pipeline_broker.wire.messages.cluster.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
+from pipeline_broker.wire.messages.configs.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )

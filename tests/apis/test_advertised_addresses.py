@@ -6,11 +6,11 @@ What is expected of the second kind was asked of Apache Kafka 4.3.1.
 import pytest
 
 from pipeline_broker.wire.error import ErrorCode
-from pipeline_broker.wire.messages.create_topics import CreateTopicsRequest
-from pipeline_broker.wire.messages.describe_cluster import DescribeClusterRequest
-from pipeline_broker.wire.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
-from pipeline_broker.wire.messages.find_coordinator import FindCoordinatorRequest
-from pipeline_broker.wire.messages.metadata import MetadataRequest
+from pipeline_broker.wire.messages.cluster.describe_cluster import DescribeClusterRequest
+from pipeline_broker.wire.messages.groups.find_coordinator import FindCoordinatorRequest
+from pipeline_broker.wire.messages.topics.create_topics import CreateTopicsRequest
+from pipeline_broker.wire.messages.topics.describe_topic_partitions import DescribeTopicPartitionsRequest
+from pipeline_broker.wire.messages.topics.metadata import MetadataRequest
 from tests.apis.desk import Connection, Desk
 
 

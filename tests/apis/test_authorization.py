@@ -11,7 +11,7 @@ from pipeline_broker.security.acl import (
 )
 from pipeline_broker.security.authorizer import Authorizer
 from pipeline_broker.wire.error import ErrorCode
-from pipeline_broker.wire.messages.fetch import FetchReplicaState
+from pipeline_broker.wire.messages.data.fetch import FetchReplicaState
 from pipeline_broker.wire.registry import ApiKey, message_classes
 from stages.request import PARKED
 from tests.apis.authorized_requests import (

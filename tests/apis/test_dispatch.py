@@ -9,23 +9,23 @@ from pipeline_broker.records.batch import NewRecord, build_batch
 from pipeline_broker.wire.codec import encode
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.header import RequestHeader, encode_request_header
-from pipeline_broker.wire.messages.alter_client_quotas import AlterClientQuotasRequest
-from pipeline_broker.wire.messages.create_partitions import CreatePartitionsRequest
-from pipeline_broker.wire.messages.create_topics import CreateTopicsRequest
-from pipeline_broker.wire.messages.delete_topics import DeleteTopicsRequest
-from pipeline_broker.wire.messages.describe_client_quotas import DescribeClientQuotasRequest
-from pipeline_broker.wire.messages.describe_cluster import DescribeClusterRequest
-from pipeline_broker.wire.messages.describe_configs import DescribeConfigsRequest
-from pipeline_broker.wire.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
-from pipeline_broker.wire.messages.find_coordinator import FindCoordinatorRequest
-from pipeline_broker.wire.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
-from pipeline_broker.wire.messages.init_producer_id import InitProducerIdRequest
-from pipeline_broker.wire.messages.list_offsets import ListOffsetsRequest
-from pipeline_broker.wire.messages.metadata import MetadataRequest
-from pipeline_broker.wire.messages.produce import ProduceRequest
+from pipeline_broker.wire.messages.cluster.describe_cluster import DescribeClusterRequest
+from pipeline_broker.wire.messages.configs.alter_client_quotas import AlterClientQuotasRequest
+from pipeline_broker.wire.messages.configs.describe_client_quotas import DescribeClientQuotasRequest
+from pipeline_broker.wire.messages.configs.describe_configs import DescribeConfigsRequest
+from pipeline_broker.wire.messages.configs.incremental_alter_configs import IncrementalAlterConfigsRequest
+from pipeline_broker.wire.messages.data.list_offsets import ListOffsetsRequest
+from pipeline_broker.wire.messages.data.produce import ProduceRequest
+from pipeline_broker.wire.messages.groups.find_coordinator import FindCoordinatorRequest
+from pipeline_broker.wire.messages.topics.create_partitions import CreatePartitionsRequest
+from pipeline_broker.wire.messages.topics.create_topics import CreateTopicsRequest
+from pipeline_broker.wire.messages.topics.delete_topics import DeleteTopicsRequest
+from pipeline_broker.wire.messages.topics.describe_topic_partitions import DescribeTopicPartitionsRequest
+from pipeline_broker.wire.messages.topics.metadata import MetadataRequest
+from pipeline_broker.wire.messages.transactions.init_producer_id import InitProducerIdRequest
 from stages.request import Close, Request
+from tests.apis.configs.quota_requests import alteration
 from tests.apis.desk import Desk
-from tests.apis.quota_requests import alteration
 
 FULL = OSError(errno.ENOSPC, "no space")
 

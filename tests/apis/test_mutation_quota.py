@@ -3,12 +3,12 @@
 import pytest
 
 from pipeline_broker.wire.error import ErrorCode
-from pipeline_broker.wire.messages.create_partitions import CreatePartitionsRequest
-from pipeline_broker.wire.messages.create_topics import CreateTopicsRequest
-from pipeline_broker.wire.messages.delete_topics import DeleteTopicsRequest
-from pipeline_broker.wire.messages.metadata import MetadataRequest
+from pipeline_broker.wire.messages.topics.create_partitions import CreatePartitionsRequest
+from pipeline_broker.wire.messages.topics.create_topics import CreateTopicsRequest
+from pipeline_broker.wire.messages.topics.delete_topics import DeleteTopicsRequest
+from pipeline_broker.wire.messages.topics.metadata import MetadataRequest
+from tests.apis.configs.quota_requests import alter
 from tests.apis.desk import Desk
-from tests.apis.quota_requests import alter
 
 EXCEEDED = ErrorCode.THROTTLING_QUOTA_EXCEEDED
 STRICT, PERMISSIVE = 7, 5

@@ -6,14 +6,14 @@ from pipeline_broker.records.batch import NewRecord, build_batch
 from pipeline_broker.security.principal import KafkaPrincipal
 from pipeline_broker.wire.codec import versions_of
 from pipeline_broker.wire.error import ErrorCode
-from pipeline_broker.wire.messages.api_versions import ApiVersionsRequest
-from pipeline_broker.wire.messages.create_topics import CreateTopicsRequest
-from pipeline_broker.wire.messages.fetch import FetchRequest
-from pipeline_broker.wire.messages.list_groups import ListGroupsRequest
-from pipeline_broker.wire.messages.produce import ProduceRequest
+from pipeline_broker.wire.messages.cluster.api_versions import ApiVersionsRequest
+from pipeline_broker.wire.messages.data.fetch import FetchRequest
+from pipeline_broker.wire.messages.data.produce import ProduceRequest
+from pipeline_broker.wire.messages.groups.list_groups import ListGroupsRequest
+from pipeline_broker.wire.messages.topics.create_topics import CreateTopicsRequest
 from stages.request import NO_OP, Close, Parked, Pending
+from tests.apis.configs.quota_requests import alter
 from tests.apis.desk import Desk
-from tests.apis.quota_requests import alter
 
 EVERYBODY = [("user", None)]
 MS = 1_000_000

@@ -4,20 +4,21 @@ import logging
 
 import pytest
 
-from pipeline_broker.apis import describe_cluster, dispatch
+from pipeline_broker.apis import dispatch
 from pipeline_broker.apis.call import REQUEST_COST_MAX, Call
+from pipeline_broker.apis.cluster import describe_cluster
 from pipeline_broker.apis.steps import TURNS_WITHOUT_PLACE, in_steps, paced
 from pipeline_broker.broker.broker import LARGE_REQUESTS_MAX
 from pipeline_broker.wire import codec, decoding, encoding
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.header import RequestHeader, encode_request_header
-from pipeline_broker.wire.messages.describe_cluster import DescribeClusterRequest
-from pipeline_broker.wire.messages.metadata import MetadataRequest
+from pipeline_broker.wire.messages.cluster.describe_cluster import DescribeClusterRequest
+from pipeline_broker.wire.messages.topics.metadata import MetadataRequest
 from pipeline_broker.wire.primitives import ELEMENTS_A_TURN
 from pipeline_broker.wire.registry import ApiKey
 from stages.request import TURN_COST, Close, Request, Send, Unfinished, Waiting, go_on
+from tests.apis.configs.quota_requests import alter
 from tests.apis.desk import Desk
-from tests.apis.quota_requests import alter
 from tests.apis.test_dispatch import cases
 
 

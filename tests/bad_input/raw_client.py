@@ -8,9 +8,9 @@ from pipeline_broker.apis.registry import SERVED
 from pipeline_broker.records.batch import NewRecord, build_batch
 from pipeline_broker.wire.codec import decode, encode
 from pipeline_broker.wire.header import RequestHeader, encode_request_header, read_response_header
-from pipeline_broker.wire.messages.fetch import FetchRequest
-from pipeline_broker.wire.messages.metadata import MetadataRequest, MetadataResponse
-from pipeline_broker.wire.messages.produce import ProduceRequest, ProduceResponse
+from pipeline_broker.wire.messages.data.fetch import FetchRequest
+from pipeline_broker.wire.messages.data.produce import ProduceRequest, ProduceResponse
+from pipeline_broker.wire.messages.topics.metadata import MetadataRequest, MetadataResponse
 from pipeline_broker.wire.registry import ApiKey, message_classes
 
 WAIT_SECONDS_MAX = 20.0

@@ -14,7 +14,7 @@ import pytest
 
 from pipeline_broker.log.partition.tail_cache import CACHE_BYTES_MAX
 from pipeline_broker.records.batch import NewRecord, build_batch
-from pipeline_broker.wire.messages.api_versions import ApiVersionsRequest
+from pipeline_broker.wire.messages.cluster.api_versions import ApiVersionsRequest
 from tests.bad_input.conftest import PRODUCE_VERSION
 from tests.bad_input.raw_client import (
     RawClient,

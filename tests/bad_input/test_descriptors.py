@@ -9,8 +9,8 @@ import pytest
 from pipeline_broker.apis.registry import SERVED
 from pipeline_broker.records.batch import NewRecord, build_batch
 from pipeline_broker.records.compression import Compression
-from pipeline_broker.wire.messages.describe_acls import DescribeAclsRequest
-from pipeline_broker.wire.messages.produce import ProduceRequest
+from pipeline_broker.wire.messages.data.produce import ProduceRequest
+from pipeline_broker.wire.messages.security.describe_acls import DescribeAclsRequest
 from pipeline_broker.wire.registry import ApiKey, message_classes
 from tests.crashes.wire_client import WireClient, describe_topics
 

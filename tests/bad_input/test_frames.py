@@ -8,7 +8,7 @@ from contextlib import suppress
 
 import pytest
 
-from pipeline_broker.wire.messages.api_versions import ApiVersionsRequest
+from pipeline_broker.wire.messages.cluster.api_versions import ApiVersionsRequest
 from pipeline_broker.wire.registry import ApiKey
 from tests.bad_input.raw_client import answer_of, batch_of, frame_of, produce_answers, produce_request
 

@@ -9,10 +9,10 @@ from pipeline_broker.apis.registry import SERVED
 from pipeline_broker.wire.codec import decode, encode
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.header import RequestHeader, encode_request_header
-from pipeline_broker.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from pipeline_broker.wire.messages.fetch import FetchRequest
-from pipeline_broker.wire.messages.list_offsets import ListOffsetsRequest
-from pipeline_broker.wire.messages.metadata import MetadataRequest
+from pipeline_broker.wire.messages.cluster.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from pipeline_broker.wire.messages.data.fetch import FetchRequest
+from pipeline_broker.wire.messages.data.list_offsets import ListOffsetsRequest
+from pipeline_broker.wire.messages.topics.metadata import MetadataRequest
 from pipeline_broker.wire.registry import API_KEYS, ApiKey
 from tests.bad_input.conftest import TOPIC
 from tests.bad_input.raw_client import (

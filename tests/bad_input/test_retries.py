@@ -12,8 +12,8 @@ import attrs
 import pytest
 
 from pipeline_broker.wire.error import ErrorCode
-from pipeline_broker.wire.messages.init_producer_id import InitProducerIdRequest
-from pipeline_broker.wire.messages.list_offsets import ListOffsetsRequest
+from pipeline_broker.wire.messages.data.list_offsets import ListOffsetsRequest
+from pipeline_broker.wire.messages.transactions.init_producer_id import InitProducerIdRequest
 from tests.bad_input.conftest import PRODUCE_VERSION, TOPIC
 from tests.bad_input.raw_client import RawClient, answer_of, batch_of, create_topic, frame_of, produce_request
 

@@ -7,7 +7,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from pipeline_broker.wire.messages.api_versions import ApiVersionsRequest
+from pipeline_broker.wire.messages.cluster.api_versions import ApiVersionsRequest
 from pipeline_broker.wire.registry import ApiKey
 from stages.mode import MODES
 from stages.socket_server import ServerLimits

@@ -13,7 +13,7 @@ from trio.testing import MockClock
 from pipeline_broker.apis.registry import SERVED
 from pipeline_broker.wire.codec import decode
 from pipeline_broker.wire.error import ErrorCode
-from pipeline_broker.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from pipeline_broker.wire.messages.cluster.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from pipeline_broker.wire.registry import ApiKey
 from stages.mode import MODES
 from stages.request import Close

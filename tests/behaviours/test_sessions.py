@@ -6,7 +6,7 @@ from trio.testing import MockClock
 
 from pipeline_broker.apis.call import UNKNOWN_SOFTWARE
 from pipeline_broker.security.principal import ANONYMOUS
-from pipeline_broker.wire.messages.api_versions import ApiVersionsRequest
+from pipeline_broker.wire.messages.cluster.api_versions import ApiVersionsRequest
 from stages.mode import MODES
 from stages.testing.memory_server import open_memory_server
 from tests.bad_input.raw_client import frame_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from pipeline_broker.apis.produce import ADMIN_CLIENT_ID
+from pipeline_broker.apis.data.produce import ADMIN_CLIENT_ID
 from pipeline_broker.log.archive.cleaning import clean
 from pipeline_broker.log.journal.clean_shutdown import remove_mark
 from pipeline_broker.log.partition.compaction_of_logs import next_round
@@ -16,11 +16,11 @@ from pipeline_broker.state.groups.classic.messages import MemberProtocol
 from pipeline_broker.state.groups.classic.records import group_metadata_record
 from pipeline_broker.state.internal_topics import METADATA_TOPIC, OFFSETS_TOPIC, SHARE_TOPIC, TRANSACTIONS_TOPIC
 from pipeline_broker.state.share_coordinator.records import ShareKey
-from pipeline_broker.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-from pipeline_broker.wire.messages.produce import ProduceRequest
+from pipeline_broker.wire.messages.data.produce import ProduceRequest
+from pipeline_broker.wire.messages.groups.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from tests.apis.desk import DIRECTORY, Desk
-from tests.apis.share_desk import ShareDesk
-from tests.apis.transaction_desk import Producer
+from tests.apis.share.share_desk import ShareDesk
+from tests.apis.transactions.transaction_desk import Producer
 
 SETTINGS = (
     "num.partitions=2",

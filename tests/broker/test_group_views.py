@@ -10,8 +10,8 @@ from pipeline_broker.cli import main
 from pipeline_broker.dashboard.groups_view import group as dashboard_group
 from pipeline_broker.embedded.embedded_broker import EmbeddedBroker
 from pipeline_broker.state.groups.group import GroupType
-from pipeline_broker.wire.messages.join_group import JoinGroupRequest
-from pipeline_broker.wire.messages.sync_group import SyncGroupRequest
+from pipeline_broker.wire.messages.groups.join_group import JoinGroupRequest
+from pipeline_broker.wire.messages.groups.sync_group import SyncGroupRequest
 from tests.dashboard.board import Board
 from tests.wire.test_consumer_protocol import written
 

@@ -18,11 +18,11 @@ from pipeline_broker.state.internal_topics import METADATA_TOPIC, OFFSETS_TOPIC,
 from pipeline_broker.state.metadata_records import METADATA_TOPIC_ID, Topic, topic_record
 from pipeline_broker.state.set_aside import LINES_MAX
 from pipeline_broker.state.share_coordinator.records import ShareKey, snapshot_record
-from pipeline_broker.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-from pipeline_broker.wire.messages.group_metadata_record import GroupMetadataKey, GroupMetadataValue
-from pipeline_broker.wire.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
-from pipeline_broker.wire.messages.share_state_records import ShareSnapshotValue
-from tests.apis.share_desk import ShareDesk
+from pipeline_broker.wire.messages.groups.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from pipeline_broker.wire.messages.groups.group_metadata_record import GroupMetadataKey, GroupMetadataValue
+from pipeline_broker.wire.messages.share.share_group_heartbeat import ShareGroupHeartbeatRequest
+from pipeline_broker.wire.messages.share.share_state_records import ShareSnapshotValue
+from tests.apis.share.share_desk import ShareDesk
 from tests.broker.replay_desk import TOPIC, seen, with_state
 from tests.state_records import SUBSCRIPTION, encoded
 from tests.strange_state import ask_about_everything, let_time_pass

@@ -12,15 +12,15 @@ from pipeline_broker.records.batch import iterate_batches, read_header, restampe
 from pipeline_broker.wire.codec import decode, encode
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.header import read_request_header, response_header
-from pipeline_broker.wire.messages.api_versions import ApiVersionsResponse
-from pipeline_broker.wire.messages.fetch import FetchResponse
-from pipeline_broker.wire.messages.find_coordinator import FindCoordinatorResponse
-from pipeline_broker.wire.messages.init_producer_id import InitProducerIdResponse
-from pipeline_broker.wire.messages.list_groups import ListGroupsResponse
-from pipeline_broker.wire.messages.list_offsets import ListOffsetsResponse
-from pipeline_broker.wire.messages.metadata import MetadataResponse
-from pipeline_broker.wire.messages.offset_fetch import OffsetFetchResponse
-from pipeline_broker.wire.messages.produce import ProduceResponse
+from pipeline_broker.wire.messages.cluster.api_versions import ApiVersionsResponse
+from pipeline_broker.wire.messages.data.fetch import FetchResponse
+from pipeline_broker.wire.messages.data.list_offsets import ListOffsetsResponse
+from pipeline_broker.wire.messages.data.produce import ProduceResponse
+from pipeline_broker.wire.messages.groups.find_coordinator import FindCoordinatorResponse
+from pipeline_broker.wire.messages.groups.list_groups import ListGroupsResponse
+from pipeline_broker.wire.messages.groups.offset_fetch import OffsetFetchResponse
+from pipeline_broker.wire.messages.topics.metadata import MetadataResponse
+from pipeline_broker.wire.messages.transactions.init_producer_id import InitProducerIdResponse
 from pipeline_broker.wire.registry import API_KEYS, ApiKey, message_classes
 
 TOPIC = "t"

@@ -5,8 +5,11 @@ import time
 import confluent_kafka
 import pytest
 
-from pipeline_broker.wire.messages.alter_client_quotas import AlterClientQuotasRequest, AlterClientQuotasResponse
-from pipeline_broker.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from pipeline_broker.wire.messages.cluster.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from pipeline_broker.wire.messages.configs.alter_client_quotas import (
+    AlterClientQuotasRequest,
+    AlterClientQuotasResponse,
+)
 from tests.apis.wire_client import WireClient
 from tests.clients.conftest import SETTINGS
 

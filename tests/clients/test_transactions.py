@@ -11,7 +11,7 @@ import confluent_kafka
 import kafka
 import pytest
 
-from pipeline_broker.wire.messages.describe_transactions import (
+from pipeline_broker.wire.messages.transactions.describe_transactions import (
     DescribeTransactionsRequest,
     DescribeTransactionsResponse,
 )

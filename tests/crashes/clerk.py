@@ -6,12 +6,12 @@ Rules of this file: as in `producers.py`; an intent is noted before its request 
 from pipeline_broker.records.batch import iterate_batches
 from pipeline_broker.records.record import iterate_records
 from pipeline_broker.wire.error import ErrorCode
-from pipeline_broker.wire.messages.create_topics import CreateTopicsRequest
-from pipeline_broker.wire.messages.delete_topics import DeleteTopicsRequest
-from pipeline_broker.wire.messages.fetch import FetchRequest
-from pipeline_broker.wire.messages.find_coordinator import FindCoordinatorRequest
-from pipeline_broker.wire.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
-from pipeline_broker.wire.messages.offset_commit import OffsetCommitRequest
+from pipeline_broker.wire.messages.configs.incremental_alter_configs import IncrementalAlterConfigsRequest
+from pipeline_broker.wire.messages.data.fetch import FetchRequest
+from pipeline_broker.wire.messages.groups.find_coordinator import FindCoordinatorRequest
+from pipeline_broker.wire.messages.groups.offset_commit import OffsetCommitRequest
+from pipeline_broker.wire.messages.topics.create_topics import CreateTopicsRequest
+from pipeline_broker.wire.messages.topics.delete_topics import DeleteTopicsRequest
 from tests.crashes.history import Register, TopicFate
 from tests.crashes.producers import new_producer_id
 from tests.crashes.wire_client import describe_topics

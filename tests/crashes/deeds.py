@@ -8,9 +8,9 @@ roll, are archived, recycled, retained, compacted and deleted many times. What m
 
 from pipeline_broker.node.admin_socket import CommandFailedError, NobodyAnswersError, ask
 from pipeline_broker.wire.error import ErrorCode
-from pipeline_broker.wire.messages.create_partitions import CreatePartitionsRequest
-from pipeline_broker.wire.messages.create_topics import CreateTopicsRequest
-from pipeline_broker.wire.messages.delete_topics import DeleteTopicsRequest
+from pipeline_broker.wire.messages.topics.create_partitions import CreatePartitionsRequest
+from pipeline_broker.wire.messages.topics.create_topics import CreateTopicsRequest
+from pipeline_broker.wire.messages.topics.delete_topics import DeleteTopicsRequest
 from tests.crashes.history import History, Register, TopicFate
 from tests.crashes.kept import COMPACTED, DELETED, RETAINED, KeptPartition
 from tests.crashes.kept_check import verify

@@ -7,8 +7,8 @@ an answer is an AssertionError, a connection that ends a ConnectionError.
 from pipeline_broker.records.batch import NewRecord, build_batch, iterate_batches
 from pipeline_broker.records.record import iterate_records
 from pipeline_broker.wire.error import ErrorCode
-from pipeline_broker.wire.messages.delete_records import DeleteRecordsRequest
-from pipeline_broker.wire.messages.list_offsets import ListOffsetsRequest
+from pipeline_broker.wire.messages.data.delete_records import DeleteRecordsRequest
+from pipeline_broker.wire.messages.data.list_offsets import ListOffsetsRequest
 from tests.crashes.kept import NUMBER_HEADER, Found, Held
 from tests.crashes.producers import answers_of, produce_request
 from tests.crashes.wire_client import fetch_request

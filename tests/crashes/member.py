@@ -4,11 +4,11 @@ Rules of this file: it asks again while the group says so, and takes every other
 """
 
 from pipeline_broker.wire.error import ErrorCode
-from pipeline_broker.wire.messages.find_coordinator import FindCoordinatorRequest
-from pipeline_broker.wire.messages.join_group import JoinGroupRequest
-from pipeline_broker.wire.messages.leave_group import LeaveGroupRequest
-from pipeline_broker.wire.messages.offset_commit import OffsetCommitRequest
-from pipeline_broker.wire.messages.sync_group import SyncGroupRequest
+from pipeline_broker.wire.messages.groups.find_coordinator import FindCoordinatorRequest
+from pipeline_broker.wire.messages.groups.join_group import JoinGroupRequest
+from pipeline_broker.wire.messages.groups.leave_group import LeaveGroupRequest
+from pipeline_broker.wire.messages.groups.offset_commit import OffsetCommitRequest
+from pipeline_broker.wire.messages.groups.sync_group import SyncGroupRequest
 
 SESSION_MS = 60_000
 

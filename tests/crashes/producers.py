@@ -13,8 +13,8 @@ import confluent_kafka
 
 from pipeline_broker.apis.registry import SERVED
 from pipeline_broker.records.batch import NewRecord, build_batch
-from pipeline_broker.wire.messages.init_producer_id import InitProducerIdRequest
-from pipeline_broker.wire.messages.produce import ProduceRequest
+from pipeline_broker.wire.messages.data.produce import ProduceRequest
+from pipeline_broker.wire.messages.transactions.init_producer_id import InitProducerIdRequest
 from pipeline_broker.wire.registry import ApiKey
 
 PRODUCE_VERSIONS = SERVED[ApiKey.PRODUCE].versions

@@ -10,8 +10,8 @@ import confluent_kafka
 
 from pipeline_broker.records.batch import iterate_batches
 from pipeline_broker.records.record import iterate_records
-from pipeline_broker.wire.messages.describe_configs import DescribeConfigsRequest
-from pipeline_broker.wire.messages.offset_fetch import OffsetFetchRequest
+from pipeline_broker.wire.messages.configs.describe_configs import DescribeConfigsRequest
+from pipeline_broker.wire.messages.groups.offset_fetch import OffsetFetchRequest
 from tests.crashes.clerk import MESSAGE_BYTES, TOPIC_RESOURCE
 from tests.crashes.history import Contents
 from tests.crashes.wire_client import WireClient, describe_topics, fetch_request

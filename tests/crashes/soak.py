@@ -10,7 +10,7 @@ import time
 
 import attrs
 
-from pipeline_broker.wire.messages.create_topics import CreateTopicsRequest
+from pipeline_broker.wire.messages.topics.create_topics import CreateTopicsRequest
 from tests.crashes.broker_under_test import BrokerUnderTest
 from tests.crashes.history import History, TopicFate
 from tests.crashes.kept import COMPACTED, DELETED, RETAINED, KeptPartition

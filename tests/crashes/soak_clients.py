@@ -7,8 +7,8 @@ History. A partition has one writer. What the reader sees counts as acknowledged
 from pipeline_broker.records.batch import iterate_batches
 from pipeline_broker.records.record import iterate_records
 from pipeline_broker.wire.error import ErrorCode
-from pipeline_broker.wire.messages.create_topics import CreateTopicsRequest
-from pipeline_broker.wire.messages.delete_topics import DeleteTopicsRequest
+from pipeline_broker.wire.messages.topics.create_topics import CreateTopicsRequest
+from pipeline_broker.wire.messages.topics.delete_topics import DeleteTopicsRequest
 from tests.crashes.clerk import Clerk
 from tests.crashes.history import TopicFate
 from tests.crashes.kept import NUMBER_HEADER, KeptPartition

@@ -5,17 +5,17 @@ from __future__ import annotations
 import pytest
 
 from pipeline_broker.wire.error import ErrorCode
-from pipeline_broker.wire.messages.consumer_group_heartbeat import (
+from pipeline_broker.wire.messages.groups.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 )
-from pipeline_broker.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
-from pipeline_broker.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from pipeline_broker.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
-from pipeline_broker.wire.messages.metadata import MetadataRequest, MetadataResponse
-from pipeline_broker.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
-from pipeline_broker.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
-from pipeline_broker.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from pipeline_broker.wire.messages.groups.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from pipeline_broker.wire.messages.groups.heartbeat import HeartbeatRequest, HeartbeatResponse
+from pipeline_broker.wire.messages.groups.join_group import JoinGroupRequest, JoinGroupResponse
+from pipeline_broker.wire.messages.groups.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+from pipeline_broker.wire.messages.groups.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
+from pipeline_broker.wire.messages.groups.sync_group import SyncGroupRequest, SyncGroupResponse
+from pipeline_broker.wire.messages.topics.metadata import MetadataRequest, MetadataResponse
 from tests.apis.wire_client import WireClient
 
 pytestmark = pytest.mark.faults

@@ -6,7 +6,7 @@ import pytest
 
 from pipeline_broker.node.admin_socket import ask
 from pipeline_broker.wire.error import ErrorCode
-from pipeline_broker.wire.messages.list_offsets import ListOffsetsRequest
+from pipeline_broker.wire.messages.data.list_offsets import ListOffsetsRequest
 from tests.crashes.kept import COMPACTED, RETAINED, KeptPartition
 from tests.crashes.kept_client import read_held, write
 from tests.crashes.scene import Scene

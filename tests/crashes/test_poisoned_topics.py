@@ -6,17 +6,17 @@ import sys
 
 import pytest
 
-from pipeline_broker.apis.produce import ADMIN_CLIENT_ID
+from pipeline_broker.apis.data.produce import ADMIN_CLIENT_ID
 from pipeline_broker.config.settings import BrokerConfig
 from pipeline_broker.node.data_directory import open_broker
 from pipeline_broker.records.batch import NewRecord, build_batch, read_header
 from pipeline_broker.state.internal_topics import OFFSETS_TOPIC, SHARE_TOPIC, TRANSACTIONS_TOPIC
 from pipeline_broker.wire.error import ErrorCode
-from pipeline_broker.wire.messages.find_coordinator import FindCoordinatorRequest
-from pipeline_broker.wire.messages.metadata import MetadataRequest
-from pipeline_broker.wire.messages.offset_commit import OffsetCommitRequest
-from pipeline_broker.wire.messages.offset_fetch import OffsetFetchRequest
-from pipeline_broker.wire.messages.produce import ProduceRequest
+from pipeline_broker.wire.messages.data.produce import ProduceRequest
+from pipeline_broker.wire.messages.groups.find_coordinator import FindCoordinatorRequest
+from pipeline_broker.wire.messages.groups.offset_commit import OffsetCommitRequest
+from pipeline_broker.wire.messages.groups.offset_fetch import OffsetFetchRequest
+from pipeline_broker.wire.messages.topics.metadata import MetadataRequest
 from tests.conftest import ROOT
 from tests.crashes import wire_client
 from tests.crashes.wire_client import WireClient

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 from pipeline_broker.cli import main
 from pipeline_broker.records.batch import NewRecord, build_batch
-from pipeline_broker.wire.messages.metadata import MetadataRequest
+from pipeline_broker.wire.messages.topics.metadata import MetadataRequest
 from stages.server_limits import DRAIN_SECONDS
 from tests.conftest import ROOT
 from tests.crashes.producers import draw_records, produce_request

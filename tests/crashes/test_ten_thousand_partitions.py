@@ -3,7 +3,7 @@
 import pytest
 
 from pipeline_broker.wire.error import ErrorCode
-from pipeline_broker.wire.messages.create_topics import CreateTopicsRequest
+from pipeline_broker.wire.messages.topics.create_topics import CreateTopicsRequest
 from tests.conftest import READY_SECONDS_MAX
 from tests.crashes.kept import KeptPartition
 from tests.crashes.kept_client import read_held, write

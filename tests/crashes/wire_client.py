@@ -12,8 +12,8 @@ import sys
 from pipeline_broker.apis.registry import SERVED
 from pipeline_broker.wire.codec import decode, encode
 from pipeline_broker.wire.header import RequestHeader, encode_request_header, read_response_header
-from pipeline_broker.wire.messages.fetch import FetchRequest
-from pipeline_broker.wire.messages.metadata import MetadataRequest
+from pipeline_broker.wire.messages.data.fetch import FetchRequest
+from pipeline_broker.wire.messages.topics.metadata import MetadataRequest
 
 ANSWER_SECONDS_MAX = 15.0
 LENGTH = struct.Struct(">i")

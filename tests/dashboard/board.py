@@ -9,11 +9,11 @@ import trio
 from pipeline_broker.dashboard.options import DashboardOptions
 from pipeline_broker.dashboard.service import Dashboard
 from pipeline_broker.records.batch import NewRecord, build_batch
-from pipeline_broker.wire.messages.offset_commit import OffsetCommitRequest
-from pipeline_broker.wire.messages.produce import ProduceRequest
+from pipeline_broker.wire.messages.data.produce import ProduceRequest
+from pipeline_broker.wire.messages.groups.offset_commit import OffsetCommitRequest
 from stages.mode import PIPELINED
 from stages.socket_server import SocketServer
-from tests.apis.group_desk import GroupDesk
+from tests.apis.groups.group_desk import GroupDesk
 
 SECONDS_MAX = 20
 

@@ -10,8 +10,8 @@ import time
 import pytest
 
 from pipeline_broker.records.batch import NewRecord, build_batch
-from pipeline_broker.wire.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
-from pipeline_broker.wire.messages.produce import ProduceRequest, ProduceResponse
+from pipeline_broker.wire.messages.data.produce import ProduceRequest, ProduceResponse
+from pipeline_broker.wire.messages.topics.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from tests.apis.wire_client import WireClient
 
 SECONDS_MAX = 20

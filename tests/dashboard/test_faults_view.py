@@ -9,7 +9,7 @@ import pytest
 from pipeline_broker.dashboard import faults_view
 from pipeline_broker.faults.files import FaultyFiles
 from stages.request import Request
-from tests.apis.group_desk import GroupDesk
+from tests.apis.groups.group_desk import GroupDesk
 from tests.dashboard.board import Board
 from tests.log.files.memory_file_system import MemoryFileSystem
 

@@ -5,11 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline_broker.dashboard.groups_view import ResetRefusedError, ResetWish, commit_reset, group, groups, plan_reset
-from pipeline_broker.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-from pipeline_broker.wire.messages.join_group import JoinGroupRequest
+from pipeline_broker.wire.messages.groups.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from pipeline_broker.wire.messages.groups.join_group import JoinGroupRequest
 from stages.request import Pending
 from tests.apis.desk import Desk
-from tests.apis.share_desk import ShareDesk
+from tests.apis.share.share_desk import ShareDesk
 from tests.dashboard.board import Board
 
 

@@ -18,7 +18,7 @@ from pipeline_broker.dashboard.watched_pipeline import (
     WatchedPipeline,
 )
 from pipeline_broker.telemetry.sampled_rows import ROWS_MAX
-from pipeline_broker.wire.messages.metadata import MetadataResponse
+from pipeline_broker.wire.messages.topics.metadata import MetadataResponse
 from stages.request import Close
 
 APIS = range(80)

@@ -9,13 +9,13 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 from pipeline_broker.security.acl import CLUSTER_NAME, AclOperation, PatternType, PermissionType, ResourceType
-from pipeline_broker.wire.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest
-from pipeline_broker.wire.messages.create_acls import CreateAclsRequest
-from pipeline_broker.wire.messages.delete_acls import DeleteAclsRequest
-from pipeline_broker.wire.messages.describe_acls import DescribeAclsRequest
-from pipeline_broker.wire.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest
-from pipeline_broker.wire.messages.sasl_authenticate import SaslAuthenticateRequest
-from pipeline_broker.wire.messages.sasl_handshake import SaslHandshakeRequest
+from pipeline_broker.wire.messages.security.alter_user_scram_credentials import AlterUserScramCredentialsRequest
+from pipeline_broker.wire.messages.security.create_acls import CreateAclsRequest
+from pipeline_broker.wire.messages.security.delete_acls import DeleteAclsRequest
+from pipeline_broker.wire.messages.security.describe_acls import DescribeAclsRequest
+from pipeline_broker.wire.messages.security.describe_user_scram_credentials import DescribeUserScramCredentialsRequest
+from pipeline_broker.wire.messages.security.sasl_authenticate import SaslAuthenticateRequest
+from pipeline_broker.wire.messages.security.sasl_handshake import SaslHandshakeRequest
 from pipeline_broker.wire.registry import ApiKey
 from tests.differential.data_requests import Ask, ask
 

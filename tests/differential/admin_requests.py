@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from pipeline_broker.wire.messages.create_partitions import CreatePartitionsRequest
-from pipeline_broker.wire.messages.create_topics import CreateTopicsRequest
-from pipeline_broker.wire.messages.delete_topics import DeleteTopicsRequest
-from pipeline_broker.wire.messages.describe_cluster import DescribeClusterRequest
-from pipeline_broker.wire.messages.describe_configs import DescribeConfigsRequest
-from pipeline_broker.wire.messages.describe_log_dirs import DescribeLogDirsRequest
-from pipeline_broker.wire.messages.describe_topic_partitions import (
+from pipeline_broker.wire.messages.cluster.describe_cluster import DescribeClusterRequest
+from pipeline_broker.wire.messages.cluster.describe_log_dirs import DescribeLogDirsRequest
+from pipeline_broker.wire.messages.configs.describe_configs import DescribeConfigsRequest
+from pipeline_broker.wire.messages.configs.incremental_alter_configs import IncrementalAlterConfigsRequest
+from pipeline_broker.wire.messages.groups.find_coordinator import FindCoordinatorRequest
+from pipeline_broker.wire.messages.topics.create_partitions import CreatePartitionsRequest
+from pipeline_broker.wire.messages.topics.create_topics import CreateTopicsRequest
+from pipeline_broker.wire.messages.topics.delete_topics import DeleteTopicsRequest
+from pipeline_broker.wire.messages.topics.describe_topic_partitions import (
     DescribeTopicPartitionsCursor,
     DescribeTopicPartitionsRequest,
 )
-from pipeline_broker.wire.messages.find_coordinator import FindCoordinatorRequest
-from pipeline_broker.wire.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 from pipeline_broker.wire.registry import ApiKey
 from tests.differential.data_requests import BAD_NAMES, NO_ID, Ask, ask, partitions, topic_id, topics
 from tests.differential.oracle import Side

@@ -8,12 +8,12 @@ from contextlib import closing
 import pytest
 
 from pipeline_broker.security.acl import CLUSTER_NAME, AclOperation, PatternType, PermissionType, ResourceType
-from pipeline_broker.wire.messages.create_acls import CreateAclsRequest
-from pipeline_broker.wire.messages.create_topics import CreateTopicsRequest
-from pipeline_broker.wire.messages.find_coordinator import FindCoordinatorRequest
-from pipeline_broker.wire.messages.heartbeat import HeartbeatRequest
-from pipeline_broker.wire.messages.init_producer_id import InitProducerIdRequest
-from pipeline_broker.wire.messages.read_share_group_state import ReadShareGroupStateRequest
+from pipeline_broker.wire.messages.groups.find_coordinator import FindCoordinatorRequest
+from pipeline_broker.wire.messages.groups.heartbeat import HeartbeatRequest
+from pipeline_broker.wire.messages.security.create_acls import CreateAclsRequest
+from pipeline_broker.wire.messages.share.read_share_group_state import ReadShareGroupStateRequest
+from pipeline_broker.wire.messages.topics.create_topics import CreateTopicsRequest
+from pipeline_broker.wire.messages.transactions.init_producer_id import InitProducerIdRequest
 from tests.conftest import start_broker
 from tests.differential.admin_requests import GROUPS
 from tests.differential.data_requests import TOPICS

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from pipeline_broker.wire.messages.describe_producers import DescribeProducersRequest
-from pipeline_broker.wire.messages.write_txn_markers import WriteTxnMarkersRequest
+from pipeline_broker.wire.messages.transactions.describe_producers import DescribeProducersRequest
+from pipeline_broker.wire.messages.transactions.write_txn_markers import WriteTxnMarkersRequest
 from pipeline_broker.wire.registry import ApiKey
 from tests.differential.data_requests import BAD_NAMES, Ask, ask, partitions, topics
 

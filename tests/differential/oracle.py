@@ -28,13 +28,13 @@ from kio.serial import entity_reader
 
 from pipeline_broker.wire.codec import decode, encode
 from pipeline_broker.wire.header import RequestHeader, encode_request_header, read_response_header
-from pipeline_broker.wire.messages.describe_acls import DescribeAclsRequest
-from pipeline_broker.wire.messages.describe_client_quotas import DescribeClientQuotasRequest
-from pipeline_broker.wire.messages.describe_configs import DescribeConfigsRequest
-from pipeline_broker.wire.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest
-from pipeline_broker.wire.messages.list_config_resources import ListConfigResourcesRequest
-from pipeline_broker.wire.messages.list_offsets import ListOffsetsRequest
-from pipeline_broker.wire.messages.metadata import MetadataRequest
+from pipeline_broker.wire.messages.configs.describe_client_quotas import DescribeClientQuotasRequest
+from pipeline_broker.wire.messages.configs.describe_configs import DescribeConfigsRequest
+from pipeline_broker.wire.messages.configs.list_config_resources import ListConfigResourcesRequest
+from pipeline_broker.wire.messages.data.list_offsets import ListOffsetsRequest
+from pipeline_broker.wire.messages.security.describe_acls import DescribeAclsRequest
+from pipeline_broker.wire.messages.security.describe_user_scram_credentials import DescribeUserScramCredentialsRequest
+from pipeline_broker.wire.messages.topics.metadata import MetadataRequest
 from pipeline_broker.wire.registry import ApiKey, message_classes
 from tests.conftest import ROOT
 from tests.free_ports import free_port

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from pipeline_broker.wire.messages.alter_client_quotas import AlterClientQuotasRequest
-from pipeline_broker.wire.messages.describe_client_quotas import DescribeClientQuotasRequest
+from pipeline_broker.wire.messages.configs.alter_client_quotas import AlterClientQuotasRequest
+from pipeline_broker.wire.messages.configs.describe_client_quotas import DescribeClientQuotasRequest
 from pipeline_broker.wire.registry import ApiKey
 from tests.differential.data_requests import Ask, ask
 

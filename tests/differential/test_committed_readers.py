@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 from pipeline_broker.records.batch import NewRecord, build_batch, iterate_batches
 from pipeline_broker.records.control_batch import read_marker
 from pipeline_broker.records.record import iterate_records
-from pipeline_broker.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
-from pipeline_broker.wire.messages.create_topics import CreateTopicsRequest
-from pipeline_broker.wire.messages.end_txn import EndTxnRequest
-from pipeline_broker.wire.messages.fetch import FetchRequest
-from pipeline_broker.wire.messages.init_producer_id import InitProducerIdRequest
-from pipeline_broker.wire.messages.list_offsets import ListOffsetsRequest
-from pipeline_broker.wire.messages.list_transactions import ListTransactionsRequest
-from pipeline_broker.wire.messages.produce import ProduceRequest
+from pipeline_broker.wire.messages.data.fetch import FetchRequest
+from pipeline_broker.wire.messages.data.list_offsets import ListOffsetsRequest
+from pipeline_broker.wire.messages.data.produce import ProduceRequest
+from pipeline_broker.wire.messages.topics.create_topics import CreateTopicsRequest
+from pipeline_broker.wire.messages.transactions.add_partitions_to_txn import AddPartitionsToTxnRequest
+from pipeline_broker.wire.messages.transactions.end_txn import EndTxnRequest
+from pipeline_broker.wire.messages.transactions.init_producer_id import InitProducerIdRequest
+from pipeline_broker.wire.messages.transactions.list_transactions import ListTransactionsRequest
 from tests.differential.comparison import drawn
 from tests.differential.data_requests import NOW_MS
 

@@ -14,9 +14,9 @@ from pipeline_broker.records.checksum import crc32c
 from pipeline_broker.records.compression import Compression
 from pipeline_broker.records.record import iterate_records
 from pipeline_broker.wire.error import ErrorCode
-from pipeline_broker.wire.messages.create_topics import CreateTopicsRequest
-from pipeline_broker.wire.messages.delete_topics import DeleteTopicsRequest
-from pipeline_broker.wire.messages.produce import ProduceRequest
+from pipeline_broker.wire.messages.data.produce import ProduceRequest
+from pipeline_broker.wire.messages.topics.create_topics import CreateTopicsRequest
+from pipeline_broker.wire.messages.topics.delete_topics import DeleteTopicsRequest
 from pipeline_broker.wire.registry import ApiKey
 from tests.differential.comparison import compare, drawn
 from tests.differential.data_requests import NOW_MS, ask, topic_id

@@ -9,14 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline_broker.records.batch import NewRecord, build_batch
-from pipeline_broker.wire.messages.create_partitions import CreatePartitionsRequest
-from pipeline_broker.wire.messages.create_topics import CreateTopicsRequest
-from pipeline_broker.wire.messages.delete_records import DeleteRecordsRequest
-from pipeline_broker.wire.messages.delete_topics import DeleteTopicsRequest
-from pipeline_broker.wire.messages.describe_log_dirs import DescribeLogDirsRequest
-from pipeline_broker.wire.messages.list_offsets import ListOffsetsRequest
-from pipeline_broker.wire.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
-from pipeline_broker.wire.messages.produce import ProduceRequest
+from pipeline_broker.wire.messages.cluster.describe_log_dirs import DescribeLogDirsRequest
+from pipeline_broker.wire.messages.data.delete_records import DeleteRecordsRequest
+from pipeline_broker.wire.messages.data.list_offsets import ListOffsetsRequest
+from pipeline_broker.wire.messages.data.offset_for_leader_epoch import OffsetForLeaderEpochRequest
+from pipeline_broker.wire.messages.data.produce import ProduceRequest
+from pipeline_broker.wire.messages.topics.create_partitions import CreatePartitionsRequest
+from pipeline_broker.wire.messages.topics.create_topics import CreateTopicsRequest
+from pipeline_broker.wire.messages.topics.delete_topics import DeleteTopicsRequest
 from pipeline_broker.wire.registry import ApiKey
 from tests.differential.comparison import drawn
 from tests.differential.data_requests import NOW_MS, Ask, ask, topic_id

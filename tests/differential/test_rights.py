@@ -20,13 +20,13 @@ from pipeline_broker.security.acl import (
     PermissionType,
     ResourceType,
 )
-from pipeline_broker.wire.messages.alter_configs import AlterConfigsRequest
-from pipeline_broker.wire.messages.api_versions import ApiVersionsRequest
-from pipeline_broker.wire.messages.create_acls import CreateAclsRequest
-from pipeline_broker.wire.messages.create_topics import CreateTopicsRequest
-from pipeline_broker.wire.messages.delete_acls import DeleteAclsRequest
-from pipeline_broker.wire.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
-from pipeline_broker.wire.messages.produce import ProduceRequest
+from pipeline_broker.wire.messages.cluster.api_versions import ApiVersionsRequest
+from pipeline_broker.wire.messages.configs.alter_configs import AlterConfigsRequest
+from pipeline_broker.wire.messages.configs.incremental_alter_configs import IncrementalAlterConfigsRequest
+from pipeline_broker.wire.messages.data.produce import ProduceRequest
+from pipeline_broker.wire.messages.security.create_acls import CreateAclsRequest
+from pipeline_broker.wire.messages.security.delete_acls import DeleteAclsRequest
+from pipeline_broker.wire.messages.topics.create_topics import CreateTopicsRequest
 from pipeline_broker.wire.registry import ApiKey
 from tests.apis.authorized_requests import CASES
 from tests.apis.authorized_transactions import TRANSACTION_CASES

@@ -11,21 +11,21 @@ from hypothesis import strategies as st
 
 from pipeline_broker.apis.registry import SERVED
 from pipeline_broker.records.batch import NewRecord, build_batch
-from pipeline_broker.wire.messages.create_topics import CreateTopicsRequest
-from pipeline_broker.wire.messages.delete_groups import DeleteGroupsRequest
-from pipeline_broker.wire.messages.delete_topics import DeleteTopicsRequest
-from pipeline_broker.wire.messages.describe_groups import DescribeGroupsRequest
-from pipeline_broker.wire.messages.fetch import FetchRequest
-from pipeline_broker.wire.messages.heartbeat import HeartbeatRequest
-from pipeline_broker.wire.messages.init_producer_id import InitProducerIdRequest
-from pipeline_broker.wire.messages.join_group import JoinGroupRequest
-from pipeline_broker.wire.messages.leave_group import LeaveGroupRequest
-from pipeline_broker.wire.messages.list_groups import ListGroupsRequest
-from pipeline_broker.wire.messages.list_offsets import ListOffsetsRequest
-from pipeline_broker.wire.messages.offset_commit import OffsetCommitRequest
-from pipeline_broker.wire.messages.offset_fetch import OffsetFetchRequest
-from pipeline_broker.wire.messages.produce import ProduceRequest
-from pipeline_broker.wire.messages.sync_group import SyncGroupRequest
+from pipeline_broker.wire.messages.data.fetch import FetchRequest
+from pipeline_broker.wire.messages.data.list_offsets import ListOffsetsRequest
+from pipeline_broker.wire.messages.data.produce import ProduceRequest
+from pipeline_broker.wire.messages.groups.delete_groups import DeleteGroupsRequest
+from pipeline_broker.wire.messages.groups.describe_groups import DescribeGroupsRequest
+from pipeline_broker.wire.messages.groups.heartbeat import HeartbeatRequest
+from pipeline_broker.wire.messages.groups.join_group import JoinGroupRequest
+from pipeline_broker.wire.messages.groups.leave_group import LeaveGroupRequest
+from pipeline_broker.wire.messages.groups.list_groups import ListGroupsRequest
+from pipeline_broker.wire.messages.groups.offset_commit import OffsetCommitRequest
+from pipeline_broker.wire.messages.groups.offset_fetch import OffsetFetchRequest
+from pipeline_broker.wire.messages.groups.sync_group import SyncGroupRequest
+from pipeline_broker.wire.messages.topics.create_topics import CreateTopicsRequest
+from pipeline_broker.wire.messages.topics.delete_topics import DeleteTopicsRequest
+from pipeline_broker.wire.messages.transactions.init_producer_id import InitProducerIdRequest
 from pipeline_broker.wire.registry import ApiKey
 from tests.differential.comparison import compare, drawn
 from tests.differential.data_requests import NOW_MS, Ask, ask, topic_id

@@ -14,17 +14,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline_broker.records.batch import NewRecord, build_batch
-from pipeline_broker.wire.messages.alter_share_group_offsets import AlterShareGroupOffsetsRequest
-from pipeline_broker.wire.messages.create_topics import CreateTopicsRequest
-from pipeline_broker.wire.messages.delete_groups import DeleteGroupsRequest
-from pipeline_broker.wire.messages.describe_share_group_offsets import DescribeShareGroupOffsetsRequest
-from pipeline_broker.wire.messages.find_coordinator import FindCoordinatorRequest
-from pipeline_broker.wire.messages.list_groups import ListGroupsRequest
-from pipeline_broker.wire.messages.produce import ProduceRequest
-from pipeline_broker.wire.messages.read_share_group_state import ReadShareGroupStateRequest
-from pipeline_broker.wire.messages.share_acknowledge import ShareAcknowledgeRequest
-from pipeline_broker.wire.messages.share_fetch import ShareFetchRequest
-from pipeline_broker.wire.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
+from pipeline_broker.wire.messages.data.produce import ProduceRequest
+from pipeline_broker.wire.messages.groups.delete_groups import DeleteGroupsRequest
+from pipeline_broker.wire.messages.groups.find_coordinator import FindCoordinatorRequest
+from pipeline_broker.wire.messages.groups.list_groups import ListGroupsRequest
+from pipeline_broker.wire.messages.share.alter_share_group_offsets import AlterShareGroupOffsetsRequest
+from pipeline_broker.wire.messages.share.describe_share_group_offsets import DescribeShareGroupOffsetsRequest
+from pipeline_broker.wire.messages.share.read_share_group_state import ReadShareGroupStateRequest
+from pipeline_broker.wire.messages.share.share_acknowledge import ShareAcknowledgeRequest
+from pipeline_broker.wire.messages.share.share_fetch import ShareFetchRequest
+from pipeline_broker.wire.messages.share.share_group_heartbeat import ShareGroupHeartbeatRequest
+from pipeline_broker.wire.messages.topics.create_topics import CreateTopicsRequest
 from pipeline_broker.wire.registry import ApiKey
 from tests.differential.comparison import compare, drawn
 from tests.differential.data_requests import Ask, ask, topic_id

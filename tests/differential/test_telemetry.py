@@ -4,8 +4,8 @@ import os
 
 import pytest
 
-from pipeline_broker.wire.messages.get_telemetry_subscriptions import GetTelemetrySubscriptionsRequest
-from pipeline_broker.wire.messages.push_telemetry import PushTelemetryRequest
+from pipeline_broker.wire.messages.cluster.get_telemetry_subscriptions import GetTelemetrySubscriptionsRequest
+from pipeline_broker.wire.messages.cluster.push_telemetry import PushTelemetryRequest
 from pipeline_broker.wire.registry import ApiKey
 from tests.differential.comparison import compare
 from tests.differential.data_requests import Ask

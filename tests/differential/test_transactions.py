@@ -12,16 +12,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline_broker.records.batch import NewRecord, build_batch
-from pipeline_broker.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
-from pipeline_broker.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
-from pipeline_broker.wire.messages.describe_transactions import DescribeTransactionsRequest
-from pipeline_broker.wire.messages.end_txn import EndTxnRequest
-from pipeline_broker.wire.messages.fetch import FetchRequest
-from pipeline_broker.wire.messages.init_producer_id import InitProducerIdRequest
-from pipeline_broker.wire.messages.list_transactions import ListTransactionsRequest
-from pipeline_broker.wire.messages.offset_fetch import OffsetFetchRequest
-from pipeline_broker.wire.messages.produce import ProduceRequest
-from pipeline_broker.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
+from pipeline_broker.wire.messages.data.fetch import FetchRequest
+from pipeline_broker.wire.messages.data.produce import ProduceRequest
+from pipeline_broker.wire.messages.groups.offset_fetch import OffsetFetchRequest
+from pipeline_broker.wire.messages.transactions.add_offsets_to_txn import AddOffsetsToTxnRequest
+from pipeline_broker.wire.messages.transactions.add_partitions_to_txn import AddPartitionsToTxnRequest
+from pipeline_broker.wire.messages.transactions.describe_transactions import DescribeTransactionsRequest
+from pipeline_broker.wire.messages.transactions.end_txn import EndTxnRequest
+from pipeline_broker.wire.messages.transactions.init_producer_id import InitProducerIdRequest
+from pipeline_broker.wire.messages.transactions.list_transactions import ListTransactionsRequest
+from pipeline_broker.wire.messages.transactions.txn_offset_commit import TxnOffsetCommitRequest
 from pipeline_broker.wire.registry import ApiKey
 from tests.differential.comparison import drawn
 from tests.differential.data_requests import NOW_MS, TOPICS, Ask, topic_id

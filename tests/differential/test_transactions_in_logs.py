@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline_broker.wire.messages.create_topics import CreateTopicsRequest
-from pipeline_broker.wire.messages.describe_producers import DescribeProducersRequest
-from pipeline_broker.wire.messages.fetch import FetchRequest
-from pipeline_broker.wire.messages.init_producer_id import InitProducerIdRequest
-from pipeline_broker.wire.messages.list_offsets import ListOffsetsRequest
-from pipeline_broker.wire.messages.write_txn_markers import WriteTxnMarkersRequest
+from pipeline_broker.wire.messages.data.fetch import FetchRequest
+from pipeline_broker.wire.messages.data.list_offsets import ListOffsetsRequest
+from pipeline_broker.wire.messages.topics.create_topics import CreateTopicsRequest
+from pipeline_broker.wire.messages.transactions.describe_producers import DescribeProducersRequest
+from pipeline_broker.wire.messages.transactions.init_producer_id import InitProducerIdRequest
+from pipeline_broker.wire.messages.transactions.write_txn_markers import WriteTxnMarkersRequest
 from pipeline_broker.wire.registry import ApiKey
 from tests.differential.comparison import drawn
 from tests.differential.data_requests import Ask, ask, topic_id

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from pipeline_broker.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
-from pipeline_broker.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
-from pipeline_broker.wire.messages.describe_transactions import DescribeTransactionsRequest
-from pipeline_broker.wire.messages.end_txn import EndTxnRequest
-from pipeline_broker.wire.messages.list_transactions import ListTransactionsRequest
-from pipeline_broker.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
+from pipeline_broker.wire.messages.transactions.add_offsets_to_txn import AddOffsetsToTxnRequest
+from pipeline_broker.wire.messages.transactions.add_partitions_to_txn import AddPartitionsToTxnRequest
+from pipeline_broker.wire.messages.transactions.describe_transactions import DescribeTransactionsRequest
+from pipeline_broker.wire.messages.transactions.end_txn import EndTxnRequest
+from pipeline_broker.wire.messages.transactions.list_transactions import ListTransactionsRequest
+from pipeline_broker.wire.messages.transactions.txn_offset_commit import TxnOffsetCommitRequest
 from pipeline_broker.wire.registry import ApiKey
 from tests.differential.admin_requests import GROUPS
 from tests.differential.data_requests import Ask, ask, partitions, topics

@@ -27,10 +27,10 @@ from pipeline_broker.records.batch import NewRecord, build_batch, iterate_batche
 from pipeline_broker.records.record import iterate_records
 from pipeline_broker.wire.codec import decode, encode
 from pipeline_broker.wire.header import RequestHeader, encode_request_header, read_response_header
-from pipeline_broker.wire.messages.create_topics import CreateTopicsRequest
-from pipeline_broker.wire.messages.fetch import FetchRequest
-from pipeline_broker.wire.messages.list_groups import ListGroupsRequest
-from pipeline_broker.wire.messages.produce import ProduceRequest
+from pipeline_broker.wire.messages.data.fetch import FetchRequest
+from pipeline_broker.wire.messages.data.produce import ProduceRequest
+from pipeline_broker.wire.messages.groups.list_groups import ListGroupsRequest
+from pipeline_broker.wire.messages.topics.create_topics import CreateTopicsRequest
 from pipeline_broker.wire.registry import message_classes
 from stages.connection_limits import ConnectionLimits
 from stages.mode import MODES

@@ -4,12 +4,12 @@ import pytest
 
 from pipeline_broker.faults.names import FaultError
 from pipeline_broker.wire.error import ErrorCode
-from pipeline_broker.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-from pipeline_broker.wire.messages.heartbeat import HeartbeatRequest
-from pipeline_broker.wire.messages.join_group import JoinGroupRequest
-from pipeline_broker.wire.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
-from pipeline_broker.wire.messages.sync_group import SyncGroupRequest
-from tests.apis.group_desk import GroupDesk
+from pipeline_broker.wire.messages.groups.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from pipeline_broker.wire.messages.groups.heartbeat import HeartbeatRequest
+from pipeline_broker.wire.messages.groups.join_group import JoinGroupRequest
+from pipeline_broker.wire.messages.groups.sync_group import SyncGroupRequest
+from pipeline_broker.wire.messages.share.share_group_heartbeat import ShareGroupHeartbeatRequest
+from tests.apis.groups.group_desk import GroupDesk
 
 GROUP = "g"
 

@@ -12,9 +12,9 @@ from click.testing import CliRunner
 from pipeline_broker.cli import main
 from pipeline_broker.records.batch import NewRecord, build_batch
 from pipeline_broker.wire.error import ErrorCode
-from pipeline_broker.wire.messages.fetch import FetchRequest
-from pipeline_broker.wire.messages.list_groups import ListGroupsRequest
-from pipeline_broker.wire.messages.produce import ProduceRequest
+from pipeline_broker.wire.messages.data.fetch import FetchRequest
+from pipeline_broker.wire.messages.data.produce import ProduceRequest
+from pipeline_broker.wire.messages.groups.list_groups import ListGroupsRequest
 from tests.conftest import ROOT
 from tests.crashes.wire_client import LENGTH, WireClient, describe_topics
 

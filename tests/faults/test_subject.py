@@ -5,13 +5,13 @@ import pytest
 
 from pipeline_broker.apis.registry import SERVED
 from pipeline_broker.faults.subject import Subject
-from pipeline_broker.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
-from pipeline_broker.wire.messages.describe_groups import DescribeGroupsRequest
-from pipeline_broker.wire.messages.fetch import FetchRequest
-from pipeline_broker.wire.messages.find_coordinator import FindCoordinatorRequest
-from pipeline_broker.wire.messages.metadata import MetadataRequest
-from pipeline_broker.wire.messages.offset_fetch import OffsetFetchRequest
-from pipeline_broker.wire.messages.produce import ProduceRequest
+from pipeline_broker.wire.messages.data.fetch import FetchRequest
+from pipeline_broker.wire.messages.data.produce import ProduceRequest
+from pipeline_broker.wire.messages.groups.describe_groups import DescribeGroupsRequest
+from pipeline_broker.wire.messages.groups.find_coordinator import FindCoordinatorRequest
+from pipeline_broker.wire.messages.groups.offset_fetch import OffsetFetchRequest
+from pipeline_broker.wire.messages.topics.metadata import MetadataRequest
+from pipeline_broker.wire.messages.transactions.add_partitions_to_txn import AddPartitionsToTxnRequest
 from pipeline_broker.wire.registry import message_classes
 from tests.bad_input.raw_client import SERVED_IDS, SERVED_VERSIONS
 from tests.wire.generated import sample

@@ -17,8 +17,8 @@ from tempfile import TemporaryDirectory
 
 import attrs
 
-from pipeline_broker.wire.messages.sasl_authenticate import SaslAuthenticateRequest
-from pipeline_broker.wire.messages.sasl_handshake import SaslHandshakeRequest
+from pipeline_broker.wire.messages.security.sasl_authenticate import SaslAuthenticateRequest
+from pipeline_broker.wire.messages.security.sasl_handshake import SaslHandshakeRequest
 from tests.bad_input.conftest import Subject
 from tests.bad_input.raw_client import frame_of
 from tests.conftest import start_broker

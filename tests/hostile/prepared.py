@@ -11,20 +11,20 @@ import attrs
 
 from pipeline_broker.records.batch import NewRecord, build_batch
 from pipeline_broker.records.compression import Compression
-from pipeline_broker.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
-from pipeline_broker.wire.messages.alter_client_quotas import AlterClientQuotasRequest
-from pipeline_broker.wire.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest
-from pipeline_broker.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-from pipeline_broker.wire.messages.create_acls import CreateAclsRequest
-from pipeline_broker.wire.messages.create_topics import CreateTopicsRequest
-from pipeline_broker.wire.messages.find_coordinator import FindCoordinatorRequest
-from pipeline_broker.wire.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
-from pipeline_broker.wire.messages.init_producer_id import InitProducerIdRequest
-from pipeline_broker.wire.messages.join_group import JoinGroupRequest
-from pipeline_broker.wire.messages.metadata import MetadataRequest
-from pipeline_broker.wire.messages.offset_commit import OffsetCommitRequest
-from pipeline_broker.wire.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
-from pipeline_broker.wire.messages.sync_group import SyncGroupRequest
+from pipeline_broker.wire.messages.configs.alter_client_quotas import AlterClientQuotasRequest
+from pipeline_broker.wire.messages.configs.incremental_alter_configs import IncrementalAlterConfigsRequest
+from pipeline_broker.wire.messages.groups.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from pipeline_broker.wire.messages.groups.find_coordinator import FindCoordinatorRequest
+from pipeline_broker.wire.messages.groups.join_group import JoinGroupRequest
+from pipeline_broker.wire.messages.groups.offset_commit import OffsetCommitRequest
+from pipeline_broker.wire.messages.groups.sync_group import SyncGroupRequest
+from pipeline_broker.wire.messages.security.alter_user_scram_credentials import AlterUserScramCredentialsRequest
+from pipeline_broker.wire.messages.security.create_acls import CreateAclsRequest
+from pipeline_broker.wire.messages.share.share_group_heartbeat import ShareGroupHeartbeatRequest
+from pipeline_broker.wire.messages.topics.create_topics import CreateTopicsRequest
+from pipeline_broker.wire.messages.topics.metadata import MetadataRequest
+from pipeline_broker.wire.messages.transactions.add_partitions_to_txn import AddPartitionsToTxnRequest
+from pipeline_broker.wire.messages.transactions.init_producer_id import InitProducerIdRequest
 from tests.bad_input.raw_client import ACKS_ALL, produce_request
 from tests.conftest import start_broker
 from tests.crashes.wire_client import WireClient

@@ -1,12 +1,12 @@
 """Asks a broker, over the wire, where its listeners are and what they tell; alters its settings."""
 
 from pipeline_broker.config.listeners import read_endpoints
-from pipeline_broker.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
-from pipeline_broker.wire.messages.incremental_alter_configs import (
+from pipeline_broker.wire.messages.configs.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
+from pipeline_broker.wire.messages.configs.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
-from pipeline_broker.wire.messages.metadata import MetadataRequest, MetadataResponse
+from pipeline_broker.wire.messages.topics.metadata import MetadataRequest, MetadataResponse
 from tests.apis.wire_client import WireClient
 
 BROKER = 4

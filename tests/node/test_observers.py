@@ -13,14 +13,14 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from pipeline_broker.records.batch import NewRecord, build_batch
-from pipeline_broker.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from pipeline_broker.wire.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
-from pipeline_broker.wire.messages.fetch import FetchRequest, FetchResponse
-from pipeline_broker.wire.messages.incremental_alter_configs import (
+from pipeline_broker.wire.messages.cluster.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from pipeline_broker.wire.messages.configs.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
-from pipeline_broker.wire.messages.produce import ProduceRequest, ProduceResponse
+from pipeline_broker.wire.messages.data.fetch import FetchRequest, FetchResponse
+from pipeline_broker.wire.messages.data.produce import ProduceRequest, ProduceResponse
+from pipeline_broker.wire.messages.topics.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from tests.apis.wire_client import WireClient
 
 BROKER, LOGGER = 4, 8

@@ -17,9 +17,9 @@ from pipeline_broker.records.batch import NewRecord, build_batch, iterate_batche
 from pipeline_broker.records.record import iterate_records
 from pipeline_broker.telemetry.timelines_topic import TIMELINES_CONFIGS, TIMELINES_TOPIC
 from pipeline_broker.wire.error import ErrorCode
-from pipeline_broker.wire.messages.fetch import FetchRequest, FetchResponse
-from pipeline_broker.wire.messages.metadata import MetadataRequest, MetadataResponse
-from pipeline_broker.wire.messages.produce import ProduceRequest, ProduceResponse
+from pipeline_broker.wire.messages.data.fetch import FetchRequest, FetchResponse
+from pipeline_broker.wire.messages.data.produce import ProduceRequest, ProduceResponse
+from pipeline_broker.wire.messages.topics.metadata import MetadataRequest, MetadataResponse
 from stages.mode import PIPELINED
 from stages.request import NO_STAMP, Request, Send
 from tests.apis.wire_client import WireClient

@@ -22,9 +22,9 @@ from pipeline_broker.quotas.entities import entity_of
 from pipeline_broker.records.batch import NewRecord, build_batch
 from pipeline_broker.wire.codec import decode, encode
 from pipeline_broker.wire.header import RequestHeader, encode_request_header, read_response_header
-from pipeline_broker.wire.messages.create_topics import CreateTopicsRequest
-from pipeline_broker.wire.messages.list_groups import ListGroupsRequest
-from pipeline_broker.wire.messages.produce import ProduceRequest, ProduceResponse
+from pipeline_broker.wire.messages.data.produce import ProduceRequest, ProduceResponse
+from pipeline_broker.wire.messages.groups.list_groups import ListGroupsRequest
+from pipeline_broker.wire.messages.topics.create_topics import CreateTopicsRequest
 from stages.mode import MODES
 from stages.testing.memory_server import open_memory_server
 from tests.log.files.memory_file_system import MemoryFileSystem

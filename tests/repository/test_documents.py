@@ -1,5 +1,6 @@
 """What the documents say about the repository is true of it."""
 
+import ast
 import pkgutil
 import re
 from pathlib import Path
@@ -67,3 +68,27 @@ def test_every_changelog_fragment_has_a_known_kind_and_a_text():
     for fragment in fragments:
         assert re.fullmatch(r"[a-z0-9-]+\.(added|changed|fixed|removed)\.md", fragment.name)
         assert fragment.read_text(encoding="utf-8").strip()
+
+
+WALKED = re.compile(r"^\| \d+[ ↑]*\| `([^`]+\.py)` `([^`]+)` \|", re.MULTILINE)
+
+
+def definitions_of(path):
+    """Names of functions, and of methods behind their class."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    functions = (ast.FunctionDef, ast.AsyncFunctionDef)
+    methods = {
+        f"{node.name}.{inner.name}"
+        for node in tree.body
+        if isinstance(node, ast.ClassDef)
+        for inner in node.body
+        if isinstance(inner, functions)
+    }
+    return methods | {node.name for node in tree.body if isinstance(node, functions)}
+
+
+def test_every_step_of_a_walk_is_a_function_that_exists():
+    text = (ROOT / "docs/walks.md").read_text(encoding="utf-8")
+    steps = WALKED.findall(text)
+    assert len(steps) == len(re.findall(r"^\| \d+", text, re.MULTILINE)) > 20
+    assert [step for step in steps if step[1] not in definitions_of(ROOT / step[0])] == []

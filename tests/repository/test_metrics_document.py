@@ -11,7 +11,6 @@ ROOT = Path(__file__).parents[2]
 NAME_IN_KAFKA = r"[A-Z]\w+|[a-z]+(?:-[a-z]+)*"
 WITHOUT_VALUE = {
     "kafka_network_requestchannel_controlplanerequestqueuesize",  # no control plane
-    "kafka_network_requestmetrics_deprecatedrequests_total",  # no deprecated version
 }
 """A metric without a value has no lines."""
 DOCUMENT = (ROOT / "docs/metrics.md").read_text(encoding="utf-8")

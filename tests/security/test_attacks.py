@@ -18,10 +18,10 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from pipeline_broker.wire.messages.api_versions import ApiVersionsRequest
-from pipeline_broker.wire.messages.metadata import MetadataRequest
-from pipeline_broker.wire.messages.sasl_authenticate import SaslAuthenticateRequest
-from pipeline_broker.wire.messages.sasl_handshake import SaslHandshakeRequest
+from pipeline_broker.wire.messages.cluster.api_versions import ApiVersionsRequest
+from pipeline_broker.wire.messages.security.sasl_authenticate import SaslAuthenticateRequest
+from pipeline_broker.wire.messages.security.sasl_handshake import SaslHandshakeRequest
+from pipeline_broker.wire.messages.topics.metadata import MetadataRequest
 from tests.bad_input.raw_client import RawClient, frame_of
 from tests.conftest import start_broker
 from tests.security.conftest import PASSWORD, PLAIN_MODULE, SECONDS_MAX, listener_ports

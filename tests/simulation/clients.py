@@ -12,9 +12,9 @@ import attrs
 import trio
 
 from pipeline_broker.wire.error import ErrorCode
-from pipeline_broker.wire.messages.heartbeat import HeartbeatRequest
-from pipeline_broker.wire.messages.join_group import JoinGroupRequest
-from pipeline_broker.wire.messages.sync_group import SyncGroupRequest
+from pipeline_broker.wire.messages.groups.heartbeat import HeartbeatRequest
+from pipeline_broker.wire.messages.groups.join_group import JoinGroupRequest
+from pipeline_broker.wire.messages.groups.sync_group import SyncGroupRequest
 from tests.simulation import asks
 from tests.simulation.history import Fate
 from tests.simulation.listeners import proof

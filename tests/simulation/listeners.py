@@ -6,12 +6,12 @@ every look at it, so that clients may begin again at once, as often as they like
 
 import itertools
 
-from pipeline_broker.apis.authentication import SaslAuthenticator
 from pipeline_broker.apis.call import Session
+from pipeline_broker.apis.security.authentication import SaslAuthenticator
 from pipeline_broker.security.offer import SaslOffer
 from pipeline_broker.security.plain import PlainServer, PlainUsers
-from pipeline_broker.wire.messages.sasl_authenticate import SaslAuthenticateRequest
-from pipeline_broker.wire.messages.sasl_handshake import SaslHandshakeRequest
+from pipeline_broker.wire.messages.security.sasl_authenticate import SaslAuthenticateRequest
+from pipeline_broker.wire.messages.security.sasl_handshake import SaslHandshakeRequest
 from stages.listener import Listener
 from tests.simulation.environment import wall_clock_ms
 from tests.simulation.wire_client import Ask

@@ -11,9 +11,9 @@ from contextlib import nullcontext
 import attrs
 import trio
 
-from pipeline_broker.wire.messages.alter_client_quotas import AlterClientQuotasRequest
-from pipeline_broker.wire.messages.create_topics import CreateTopicsRequest
-from pipeline_broker.wire.messages.find_coordinator import FindCoordinatorRequest
+from pipeline_broker.wire.messages.configs.alter_client_quotas import AlterClientQuotasRequest
+from pipeline_broker.wire.messages.groups.find_coordinator import FindCoordinatorRequest
+from pipeline_broker.wire.messages.topics.create_topics import CreateTopicsRequest
 from tests.simulation import asks, clients, environment, faults
 from tests.simulation.history import anomalies
 from tests.simulation.scenario import Act, ClientPlan, draw

@@ -6,7 +6,8 @@ Rules of this file: bounds are set lower while a block runs, and put back; nothi
 from contextlib import ExitStack, contextmanager
 from functools import cache
 
-from pipeline_broker.apis import call, dispatch, produce, steps
+from pipeline_broker.apis import call, dispatch, steps
+from pipeline_broker.apis.data import produce
 from pipeline_broker.broker import broker
 from pipeline_broker.records import record_walk
 from pipeline_broker.wire import codec, decoding, encoding

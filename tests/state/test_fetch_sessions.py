@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 from pipeline_broker.config.settings import BrokerConfig
 from pipeline_broker.state.fetch_sessions import FetchSessions, PartitionAnswer, fetch_sessions_of, next_epoch
 from pipeline_broker.wire.error import ErrorCode
-from pipeline_broker.wire.messages.fetch import FetchRequest
+from pipeline_broker.wire.messages.data.fetch import FetchRequest
 
 KEYS = st.sampled_from("abcd")
 

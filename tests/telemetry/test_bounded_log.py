@@ -17,7 +17,7 @@ from pipeline_broker.telemetry.bounded_log import (
     BoundedHandler,
     BoundedLog,
 )
-from pipeline_broker.wire.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
+from pipeline_broker.wire.messages.configs.incremental_alter_configs import IncrementalAlterConfigsRequest
 from tests.crashes.wire_client import WireClient
 
 LEFT_OUT = re.compile(r"(\d+) more like this were not logged within 60 s: ")

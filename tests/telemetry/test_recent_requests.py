@@ -7,7 +7,7 @@ import pytest
 
 from pipeline_broker.telemetry.recent_requests import RecentRequests
 from pipeline_broker.wire.error import ErrorCode
-from pipeline_broker.wire.messages.heartbeat import HeartbeatResponse
+from pipeline_broker.wire.messages.groups.heartbeat import HeartbeatResponse
 from stages.request import NO_STAMP, Close, NoOp, Request, Send
 
 HEARTBEAT = 12

@@ -7,7 +7,6 @@ import pytest
 
 from pipeline_broker.apis.call import Session
 from pipeline_broker.telemetry import request_log
-from pipeline_broker.telemetry.broker_loggers import ALL, DEPRECATED_ONLY, OFF
 from pipeline_broker.telemetry.request_log import RequestLog
 
 NEVER = 60.0
@@ -29,8 +28,8 @@ def make(answered):
 
 @pytest.fixture
 def log(tmp_path):
-    log = RequestLog(tmp_path / "log", deprecates=lambda api, version: (api, version) == (3, 9))
-    log.detail = ALL
+    log = RequestLog(tmp_path / "log")
+    log.is_on = True
     yield log
     log.close()
 
@@ -62,22 +61,11 @@ def test_each_request_has_a_line_in_order_and_a_dropped_one_too(log, make):
 
 
 def test_a_log_that_is_off_starts_no_thread_and_opens_no_file(log, make):
-    log.detail = OFF
+    log.is_on = False
     log.request_ended(make())
     log.close()
 
     assert not log.path.exists()
-
-
-def test_with_less_detail_only_deprecated_versions_have_lines(log, make):
-    """Kafka's level INFO."""
-    log.detail = DEPRECATED_ONLY
-    deprecated = make()
-    deprecated.version = 9
-    log.request_ended(make(index=1))
-    log.request_ended(deprecated)
-
-    assert len(lines(log)) == 1
 
 
 def test_a_request_that_was_on_its_way_when_the_log_began_has_no_line(log, make):
@@ -145,7 +133,7 @@ def test_a_request_that_cannot_be_shown_costs_its_own_line_only(log, make, caplo
 def test_a_log_appends_to_what_is_there_and_may_begin_again(log, make):
     log.request_ended(make(index=0))
     assert len(lines(log)) == 1
-    log.detail = ALL
+    log.is_on = True
     log.request_ended(make(index=1))
 
     assert [line["connection"] for line in lines(log)] == ["connection-0", "connection-1"]

@@ -10,12 +10,12 @@ from pipeline_broker.apis.call import Session
 from pipeline_broker.telemetry.request_log_lines import HIDDEN, line_of
 from pipeline_broker.wire.codec import encode
 from pipeline_broker.wire.header import RequestHeader, encode_request_header, response_header
-from pipeline_broker.wire.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest
-from pipeline_broker.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from pipeline_broker.wire.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
-from pipeline_broker.wire.messages.metadata import MetadataRequest
-from pipeline_broker.wire.messages.produce import ProduceRequest, ProduceResponse
-from pipeline_broker.wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
+from pipeline_broker.wire.messages.cluster.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from pipeline_broker.wire.messages.configs.incremental_alter_configs import IncrementalAlterConfigsRequest
+from pipeline_broker.wire.messages.data.produce import ProduceRequest, ProduceResponse
+from pipeline_broker.wire.messages.security.alter_user_scram_credentials import AlterUserScramCredentialsRequest
+from pipeline_broker.wire.messages.security.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
+from pipeline_broker.wire.messages.topics.metadata import MetadataRequest
 from stages.request import NO_OP, Close, Request, Send
 
 TOPIC, BROKER, BROKER_LOGGER, UNKNOWN = 2, 4, 8, 16

@@ -5,14 +5,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
-from pipeline_broker.apis.call import Session
 from pipeline_broker.telemetry.exposition import render
 from pipeline_broker.telemetry.fan_out import FanOut
 from pipeline_broker.telemetry.measurements import Measurements
-from pipeline_broker.telemetry.request_metrics import SOFTWARE_MAX, RequestMetrics
+from pipeline_broker.telemetry.request_metrics import RequestMetrics
 from pipeline_broker.telemetry.sampled_rows import ROWS_MAX, ROWS_WANTED
-from pipeline_broker.wire.messages.fetch import FetchResponse
-from pipeline_broker.wire.messages.produce import ProduceResponse
+from pipeline_broker.wire.messages.data.fetch import FetchResponse
+from pipeline_broker.wire.messages.data.produce import ProduceResponse
 from stages.mode import CLASSIC, PIPELINED
 from stages.request import NO_OP, Request
 from stages.timeline import stage_durations
@@ -264,23 +263,6 @@ def test_an_error_code_of_the_whole_response_counts_with_those_of_its_parts(answ
 def test_a_slot_that_ends_without_bytes_has_no_error_to_count(answered):
     """As in Apache Kafka: the answer to acks=0 that is never made has no error, not even NONE."""
     assert errors_of(scrape(drained([answered(result=NO_OP)])), "Produce") == {}
-
-
-def test_deprecated_versions_are_counted_with_the_clients_software(answered):
-    """DeprecatedRequestsPerSec; every request of such a version says who sent it, and at most SOFTWARE_MAX are told."""
-    metrics = RequestMetrics(NAMES, PIPELINED, deprecates=lambda api, version: (api, version) == (0, 3))
-    clients = SOFTWARE_MAX + 5
-    for number in range(clients):
-        for version in (3, 3, 9):
-            request = answered(version=version)
-            request.connection.session = Session("h", "L", software_name="lib", software_version=str(number))
-            metrics.request_ended(request)
-    samples = scrape(metrics)
-
-    found = {dict(key[1:])["clientsoftwareversion"]: value for key, value in samples.items()
-             if key[0] == f"{PREFIX}deprecatedrequests_total"}  # fmt: skip
-    assert found == {**{str(number): 2 for number in range(SOFTWARE_MAX)}, "other": 10}
-    assert samples[f"{PREFIX}requests_total", ("request", "Produce"), ("version", "3")] == clients * 2
 
 
 def test_versions_that_do_not_exist_have_no_metrics_of_their_own(answered):

@@ -8,7 +8,7 @@ from pipeline_broker.records.errors import CHECKSUM, NO_KEY
 from pipeline_broker.telemetry import topic_metrics
 from pipeline_broker.telemetry.exposition import render
 from pipeline_broker.telemetry.topic_metrics import TopicMetrics
-from pipeline_broker.wire.messages.fetch import FetchResponse
+from pipeline_broker.wire.messages.data.fetch import FetchResponse
 
 ONE, OTHER = bytes([1]) * 16, bytes([2]) * 16
 

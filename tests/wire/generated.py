@@ -32,7 +32,7 @@ INTEGER_BITS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
 
 def declared() -> list[type]:
     found = []
-    for module_info in pkgutil.iter_modules(messages_package.__path__, messages_package.__name__ + "."):
+    for module_info in pkgutil.walk_packages(messages_package.__path__, messages_package.__name__ + "."):
         module = importlib.import_module(module_info.name)
         found += [value for value in vars(module).values() if isinstance(value, type) and hasattr(value, "SCHEMA")]
     return found

@@ -10,16 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline_broker.wire.codec import DecodeError, EncodeError, decode, decoder, encode, encoder, versions_of
-from pipeline_broker.wire.messages.api_versions import ApiVersionsResponse
-from pipeline_broker.wire.messages.describe_groups import DescribeGroupsRequest
-from pipeline_broker.wire.messages.describe_topic_partitions import (
+from pipeline_broker.wire.messages.cluster.api_versions import ApiVersionsResponse
+from pipeline_broker.wire.messages.data.fetch import FetchRequest, FetchResponse
+from pipeline_broker.wire.messages.data.produce import ProduceRequest, ProduceResponse
+from pipeline_broker.wire.messages.groups.describe_groups import DescribeGroupsRequest
+from pipeline_broker.wire.messages.groups.heartbeat import HeartbeatRequest
+from pipeline_broker.wire.messages.topics.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse,
 )
-from pipeline_broker.wire.messages.fetch import FetchRequest, FetchResponse
-from pipeline_broker.wire.messages.heartbeat import HeartbeatRequest
-from pipeline_broker.wire.messages.metadata import MetadataRequest
-from pipeline_broker.wire.messages.produce import ProduceRequest, ProduceResponse
+from pipeline_broker.wire.messages.topics.metadata import MetadataRequest
 from pipeline_broker.wire.schema import parse_versions
 from tests.wire.generated import MESSAGES, RECORDS, REQUESTS, each_version, objects, plain, quick, sample
 from tests.wire.reference import Reference

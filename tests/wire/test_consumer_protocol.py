@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from pipeline_broker.wire.codec import encode
 from pipeline_broker.wire.consumer_protocol import CONSUMER_PROTOCOL_TYPE, assigned_partitions
-from pipeline_broker.wire.messages.consumer_protocol import ConsumerProtocolAssignment
+from pipeline_broker.wire.messages.groups.consumer_protocol import ConsumerProtocolAssignment
 
 VERSIONS = st.integers(0, 32767)
 NAMED = st.lists(st.tuples(st.sampled_from(["a", "b", "c"]), st.lists(st.integers(0, 9), max_size=4)), max_size=5)

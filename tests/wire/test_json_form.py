@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from pipeline_broker.wire.codec import versions_of
 from pipeline_broker.wire.json_form import json_form
-from pipeline_broker.wire.messages.fetch import FetchRequest, FetchResponse
-from pipeline_broker.wire.messages.join_group import JoinGroupRequest
-from pipeline_broker.wire.messages.metadata import MetadataRequest
-from pipeline_broker.wire.messages.produce import ProduceRequest
+from pipeline_broker.wire.messages.data.fetch import FetchRequest, FetchResponse
+from pipeline_broker.wire.messages.data.produce import ProduceRequest
+from pipeline_broker.wire.messages.groups.join_group import JoinGroupRequest
+from pipeline_broker.wire.messages.topics.metadata import MetadataRequest
 from pipeline_broker.wire.registry import ApiKey, message_classes
 from tests.wire.generated import objects
 

@@ -31,7 +31,7 @@ def test_flexible_versions_are_those_of_kio(api):
 
 
 @pytest.mark.parametrize("message", API_MESSAGES, ids=lambda message: message.__name__)
-def test_declarations_and_the_table_say_the_same(message):
+def test_a_message_has_the_versions_of_its_api_and_is_found_by_its_key(message):
     api = API_KEYS[ApiKey(message.SCHEMA.key)]
     flexible = parse_versions(message.SCHEMA.flexible)
     assert message.__name__ in {f"{api.name}Request", f"{api.name}Response"}

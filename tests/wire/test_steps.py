@@ -11,9 +11,9 @@ from pipeline_broker.wire.codec import (
     stepwise_decoder,
     stepwise_encoder,
 )
-from pipeline_broker.wire.messages.describe_groups import DescribeGroupsResponse
-from pipeline_broker.wire.messages.metadata import MetadataRequest
-from pipeline_broker.wire.messages.produce import ProduceRequest
+from pipeline_broker.wire.messages.data.produce import ProduceRequest
+from pipeline_broker.wire.messages.groups.describe_groups import DescribeGroupsResponse
+from pipeline_broker.wire.messages.topics.metadata import MetadataRequest
 from pipeline_broker.wire.primitives import ELEMENTS_A_TURN, ELEMENTS_MAX, RESPONSE_BYTES_MAX, TAGS_MAX, write_uvarint
 from tests.wire.generated import REQUESTS, RESPONSES, each_version, plain, sample
 

@@ -18,7 +18,7 @@ from pipeline_broker.records.batch import HEADER_SIZE, LENGTH_OVERHEAD, read_hea
 from pipeline_broker.records.checksum import crc32c
 from pipeline_broker.wire.codec import DecodeError, decode
 from pipeline_broker.wire.header import read_response_header
-from pipeline_broker.wire.messages.fetch import FetchResponse
+from pipeline_broker.wire.messages.data.fetch import FetchResponse
 
 PRODUCE, READ, END = 0, 1, 2
 """Kinds of requests."""

@@ -20,8 +20,8 @@ from pipeline_broker.records.batch import NewRecord, build_batch
 from pipeline_broker.records.compression import Compression
 from pipeline_broker.wire.codec import encode
 from pipeline_broker.wire.header import RequestHeader, encode_request_header
-from pipeline_broker.wire.messages.fetch import FetchRequest
-from pipeline_broker.wire.messages.produce import ProduceRequest, ProduceResponse
+from pipeline_broker.wire.messages.data.fetch import FetchRequest
+from pipeline_broker.wire.messages.data.produce import ProduceRequest, ProduceResponse
 
 VARIANTS_MAX = 1024
 VARIANTS_BYTES_MAX = 64 << 20

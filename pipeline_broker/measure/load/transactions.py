@@ -14,7 +14,7 @@ from pipeline_broker.client.errors import ClientError
 from pipeline_broker.measure.load.requests import CORRELATION, CORRELATION_POSITION, END, PRODUCE, IdempotentProduce
 from pipeline_broker.wire.codec import DecodeError, decode, encode
 from pipeline_broker.wire.header import RequestHeader, encode_request_header, read_response_header
-from pipeline_broker.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
+from pipeline_broker.wire.messages.transactions.end_txn import EndTxnRequest, EndTxnResponse
 
 END_KEY = 26
 END_VERSION = 5

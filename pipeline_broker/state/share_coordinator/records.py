@@ -15,7 +15,7 @@ from pipeline_broker.state.outcome import StateRecord
 from pipeline_broker.state.share_partitions.messages import StateBatch
 from pipeline_broker.state.share_partitions.record_state import RecordState
 from pipeline_broker.wire.codec import DecodeError, decode, encode, versions_of
-from pipeline_broker.wire.messages.share_state_records import (
+from pipeline_broker.wire.messages.share.share_state_records import (
     ShareSnapshotKey,
     ShareSnapshotValue,
     ShareUpdateKey,

@@ -24,7 +24,7 @@ from pipeline_broker.state.share_coordinator.records import (
 )
 from pipeline_broker.state.share_partitions.messages import StateBatch
 from pipeline_broker.wire.error import ErrorCode
-from pipeline_broker.wire.messages.share_state_records import ShareSnapshotValue, ShareUpdateValue
+from pipeline_broker.wire.messages.share.share_state_records import ShareSnapshotValue, ShareUpdateValue
 from pipeline_broker.wire.uuid_text import uuid_text
 
 __all__ = ["NO_EPOCH", "UNINITIALIZED", "ShareState", "ShareStateError", "ShareStates", "StateWrite", "Summary"]

@@ -16,7 +16,7 @@ from pipeline_broker.state.outcome import StateRecord
 from pipeline_broker.state.transactions.states import TransactionState
 from pipeline_broker.state.transactions.transaction import NO_EPOCH, NO_PRODUCER_ID, Partition, Transaction
 from pipeline_broker.wire.codec import DecodeError, decode, encode, versions_of
-from pipeline_broker.wire.messages.transaction_log_record import TransactionLogKey, TransactionLogValue
+from pipeline_broker.wire.messages.transactions.transaction_log_record import TransactionLogKey, TransactionLogValue
 from pipeline_broker.wire.primitives import write_uvarint
 
 __all__ = ["read_transaction", "tombstone", "transaction_record"]

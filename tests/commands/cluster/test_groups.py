@@ -6,7 +6,10 @@ import threading
 import confluent_kafka
 import pytest
 
-from pipeline_broker.wire.messages.share_group_heartbeat import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
+from pipeline_broker.wire.messages.share.share_group_heartbeat import (
+    ShareGroupHeartbeatRequest,
+    ShareGroupHeartbeatResponse,
+)
 from tests.apis.wire_client import WireClient
 
 MEMBER = "AAECAwQFBgcICQoLDA0ODw"

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from pipeline_broker.records.batch import HEADER_SIZE, NewRecord, assembled, build_batch, read_header
 from pipeline_broker.records.record import iterate_records
 from pipeline_broker.state.topics import NewTopic
-from pipeline_broker.wire.messages.fetch import FetchRequest
-from pipeline_broker.wire.messages.list_offsets import ListOffsetsRequest
-from pipeline_broker.wire.messages.produce import ProduceRequest
+from pipeline_broker.wire.messages.data.fetch import FetchRequest
+from pipeline_broker.wire.messages.data.list_offsets import ListOffsetsRequest
+from pipeline_broker.wire.messages.data.produce import ProduceRequest
 from tests.broker.replay_desk import SETTINGS, ReplayDesk
 
 INT64_MAX, INT32_MAX, INT16_MAX = 2**63 - 1, 2**31 - 1, 2**15 - 1

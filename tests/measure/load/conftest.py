@@ -12,13 +12,13 @@ import trio
 from pipeline_broker.records.batch import NewRecord, build_batch
 from pipeline_broker.wire.codec import decode, encode
 from pipeline_broker.wire.header import read_request_header, response_header
-from pipeline_broker.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from pipeline_broker.wire.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
-from pipeline_broker.wire.messages.fetch import FetchRequest, FetchResponse
-from pipeline_broker.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from pipeline_broker.wire.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
-from pipeline_broker.wire.messages.metadata import MetadataRequest, MetadataResponse
-from pipeline_broker.wire.messages.produce import ProduceRequest, ProduceResponse
+from pipeline_broker.wire.messages.cluster.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from pipeline_broker.wire.messages.data.fetch import FetchRequest, FetchResponse
+from pipeline_broker.wire.messages.data.list_offsets import ListOffsetsRequest, ListOffsetsResponse
+from pipeline_broker.wire.messages.data.produce import ProduceRequest, ProduceResponse
+from pipeline_broker.wire.messages.topics.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from pipeline_broker.wire.messages.topics.metadata import MetadataRequest, MetadataResponse
+from pipeline_broker.wire.messages.transactions.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
 PARTITIONS = 4
 

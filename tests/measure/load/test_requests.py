@@ -30,8 +30,8 @@ from pipeline_broker.records.checksum import crc32c
 from pipeline_broker.records.record import iterate_records
 from pipeline_broker.wire.codec import decode, encode
 from pipeline_broker.wire.header import read_request_header, response_header
-from pipeline_broker.wire.messages.fetch import FetchRequest, FetchResponse
-from pipeline_broker.wire.messages.produce import ProduceRequest
+from pipeline_broker.wire.messages.data.fetch import FetchRequest, FetchResponse
+from pipeline_broker.wire.messages.data.produce import ProduceRequest
 
 PARTITIONS = (0, 1, 2)
 TARGET = Target("t", 3, 12, (Node("h", 1, PARTITIONS),), 12)

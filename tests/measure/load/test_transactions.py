@@ -15,8 +15,8 @@ from pipeline_broker.measure.load.transactions import END_VERSION, TransactionPa
 from pipeline_broker.records.batch import read_header
 from pipeline_broker.wire.codec import decode, encode
 from pipeline_broker.wire.header import read_request_header, response_header
-from pipeline_broker.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
-from pipeline_broker.wire.messages.produce import ProduceRequest, ProduceResponse
+from pipeline_broker.wire.messages.data.produce import ProduceRequest, ProduceResponse
+from pipeline_broker.wire.messages.transactions.end_txn import EndTxnRequest, EndTxnResponse
 
 NAME = "somebody"
 TARGET = Target("load", 2, 12, (Node("localhost", 1, (0, 1)),))

@@ -15,7 +15,7 @@ from pipeline_broker.state.share_coordinator.share_states import ShareStateError
 from pipeline_broker.state.share_partitions.messages import StateBatch
 from pipeline_broker.state.share_partitions.record_state import RecordState
 from pipeline_broker.wire.error import ErrorCode
-from pipeline_broker.wire.messages.share_state_records import ShareSnapshotValue
+from pipeline_broker.wire.messages.share.share_state_records import ShareSnapshotValue
 from tests.state.replaying import replay_share
 
 KEY = ShareKey("g", b"t" * 16, 3)

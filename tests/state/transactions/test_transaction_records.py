@@ -11,7 +11,7 @@ from pipeline_broker.state.transactions.records import STORED_STATES, read_trans
 from pipeline_broker.state.transactions.states import TransactionState
 from pipeline_broker.state.transactions.transaction import Partition, Transaction
 from pipeline_broker.wire.codec import encode
-from pipeline_broker.wire.messages.transaction_log_record import TransactionLogValue
+from pipeline_broker.wire.messages.transactions.transaction_log_record import TransactionLogValue
 
 KEY = tombstone("x").key
 INT64, INT16, INT32 = st.integers(-1, 2**63 - 1), st.integers(-1, 2**15 - 1), st.integers(0, 2**31 - 1)

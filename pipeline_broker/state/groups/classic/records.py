@@ -12,7 +12,7 @@ from pipeline_broker.state.group_records import read_record_key, read_record_val
 from pipeline_broker.state.groups.classic.classic_group import ClassicGroup, GroupState, Member
 from pipeline_broker.state.groups.classic.messages import MemberProtocol
 from pipeline_broker.state.outcome import StateRecord
-from pipeline_broker.wire.messages.group_metadata_record import GroupMetadataKey, GroupMetadataValue
+from pipeline_broker.wire.messages.groups.group_metadata_record import GroupMetadataKey, GroupMetadataValue
 
 __all__ = ["group_metadata_record", "group_tombstone", "new_group_record", "read_group"]
 

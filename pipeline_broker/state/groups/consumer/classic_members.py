@@ -27,7 +27,7 @@ from pipeline_broker.state.groups.consumer.step import Step, TimerKind
 from pipeline_broker.state.groups.consumer.updates import Subject
 from pipeline_broker.wire.consumer_protocol import MalformedError, read_subscription, subscription_version
 from pipeline_broker.wire.error import ErrorCode
-from pipeline_broker.wire.messages.consumer_protocol import ConsumerProtocolSubscription
+from pipeline_broker.wire.messages.groups.consumer_protocol import ConsumerProtocolSubscription
 
 __all__ = ["heartbeat", "join", "leaving", "sync"]
 

@@ -8,7 +8,10 @@ from pipeline_broker.state.groups.consumer.member import Partitions
 from pipeline_broker.state.groups.consumer.topic_view import TopicView
 from pipeline_broker.wire.codec import encode
 from pipeline_broker.wire.consumer_protocol import VERSION
-from pipeline_broker.wire.messages.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from pipeline_broker.wire.messages.groups.consumer_protocol import (
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
+)
 
 __all__ = ["partitions_by_id", "write_assignment"]
 

@@ -22,7 +22,7 @@ from pipeline_broker.state.groups.consumer.member import (
 from pipeline_broker.state.groups.consumer.updates import GroupEpoch, ResolvedRegex, Subject, TargetEpoch, Update
 from pipeline_broker.state.outcome import StateRecord
 from pipeline_broker.wire.consumer_protocol import MalformedError, read_subscription
-from pipeline_broker.wire.messages.consumer_group_records import (
+from pipeline_broker.wire.messages.groups.consumer_group_records import (
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupCurrentMemberAssignmentValue,
     ConsumerGroupMemberMetadataKey,

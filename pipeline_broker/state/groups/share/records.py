@@ -15,7 +15,7 @@ from pipeline_broker.state.group_records import read_record_key, read_record_val
 from pipeline_broker.state.groups.share.assignor import Assignment
 from pipeline_broker.state.groups.share.share_group import ShareGroup, ShareMember
 from pipeline_broker.state.outcome import StateRecord
-from pipeline_broker.wire.messages.share_group_records import (
+from pipeline_broker.wire.messages.share.share_group_records import (
     ShareGroupCurrentMemberAssignmentKey,
     ShareGroupCurrentMemberAssignmentValue,
     ShareGroupMemberMetadataKey,

@@ -18,8 +18,8 @@ from pipeline_broker.state.groups.consumer.records import read_update, record_of
 from pipeline_broker.state.groups.consumer.updates import GroupEpoch, ResolvedRegex, Subject, TargetEpoch, Update
 from pipeline_broker.wire.codec import encode
 from pipeline_broker.wire.consumer_protocol import VERSION
-from pipeline_broker.wire.messages.consumer_group_records import ConsumerGroupCurrentMemberAssignmentValue
-from pipeline_broker.wire.messages.consumer_protocol import ConsumerProtocolSubscription
+from pipeline_broker.wire.messages.groups.consumer_group_records import ConsumerGroupCurrentMemberAssignmentValue
+from pipeline_broker.wire.messages.groups.consumer_protocol import ConsumerProtocolSubscription
 from tests.state.groups.consumer.consumer_driver import ConsumerDriver
 
 texts = st.text(max_size=5)

@@ -13,7 +13,10 @@ from pipeline_broker.state.groups.settings import GroupSettings
 from pipeline_broker.wire.codec import encode
 from pipeline_broker.wire.consumer_protocol import read_assignment
 from pipeline_broker.wire.error import ErrorCode
-from pipeline_broker.wire.messages.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from pipeline_broker.wire.messages.groups.consumer_protocol import (
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
+)
 from tests.state.groups.consumer.consumer_driver import ConsumerDriver, numbers
 
 ASSIGNED = ConsumerProtocolAssignment.TopicPartition

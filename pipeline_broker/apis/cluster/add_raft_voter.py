@@ -1,0 +1,50 @@
+"""AddRaftVoter: the quorum is this broker alone, and no controller can follow it, so every candidate is refused.
+
+Refusals come in Kafka's order: of the cluster's id, of an endpoint that nobody could reach, of a voter that is one
+already, and, where Kafka would wait for the candidate to catch up, of the time that it would never come in.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pipeline_broker.apis.authorization import REFUSAL_TEXTS, may_of_cluster
+from pipeline_broker.security.acl import AclOperation
+from pipeline_broker.wire.error import ErrorCode
+from pipeline_broker.wire.messages.cluster.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse
+from pipeline_broker.wire.primitives import UUID_ZERO
+
+if TYPE_CHECKING:
+    from pipeline_broker.apis.call import Call
+    from stages.request import Send
+
+__all__ = ["REQUEST", "error_response", "handle"]
+
+REQUEST = AddRaftVoterRequest
+CONTROLLER_LISTENER = "CONTROLLER"
+
+
+def handle(call: Call, request: AddRaftVoterRequest) -> Send:
+    """Refuse, and say why."""
+    if not may_of_cluster(call, AclOperation.ALTER):
+        return call.send(error_response(request, call, ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
+    code, message = _refusal(call, request)
+    return call.send(AddRaftVoterResponse(error_code=code, error_message=message))
+
+
+def _refusal(call: Call, request: AddRaftVoterRequest) -> tuple[ErrorCode, str | None]:
+    if request.cluster_id is not None and request.cluster_id != call.broker.cluster_id:
+        return ErrorCode.INCONSISTENT_CLUSTER_ID, None
+    if request.voter_id < 0 or request.voter_directory_id == UUID_ZERO:
+        return ErrorCode.INVALID_REQUEST, "Add voter request didn't include a valid voter"
+    if all(each.name != CONTROLLER_LISTENER for each in request.listeners):
+        message = f"Add voter request didn't include the endpoint (null) for the default listener {CONTROLLER_LISTENER}"
+        return ErrorCode.INVALID_REQUEST, message
+    if request.voter_id == call.broker.config.node_id:
+        return ErrorCode.DUPLICATE_VOTER, f"The voter id for {request.voter_id} is already part of the set of voters."
+    return ErrorCode.REQUEST_TIMED_OUT, "Nobody can follow a quorum of this one broker."
+
+
+def error_response(request: AddRaftVoterRequest, call: Call, code: ErrorCode) -> AddRaftVoterResponse:
+    """The response that carries only an error."""
+    return AddRaftVoterResponse(error_code=code, error_message=REFUSAL_TEXTS.get(code, code.name))

@@ -1,0 +1,91 @@
+"""ApiVersions: what this broker serves.
+
+A version that is not served is answered in the layout of version 0, so that any client can read it (KIP-511); the
+connection stays usable.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from pipeline_broker.apis.registry import SERVED
+from pipeline_broker.wire.codec import encoder
+from pipeline_broker.wire.error import ErrorCode
+from pipeline_broker.wire.messages.cluster.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from pipeline_broker.wire.registry import ApiKey
+
+if TYPE_CHECKING:
+    from pipeline_broker.apis.call import Envelope
+    from pipeline_broker.state.features import Features
+    from stages.request import Send
+
+__all__ = ["REQUEST", "error_response", "handle", "is_valid", "unsupported_version"]
+
+REQUEST = ApiVersionsRequest
+SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+"""What KIP-511 allows as name or version of a client's software."""
+NAMED_FROM = 3
+ZERO_FROM = 4
+TELEMETRY = frozenset({ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY})
+"""What is advertised only where somebody receives it."""
+
+
+def handle(call: Envelope, request: ApiVersionsRequest) -> Send:
+    """Answer, and remember the client's software for the requests that follow."""
+    if not is_valid(call, request):
+        return call.send(error_response(request, call, ErrorCode.INVALID_REQUEST))
+    if call.version >= NAMED_FROM:
+        call.session.software_name = request.client_software_name
+        call.session.software_version = request.client_software_version
+        call.session.software_since = call.sequence
+    response = ApiVersionsResponse(api_keys=_api_keys(call))
+    if call.version >= NAMED_FROM and call.features is not None:
+        _tell_features(call, call.features, response)
+    return call.send(response)
+
+
+def _tell_features(call: Envelope, features: Features, response: ApiVersionsResponse) -> None:
+    """Say what is supported and finalized; clients before version 4 stumble over a lowest level of 0 (KAFKA-17492)."""
+    least = 0 if call.version >= ZERO_FROM else 1
+    response.supported_features = [
+        ApiVersionsResponse.SupportedFeatureKey(feature.name, feature.min_level, feature.max_level)
+        for feature in features.supported(SERVED)
+        if feature.min_level >= least
+    ]
+    response.finalized_features = [
+        ApiVersionsResponse.FinalizedFeatureKey(name, max_version_level=level, min_version_level=level)
+        for name, level in features.finalized(SERVED)
+    ]
+    response.finalized_features_epoch = features.epoch
+
+
+def is_valid(call: Envelope, request: ApiVersionsRequest) -> bool:
+    """Whether the client names its software as it should, from the version on in which it must."""
+    names = (request.client_software_name, request.client_software_version)
+    return call.version < NAMED_FROM or all(map(SOFTWARE.fullmatch, names))
+
+
+def _api_keys(call: Envelope) -> list[ApiVersionsResponse.ApiVersion]:
+    hidden = frozenset() if call.is_telemetry_wanted else TELEMETRY
+    return [
+        ApiVersionsResponse.ApiVersion(api_key=key, min_version=lowest, max_version=highest)
+        for key, (lowest, highest) in sorted((served.key, served.advertised) for served in SERVED.values())
+        if key not in hidden
+    ]
+
+
+def unsupported_version(call: Envelope) -> Send:
+    """The answer to a version that is not served: layout 0, and only this API's own range."""
+    lowest, highest = SERVED[ApiKey.API_VERSIONS].advertised
+    response = ApiVersionsResponse(
+        error_code=ErrorCode.UNSUPPORTED_VERSION,
+        api_keys=[ApiVersionsResponse.ApiVersion(api_key=ApiKey.API_VERSIONS, min_version=lowest, max_version=highest)],
+    )
+    call.show(response)
+    return call.send_encoded(encoder(ApiVersionsResponse, 0)(response))
+
+
+def error_response(request: ApiVersionsRequest, call: Envelope, code: ErrorCode) -> ApiVersionsResponse:
+    """The response that carries only an error."""
+    return ApiVersionsResponse(error_code=code)

@@ -1,0 +1,51 @@
+"""DescribeCluster: this broker, which is the whole cluster. Asked for controllers it says that it is a broker."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pipeline_broker.apis.authorization import operations_of_cluster
+from pipeline_broker.wire.error import ErrorCode
+from pipeline_broker.wire.messages.cluster.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
+
+if TYPE_CHECKING:
+    from pipeline_broker.apis.call import Call
+    from stages.request import Send
+
+__all__ = ["REQUEST", "error_response", "handle"]
+
+REQUEST = DescribeClusterRequest
+
+BROKERS = 1
+CONTROLLERS = 2
+NO_NODE = -1
+
+
+def handle(call: Call, request: DescribeClusterRequest) -> Send:
+    """Answer."""
+    broker = call.broker
+    if request.endpoint_type == CONTROLLERS:
+        message = "The request was sent to an endpoint of type BROKER, but we wanted an endpoint of type CONTROLLER"
+        return call.send(DescribeClusterResponse(error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE, error_message=message))
+    if request.endpoint_type != BROKERS:
+        message = f"Unsupported endpoint type {request.endpoint_type}"
+        return call.send(DescribeClusterResponse(error_code=ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, error_message=message))
+    response = DescribeClusterResponse(
+        cluster_id=broker.cluster_id,
+        controller_id=broker.config.node_id if call.address is not None else NO_NODE,
+        brokers=[]
+        if call.address is None
+        else [DescribeClusterResponse.DescribeClusterBroker(broker.config.node_id, *call.address)],
+    )
+    if request.include_cluster_authorized_operations:
+        response.cluster_authorized_operations = operations_of_cluster(call)
+    return call.send(response)
+
+
+def error_response(
+    request: DescribeClusterRequest,
+    call: Call,
+    code: ErrorCode,
+) -> DescribeClusterResponse:
+    """The response that carries only an error."""
+    return DescribeClusterResponse(error_code=code)

@@ -1,0 +1,68 @@
+"""DescribeLogDirs: the one data directory, how full its disk is, and how large the partitions in it are.
+
+The size of a partition is that of its visible batches, wherever they lie: in the journal, which all share, or in the
+archive. Nothing follows and nothing moves, so no partition lags and none is a future one. A thread asks the disk.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pipeline_broker.apis.authorization import may_of_cluster
+from pipeline_broker.apis.steps import ELEMENT_COST, Stepwise
+from pipeline_broker.security.acl import AclOperation
+from pipeline_broker.wire.error import ErrorCode
+from pipeline_broker.wire.messages.cluster.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
+from stages.request import Parked, Result
+
+if TYPE_CHECKING:
+    from pipeline_broker.apis.call import Call
+
+__all__ = ["REQUEST", "error_response", "handle"]
+
+REQUEST = DescribeLogDirsRequest
+Directory = DescribeLogDirsResponse.DescribeLogDirsResult
+Topic = DescribeLogDirsResponse.DescribeLogDirsTopic
+Partition = DescribeLogDirsResponse.DescribeLogDirsPartition
+
+NO_LAG = 0
+
+
+def handle(call: Call, request: DescribeLogDirsRequest) -> Stepwise[Result]:
+    """Collect what is in the directory, and park while its disk is asked."""
+    if not may_of_cluster(call, AclOperation.DESCRIBE):
+        return call.send(error_response(request, call, ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
+    logs = call.broker.logs
+    directory = Directory(log_dir=str(logs.journal.data_directory), topics=(yield from _topics(call, request)))
+    try:
+        directory.total_bytes, directory.usable_bytes = yield Parked(logs.journal.disk_space)
+    except OSError:
+        directory.error_code, directory.topics = ErrorCode.KAFKA_STORAGE_ERROR, []
+    return (yield from call.send_in_steps(DescribeLogDirsResponse(results=[directory])))
+
+
+def _topics(call: Call, request: DescribeLogDirsRequest) -> Stepwise[list[Topic]]:
+    """What is asked for and is there; null asks for everything."""
+    if request.topics is None:
+        wanted = {topic.name: set(range(topic.partitions)) for topic in call.broker.topics.all()}
+    else:
+        wanted = {}
+        for each in request.topics:
+            wanted.setdefault(each.topic, set()).update(each.partitions)
+    topics = []
+    for name, indexes in wanted.items():
+        partitions = [
+            Partition(log.partition, log.size_bytes, NO_LAG)
+            for log in call.broker.logs.partitions(name)
+            if log.partition in indexes and call.broker.topics.get(name) is not None
+        ]
+        if partitions:
+            topics.append(Topic(name, partitions))
+        if call.spend(ELEMENT_COST * (1 + len(partitions))):
+            yield None
+    return topics
+
+
+def error_response(request: DescribeLogDirsRequest, call: Call, code: ErrorCode) -> DescribeLogDirsResponse:
+    """An error of the whole request; before version 3 there is no place for it."""
+    return DescribeLogDirsResponse(error_code=code)

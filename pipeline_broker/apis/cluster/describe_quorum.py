@@ -1,0 +1,71 @@
+"""DescribeQuorum: the metadata partition and its one voter, this broker, which has everything that is durable."""
+
+from __future__ import annotations
+
+import base64
+from typing import TYPE_CHECKING
+
+from pipeline_broker.apis.authorization import REFUSAL_TEXTS, may_of_cluster
+from pipeline_broker.security.acl import AclOperation
+from pipeline_broker.wire.error import ErrorCode
+from pipeline_broker.wire.messages.cluster.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
+from pipeline_broker.wire.primitives import UUID_ZERO
+
+if TYPE_CHECKING:
+    from pipeline_broker.apis.call import Call
+    from stages.request import Send
+
+__all__ = ["REQUEST", "error_response", "handle"]
+
+REQUEST = DescribeQuorumRequest
+Topic = DescribeQuorumResponse.TopicData
+Partition = DescribeQuorumResponse.PartitionData
+METADATA_TOPIC = "__cluster_metadata"
+NOT_HOSTED = "This server does not host this topic-partition."
+NODES_FROM = 2
+"""The first version that says where voters are."""
+LEADER_EPOCH = 1
+"""A quorum of one is led by it from its first election on."""
+
+
+def handle(call: Call, request: DescribeQuorumRequest) -> Send:
+    """Answer; a request about anything but that partition is answered with an error for each."""
+    if not may_of_cluster(call, AclOperation.DESCRIBE):
+        return call.send(error_response(request, call, ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
+    asked = [(topic.topic_name, [each.partition_index for each in topic.partitions]) for topic in request.topics]
+    if asked != [(METADATA_TOPIC, [0])]:
+        code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        topics = [Topic(name, [Partition(index, code, NOT_HOSTED) for index in indexes]) for name, indexes in asked]
+        return call.send(DescribeQuorumResponse(topics=topics))
+    node_id = call.broker.config.node_id
+    log = call.broker.logs.find(METADATA_TOPIC, 0)
+    assert log is not None, "a broker makes it first of all"
+    voter = DescribeQuorumResponse.ReplicaState(
+        node_id,
+        _directory_id(call) if call.version >= NODES_FROM else UUID_ZERO,
+        log_end_offset=log.high_watermark,
+        last_fetch_timestamp=call.now_ms,
+        last_caught_up_timestamp=call.now_ms,
+    )
+    partition = Partition(
+        0,
+        leader_id=node_id,
+        leader_epoch=LEADER_EPOCH,
+        high_watermark=log.high_watermark,
+        current_voters=[voter],
+    )
+    response = DescribeQuorumResponse(topics=[Topic(METADATA_TOPIC, [partition])])
+    if call.address is not None and call.version >= NODES_FROM:
+        listener = DescribeQuorumResponse.Listener(call.session.listener, *call.address)
+        response.nodes = [DescribeQuorumResponse.Node(node_id, [listener])]
+    return call.send(response)
+
+
+def _directory_id(call: Call) -> bytes:
+    """A cluster has one directory, so both have one id."""
+    return base64.urlsafe_b64decode(call.broker.cluster_id + "==")
+
+
+def error_response(request: DescribeQuorumRequest, call: Call, code: ErrorCode) -> DescribeQuorumResponse:
+    """The response that carries only an error."""
+    return DescribeQuorumResponse(error_code=code, error_message=REFUSAL_TEXTS.get(code, code.name))

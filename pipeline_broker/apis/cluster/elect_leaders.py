@@ -1,0 +1,69 @@
+"""ElectLeaders: this broker leads every partition, and nobody else could, so no election is ever needed."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from pipeline_broker.apis.authorization import REFUSAL_TEXTS, may_of_cluster
+from pipeline_broker.apis.steps import ELEMENT_COST, Stepwise, in_steps
+from pipeline_broker.security.acl import AclOperation
+from pipeline_broker.wire.error import ErrorCode
+from pipeline_broker.wire.messages.cluster.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
+
+if TYPE_CHECKING:
+    from pipeline_broker.apis.call import Call
+    from stages.request import Send
+
+__all__ = ["REQUEST", "error_response", "handle"]
+
+REQUEST = ElectLeadersRequest
+TopicResult = ElectLeadersResponse.ReplicaElectionResult
+PartitionResult = ElectLeadersResponse.PartitionResult
+ERROR_FROM = 1
+"""The first version that has room for an error of the request."""
+ELECTION_TYPES = frozenset({0, 1})
+"""Of the preferred leader, and of one that may have missed records."""
+
+
+def handle(call: Call, request: ElectLeadersRequest) -> Stepwise[Send]:
+    """Say of each partition why it is not elected for; where all are asked for there is nothing to say."""
+    if not may_of_cluster(call, AclOperation.ALTER):
+        return call.send(error_response(request, call, ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
+    if request.topic_partitions == []:
+        return call.send(ElectLeadersResponse())
+    if request.timeout_ms <= 0:
+        return call.send(error_response(request, call, ErrorCode.REQUEST_TIMED_OUT))
+    if request.election_type not in ELECTION_TYPES:
+        return call.send(error_response(request, call, ErrorCode.INVALID_REQUEST))
+    if request.topic_partitions is None:
+        results = [TopicResult(topic.name) for topic in call.broker.topics.all()]
+    else:
+        results = []
+        for each in request.topic_partitions:
+            found = yield from in_steps(call, each.partitions, partial(_result, call, each.topic))
+            results.append(TopicResult(each.topic, found))
+            if call.spend(ELEMENT_COST):
+                yield None
+    return (yield from call.send_in_steps(ElectLeadersResponse(replica_election_results=results)))
+
+
+def _result(call: Call, topic: str, partition: int) -> PartitionResult:
+    known = call.broker.topics.get(topic)
+    if known is None:
+        return PartitionResult(partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {topic}")
+    if not 0 <= partition < known.partitions:
+        message = f"No such partition as {topic}-{partition}"
+        return PartitionResult(partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message)
+    return PartitionResult(partition, ErrorCode.ELECTION_NOT_NEEDED, "Leader election not needed for topic partition.")
+
+
+def error_response(request: ElectLeadersRequest, call: Call, code: ErrorCode) -> ElectLeadersResponse:
+    """The error of the request, and of every partition that it names."""
+    text = REFUSAL_TEXTS.get(code, code.name)
+    results = [
+        TopicResult(each.topic, [PartitionResult(partition, code, text) for partition in each.partitions])
+        for each in request.topic_partitions or ()
+    ]
+    top = code if call.version >= ERROR_FROM else ErrorCode.NONE
+    return ElectLeadersResponse(error_code=top, replica_election_results=results)

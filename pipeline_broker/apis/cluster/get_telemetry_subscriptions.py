@@ -1,0 +1,69 @@
+"""GetTelemetrySubscriptions: which metrics a client shall push, and how often (KIP-714).
+
+It is advertised where `pipeline.telemetry.file` is set; as in Apache Kafka, a client that does not look is answered all
+the same.
+"""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING
+
+from pipeline_broker.state.client_metrics import TelemetryError
+from pipeline_broker.wire.error import ErrorCode
+from pipeline_broker.wire.messages.cluster.get_telemetry_subscriptions import (
+    GetTelemetrySubscriptionsRequest,
+    GetTelemetrySubscriptionsResponse,
+)
+from pipeline_broker.wire.primitives import UUID_ZERO
+
+if TYPE_CHECKING:
+    from pipeline_broker.apis.call import Call
+    from stages.request import Send
+
+__all__ = ["ACCEPTED_CODECS", "REQUEST", "client_of", "error_response", "handle"]
+
+REQUEST = GetTelemetrySubscriptionsRequest
+ACCEPTED_CODECS = (4, 3, 1, 2)
+"""zstd, lz4, gzip, snappy, as Kafka prefers them; what is not compressed is taken too."""
+
+
+def client_of(call: Call) -> dict[str, str]:
+    """What a subscription may look at of the client of a request."""
+    session = call.session
+    return {
+        "client_id": call.client_id or "",
+        "client_software_name": session.software_name,
+        "client_software_version": session.software_version,
+        "client_source_address": session.host,
+    }
+
+
+def handle(call: Call, request: GetTelemetrySubscriptionsRequest) -> Send:
+    """Answer."""
+    instance_id = request.client_instance_id
+    if instance_id == UUID_ZERO:
+        instance_id = call.broker.new_id().bytes
+    client = {**client_of(call), "client_instance_id": str(uuid.UUID(bytes=instance_id))}
+    try:
+        subscription = call.broker.client_metrics.subscription(instance_id, client, call.now_ms)
+    except TelemetryError as error:
+        return call.send(error_response(request, call, error.code))
+    return call.send(
+        GetTelemetrySubscriptionsResponse(
+            client_instance_id=instance_id,
+            subscription_id=subscription.subscription_id,
+            accepted_compression_types=list(ACCEPTED_CODECS),
+            push_interval_ms=subscription.push_interval_ms,
+            telemetry_max_bytes=call.broker.config.telemetry_max_bytes,
+            delta_temporality=True,
+            requested_metrics=list(subscription.metrics),
+        )
+    )
+
+
+def error_response(
+    request: GetTelemetrySubscriptionsRequest, call: Call, code: ErrorCode
+) -> GetTelemetrySubscriptionsResponse:
+    """The response that carries only an error."""
+    return GetTelemetrySubscriptionsResponse(error_code=code)

@@ -1,0 +1,44 @@
+"""ListPartitionReassignments: nothing moves where there is one broker, so there is nothing to list."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pipeline_broker.apis.authorization import REFUSAL_TEXTS, may_of_cluster
+from pipeline_broker.security.acl import AclOperation
+from pipeline_broker.wire.error import ErrorCode
+from pipeline_broker.wire.messages.cluster.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+)
+
+if TYPE_CHECKING:
+    from pipeline_broker.apis.call import Call
+    from stages.request import Send
+
+__all__ = ["REQUEST", "error_response", "handle"]
+
+REQUEST = ListPartitionReassignmentsRequest
+Ongoing = ListPartitionReassignmentsResponse.OngoingTopicReassignment
+OngoingPartition = ListPartitionReassignmentsResponse.OngoingPartitionReassignment
+
+
+def handle(call: Call, request: ListPartitionReassignmentsRequest) -> Send:
+    """Answer."""
+    if not may_of_cluster(call, AclOperation.DESCRIBE):
+        return call.send(error_response(request, call, ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
+    return call.send(ListPartitionReassignmentsResponse(error_message=None))
+
+
+def error_response(
+    request: ListPartitionReassignmentsRequest, call: Call, code: ErrorCode
+) -> ListPartitionReassignmentsResponse:
+    """The error of the request, and, as in Apache Kafka, the partitions that it names."""
+    return ListPartitionReassignmentsResponse(
+        error_code=code,
+        error_message=REFUSAL_TEXTS.get(code, code.name),
+        topics=[
+            Ongoing(topic.name, [OngoingPartition(index) for index in topic.partition_indexes])
+            for topic in request.topics or ()
+        ],
+    )

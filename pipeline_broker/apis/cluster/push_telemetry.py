@@ -1,0 +1,76 @@
+"""PushTelemetry: what a client has measured; unpacked and written down in a thread; without a file only unpacked."""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from typing import TYPE_CHECKING
+
+from pipeline_broker.apis.cluster.get_telemetry_subscriptions import ACCEPTED_CODECS, client_of
+from pipeline_broker.records.errors import RecordError
+from pipeline_broker.state.client_metrics import TelemetryError
+from pipeline_broker.telemetry.pushed_metrics import MalformedMetricsError
+from pipeline_broker.wire.error import ErrorCode
+from pipeline_broker.wire.messages.cluster.push_telemetry import PushTelemetryRequest, PushTelemetryResponse
+from stages.request import Parked, Result, Send
+
+if TYPE_CHECKING:
+    from pipeline_broker.apis.call import Call
+
+__all__ = ["REQUEST", "error_response", "handle"]
+
+REQUEST = PushTelemetryRequest
+NOT_COMPRESSED = 0
+RESERVED_IDS = frozenset({bytes(16), bytes(15) + b"\x01"})
+"""Ids that are nobody's."""
+
+logger = logging.getLogger(__name__)
+
+
+def handle(call: Call, request: PushTelemetryRequest) -> Result:
+    """Check, then park while it is written down."""
+    code = _refusal(call, request)
+    if code is not ErrorCode.NONE or not request.metrics:
+        return call.send(PushTelemetryResponse(error_code=code))
+    file = call.broker.client_metrics_file
+    instance_id = str(uuid.UUID(bytes=request.client_instance_id))
+    client = {**client_of(call), "received_ms": call.now_ms, "ended": request.terminating}
+
+    def work() -> Send:
+        try:
+            file.keep(instance_id, client, request.compression_type, request.metrics)
+        except (RecordError, MalformedMetricsError) as error:
+            logger.info("the metrics of %s cannot be read: %s", instance_id, error)
+            return call.send(PushTelemetryResponse(error_code=ErrorCode.INVALID_RECORD))
+        except OSError as error:
+            logger.warning("the metrics of clients cannot be written: %s", error)
+            return call.send(PushTelemetryResponse(error_code=ErrorCode.INVALID_RECORD))
+        return call.send(PushTelemetryResponse())
+
+    return Parked(work)
+
+
+def _refusal(call: Call, request: PushTelemetryRequest) -> ErrorCode:
+    instance_id = request.client_instance_id
+    if instance_id in RESERVED_IDS:
+        return ErrorCode.INVALID_REQUEST
+    client = {**client_of(call), "client_instance_id": str(uuid.UUID(bytes=instance_id))}
+    try:
+        call.broker.client_metrics.check_push(
+            instance_id,
+            client,
+            request.subscription_id,
+            call.now_ms,
+            is_last=request.terminating,
+            is_codec_known=request.compression_type in {NOT_COMPRESSED, *ACCEPTED_CODECS},
+        )
+    except TelemetryError as error:
+        return error.code
+    if len(request.metrics) > call.broker.config.telemetry_max_bytes:
+        return ErrorCode.TELEMETRY_TOO_LARGE
+    return ErrorCode.NONE
+
+
+def error_response(request: PushTelemetryRequest, call: Call, code: ErrorCode) -> PushTelemetryResponse:
+    """The response that carries only an error."""
+    return PushTelemetryResponse(error_code=code)

@@ -1,0 +1,83 @@
+"""The BROKER_LOGGER resource of DescribeConfigs and IncrementalAlterConfigs: levels of loggers.
+
+A change acts at once, is written nowhere, and a resource is changed as a whole or not at all. Codes and texts are
+Kafka's; a level that is unset becomes that of the start again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import attrs
+
+from pipeline_broker.config.resolution import Operation
+from pipeline_broker.state.topic_rules import TopicError
+from pipeline_broker.telemetry.broker_loggers import LEVELS, ROOT
+from pipeline_broker.wire.error import ErrorCode
+from pipeline_broker.wire.messages.configs.describe_configs import DescribeConfigsResponse
+
+if TYPE_CHECKING:
+    from pipeline_broker.apis.configs.resource_changes import SettingChange
+    from pipeline_broker.telemetry.broker_loggers import BrokerLoggers
+
+__all__ = ["LoggerChange", "alter_loggers", "describe_loggers", "loggers_to_change"]
+
+DYNAMIC_BROKER_LOGGER = 6
+"""Kafka's number of the source."""
+Config = DescribeConfigsResponse.DescribeConfigsResourceResult
+
+
+@attrs.frozen
+class LoggerChange:
+    """A level for a logger; None unsets it."""
+
+    name: str
+    level: str | None
+
+
+def describe_loggers(loggers: BrokerLoggers) -> list[Config]:
+    """An entry for each logger."""
+    return [
+        Config(name=name, value=level, config_source=DYNAMIC_BROKER_LOGGER) for name, level in loggers.levels().items()
+    ]
+
+
+def loggers_to_change(loggers: BrokerLoggers, configs: Iterable[SettingChange]) -> list[LoggerChange]:
+    """What a resource asks for.
+
+    Raises:
+        TopicError: something in it cannot be done.
+    """
+    return [_change(loggers, config) for config in configs]
+
+
+def _change(loggers: BrokerLoggers, config: SettingChange) -> LoggerChange:
+    name, operation = config.name, config.config_operation
+    if operation in {Operation.APPEND, Operation.SUBTRACT}:
+        said = f"{Operation(operation).name} operation is not allowed for the BROKER_LOGGER resource"
+        raise TopicError(ErrorCode.INVALID_REQUEST, said)
+    if operation not in {Operation.SET, Operation.DELETE}:
+        raise TopicError(ErrorCode.UNKNOWN_SERVER_ERROR)
+    if name not in loggers:
+        raise TopicError(ErrorCode.INVALID_CONFIG, f"Logger {name} does not exist!")
+    if operation == Operation.DELETE:
+        if name == ROOT:
+            raise TopicError(ErrorCode.INVALID_REQUEST, f"Removing the log level of the {ROOT} logger is not allowed")
+        return LoggerChange(name, None)
+    if config.value not in LEVELS:
+        said = (
+            f"Cannot set the log level of {name} to {config.value} as it is not a supported log level. "
+            f"Valid log levels are {', '.join(sorted(LEVELS))}"
+        )
+        raise TopicError(ErrorCode.INVALID_CONFIG, said)
+    return LoggerChange(name, config.value)
+
+
+def alter_loggers(loggers: BrokerLoggers, changes: Iterable[LoggerChange]) -> None:
+    """Carry them out."""
+    for change in changes:
+        if change.level is None:
+            loggers.reset_level(change.name)
+        else:
+            loggers.set_level(change.name, change.level)

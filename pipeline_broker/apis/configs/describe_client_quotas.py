@@ -1,0 +1,54 @@
+"""DescribeClientQuotas: the quotas of all entities that a filter asks for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pipeline_broker.apis.authorization import may_of_cluster
+from pipeline_broker.apis.steps import Stepwise
+from pipeline_broker.quotas.entities import QuotaError
+from pipeline_broker.quotas.filters import Component, check_components, matches
+from pipeline_broker.security.acl import AclOperation
+from pipeline_broker.wire.error import ErrorCode
+from pipeline_broker.wire.messages.configs.describe_client_quotas import (
+    DescribeClientQuotasRequest,
+    DescribeClientQuotasResponse,
+)
+from stages.request import Result
+
+if TYPE_CHECKING:
+    from pipeline_broker.apis.call import Call
+
+__all__ = ["REQUEST", "error_response", "handle"]
+
+REQUEST = DescribeClientQuotasRequest
+Response = DescribeClientQuotasResponse
+
+
+def handle(call: Call, request: DescribeClientQuotasRequest) -> Stepwise[Result]:
+    """List what is set."""
+    if not may_of_cluster(call, AclOperation.DESCRIBE_CONFIGS):
+        return call.send(error_response(request, call, ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
+    components = [Component(one.entity_type, one.match_type, one.match) for one in request.components]
+    try:
+        check_components(components)
+    except QuotaError as error:
+        return call.send(Response(error_code=error.code, error_message=error.message, entries=None))
+    entries = [
+        Response.EntryData(
+            entity=[Response.EntityData(kind, name) for kind, name in entity],
+            values=[Response.ValueData(key, value) for key, value in sorted(quotas.items())],
+        )
+        for entity, quotas in call.broker.quotas.catalogue.all().items()
+        if matches(entity, components, strict=request.strict)
+    ]
+    return (yield from call.send_in_steps(Response(error_message=None, entries=entries)))
+
+
+def error_response(
+    request: DescribeClientQuotasRequest,
+    call: Call,
+    code: ErrorCode,
+) -> DescribeClientQuotasResponse:
+    """An error of the whole request."""
+    return Response(error_code=code, error_message=None, entries=None)

@@ -1,0 +1,64 @@
+"""ListConfigResources: what has settings that can be described; version 0 knows subscriptions of client metrics only.
+
+Groups and subscriptions are listed where something is set for them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pipeline_broker.apis.authorization import may_of_cluster
+from pipeline_broker.apis.configs.described_resources import (
+    BROKER,
+    BROKER_LOGGER,
+    CLIENT_METRICS,
+    RESOURCE_TYPES,
+    TOPIC,
+)
+from pipeline_broker.config.resources import RESOURCE_KINDS
+from pipeline_broker.security.acl import AclOperation
+from pipeline_broker.wire.error import ErrorCode
+from pipeline_broker.wire.messages.configs.list_config_resources import (
+    ListConfigResourcesRequest,
+    ListConfigResourcesResponse,
+)
+
+if TYPE_CHECKING:
+    from pipeline_broker.apis.call import Call
+    from stages.request import Send
+
+__all__ = ["REQUEST", "error_response", "handle"]
+
+REQUEST = ListConfigResourcesRequest
+TYPES_FROM = 1
+"""The first version that may ask for other things than subscriptions."""
+
+
+def handle(call: Call, request: ListConfigResourcesRequest) -> Send:
+    """Answer."""
+    if not may_of_cluster(call, AclOperation.DESCRIBE_CONFIGS):
+        return call.send(error_response(request, call, ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
+    known = RESOURCE_TYPES if call.version >= TYPES_FROM else (CLIENT_METRICS,)
+    wanted = request.resource_types or known
+    if any(each not in known for each in wanted):
+        return call.send(error_response(request, call, ErrorCode.UNSUPPORTED_VERSION))
+    resources = [
+        ListConfigResourcesResponse.ConfigResource(name, each)
+        for each in dict.fromkeys(wanted)
+        for name in _names(call, each)
+    ]
+    return call.send(ListConfigResourcesResponse(config_resources=resources))
+
+
+def _names(call: Call, resource_type: int) -> list[str]:
+    broker = call.broker
+    if resource_type == TOPIC:
+        return [topic.name for topic in broker.topics.all()]
+    if resource_type in {BROKER, BROKER_LOGGER}:
+        return [] if call.address is None else [str(broker.config.node_id)]
+    return broker.cluster.names(RESOURCE_KINDS[resource_type].key)
+
+
+def error_response(request: ListConfigResourcesRequest, call: Call, code: ErrorCode) -> ListConfigResourcesResponse:
+    """The response that carries only an error."""
+    return ListConfigResourcesResponse(error_code=code)

@@ -1,0 +1,225 @@
+"""Changes of the settings of topics, brokers, loggers, groups and subscriptions, as two APIs ask for them.
+
+Rules of this file: a resource is changed as a whole or refused as a whole, and resources do not depend on each other. A
+change acts when it is durable, which is before it is answered. Codes are Kafka's: what is wrong with a topic's settings
+is INVALID_CONFIG, with a broker's INVALID_REQUEST.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, TypeAlias
+
+import attrs
+
+from pipeline_broker.apis.authorization import may_of_cluster
+from pipeline_broker.apis.configs.broker_loggers import alter_loggers, loggers_to_change
+from pipeline_broker.apis.configs.described_resources import BROKER, BROKER_LOGGER, NODE_ID, TOPIC, check_allowed
+from pipeline_broker.apis.steps import CHANGE_COST, Stepwise, submitted
+from pipeline_broker.config.properties import ConfigError
+from pipeline_broker.config.reconfiguration import check_acts
+from pipeline_broker.config.resolution import (
+    NotAListError,
+    Operation,
+    alter_broker_settings,
+    alter_topic_settings,
+    check_list_operations,
+)
+from pipeline_broker.config.resources import RESOURCE_KINDS, ResourceError
+from pipeline_broker.security.acl import AclOperation
+from pipeline_broker.state.topic_rules import TopicError, check_name
+from pipeline_broker.wire.error import ErrorCode
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pipeline_broker.apis.call import Call
+    from pipeline_broker.state.outcome import Write
+
+__all__ = ["Alteration", "Change", "SettingChange", "alter_resources"]
+
+Change: TypeAlias = tuple["Write", Callable[["Write"], None]]
+"""What was decided, and what applies it."""
+
+
+@attrs.frozen
+class SettingChange:
+    """One setting; `config_operation` is the number in the request."""
+
+    name: str
+    config_operation: int
+    value: str | None
+
+
+@attrs.frozen
+class Alteration:
+    """What shall become of one resource.
+
+    Attributes:
+        resource_type: the number in the request.
+        name: of the resource.
+        changes: of its settings.
+        replaces: whether what is not named goes back to its default.
+    """
+
+    resource_type: int
+    name: str
+    changes: Sequence[SettingChange]
+    replaces: bool = False
+
+    @property
+    def sets(self) -> list[str]:
+        """The names that get a value."""
+        return [each.name for each in self.changes if each.config_operation != Operation.DELETE]
+
+    def operations(self, own: Mapping[str, str], unknown: ErrorCode) -> list[tuple[str, Operation, str | None]]:
+        """The changes of what is set now; `unknown` is the code for an operation that there is not."""
+        operations = []
+        for each in self.changes:
+            try:
+                operation = Operation(each.config_operation)
+            except ValueError:
+                of_broker = unknown is ErrorCode.INVALID_REQUEST
+                message = f"Unknown operations type {each.config_operation}" if of_broker else None
+                raise TopicError(unknown, message) from None
+            operations.append((each.name, operation, each.value))
+        if self.replaces:
+            named = {each.name for each in self.changes}
+            operations += [(name, Operation.DELETE, None) for name in own if name not in named]
+        return operations
+
+
+Told: TypeAlias = tuple[ErrorCode, str | None]
+"""What is answered for one resource."""
+
+
+def alter_resources(
+    call: Call, alterations: Sequence[Alteration], *, validate_only: bool
+) -> Stepwise[tuple[list[Told], list[Change]]]:
+    """Decide about each resource; what is told of each, in order, and the last changes that make it true."""
+    counts = Counter((each.resource_type, each.name) for each in alterations)
+    changes: list[Change] = []
+    told: list[Told] = []
+    for alteration in alterations:
+        code, message = ErrorCode.NONE, None
+        try:
+            _check_names(alteration, counts[alteration.resource_type, alteration.name])
+            change = _alter(call, alteration, validate_only=validate_only)
+            if change is not None:
+                changes.append(change)
+        except TopicError as error:
+            code, message = error.code, error.message
+        except ConfigError as error:
+            code, message = _code_of(alteration, error), error.client_message
+        told.append((code, message))
+        if call.is_turn_over(CHANGE_COST):
+            yield submitted(call, changes)
+    return told, changes
+
+
+def _code_of(alteration: Alteration, error: ConfigError) -> ErrorCode:
+    of_broker = alteration.resource_type == BROKER and not isinstance(error, NotAListError)
+    of_request = of_broker or isinstance(error, ResourceError)
+    return ErrorCode.INVALID_REQUEST if of_request else ErrorCode.INVALID_CONFIG
+
+
+def _check_names(alteration: Alteration, count: int) -> None:
+    """Refuse what names something twice, or no value; `count` says how often the request names the resource."""
+    if count > 1:
+        raise TopicError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
+    names = [each.name for each in alteration.changes]
+    if len(set(names)) < len(names):
+        raise TopicError(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
+    nulls = [
+        each.name for each in alteration.changes if each.value is None and each.config_operation != Operation.DELETE
+    ]
+    if nulls:
+        raise TopicError(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {', '.join(nulls)}")
+    known = {TOPIC, BROKER, *RESOURCE_KINDS} | (set() if alteration.replaces else {BROKER_LOGGER})
+    if alteration.resource_type not in known:
+        raise TopicError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {alteration.resource_type}")
+
+
+def _alter(call: Call, alteration: Alteration, *, validate_only: bool) -> Change | None:
+    kind = alteration.resource_type
+    if kind == BROKER:  # Kafka's broker looks at its own settings before its controller asks who may change them
+        return _alter_broker(call, alteration, validate_only=validate_only)
+    if kind == BROKER_LOGGER:
+        _alter_loggers(call, alteration, validate_only=validate_only)
+        return None
+    _check_allowed(call, alteration)
+    if kind == TOPIC:
+        return _alter_topic(call, alteration, validate_only=validate_only)
+    return _alter_other(call, alteration, validate_only=validate_only)
+
+
+def _check_allowed(call: Call, alteration: Alteration) -> None:
+    check_allowed(call, AclOperation.ALTER_CONFIGS, alteration.resource_type, alteration.name)
+
+
+def _alter_loggers(call: Call, alteration: Alteration, *, validate_only: bool) -> None:
+    if not may_of_cluster(call, AclOperation.ALTER_CONFIGS):
+        raise TopicError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)  # without a text, as Kafka's
+    node_id = call.broker.config.node_id
+    _check_node_id(call, alteration, f"Unexpected node id. Expected {node_id}, but received ")
+    levels = loggers_to_change(call.broker.loggers, alteration.changes)
+    if not validate_only:
+        alter_loggers(call.broker.loggers, levels)
+
+
+def _alter_topic(call: Call, alteration: Alteration, *, validate_only: bool) -> Change | None:
+    name, catalogue = alteration.name, call.broker.topics
+    topic = catalogue.latest(name)
+    own = {} if topic is None else topic.configs
+    operations = alteration.operations(own, ErrorCode.UNKNOWN_SERVER_ERROR)
+    check_list_operations(operations)
+    if not name:
+        raise TopicError(ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed.")
+    check_name(name)
+    altered = alter_topic_settings(own, operations)
+    if topic is None:  # Kafka looks at the settings first
+        raise TopicError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
+    if validate_only or not operations:
+        return None
+    call.broker.settings_warnings.tell_of_topic(alteration.sets)
+    gone = dict.fromkeys(topic.configs.keys() - altered.keys())
+    return catalogue.alter_configs(name, {**altered, **gone}), call.broker.topic_durable
+
+
+def _alter_broker(call: Call, alteration: Alteration, *, validate_only: bool) -> Change | None:
+    broker, for_all = call.broker, not alteration.name
+    node_id = broker.config.node_id
+    if not for_all:
+        _check_node_id(call, alteration, f"Unexpected broker id, expected {node_id}, but received ")
+    key = broker.layers.key(for_all=for_all)
+    own = broker.cluster.latest_settings(key)
+    operations = alteration.operations(own, ErrorCode.INVALID_REQUEST)
+    altered = alter_broker_settings(own, operations, for_all=for_all)
+    check_acts(altered, alteration.sets)
+    broker.check_settings(key, altered, [name for name, _, _ in operations])
+    _check_allowed(call, alteration)
+    if validate_only or not operations:
+        return None
+    broker.settings_warnings.tell(alteration.sets)
+    return broker.cluster.alter(key, altered), broker.settings_durable
+
+
+def _alter_other(call: Call, alteration: Alteration, *, validate_only: bool) -> Change | None:
+    """A group or a subscription; it need not exist."""
+    kind, cluster = RESOURCE_KINDS[alteration.resource_type], call.broker.cluster
+    key = (kind.key, alteration.name)
+    own = cluster.latest_settings(key)
+    operations = alteration.operations(own, ErrorCode.UNKNOWN_SERVER_ERROR)
+    altered = kind.alter(alteration.name, own, operations, call.broker.settings)
+    if validate_only or not operations:
+        return None
+    return cluster.alter(key, altered), cluster.durable
+
+
+def _check_node_id(call: Call, alteration: Alteration, unexpected: str) -> None:
+    name = alteration.name
+    if not NODE_ID.fullmatch(name):
+        raise TopicError(ErrorCode.INVALID_REQUEST, f"Node id must be an integer, but it is: {name}")
+    if int(name) != call.broker.config.node_id:
+        raise TopicError(ErrorCode.INVALID_REQUEST, unexpected + name)

@@ -1,0 +1,387 @@
+"""Fetch: read record batches, and wait for more where there are too few.
+
+A fetch that finds less than its minimum is parked with its deadline and reads again when it is woken; one that needs
+the disk is parked with that work. Neither holds a handler. Partitions are read in request order; until one has records,
+the limits do not apply to its first batch, so that a batch larger than every limit still gets through. Clients that do
+not take earlier answers leave less room, or none. A disk that cannot be read is an error of the partition that is on
+it, and of no other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, TypeAlias
+
+import attrs
+
+from pipeline_broker.apis.authorization import may_of_cluster, topics_allowed
+from pipeline_broker.apis.leader_epoch import LEADER_EPOCH, NO_EPOCH, leader_epoch_error
+from pipeline_broker.apis.steps import Stepwise
+from pipeline_broker.apis.storage_error import storage_error
+from pipeline_broker.apis.throttling import throttle
+from pipeline_broker.broker.waiting_fetches import Waiting
+from pipeline_broker.log.errors import LogError, OffsetOutOfRange
+from pipeline_broker.log.partition.committed_reads import AbortedView, aborted_view, end_of
+from pipeline_broker.log.partition.reading import ColdRead
+from pipeline_broker.security.acl import AclOperation
+from pipeline_broker.state.fetch_sessions import FetchContext, PartitionAnswer
+from pipeline_broker.state.parked_fetches import Readable
+from pipeline_broker.wire.error import ErrorCode
+from pipeline_broker.wire.messages.data.fetch import FetchLeaderIdAndEpoch, FetchRequest, FetchResponse
+from stages.request import PARKED, Parked, Result, Send, go_on
+
+if TYPE_CHECKING:
+    from pipeline_broker.apis.call import Call
+    from pipeline_broker.log.entry import Buffer
+    from pipeline_broker.log.partition.aborted_transactions import AbortedTransaction
+    from pipeline_broker.log.partition.partition_log import PartitionLog
+
+__all__ = ["REQUEST", "error_response", "handle"]
+
+REQUEST = FetchRequest
+PartitionData = FetchResponse.PartitionData
+Key: TypeAlias = tuple[str, bytes, int]
+"""Topic name, topic id, partition; one of the first two is empty, depending on the version."""
+
+TOPIC_ID_FROM = 13
+READ_COMMITTED = 1
+NO_OFFSET = -1
+LEADER_FROM = 16
+READ_COST = 8
+"""Of one partition, about microseconds."""
+ANSWERED_IN_A_TURN = 1_000
+"""Partitions whose answer is encoded in the turn of their reads."""
+MISLED = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
+"""Errors with which a client is told the leader."""
+UNKNOWN = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
+REPLICA_STATE_FROM = 15
+FIRST_REPLICA_ID = 0
+"""Consumers are -1, and -2 is for debugging: who claims to be a broker must be allowed to act as one, CVE-2018-1288."""
+
+
+@attrs.define
+class Read:
+    """What one attempt found in one partition."""
+
+    key: Key
+    data: PartitionData
+    log: PartitionLog | None
+    readable: Readable | None = None
+    cold: ColdRead[list[Buffer]] | None = None
+    size_bytes: int = 0
+    offset: int = 0
+    aborted: AbortedView | None = None
+
+
+def handle(call: Call, request: FetchRequest) -> Stepwise[Result]:
+    """Answer at once, or park."""
+    partitions = {
+        (topic.topic, topic.topic_id, data.partition): data for topic in request.topics for data in topic.partitions
+    }
+    forgotten = [
+        (topic.topic, topic.topic_id, partition)
+        for topic in request.forgotten_topics_data
+        for partition in topic.partitions
+    ]
+    context = call.broker.fetch_sessions.begin(
+        request.session_id,
+        request.session_epoch,
+        partitions,
+        forgotten,
+        uses_topic_ids=call.version >= TOPIC_ID_FROM,
+        now_ms=call.now_ms,
+    )
+    if context.error is not ErrorCode.NONE:
+        return call.send(FetchResponse(error_code=context.error))
+    if forgotten:
+        for topic_id in context.names.keys() - {topic_id for _, topic_id, _ in context.partitions}:
+            del context.names[topic_id]
+    return (yield from _Fetch(call, request, context).first())
+
+
+class _Fetch:
+    """One fetch over its attempts."""
+
+    def __init__(
+        self, call: Call, request: FetchRequest, context: FetchContext[Key, FetchRequest.FetchPartition]
+    ) -> None:
+        self._call = call
+        self._request = request
+        self._context = context
+        self._replica_id = request.replica_id if call.version < REPLICA_STATE_FROM else request.replica_state.replica_id
+        self._is_allowed = topics_allowed(call, AclOperation.READ)
+        if self._replica_id >= FIRST_REPLICA_ID:
+            self._is_allowed = _every_topic
+        self._is_committed = request.isolation_level == READ_COMMITTED
+        self._was_interrupted = False
+        self._bytes_max = min(request.max_bytes, call.broker.config.fetch_max_bytes)
+        quota_bytes_max = None if call.quota is None else call.quota.fetch_bytes_max()
+        if quota_bytes_max is not None:
+            self._bytes_max = min(self._bytes_max, quota_bytes_max)
+
+    def first(self) -> Stepwise[Result]:
+        """The first attempt: it may park the request."""
+        request, call = self._request, self._call
+        reads = yield from self._read()
+        wanted = min(request.min_bytes, self._bytes_max)
+        if request.max_wait_ms <= 0 or not reads or any(read.data.error_code for read in reads):
+            return (yield from self._answer(reads))
+        waiting_for = {read.log: self._now_readable(read) for read in reads if read.log is not None and read.readable}
+        waiting = Waiting(call.request, self._again)
+        if call.broker.fetches.park(waiting, waiting_for, wanted, call.now_ms + request.max_wait_ms):
+            return PARKED
+        return (yield from self._last() if self._was_interrupted else self._answer(reads))
+
+    def _now_readable(self, read: Read) -> Readable:
+        """What a partition has; others may have written to it since it was read in an earlier turn."""
+        assert read.log is not None
+        assert read.readable is not None
+        if not self._was_interrupted:
+            return read.readable
+        return self._readable(read.log, self._context.partitions[read.key])
+
+    def _again(self) -> Result:
+        """The last attempt: whatever there is now, and is still allowed."""
+        self._is_allowed = topics_allowed(self._call, AclOperation.READ)
+        return go_on(self._last())
+
+    def _last(self) -> Stepwise[Result]:
+        reads = yield from self._read()
+        return (yield from self._answer(reads))
+
+    def _read(self) -> Stepwise[list[Read]]:
+        room = self._call.request.connection.response_room_bytes
+        left = min(self._bytes_max, room)
+        found_any = not room  # without any, not even one batch
+        reads = []
+        for key, wanted in tuple(self._context.partitions.items()):  # others may change the session between turns
+            read = self._read_partition(key, wanted, left, at_least_one=not found_any)
+            reads.append(read)
+            if read.cold is not None:
+                found_any = True
+                left -= min(left, wanted.partition_max_bytes)
+            elif read.data.records:
+                found_any = True
+                left -= read.size_bytes
+            if self._call.is_turn_over(READ_COST):
+                self._was_interrupted = True
+                yield None
+        if self._call.broker.topic_metrics is not None:
+            self._call.broker.topic_metrics.fetched([read.log for read in reads])
+        return reads
+
+    def _read_partition(self, key: Key, wanted: FetchRequest.FetchPartition, left: int, *, at_least_one: bool) -> Read:
+        name, topic_id, partition = key
+        if self._replica_id >= FIRST_REPLICA_ID and not may_of_cluster(self._call, AclOperation.CLUSTER_ACTION):
+            return Read(key, _without_log(partition, ErrorCode.TOPIC_AUTHORIZATION_FAILED), None)
+        log = self._call.broker.find_allowed_log(
+            name, topic_id, partition, self._is_allowed, by_id=self._context.uses_topic_ids
+        )
+        if isinstance(log, ErrorCode):
+            return Read(key, _without_log(partition, self._former_topic_error(topic_id, log)), None)
+        if self._context.uses_topic_ids:
+            self._context.names[topic_id] = log.topic
+        refused = leader_epoch_error(wanted.current_leader_epoch)
+        if refused is not None:
+            return Read(key, _refusal(partition, refused), log)
+        if self._replica_id >= FIRST_REPLICA_ID:  # there is one broker: nobody follows it
+            knows_epoch = wanted.current_leader_epoch != NO_EPOCH
+            code = ErrorCode.UNKNOWN_LEADER_EPOCH if knows_epoch else ErrorCode.NOT_LEADER_OR_FOLLOWER
+            return Read(key, _refusal(partition, code), log)
+        limit = min(wanted.partition_max_bytes, max(left, 0))
+        try:
+            result = log.read(wanted.fetch_offset, limit, at_least_one=at_least_one, committed=self._is_committed)
+        except OffsetOutOfRange:
+            return Read(key, _refusal(partition, ErrorCode.OFFSET_OUT_OF_RANGE), log)
+        except (OSError, LogError) as error:
+            if self._call.broker.topic_metrics is not None:
+                self._call.broker.topic_metrics.fetch_failed(log.topic)
+            return Read(key, _unreadable(log, error), log)
+        read = Read(
+            key=key,
+            data=PartitionData(
+                partition_index=partition,
+                high_watermark=log.high_watermark,
+                last_stable_offset=log.last_stable_offset,
+                log_start_offset=log.log_start_offset,
+                aborted_transactions=[] if self._is_committed else None,
+                records=result.parts,
+            ),
+            log=log,
+            readable=self._readable(log, wanted),
+            cold=result.cold,
+            size_bytes=result.size_bytes,
+            offset=wanted.fetch_offset,
+        )
+        if self._is_committed:
+            _tell_aborted(read, log, result.parts)
+        return read
+
+    def _readable(self, log: PartitionLog, wanted: FetchRequest.FetchPartition) -> Readable:
+        offset, bytes_max = wanted.fetch_offset, max(wanted.partition_max_bytes, 1)
+        if not self._is_committed:
+            return Readable(log.bytes_available(offset), bytes_max)
+
+        def measure() -> int:
+            return log.bytes_available(offset, committed=True)
+
+        return Readable(measure(), bytes_max, measure)
+
+    def _former_topic_error(self, topic_id: bytes, code: ErrorCode) -> ErrorCode:
+        """What a session is told of a topic that it knew: that it is gone, or that another one has its name."""
+        name = self._context.names.get(topic_id)
+        if code is not ErrorCode.UNKNOWN_TOPIC_ID or name is None:
+            return code
+        if not self._is_allowed(name):
+            return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        is_gone = self._call.broker.topics.get(name) is None
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_gone else ErrorCode.INCONSISTENT_TOPIC_ID
+
+    def _answer(self, reads: list[Read]) -> Stepwise[Send | Parked]:
+        quota = self._call.quota
+        if quota is not None:
+            if not quota.fetched(self._size_bytes(reads)):
+                return self._send_nothing()
+            throttle(self._call.request, quota.throttle_ms)  # here, on the event loop: `work` is done in a thread
+        cold = [read for read in reads if read.cold is not None]
+        answer = self._select(reads)
+        if not cold:
+            if len(reads) <= ANSWERED_IN_A_TURN:
+                return self._call.send(answer)
+            return (yield from self._call.send_in_steps(answer))
+
+        def work() -> Send:
+            for read in cold:
+                _read_cold(read)
+            return self._call.send(answer)
+
+        return Parked(work, response_bytes=sum(read.cold.size_bytes for read in cold if read.cold is not None))
+
+    def _size_bytes(self, reads: list[Read]) -> int:
+        """Bytes of the answer that tells all that was found, with what is still to be read from the disk."""
+        found = {read.key: read.data for read in reads if read.data.records or read.data.error_code or read.cold}
+        cold_bytes = sum(read.cold.size_bytes for read in reads if read.cold is not None)
+        response = FetchResponse(session_id=self._context.session_id, responses=_by_topic(found))
+        return cold_bytes + sum(map(len, self._call.encode(response)))
+
+    def _send_nothing(self) -> Send:
+        """The answer to a client that exceeds a quota; the session goes on as if it had not asked."""
+        error = self._call.broker.fetch_sessions.skip(self._context)
+        return self._call.send(FetchResponse(error_code=error, session_id=self._context.session_id))
+
+    def _select(self, reads: list[Read]) -> FetchResponse:
+        """The response with the partitions that the session has not been told of."""
+        answer = self._call.broker.fetch_sessions.answer(
+            self._context,
+            [
+                PartitionAnswer(
+                    read.key,
+                    read.data.high_watermark,
+                    read.data.log_start_offset,
+                    has_records=bool(read.data.records) or read.cold is not None,
+                    has_error=bool(read.data.error_code),
+                    is_unknown=read.data.error_code in UNKNOWN,
+                )
+                for read in reads
+            ],
+            self._call.now_ms,
+        )
+        if answer.error is not ErrorCode.NONE:
+            return FetchResponse(error_code=answer.error, session_id=answer.session_id)
+        listed = {read.key: read.data for read in reads if read.key in answer.listed}
+        response = FetchResponse(session_id=answer.session_id, responses=_by_topic(listed))
+        if self._call.version >= LEADER_FROM:
+            self._tell_leader(response, listed.values())
+        return response
+
+    def _tell_leader(self, response: FetchResponse, found: Iterable[PartitionData]) -> None:
+        """Tell a client that looks for another leader who it is (KIP-951)."""
+        call = self._call
+        misled = [data for data in found if data.error_code in MISLED]
+        for data in misled:
+            data.current_leader = FetchLeaderIdAndEpoch(call.broker.config.node_id, LEADER_EPOCH)
+        if misled and call.address is not None and self._replica_id < FIRST_REPLICA_ID:  # brokers know each other
+            host, port = call.address
+            response.node_endpoints = [FetchResponse.NodeEndpoint(call.broker.config.node_id, host, port)]
+
+
+def _tell_aborted(read: Read, log: PartitionLog, parts: list[Buffer]) -> None:
+    """List the transactions that a reader of committed records must leave out; what needs the disk waits for it."""
+    view = aborted_view(log, read.offset)
+    if read.cold is not None:
+        read.aborted = view
+        return
+    if not parts:
+        return
+    found = view.find(read.offset, end_of(parts))
+    if isinstance(found, ColdRead):
+        read.cold, read.aborted = ColdRead(lambda: parts, read.size_bytes), view
+    else:
+        read.data.aborted_transactions = _aborted(found)
+
+
+def _aborted(found: Iterable[AbortedTransaction]) -> list[FetchResponse.AbortedTransaction]:
+    return [FetchResponse.AbortedTransaction(it.producer_id, it.first_offset) for it in found]
+
+
+def _read_cold(read: Read) -> None:
+    """Do what had to wait for the disk, in place: the answer holds the partition's data already."""
+    assert read.cold is not None
+    assert read.log is not None
+    try:
+        read.data.records = parts = read.cold()
+        if read.aborted is not None and parts:
+            found = read.aborted.find(read.offset, end_of(parts))
+            read.data.aborted_transactions = _aborted(found() if isinstance(found, ColdRead) else found)
+    except (OSError, LogError) as error:
+        failed = _unreadable(read.log, error)
+        for field in attrs.fields(PartitionData):
+            setattr(read.data, field.name, getattr(failed, field.name))
+
+
+def _unreadable(log: PartitionLog, error: OSError | LogError) -> PartitionData:
+    return _refusal(log.partition, storage_error(log, error))
+
+
+def _by_topic(listed: Mapping[Key, PartitionData]) -> list[FetchResponse.FetchableTopicResponse]:
+    """Partitions under their topics; neighbours of one topic share an entry, so the order is kept."""
+    topics: list[FetchResponse.FetchableTopicResponse] = []
+    for (name, topic_id, _), data in listed.items():
+        if not topics or (topics[-1].topic, topics[-1].topic_id) != (name, topic_id):
+            topics.append(FetchResponse.FetchableTopicResponse(topic=name, topic_id=topic_id, partitions=[]))
+        topics[-1].partitions.append(data)
+    return topics
+
+
+def _every_topic(name: str) -> bool:
+    """What a broker may read."""
+    del name
+    return True
+
+
+def _without_log(partition: int, code: ErrorCode) -> PartitionData:
+    refusal = _refusal(partition, code)
+    refusal.aborted_transactions = []
+    return refusal
+
+
+def _refusal(partition: int, code: ErrorCode) -> PartitionData:
+    return PartitionData(
+        partition_index=partition,
+        error_code=code,
+        high_watermark=NO_OFFSET,
+        aborted_transactions=None,
+        records=b"",
+    )
+
+
+def error_response(request: FetchRequest, call: Call, code: ErrorCode) -> FetchResponse:
+    """An error of the whole fetch where the version has room for one, else of every partition."""
+    listed = {
+        (topic.topic, topic.topic_id, data.partition): _refusal(data.partition, code)
+        for topic in request.topics
+        for data in topic.partitions
+    }
+    if call.version >= 7:
+        return FetchResponse(error_code=code)
+    return FetchResponse(responses=_by_topic(listed))

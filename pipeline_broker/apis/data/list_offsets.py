@@ -1,0 +1,199 @@
+"""ListOffsets: offsets by time, and the special times (facts: earliest, latest, largest timestamp, and the tiers').
+
+There is no tiered storage: the earliest local offset is the earliest, nothing is tiered, and nothing waits for upload.
+Who asks for committed records only is told of nothing behind the last stable offset. Looking into a batch that is only
+on disk parks the request; it never holds a handler. A disk that cannot be read is an error of the partition that is on
+it, and of no other.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, TypeAlias
+
+from pipeline_broker.apis.authorization import topics_allowed
+from pipeline_broker.apis.leader_epoch import LEADER_EPOCH, leader_epoch_error
+from pipeline_broker.apis.steps import ELEMENT_COST, Stepwise, wait_for_place
+from pipeline_broker.apis.storage_error import storage_error
+from pipeline_broker.log.errors import LogError
+from pipeline_broker.log.partition.reading import ColdRead, TimestampedOffset
+from pipeline_broker.security.acl import AclOperation
+from pipeline_broker.wire.error import ErrorCode
+from pipeline_broker.wire.messages.data.list_offsets import ListOffsetsRequest, ListOffsetsResponse
+from stages.request import Parked, Result
+
+if TYPE_CHECKING:
+    from pipeline_broker.apis.call import Call
+    from pipeline_broker.log.partition.partition_log import PartitionLog
+
+__all__ = ["REQUEST", "error_response", "handle"]
+
+REQUEST = ListOffsetsRequest
+PartitionResponse = ListOffsetsResponse.ListOffsetsPartitionResponse
+
+Search: TypeAlias = Callable[[], TimestampedOffset | ColdRead[TimestampedOffset | None] | None]
+
+Partition: TypeAlias = tuple[str, int]
+
+LATEST = -1
+EARLIEST = -2
+MAX_TIMESTAMP = -3
+EARLIEST_LOCAL = -4
+LATEST_TIERED = -5
+EARLIEST_PENDING_UPLOAD = -6
+SPECIAL_FROM = {
+    LATEST: 1,
+    EARLIEST: 1,
+    MAX_TIMESTAMP: 7,
+    EARLIEST_LOCAL: 8,
+    LATEST_TIERED: 9,
+    EARLIEST_PENDING_UPLOAD: 11,
+}
+"""Special time: the version from which it may be asked for."""
+LEADER_EPOCH_FROM = 4
+UNKNOWN = -1
+READ_COMMITTED = 1
+LOOK_UP_COST = 20
+"""Of one partition, about microseconds; a search by time takes longest."""
+ISOLATION_LEVELS = frozenset({0, READ_COMMITTED})
+
+
+def handle(call: Call, request: ListOffsetsRequest) -> Stepwise[Result]:
+    """Answer, or park while a batch is read from disk."""
+    if request.isolation_level not in ISOLATION_LEVELS:
+        return call.send(error_response(request, call, ErrorCode.UNKNOWN_SERVER_ERROR))
+    counts = Counter((topic.name, data.partition_index) for topic in request.topics for data in topic.partitions)
+    cold: list[Callable[[], None]] = []
+    topics = []
+    is_allowed = topics_allowed(call, AclOperation.DESCRIBE)
+    for topic in request.topics:
+        if not is_allowed(topic.name):
+            topics.append(_refuse_topic(topic, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+            if call.spend(ELEMENT_COST * (1 + len(topic.partitions))):
+                yield None
+            continue
+        partitions = yield from _look_up_topic(
+            call, topic, counts, cold, is_committed=request.isolation_level == READ_COMMITTED
+        )
+        if call.spend(ELEMENT_COST):
+            yield None
+        if partitions or not topic.partitions:
+            topics.append(ListOffsetsResponse.ListOffsetsTopicResponse(name=topic.name, partitions=partitions))
+    response = ListOffsetsResponse(topics=topics)
+    if cold:
+        line = call.broker.long_batches
+        try:
+            yield from wait_for_place(call, line)
+            yield Parked(partial(_read_all, cold))
+        finally:
+            line.leave(call)
+    if call.version < LEADER_EPOCH_FROM:
+        _hide_leader_epochs(response)
+    return (yield from call.send_in_steps(response))
+
+
+def _read_all(cold: list[Callable[[], None]]) -> None:
+    for read in cold:
+        read()
+
+
+def _hide_leader_epochs(response: ListOffsetsResponse) -> None:
+    for topic in response.topics:
+        for partition in topic.partitions:
+            partition.leader_epoch = UNKNOWN
+
+
+def _look_up_topic(
+    call: Call,
+    topic: ListOffsetsRequest.ListOffsetsTopic,
+    counts: Counter[Partition],
+    cold: list[Callable[[], None]],
+    *,
+    is_committed: bool,
+) -> Stepwise[list[PartitionResponse]]:
+    """What the request asks of one topic; `counts` says how often it names what is not answered yet."""
+    partitions = []
+    for data in topic.partitions:
+        count = counts.pop((topic.name, data.partition_index), 0)
+        if count == 1:
+            partitions.append(_look_up(call, topic.name, data, cold, is_committed=is_committed))
+        elif count:  # a partition that is named more than once is refused once
+            partitions.append(_refusal(data.partition_index, ErrorCode.INVALID_REQUEST))
+        if call.spend(LOOK_UP_COST):
+            yield None
+    return partitions
+
+
+def _look_up(
+    call: Call,
+    name: str,
+    data: ListOffsetsRequest.ListOffsetsPartition,
+    cold: list[Callable[[], None]],
+    *,
+    is_committed: bool,
+) -> PartitionResponse:
+    if data.timestamp < 0 and SPECIAL_FROM.get(data.timestamp, call.version + 1) > call.version:
+        return _refusal(data.partition_index, ErrorCode.UNSUPPORTED_VERSION)
+    log = call.broker.find_log(name, b"", data.partition_index, by_id=False)
+    if isinstance(log, ErrorCode):
+        return _refusal(data.partition_index, log)
+    refused = leader_epoch_error(data.current_leader_epoch)
+    if refused is not None:
+        return _refusal(data.partition_index, refused)
+    end_offset = log.last_stable_offset if is_committed else log.high_watermark
+    if data.timestamp < 0:
+        return _special(log, data, cold, end_offset)
+    return _by_time(log, lambda: log.offset_for_timestamp(data.timestamp), cold, end_offset)
+
+
+def _special(
+    log: PartitionLog,
+    data: ListOffsetsRequest.ListOffsetsPartition,
+    cold: list[Callable[[], None]],
+    end_offset: int,
+) -> PartitionResponse:
+    index = data.partition_index
+    if data.timestamp == LATEST:
+        return PartitionResponse(partition_index=index, offset=end_offset, leader_epoch=LEADER_EPOCH)
+    if data.timestamp in (EARLIEST, EARLIEST_LOCAL):
+        return PartitionResponse(partition_index=index, offset=log.log_start_offset, leader_epoch=LEADER_EPOCH)
+    if data.timestamp == MAX_TIMESTAMP:
+        return _by_time(log, log.max_timestamp, cold, end_offset)
+    return PartitionResponse(partition_index=index)
+
+
+def _by_time(log: PartitionLog, search: Search, cold: list[Callable[[], None]], end_offset: int) -> PartitionResponse:
+    """The record that a search finds, if it lies in front of the end that the client may see."""
+    response = PartitionResponse(partition_index=log.partition, timestamp=UNKNOWN, offset=UNKNOWN)
+
+    def fill(search: Search) -> None:
+        try:
+            found = search()
+        except (OSError, LogError) as error:
+            response.error_code = storage_error(log, error)
+            return
+        if isinstance(found, ColdRead):
+            cold.append(lambda: fill(found))
+        elif found is not None and found.offset < end_offset:
+            response.timestamp, response.offset, response.leader_epoch = found
+
+    fill(search)
+    return response
+
+
+def _refusal(index: int, code: ErrorCode) -> PartitionResponse:
+    return PartitionResponse(partition_index=index, error_code=code)
+
+
+def _refuse_topic(
+    topic: ListOffsetsRequest.ListOffsetsTopic, code: ErrorCode
+) -> ListOffsetsResponse.ListOffsetsTopicResponse:
+    partitions = [_refusal(data.partition_index, code) for data in topic.partitions]
+    return ListOffsetsResponse.ListOffsetsTopicResponse(name=topic.name, partitions=partitions)
+
+
+def error_response(request: ListOffsetsRequest, call: Call, code: ErrorCode) -> ListOffsetsResponse:
+    """Every partition with the same error."""
+    return ListOffsetsResponse(topics=[_refuse_topic(topic, code) for topic in request.topics])

@@ -1,0 +1,75 @@
+"""OffsetForLeaderEpoch: where the records of a leader epoch end, by which consumers see that a log was cut (KIP-320).
+
+There is one epoch, 0, and it lasts: it ends where the log does. An epoch that is yet to come has no end. One in front
+of it, which only a made-up request names, ends where the log starts, as in Apache Kafka. Whoever may act as a broker
+may ask of all topics; what a client says of itself by its replica id changes nothing.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from pipeline_broker.apis.authorization import may_of_cluster, topics_allowed
+from pipeline_broker.apis.leader_epoch import LEADER_EPOCH, NO_EPOCH, leader_epoch_error
+from pipeline_broker.apis.steps import ELEMENT_COST, Stepwise, in_steps
+from pipeline_broker.security.acl import AclOperation
+from pipeline_broker.wire.error import ErrorCode
+from pipeline_broker.wire.messages.data.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+)
+from stages.request import Result
+
+if TYPE_CHECKING:
+    from pipeline_broker.apis.call import Call
+
+__all__ = ["REQUEST", "error_response", "handle"]
+
+REQUEST = OffsetForLeaderEpochRequest
+EpochEndOffset = OffsetForLeaderEpochResponse.EpochEndOffset
+TopicResult = OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult
+
+
+def handle(call: Call, request: OffsetForLeaderEpochRequest) -> Stepwise[Result]:
+    """Answer at once."""
+    is_broker = may_of_cluster(call, AclOperation.CLUSTER_ACTION, is_logged=False)
+    is_allowed = topics_allowed(call, AclOperation.DESCRIBE)
+    topics = []
+    for topic in request.topics:
+        if is_broker or is_allowed(topic.topic):
+            found = yield from in_steps(call, topic.partitions, partial(_look_up, call, topic.topic))
+            topics.append(TopicResult(topic.topic, found))
+        else:
+            topics.append(_refuse_topic(topic, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+        if call.spend(ELEMENT_COST):
+            yield None
+    return (yield from call.send_in_steps(OffsetForLeaderEpochResponse(topics=topics)))
+
+
+def _look_up(call: Call, name: str, data: OffsetForLeaderEpochRequest.OffsetForLeaderPartition) -> EpochEndOffset:
+    log = call.broker.find_log(name, b"", data.partition, by_id=False)
+    if isinstance(log, ErrorCode):
+        return _refusal(data.partition, log)
+    refused = leader_epoch_error(data.current_leader_epoch)
+    if refused is not None:
+        return _refusal(data.partition, refused)
+    if data.leader_epoch == LEADER_EPOCH:
+        return EpochEndOffset(ErrorCode.NONE, data.partition, LEADER_EPOCH, log.high_watermark)
+    if data.leader_epoch > LEADER_EPOCH or data.leader_epoch == NO_EPOCH:
+        return EpochEndOffset(ErrorCode.NONE, data.partition)
+    return EpochEndOffset(ErrorCode.NONE, data.partition, data.leader_epoch, log.log_start_offset)
+
+
+def _refusal(index: int, code: ErrorCode) -> EpochEndOffset:
+    return EpochEndOffset(code, index)
+
+
+def _refuse_topic(topic: OffsetForLeaderEpochRequest.OffsetForLeaderTopic, code: ErrorCode) -> TopicResult:
+    return TopicResult(topic.topic, [_refusal(data.partition, code) for data in topic.partitions])
+
+
+def error_response(request: OffsetForLeaderEpochRequest, call: Call, code: ErrorCode) -> OffsetForLeaderEpochResponse:
+    """Every partition with the same error."""
+    del call
+    return OffsetForLeaderEpochResponse(topics=[_refuse_topic(topic, code) for topic in request.topics])

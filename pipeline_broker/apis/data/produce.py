@@ -1,0 +1,370 @@
+"""Produce: check record batches, give them their offsets, and answer when they are durable.
+
+All batches are checked before one is appended, because a check may take several turns, and what is appended must be
+submitted in the same turn.
+
+acks=0 gets no answer: its slot is released without bytes, and an error closes the connection, because there is no
+response that could carry it. acks=1 is answered like acks=all, when durable.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+import attrs
+
+from pipeline_broker.apis.authorization import topics_allowed
+from pipeline_broker.apis.data.long_batches import check_in_steps
+from pipeline_broker.apis.produce_template import ProduceTemplates
+from pipeline_broker.apis.throttling import throttle
+from pipeline_broker.log.errors import LogError
+from pipeline_broker.records.check import first_header
+from pipeline_broker.records.errors import BatchTooLarge, CorruptFirstHeader, RecordError
+from pipeline_broker.security.acl import AclOperation
+from pipeline_broker.wire.error import ErrorCode
+from pipeline_broker.wire.messages.data.produce import ProduceRequest, ProduceResponse
+from stages.request import NO_OP, Close, Final, Pending, Result
+
+if TYPE_CHECKING:
+    from pipeline_broker.apis.call import Call
+    from pipeline_broker.apis.steps import Stepwise
+    from pipeline_broker.apis.transactions.transactional_produce import Admission
+    from pipeline_broker.log.entry import Appended, Buffer, JournalEntry
+    from pipeline_broker.log.partition.partition_log import PartitionLog
+    from pipeline_broker.records.batch import BatchHeader
+
+__all__ = ["REQUEST", "error_response", "handle", "refuse_batches"]
+
+logger = logging.getLogger(__name__)
+
+REQUEST = ProduceRequest
+ACKS = frozenset({-1, 0, 1})
+ZSTD_FROM = 7
+TOPIC_ID_FROM = 13
+NO_OFFSET = -1
+ADMIN_CLIENT_ID = "__admin_client"
+"""The one client id that may write to internal topics, as in Apache Kafka."""
+
+LOOK_COST = 2
+CHECK_COST = 10
+APPEND_COST = 10
+"""What each of these costs for one partition, about microseconds."""
+ANSWERED_IN_A_TURN = 1_000
+"""Partitions whose answer is encoded in the turn of their appends."""
+
+EXPECTED = frozenset({"CORRUPT_MESSAGE", "MESSAGE_TOO_LARGE", "RECORD_LIST_TOO_LARGE"})
+"""Errors of records that do not count as failed requests in Apache Kafka."""
+
+REFUSED_TEXTS = {ErrorCode.INVALID_TXN_STATE: "Partition was not added to the transaction"}
+"""What is said with a refusal of the transaction coordinator, as in Apache Kafka."""
+
+PartitionResponse = ProduceResponse.PartitionProduceResponse
+RecordProblem = ProduceResponse.BatchIndexAndErrorMessage
+
+
+def handle(call: Call, request: ProduceRequest) -> Stepwise[Result]:
+    """Append what may be appended; the result waits for all of it."""
+    call.request.acks = request.acks
+    is_transactional = yield from _is_transactional(call, request)
+    if isinstance(is_transactional, ErrorCode):
+        return _refuse(call, request, is_transactional)
+    batches = yield from _checked_batches(call, request, transactions_allowed=is_transactional)
+    if not call.broker.can_write:  # that may have changed while others had their turns
+        return _refuse(call, request, ErrorCode.KAFKA_STORAGE_ERROR)
+    admission = None
+    if is_transactional:
+        from pipeline_broker.apis.transactions.transactional_produce import admit  # noqa: PLC0415 - nobody else needs the coordinator
+
+        admitted = admit(call, request, [(it.log, it.data.records) for it in batches if it.log and it.data.records])
+        if isinstance(admitted, ErrorCode):
+            return _refuse(call, request, admitted)
+        admission = admitted
+    return (yield from _append_all(call, request, batches, admission))
+
+
+def _append_all(
+    call: Call, request: ProduceRequest, batches: list[_Batch], admission: Admission | None
+) -> Stepwise[Result]:
+    """Append batch by batch; the result waits for all of them."""
+    entries: list[JournalEntry] = [] if admission is None else [*admission.appending.entries]
+    on_durable = None if admission is None else admission.appending.apply
+    is_waiting = admission is not None  # for what was decided about the transaction
+    appended_to: set[PartitionLog] = set()
+    try:
+        for batch in batches:
+            appended = _append(call, batch, admission)
+            if appended is not None and appended.entry is not None:
+                entries.append(appended.entry)
+                appended_to.add(appended.entry.log)
+            # A duplicate whose original is still on the way waits for it: commits complete in the order of submission.
+            is_waiting = is_waiting or (appended is not None and appended.in_flight)
+            if admission is None and call.is_turn_over(APPEND_COST):
+                # What is decided of a transaction counts only now, so its batches are appended in one turn.
+                submitted, entries = tuple(entries), []
+                yield Pending(submitted, NO_OP) if submitted else None
+        if len(batches) > ANSWERED_IN_A_TURN and (entries or admission is not None):
+            submitted, entries = tuple(entries), []
+            yield Pending(submitted, NO_OP, on_durable)
+            on_durable = None
+        result = yield from _answer(call, request, batches)
+    except Exception:
+        if not appended_to and not entries:
+            raise
+        # What is in a log must reach the journal, whatever happened since: only the answer may be lost.
+        logger.exception("a produce request failed after batches of it were appended")
+        refuse_batches(request, call, appended_to)
+        return Pending(entries, Close("produce failed after it was appended"), on_durable)
+    if len(entries) == 1 == len(batches) and len(request.topic_data) == 1 and request.acks and admission is None:
+        log = entries[0].log
+        if log.topic not in call.broker.reserved_topics:  # these are looked at each time
+            _remember(call, request, log)
+    return Pending(entries, result, on_durable) if entries or is_waiting else result
+
+
+def _refuse(call: Call, request: ProduceRequest, code: ErrorCode) -> Result:
+    """Answer all partitions with one error."""
+    refuse_batches(request, call)
+    if request.acks:
+        return call.send(error_response(request, call, code))
+    return _close(call, _all_refused(request, code), code)
+
+
+@attrs.define(eq=False)
+class _Batch:
+    """What a request holds for one partition, and what becomes of it.
+
+    Attributes:
+        topic: names it.
+        data: as it came.
+        log: where it goes; None where it is refused.
+        checked: the header and the batch as they are stored, or why the batch is refused.
+        response: None until it is decided.
+    """
+
+    topic: ProduceRequest.TopicProduceData
+    data: ProduceRequest.PartitionProduceData
+    log: PartitionLog | None = None
+    checked: tuple[BatchHeader, Buffer] | RecordError | None = None
+    response: PartitionResponse | None = None
+
+
+def _checked_batches(call: Call, request: ProduceRequest, *, transactions_allowed: bool) -> Stepwise[list[_Batch]]:
+    """All batches, each checked or refused.
+
+    A partition that is named twice is answered once, and of its batches the last counts, because
+    `KafkaApis.handleProduceRequest` keeps them in a map.
+    """
+    is_allowed = topics_allowed(call, AclOperation.WRITE)
+    by_id = call.version >= TOPIC_ID_FROM
+    batches: dict[tuple[str, bytes, int], _Batch] = {}
+    for topic in request.topic_data:
+        for data in topic.partition_data:
+            key = topic.name, topic.topic_id, data.index
+            batches.pop(key, None)
+            batches[key] = _Batch(topic, data)
+            if call.is_turn_over(LOOK_COST):
+                yield None
+    for batch in batches.values():
+        topic, data = batch.topic, batch.data
+        log = call.broker.find_allowed_log(topic.name, topic.topic_id, data.index, is_allowed, by_id=by_id)
+        if isinstance(log, ErrorCode):
+            _tell_refused(call, None)
+            batch.response = _refusal(data.index, log)
+        elif log.topic in call.broker.reserved_topics and call.client_id != ADMIN_CLIENT_ID:
+            _tell_refused(call, log)
+            batch.response = _refusal(data.index, ErrorCode.INVALID_TOPIC_EXCEPTION)
+        elif call.request.acks not in ACKS:
+            _tell_refused(call, log)
+            batch.response = _refusal(data.index, ErrorCode.INVALID_REQUIRED_ACKS)
+        else:
+            batch.log = log
+            try:
+                batch.checked = yield from _check(call, log, data.records or b"", is_transactional=transactions_allowed)
+            except RecordError as error:
+                batch.checked = error
+        if call.is_turn_over(CHECK_COST):
+            yield None
+    return list(batches.values())
+
+
+def _check(
+    call: Call, log: PartitionLog, records: Buffer, *, is_transactional: bool
+) -> Stepwise[tuple[BatchHeader, Buffer]]:
+    """The header and the batch as they are stored; raises RecordError where the batch must be refused."""
+    zstd_allowed = call.version >= ZSTD_FROM
+    header, batch = yield from check_in_steps(
+        call, records, log.rules, zstd_allowed=zstd_allowed, transactions_allowed=is_transactional
+    )
+    if log.topic in call.broker.reserved_topics:
+        from pipeline_broker.apis.data.internal_topics import check_readable  # noqa: PLC0415 - only tools write these
+
+        yield from check_readable(call, log, header, batch)
+    return header, batch
+
+
+def _is_transactional(call: Call, request: ProduceRequest) -> Stepwise[bool | ErrorCode]:
+    """Whether a batch is part of a transaction; the batches decide, not what the request claims (CVE-2018-17196)."""
+    is_transactional = False
+    for topic in request.topic_data:
+        for data in topic.partition_data:
+            if call.is_turn_over(LOOK_COST):
+                yield None
+            if data.records is None or not len(data.records):
+                continue
+            try:
+                is_transactional = first_header(data.records).is_transactional or is_transactional
+            except CorruptFirstHeader:
+                return ErrorCode.CORRUPT_MESSAGE
+            except RecordError:
+                continue  # concerns one partition only
+    return is_transactional
+
+
+def _append(call: Call, batch: _Batch, admission: Admission | None) -> Appended | None:
+    """Append one batch, and set its response; returns what was appended unless it is refused."""
+    log, checked, index = batch.log, batch.checked, batch.data.index
+    if log is None or checked is None:
+        return None
+    records = batch.data.records or b""
+    if admission is not None and log in admission.refusals:
+        _tell_refused(call, log)
+        log.refuse(records)
+        batch.response = _refusal(index, admission.refusals[log], REFUSED_TEXTS.get(admission.refusals[log]))
+    elif isinstance(checked, RecordError):
+        _tell_refused(call, log, checked, len(records))
+        log.refuse(records)
+        problems = [RecordProblem(*problem) for problem in checked.record_errors]
+        batch.response = _refusal(index, ErrorCode[checked.error_name], checked.message, problems)
+        if checked.tells_log_start:
+            batch.response.log_start_offset = log.log_start_offset
+    elif not call.broker.can_write:
+        log.refuse(records)
+        batch.response = _refusal(index, ErrorCode.KAFKA_STORAGE_ERROR)
+    elif call.broker.logs.find(log.topic, log.partition) is not log:  # deleted while others had their turns
+        batch.response = _refusal(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    else:
+        starts_at_zero = admission is not None and admission.starts_at_zero
+        try:
+            appended = log.append_checked(*checked, call.now_ms, starts_at_zero=starts_at_zero)
+        except LogError as error:
+            _tell_refused(call, log, error)
+            batch.response = _refusal(index, ErrorCode[error.error_name], str(error))
+            batch.response.log_start_offset = log.log_start_offset
+            return None
+        batch.response = PartitionResponse(
+            index, 0, appended.base_offset, appended.log_append_time_ms, log.log_start_offset
+        )
+        return appended
+    return None
+
+
+def _answer(call: Call, request: ProduceRequest, batches: list[_Batch]) -> Stepwise[Final]:
+    """The answer when all is appended."""
+    responses = {
+        (topic.name, topic.topic_id): ProduceResponse.TopicProduceResponse(topic.name, topic.topic_id, [])
+        for topic in request.topic_data
+    }
+    failure: ErrorCode | None = None
+    for batch in batches:
+        topic, response = batch.topic, batch.response
+        assert response is not None
+        if response.error_code:
+            failure = ErrorCode(response.error_code)
+        responses[topic.name, topic.topic_id].partition_responses.append(response)
+        if len(batches) > ANSWERED_IN_A_TURN and call.is_turn_over(LOOK_COST):
+            yield None
+    answer = ProduceResponse(list(responses.values()))
+    _count(call, request)
+    if request.acks and len(batches) <= ANSWERED_IN_A_TURN:
+        return call.send(answer)
+    if request.acks:
+        return (yield from call.send_in_steps(answer))
+    return NO_OP if failure is None else _close(call, answer, failure)
+
+
+def _count(call: Call, request: ProduceRequest) -> None:
+    """Count the bytes for the client's quota; what has no answer is throttled here."""
+    if call.quota is not None:
+        call.quota.produced(call.request.size_bytes)
+        if not request.acks:  # its time is nobody's, as in Apache Kafka
+            throttle(call.request, call.quota.throttle_ms)
+
+
+def _close(call: Call, response: ProduceResponse, failure: ErrorCode) -> Close:
+    """With acks=0 nothing may be sent; the errors count all the same, as in Apache Kafka."""
+    call.request.answer = response
+    return Close(f"produce with acks=0 failed: {failure.name}")
+
+
+def _remember(call: Call, request: ProduceRequest, log: PartitionLog) -> None:
+    """Let the next request like this one take the short way."""
+    frame = call.request.frame
+    if type(frame) is bytes:
+        templates = call.session.produce_templates
+        if templates is None:
+            templates = call.session.produce_templates = ProduceTemplates(call.broker)
+        templates.remember(frame, call.version, request, log, call.broker.topics_generation, call.client_id)
+
+
+def _tell_refused(
+    call: Call, log: PartitionLog | None, error: RecordError | LogError | None = None, size_bytes: int = 0
+) -> None:
+    """Count a refusal, if anybody observes the broker."""
+    metrics = call.broker.topic_metrics
+    if metrics is None:
+        return
+    if log is None:
+        metrics.produce_refused(None)
+        return
+    metrics.produce_refused(log.topic, is_failure=error is not None and error.error_name not in EXPECTED)
+    if isinstance(error, BatchTooLarge):
+        metrics.bytes_rejected(log.topic, size_bytes)
+    if isinstance(error, RecordError) and error.fault:
+        metrics.records_faulty(error.fault, max(len(error.record_errors), 1))
+
+
+def _refusal(
+    index: int, code: ErrorCode, message: str | None = None, problems: list[RecordProblem] | None = None
+) -> PartitionResponse:
+    return PartitionResponse(
+        index=index,
+        error_code=code,
+        base_offset=NO_OFFSET,
+        record_errors=problems or [],
+        error_message=message,
+    )
+
+
+def refuse_batches(request: ProduceRequest, call: Call, appended_to: Collection[PartitionLog] = ()) -> None:
+    """A request is not appended: what idempotent producers sent behind it must not slip in front of it.
+
+    Args:
+        request: what was asked for.
+        call: its call.
+        appended_to: the logs to which it was appended all the same.
+    """
+    for topic in request.topic_data:
+        for data in topic.partition_data:
+            log = call.broker.find_log(topic.name, topic.topic_id, data.index, by_id=call.version >= TOPIC_ID_FROM)
+            if not isinstance(log, ErrorCode) and log not in appended_to:
+                log.refuse(data.records or b"")
+
+
+def error_response(request: ProduceRequest, call: Call, code: ErrorCode) -> ProduceResponse | None:
+    """Every partition with the same error; None with acks=0, which has no response."""
+    return _all_refused(request, code) if request.acks else None
+
+
+def _all_refused(request: ProduceRequest, code: ErrorCode) -> ProduceResponse:
+    return ProduceResponse(
+        responses=[
+            ProduceResponse.TopicProduceResponse(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partition_responses=[_refusal(data.index, code) for data in topic.partition_data],
+            )
+            for topic in request.topic_data
+        ]
+    )

@@ -1,0 +1,96 @@
+"""ConsumerGroupHeartbeat (KIP-848): join, stay in, and leave a consumer group; answered when that is durable."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING
+
+from pipeline_broker.apis.authorization import may_of_group, topics_allowed
+from pipeline_broker.apis.steps import SUBSCRIBED_AT_ONCE_MAX, Stepwise, in_a_turn_of_its_own
+from pipeline_broker.broker.groups import WaitingMember
+from pipeline_broker.security.acl import AclOperation
+from pipeline_broker.state.groups.consumer.messages import HeartbeatRequest, HeartbeatResult
+from pipeline_broker.wire.error import ErrorCode
+from pipeline_broker.wire.messages.groups.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+from pipeline_broker.wire.uuid_text import uuid_text
+from stages.request import Result, Send
+
+if TYPE_CHECKING:
+    from pipeline_broker.apis.call import Call
+
+__all__ = ["REQUEST", "error_response", "handle"]
+
+REQUEST = ConsumerGroupHeartbeatRequest
+ID_REQUIRED_FROM = 1
+
+
+def handle(call: Call, request: ConsumerGroupHeartbeatRequest) -> Result | Stepwise[Result]:
+    """Ask the coordinator."""
+    if request.subscribed_topic_regex or len(request.subscribed_topic_names or ()) > SUBSCRIBED_AT_ONCE_MAX:
+        return in_a_turn_of_its_own(functools.partial(_heartbeat, call, request))
+    return _heartbeat(call, request)
+
+
+def _heartbeat(call: Call, request: ConsumerGroupHeartbeatRequest) -> Result:
+    if not may_of_group(call, AclOperation.READ, request.group_id):
+        return call.send(error_response(request, call, ErrorCode.GROUP_AUTHORIZATION_FAILED))
+    may_describe = topics_allowed(call, AclOperation.DESCRIBE)
+    names = request.subscribed_topic_names
+    if not all(map(may_describe, names or ())):
+        return call.send(error_response(request, call, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+    groups = call.broker.groups
+    if not groups.is_ready:
+        return call.send(error_response(request, call, ErrorCode.NOT_COORDINATOR))
+    if not call.broker.can_write:
+        # as Kafka while its log directory is offline: a member looks for the coordinator until it can be served
+        groups.coordinator.consumer.heard_of(request.group_id, request.member_id, groups.time(call.now_ms))
+        return call.send(error_response(request, call, ErrorCode.NOT_COORDINATOR))
+    owned = request.topic_partitions
+    heartbeat = HeartbeatRequest(
+        group_id=request.group_id,
+        member_id=request.member_id,
+        member_epoch=request.member_epoch,
+        instance_id=request.instance_id,
+        rack_id=request.rack_id,
+        rebalance_timeout_ms=request.rebalance_timeout_ms,
+        topic_names=None if names is None else frozenset(names),
+        topic_regex=request.subscribed_topic_regex,
+        server_assignor=request.server_assignor,
+        owned=None if owned is None else {each.topic_id: frozenset(each.partitions) for each in owned},
+        client_id=call.client_id or "",
+        client_host=f"/{call.session.host}",
+        fresh_id=uuid_text(call.broker.new_id().bytes),
+        id_required=call.version >= ID_REQUIRED_FROM,
+        may_describe=may_describe,
+    )
+    waiting = WaitingMember(call.request, lambda result: _answer(call, result))
+    now_ms = groups.time(call.now_ms)
+    return groups.carry_out(groups.coordinator.consumer.heartbeat(heartbeat, waiting, now_ms), now_ms, waiting)
+
+
+def _answer(call: Call, result: HeartbeatResult) -> Send:
+    response = ConsumerGroupHeartbeatResponse(
+        error_code=result.error,
+        error_message=result.message,
+        member_id=result.member_id,
+        member_epoch=result.member_epoch,
+        heartbeat_interval_ms=result.heartbeat_interval_ms,
+    )
+    if result.assignment is not None:
+        response.assignment = ConsumerGroupHeartbeatResponse.Assignment(
+            [
+                ConsumerGroupHeartbeatResponse.TopicPartitions(topic_id, sorted(partitions))
+                for topic_id, partitions in sorted(result.assignment.items())
+            ]
+        )
+    return call.send(response)
+
+
+def error_response(
+    request: ConsumerGroupHeartbeatRequest, call: Call, code: ErrorCode
+) -> ConsumerGroupHeartbeatResponse:
+    """The response that carries only an error."""
+    return ConsumerGroupHeartbeatResponse(error_code=code)

@@ -1,0 +1,72 @@
+"""DescribeGroups: state, protocol and members of groups; one that does not exist is Dead, from version 6 an error."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pipeline_broker.apis.authorization import authorized_operations, may_of_group
+from pipeline_broker.apis.steps import Stepwise, in_steps
+from pipeline_broker.security.acl import AclOperation, ResourceType
+from pipeline_broker.wire.error import ErrorCode
+from pipeline_broker.wire.messages.groups.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
+from stages.request import Result
+
+if TYPE_CHECKING:
+    from pipeline_broker.apis.call import Call
+
+__all__ = ["REQUEST", "error_response", "handle"]
+
+REQUEST = DescribeGroupsRequest
+MISSING_IS_ERROR_FROM = 6
+GROUP_COST = 50
+"""Of describing one, about microseconds."""
+
+DescribedGroup = DescribeGroupsResponse.DescribedGroup
+DescribedGroupMember = DescribeGroupsResponse.DescribedGroupMember
+
+
+def handle(call: Call, request: DescribeGroupsRequest) -> Stepwise[Result]:
+    """Ask the coordinator; a group that is named twice is described once."""
+    named = dict.fromkeys(request.groups)
+    groups = yield from in_steps(call, named, lambda group_id: _describe(call, group_id, request), GROUP_COST)
+    return (yield from call.send_in_steps(DescribeGroupsResponse(groups=groups)))
+
+
+def _describe(call: Call, group_id: str, request: DescribeGroupsRequest) -> DescribedGroup:
+    if not may_of_group(call, AclOperation.DESCRIBE, group_id):
+        return DescribedGroup(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED, group_id=group_id)
+    described = call.broker.groups.coordinator.describe(group_id)
+    group = DescribedGroup(
+        group_id=group_id,
+        group_state=described.state,
+        protocol_type=described.protocol_type,
+        protocol_data=described.protocol_name,
+        members=[
+            DescribedGroupMember(
+                member_id=member.member_id,
+                group_instance_id=member.group_instance_id,
+                client_id=member.client_id,
+                client_host=member.client_host,
+                member_metadata=member.metadata,
+                member_assignment=member.assignment,
+            )
+            for member in described.members
+        ],
+    )
+    if described.not_found is not None and call.version >= MISSING_IS_ERROR_FROM:
+        group.error_code = ErrorCode.GROUP_ID_NOT_FOUND
+        group.error_message = described.not_found
+    elif request.include_authorized_operations:
+        group.authorized_operations = authorized_operations(call, ResourceType.GROUP, group_id)
+    return group
+
+
+def error_response(
+    request: DescribeGroupsRequest,
+    call: Call,
+    code: ErrorCode,
+) -> DescribeGroupsResponse:
+    """Every group with the same error."""
+    return DescribeGroupsResponse(
+        groups=[DescribedGroup(error_code=code, group_id=group_id) for group_id in request.groups]
+    )

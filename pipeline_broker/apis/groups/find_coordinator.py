@@ -1,0 +1,121 @@
+"""FindCoordinator: one broker coordinates everything; asking for a coordinator makes the topic of its records."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from pipeline_broker.apis.authorization import REFUSAL_TEXTS, may, may_of_cluster
+from pipeline_broker.security.acl import AclOperation, ResourceType
+from pipeline_broker.wire.error import ErrorCode
+from pipeline_broker.wire.messages.groups.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from stages.request import Result
+
+if TYPE_CHECKING:
+    from pipeline_broker.apis.call import Call
+
+__all__ = ["REQUEST", "error_response", "handle"]
+
+REQUEST = FindCoordinatorRequest
+GROUP = 0
+TRANSACTION = 1
+SHARE = 2
+SHARE_FROM = 6
+SHARE_KEY = re.compile(r"(.+):[A-Za-z0-9_-]{22}:[0-9]+")
+"""A share partition: group, topic id, partition."""
+RESOURCE_TYPES = {GROUP: ResourceType.GROUP, TRANSACTION: ResourceType.TRANSACTIONAL_ID}
+FORBIDDEN = {
+    GROUP: ErrorCode.GROUP_AUTHORIZATION_FAILED,
+    TRANSACTION: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    SHARE: ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+}
+TOPICS = {GROUP: "__consumer_offsets", TRANSACTION: "__transaction_state", SHARE: "__share_group_state"}
+MANY_FROM = 4
+NO_NODE = -1
+
+
+def handle(call: Call, request: FindCoordinatorRequest) -> Result:
+    """Name this broker, once there is a place for what it coordinates."""
+    broker = call.broker
+    known = {GROUP, TRANSACTION} if call.version < SHARE_FROM else TOPICS.keys()
+    if request.key_type not in known:
+        return call.send(error_response(request, call, ErrorCode.INVALID_REQUEST))
+    if call.address is None:
+        return call.send(error_response(request, call, ErrorCode.COORDINATOR_NOT_AVAILABLE))
+    answer = call.send(_response(request, call, ErrorCode.NONE))
+    coordinator = broker.coordinators.get(TOPICS[request.key_type])
+    if (
+        coordinator is None
+        or coordinator.topic.exists
+        or all(_refusal(call, request, key) for key in _keys(request, call))
+    ):
+        return answer
+    topic = coordinator.topic.name
+    if broker.topics.latest(topic) is not None or not broker.can_write:  # somebody else asked a moment ago
+        return call.send(error_response(request, call, ErrorCode.COORDINATOR_NOT_AVAILABLE))
+    write = broker.topics.create(broker.new_topic(topic))
+    return broker.commit_metadata([(write, broker.topic_durable)], call.now_ms, answer)
+
+
+def error_response(request: FindCoordinatorRequest, call: Call, code: ErrorCode) -> FindCoordinatorResponse:
+    """No coordinator for any key, and why."""
+    return _response(request, call, code)
+
+
+def _response(request: FindCoordinatorRequest, call: Call, code: ErrorCode) -> FindCoordinatorResponse:
+    coordinators = [_coordinator(call, request, key, code) for key in _keys(request, call)]
+    if call.version >= MANY_FROM:
+        return FindCoordinatorResponse(coordinators=coordinators)
+    (only,) = coordinators
+    return FindCoordinatorResponse(
+        error_code=only.error_code,
+        error_message=_text_of_one(ErrorCode(only.error_code)),
+        node_id=only.node_id,
+        host=only.host,
+        port=only.port,
+    )
+
+
+def _text_of_one(code: ErrorCode) -> str:
+    """Refusals have a text where a request is about one key only."""
+    return REFUSAL_TEXTS.get(code, code.name)
+
+
+def _text_of_many(key_type: int, code: ErrorCode) -> str:
+    """Otherwise only that of the key type which brokers ask for has one."""
+    if code is ErrorCode.NONE or (code in REFUSAL_TEXTS and key_type != SHARE):
+        return ""
+    return _text_of_one(code)
+
+
+def _keys(request: FindCoordinatorRequest, call: Call) -> list[str]:
+    return [request.key] if call.version < MANY_FROM else request.coordinator_keys
+
+
+def _refusal(call: Call, request: FindCoordinatorRequest, key: str) -> ErrorCode:
+    """Why there is no coordinator for the key, NONE where there is one."""
+    if request.key_type != SHARE:
+        is_allowed = may(call, AclOperation.DESCRIBE, RESOURCE_TYPES[request.key_type], key)
+    else:  # only brokers ask for it, and who is none learns nothing of the key
+        is_allowed = may_of_cluster(call, AclOperation.CLUSTER_ACTION)
+        if is_allowed and not SHARE_KEY.fullmatch(key):
+            return ErrorCode.INVALID_REQUEST
+    return ErrorCode.NONE if is_allowed else FORBIDDEN[request.key_type]
+
+
+def _coordinator(
+    call: Call, request: FindCoordinatorRequest, key: str, code: ErrorCode
+) -> FindCoordinatorResponse.Coordinator:
+    if code is ErrorCode.NONE:
+        code = _refusal(call, request, key)
+    node_id, host, port = NO_NODE, "", NO_NODE
+    if code is ErrorCode.NONE and call.address is not None:
+        node_id, (host, port) = call.broker.config.node_id, call.address
+    return FindCoordinatorResponse.Coordinator(
+        key=key,
+        node_id=node_id,
+        host=host,
+        port=port,
+        error_code=code,
+        error_message=_text_of_many(request.key_type, code),
+    )

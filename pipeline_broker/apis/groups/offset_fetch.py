@@ -1,0 +1,190 @@
+"""OffsetFetch: how far a group is, in some partitions or (null) in all; several groups from version 8."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import compress, groupby
+from operator import not_
+from typing import TYPE_CHECKING
+
+from pipeline_broker.apis.authorization import may_of_group, may_of_topic
+from pipeline_broker.apis.groups.describe_groups import GROUP_COST
+from pipeline_broker.apis.steps import ELEMENT_COST, Stepwise, in_steps
+from pipeline_broker.security.acl import AclOperation
+from pipeline_broker.state.group_records import NO_TOPIC_ID
+from pipeline_broker.state.groups.commits import FetchedOffset, FetchTopic
+from pipeline_broker.state.metadata_records import Topic
+from pipeline_broker.wire.error import ErrorCode
+from pipeline_broker.wire.messages.groups.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
+from stages.request import Result
+
+if TYPE_CHECKING:
+    from pipeline_broker.apis.call import Call
+
+__all__ = ["REQUEST", "error_response", "handle"]
+
+REQUEST = OffsetFetchRequest
+ERROR_CODE_FROM = 2
+SEVERAL_GROUPS_FROM = 8
+TOPIC_ID_FROM = 10
+FETCHED_AT_ONCE = 500
+"""Partitions of one topic that are looked up before others may have a turn."""
+OFFSET_COST = 10
+"""Of looking up one and telling it, about microseconds."""
+
+RequestGroup = OffsetFetchRequest.OffsetFetchRequestGroup
+RequestTopic = OffsetFetchRequest.OffsetFetchRequestTopics
+ResponseGroup = OffsetFetchResponse.OffsetFetchResponseGroup
+ResponseTopic = OffsetFetchResponse.OffsetFetchResponseTopics
+ResponsePartition = OffsetFetchResponse.OffsetFetchResponsePartitions
+
+
+def handle(call: Call, request: OffsetFetchRequest) -> Stepwise[Result]:
+    """Show what is durable."""
+    if call.version >= SEVERAL_GROUPS_FROM:
+        groups = []
+        for group in _named_once(request.groups):
+            groups += [(yield from _of_group(call, group, request))]
+        return (yield from call.send_in_steps(OffsetFetchResponse(groups=groups)))
+    if not may_of_group(call, AclOperation.DESCRIBE, request.group_id):
+        return (yield from call.send_in_steps(error_response(request, call, ErrorCode.GROUP_AUTHORIZATION_FAILED)))
+    wanted = None
+    if request.topics is not None:
+        allowed = yield from in_steps(call, request.topics, lambda topic: _may_describe(call, topic.name))
+        wanted = [RequestTopic(topic.name, partition_indexes=topic.partition_indexes) for topic in request.topics]
+        # Those that are refused come last, as in Kafka.
+        wanted = [*compress(wanted, allowed), *compress(wanted, map(not_, allowed))]
+    found = yield from _of_group(call, RequestGroup(request.group_id, topics=wanted), request)
+    if found.error_code != ErrorCode.NONE:
+        return (yield from call.send_in_steps(error_response(request, call, ErrorCode(found.error_code))))
+    topics = yield from in_steps(call, found.topics, _without_group)
+    return (yield from call.send_in_steps(OffsetFetchResponse(topics=topics)))
+
+
+def _may_describe(call: Call, topic: str) -> bool:
+    return may_of_topic(call, AclOperation.DESCRIBE, topic)
+
+
+def _without_group(topic: ResponseTopic) -> OffsetFetchResponse.OffsetFetchResponseTopic:
+    """A topic in an answer about one group, as before version 8."""
+    partition = OffsetFetchResponse.OffsetFetchResponsePartition
+    partitions = [
+        partition(
+            each.partition_index,
+            each.committed_offset,
+            each.committed_leader_epoch,
+            each.metadata,
+            each.error_code,
+        )
+        for each in topic.partitions
+    ]
+    return OffsetFetchResponse.OffsetFetchResponseTopic(topic.name, partitions)
+
+
+def _named_once(groups: list[RequestGroup]) -> Iterable[RequestGroup]:
+    """The groups without repetitions of what was asked of the same group before."""
+    last: dict[str, RequestGroup] = {}
+    for group in groups:
+        if last.get(group.group_id) != group:
+            last[group.group_id] = group
+            yield group
+
+
+def _fetch(
+    call: Call, request: OffsetFetchRequest, group_id: str, wanted: Sequence[FetchTopic] | None = None
+) -> list[FetchedOffset]:
+    return call.broker.groups.coordinator.fetch(group_id, wanted, require_stable=request.require_stable)
+
+
+def _by_topic(found: list[FetchedOffset]) -> list[tuple[str, list[FetchedOffset]]]:
+    return [(name, list(offsets)) for name, offsets in groupby(found, key=lambda offset: offset.topic)]
+
+
+def _of_group(call: Call, group: RequestGroup, request: OffsetFetchRequest) -> Stepwise[ResponseGroup]:
+    if call.spend(GROUP_COST):
+        yield None
+    if not may_of_group(call, AclOperation.DESCRIBE, group.group_id):
+        return ResponseGroup(group.group_id, [], ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    error = call.broker.groups.coordinator.fetch_error(group.group_id, group.member_id, group.member_epoch)
+    if error is not ErrorCode.NONE:
+        return ResponseGroup(group.group_id, [], error)
+    if group.topics is None:
+        topics = _all_topics(call, group.group_id, request)
+        if call.spend(OFFSET_COST * sum(len(topic.partitions) for topic in topics)):
+            yield None
+        return ResponseGroup(group.group_id, topics)
+    found = []
+    for topic in group.topics:
+        found += [(yield from _of_topic(call, group.group_id, topic, request))]
+    return ResponseGroup(group.group_id, found)
+
+
+def _all_topics(call: Call, group_id: str, request: OffsetFetchRequest) -> list[ResponseTopic]:
+    topics = []
+    for name, offsets in _by_topic(_fetch(call, request, group_id)):
+        topic = call.broker.topics.get(name)
+        if not may_of_topic(call, AclOperation.DESCRIBE, name):
+            continue
+        if call.version < TOPIC_ID_FROM:
+            topics.append(ResponseTopic(name, NO_TOPIC_ID, _partitions(offsets)))
+        elif topic is not None:  # one that is gone has no id to be named by
+            topics.append(ResponseTopic("", topic.topic_id, _partitions(offsets)))
+    return topics
+
+
+def _of_topic(call: Call, group_id: str, wanted: RequestTopic, request: OffsetFetchRequest) -> Stepwise[ResponseTopic]:
+    if call.spend(ELEMENT_COST):
+        yield None
+    name, topic_id = wanted.name, wanted.topic_id
+    if call.version >= TOPIC_ID_FROM:
+        topic: Topic | None = call.broker.topics.by_id(topic_id)
+        if topic is None:
+            return _refusal(wanted, ErrorCode.UNKNOWN_TOPIC_ID)
+        name = topic.name
+    if not may_of_topic(call, AclOperation.DESCRIBE, name):
+        return _refusal(wanted, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    partitions = []
+    for start in range(0, len(wanted.partition_indexes), FETCHED_AT_ONCE):
+        indexes = wanted.partition_indexes[start : start + FETCHED_AT_ONCE]
+        partitions += _partitions(_fetch(call, request, group_id, [FetchTopic(name, indexes, topic_id)]))
+        if call.spend(OFFSET_COST * len(indexes)):
+            yield None
+    return ResponseTopic(wanted.name, topic_id, partitions)
+
+
+def _partitions(offsets: list[FetchedOffset]) -> list[ResponsePartition]:
+    return [
+        ResponsePartition(
+            offset.partition,
+            offset.committed.offset,
+            offset.committed.leader_epoch,
+            offset.committed.metadata,
+            offset.error,
+        )
+        for offset in offsets
+    ]
+
+
+def _refusal(wanted: RequestTopic, code: ErrorCode) -> ResponseTopic:
+    partitions = [ResponsePartition(index, -1, -1, "", code) for index in wanted.partition_indexes]
+    return ResponseTopic(wanted.name, wanted.topic_id, partitions)
+
+
+def error_response(request: OffsetFetchRequest, call: Call, code: ErrorCode) -> OffsetFetchResponse:
+    """Every group with the same error; in version 1, which has no place for it, every partition."""
+    if call.version >= SEVERAL_GROUPS_FROM:
+        return OffsetFetchResponse(groups=[ResponseGroup(group.group_id, [], code) for group in request.groups])
+    if call.version >= ERROR_CODE_FROM:
+        return OffsetFetchResponse(error_code=code)
+    return OffsetFetchResponse(
+        topics=[
+            OffsetFetchResponse.OffsetFetchResponseTopic(
+                topic.name,
+                [
+                    OffsetFetchResponse.OffsetFetchResponsePartition(index, -1, -1, "", code)
+                    for index in topic.partition_indexes
+                ],
+            )
+            for topic in request.topics or ()
+        ]
+    )

@@ -1,0 +1,35 @@
+"""ExpireDelegationToken: a token lasts shorter, or ends at once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pipeline_broker.apis.security.token_requests import change_expiry
+from pipeline_broker.wire.error import ErrorCode
+from pipeline_broker.wire.messages.security.expire_delegation_token import (
+    ExpireDelegationTokenRequest,
+    ExpireDelegationTokenResponse,
+)
+from stages.request import Result
+
+if TYPE_CHECKING:
+    from pipeline_broker.apis.call import Call
+
+__all__ = ["REQUEST", "error_response", "handle"]
+
+REQUEST = ExpireDelegationTokenRequest
+
+
+def handle(call: Call, request: ExpireDelegationTokenRequest) -> Result:
+    """Ask the tokens."""
+    tokens, owner = call.broker.delegation_tokens, call.session.principal
+    return change_expiry(
+        call,
+        lambda: tokens.expire(request.hmac, owner, request.expiry_time_period_ms, call.now_ms),
+        ExpireDelegationTokenResponse,
+    )
+
+
+def error_response(request: ExpireDelegationTokenRequest, call: Call, code: ErrorCode) -> ExpireDelegationTokenResponse:
+    """The response that carries only an error."""
+    return ExpireDelegationTokenResponse(error_code=code, expiry_timestamp_ms=-1)

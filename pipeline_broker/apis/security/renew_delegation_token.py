@@ -1,0 +1,35 @@
+"""RenewDelegationToken: a token lasts longer; the answer says until when."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pipeline_broker.apis.security.token_requests import change_expiry
+from pipeline_broker.wire.error import ErrorCode
+from pipeline_broker.wire.messages.security.renew_delegation_token import (
+    RenewDelegationTokenRequest,
+    RenewDelegationTokenResponse,
+)
+from stages.request import Result
+
+if TYPE_CHECKING:
+    from pipeline_broker.apis.call import Call
+
+__all__ = ["REQUEST", "error_response", "handle"]
+
+REQUEST = RenewDelegationTokenRequest
+
+
+def handle(call: Call, request: RenewDelegationTokenRequest) -> Result:
+    """Ask the tokens."""
+    tokens, owner = call.broker.delegation_tokens, call.session.principal
+    return change_expiry(
+        call,
+        lambda: tokens.renew(request.hmac, owner, request.renew_period_ms, call.now_ms),
+        RenewDelegationTokenResponse,
+    )
+
+
+def error_response(request: RenewDelegationTokenRequest, call: Call, code: ErrorCode) -> RenewDelegationTokenResponse:
+    """The response that carries only an error."""
+    return RenewDelegationTokenResponse(error_code=code, expiry_timestamp_ms=-1)

@@ -1,0 +1,27 @@
+"""SaslAuthenticate as a request: too late, or on a listener that asks for no proof; see `apis/security/sasl_handshake.py`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pipeline_broker.wire.error import ErrorCode
+from pipeline_broker.wire.messages.security.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
+
+if TYPE_CHECKING:
+    from pipeline_broker.apis.call import Call
+    from stages.request import Send
+
+__all__ = ["REQUEST", "error_response", "handle"]
+
+REQUEST = SaslAuthenticateRequest
+TOO_LATE = "SaslAuthenticate request received after successful authentication"
+
+
+def handle(call: Call, request: SaslAuthenticateRequest) -> Send:
+    """Refuse it; the connection stays usable."""
+    return call.send(SaslAuthenticateResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE, error_message=TOO_LATE))
+
+
+def error_response(request: SaslAuthenticateRequest, call: Call, code: ErrorCode) -> SaslAuthenticateResponse:
+    """The response that carries only an error."""
+    return SaslAuthenticateResponse(error_code=code)

@@ -1,0 +1,122 @@
+"""AlterShareGroupOffsets: let a share group without members begin elsewhere; answered when that is durable.
+
+It makes the group where there is none, and what the group knew of the records is forgotten.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pipeline_broker.apis.authorization import REFUSAL_TEXTS, may_of_group, may_of_topic
+from pipeline_broker.apis.share.share_group_changes import UNKNOWN_TEXT, check_empty, commit
+from pipeline_broker.apis.share.share_place import when_there_is_a_place
+from pipeline_broker.broker.appended import Appended
+from pipeline_broker.security.acl import AclOperation
+from pipeline_broker.state.groups.share.messages import ShareGroupError
+from pipeline_broker.state.share_coordinator.records import ShareKey
+from pipeline_broker.wire.error import ErrorCode
+from pipeline_broker.wire.messages.share.alter_share_group_offsets import (
+    AlterShareGroupOffsetsRequest,
+    AlterShareGroupOffsetsResponse,
+)
+from pipeline_broker.wire.primitives import UUID_ZERO
+from stages.request import Result
+
+if TYPE_CHECKING:
+    from pipeline_broker.apis.call import Call
+    from pipeline_broker.state.groups.share.share_group import ShareGroup
+    from pipeline_broker.state.outcome import StateRecord
+
+__all__ = ["REQUEST", "error_response", "handle"]
+
+REQUEST = AlterShareGroupOffsetsRequest
+WantedTopic = AlterShareGroupOffsetsRequest.Topic
+Topic = AlterShareGroupOffsetsResponse.Topic
+Partition = AlterShareGroupOffsetsResponse.Partition
+UNINITIALIZED = -1
+
+
+def handle(call: Call, request: AlterShareGroupOffsetsRequest) -> Result:
+    """Change what may be changed."""
+    if not may_of_group(call, AclOperation.READ, request.group_id):
+        return call.send(error_response(request, call, ErrorCode.GROUP_AUTHORIZATION_FAILED))
+    if not call.broker.groups.is_ready:
+        return call.send(error_response(request, call, ErrorCode.NOT_COORDINATOR))
+    return when_there_is_a_place(
+        call,
+        busy=lambda: call.send(error_response(request, call, ErrorCode.COORDINATOR_NOT_AVAILABLE)),
+        then=lambda: _change(call, request),
+    )
+
+
+def _change(call: Call, request: AlterShareGroupOffsetsRequest) -> Result:
+    groups = call.broker.groups
+    share = groups.coordinator.share
+    now_ms = groups.time(call.now_ms)
+    refusals = [_refusal(call, wanted) for wanted in request.topics]
+    try:
+        check_empty(request.group_id, share.find(request.group_id))
+        if request.group_id and None not in refusals:  # as Kafka: no group is made for nothing
+            return call.send(AlterShareGroupOffsetsResponse(responses=list(filter(None, refusals))))
+        group, records = share.create(request.group_id, sum(len(wanted.partitions) for wanted in request.topics))
+    except ShareGroupError as error:
+        return call.send(AlterShareGroupOffsetsResponse(error_code=error.code, error_message=str(error)))
+    appended = Appended()
+    responses = [
+        refusal or _alter(call, group, wanted, records, appended, now_ms)
+        for wanted, refusal in zip(request.topics, refusals, strict=True)
+    ]
+    return commit(
+        call, group, records, appended, call.send(AlterShareGroupOffsetsResponse(responses=responses)), now_ms
+    )
+
+
+def _refusal(call: Call, wanted: WantedTopic) -> Topic | None:
+    """What is told of a topic that may not be read, or is not there; None for others. Kafka tells the id of both."""
+    name, topic = wanted.topic_name, call.broker.topics.get(wanted.topic_name)
+    topic_id = UUID_ZERO if topic is None else topic.topic_id
+    if not may_of_topic(call, AclOperation.READ, name):
+        code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        partitions = [Partition(one.partition_index, code, REFUSAL_TEXTS[code]) for one in wanted.partitions]
+    elif topic is None:
+        partitions = [_unknown(one.partition_index) for one in wanted.partitions]
+    else:
+        return None
+    return Topic(name, topic_id, partitions)
+
+
+def _alter(
+    call: Call,
+    group: ShareGroup,
+    wanted: WantedTopic,
+    records: list[StateRecord],
+    appended: Appended,
+    now_ms: int,
+) -> Topic:
+    name = wanted.topic_name
+    topic = call.broker.topics.get(name)
+    assert topic is not None, "the others are refused"
+    partitions, begun = [], set()
+    for one in wanted.partitions:
+        if not 0 <= one.partition_index < topic.partitions:
+            partitions.append(_unknown(one.partition_index))
+            continue
+        key = ShareKey(group.group_id, topic.topic_id, one.partition_index)
+        call.broker.share.manager.set_start(key, max(UNINITIALIZED, one.start_offset), appended, now_ms)
+        begun.add(one.partition_index)
+        partitions.append(Partition(one.partition_index))
+    if begun:
+        records.append(call.broker.groups.coordinator.share.begin(group, name, topic.topic_id, frozenset(begun)))
+    return Topic(name, topic.topic_id, partitions)
+
+
+def _unknown(index: int) -> Partition:
+    return Partition(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TEXT)
+
+
+def error_response(
+    request: AlterShareGroupOffsetsRequest, call: Call, code: ErrorCode
+) -> AlterShareGroupOffsetsResponse:
+    """An error of the whole request."""
+    del request, call
+    return AlterShareGroupOffsetsResponse(error_code=code, error_message=REFUSAL_TEXTS.get(code))

@@ -1,0 +1,68 @@
+"""DeleteShareGroupOffsets: forget where a share group without members is in topics; answered when that is durable."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pipeline_broker.apis.authorization import REFUSAL_TEXTS, may_of_group, may_of_topic
+from pipeline_broker.apis.share.share_group_changes import UNKNOWN_TEXT, check_empty, commit
+from pipeline_broker.broker.appended import Appended
+from pipeline_broker.security.acl import AclOperation
+from pipeline_broker.state.groups.share.messages import ShareGroupError
+from pipeline_broker.wire.error import ErrorCode
+from pipeline_broker.wire.messages.share.delete_share_group_offsets import (
+    DeleteShareGroupOffsetsRequest,
+    DeleteShareGroupOffsetsResponse,
+)
+from pipeline_broker.wire.primitives import UUID_ZERO
+from stages.request import Result
+
+if TYPE_CHECKING:
+    from pipeline_broker.apis.call import Call
+
+__all__ = ["REQUEST", "error_response", "handle"]
+
+REQUEST = DeleteShareGroupOffsetsRequest
+Topic = DeleteShareGroupOffsetsResponse.Topic
+
+
+def handle(call: Call, request: DeleteShareGroupOffsetsRequest) -> Result:
+    """Forget what may be forgotten."""
+    if not may_of_group(call, AclOperation.DELETE, request.group_id):
+        return call.send(error_response(request, call, ErrorCode.GROUP_AUTHORIZATION_FAILED))
+    groups, coordinator = call.broker.groups, call.broker.share.manager
+    share = groups.coordinator.share
+    try:
+        check_empty(request.group_id, share.find(request.group_id))
+        group = share.existing(request.group_id)
+    except ShareGroupError as error:
+        return call.send(DeleteShareGroupOffsetsResponse(error_code=error.code, error_message=str(error)))
+    now_ms = groups.time(call.now_ms)
+    responses, gone = [], set()
+    for wanted in request.topics:
+        code, topic = ErrorCode.NONE, call.broker.topics.get(wanted.topic_name)
+        if not may_of_topic(call, AclOperation.READ, wanted.topic_name):
+            code, topic = ErrorCode.TOPIC_AUTHORIZATION_FAILED, None
+        elif topic is None:
+            code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        else:
+            gone.add(topic.topic_id)
+        responses.append(_topic(wanted.topic_name, b"" if topic is None else topic.topic_id, code))
+    appended = Appended()
+    keys = [key for key in coordinator.states.keys_of_group(request.group_id) if key.topic_id in gone]
+    coordinator.delete(keys, appended, now_ms)
+    answer = call.send(DeleteShareGroupOffsetsResponse(responses=responses))
+    return commit(call, group, share.forget(group, gone), appended, answer, now_ms)
+
+
+def _topic(name: str, topic_id: bytes, code: ErrorCode) -> Topic:
+    text = UNKNOWN_TEXT if code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION else REFUSAL_TEXTS.get(code)
+    return Topic(name, topic_id or UUID_ZERO, code, text)
+
+
+def error_response(
+    request: DeleteShareGroupOffsetsRequest, call: Call, code: ErrorCode
+) -> DeleteShareGroupOffsetsResponse:
+    """An error of the whole request."""
+    del request, call
+    return DeleteShareGroupOffsetsResponse(error_code=code, error_message=REFUSAL_TEXTS.get(code))

@@ -1,0 +1,109 @@
+"""DescribeShareGroupOffsets: where share groups begin to read, and how much is left, as it is durable."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pipeline_broker.apis.authorization import REFUSAL_TEXTS, may_of_group, may_of_topic
+from pipeline_broker.security.acl import AclOperation
+from pipeline_broker.state.share_coordinator.records import ShareKey
+from pipeline_broker.wire.error import ErrorCode
+from pipeline_broker.wire.messages.share.describe_share_group_offsets import (
+    DescribeShareGroupOffsetsRequest,
+    DescribeShareGroupOffsetsResponse,
+)
+from stages.request import Result
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pipeline_broker.apis.call import Call
+
+__all__ = ["REQUEST", "error_response", "handle"]
+
+REQUEST = DescribeShareGroupOffsetsRequest
+WantedGroup = DescribeShareGroupOffsetsRequest.Group
+WantedTopic = DescribeShareGroupOffsetsRequest.Topic
+Group = DescribeShareGroupOffsetsResponse.Group
+Topic = DescribeShareGroupOffsetsResponse.Topic
+Partition = DescribeShareGroupOffsetsResponse.Partition
+UNKNOWN = -1
+
+
+def handle(call: Call, request: DescribeShareGroupOffsetsRequest) -> Result:
+    """Ask the coordinators."""
+    return call.send(DescribeShareGroupOffsetsResponse(groups=[_group(call, wanted) for wanted in request.groups]))
+
+
+def _group(call: Call, wanted: WantedGroup) -> Group:
+    if not may_of_group(call, AclOperation.DESCRIBE, wanted.group_id):
+        return _refused(wanted.group_id, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    if wanted.topics is None:
+        group = call.broker.groups.coordinator.share.find(wanted.group_id)
+        kept = {} if group is None or group.shown is None else group.shown.initialized
+        names = {} if group is None or group.shown is None else group.shown.topic_names
+        topics = [
+            _topic(call, wanted.group_id, names[topic_id], sorted(partitions))
+            for topic_id, partitions in kept.items()
+            if may_of_topic(call, AclOperation.DESCRIBE, names[topic_id], is_logged=False)
+        ]
+        return Group(wanted.group_id, topics)
+    return Group(
+        wanted.group_id,
+        [
+            _topic(call, wanted.group_id, topic.topic_name, topic.partitions)
+            if may_of_topic(call, AclOperation.DESCRIBE, topic.topic_name)
+            else _forbidden(topic)
+            for topic in wanted.topics
+        ],
+    )
+
+
+def _topic(call: Call, group_id: str, name: str, partitions: Iterable[int]) -> Topic:
+    topic = call.broker.topics.get(name)
+    if topic is None:
+        return Topic(
+            name, partitions=[_partition_refused(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) for index in partitions]
+        )
+    return Topic(
+        name,
+        topic.topic_id,
+        [_partition(call, ShareKey(group_id, topic.topic_id, index), name) for index in partitions],
+    )
+
+
+def _partition(call: Call, key: ShareKey, name: str) -> Partition:
+    summary = call.broker.share.manager.states.summary(key)
+    log = call.broker.logs.find(name, key.partition)
+    if summary is None or summary.start_offset < 0 or log is None:
+        return Partition(partition_index=key.partition, start_offset=UNKNOWN, leader_epoch=0)
+    lag = log.high_watermark - summary.start_offset - max(0, summary.delivery_complete_count)
+    return Partition(
+        partition_index=key.partition,
+        start_offset=summary.start_offset,
+        leader_epoch=summary.leader_epoch,
+        lag=UNKNOWN if summary.delivery_complete_count < 0 else lag,
+    )
+
+
+def _forbidden(topic: WantedTopic) -> Topic:
+    code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    return Topic(topic.topic_name, partitions=[_partition_refused(index, code) for index in topic.partitions])
+
+
+def _partition_refused(index: int, code: ErrorCode) -> Partition:
+    return Partition(
+        partition_index=index, start_offset=UNKNOWN, error_code=code, error_message=REFUSAL_TEXTS.get(code)
+    )
+
+
+def _refused(group_id: str, code: ErrorCode) -> Group:
+    return Group(group_id, error_code=code)
+
+
+def error_response(
+    request: DescribeShareGroupOffsetsRequest, call: Call, code: ErrorCode
+) -> DescribeShareGroupOffsetsResponse:
+    """Every group with the same error."""
+    del call
+    return DescribeShareGroupOffsetsResponse(groups=[_refused(wanted.group_id, code) for wanted in request.groups])

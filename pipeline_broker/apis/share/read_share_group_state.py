@@ -1,0 +1,55 @@
+"""ReadShareGroupState: the state of share partitions, for their leader; it fences leaders of former epochs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pipeline_broker.apis.share.share_states import Answers, check_known, check_partition
+from pipeline_broker.broker.appended import Appended
+from pipeline_broker.state.share_coordinator.records import ShareKey
+from pipeline_broker.state.share_coordinator.share_states import NO_EPOCH, StateWrite
+from pipeline_broker.wire.error import ErrorCode
+from pipeline_broker.wire.messages.share.read_share_group_state import (
+    ReadShareGroupStateRequest,
+    ReadShareGroupStateResponse,
+)
+from stages.request import Result
+
+if TYPE_CHECKING:
+    from pipeline_broker.apis.call import Call
+
+__all__ = ["REQUEST", "error_response", "handle"]
+
+REQUEST = ReadShareGroupStateRequest
+PartitionResult = ReadShareGroupStateResponse.PartitionResult
+ANSWERS = Answers(ReadShareGroupStateResponse, ReadShareGroupStateResponse.ReadStateResult, PartitionResult)
+
+
+def handle(call: Call, request: ReadShareGroupStateRequest) -> Result:
+    """Answer for each partition."""
+    return ANSWERS.each(call, request, _one)
+
+
+def _one(
+    call: Call, key: ShareKey, wanted: ReadShareGroupStateRequest.PartitionData, appended: Appended
+) -> PartitionResult:
+    coordinator = call.broker.share.manager
+    check_partition(key)
+    state = coordinator.states.read(key, wanted.leader_epoch)
+    check_known(call, key)
+    if wanted.leader_epoch > state.leader_epoch:
+        fence = StateWrite(NO_EPOCH, wanted.leader_epoch, state.start_offset, state.delivery_complete_count)
+        coordinator.append([coordinator.states.write(key, fence, call.now_ms)], appended, call.now_ms)
+    return PartitionResult(
+        partition=wanted.partition,
+        state_epoch=state.state_epoch,
+        start_offset=state.start_offset,
+        state_batches=[ReadShareGroupStateResponse.StateBatch(*batch) for batch in state.batches],
+    )
+
+
+def error_response(request: ReadShareGroupStateRequest, call: Call, code: ErrorCode) -> ReadShareGroupStateResponse:
+    """Every partition with the same error."""
+    del call
+    refused: ReadShareGroupStateResponse = ANSWERS.refused(request, code)
+    return refused

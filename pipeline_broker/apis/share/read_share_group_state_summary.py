@@ -1,0 +1,58 @@
+"""ReadShareGroupStateSummary: where share partitions begin, as it is durable, without their batches."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pipeline_broker.apis.share.share_states import Answers, check_known
+from pipeline_broker.broker.appended import Appended
+from pipeline_broker.state.share_coordinator.records import ShareKey
+from pipeline_broker.state.share_coordinator.share_states import UNINITIALIZED
+from pipeline_broker.wire.error import ErrorCode
+from pipeline_broker.wire.messages.share.read_share_group_state_summary import (
+    ReadShareGroupStateSummaryRequest,
+    ReadShareGroupStateSummaryResponse,
+)
+from stages.request import Result
+
+if TYPE_CHECKING:
+    from pipeline_broker.apis.call import Call
+
+__all__ = ["REQUEST", "error_response", "handle"]
+
+REQUEST = ReadShareGroupStateSummaryRequest
+PartitionResult = ReadShareGroupStateSummaryResponse.PartitionResult
+ANSWERS = Answers(
+    ReadShareGroupStateSummaryResponse, ReadShareGroupStateSummaryResponse.ReadStateSummaryResult, PartitionResult
+)
+
+
+def handle(call: Call, request: ReadShareGroupStateSummaryRequest) -> Result:
+    """Answer for each partition."""
+    return ANSWERS.each(call, request, _one)
+
+
+def _one(
+    call: Call, key: ShareKey, wanted: ReadShareGroupStateSummaryRequest.PartitionData, _appended: Appended
+) -> PartitionResult:
+    coordinator = call.broker.share.manager
+    check_known(call, key)
+    summary = coordinator.states.summary(key)
+    if summary is None:
+        return PartitionResult(partition=wanted.partition, start_offset=UNINITIALIZED)
+    return PartitionResult(
+        partition=wanted.partition,
+        state_epoch=summary.state_epoch,
+        leader_epoch=summary.leader_epoch,
+        start_offset=summary.start_offset,
+        delivery_complete_count=summary.delivery_complete_count,
+    )
+
+
+def error_response(
+    request: ReadShareGroupStateSummaryRequest, call: Call, code: ErrorCode
+) -> ReadShareGroupStateSummaryResponse:
+    """Every partition with the same error."""
+    del call
+    refused: ReadShareGroupStateSummaryResponse = ANSWERS.refused(request, code)
+    return refused

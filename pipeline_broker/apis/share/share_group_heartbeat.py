@@ -1,0 +1,152 @@
+"""ShareGroupHeartbeat: join, stay or leave a share group, and be told what to read; answered when that is durable.
+
+The first one makes the topic of the share coordinator. What a group begins to read gets its state in the same commit,
+in front of the group's own records.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING
+
+from pipeline_broker.apis.authorization import may_of_group, may_of_topic
+from pipeline_broker.apis.share.share_place import when_there_is_a_place
+from pipeline_broker.apis.steps import SUBSCRIBED_AT_ONCE_MAX, Stepwise, in_a_turn_of_its_own
+from pipeline_broker.broker.appended import Appended, in_one_commit
+from pipeline_broker.security.acl import AclOperation
+from pipeline_broker.state.groups.share.messages import FoundTopic, Heartbeat, ShareGroupError, ShareGroupSettings
+from pipeline_broker.state.outcome import Outcome
+from pipeline_broker.state.share_coordinator.records import ShareKey
+from pipeline_broker.wire.error import ErrorCode
+from pipeline_broker.wire.messages.share.share_group_heartbeat import (
+    ShareGroupHeartbeatAssignment,
+    ShareGroupHeartbeatRequest,
+    ShareGroupHeartbeatResponse,
+)
+from stages.request import Result
+
+if TYPE_CHECKING:
+    from pipeline_broker.apis.call import Call
+    from pipeline_broker.state.groups.share.messages import HeartbeatAnswer
+
+__all__ = ["REQUEST", "error_response", "handle"]
+
+REQUEST = ShareGroupHeartbeatRequest
+LEAVING_EPOCH = -1
+
+
+def handle(call: Call, request: ShareGroupHeartbeatRequest) -> Result | Stepwise[Result]:
+    """Decide, once there is a place for what share groups leave behind."""
+    if len(request.subscribed_topic_names or ()) > SUBSCRIBED_AT_ONCE_MAX:
+        return in_a_turn_of_its_own(functools.partial(_check_and_decide, call, request))
+    return _check_and_decide(call, request)
+
+
+def _check_and_decide(call: Call, request: ShareGroupHeartbeatRequest) -> Result:
+    if not may_of_group(call, AclOperation.READ, request.group_id):
+        return call.send(error_response(request, call, ErrorCode.GROUP_AUTHORIZATION_FAILED))
+    refused = _refused(request)
+    if refused is not None:
+        return call.send(_error(ErrorCode.INVALID_REQUEST, refused or None))
+    broker = call.broker
+    if not broker.groups.is_ready:
+        return call.send(error_response(request, call, ErrorCode.NOT_COORDINATOR))
+    if not all(may_of_topic(call, AclOperation.DESCRIBE, name) for name in request.subscribed_topic_names or ()):
+        return call.send(_error(ErrorCode.TOPIC_AUTHORIZATION_FAILED, None))
+    return when_there_is_a_place(
+        call,
+        busy=lambda: call.send(_error(ErrorCode.COORDINATOR_NOT_AVAILABLE, None)),
+        then=lambda: _heartbeat(call, request),
+    )
+
+
+def _refused(request: ShareGroupHeartbeatRequest) -> str | None:
+    """Why the request makes no sense, in Kafka's words; empty where it has none."""
+    if not request.group_id.strip():
+        return "GroupId can't be empty."
+    if not request.member_id.strip():
+        return ""
+    if request.rack_id is not None and not request.rack_id.strip():
+        return "RackId can't be empty."
+    if request.member_epoch == 0 and not request.subscribed_topic_names:
+        return "SubscribedTopicNames must be set in first request."
+    if request.member_epoch < LEAVING_EPOCH:
+        return "MemberEpoch is invalid."
+    return None
+
+
+def _heartbeat(call: Call, request: ShareGroupHeartbeatRequest) -> Result:
+    groups, coordinator = call.broker.groups, call.broker.share.manager
+    settings = coordinator.settings(request.group_id)
+    heartbeat = Heartbeat(
+        group_id=request.group_id,
+        member_id=request.member_id,
+        member_epoch=request.member_epoch,
+        rack_id=request.rack_id,
+        topics=request.subscribed_topic_names,
+        client_id=call.client_id or "",
+        client_host=f"/{call.session.host}",
+    )
+
+    def find_topic(name: str) -> FoundTopic | None:
+        topic = call.broker.topics.get(name)
+        if topic is None:
+            return None
+        keys = [ShareKey(request.group_id, topic.topic_id, number) for number in range(topic.partitions)]
+        lost = frozenset(key.partition for key in keys if coordinator.states.find(key) is None)
+        return FoundTopic(topic.topic_id, topic.partitions, lost)
+
+    of_group = ShareGroupSettings(
+        session_timeout_ms=settings.session_timeout_ms,
+        heartbeat_interval_ms=settings.heartbeat_interval_ms,
+        size_max=coordinator.group_size_max,
+        assignment_interval_ms=settings.assignment_interval_ms,
+        assignor=coordinator.assignor,
+    )
+    now_ms = groups.time(call.now_ms)
+    try:
+        answer = groups.coordinator.share.heartbeat(heartbeat, find_topic, of_group, now_ms)
+    except ShareGroupError as error:
+        return call.send(_error(error.code, str(error)))
+    return _when_durable(call, request, answer, of_group, now_ms)
+
+
+def _when_durable(
+    call: Call,
+    request: ShareGroupHeartbeatRequest,
+    answer: HeartbeatAnswer,
+    settings: ShareGroupSettings,
+    now_ms: int,
+) -> Result:
+    appended = Appended()
+    begun = [(ShareKey(request.group_id, one.topic_id, one.partition), one.state_epoch) for one in answer.begins]
+    call.broker.share.manager.initialize(begun, appended, now_ms)
+    outcome = Outcome(writes=[] if answer.write is None else [answer.write])
+    send = call.send(_response(request, answer, settings))
+    return in_one_commit(appended, call.broker.groups.answer_when_durable(outcome, now_ms, send), send)
+
+
+def _response(
+    request: ShareGroupHeartbeatRequest, answer: HeartbeatAnswer, settings: ShareGroupSettings
+) -> ShareGroupHeartbeatResponse:
+    response = ShareGroupHeartbeatResponse(member_id=request.member_id, member_epoch=answer.member_epoch)
+    if answer.member_epoch != LEAVING_EPOCH:
+        response.heartbeat_interval_ms = settings.heartbeat_interval_ms
+    if answer.assignment is not None:
+        response.assignment = ShareGroupHeartbeatAssignment(
+            [
+                ShareGroupHeartbeatResponse.TopicPartitions(topic_id, sorted(partitions))
+                for topic_id, partitions in answer.assignment.items()
+            ]
+        )
+    return response
+
+
+def _error(code: ErrorCode, text: str | None) -> ShareGroupHeartbeatResponse:
+    return ShareGroupHeartbeatResponse(error_code=code, error_message=text)
+
+
+def error_response(request: ShareGroupHeartbeatRequest, call: Call, code: ErrorCode) -> ShareGroupHeartbeatResponse:
+    """The response that carries only an error."""
+    del request, call
+    return _error(code, None)

@@ -1,0 +1,74 @@
+"""WriteShareGroupState: change the state of share partitions; answered when it is durable."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pipeline_broker.apis.share.share_states import Answers, check_known, check_partition, check_start
+from pipeline_broker.broker.appended import Appended
+from pipeline_broker.state.share_coordinator.records import ShareKey, is_possible
+from pipeline_broker.state.share_coordinator.share_states import ShareStateError, StateWrite
+from pipeline_broker.state.share_partitions.messages import StateBatch
+from pipeline_broker.state.share_partitions.record_state import RecordState
+from pipeline_broker.wire.error import ErrorCode
+from pipeline_broker.wire.messages.share.write_share_group_state import (
+    WriteShareGroupStateRequest,
+    WriteShareGroupStateResponse,
+)
+from stages.request import Result
+
+if TYPE_CHECKING:
+    from pipeline_broker.apis.call import Call
+
+__all__ = ["REQUEST", "error_response", "handle"]
+
+REQUEST = WriteShareGroupStateRequest
+PartitionResult = WriteShareGroupStateResponse.PartitionResult
+ANSWERS = Answers(WriteShareGroupStateResponse, WriteShareGroupStateResponse.WriteStateResult, PartitionResult)
+
+
+def handle(call: Call, request: WriteShareGroupStateRequest) -> Result:
+    """Answer for each partition."""
+    return ANSWERS.each(call, request, _one)
+
+
+def _one(
+    call: Call, key: ShareKey, wanted: WriteShareGroupStateRequest.PartitionData, appended: Appended
+) -> PartitionResult:
+    coordinator = call.broker.share.manager
+    check_partition(key)
+    check_start(wanted.start_offset)
+    change = StateWrite(
+        wanted.state_epoch,
+        wanted.leader_epoch,
+        wanted.start_offset,
+        wanted.delivery_complete_count,
+        _batches(wanted),
+    )
+    if coordinator.states.find(key) is not None:  # what was never begun is refused for that
+        check_known(call, key)
+    write = coordinator.states.write(key, change, call.now_ms)
+    coordinator.drop([key], appended)
+    coordinator.append([write], appended, call.now_ms)
+    return PartitionResult(wanted.partition)
+
+
+def _batches(wanted: WriteShareGroupStateRequest.PartitionData) -> list[StateBatch]:
+    """The batches of a request; raises ShareStateError for what is none."""
+    try:
+        batches = [
+            StateBatch(batch.first_offset, batch.last_offset, RecordState(batch.delivery_state), batch.delivery_count)
+            for batch in wanted.state_batches
+        ]
+    except ValueError as error:
+        raise ShareStateError(ErrorCode.INVALID_REQUEST, str(error)) from None
+    if not all(map(is_possible, batches)):
+        raise ShareStateError(ErrorCode.INVALID_REQUEST, "A batch has offsets or deliveries that cannot be.")
+    return batches
+
+
+def error_response(request: WriteShareGroupStateRequest, call: Call, code: ErrorCode) -> WriteShareGroupStateResponse:
+    """Every partition with the same error."""
+    del call
+    refused: WriteShareGroupStateResponse = ANSWERS.refused(request, code)
+    return refused

@@ -1,0 +1,73 @@
+"""CreatePartitions: give topics more partitions; there is no way to have fewer.
+
+The count asked for is the new total. A topic that the request names twice is refused and not changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from pipeline_broker.apis.authorization import may_of_topic
+from pipeline_broker.apis.steps import CHANGE_COST, PARTITION_COST, Stepwise, commit_changes, submitted
+from pipeline_broker.apis.throttling import check_changes
+from pipeline_broker.security.acl import AclOperation
+from pipeline_broker.state.topic_rules import TopicError
+from pipeline_broker.state.topics import duplicates
+from pipeline_broker.wire.error import ErrorCode
+from pipeline_broker.wire.messages.topics.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
+from stages.request import Result
+
+if TYPE_CHECKING:
+    from pipeline_broker.apis.call import Call
+    from pipeline_broker.state.outcome import Write
+
+__all__ = ["REQUEST", "error_response", "handle"]
+
+REQUEST = CreatePartitionsRequest
+TopicResult = CreatePartitionsResponse.CreatePartitionsTopicResult
+STRICT_FROM = 3
+"""The first version that knows the error for a quota on changes."""
+
+
+def handle(call: Call, request: CreatePartitionsRequest) -> Stepwise[Result]:
+    """Add what may be added."""
+    if request.timeout_ms <= 0:
+        return call.send(error_response(request, call, ErrorCode.REQUEST_TIMED_OUT))
+    catalogue = call.broker.topics
+    repeated = duplicates(topic.name for topic in request.topics)
+    results = [TopicResult(name, ErrorCode.INVALID_REQUEST, "Duplicate topic name.") for name in sorted(repeated)]
+    changes: list[tuple[Write, Callable[[Write], None]]] = []
+    for topic in request.topics:
+        if topic.name in repeated:
+            continue
+        if not may_of_topic(call, AclOperation.ALTER, topic.name):
+            results.append(TopicResult(topic.name, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+            continue
+        assignments = None if topic.assignments is None else [placed.broker_ids for placed in topic.assignments]
+        try:
+            grown = catalogue.check_add_partitions(topic.name, topic.count, assignments)
+            before = catalogue.latest(topic.name)
+            assert before is not None, "it could not grow otherwise"
+            added = grown.partitions - before.partitions
+            catalogue.check_room(added, call.broker.config.pipeline_partitions)
+            check_changes(call, added, strict=call.version >= STRICT_FROM)
+            if not request.validate_only:
+                write = catalogue.add_partitions(topic.name, topic.count, assignments)
+                changes.append((write, call.broker.topic_durable))
+        except TopicError as error:
+            results.append(TopicResult(topic.name, error.code, error.message))
+        else:
+            results.append(TopicResult(topic.name))
+        if call.is_turn_over(CHANGE_COST + PARTITION_COST * max(topic.count, 0) * bool(changes)):
+            yield submitted(call, changes)
+    return (yield from commit_changes(call, changes, CreatePartitionsResponse(results=results)))
+
+
+def error_response(
+    request: CreatePartitionsRequest,
+    call: Call,
+    code: ErrorCode,
+) -> CreatePartitionsResponse:
+    """Every topic with the same error."""
+    return CreatePartitionsResponse(results=[TopicResult(topic.name, code) for topic in request.topics])

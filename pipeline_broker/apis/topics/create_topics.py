@@ -1,0 +1,149 @@
+"""CreateTopics: check each topic in Kafka's order - name, settings, partitions - and create those that may be.
+
+A topic that the request names twice is refused and not created at all. The answer is given when all is durable, so the
+topics it names can be used at once. With `validate_only` the answer is the same and nothing happens; the ids in it are
+of nothing. A time-out that is over before the request is looked at creates nothing, as in Apache Kafka.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from pipeline_broker.apis.authorization import may_of_cluster, may_of_topic
+from pipeline_broker.apis.steps import CHANGE_COST, PARTITION_COST, Stepwise, commit_changes, submitted
+from pipeline_broker.apis.throttling import check_changes
+from pipeline_broker.config.properties import ConfigError
+from pipeline_broker.config.resolution import check_topic_settings, topic_entries
+from pipeline_broker.security.acl import AclOperation
+from pipeline_broker.state.metadata_records import Topic
+from pipeline_broker.state.topic_rules import PARTITIONS_MAX, UNSET, TopicError
+from pipeline_broker.state.topics import NewTopic, duplicates
+from pipeline_broker.wire.error import ErrorCode
+from pipeline_broker.wire.messages.topics.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from stages.request import Result
+
+if TYPE_CHECKING:
+    from pipeline_broker.apis.call import Call
+    from pipeline_broker.broker.broker import Broker
+    from pipeline_broker.state.outcome import Write
+
+__all__ = ["REQUEST", "error_response", "handle"]
+
+REQUEST = CreateTopicsRequest
+TopicResult = CreateTopicsResponse.CreatableTopicResult
+
+REPLICATION_FACTOR = 1
+STRICT_FROM = 6
+"""The first version that knows the error for a quota on changes."""
+
+Changes = list[tuple["Write", Callable[["Write"], None]]]
+
+
+def handle(call: Call, request: CreateTopicsRequest) -> Stepwise[Result]:
+    """Create what may be created."""
+    if request.timeout_ms <= 0:
+        return call.send(error_response(request, call, ErrorCode.REQUEST_TIMED_OUT))
+    if sum(_partitions(call, topic) for topic in request.topics) > PARTITIONS_MAX:
+        message = "Excessively large number of partitions per request."
+        results = [_refusal(topic.name, ErrorCode.POLICY_VIOLATION, message) for topic in request.topics]
+        return call.send(CreateTopicsResponse(topics=results))
+    repeated = duplicates(topic.name for topic in request.topics)
+    changes: Changes = []
+    forbidden = _forbidden(call, request)
+    results = [
+        _refusal(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Authorization failed.")
+        for name in forbidden
+        if name not in repeated
+    ]
+    for topic in request.topics:
+        if topic.name not in repeated and topic.name not in forbidden:
+            results.append(_create(call, topic, request, changes))
+            if call.is_turn_over(CHANGE_COST + PARTITION_COST * max(results[-1].num_partitions, 0)):
+                yield submitted(call, changes)
+    results += [_refusal(name, ErrorCode.INVALID_REQUEST, "Duplicate topic name.") for name in sorted(repeated)]
+    return (yield from commit_changes(call, changes, CreateTopicsResponse(topics=results)))
+
+
+def _forbidden(call: Call, request: CreateTopicsRequest) -> dict[str, None]:
+    """The topics that the client may not create, in the order of the request."""
+    if may_of_cluster(call, AclOperation.CREATE, is_logged=False):
+        return {}
+    return dict.fromkeys(
+        topic.name for topic in request.topics if not may_of_topic(call, AclOperation.CREATE, topic.name)
+    )
+
+
+def _partitions(call: Call, topic: CreateTopicsRequest.CreatableTopic) -> int:
+    if topic.assignments:
+        return len(topic.assignments)
+    return call.broker.topics.partitions_default if topic.num_partitions == UNSET else max(topic.num_partitions, 0)
+
+
+def _create(
+    call: Call, wanted: CreateTopicsRequest.CreatableTopic, request: CreateTopicsRequest, changes: Changes
+) -> TopicResult:
+    """Decide about one topic; the result that it has when the changes are durable."""
+    broker = call.broker
+    try:
+        broker.topics.check_new_name(wanted.name)
+        given = _given_settings(wanted)
+        new = NewTopic(
+            name=wanted.name,
+            topic_id=broker.new_id().bytes,
+            partitions=wanted.num_partitions,
+            replication_factor=wanted.replication_factor,
+            assignments=[(placed.partition_index, placed.broker_ids) for placed in wanted.assignments],
+            configs=check_topic_settings(given),
+        )
+        topic = broker.topics.check_create(new)
+        broker.topics.check_room(topic.partitions, broker.config.pipeline_partitions)
+        check_changes(call, topic.partitions, strict=call.version >= STRICT_FROM)
+        if not request.validate_only:
+            changes.append((broker.topics.create(new), broker.topic_durable))
+            broker.settings_warnings.tell_of_topic(given)
+    except TopicError as error:
+        return _refusal(wanted.name, error.code, error.message)
+    except ConfigError as error:
+        return _refusal(wanted.name, ErrorCode.INVALID_CONFIG, error.client_message)
+    if not may_of_topic(call, AclOperation.DESCRIBE_CONFIGS, topic.name, is_logged=False):
+        code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        return TopicResult(name=topic.name, topic_id=topic.topic_id, error_message=None, topic_config_error_code=code)
+    return _created(broker, topic, given)
+
+
+def _given_settings(wanted: CreateTopicsRequest.CreatableTopic) -> dict[str, str]:
+    """The settings that the request gives; of two with one name the later counts."""
+    settings = {}
+    for config in wanted.configs:
+        if config.value is None:
+            raise ConfigError(
+                f"{config.name}: a value is expected", f"Null value not supported for topic configs: {config.name}"
+            )
+        settings[config.name] = config.value
+    return settings
+
+
+def _created(broker: Broker, topic: Topic, given: Mapping[str, str]) -> TopicResult:
+    return TopicResult(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        error_message=None,
+        num_partitions=topic.partitions,
+        replication_factor=REPLICATION_FACTOR,
+        configs=[
+            CreateTopicsResponse.CreatableTopicConfigs(
+                name=entry.definition.name, value=entry.value, config_source=entry.source
+            )
+            for entry in topic_entries(given, broker.settings)
+        ],
+    )
+
+
+def _refusal(name: str, code: ErrorCode, message: str | None = None) -> TopicResult:
+    return TopicResult(name=name, error_code=code, error_message=message)
+
+
+def error_response(request: CreateTopicsRequest, call: Call, code: ErrorCode) -> CreateTopicsResponse:
+    """Every topic with the same error."""
+    return CreateTopicsResponse(topics=[_refusal(topic.name, code) for topic in request.topics])

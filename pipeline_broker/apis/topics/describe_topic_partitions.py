@@ -1,0 +1,112 @@
+"""DescribeTopicPartitions: topics in the order of their names, page by page.
+
+A page ends after so many partitions, if need be in the middle of a topic; the cursor says where the next one begins.
+An empty list of topics asks for all of them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pipeline_broker.apis.authorization import authorized_operations, topics_allowed
+from pipeline_broker.apis.leader_epoch import LEADER_EPOCH, leader_of
+from pipeline_broker.apis.steps import Stepwise
+from pipeline_broker.apis.topics.metadata import TOPIC_COST
+from pipeline_broker.security.acl import AclOperation, ResourceType
+from pipeline_broker.state.topic_rules import TopicError, check_name
+from pipeline_broker.wire.error import ErrorCode
+from pipeline_broker.wire.messages.topics.describe_topic_partitions import (
+    DescribeTopicPartitionsCursor,
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+)
+
+if TYPE_CHECKING:
+    from pipeline_broker.apis.call import Call
+    from pipeline_broker.state.metadata_records import Topic
+    from stages.request import Send
+
+__all__ = ["REQUEST", "error_response", "handle"]
+
+REQUEST = DescribeTopicPartitionsRequest
+TopicResponse = DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic
+PartitionResponse = DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponsePartition
+
+
+def handle(call: Call, request: DescribeTopicPartitionsRequest) -> Stepwise[Send]:
+    """Answer with one page."""
+    cursor = request.cursor
+    first, index = ("", 0) if cursor is None else (cursor.topic_name, cursor.partition_index)
+    if request.topics:
+        names = sorted({topic.name for topic in request.topics if topic.name >= first})
+    else:
+        names = sorted(topic.name for topic in call.broker.topics.all() if topic.name >= first)
+    # A cursor must be of a topic that is asked for, and of a partition that could be; all topics may have lost it.
+    if cursor is not None and (index < 0 or (request.topics and first not in names)):
+        return call.send(error_response(request, call, ErrorCode.INVALID_REQUEST))
+    is_allowed = topics_allowed(call, AclOperation.DESCRIBE)
+    forbidden = [name for name in names if not is_allowed(name)] if request.topics else []
+    names = [name for name in names if is_allowed(name)]
+    left = max(min(call.broker.config.max_request_partition_size_limit, request.response_partition_limit), 1)
+    response = DescribeTopicPartitionsResponse()
+    for name in names:
+        if not left:
+            response.next_cursor = DescribeTopicPartitionsCursor(name, 0)
+            break
+        topic = call.broker.topics.get(name)
+        start = index if name == first else 0
+        stop = min(topic.partitions, start + left) if topic is not None else 0
+        response.topics.append(_describe(call, name, topic, range(start, stop)))
+        if call.spend(TOPIC_COST + stop - start):
+            yield None
+        left -= max(stop - start, 0)
+        if topic is not None and start < stop < topic.partitions:
+            response.next_cursor = DescribeTopicPartitionsCursor(name, stop)
+            break
+    response.topics += [TopicResponse(name=name, error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED) for name in forbidden]
+    return (yield from call.send_in_steps(response))
+
+
+def _describe(call: Call, name: str, topic: Topic | None, partitions: range) -> TopicResponse:
+    operations = authorized_operations(call, ResourceType.TOPIC, name)
+    response = TopicResponse(name=name, topic_authorized_operations=operations)
+    if topic is None:
+        response.error_code = _why_unknown(name)
+        return response
+    response.topic_id = topic.topic_id
+    response.is_internal = name in call.broker.internal_topics
+    node_id = call.broker.config.node_id
+    _, leader_id = leader_of(call)  # Kafka tells the error in Metadata only
+    response.partitions = [
+        PartitionResponse(
+            partition_index=index,
+            leader_id=leader_id,
+            leader_epoch=LEADER_EPOCH,
+            replica_nodes=[node_id],
+            isr_nodes=[node_id],
+            eligible_leader_replicas=[],
+            last_known_elr=[],
+            offline_replicas=[] if leader_id == node_id else [node_id],
+        )
+        for index in partitions
+    ]
+    return response
+
+
+def _why_unknown(name: str) -> ErrorCode:
+    try:
+        check_name(name)
+    except TopicError as error:
+        return error.code
+    return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def error_response(
+    request: DescribeTopicPartitionsRequest,
+    call: Call,
+    code: ErrorCode,
+) -> DescribeTopicPartitionsResponse:
+    """Every topic that was named with the same error."""
+    return DescribeTopicPartitionsResponse(
+        topics=[TopicResponse(name=topic.name, error_code=code) for topic in request.topics]
+    )

@@ -1,0 +1,98 @@
+"""DescribeProducers: the idempotent and transactional producers of partitions, and the transactions they have open.
+
+As in Apache Kafka the right to read the topic is asked for. What is told is durable, as nearly always at once.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pipeline_broker.apis.authorization import REFUSAL_TEXTS, topics_allowed
+from pipeline_broker.apis.steps import ELEMENT_COST, Stepwise
+from pipeline_broker.security.acl import AclOperation
+from pipeline_broker.state.topic_rules import TopicError, check_name
+from pipeline_broker.wire.error import ErrorCode
+from pipeline_broker.wire.messages.transactions.describe_producers import (
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+)
+from stages.request import Pending, Result
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pipeline_broker.apis.call import Call
+
+__all__ = ["REQUEST", "error_response", "handle"]
+
+REQUEST = DescribeProducersRequest
+PartitionResponse = DescribeProducersResponse.PartitionResponse
+ProducerState = DescribeProducersResponse.ProducerState
+TopicResponse = DescribeProducersResponse.TopicResponse
+
+
+PRODUCER_COST = 3
+"""Of describing one, about microseconds."""
+
+
+class _Description:
+    """One answer."""
+
+    def __init__(self, call: Call) -> None:
+        self._call = call
+        self._is_allowed: Callable[[str], bool] = topics_allowed(call, AclOperation.READ)
+        self.is_durable = True
+
+    def of_topic(self, topic: DescribeProducersRequest.TopicRequest) -> Stepwise[TopicResponse]:
+        if self._call.spend(ELEMENT_COST):
+            yield None
+        refused = self._refused(topic.name)
+        if refused is not None:
+            return _refuse_topic(topic, *refused)
+        partitions = []
+        for index in topic.partition_indexes:
+            partitions.append(self._of_partition(topic.name, index))
+            if self._call.spend(ELEMENT_COST + PRODUCER_COST * len(partitions[-1].active_producers)):
+                yield None
+        return TopicResponse(topic.name, partitions)
+
+    def _refused(self, name: str) -> tuple[ErrorCode, str | None] | None:
+        try:
+            check_name(name)
+        except TopicError as error:
+            return error.code, error.message
+        if not self._is_allowed(name):
+            code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            return code, REFUSAL_TEXTS[code]
+        return None
+
+    def _of_partition(self, name: str, index: int) -> PartitionResponse:
+        log = self._call.broker.find_log(name, b"", index, by_id=False)
+        if isinstance(log, ErrorCode):
+            return PartitionResponse(index, log)
+        self.is_durable = self.is_durable and log.log_end_offset == log.high_watermark
+        return PartitionResponse(
+            index, active_producers=[ProducerState(*described) for described in log.producers.described()]
+        )
+
+
+def handle(call: Call, request: DescribeProducersRequest) -> Stepwise[Result]:
+    """Answer, behind what is on its way to the disk."""
+    description = _Description(call)
+    topics = []
+    for topic in request.topics:
+        topics += [(yield from description.of_topic(topic))]
+    answer = yield from call.send_in_steps(DescribeProducersResponse(topics=topics))
+    return answer if description.is_durable else Pending((), answer)
+
+
+def _refuse_topic(
+    topic: DescribeProducersRequest.TopicRequest, code: ErrorCode, message: str | None = None
+) -> TopicResponse:
+    return TopicResponse(topic.name, [PartitionResponse(index, code, message) for index in topic.partition_indexes])
+
+
+def error_response(request: DescribeProducersRequest, call: Call, code: ErrorCode) -> DescribeProducersResponse:
+    """Every partition with the same error."""
+    del call
+    return DescribeProducersResponse(topics=[_refuse_topic(topic, code) for topic in request.topics])

@@ -1,0 +1,87 @@
+"""InitProducerId: an id and an epoch for an idempotent producer, or for the one that uses a transactional id.
+
+Without a transactional id whatever id and epoch the client had does not matter: it gets new ones, unless it names only
+one of the two. With one, the epoch rises, so that whoever had the id before is fenced; a client that names what it has
+goes on after an error (KIP-360).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pipeline_broker.apis.authorization import may, may_of_cluster, may_somewhere
+from pipeline_broker.apis.transactions.transaction_errors import fenced_or_older
+from pipeline_broker.security.acl import AclOperation, ResourceType
+from pipeline_broker.wire.error import ErrorCode
+from pipeline_broker.wire.messages.transactions.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from stages.request import Result
+
+if TYPE_CHECKING:
+    from pipeline_broker.apis.call import Call
+
+__all__ = ["REQUEST", "error_response", "handle"]
+
+REQUEST = InitProducerIdRequest
+NO_PRODUCER_ID = -1
+NO_PRODUCER_EPOCH = -1
+FENCED_SINCE = 4
+
+
+def handle(call: Call, request: InitProducerIdRequest) -> Result:
+    """Allocate an id; answered when what it is from is durable."""
+    refused = _refusal(call, request)
+    if refused is not None:
+        return call.send(error_response(request, call, refused))
+    if request.transactional_id is not None:
+        return _of_transactional_id(call, request, request.transactional_id)
+    allocation = call.broker.producer_ids.allocate()
+    answer = call.send(InitProducerIdResponse(producer_id=allocation.producer_id, producer_epoch=0))
+    if allocation.write is None:
+        return answer
+    return call.broker.commit_metadata([(allocation.write, call.broker.producer_ids.durable)], call.now_ms, answer)
+
+
+def _refusal(call: Call, request: InitProducerIdRequest) -> ErrorCode | None:
+    transactional_id = request.transactional_id
+    if transactional_id is not None:
+        if not may(call, AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id):
+            return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    elif not may_of_cluster(call, AclOperation.IDEMPOTENT_WRITE) and not may_somewhere(
+        call, AclOperation.WRITE, ResourceType.TOPIC
+    ):
+        return ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    if (request.producer_id == NO_PRODUCER_ID) != (request.producer_epoch == NO_PRODUCER_EPOCH):
+        return ErrorCode.INVALID_REQUEST
+    return None
+
+
+def _of_transactional_id(call: Call, request: InitProducerIdRequest, transactional_id: str) -> Result:
+    from pipeline_broker.state.transactions.coordinator import (  # noqa: PLC0415 - idempotent producers do without
+        Producer,
+    )
+
+    transactions = call.broker.transactions
+    refusal = transactions.refusal
+    if refusal is not None and transactional_id:
+        return call.send(error_response(request, call, refusal))
+    expected = None
+    if request.producer_id != NO_PRODUCER_ID:
+        expected = Producer(request.producer_id, request.producer_epoch)
+    now_ms = transactions.time(call.now_ms)
+    decision = transactions.coordinator.init_producer_id(
+        transactional_id, request.transaction_timeout_ms, expected, now_ms
+    )
+    code = fenced_or_older(decision.error, call.version, FENCED_SINCE)
+    response = error_response(request, call, code)
+    if code is ErrorCode.NONE:
+        response.producer_id, response.producer_epoch = decision.producer.producer_id, decision.producer.epoch
+    return transactions.answer(decision, now_ms, call.send(response))
+
+
+def error_response(
+    request: InitProducerIdRequest,
+    call: Call,
+    code: ErrorCode,
+) -> InitProducerIdResponse:
+    """The response that carries only an error."""
+    return InitProducerIdResponse(error_code=code, producer_id=NO_PRODUCER_ID, producer_epoch=NO_PRODUCER_EPOCH)

@@ -1,0 +1,69 @@
+"""ListTransactions: the transactional ids that there are, filtered, for administrators."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from pipeline_broker.apis.authorization import may
+from pipeline_broker.apis.steps import Stepwise
+from pipeline_broker.security.acl import AclOperation, ResourceType
+from pipeline_broker.state.patterns import InvalidPatternError, compiled
+from pipeline_broker.state.transactions.states import TransactionState
+from pipeline_broker.state.transactions.transaction import Transaction
+from pipeline_broker.wire.error import ErrorCode
+from pipeline_broker.wire.messages.transactions.list_transactions import (
+    ListTransactionsRequest,
+    ListTransactionsResponse,
+)
+from stages.request import Result
+
+if TYPE_CHECKING:
+    from pipeline_broker.apis.call import Call
+
+__all__ = ["REQUEST", "error_response", "handle"]
+
+REQUEST = ListTransactionsRequest
+STATES = {state.title: state for state in TransactionState}
+
+State = ListTransactionsResponse.TransactionState
+
+
+def handle(call: Call, request: ListTransactionsRequest) -> Stepwise[Result]:
+    """Show what is durable: the answer waits for what is on its way."""
+    transactions = call.broker.transactions
+    try:
+        is_wanted = _filter(request, transactions.time(call.now_ms))
+    except InvalidPatternError:
+        return call.send(error_response(request, call, ErrorCode.INVALID_REGULAR_EXPRESSION))
+    response = ListTransactionsResponse(
+        unknown_state_filters=[name for name in request.state_filters if name not in STATES],
+        transaction_states=[
+            State(known.transactional_id, known.producer_id, known.state.title)
+            for known in transactions.coordinator
+            if is_wanted(known)
+            and may(call, AclOperation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, known.transactional_id, is_logged=False)
+        ],
+    )
+    return transactions.answer_settled(None, (yield from call.send_in_steps(response)))
+
+
+def _filter(request: ListTransactionsRequest, now_ms: int) -> Callable[[Transaction], bool]:
+    states = {STATES[name] for name in request.state_filters if name in STATES}
+    producer_ids = set(request.producer_id_filters)
+    pattern = compiled(request.transactional_id_pattern) if request.transactional_id_pattern else None
+
+    def is_wanted(known: Transaction) -> bool:
+        return (
+            (not producer_ids or known.producer_id in producer_ids)
+            and (not request.state_filters or known.state in states)
+            and (request.duration_filter < 0 or now_ms - known.start_ms > request.duration_filter)
+            and (pattern is None or pattern.matches(known.transactional_id))
+        )
+
+    return is_wanted
+
+
+def error_response(request: ListTransactionsRequest, call: Call, code: ErrorCode) -> ListTransactionsResponse:
+    """The response that carries only an error."""
+    return ListTransactionsResponse(error_code=code)

@@ -1,0 +1,93 @@
+"""AlterClientQuotas and DescribeClientQuotas; tests/differential compares what is expected here with Apache Kafka."""
+
+import pytest
+
+from pipeline_broker.wire.codec import versions_of
+from pipeline_broker.wire.error import ErrorCode
+from pipeline_broker.wire.messages.configs.alter_client_quotas import AlterClientQuotasRequest
+from pipeline_broker.wire.messages.configs.describe_client_quotas import DescribeClientQuotasRequest
+from tests.apis.configs.quota_requests import alter, alteration, described
+from tests.apis.desk import Desk
+
+ANN = [("user", "ann")]
+EACH_APP = [("user", "ann"), ("client-id", None)]
+
+
+@pytest.mark.parametrize("version", versions_of(AlterClientQuotasRequest))
+def test_quotas_are_set_shown_changed_and_removed(version):
+    desk = Desk()
+    assert alter(desk, ANN, ("producer_byte_rate", 1024.0), ("request_percentage", 12.5), version=version) == 0
+    assert described(desk, version=version) == [(ANN, {"producer_byte_rate": 1024.0, "request_percentage": 12.5})]
+    assert alter(desk, ANN, ("producer_byte_rate", 2048.0), ("request_percentage", None), version=version) == 0
+    assert described(desk, version=version) == [(ANN, {"producer_byte_rate": 2048.0})]
+    assert alter(desk, ANN, ("producer_byte_rate", None), version=version) == 0
+    assert described(desk, version=version) == []
+
+
+def test_quotas_outlive_a_restart():
+    desk = Desk()
+    alter(desk, ANN, ("producer_byte_rate", 1024.0))
+    alter(desk, EACH_APP, ("consumer_byte_rate", 1.0))
+    alter(desk, EACH_APP, ("consumer_byte_rate", None))
+    again = desk.restart()
+    assert described(again) == [(ANN, {"producer_byte_rate": 1024.0})]
+    assert again.broker.quotas.is_active
+
+
+def test_validate_only_answers_and_changes_nothing():
+    desk = Desk()
+    assert alter(desk, ANN, ("producer_byte_rate", 1024.0), validate_only=True) == 0
+    assert alter(desk, ANN, ("producer_byte_rate", -1.0), validate_only=True) == ErrorCode.INVALID_REQUEST
+    assert described(desk) == []
+
+
+def test_one_entity_that_is_wrong_does_not_concern_the_others():
+    desk = Desk()
+    request = AlterClientQuotasRequest(
+        entries=[
+            alteration(ANN, ("producer_byte_rate", 1024.0), ("nothing", 1.0)),
+            alteration(EACH_APP, ("producer_byte_rate", 512.0)),
+        ]
+    )
+    codes = [entry.error_code for entry in desk.ask(request, 1).entries]
+    assert codes == [ErrorCode.INVALID_REQUEST, ErrorCode.NONE]
+    assert described(desk) == [(sorted(EACH_APP), {"producer_byte_rate": 512.0})]
+
+
+def test_an_entity_that_is_named_again_is_answered_with_an_error_and_changed_once():
+    desk = Desk()
+    entries = [alteration(ANN, ("producer_byte_rate", rate)) for rate in (1024.0, 2048.0)]
+    (entry,) = desk.ask(AlterClientQuotasRequest(entries=entries), 1).entries
+    assert entry.error_code == ErrorCode.INVALID_REQUEST
+    assert described(desk) == [(ANN, {"producer_byte_rate": 1024.0})]
+
+
+def test_a_filter_without_sense_is_answered_without_entries():
+    component = DescribeClientQuotasRequest.ComponentData("group", 2, None)
+    answer = Desk().ask(DescribeClientQuotasRequest(components=[component]), 1)
+    assert (answer.error_code, answer.entries) == (ErrorCode.UNSUPPORTED_VERSION, None)
+
+
+def test_rates_of_addresses_are_told_to_whoever_accepts_connections():
+    """When they change, and at once after a restart; they make no other request slower."""
+    desk, told = Desk(), []
+    quotas = desk.broker.quotas
+    desk.ip_rates_changed = lambda: told.append((dict(quotas.ip_rates), quotas.ip_rate_default))
+    alter(desk, [("ip", "2001:DB8::1")], ("connection_creation_rate", 5.0))
+    alter(desk, [("ip", None)], ("connection_creation_rate", 50.0))
+    alter(desk, ANN, ("producer_byte_rate", 50.0))
+    alter(desk, ANN, ("producer_byte_rate", None))
+    alter(desk, [("ip", None)], ("connection_creation_rate", None))
+    assert told == [({"2001:db8::1": 5.0}, None), ({"2001:db8::1": 5.0}, 50.0), ({"2001:db8::1": 5.0}, None)]
+    assert not quotas.is_active
+    assert desk.restart().broker.quotas.ip_rates == {"2001:db8::1": 5.0}
+
+
+def test_a_request_with_many_entities_is_taken_over_once():
+    """What is set is indexed anew with each change: as often as entities would hold up everybody else."""
+    desk, told = Desk(), []
+    desk.ip_rates_changed = lambda: told.append(len(desk.broker.quotas.ip_rates))
+    entries = [alteration([("ip", f"192.0.2.{number}")], ("connection_creation_rate", 5.0)) for number in range(100)]
+    assert len(desk.ask(AlterClientQuotasRequest(entries=entries), 1).entries) == 100
+    assert told == [100]
+    assert len(desk.restart().broker.quotas.ip_rates) == 100

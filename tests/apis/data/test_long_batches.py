@@ -1,0 +1,225 @@
+"""Produce requests that take several turns: long batches, and very many partitions."""
+
+import logging
+
+import pytest
+
+from pipeline_broker.apis.data import produce
+from pipeline_broker.broker.broker import LONG_BATCHES_MAX
+from pipeline_broker.records import record_walk
+from pipeline_broker.records.batch import NewRecord, build_batch
+from pipeline_broker.records.compression import Compression
+from pipeline_broker.wire.error import ErrorCode
+from pipeline_broker.wire.messages.data.produce import ProduceRequest
+from pipeline_broker.wire.messages.groups.find_coordinator import FindCoordinatorRequest
+from pipeline_broker.wire.messages.topics.create_topics import CreateTopicsRequest
+from pipeline_broker.wire.messages.topics.delete_topics import DeleteTopicsRequest
+from stages.request import Close, Parked, Pending, Unfinished, Waiting, go_on
+from tests.apis.desk import Desk
+from tests.apis.transactions.transaction_desk import SETTINGS, TRANSACTION, Producer
+
+VERSION = 9
+PARTITIONS = 40
+
+
+@pytest.fixture
+def desk():
+    desk = Desk()
+    topic = CreateTopicsRequest.CreatableTopic("t", PARTITIONS, 1)
+    assert desk.ask(CreateTopicsRequest(topics=[topic]), 4).topics[0].error_code == 0
+    return desk
+
+
+@pytest.fixture
+def short_turns(monkeypatch):
+    """Batches of more than three records are long, and every second partition ends a turn."""
+    monkeypatch.setattr(record_walk, "RECORDS_A_TURN", 3)
+    monkeypatch.setattr("pipeline_broker.apis.call.TURN_COST", produce.APPEND_COST)
+
+
+def request(*batches, acks=-1):
+    """Each batch for the partition of its place."""
+    data = [ProduceRequest.PartitionProduceData(index, batch) for index, batch in enumerate(batches)]
+    return ProduceRequest(acks=acks, topic_data=[ProduceRequest.TopicProduceData("t", partition_data=data)])
+
+
+def batch_of(count=1, timestamp=0, sequence=-1, **options):
+    producer = {"producer_id": 7, "producer_epoch": 0, "base_sequence": sequence} if sequence >= 0 else {}
+    return build_batch([NewRecord(b"v", timestamp=timestamp)] * count, **producer, **options)
+
+
+def codes(answer):
+    return [each.error_code for topic in answer.responses for each in topic.partition_responses]
+
+
+def end_offsets(desk, count=1):
+    return [log.log_end_offset for log in desk.broker.logs.partitions("t")[:count]]
+
+
+def step(result):
+    """One step; work of threads is done at once."""
+    return go_on(result.steps, result.first.work() if type(result.first) is Parked else None)
+
+
+def until_waiting(result):
+    """Go on until it is checked or waits for its place."""
+    while type(result) is Unfinished and type(result.first) is not Waiting:
+        result = step(result)
+    return result
+
+
+def test_a_batch_of_a_million_records_is_accepted_in_many_turns():
+    desk, count = Desk("message.max.bytes=20000000"), 1_000_000
+    desk.create_topic("t")
+    message = request(batch_of(count, compression=Compression.ZSTD))
+    result, turns = desk.decide(message, VERSION), 1
+    while isinstance(result, Unfinished):
+        result, turns = step(result), turns + 1
+    assert turns > count / record_walk.RECORDS_A_TURN
+    assert codes(desk.finish(message, VERSION, result)) == [0]
+    assert end_offsets(desk) == [count]
+    assert len(desk.broker.long_batches) == 0
+
+
+@pytest.mark.parametrize("codec", Compression)
+def test_a_long_batch_is_answered_as_a_short_one(desk, codec, short_turns):
+    for count in (1, 3, 4, 10):
+        answer = desk.ask(request(batch_of(count, compression=codec)), VERSION)
+        assert codes(answer) == [0]
+    assert end_offsets(desk) == [18]
+    too_late = batch_of(10, timestamp=desk.now_ms + 10**10, compression=codec)
+    answer = desk.ask(request(too_late), VERSION)
+    assert codes(answer) == [ErrorCode.INVALID_TIMESTAMP]
+    assert len(answer.responses[0].partition_responses[0].record_errors) == 10
+    assert len(desk.broker.long_batches) == 0
+
+
+def test_only_so_many_long_batches_are_checked_at_a_time(desk, short_turns):
+    begun = [desk.decide(request(batch_of(10)), VERSION) for _ in range(LONG_BATCHES_MAX + 2)]
+    assert [type(each.first) for each in begun] == [Parked] * LONG_BATCHES_MAX + [Waiting] * 2
+    woken = []
+    for number, each in enumerate(begun[LONG_BATCHES_MAX:]):
+        each.first.when_over(lambda number=number: woken.append(number))
+    finished = until_waiting(begun[0])
+    assert isinstance(finished, Pending)
+    assert woken == [0]
+
+
+def test_a_place_is_given_back_where_the_connection_is_closed_or_the_batch_is_refused(desk, short_turns):
+    begun = [desk.decide(request(batch_of(10)), VERSION) for _ in range(LONG_BATCHES_MAX + 3)]
+    woken = []
+    for number, each in enumerate(begun[LONG_BATCHES_MAX:]):
+        each.first.when_over(lambda number=number: woken.append(number))
+    begun[LONG_BATCHES_MAX].steps.close()
+    begun[0].steps.close()
+    assert woken == [1], "who is gone waits no longer"
+    for each in begun:
+        each.steps.close()
+    assert len(desk.broker.long_batches) == 0
+    damaged = bytearray(batch_of(10, compression=Compression.GZIP))
+    assert codes(desk.ask(request(bytes(damaged[:-1])), VERSION)) == [ErrorCode.INVALID_RECORD]
+    assert len(desk.broker.long_batches) == 0
+
+
+def test_batches_of_many_partitions_are_appended_in_several_commits(desk, short_turns):
+    message = request(*[batch_of()] * PARTITIONS)
+    result, commits = desk.decide(message, VERSION), 0
+    while isinstance(result, Unfinished):
+        if isinstance(result.first, Pending):
+            commits += 1
+            assert result.first.entries, "nothing is waited for where nothing was appended"
+            desk.commit(list(result.first.entries))
+        result = step(result)
+    assert commits == PARTITIONS
+    assert codes(desk.finish(message, VERSION, result)) == [0] * PARTITIONS
+    assert end_offsets(desk, PARTITIONS) == [1] * PARTITIONS
+
+
+def test_refused_batches_of_many_partitions_wait_for_no_commit(desk, short_turns):
+    message = request(*[b"nonsense"] * PARTITIONS)
+    result = desk.decide(message, VERSION)
+    while isinstance(result, Unfinished):
+        assert not isinstance(result.first, Pending)
+        result = step(result)
+    assert codes(desk.finish(message, VERSION, result)) == [ErrorCode.INVALID_RECORD] * PARTITIONS
+
+
+def test_a_topic_that_is_deleted_meanwhile_gets_nothing_more(desk, short_turns):
+    message = request(*[batch_of()] * PARTITIONS)
+    result = desk.decide(message, VERSION)
+    while not isinstance(result.first, Pending):
+        result = step(result)
+    desk.commit(list(result.first.entries))
+    assert desk.ask(DeleteTopicsRequest(topic_names=["t"], timeout_ms=1000), 4).responses[0].error_code == 0
+    answer = desk.finish(message, VERSION, step(result))
+    assert codes(answer) == [0] + [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION] * (PARTITIONS - 1)
+
+
+def test_nothing_more_is_appended_once_nothing_can_be_written(desk, short_turns):
+    message = request(*[batch_of(sequence=0)] * PARTITIONS)
+    result = desk.decide(message, VERSION)
+    while not isinstance(result.first, Pending):
+        result = step(result)
+    desk.commit(list(result.first.entries))
+    desk.journal.room.obstacle = OSError("no space")
+    answer = desk.finish(message, VERSION, step(result))
+    assert codes(answer) == [0] + [ErrorCode.KAFKA_STORAGE_ERROR] * (PARTITIONS - 1)
+    assert end_offsets(desk, PARTITIONS) == [1] + [0] * (PARTITIONS - 1)
+    desk.journal.room.obstacle = None
+    next_one = request(*[batch_of(sequence=1)] * PARTITIONS)
+    assert codes(desk.ask(next_one, VERSION)) == [0] + [ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER] * (PARTITIONS - 1)
+
+
+def test_what_was_checked_before_nothing_could_be_written_is_refused(desk, short_turns):
+    message = request(batch_of(10))
+    result = desk.decide(message, VERSION)
+    desk.journal.room.obstacle = OSError("no space")
+    assert codes(desk.finish(message, VERSION, result)) == [ErrorCode.KAFKA_STORAGE_ERROR]
+    assert end_offsets(desk) == [0]
+
+
+def test_a_request_that_fails_after_some_of_it_was_committed_has_no_answer(desk, short_turns, monkeypatch, caplog):
+    """What was appended cannot be called refused, and what follows of its producers is not."""
+    caplog.set_level(logging.CRITICAL)
+    monkeypatch.setattr(produce, "_count", lambda *_: 1 / 0)
+    result = desk.decide(request(*[batch_of(sequence=0)] * 3), VERSION)
+    while isinstance(result, Unfinished):
+        if isinstance(result.first, Pending):
+            desk.commit(list(result.first.entries))
+        result = step(result)
+    assert isinstance(result, Pending)
+    assert isinstance(result.result, Close)
+    monkeypatch.undo()
+    assert codes(desk.ask(request(*[batch_of(sequence=1)] * 3), VERSION)) == [0] * 3
+
+
+def test_what_a_transaction_appended_is_submitted_before_others_have_a_turn(monkeypatch):
+    """Else others append behind it and are written first, or it is lost with its connection."""
+    monkeypatch.setattr(produce, "ANSWERED_IN_A_TURN", 0)
+    desk = Desk(*SETTINGS)
+    desk.create_topic("t")
+    desk.ask(FindCoordinatorRequest(key_type=TRANSACTION, coordinator_keys=["x"]), 4)
+    producer = Producer(desk)
+    message = producer.produce(0, 1)
+    result = desk.decide(message, 12)
+    assert type(result.first) is Pending
+    assert {entry.log.topic for entry in result.first.entries} == {"t", "__transaction_state"}
+    assert codes(desk.finish(message, 12, result)) == [0, 0]
+    producer.ended()
+    assert end_offsets(desk, 2) == [2, 2]
+
+
+def test_a_partition_that_is_named_twice_is_answered_once_and_its_last_batch_counts(desk):
+    """Apache Kafka keeps the batches of a request in a map."""
+    topic = ProduceRequest.TopicProduceData
+    data = ProduceRequest.PartitionProduceData
+    message = ProduceRequest(
+        acks=-1,
+        topic_data=[
+            topic("t", partition_data=[data(0, batch_of(1)), data(0, batch_of(2))]),
+            topic("t", partition_data=[data(0, batch_of(3))]),
+        ],
+    )
+    answer = desk.ask(message, VERSION)
+    assert codes(answer) == [0]
+    assert end_offsets(desk) == [3]

@@ -1,0 +1,111 @@
+"""What is appended is committed, whatever goes wrong with the answer."""
+
+import logging
+
+import pytest
+
+from pipeline_broker.apis import produce_template
+from pipeline_broker.apis.data import produce
+from pipeline_broker.records.batch import NewRecord, build_batch
+from pipeline_broker.wire.messages.data.fetch import FetchRequest
+from pipeline_broker.wire.messages.data.produce import ProduceRequest
+from stages.request import Close, Pending
+from tests.apis.desk import Connection, Desk
+
+VERSION = 9
+
+
+@pytest.fixture
+def desk():
+    desk = Desk("num.partitions=2")
+    broker = desk.broker
+    result = broker.commit_metadata([(broker.topics.create(broker.new_topic("t")), broker.topic_durable)], 0, None)
+    desk.commit(list(result.entries))
+    result.on_durable()
+    return desk
+
+
+def request(value, *partitions, acks=-1):
+    data = [
+        ProduceRequest.PartitionProduceData(index, build_batch([NewRecord(value, None, 0)])) for index in partitions
+    ]
+    return ProduceRequest(acks=acks, topic_data=[ProduceRequest.TopicProduceData("t", partition_data=data)])
+
+
+def lengths(desk):
+    return [(log.high_watermark, log.log_end_offset) for log in desk.broker.logs.partitions("t")]
+
+
+def broken(*_):
+    raise RuntimeError("a bug")
+
+
+@pytest.mark.parametrize("acks", [-1, 0])
+def test_an_answer_that_fails_leaves_what_was_appended_to_be_committed(desk, monkeypatch, caplog, acks):
+    caplog.set_level(logging.CRITICAL)
+    monkeypatch.setattr(produce, "_count", broken)
+    result = desk.decide(request(b"1", 0, 1, acks=acks), VERSION)
+    assert isinstance(result, Pending)
+    assert isinstance(result.result, Close)
+    assert len(result.entries) == 2
+    desk.commit(list(result.entries))
+    assert lengths(desk) == [(1, 1), (1, 1)]
+    monkeypatch.undo()
+    desk.ask(request(b"2", 0, 1), VERSION)
+    again = desk.restart()
+    assert lengths(again) == [(2, 2), (2, 2)]
+
+
+def test_the_same_holds_on_the_short_way(desk, monkeypatch, caplog):
+    caplog.set_level(logging.CRITICAL)
+    for value in (b"1", b"2"):
+        desk.ask(request(value, 0), VERSION)
+    (template,) = desk.connection.session.produce_templates._by_prefix.values()
+    monkeypatch.setattr(template, "pack", broken)
+    result = desk.decide(request(b"3", 0), VERSION)
+    assert isinstance(result.result, Close)
+    desk.commit(list(result.entries))
+    again = desk.restart()
+    assert lengths(again)[0] == (3, 3)
+
+
+def test_what_was_not_appended_is_refused_as_ever(desk, monkeypatch, caplog):
+    """The second partition is never reached: only the first one's batch is committed."""
+    caplog.set_level(logging.CRITICAL)
+    appended = []
+    original = produce._append
+
+    def append_once(call, batch, admission):
+        if appended:
+            raise RuntimeError("a bug")
+        appended.append(batch.data.index)
+        return original(call, batch, admission)
+
+    monkeypatch.setattr(produce, "_append", append_once)
+    result = desk.decide(request(b"1", 0, 1), VERSION)
+    assert [entry.log.partition for entry in result.entries] == [0]
+    desk.commit(list(result.entries))
+    assert lengths(desk) == [(1, 1), (0, 0)]
+    assert desk.ask(FetchRequest(topics=[]), 12).error_code == 0
+
+
+def test_templates_are_bounded_on_a_connection_and_on_all_together_and_go_with_their_connection(desk, monkeypatch):
+    for partition in (0, 0, 1, 1):
+        desk.ask(request(b"1", partition), VERSION)
+    assert desk.broker.produce_templates == 2
+    session = desk.connection.session
+
+    desk.connection = Connection()
+    monkeypatch.setattr(produce_template, "TEMPLATES_OF_ALL_MAX", 3)
+    for partition in (0, 1):
+        desk.ask(request(b"2", partition), VERSION)
+    assert desk.broker.produce_templates == 3
+    desk.dispatcher.connection_closed(session)
+    assert desk.broker.produce_templates == 1
+
+    monkeypatch.setattr(produce_template, "TEMPLATES_MAX", 1)
+    desk.ask(request(b"3", 1), VERSION)
+    assert desk.broker.produce_templates == 1
+    desk.dispatcher.connection_closed(desk.connection.session)
+    assert desk.broker.produce_templates == 0
+    assert lengths(desk) == [(3, 3), (4, 4)]

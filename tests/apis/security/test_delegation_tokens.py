@@ -1,0 +1,138 @@
+"""Delegation tokens by request: who may ask, what is answered, what is there after a restart."""
+
+import pytest
+
+from pipeline_broker.apis.call import Session
+from pipeline_broker.security.acl import AclBinding, AclOperation, PatternType, PermissionType, ResourceType
+from pipeline_broker.security.authorizer import Authorizer
+from pipeline_broker.security.principal import ANONYMOUS, KafkaPrincipal
+from pipeline_broker.wire.error import ErrorCode
+from pipeline_broker.wire.messages.security.create_delegation_token import CreateDelegationTokenRequest
+from pipeline_broker.wire.messages.security.describe_delegation_token import DescribeDelegationTokenRequest
+from pipeline_broker.wire.messages.security.expire_delegation_token import ExpireDelegationTokenRequest
+from pipeline_broker.wire.messages.security.renew_delegation_token import RenewDelegationTokenRequest
+from tests.apis.desk import Desk
+
+Renewer = CreateDelegationTokenRequest.CreatableRenewers
+Owner = DescribeDelegationTokenRequest.DescribeDelegationTokenOwner
+KEY = "delegation.token.secret.key=secret"
+
+
+def become(desk, name, protocol="SASL_PLAINTEXT", *, by_token=False):
+    principal = ANONYMOUS if name is None else KafkaPrincipal("User", name)
+    desk.connection.session = Session(
+        host="127.0.0.1", listener="PLAINTEXT", security_protocol=protocol, principal=principal, is_by_token=by_token
+    )
+
+
+@pytest.fixture
+def desk():
+    desk = Desk(KEY)
+    become(desk, "ann")
+    return desk
+
+
+def create(desk, version=3, **fields):
+    return desk.ask(CreateDelegationTokenRequest(**fields), version)
+
+
+def described(desk, *owners, version=3):
+    wanted = [Owner("User", owner) for owner in owners] or None
+    answer = desk.ask(DescribeDelegationTokenRequest(wanted), version)
+    assert answer.error_code == 0
+    return [token.token_id for token in answer.tokens]
+
+
+@pytest.mark.parametrize("version", [1, 2, 3])
+def test_a_token_is_created_described_renewed_and_ended(desk, version):
+    made = create(desk, version, renewers=[Renewer("User", "bob")], max_lifetime_ms=1000)
+    assert (made.error_code, made.principal_name, made.issue_timestamp_ms) == (0, "ann", desk.now_ms)
+    assert (made.expiry_timestamp_ms, made.max_timestamp_ms) == (desk.now_ms + 1000,) * 2
+    assert described(desk, version=version) == [made.token_id]
+    desk.now_ms += 10
+    become(desk, "bob")
+    renewed = desk.ask(RenewDelegationTokenRequest(made.hmac, 100), 2)
+    assert (renewed.error_code, renewed.expiry_timestamp_ms) == (0, desk.now_ms + 100)
+    ended = desk.ask(ExpireDelegationTokenRequest(made.hmac, -1), 2)
+    assert (ended.error_code, ended.expiry_timestamp_ms) == (0, desk.now_ms)
+    assert described(desk) == []
+
+
+REFUSED = ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
+
+
+@pytest.mark.parametrize(
+    ("name", "protocol", "by_token"),
+    [(None, "PLAINTEXT", False), (None, "SSL", False), ("ann", "SASL_SSL", True)],
+)
+def test_who_has_not_proved_who_it_is_or_only_by_a_token_may_not_ask(desk, name, protocol, by_token):
+    become(desk, name, protocol, by_token=by_token)
+    assert create(desk).error_code == REFUSED
+    assert desk.ask(RenewDelegationTokenRequest(b"x"), 2).error_code == REFUSED
+    assert desk.ask(ExpireDelegationTokenRequest(b"x"), 2).error_code == REFUSED
+    assert desk.ask(DescribeDelegationTokenRequest(None), 3).error_code == REFUSED
+
+
+def test_without_a_key_all_are_told_that_there_are_none():
+    desk = Desk()
+    become(desk, "ann")
+    disabled = ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED
+    assert create(desk).error_code == disabled
+    assert desk.ask(RenewDelegationTokenRequest(b"x"), 2).error_code == disabled
+    assert desk.ask(ExpireDelegationTokenRequest(b"x"), 2).error_code == disabled
+    assert desk.ask(DescribeDelegationTokenRequest(None), 3).error_code == disabled
+
+
+def test_renewers_are_users(desk):
+    refused = create(desk, renewers=[Renewer("Group", "g")])
+    assert refused.error_code == ErrorCode.INVALID_PRINCIPAL_TYPE
+
+
+def allow(desk, operation, kind, name):
+    rule = AclBinding(kind, name, PatternType.LITERAL, "User:ann", "*", operation, PermissionType.ALLOW)
+    desk.broker.acls_durable(desk.broker.acls.add([rule]))
+
+
+def test_a_token_of_somebody_else_needs_the_right_to_create_tokens_for_that_user(desk):
+    desk.broker.authorizer = Authorizer(desk.broker.acls)
+    wanted = {"owner_principal_type": "User", "owner_principal_name": "bob"}
+    assert create(desk, **wanted).error_code == ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED
+    allow(desk, AclOperation.CREATE_TOKENS, ResourceType.USER, "User:bob")
+    made = create(desk, **wanted)
+    assert (made.error_code, made.principal_name, made.token_requester_principal_name) == (0, "bob", "ann")
+    assert create(desk).error_code == 0, "its own needs none"
+
+
+@pytest.mark.parametrize(
+    ("operation", "kind"),
+    [(AclOperation.DESCRIBE, ResourceType.DELEGATION_TOKEN), (AclOperation.DESCRIBE_TOKENS, ResourceType.USER)],
+)
+def test_tokens_of_others_are_shown_to_who_may_describe_them(desk, operation, kind):
+    become(desk, "bob")
+    token_id = create(desk).token_id
+    desk.broker.authorizer = Authorizer(desk.broker.acls)
+    become(desk, "ann")
+    assert described(desk) == []
+    allow(desk, operation, kind, token_id if kind is ResourceType.DELEGATION_TOKEN else "User:bob")
+    assert described(desk) == [token_id]
+    assert described(desk, "ann") == []
+
+
+def test_tokens_are_there_after_a_restart(desk):
+    made = create(desk)
+    desk = desk.restart()
+    become(desk, "ann")
+    assert described(desk) == [made.token_id]
+    assert desk.ask(RenewDelegationTokenRequest(made.hmac), 2).error_code == 0
+
+
+def test_tokens_that_have_expired_are_removed_from_time_to_time(desk):
+    create(desk, max_lifetime_ms=5)
+    kept = create(desk).token_id
+    desk.now_ms += 3_600_000
+    assert desk.broker.next_deadline_ms() <= desk.now_ms
+    desk.broker.advance(desk.now_ms)
+    assert described(desk) == [kept]
+    desk = desk.restart()
+    become(desk, "ann")
+    assert described(desk) == [kept]

@@ -1,0 +1,377 @@
+"""ShareFetch and ShareAcknowledge: acquire, wait, acknowledge, come back after a restart."""
+
+from __future__ import annotations
+
+import pytest
+
+from pipeline_broker.apis.registry import SERVED
+from pipeline_broker.records.batch import iterate_batches
+from pipeline_broker.wire.error import ErrorCode
+from pipeline_broker.wire.registry import ApiKey
+from stages.request import Parked, Pending
+from tests.apis.share.share_desk import ACCEPT, REJECT, RELEASE, RENEW, ShareDesk, acquired, errors
+
+FINAL = -1
+
+
+@pytest.fixture
+def desk():
+    """A member with a session that begins at the first record."""
+    made = ShareDesk()
+    made.begin()
+    return made
+
+
+def parked(desk, epoch, **more):
+    """Ask and expect to wait."""
+    desk.desk.connection.completed.clear()
+    request = desk.fetch_request(epoch, wait_ms=5000, **more)
+    assert isinstance(desk.desk.decide(request, 2), Parked)
+    return request
+
+
+def answered(desk, request):
+    """The answer to the one request that waited."""
+    waited = [one for one in desk.desk.connection.completed if not isinstance(one[1], Parked)]
+    ((slot, result),) = waited
+    desk.desk.connection.completed.clear()
+    desk.desk.asked = slot.sequence
+    return desk.desk.finish(request, 2, result)
+
+
+@pytest.mark.parametrize("version", SERVED[ApiKey.SHARE_FETCH].versions)
+def test_records_come_once_and_are_acknowledged(version):
+    """Acquired with their bytes; accepted, they are done with; the lag says so."""
+    desk = ShareDesk()
+    desk.begin()
+    desk.produce(10)
+    answer = desk.fetch(1, version=version)
+    assert acquired(answer) == [(0, 9, 1)]
+    (data,) = answer.responses[0].partitions
+    assert [header.record_count for header, _ in iterate_batches(data.records)] == [10]
+    assert answer.acquisition_lock_timeout_ms == 30_000
+    assert acquired(desk.fetch(2, version=version)) == []
+    assert errors(desk.acknowledge(3, [(0, 9, ACCEPT)], version=version)) == [0]
+    assert desk.offsets() == [(10, 0)]
+
+
+def test_an_acknowledgement_is_answered_when_it_is_durable(desk):
+    """The answer is behind the record of it, alone or with a fetch."""
+    desk.produce(10)
+    desk.fetch(1)
+    request = desk.acknowledge_request(2, [(0, 4, ACCEPT)])
+    result = desk.desk.decide(request, 2)
+    assert isinstance(result, Pending)
+    assert len(result.entries) == 1
+    assert desk.offsets()[0][0] == 0, "what is not durable is shown to nobody"
+
+
+def test_durable_acknowledgements_survive_a_restart(desk):
+    """And nothing else: what was acquired is available again."""
+    desk.produce(10)
+    desk.fetch(1)
+    desk.acknowledge(2, [(0, 4, ACCEPT), (6, 6, REJECT), (7, 7, RELEASE)])
+    again = desk.restart()
+    assert again.offsets() == [(5, 4)]
+    assert acquired(again.fetch(0, [0])) == [(5, 5, 1), (7, 7, 2), (8, 9, 1)]
+
+
+def test_a_fetch_with_acknowledgements_waits_for_both(desk):
+    """They are committed at once; the answer comes with the records, or at the end of the time."""
+    desk.produce(3)
+    desk.fetch(1)
+    request = parked(desk, 2, acknowledgements={0: [(0, 2, ACCEPT)]})
+    assert desk.offsets() == [(3, 0)]
+    desk.produce(1)
+    answer = answered(desk, request)
+    assert acquired(answer) == [(3, 3, 1)]
+    assert answer.responses[0].partitions[0].acknowledge_error_code == ErrorCode.NONE
+
+
+def test_a_fetch_that_waits_is_answered_empty_at_its_deadline(desk):
+    """Not before, and not later."""
+    request = parked(desk, 1)
+    desk.desk.now_ms += 4_999
+    desk.desk.broker.advance(desk.desk.now_ms)
+    assert not desk.desk.connection.completed
+    desk.desk.now_ms += 1
+    desk.desk.broker.advance(desk.desk.now_ms)
+    assert acquired(answered(desk, request)) == []
+
+
+def test_what_another_member_gives_back_wakes_a_fetch(desk):
+    """By releasing, by closing its session, by keeping it for too long."""
+    desk.produce(3)
+    other = ShareDesk(desk=desk.desk)
+    other.member_id = "other"
+    assert acquired(other.fetch(0, [0])) == [(0, 2, 1)]
+    request = parked(desk, 1)
+    other.acknowledge(1, [(0, 0, RELEASE)])
+    assert acquired(answered(desk, request)) == [(0, 0, 2)]
+    request = parked(desk, 2)
+    other.acknowledge(FINAL, [])
+    assert acquired(answered(desk, request)) == [(1, 2, 2)]
+    other.fetch(0, [0])
+    desk.acknowledge(3, [(0, 2, ACCEPT)])
+    desk.produce(1)
+    other.fetch(1)
+    desk.desk.now_ms += 29_000
+    request = parked(desk, 4)
+    desk.desk.now_ms += 1_000
+    desk.desk.broker.advance(desk.desk.now_ms)
+    assert acquired(answered(desk, request)) == [(3, 3, 2)]
+
+
+def test_a_renewed_lock_lasts_longer(desk):
+    """From the time of the renewal on; that is not written."""
+    desk.produce(2)
+    desk.fetch(1)
+    desk.desk.now_ms += 20_000
+    assert errors(desk.acknowledge(2, [(0, 0, RENEW)], is_renew_ack=True)) == [0]
+    desk.desk.now_ms += 10_000
+    desk.desk.broker.advance(desk.desk.now_ms)
+    assert acquired(desk.fetch(3)) == [(1, 1, 2)]
+
+
+def test_renewals_may_be_forbidden(desk):
+    """By the group's `share.renew.acknowledge.enable`."""
+    desk.configure({"share.renew.acknowledge.enable": "false"})
+    desk.produce(1)
+    desk.fetch(1)
+    answer = desk.acknowledge(2, [(0, 0, RENEW)], is_renew_ack=True)
+    assert errors(answer) == [ErrorCode.INVALID_REQUEST]
+
+
+def test_the_group_s_settings_act():
+    """Lock, deliveries, window and first offset."""
+    desk = ShareDesk()
+    desk.produce(100)
+    desk.produce(50)
+    desk.configure(
+        {
+            "share.auto.offset.reset": "earliest",
+            "share.record.lock.duration.ms": "15000",
+            "share.delivery.count.limit": "2",
+            "share.partition.max.record.locks": "100",
+        }
+    )
+    desk.heartbeat()
+    desk.produce(1)
+    answer = desk.fetch(0, [0], share_acquire_mode=1)
+    assert (acquired(answer), answer.acquisition_lock_timeout_ms) == ([(0, 99, 1)], 15_000)
+    assert acquired(desk.fetch(1)) == [], "the window is full"
+    desk.acknowledge(2, [(0, 0, RELEASE)])
+    assert acquired(desk.fetch(3)) == [(0, 0, 2)]
+    desk.acknowledge(4, [(0, 0, RELEASE)])
+    assert desk.offsets()[0][0] == 1, "delivered often enough"
+
+
+@pytest.mark.parametrize(
+    ("reset", "first"),
+    [("earliest", 0), ("latest", 3), ("by_duration:PT1M", 2), ("by_duration:PT0S", 3), ("by_duration:P1DT2H", 0)],
+)
+@pytest.mark.parametrize("is_archived", [False, True])
+def test_where_a_group_begins(reset, first, is_archived):
+    """At the first record, behind the last, or at the first one that is not too old; that is durable."""
+    desk = ShareDesk()
+    for _ in range(3):
+        desk.produce(1)
+        desk.desk.now_ms += 50_000
+    if is_archived:
+        desk.desk.archive_all()
+    desk.reset(reset)
+    desk.heartbeat()
+    desk.fetch(0, [0])
+    desk.fetch(FINAL)
+    desk.produce(2)
+    desk.desk.now_ms += 1_000_000
+    again = desk.restart()
+    assert again.offsets()[0][0] == first
+    assert acquired(again.fetch(0, [0]))[0][0] == first
+
+
+def test_records_are_read_from_the_archive():
+    """In a thread; what was acquired meanwhile by others is not acquired again."""
+    desk = ShareDesk()
+    for _ in range(5):
+        desk.produce(10)
+    desk.desk.archive_all()
+    again = desk.restart()
+    again.begin()
+    result = again.desk.decide(again.fetch_request(1), 2)
+    found = acquired(again.desk.finish(again.fetch_request(1), 2, result))
+    assert found == [] or found[0][0] == 0
+    start = found[-1][1] + 1 if found else 0
+    assert start == 50 or acquired(again.fetch(2)) or start == 0
+    assert again.offsets() == [(0, 50)]
+
+
+def test_a_batch_in_many_parts_comes_whole(desk):
+    """Large batches are kept as header and payload: what is handed on is what was written."""
+    desk.produce(3, size=200_000)
+    desk.produce(2)
+    answer = desk.fetch(1)
+    (data,) = answer.responses[0].partitions
+    assert [header.record_count for header, _ in iterate_batches(data.records)] == [3, 2]
+    assert acquired(answer) == [(0, 4, 1)]
+
+
+def test_record_limit_and_batches(desk):
+    """Exactly so many, or to the end of the batch; what is wanted as one piece is told as one."""
+    for _ in range(4):
+        desk.produce(3)
+    assert acquired(desk.fetch(1, max_records=4, batch_size=2)) == [(0, 2, 1), (3, 5, 1)]
+    answer = desk.fetch(2, max_records=4, batch_size=2, share_acquire_mode=1)
+    assert acquired(answer) == [(6, 9, 1)]
+    (data,) = answer.responses[0].partitions
+    assert [header.base_offset for header, _ in iterate_batches(data.records)] == [6, 9]
+
+
+def test_bytes_bound_an_answer_but_one_batch_always_comes(desk):
+    """As Fetch: a batch larger than the limit gets through alone."""
+    for _ in range(3):
+        desk.produce(1, size=1000)
+    assert acquired(desk.fetch(1, max_bytes=10)) == [(0, 0, 1)]
+    assert acquired(desk.fetch(2, max_bytes=2300)) == [(1, 2, 1)]
+
+
+@pytest.mark.parametrize("nothing", [{"max_bytes": 0}, {"max_records": 0}])
+def test_who_wants_nothing_gets_nothing(desk, nothing):
+    """Not even one batch, and not before the end of the time."""
+    desk.produce(1)
+    assert acquired(desk.fetch(1, **nothing)) == []
+    parked(desk, 2, **nothing)
+
+
+def test_many_partitions_take_turns():
+    """With a limit of records the first partition is another one each time."""
+    desk = ShareDesk(partitions=3)
+    desk.reset("earliest")
+    desk.heartbeat()
+    desk.fetch(0, [0, 1, 2])
+    for partition in range(3):
+        for _ in range(5):
+            desk.produce(1, partition)
+    first = []
+    for epoch in range(1, 4):
+        answer = desk.fetch(epoch, max_records=1)
+        first += [
+            data.partition_index for topic in answer.responses for data in topic.partitions if data.acquired_records
+        ]
+    assert sorted(first) == [0, 1, 2]
+
+
+def test_sessions_are_checked():
+    """No session, the wrong epoch, too many; acknowledging opens none."""
+    desk = ShareDesk("group.share.max.share.sessions=1", "group.share.max.size=1")
+    desk.begin()
+    assert desk.fetch(7).error_code == ErrorCode.INVALID_SHARE_SESSION_EPOCH
+    assert desk.acknowledge(0, []).error_code == ErrorCode.INVALID_SHARE_SESSION_EPOCH
+    other = ShareDesk(desk=desk.desk)
+    other.member_id = "other"
+    assert other.fetch(1).error_code == ErrorCode.SHARE_SESSION_NOT_FOUND
+    assert other.acknowledge(1, []).error_code == ErrorCode.SHARE_SESSION_NOT_FOUND
+    assert other.fetch(0, [0]).error_code == ErrorCode.SHARE_SESSION_LIMIT_REACHED
+    assert desk.fetch(FINAL).error_code == ErrorCode.NONE
+    assert desk.fetch(FINAL).error_code == ErrorCode.SHARE_SESSION_NOT_FOUND
+    assert other.fetch(0, [0]).error_code == ErrorCode.NONE
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"member_id": ""},
+        {"member_id": "x" * 37},
+        {"group_id": None},
+        {"share_acquire_mode": 7},
+        {"is_renew_ack": True, "max_records": 1},
+    ],
+)
+def test_requests_that_make_no_sense(desk, wrong):
+    """INVALID_REQUEST, of the whole request."""
+    request = desk.fetch_request(1)
+    for name, value in wrong.items():
+        setattr(request, name, value)
+    assert desk.ask(request, 2).error_code == ErrorCode.INVALID_REQUEST
+
+
+def test_a_first_fetch_brings_no_acknowledgements(desk):
+    """There is nothing that it could have acquired."""
+    assert desk.fetch(0, acknowledgements={0: [(0, 0, ACCEPT)]}).error_code == ErrorCode.INVALID_REQUEST
+
+
+@pytest.mark.parametrize(
+    "batches",
+    [
+        [(5, 4, ACCEPT)],
+        [(0, 4, [])],
+        [(0, 4, [1, 1])],
+        [(0, 4, [9])],
+        [(0, 4, RENEW)],
+        [(3, 4, ACCEPT), (0, 1, ACCEPT)],
+    ],
+)
+def test_acknowledgements_that_make_no_sense(desk, batches):
+    """INVALID_REQUEST of the partition; nothing is changed."""
+    desk.produce(10)
+    desk.fetch(1)
+    assert errors(desk.acknowledge(2, batches)) == [ErrorCode.INVALID_REQUEST]
+    assert errors(desk.acknowledge(3, [(0, 9, ACCEPT)])) == [ErrorCode.NONE]
+
+
+def test_what_there_is_not(desk):
+    """Unknown topics and partitions, and partitions that the group does not read."""
+    desk.produce(1)
+    answer = desk.fetch(1, [0, 9])
+    found = {data.partition_index: data.error_code for topic in answer.responses for data in topic.partitions}
+    assert found == {0: ErrorCode.NONE, 9: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+    assert errors(desk.acknowledge(2, [(0, 0, ACCEPT)], partition=7)) == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+    request = desk.acknowledge_request(3, [(0, 0, ACCEPT)])
+    request.topics[0].topic_id = b"x" * 16
+    assert errors(desk.ask(request, 2)) == [ErrorCode.UNKNOWN_TOPIC_ID]
+
+
+def test_a_closed_connection_gives_everything_back(desk):
+    """As a session that is closed, but nobody has to ask."""
+    desk.produce(2)
+    desk.fetch(1)
+    desk.desk.dispatcher.connection_closed(desk.desk.connection.session)
+    assert desk.fetch(2).error_code == ErrorCode.SHARE_SESSION_NOT_FOUND
+    assert acquired(desk.fetch(0, [0])) == [(0, 1, 2)]
+
+
+def test_nothing_is_kept_of_a_group_that_nobody_reads(desk):
+    """The last session closed, its share partitions are out of memory; their state is not."""
+    desk.produce(2)
+    desk.fetch(1)
+    coordinator = desk.desk.broker.share.manager
+    assert len(coordinator) == 1
+    desk.acknowledge(FINAL, [(0, 0, ACCEPT)])
+    assert len(coordinator) == 0
+    assert acquired(desk.fetch(0, [0])) == [(1, 1, 2)]
+
+
+def test_records_that_are_deleted_are_done_with(desk):
+    """The log begins later: so does the group."""
+    desk.produce(10)
+    desk.fetch(1, max_records=1)
+    log = desk.desk.broker.logs.find("t", 0)
+    assert log is not None
+    desk.produce(5)
+    log.raise_log_start(10)
+    assert acquired(desk.fetch(2)) == [(10, 14, 1)]
+
+
+def test_old_records_of_state_are_deleted():
+    """What no snapshot needs goes after a while; a restart needs it not."""
+    desk = ShareDesk("share.coordinator.snapshot.update.records.per.snapshot=2")
+    desk.begin()
+    for epoch in range(1, 1201):
+        desk.produce(1)
+        desk.fetch(epoch, acknowledgements={0: [(epoch - 2, epoch - 2, ACCEPT)]} if epoch > 1 else None)
+    desk.desk.now_ms += 300_000
+    desk.desk.broker.advance(desk.desk.now_ms)
+    (log,) = [log for log in desk.desk.broker.share.topic.logs if log.high_watermark]
+    assert log.high_watermark - log.log_start_offset < 10
+    again = desk.restart()
+    assert again.offsets()[0][0] == 1199

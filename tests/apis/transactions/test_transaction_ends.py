@@ -1,0 +1,175 @@
+"""How transactions end otherwise: by time, by a start after a crash, with what they are about."""
+
+from __future__ import annotations
+
+import pytest
+
+from pipeline_broker.wire.error import ErrorCode
+from pipeline_broker.wire.messages.groups.find_coordinator import FindCoordinatorRequest
+from pipeline_broker.wire.messages.topics.delete_topics import DeleteTopicsRequest
+from pipeline_broker.wire.messages.transactions.add_offsets_to_txn import AddOffsetsToTxnRequest
+from pipeline_broker.wire.messages.transactions.init_producer_id import InitProducerIdRequest
+from tests.apis.desk import Desk
+from tests.apis.transactions.transaction_desk import (
+    FULL,
+    INVALID_EPOCH,
+    INVALID_STATE,
+    NOT_ENOUGH_REPLICAS,
+    SETTINGS,
+    TRANSACTION,
+    Producer,
+    added,
+    codes,
+    fetched,
+    logs_of,
+    read,
+    ready,
+    state_of,
+)
+
+
+@pytest.fixture
+def desk():
+    return ready(Desk(*SETTINGS))
+
+
+def test_a_transaction_that_lasts_too_long_is_aborted(desk):
+    producer = Producer(desk, timeout_ms=1_000)
+    desk.ask(producer.produce(0), 12)
+    assert desk.broker.next_deadline_ms() <= desk.now_ms + 10_000
+    desk.now_ms += 10_000
+    desk.broker.advance(desk.now_ms)
+    assert read(desk) == (2, [producer.id])
+    assert state_of(desk).transaction_state == "CompleteAbort"
+    assert producer.ended() == INVALID_STATE
+    assert codes(desk.ask(producer.produce(0), 12)) == {0: INVALID_EPOCH}
+
+
+def test_the_scan_comes_as_often_as_it_is_set():
+    desk = ready(Desk(*SETTINGS, "transaction.abort.timed.out.transaction.cleanup.interval.ms=50"))
+    producer = Producer(desk, timeout_ms=10)
+    desk.ask(producer.produce(0), 12)
+    desk.now_ms += 50
+    desk.broker.advance(desk.now_ms)
+    assert state_of(desk).transaction_state == "CompleteAbort"
+
+
+def test_the_longest_timeout_is_a_setting():
+    desk = ready(Desk(*SETTINGS, "transaction.max.timeout.ms=500"))
+    assert desk.ask(InitProducerIdRequest("x", 501), 5).error_code == ErrorCode.INVALID_TRANSACTION_TIMEOUT
+    assert desk.ask(InitProducerIdRequest("x", 500), 5).error_code == 0
+
+
+def test_an_id_at_rest_is_forgotten_for_good():
+    settings = ("transactional.id.expiration.ms=100", "transaction.remove.expired.transaction.cleanup.interval.ms=30")
+    desk = ready(Desk(*SETTINGS, *settings))
+    Producer(desk)
+    desk.now_ms += 99
+    desk.broker.advance(desk.now_ms)
+    assert state_of(desk).transaction_state == "Empty"
+    desk.now_ms += 31
+    desk.broker.advance(desk.now_ms)
+    assert state_of(desk).error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
+    assert state_of(desk.restart()).error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
+
+
+@pytest.mark.parametrize("archived", [False, True])
+def test_an_open_transaction_is_open_after_a_restart(desk, archived):
+    producer = Producer(desk)
+    desk.ask(producer.produce(0), 12)
+    desk.ask(producer.offsets(5, 6), 5)
+    if archived:
+        desk.archive_all()
+    again = producer.desk = desk.restart()
+    assert state_of(again).transaction_state == "Ongoing"
+    assert fetched(again, stable=True) == [(-1, ErrorCode.UNSTABLE_OFFSET_COMMIT)] * 2
+    assert codes(again.ask(producer.produce(0), 12)) == {0: 0}
+    assert producer.ended() == 0
+    assert fetched(again, stable=True) == [(5, 0), (6, 0)]
+    assert fetched(again.restart(), stable=True) == [(5, 0), (6, 0)]
+
+
+@pytest.mark.parametrize("committed", [True, False])
+@pytest.mark.parametrize("kept", range(1, 6))
+def test_what_was_decided_is_completed_at_the_next_start(desk, kept, committed):
+    """A crash that a frame of the journal does not allow: between the steps of an end."""
+    producer = Producer(desk)
+    desk.ask(producer.produce(0, 1), 12)
+    desk.ask(producer.offsets(5, 6), 5)
+    result = desk.decide(producer.end(committed=committed), 5)
+    assert len(result.entries) == 5
+    desk.commit(list(result.entries[:kept]))
+    again = desk.restart()
+    assert state_of(again).transaction_state == ("CompleteCommit" if committed else "CompleteAbort")
+    for partition in (0, 1):
+        assert read(again, partition) == (2, [] if committed else [producer.id])
+    assert fetched(again, stable=True) == ([(5, 0), (6, 0)] if committed else [(-1, 0)] * 2)
+    ends = [(log.topic, log.partition, log.log_end_offset) for log in again.broker.logs]
+    once_more = again.restart()
+    assert [(log.topic, log.partition, log.log_end_offset) for log in once_more.broker.logs] == ends
+    assert once_more.ask(producer.end(committed=committed), 5).error_code == 0
+
+
+def test_what_was_not_decided_is_as_it_was(desk):
+    producer = Producer(desk)
+    desk.ask(producer.produce(0), 12)
+    desk.decide(producer.end(), 5)  # and the power goes
+    again = producer.desk = desk.restart()
+    assert state_of(again).transaction_state == "Ongoing"
+    assert producer.ended() == 0
+
+
+def test_a_producer_id_that_was_told_is_never_told_again(desk):
+    first = Producer(desk)
+    again = desk.restart()
+    assert Producer(again, "y").id != first.id
+    assert Producer(again).epoch == first.epoch + 1
+
+
+def test_a_topic_deleted_within_a_transaction_leaves_nothing_to_end_there(desk):
+    producer = Producer(desk)
+    desk.create_topic("u")
+    desk.ask(producer.produce(0, topic="u"), 12)
+    desk.ask(producer.produce(0), 12)
+    desk.ask(DeleteTopicsRequest(topic_names=["u"], timeout_ms=1_000), 5)
+    desk.create_topic("u")
+    assert logs_of(desk.decide(producer.end(), 5)) == ["__transaction_state", "t", "__transaction_state"]
+    assert desk.broker.logs.find("u", 0).log_end_offset == 0
+
+
+def test_with_the_coordinators_topic_go_all_open_transactions(desk):
+    producer = Producer(desk)
+    desk.ask(producer.produce(0), 12)
+    desk.ask(DeleteTopicsRequest(topic_names=["__transaction_state"], timeout_ms=1_000), 5)
+    assert read(desk) == (2, [producer.id])
+    assert producer.ended() == ErrorCode.NOT_COORDINATOR
+    assert desk.ask(producer.init(), 5).error_code == ErrorCode.NOT_COORDINATOR
+    assert codes(desk.ask(producer.produce(1), 12)) == {1: NOT_ENOUGH_REPLICAS}
+    desk.ask(FindCoordinatorRequest(key="x", key_type=TRANSACTION), 2)
+    assert Producer(desk).epoch == 0
+    assert Producer(desk.restart()).epoch == 1
+
+
+def test_the_offsets_topic_deleted_within_a_transaction_ends_nothing_else(desk):
+    producer = Producer(desk)
+    desk.ask(producer.offsets(5), 5)
+    desk.ask(producer.produce(0), 12)
+    desk.ask(DeleteTopicsRequest(topic_names=["__consumer_offsets"], timeout_ms=1_000), 5)
+    assert producer.ended() == 0
+    assert read(desk) == (2, [])
+
+
+def test_while_nothing_can_be_written_clients_come_again(desk):
+    producer = Producer(desk)
+    desk.ask(producer.produce(0), 12)
+    desk.journal.room.obstacle = FULL
+    unavailable = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert desk.ask(producer.end(), 5).error_code == unavailable
+    assert added(desk.ask(producer.add(0), 3)) == [unavailable]
+    assert codes(desk.ask(producer.offsets(5), 5)) == {0: unavailable}
+    assert desk.ask(AddOffsetsToTxnRequest("x", producer.id, 0, "g"), 3).error_code == unavailable
+    desk.now_ms += 100_000
+    desk.broker.advance(desk.now_ms)
+    assert state_of(desk).transaction_state == "Ongoing"
+    desk.journal.room.obstacle = None
+    assert producer.ended() == 0
