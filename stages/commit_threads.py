@@ -90,9 +90,9 @@ class CommitThreads:
             token.run_sync_soon(self._complete, committer)
 
     def _complete(self, committer: Committer) -> None:
-        """On the loop: what ends from here on calls it again."""
+        """On the loop: what ends from here on calls it again, so that others have their turns."""
         self._is_loop_called = False
-        while self._ended:
+        for _ in range(len(self._ended)):
             committer.complete(self._ended.popleft())
 
     def wake(self, count: int = 1) -> None:

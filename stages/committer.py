@@ -197,6 +197,8 @@ class Committer:
         wanted, key_of, count = set(self._busy_keys), self.storage.key_of, 0
         for submission in tuple(self._waiting):
             count += wanted.isdisjoint(map(key_of, submission.entries))
+            if count == self.commits_in_flight:
+                break
             wanted.update(map(key_of, submission.entries))
         return count
 

@@ -289,8 +289,8 @@ class Broker:
         change = self.topics.durable(write)
         self._topic_changed(change.before, change.after)
         self.groups.topic_changed(change.name)
-        if change.after is None:
-            self.coordinators.topic_deleted(change.name)
+        if change.before is not None and change.after is None:
+            self.coordinators.topic_deleted(change.before)
 
     def marker_durable(self, log: PartitionLog, producer_id: int, *, is_commit: bool) -> None:
         """The marker that ends a producer's transaction in a log is durable; see Coordinator."""

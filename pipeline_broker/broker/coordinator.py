@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pipeline_broker.log.log_manager import LogManager
     from pipeline_broker.log.partition.partition_log import PartitionLog
     from pipeline_broker.records.batch import BatchHeader
+    from pipeline_broker.state.metadata_records import Topic
     from pipeline_broker.state.outcome import StateRecord
 
 __all__ = ["Coordinator", "InternalTopic"]
@@ -72,7 +73,7 @@ class Coordinator(Protocol):
             is_commit: whether what was written for it counts from now on, or never will.
         """
 
-    def topic_deleted(self, topic: str) -> None:
+    def topic_deleted(self, topic: Topic) -> None:
         """Some other topic is gone."""
 
     def next_deadline_ms(self) -> int | None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pipeline_broker.broker.coordinator import Coordinator
     from pipeline_broker.log.partition.partition_log import PartitionLog
+    from pipeline_broker.state.metadata_records import Topic
 
 __all__ = ["Coordinators"]
 
@@ -47,7 +48,7 @@ class Coordinators:
         if coordinator is not None:
             coordinator.unload()
 
-    def topic_deleted(self, topic: str) -> None:
+    def topic_deleted(self, topic: Topic) -> None:
         """Some topic is gone: what was kept about it goes with it."""
         for coordinator in self:
             coordinator.topic_deleted(topic)

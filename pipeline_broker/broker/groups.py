@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from pipeline_broker.state.groups.memory import GroupMemory
     from pipeline_broker.state.groups.records import GroupRecord
     from pipeline_broker.state.groups.settings import GroupSettings
+    from pipeline_broker.state.metadata_records import Topic
     from pipeline_broker.state.outcome import Outcome, Write
     from pipeline_broker.state.pending_offsets import Holder
     from pipeline_broker.state.topics import TopicCatalogue
@@ -232,10 +233,10 @@ class Groups:
         if self._coordinator is not None:
             self._coordinator.topic_changed(topic)
 
-    def topic_deleted(self, topic: str) -> None:
+    def topic_deleted(self, topic: Topic) -> None:
         """What was committed for a topic goes with it."""
         if self._coordinator is not None:
-            self.carry_out(self._coordinator.forget_topic(topic), self._now_ms)
+            self.carry_out(self._coordinator.forget_topic(topic.name), self._now_ms)
 
     def expire_member(self, group_id: str, member_id: str | None, now_ms: int) -> bool:
         """Take out a member of a group, or all of them; whether there is such a group and member."""

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pipeline_broker.log.log_manager import LogManager
     from pipeline_broker.log.partition.partition_log import PartitionLog
     from pipeline_broker.records.batch import BatchHeader
+    from pipeline_broker.state.metadata_records import Topic
     from pipeline_broker.state.share_coordinator.records import ShareRecord
     from pipeline_broker.state.share_partitions.share_sessions import ShareSessions
     from pipeline_broker.state.topics import TopicCatalogue
@@ -114,7 +115,7 @@ class Share:
     def marker_durable(self, log: PartitionLog, producer_id: int, *, is_commit: bool) -> None:
         """See Coordinator; nobody writes these records in transactions."""
 
-    def topic_deleted(self, topic: str) -> None:
+    def topic_deleted(self, topic: Topic) -> None:
         """What is known of a topic goes with it."""
         if self._manager is not None:
             self._manager.topic_deleted(topic)

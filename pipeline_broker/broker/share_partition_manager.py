@@ -36,6 +36,7 @@ from pipeline_broker.state.share_partitions.share_sessions import ShareSession, 
 if TYPE_CHECKING:
     from pipeline_broker.broker.share import Share
     from pipeline_broker.log.partition.partition_log import PartitionLog
+    from pipeline_broker.state.metadata_records import Topic
 
 __all__ = ["ActivePartition", "SharePartitionManager"]
 
@@ -268,12 +269,10 @@ class SharePartitionManager:
 
     # The broker
 
-    def topic_deleted(self, topic: str) -> None:
+    def topic_deleted(self, topic: Topic) -> None:
         """See Coordinator."""
-        del topic
-        gone = [key for key in self.states.all() if self._share.topics.by_id(key.topic_id) is None]
         appended = Appended()
-        self.delete(gone, appended, self._now_ms)
+        self.delete(self.states.keys_of_topic(topic.topic_id), appended, self._now_ms)
         self.submit(appended)
 
     def next_deadline_ms(self) -> int | None:

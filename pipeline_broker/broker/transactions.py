@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from pipeline_broker.log.log_manager import LogManager
     from pipeline_broker.log.partition.partition_log import PartitionLog
     from pipeline_broker.records.batch import BatchHeader
+    from pipeline_broker.state.metadata_records import Topic
     from pipeline_broker.state.transactions.coordinator import Decision, Marker, Producer, TransactionCoordinator
     from pipeline_broker.state.transactions.transaction import Partition, Transaction
 
@@ -324,10 +325,10 @@ class Transactions:
     def marker_durable(self, log: PartitionLog, producer_id: int, *, is_commit: bool) -> None:
         """See Coordinator: nobody's transactions write to `__transaction_state`."""
 
-    def topic_deleted(self, topic: str) -> None:
+    def topic_deleted(self, topic: Topic) -> None:
         """Some other topic is gone."""
         if self._coordinator is not None:
-            self._coordinator.forget_topic(topic)
+            self._coordinator.forget_topic(topic.name)
 
     def next_deadline_ms(self) -> int | None:
         """When `advance` has something to do."""

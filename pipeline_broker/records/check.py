@@ -114,9 +114,9 @@ def check_batch(
     if compression:
         data = _decompressed_in_a_turn(compression, data, rules)
     walked = walk(data, count, NOT_WALKED)
-    if walked[5] != count:
-        raise LongBatchError  # it has many headers
-    lowest, highest, null_key, position, _, _ = walked
+    lowest, highest, null_key, position, headers_left, records = walked
+    if records != count or headers_left < NOT_WALKED.headers_left - record_walk.RECORDS_A_TURN:
+        raise LongBatchError
     if position != len(data):
         raise InvalidRecord("bytes are left after the last record")
     highest += header[7]

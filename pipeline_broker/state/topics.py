@@ -81,7 +81,7 @@ class TopicCatalogue:
         self._by_id: dict[bytes, Topic] = {}
         self._coming: dict[str, Topic | None] = {}  # as it will be, while some change of the name is not yet durable
         self._unsettled: Counter[str] = Counter()
-        self._collisions: dict[str, str] = {}
+        self._alike: dict[str, tuple[str, ...]] = {}
 
     def __len__(self) -> int:
         return len(self._visible)
@@ -108,11 +108,11 @@ class TopicCatalogue:
         check_name(name)
         if self.latest(name) is not None:
             raise TopicError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
-        other = self._collisions.get(collision_key(name))
-        if other is not None and other != name:
+        others = [other for other in self._alike.get(collision_key(name), ()) if other != name]
+        if others:
             raise TopicError(
                 ErrorCode.INVALID_TOPIC_EXCEPTION,
-                f"Topic '{name}' collides with existing topic: {other}",
+                f"Topic '{name}' collides with existing topic: {others[0]}",
             )
 
     def check_create(self, new: NewTopic) -> Topic:
@@ -244,17 +244,17 @@ class TopicCatalogue:
         self._refresh(name)
 
     def _refresh(self, name: str) -> None:
-        """Keep who has a name to itself, any topic that exists or is on its way, and how many partitions there are."""
+        """Keep the names alike of topics that exist or are on their way, and how many partitions there are."""
         key, latest = collision_key(name), self.latest(name)
         self.partitions -= self._counted.pop(name, 0)
         if latest is not None:
             self._counted[name] = latest.partitions
             self.partitions += latest.partitions
-            self._collisions[key] = name
-        elif name in self._visible:  # about to go: another that is on its way has the name to itself
-            self._collisions.setdefault(key, name)
-        elif self._collisions.get(key) == name:
-            del self._collisions[key]
+        alike = tuple(other for other in self._alike.pop(key, ()) if other != name)
+        if latest is not None or name in self._visible:
+            alike += (name,)
+        if alike:
+            self._alike[key] = alike
 
 
 def duplicates(names: Iterable[str]) -> set[str]:

@@ -77,8 +77,10 @@ def render(comparison: Comparison, directory: str) -> str:
         element("main", *sections),
         element(
             "footer",
-            text("Every figure of this page is explained in docs/report-guide.md, its words in docs/glossary.md, the data in"
-                " docs/trace-format.md."),
+            text(
+                "Every figure of this page is explained in docs/report-guide.md, its words in docs/glossary.md, the data"
+                " in docs/trace-format.md."
+            ),
         ),
         Markup(f"<script>{_SCRIPT}</script>"),
     ]

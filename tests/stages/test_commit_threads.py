@@ -140,3 +140,20 @@ def test_what_is_submitted_while_a_thread_goes_to_rest_is_committed():
             threads.stop()
 
     trio.run(main)
+
+
+def test_what_ends_while_others_are_completed_is_completed_in_a_later_pass_of_the_loop():
+    """Else eight threads with small commits keep the loop for as long as they have any."""
+    threads = CommitThreads()
+    completed = []
+
+    class Completing:
+        def complete(self, commit):
+            completed.append(commit)
+            threads._ended.append(commit + 10)  # a thread is as fast
+
+    threads._ended.extend((1, 2))
+    threads._complete(Completing())
+    assert completed == [1, 2]
+    threads._complete(Completing())
+    assert completed == [1, 2, 11, 12]

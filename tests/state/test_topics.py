@@ -156,6 +156,22 @@ def test_record_round_trip() -> None:
     assert topic_name(b"\0\2") is None
 
 
+def test_a_name_like_that_of_a_topic_which_is_about_to_go_is_refused_until_it_is_gone() -> None:
+    made = catalogue()
+
+    def new(name):
+        return NewTopic(name=name, topic_id=len(name).to_bytes(16) if name == "a.b" else ID, partitions=1, configs={})
+
+    comes, goes = made.create(new("a.b")), made.delete("a.b")
+    made.create(new("a_b"))
+    made.durable(comes)
+    made.delete("a_b")
+    with pytest.raises(TopicError, match="collides with existing topic: a[.]b"):
+        made.check_create(new("a_b"))
+    made.durable(goes)
+    made.check_create(new("a_b"))
+
+
 class Lives(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""SaslAuthenticate as a request: too late, or on a listener that asks for no proof; see `apis/security/sasl_handshake.py`."""
+"""SaslAuthenticate as a request: too late, or on a listener that asks for no proof; see `sasl_handshake.py`."""
 
 from __future__ import annotations
 

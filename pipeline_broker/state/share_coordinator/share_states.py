@@ -9,6 +9,7 @@ stands in front of the latest snapshots can be deleted (`redundant_before`). Epo
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import TypeVar
 
 import attrs
 
@@ -28,6 +29,8 @@ from pipeline_broker.wire.messages.share.share_state_records import ShareSnapsho
 from pipeline_broker.wire.uuid_text import uuid_text
 
 __all__ = ["NO_EPOCH", "UNINITIALIZED", "ShareState", "ShareStateError", "ShareStates", "StateWrite", "Summary"]
+
+Name = TypeVar("Name", str, bytes)
 
 NO_EPOCH = -1
 UNINITIALIZED = -1
@@ -123,6 +126,8 @@ class ShareStates:
     def __init__(self, updates_max: int = 500) -> None:
         self._updates_max = updates_max
         self._states: dict[ShareKey, ShareState] = {}
+        self._keys_of_group: dict[str, set[ShareKey]] = {}
+        self._keys_of_topic: dict[bytes, set[ShareKey]] = {}
 
     def __len__(self) -> int:
         return len(self._states)
@@ -146,11 +151,11 @@ class ShareStates:
 
     def keys_of_group(self, group_id: str) -> list[ShareKey]:
         """The share partitions of a group."""
-        return [key for key in self._states if key.group_id == group_id]
+        return sorted(self._keys_of_group.get(group_id, ()))
 
     def keys_of_topic(self, topic_id: bytes) -> list[ShareKey]:
         """Those of a topic, of any group."""
-        return [key for key in self._states if key.topic_id == topic_id]
+        return sorted(self._keys_of_topic.get(topic_id, ()))
 
     def read(self, key: ShareKey, leader_epoch: int) -> ShareState:
         """A share partition for its leader.
@@ -179,7 +184,7 @@ class ShareStates:
         if state is not None and state_epoch != NO_EPOCH and state_epoch < state.state_epoch:
             raise _fenced_state_epoch()
         if state is None:
-            state = self._states[key] = ShareState(
+            state = ShareState(
                 snapshot_epoch=0,
                 state_epoch=state_epoch,
                 leader_epoch=0,
@@ -188,6 +193,7 @@ class ShareStates:
                 batches=(),
                 created_ms=now_ms,
             )
+            self._put(key, state)
         else:
             state.snapshot_epoch = next_epoch(state.snapshot_epoch)
             state.state_epoch, state.start_offset, state.batches = state_epoch, start_offset, ()
@@ -234,8 +240,21 @@ class ShareStates:
 
     def delete(self, keys: Iterable[ShareKey]) -> list[Write]:
         """Forget share partitions; those that are not there are left out."""
-        gone = [key for key in keys if self._states.pop(key, None) is not None]
+        gone = [key for key in keys if self._remove(key)]
         return [Write(self.subject(key), (tombstone_record(key),), _Shown(key, None, None)) for key in gone]
+
+    def _put(self, key: ShareKey, state: ShareState) -> None:
+        self._states[key] = state
+        self._keys_of_group.setdefault(key.group_id, set()).add(key)
+        self._keys_of_topic.setdefault(key.topic_id, set()).add(key)
+
+    def _remove(self, key: ShareKey) -> bool:
+        """Whether it was there."""
+        if self._states.pop(key, None) is None:
+            return False
+        _discard(self._keys_of_group, key.group_id, key)
+        _discard(self._keys_of_topic, key.topic_id, key)
+        return True
 
     def _snapshot(self, key: ShareKey, state: ShareState, now_ms: int) -> Write:
         state.updates, state.snapshot_offset = 0, -1
@@ -300,7 +319,7 @@ class ShareStates:
         """Take over a record that was durable, as it was read; `offset` is its place in the log."""
         key, value, batches = record
         if value is None:
-            self._states.pop(key, None)
+            self._remove(key)
         elif isinstance(value, ShareSnapshotValue):
             self._replay_snapshot(key, value, batches, offset)
         else:
@@ -320,7 +339,7 @@ class ShareStates:
             snapshot_offset=offset,
         )
         state.shown = state.summary()
-        self._states[key] = state
+        self._put(key, state)
 
     def _replay_update(self, key: ShareKey, value: ShareUpdateValue, batches: Sequence[StateBatch]) -> None:
         state = self._states.get(key)
@@ -334,6 +353,14 @@ class ShareStates:
         state.batches = combine(state.batches, batches, state.start_offset)
         state.updates += 1
         state.shown = state.summary()
+
+
+def _discard(index: dict[Name, set[ShareKey]], name: Name, key: ShareKey) -> None:
+    """Take a key out of an index, and its name with the last one."""
+    keys = index[name]
+    keys.discard(key)
+    if not keys:
+        del index[name]
 
 
 def _fenced_state_epoch() -> ShareStateError:

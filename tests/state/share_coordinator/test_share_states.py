@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 
+import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -112,6 +113,25 @@ def test_a_tombstone_forgets():
     assert [len(write.records) for write in writes] == [1, 1]
     assert states.find(KEY) is None
     assert replayed(writes).find(KEY) is None
+
+
+@given(st.lists(st.tuples(st.sampled_from(["begin", "delete", "replay", "forget"]), st.integers(0, 7)), max_size=40))
+def test_the_keys_of_groups_and_topics_are_those_of_all_states(story):
+    keys = [ShareKey(group, topic * 16, partition) for group in "gh" for topic in (b"t", b"u") for partition in (0, 1)]
+    states = ShareStates()
+    for deed, number in story:
+        key = keys[number]
+        if deed == "begin":
+            states.initialize(key, -1, 0, 0)
+        elif deed == "delete":
+            states.delete([key])
+        else:
+            (record,) = ShareStates().initialize(key, 1, 0, 0).records
+            replay_share(states, attrs.evolve(record, value=None) if deed == "forget" else record, 0)
+        for group in "gh":
+            assert states.keys_of_group(group) == sorted(each for each in states.all() if each.group_id == group)
+        for topic in (b"t" * 16, b"u" * 16):
+            assert states.keys_of_topic(topic) == sorted(each for each in states.all() if each.topic_id == topic)
 
 
 def test_records_in_front_of_every_snapshot_are_redundant():

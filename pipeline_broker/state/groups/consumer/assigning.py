@@ -28,9 +28,9 @@ def refresh_epoch(step: Step, *, must_bump: bool) -> None:
     """Move to the next epoch if something changed that members say, or topics."""
     group = step.group
     is_new = group.epoch == 0
-    if not must_bump and not group.is_metadata_stale and not is_new:
+    if not must_bump and group.topics_version == step.topics_version and not is_new:
         return
-    group.is_metadata_stale = False
+    group.topics_version = step.topics_version
     found = metadata_hash(step.topics, group.subscribed_topics)
     if must_bump or found != group.metadata_hash or is_new:
         _move(step, found, 2 if is_new and must_bump else 1)

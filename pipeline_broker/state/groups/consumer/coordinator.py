@@ -296,10 +296,9 @@ class ConsumerGroups:
             self._registry.remove(group)
 
     def loaded(self, now_ms: int) -> Outcome:
-        """See GroupKind; topics may have changed meanwhile."""
+        """See GroupKind."""
         for group in self._all():
             self._registry.show(group.copy())
-            group.is_metadata_stale = True
             step = self._step(group, now_ms)
             for member in group.members.values():
                 step.start_session(member)
@@ -317,11 +316,9 @@ class ConsumerGroups:
         return outcome
 
     def topic_changed(self, topic: str) -> None:
-        """See GroupKind."""
+        """See GroupKind: each group looks at its topics with the next heartbeat."""
+        del topic
         self._topics_version += 1
-        for group in self._all():
-            if group.is_subscribed_to(topic):
-                group.is_metadata_stale = True
 
     def _group(self, group_id: str) -> ConsumerGroup | None:
         group = self._registry.get(group_id)

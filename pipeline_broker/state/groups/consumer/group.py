@@ -49,7 +49,7 @@ class ConsumerGroup:
         members, static_members: by id, and the ids by instance id.
         regexes: the resolved regular expressions.
         has_partition_metadata: whether a record of former brokers is to be forgotten.
-        is_metadata_stale: whether topics changed since `metadata_hash` was worked out.
+        topics_version: that of all topics when `metadata_hash` was compared with them; -1 before that.
         is_deleted: see Group.
     """
 
@@ -66,7 +66,7 @@ class ConsumerGroup:
     static_members: dict[str, str] = attrs.Factory(dict)
     regexes: dict[str, ResolvedRegex] = attrs.Factory(dict)
     has_partition_metadata: bool = False
-    is_metadata_stale: bool = False
+    topics_version: int = -1
     is_deleted: bool = False
     memory: HeldBytes = attrs.Factory(HeldBytes)
     _owners: dict[tuple[bytes, int], str] = attrs.Factory(dict)

@@ -47,7 +47,7 @@ class Step:
     Attributes:
         settings: of this group.
         memory: of all groups.
-        topics_version: changes with every topic that comes.
+        topics_version: changes with every topic that comes, grows or goes.
         records: what must be written in front of the updates.
         replaces: the classic group that became this one.
     """

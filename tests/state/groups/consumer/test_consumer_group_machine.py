@@ -60,7 +60,7 @@ class Client:
 
 def content(group: ConsumerGroup) -> dict[str, object]:
     """What records say of a group."""
-    hidden = {"is_metadata_stale", "is_deleted", "memory"}
+    hidden = {"topics_version", "is_deleted", "memory"}
     said = {field.name: getattr(group, field.name) for field in attrs.fields(ConsumerGroup) if field.name not in hidden}
     return said | {"memory": group.memory.count}
 
