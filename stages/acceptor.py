@@ -64,7 +64,6 @@ class AcceptedSocket:
         self._sock = sock
 
     def configure(self, send_buffer_bytes: int) -> tuple[TransportLayer, str]:
-        """See `stages.listener.Accepted`."""
         sock = self._sock
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
@@ -74,7 +73,6 @@ class AcceptedSocket:
         return PlaintextTransportLayer(sock), f"{local[0]}:{local[1]}-{remote[0]}:{remote[1]}"
 
     def close(self) -> None:
-        """See `stages.listener.Accepted`."""
         self._sock.close()
 
 
@@ -96,7 +94,6 @@ class SocketSource:
         self._is_scarce = False  # the last connection got a descriptor that should have been kept
 
     async def wait_readable(self) -> None:
-        """See AcceptSource."""
         await trio.lowlevel.wait_readable(self._sock)
 
     def accept(self) -> Accepted:
@@ -115,7 +112,6 @@ class SocketSource:
             raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
 
     def close(self) -> None:
-        """See AcceptSource."""
         trio.lowlevel.notify_closing(self._sock)
         self._sock.close()
 
@@ -324,7 +320,6 @@ class Acceptor:
                 self._close_first_throttled()
 
     def statistics(self) -> AcceptorStatistics:
-        """See AcceptorStatistics."""
         blocked = 0.0 if self._blocked_since is None else trio.current_time() - self._blocked_since
         return AcceptorStatistics(
             listener=self.listener.name,

@@ -371,7 +371,6 @@ class Committer:
             wanted |= keys
 
     def statistics(self) -> CommitterStatistics:
-        """See CommitterStatistics."""
         return CommitterStatistics(
             commits=self._commits,
             entries=self._entries,

@@ -148,7 +148,6 @@ class Connection:
     # Completing
 
     def call_back(self, request: Request, callback: Callable[[], Result]) -> None:
-        """See `stages.request.ConnectionHandle`."""
         self._owner.call_back(self.admission.queue, request, callback)
 
     def complete(self, request: Request, result: Result) -> None:
@@ -209,7 +208,6 @@ class Connection:
 
     @property
     def response_room_bytes(self) -> int:
-        """See `stages.request.ConnectionHandle`."""
         return self.unsent.room_bytes(self._owner.limits.unsent_bytes_max)
 
     def _release(self, released: list[Request], released_ns: int) -> None:
@@ -295,17 +293,14 @@ class Connection:
             self.muting.wake()
 
     def begin_work(self, abandon: Callable[[], None]) -> None:
-        """See `stages.request.ConnectionHandle`."""
         self.unsent.begin_work(abandon)
 
     def end_work(self, abandon: Callable[[], None]) -> None:
-        """See `stages.request.ConnectionHandle`."""
         if self.closed:
             return
         self._deferred.end_work(abandon)
 
     def take_deferred(self) -> Request | None:
-        """See `stages.request.ConnectionHandle`."""
         return self._deferred.take()
 
     async def wait_quiet(self) -> None:
@@ -384,7 +379,6 @@ class Connection:
         return head is not None and now_ns() - head.received_ns > limits.slot_seconds_max * 1e9
 
     def statistics(self) -> ConnectionStatistics:
-        """See ConnectionStatistics."""
         return ConnectionStatistics(
             id=self.id,
             in_flight=len(self.order),

@@ -40,7 +40,6 @@ class DeferredRequests:
         return self._unsent.has_room(self._owner.limits.unsent_bytes_max)
 
     def end_work(self, abandon: Callable[[], None]) -> None:
-        """See `stages.request.ConnectionHandle`."""
         self._unsent.end_work(abandon)
         self._mute_without_room()
         self.begin_if_possible()

@@ -197,7 +197,6 @@ class PartialFrameBudget:
             frame.holder.resume(MuteReason.PARTIAL_BYTES)
 
     def statistics(self) -> PartialFrameStatistics:
-        """See PartialFrameStatistics."""
         return PartialFrameStatistics(
             self._bytes_held, self._bytes_max, len(self._frames), len(self._line), self._closed
         )

@@ -142,31 +142,25 @@ class Processor:
     # What a connection asks of its owner
 
     def mark(self, connection: Connection) -> None:
-        """See ConnectionOwner."""
         self._marked.append(connection)
         if self._is_sender_idle:
             self._is_sender_idle = False
             self._sender.unpark()
 
     def settle(self, request: Request, result: Pending | Parked | Unfinished) -> None:
-        """See ConnectionOwner."""
         self._shared.handlers.settle(request, result)
 
     def call_back(self, queue: RequestQueue, request: Request, callback: Callable[[], Result]) -> None:
-        """See ConnectionOwner."""
         self._shared.handlers.call_back(queue, request, callback)
 
     def new_response_order(self) -> ResponseOrder[Request]:
-        """See ConnectionOwner."""
         return self._shared.response_order()
 
     def throttled(self, connection: Connection, until: float) -> None:
-        """See ConnectionOwner."""
         if self._nursery is not None:
             self._nursery.start_soon(self._end_throttle, connection, until)
 
     def closed(self, connection: Connection) -> None:
-        """See ConnectionOwner."""
         self.connections.discard(connection)
         self.counters.closed += 1
         if connection in self._uncounted:
@@ -338,7 +332,6 @@ class Processor:
             self._nursery.cancel_scope.cancel()
 
     def statistics(self) -> ProcessorStatistics:
-        """See ProcessorStatistics."""
         return ProcessorStatistics(
             id=self.id,
             connections=len(self.connections),

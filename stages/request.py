@@ -77,12 +77,10 @@ class ConnectionHandle(Protocol):
     closed: bool
 
     @property
-    def unsent(self) -> Deferral:
-        """See the class."""
+    def unsent(self) -> Deferral: ...
 
     @property
-    def response_room_bytes(self) -> int:
-        """See the class."""
+    def response_room_bytes(self) -> int: ...
 
     def take_deferred(self) -> Request | None:
         """For handlers: the next request that had to wait until earlier responses left."""

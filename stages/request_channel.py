@@ -207,7 +207,6 @@ class RequestQueue:
         return self.retired and not self.connections and not self.has_work
 
     def statistics(self) -> RequestQueueStatistics:
-        """See RequestQueueStatistics."""
         return RequestQueueStatistics(
             index=self.index,
             depth=len(self.requests),

@@ -398,7 +398,6 @@ class RequestHandlerPool:
             del failure  # its traceback has this frame: a cycle that keeps what the work held
 
     def statistics(self) -> RequestHandlerStatistics:
-        """See RequestHandlerStatistics."""
         return RequestHandlerStatistics(
             handlers=self._handlers,
             idle=self._idle,

@@ -59,7 +59,6 @@ class RequestPlane:
         self.handlers.observe(timeline)
 
     def statistics(self) -> RequestPlaneStatistics:
-        """See RequestPlaneStatistics."""
         return RequestPlaneStatistics(tuple(self.channel.statistics()), self.handlers.statistics())
 
 

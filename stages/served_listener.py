@@ -191,7 +191,6 @@ class ServedListener:
             self._quotas.remove_listener(self.name)
 
     def statistics(self) -> ListenerStatistics:
-        """See ListenerStatistics."""
         counters = self._retired.copy()
         for processor in self.all_processors:
             counters.add(processor.counters)

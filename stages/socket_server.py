@@ -381,7 +381,6 @@ class SocketServer:
                 await self._changed.park()
 
     def statistics(self) -> SocketServerStatistics:
-        """See SocketServerStatistics."""
         return SocketServerStatistics(
             acceptors=tuple(acceptor.statistics() for acceptor in self.acceptors),
             processors=tuple(processor.statistics() for processor in self.processors),

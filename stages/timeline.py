@@ -59,8 +59,7 @@ class Timeline(Protocol):
     samples_queues: bool
 
     @property
-    def times_requests(self) -> bool:
-        """See Attributes."""
+    def times_requests(self) -> bool: ...
 
     def request_ended(self, request: object) -> None:
         """The last byte of the response was sent, or the slot was released without bytes."""

@@ -61,12 +61,10 @@ class TlsTransportLayer:
 
     @property
     def has_unsent(self) -> bool:
-        """See TransportLayer."""
         return bool(self._unsent)
 
     @property
     def peer_certificate(self) -> bytes | None:
-        """See TransportLayer."""
         return self._tls.getpeercert(binary_form=True)
 
     # The handshake
@@ -141,7 +139,6 @@ class TlsTransportLayer:
         return bool(self._tls.pending() or self._incoming.pending)
 
     def receive(self) -> bytes:
-        """See TransportLayer."""
         return self._receive_at_most(RECEIVE_BYTES)
 
     def _receive_at_most(self, count: int) -> bytes:
@@ -169,13 +166,11 @@ class TlsTransportLayer:
         return b"".join(pieces)
 
     def receive_into(self, room: memoryview) -> int:
-        """See TransportLayer."""
         data = self._receive_at_most(min(len(room), RECEIVE_BYTES))
         room[: len(data)] = data
         return len(data)
 
     async def wait_readable(self) -> None:
-        """See TransportLayer."""
         if self._has_received:
             await trio.lowlevel.checkpoint()
             return
@@ -209,7 +204,6 @@ class TlsTransportLayer:
         return sent
 
     async def wait_writable(self) -> None:
-        """See TransportLayer."""
         await self._lower.wait_writable()
 
     def close(self) -> None:

@@ -38,12 +38,10 @@ class TransportLayer(Protocol):
     """
 
     @property
-    def has_unsent(self) -> bool:
-        """See the class."""
+    def has_unsent(self) -> bool: ...
 
     @property
-    def peer_certificate(self) -> bytes | None:
-        """See the class."""
+    def peer_certificate(self) -> bytes | None: ...
 
     async def start(self) -> None:
         """Do what must be done before the first byte of payload (a TLS handshake)."""
@@ -87,7 +85,6 @@ class PlaintextTransportLayer:
         """Nothing to do."""
 
     def receive(self) -> bytes:
-        """See TransportLayer."""
         try:
             return self._sock.recv(RECEIVE_BYTES)
         except BlockingIOError:
@@ -96,7 +93,6 @@ class PlaintextTransportLayer:
             raise BrokenTransportError(str(error)) from error
 
     def receive_into(self, room: memoryview) -> int:
-        """See TransportLayer."""
         try:
             return self._sock.recv_into(room)
         except BlockingIOError:
@@ -105,7 +101,6 @@ class PlaintextTransportLayer:
             raise BrokenTransportError(str(error)) from error
 
     def send(self, parts: Sequence[Buffer]) -> int:
-        """See TransportLayer."""
         try:
             if len(parts) == 1:
                 return self._sock.send(parts[0])
@@ -120,15 +115,12 @@ class PlaintextTransportLayer:
             raise BrokenTransportError(str(error)) from error
 
     async def wait_readable(self) -> None:
-        """See TransportLayer."""
         await trio.lowlevel.wait_readable(self._sock)
 
     async def wait_writable(self) -> None:
-        """See TransportLayer."""
         await trio.lowlevel.wait_writable(self._sock)
 
     def close(self) -> None:
-        """See TransportLayer."""
         if self._closed:
             return
         self._closed = True

@@ -154,17 +154,14 @@ class Call(Envelope):
 
     @property
     def sequence(self) -> int:
-        """See Envelope."""
         return self.request.sequence
 
     @property
     def features(self) -> Features | None:
-        """See Envelope."""
         return self.broker.features
 
     @property
     def is_telemetry_wanted(self) -> bool:
-        """See Envelope."""
         return bool(self.broker.config.pipeline_telemetry_file)
 
     def spend(self, cost: int) -> bool:
@@ -190,7 +187,6 @@ class Call(Envelope):
         return True
 
     def show(self, response: Any) -> None:
-        """See Envelope."""
         self.request.answer = response
 
     def send(self, response: Any) -> Send:

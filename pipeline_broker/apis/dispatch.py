@@ -59,7 +59,6 @@ class Dispatcher:
         self._handlers: dict[tuple[int, int], Handler] = {}
 
     def handle(self, request: Request) -> Result:
-        """See Application."""
         frame = request.frame
         connection = request.connection
         session: Session | None = connection.session
@@ -262,7 +261,6 @@ class Dispatcher:
         return module.error_response(message, call, code)
 
     def connection_closed(self, session: object) -> None:
-        """See Application."""
         assert isinstance(session, Session)
         self._broker.fetches.connection_closed(session)
         self._broker.share.connection_closed(session)

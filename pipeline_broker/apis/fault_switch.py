@@ -43,7 +43,6 @@ class FaultSwitch:
         self.handle = self._faulty.handle if faults.judges_requests else self._faulty.handle_unjudged
 
     def connection_closed(self, session: object) -> None:
-        """See Application."""
         if self._broker.has_faults:
             self._broker.faults.held.connection_closed(session)
         self._dispatcher.connection_closed(session)

@@ -51,7 +51,6 @@ class FaultyRequests:
         self._paused: dict[Request, tuple[Subject, list[Met]]] = {}
 
     def handle(self, request: Request) -> Result:
-        """See Application."""
         if int.from_bytes(request.frame[:KEY_BYTES], "big") not in self._faults.keys:
             return self.handle_unjudged(request)
         paused = self._paused.pop(request, None)

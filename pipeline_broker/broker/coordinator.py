@@ -37,8 +37,7 @@ class Coordinator(Protocol):
     """
 
     @property
-    def topic(self) -> InternalTopic:
-        """See above."""
+    def topic(self) -> InternalTopic: ...
 
     submit: Submit
 

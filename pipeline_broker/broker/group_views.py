@@ -94,7 +94,6 @@ class OffsetView:
 
     @property
     def lag(self) -> int | None:
-        """See `lag_of`."""
         return lag_of(self.committed, self.end)
 
 

@@ -161,7 +161,6 @@ class Groups:
             self.coordinator.replay(change)
 
     def replay_marker(self, partition: int, header: BatchHeader, batch: memoryview) -> None:
-        """See Coordinator."""
         marker = read_marker(header, batch)
         if marker is not None and self._coordinator is not None:
             self._coordinator.end_transaction(_holder(partition, header.producer_id), committed=marker.is_commit)

@@ -39,12 +39,10 @@ class PartialFrames(Protocol):
     """What is read of `stages.partial_frames.PartialFrameStatistics`."""
 
     @property
-    def bytes_held(self) -> int:
-        """See there."""
+    def bytes_held(self) -> int: ...
 
     @property
-    def bytes_max(self) -> int:
-        """See there."""
+    def bytes_max(self) -> int: ...
 
 
 def held_by_clients(broker: Broker, partial_frames: PartialFrames) -> list[HeldState]:

@@ -99,14 +99,12 @@ class Share:
         return self._manager is not None
 
     def replay(self, partition: int, header: BatchHeader, change: ShareRecord, offset: int) -> None:  # noqa: ARG002 - as others need it
-        """See Coordinator."""
         self.manager.states.replay(change, offset)
 
     def replay_marker(self, partition: int, header: BatchHeader, batch: memoryview) -> None:
         """See Coordinator; these records count whatever becomes of a transaction."""
 
-    def loaded(self, now_ms: int) -> None:
-        """See Coordinator."""
+    def loaded(self, now_ms: int) -> None: ...
 
     def unload(self) -> None:
         """The records are gone: so is what they said."""
@@ -121,11 +119,9 @@ class Share:
             self._manager.topic_deleted(topic)
 
     def next_deadline_ms(self) -> int | None:
-        """See Coordinator."""
         return None if self._manager is None else self._manager.next_deadline_ms()
 
     def advance(self, now_ms: int) -> None:
-        """See Coordinator."""
         if self._manager is not None:
             self._manager.advance(now_ms)
 

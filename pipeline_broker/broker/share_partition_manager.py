@@ -261,7 +261,6 @@ class SharePartitionManager:
             self.append_change(active, active.partition.release(member_id), appended, now_ms)
 
     def connection_closed(self, connection: object) -> None:
-        """See Share."""
         appended = Appended()
         for session in self.sessions.of_connection(connection):
             self.close_session(session, appended, self._now_ms)
@@ -270,13 +269,11 @@ class SharePartitionManager:
     # The broker
 
     def topic_deleted(self, topic: Topic) -> None:
-        """See Coordinator."""
         appended = Appended()
         self.delete(self.states.keys_of_topic(topic.topic_id), appended, self._now_ms)
         self.submit(appended)
 
     def next_deadline_ms(self) -> int | None:
-        """See Coordinator."""
         return self._deadlines.next_ms()
 
     def advance(self, now_ms: int) -> None:

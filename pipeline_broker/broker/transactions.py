@@ -283,7 +283,6 @@ class Transactions:
     # What the broker tells
 
     def replay(self, partition: int, header: BatchHeader, change: tuple[str, Transaction | None], offset: int) -> None:
-        """See Coordinator."""
         del partition, header, offset
         self.coordinator.replay(change)
 

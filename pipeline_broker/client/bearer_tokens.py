@@ -67,7 +67,6 @@ class TokenFile:
     path: Path
 
     def token(self) -> str:
-        """See TokenSource."""
         try:
             with self.path.open("rb") as file:
                 data = file.read(TOKEN_BYTES_MAX + 1)

@@ -44,7 +44,6 @@ def format_printer(text: str, null: bytes = b"", show: Show = bytes) -> Printer:
     """A printer that follows a format.
 
     Args:
-        text: see above.
         null: what stands for a key or a value that is not there.
         show: makes a key, value or header fit to be looked at.
 

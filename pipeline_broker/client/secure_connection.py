@@ -47,7 +47,6 @@ class TlsConnection(Connection):
                 return
 
     def send_nowait(self, data: Buffer) -> None:
-        """See Connection."""
         self._tls.write(data)
         self._send_encrypted()
 
@@ -57,7 +56,6 @@ class TlsConnection(Connection):
             super().send_nowait(data)
 
     async def receive(self) -> bytes:
-        """See Connection."""
         while True:
             data = self._decrypted()
             self._send_encrypted()  # TLS may have something to say itself

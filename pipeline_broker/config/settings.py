@@ -1,8 +1,9 @@
 """What this broker acts on: one frozen object, made from (name, text) pairs.
 
-Rules: the fields of BrokerConfig are the properties acted on, each Kafka's name with `_` for `.`, its default that of
-the table; any other property that Kafka knows is checked, kept for DescribeConfigs and answered with one warning line;
-what Kafka does not know is refused. Of two pairs with one name the later wins.
+Rules: the fields of BrokerConfig are the properties that the broker reads, each Kafka's name with `_` for `.`, its
+default that of the table. Those that topics inherit are resolved for each topic (`resolution`). Any other property that
+Kafka knows is checked, kept for DescribeConfigs and answered with one warning line; what Kafka does not know is refused.
+Of two pairs with one name the later wins.
 """
 
 import functools
@@ -31,6 +32,7 @@ from pipeline_broker.config.properties import (
 from pipeline_broker.config.relations import check_relations
 from pipeline_broker.config.share_properties import SHARE_PROPERTIES
 from pipeline_broker.config.sources import read_argument, read_settings_file
+from pipeline_broker.config.topic_settings import INHERITED_BY_TOPICS
 
 INT32_MAX = 2**31 - 1
 DATA_DEFAULT = Path("data")
@@ -95,35 +97,11 @@ class BrokerConfig:
     num_partitions: int = 1
     auto_create_topics_enable: bool = True
     delete_topic_enable: bool = True
-    message_max_bytes: int = 1048588
-    compression_type: str = "producer"
-    compression_gzip_level: int = -1
-    compression_lz4_level: int = 9
-    compression_zstd_level: int = 3
-    log_message_timestamp_type: str = "CreateTime"
-    log_message_timestamp_before_max_ms: int = 2**63 - 1
-    log_message_timestamp_after_max_ms: int = 3600000
-    log_segment_bytes: int = 1073741824
-    log_cleanup_policy: tuple[str, ...] = ("delete",)
-    log_retention_ms: int | None = None
-    log_retention_minutes: int | None = None
-    log_retention_hours: int = 168
-    log_retention_bytes: int = -1
     log_retention_check_interval_ms: int = 300000
-    log_roll_ms: int | None = None
-    log_roll_hours: int = 168
-    log_roll_jitter_ms: int | None = None
-    log_roll_jitter_hours: int = 0
-    log_segment_delete_delay_ms: int = 60000
     log_initial_task_delay_ms: int = 30000
     log_cleaner_enable: bool = True
     log_cleaner_backoff_ms: int = 15000
     log_cleaner_dedupe_buffer_size: int = 134217728
-    log_cleaner_delete_retention_ms: int = 86400000
-    log_cleaner_max_compaction_lag_ms: int = 2**63 - 1
-    log_cleaner_min_compaction_lag_ms: int = 0
-    log_cleaner_min_cleanable_ratio: float = 0.5
-    min_insync_replicas: int = 1
     fetch_max_bytes: int = 57671680
     max_incremental_fetch_session_cache_slots: int = 1000
     max_request_partition_size_limit: int = 2000
@@ -226,7 +204,7 @@ class BrokerConfig:
 
 
 FIELDS = frozenset(field.name.replace("_", ".") for field in attrs.fields(BrokerConfig)) - {"properties", "changed"}
-ACTED_ON = (FIELDS - AUTHORIZER_PROPERTIES.keys()) | LISTENER_PROPERTIES | SHARE_PROPERTIES
+ACTED_ON = (FIELDS - AUTHORIZER_PROPERTIES.keys()) | LISTENER_PROPERTIES | SHARE_PROPERTIES | INHERITED_BY_TOPICS
 ALIASES = {"broker.id": "node.id", "log.dir": "log.dirs"}
 """Former names, and the properties that they set."""
 

@@ -36,7 +36,6 @@ class Access:
 
     Attributes:
         host: the address that is bound.
-        port: the same.
         token: what a client must show; None: nothing.
     """
 

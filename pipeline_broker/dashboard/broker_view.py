@@ -30,8 +30,7 @@ class ConnectionShape(Protocol):
     listener: str
     session: Any
 
-    def statistics(self) -> Any:
-        """See `stages.connection_owner.ConnectionStatistics`."""
+    def statistics(self) -> Any: ...
 
 
 class ServerShape(Protocol):
@@ -44,8 +43,7 @@ class ServerShape(Protocol):
     def processors(self) -> Any:
         """Those of all listeners."""
 
-    def statistics(self) -> Any:
-        """See `stages.server_statistics.SocketServerStatistics`."""
+    def statistics(self) -> Any: ...
 
 
 @attrs.frozen(kw_only=True)

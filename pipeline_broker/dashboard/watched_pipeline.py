@@ -216,7 +216,6 @@ class WatchedPipeline:
     # On the event loop, per event
 
     def request_ended(self, request: Any) -> None:
-        """See Timeline."""
         series = self._series.get((request.api << 16) + request.version)
         if series is None:
             series = self._open(request.api, request.version)
@@ -236,7 +235,6 @@ class WatchedPipeline:
             series.add(row_of(request, DROPPED)._replace(sent_ns=now_ns()))
 
     def commit_ended(self, commit: Any) -> None:
-        """See Timeline."""
         commits = self._commits
         commits.until_row -= 1
         if not commits.until_row:
@@ -247,14 +245,12 @@ class WatchedPipeline:
             )
 
     def mute_ended(self, connection_index: int, reason: int, began_ns: int, ended_ns: int) -> None:
-        """See Timeline."""
         self._mute_counts[reason] += 1
         self._mute_ns[reason] += ended_ns - began_ns
         if len(self._mutes) < MUTES_MAX:
             self._mutes.append(MuteSpan(connection_index, reason, began_ns, ended_ns))
 
     def queue_sampled(self, queue: int, at_ns: int, depth: int) -> None:  # noqa: ARG002 - as Timeline has it
-        """See Timeline."""
         seen = self._queues.get(queue)
         if seen is None:
             if len(self._queues) >= QUEUES_MAX:

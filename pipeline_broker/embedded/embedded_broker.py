@@ -89,7 +89,6 @@ class EmbeddedBroker(Lifecycle):
         Args:
             topic: its name.
             value: a text is encoded as UTF-8.
-            key: the same.
             headers: names and values.
             partition: None for the one that Kafka's clients choose for the key, and 0 without a key.
             timestamp: milliseconds since 1970; None for now.

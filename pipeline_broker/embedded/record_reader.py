@@ -52,7 +52,6 @@ class RecordReader:
 
     @property
     def batches(self) -> list[tuple[int, int, bytes]]:
-        """See the class."""
         return [(partition, *batch) for partition in sorted(self._batches) for batch in self._batches[partition]]
 
     async def read(self) -> None:

@@ -163,7 +163,6 @@ class DiskFaults:
         return written
 
     def sync(self, file: File, path: str) -> None:
-        """See File."""
         self.before("sync", path)
         with self._lock:
             written = len(self._unsynced.get(path, ()))

@@ -46,8 +46,7 @@ class GroupControls(Protocol):
 class RuleKeeper(Protocol):
     """Who makes rules of their parts."""
 
-    def add(self, condition: RequestCondition | DiskCondition, choice: Choice, effect: Effect) -> Rule:
-        """See Faults."""
+    def add(self, condition: RequestCondition | DiskCondition, choice: Choice, effect: Effect) -> Rule: ...
 
 
 class Faults:
@@ -64,7 +63,6 @@ class Faults:
         rules: in the order in which they were made.
         keys: of the APIs that a rule is about: other requests need not be judged.
         held: who waits because of them.
-        disk: see above.
     """
 
     def __init__(
@@ -105,14 +103,7 @@ class Faults:
         Args:
             api: Kafka's name of the request, "GroupCoordinator" or "TransactionCoordinator".
             topic: see RequestCondition, as for the next three.
-            partition: see above.
-            client_id: see above.
-            group: see above.
             nth: see Choice, as for the next four.
-            times: see above.
-            every: see above.
-            p: see above.
-            seed: see above.
 
         Raises:
             FaultError: there is no such API, or numbers make no sense.
@@ -137,10 +128,6 @@ class Faults:
             operation: "sync" or "write".
             path: see DiskCondition.
             nth: see Choice, as for the next four.
-            times: see above.
-            every: see above.
-            p: see above.
-            seed: see above.
 
         Raises:
             FaultError: there is no such operation, or numbers make no sense.
@@ -316,35 +303,27 @@ class RuleMaker:
         return self._faults.add(self._condition, self._choice, effect)
 
     def error(self, code: str, when: When = effects.BEFORE) -> Rule:
-        """See effects.Error."""
         return self._with(effects.Error(code, when))
 
     def delay(self, seconds: float) -> Rule:
-        """See effects.Delay."""
         return self._with(Delay(seconds))
 
     def drop(self) -> Rule:
-        """See effects.Drop."""
         return self._with(effects.Drop())
 
     def disconnect(self, when: When = effects.AFTER) -> Rule:
-        """See effects.Disconnect."""
         return self._with(effects.Disconnect(when))
 
     def partial_write(self, size_bytes: int) -> Rule:
-        """See effects.PartialWrite."""
         return self._with(effects.PartialWrite(size_bytes))
 
     def corrupt_crc(self) -> Rule:
-        """See effects.CorruptCrc."""
         return self._with(CorruptCrc())
 
     def throttle(self, throttle_ms: int) -> Rule:
-        """See effects.Throttle."""
         return self._with(effects.Throttle(throttle_ms))
 
     def pause(self, stage: str = effects.QUEUE) -> Rule:
-        """See effects.Pause."""
         return self._with(Pause(stage))
 
     def call(self, function: Callable[[Subject], Any]) -> Rule:
@@ -367,11 +346,9 @@ class DiskRuleMaker:
         self._choice = choice
 
     def error(self, name: str = "EIO") -> Rule:
-        """See effects.DiskError."""
         return self._faults.add(self._condition, self._choice, DiskError(name))
 
     def delay(self, seconds: float) -> Rule:
-        """See effects.Delay."""
         return self._faults.add(self._condition, self._choice, Delay(seconds))
 
     def pause(self) -> Rule:
@@ -379,5 +356,4 @@ class DiskRuleMaker:
         return self._faults.add(self._condition, self._choice, Pause(effects.COMMIT))
 
     def crash(self) -> Rule:
-        """See effects.Crash."""
         return self._faults.add(self._condition, self._choice, Crash())

@@ -92,9 +92,7 @@ class FaultyFiles:
         return DiskFaults(self)
 
     def open(self, path: Path, *, create: bool = False) -> File:
-        """See FileSystem."""
         return _FaultyFile(self, self._files.open(path, create=create), str(path))
 
     def lock(self, path: Path) -> Lock:
-        """See FileSystem."""
         return self._files.lock(path)

@@ -41,9 +41,6 @@ class Subject:
         read: gives the request, decoded; called once, when it is needed.
         topic_name: the name of a topic by its id; None where there is none.
         session_partitions: what the fetch session of an id reads, as (name, id, partition).
-
-    Attributes:
-        api, version, client_id, connection: see above.
     """
 
     def __init__(

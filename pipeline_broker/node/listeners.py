@@ -76,7 +76,6 @@ class _Served:
         )
 
     def _open_session(self, connection: ConnectionHandle, transport: TransportLayer) -> Authenticator | None:
-        """See `stages.listener.OpenSession`."""
         config = self.config
         connection.session = session = Session(
             host=connection.peer,

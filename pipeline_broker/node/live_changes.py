@@ -73,7 +73,6 @@ class LiveChanges:
         self.follow_ip_rates()
 
     def advertised(self, listener: str) -> tuple[str, int] | None:
-        """See Ports."""
         return self._advertised.get(listener)
 
     def check(self, config: BrokerConfig, named: Collection[str]) -> None:

@@ -49,7 +49,6 @@ class LoopIdleTime(trio.abc.Instrument):
         self._began_ns = now_ns() if timeout > 0 else 0
 
     def after_io_wait(self, timeout: float) -> None:  # noqa: ARG002 - Trio's signature
-        """See trio.abc.Instrument."""
         if self._began_ns:
             self.idle_ns += now_ns() - self._began_ns
 

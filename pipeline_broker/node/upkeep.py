@@ -53,7 +53,6 @@ class Upkeep:
 
     Args:
         logs: whose journal and archive are kept.
-        archive: theirs.
         config: of the broker, as it is now.
         clock_ms: wall clock.
         start_raised: called with a log whose start has risen.

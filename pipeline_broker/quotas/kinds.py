@@ -78,7 +78,6 @@ class QuotaKinds:
         return {normal_ip(name) or name: rate for name, rate in by_name.items() if name is not None}, default
 
     def statistics(self, now_ms: int) -> QuotasStatistics:
-        """See QuotasStatistics."""
         return QuotasStatistics(
             produce=tuple(self.produce.statistics(now_ms)),
             fetch=tuple(self.fetch.statistics(now_ms)),

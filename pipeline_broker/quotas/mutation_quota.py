@@ -58,7 +58,6 @@ class _Meter:
         self.rate.record(count, now_ms)
 
     def is_idle(self, now_ms: int) -> bool:
-        """See Meter."""
         return self.rate.is_idle(now_ms) and self.throttles.is_idle(now_ms) and self.bucket.is_full(self.limit, now_ms)
 
 

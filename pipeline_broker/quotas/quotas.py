@@ -125,7 +125,6 @@ class Quotas:
         return RequestQuota(self, user, client_id or "")
 
     def statistics(self) -> QuotasStatistics:
-        """See QuotasStatistics."""
         return self._kinds.statistics(self.now_ms())
 
 

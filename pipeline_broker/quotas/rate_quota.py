@@ -48,7 +48,6 @@ class _Meter:
         self.throttles = Rate(windows)
 
     def is_idle(self, now_ms: int) -> bool:
-        """See Meter."""
         return self.rate.is_idle(now_ms) and self.throttles.is_idle(now_ms)
 
 

@@ -57,7 +57,6 @@ class OAuthBearerServer(SaslServer):
         self._reason = ""
 
     def answer(self, step: Step, token: bytes) -> tuple[Step, bytes]:
-        """See SaslServer."""
         if step is Step.REFUSED:
             text = REFUSAL if token == ACKNOWLEDGEMENT else None
             raise AuthenticationFailedError(self._reason, text)

@@ -49,7 +49,6 @@ class PlainServer(SaslServer):
         self._users = users
 
     def answer(self, step: Step, token: bytes) -> tuple[Step, bytes]:  # noqa: ARG002 - there is one step only
-        """See SaslServer."""
         parts = token.split(b"\0", PARTS)
         if len(parts) != PARTS:
             raise _failure(f"Invalid SASL/PLAIN response: expected {PARTS} tokens, got {len(parts)}")

@@ -144,7 +144,6 @@ class ScramServer(SaslServer):
         self._login_of = login_of
 
     def answer(self, step: Step, token: bytes) -> tuple[Step, bytes]:
-        """See SaslServer."""
         try:
             text = token.decode()
         except UnicodeDecodeError:

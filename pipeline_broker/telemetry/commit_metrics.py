@@ -28,7 +28,6 @@ class CommitMetrics:
         self._syncs = DecayingHistogram()
 
     def commit_ended(self, commit: Any) -> None:
-        """See `stages.timeline.Timeline`."""
         commits = self._commits
         commits.until_row -= 1
         if not commits.until_row:

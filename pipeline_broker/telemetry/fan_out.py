@@ -19,30 +19,24 @@ class FanOut:
 
     @property
     def times_requests(self) -> bool:
-        """See Timeline."""
         return any(timeline.times_requests for timeline in self._timelines)
 
     def request_ended(self, request: object) -> None:
-        """See Timeline."""
         for timeline in self._timelines:
             timeline.request_ended(request)
 
     def request_dropped(self, request: object) -> None:
-        """See Timeline."""
         for timeline in self._timelines:
             timeline.request_dropped(request)
 
     def commit_ended(self, commit: object) -> None:
-        """See Timeline."""
         for timeline in self._timelines:
             timeline.commit_ended(commit)
 
     def mute_ended(self, connection_index: int, reason: int, began_ns: int, ended_ns: int) -> None:
-        """See Timeline."""
         for timeline in self._timelines:
             timeline.mute_ended(connection_index, reason, began_ns, ended_ns)
 
     def queue_sampled(self, queue: int, at_ns: int, depth: int) -> None:
-        """See Timeline."""
         for timeline in self._timelines:
             timeline.queue_sampled(queue, at_ns, depth)

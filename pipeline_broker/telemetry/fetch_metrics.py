@@ -37,9 +37,9 @@ class FetchStates(Protocol):
     """What is read of `broker.Broker`."""
 
     @property
-    def fetches(self) -> _Waiting: ...  # noqa: D102 - explained in the broker
+    def fetches(self) -> _Waiting: ...
     @property
-    def fetch_sessions(self) -> _Sessions: ...  # noqa: D102 - explained in the broker
+    def fetch_sessions(self) -> _Sessions: ...
 
 
 def fetch_families(broker: FetchStates) -> Iterator[Family]:

@@ -55,7 +55,6 @@ class DecayingHistogram:
         Args:
             values: a sample, or all.
             total: the sum of `values`.
-            at_seconds: when.
             stands_for: how many values each of them stands for: 1 when they are all, more for a sample.
         """
         if at_seconds - self._landmark_seconds > RESCALE_SECONDS:

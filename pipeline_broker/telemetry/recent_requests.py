@@ -104,14 +104,12 @@ class RecentRequests:
         self._rows.clear()
 
     def request_ended(self, request: object) -> None:
-        """See Timeline."""
         assert isinstance(request, Request)
         if self._keeps:
             self._keep(request, OUTCOMES[type(request.result)])
         self._on_ended()
 
     def request_dropped(self, request: object) -> None:
-        """See Timeline."""
         assert isinstance(request, Request)
         if self._keeps:
             self._keep(request, DROPPED)
@@ -142,7 +140,6 @@ class RecentRequests:
         self._rows.append((row, _client_id(request.frame), outcome, _errors(request.answer)))
 
     def commit_ended(self, commit: object) -> None:  # noqa: ARG002 - the moment is all that counts
-        """See Timeline."""
         self._on_ended()
 
     def mute_ended(self, connection_index: int, reason: int, began_ns: int, ended_ns: int) -> None:

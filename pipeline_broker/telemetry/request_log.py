@@ -72,11 +72,9 @@ class RequestLog:
     # On the event loop
 
     def request_ended(self, request: Any) -> None:
-        """See Timeline."""
         self._add(request, request.sent_ns)
 
     def request_dropped(self, request: Any) -> None:
-        """See Timeline."""
         self._add(request, now_ns())
 
     def commit_ended(self, commit: object) -> None:

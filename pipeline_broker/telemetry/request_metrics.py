@@ -146,7 +146,6 @@ class RequestMetrics:
     # On the event loop, per request
 
     def request_ended(self, request: Any) -> None:
-        """See Timeline."""
         series = self._series.get((request.api << 16) + request.version)
         if series is None:
             series = self._open(request)

@@ -3,8 +3,6 @@
 Rules of this file: types only; every attribute is explained where it is kept, in stages.
 """
 
-# ruff: noqa: D102 - explained in stages
-
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence

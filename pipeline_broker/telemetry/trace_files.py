@@ -168,7 +168,6 @@ class TraceFiles(RequestRows):
     # On the event loop
 
     def commit_ended(self, commit: Any) -> None:
-        """See Timeline."""
         ended: TracedCommit = commit
         number = ended.number
         self._add_commit(
@@ -208,7 +207,6 @@ class TraceFiles(RequestRows):
         return index
 
     def mute_ended(self, connection_index: int, reason: int, began_ns: int, ended_ns: int) -> None:
-        """See Timeline."""
         self._add_mute(connection_index, reason, began_ns, ended_ns)
 
     def queue_sampled(self, queue: int, at_ns: int, depth: int) -> None:

@@ -96,7 +96,6 @@ async def open_listeners(what: str, host: str, port: int, limits: HttpLimits) ->
     Args:
         what: is to be served, for the error.
         host: an address.
-        port: see above.
         limits: of the server.
 
     Raises:

@@ -78,8 +78,8 @@ def render(comparison: Comparison, directory: str) -> str:
         element(
             "footer",
             text(
-                "Every figure of this page is explained in docs/report-guide.md, its words in docs/glossary.md, the data"
-                " in docs/trace-format.md."
+                "Every figure of this page is explained in docs/report-guide.md, its words in docs/glossary.md, the"
+                " data in docs/trace-format.md."
             ),
         ),
         Markup(f"<script>{_SCRIPT}</script>"),

@@ -25,13 +25,11 @@ class _Accepted:
         self._fault = fault
 
     def configure(self, send_buffer_bytes: int) -> tuple[TransportLayer, str]:  # noqa: ARG002 - nothing is buffered here
-        """See `stages.listener.Accepted`."""
         if self._fault is not None:
             raise self._fault
         return self._transport, f"memory:0-{self.ip}:{self._number}"
 
     def close(self) -> None:
-        """See `stages.listener.Accepted`."""
         self._transport.close()
 
 
@@ -73,13 +71,11 @@ class MemoryListener:
         return client
 
     async def wait_readable(self) -> None:
-        """See AcceptSource."""
         await trio.lowlevel.checkpoint()
         while not self._waiting:
             await self._connected.park()
 
     def accept(self) -> Accepted:
-        """See AcceptSource."""
         if self.accept_faults:
             raise self.accept_faults.popleft()
         if not self._waiting:

@@ -55,8 +55,6 @@ class MemoryServer:
         Args:
             peer: the client's address.
             capacity_bytes: see above, as for the sizes.
-            receive_sizes: see above.
-            send_sizes: see above.
             open_session: see `stages.listener.OpenSession`.
         """
         transport, client = memory_connection(

@@ -63,7 +63,6 @@ class MemoryStorage:
         self._is_durable: list[bool] = []
 
     def write(self, entries: Sequence[Any]) -> _Ticket:
-        """See CommitStorage."""
         number = self.writes
         self.writes += 1
         if number == self.write_fault:
@@ -77,7 +76,6 @@ class MemoryStorage:
         """See CommitStorage; nothing waits here."""
 
     def sync(self, ticket: _Ticket) -> None:
-        """See CommitStorage."""
         number = self.syncs
         self.syncs += 1
         if self._on_sync is not None:

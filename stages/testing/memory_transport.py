@@ -92,17 +92,14 @@ class MemoryTransportLayer:
         return data
 
     def receive(self) -> bytes:
-        """See TransportLayer."""
         return self._take(RECEIVE_BYTES)
 
     def receive_into(self, room: memoryview) -> int:
-        """See TransportLayer."""
         data = self._take(len(room))
         room[: len(data)] = data
         return len(data)
 
     def send(self, parts: Sequence[Buffer]) -> int:
-        """See TransportLayer."""
         self._check()
         wire = self._wire
         data = b"".join(parts)
@@ -116,7 +113,6 @@ class MemoryTransportLayer:
         return count
 
     async def wait_readable(self) -> None:
-        """See TransportLayer."""
         wire = self._wire
         await trio.lowlevel.checkpoint()
         while not (wire.to_server or wire.is_ended or wire.is_reset or wire.is_closed):
@@ -124,7 +120,6 @@ class MemoryTransportLayer:
         self._check_open()
 
     async def wait_writable(self) -> None:
-        """See TransportLayer."""
         wire = self._wire
         await trio.lowlevel.checkpoint()
         while not (len(wire.to_client) < wire.capacity_bytes or wire.is_reset or wire.is_closed):

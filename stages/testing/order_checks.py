@@ -80,7 +80,6 @@ class WatchedApplication:
         self._schedule = schedule
 
     def handle(self, request: Request) -> Result:
-        """See Application."""
         connection = request.connection.index
         self.starts[connection].append(request.sequence)
         if self._schedule is not None:
@@ -88,11 +87,9 @@ class WatchedApplication:
         return self.application.handle(request)
 
     def failed(self, request: Request, error: Exception) -> Result:
-        """See Application."""
         return self.application.failed(request, error)
 
     def connection_closed(self, session: object) -> None:
-        """See Application."""
         self.closed_sessions.append(session)
         self.application.connection_closed(session)
 
@@ -121,7 +118,6 @@ class WatchedResponseOrder(ResponseOrder[Request]):
         self._schedule = schedule
 
     def complete(self, slot: Request, result: object) -> list[Request]:
-        """See ResponseOrder."""
         self._schedule.note("complete", slot.connection.index, slot.sequence)
         released = super().complete(slot, result)
         for request in released:

@@ -35,11 +35,9 @@ class ScriptedCommits:
         self._is_stopped = False
 
     def start(self, committer: "Committer") -> None:
-        """See CommitExecutor."""
         self._committer = committer
 
     def wake(self, count: int = 1) -> None:  # noqa: ARG002 - it looks until there is nothing to take
-        """See CommitExecutor."""
         committer = self._committer
         assert committer is not None
         while not self._is_stopped and self._running < committer.commits_in_flight:

@@ -15,7 +15,7 @@ from pipeline_broker.config.settings import (
     parse_settings,
     warning_of_change,
 )
-from pipeline_broker.config.topic_settings import TOPIC_ACTED_ON
+from pipeline_broker.config.topic_settings import INHERITED_BY_TOPICS, TOPIC_ACTED_ON
 
 SOURCE = Path(__file__).parents[2] / "pipeline_broker"
 
@@ -33,11 +33,16 @@ def test_every_property_acted_on_says_what_it_means_and_no_other_does():
     assert documented == ACTED_ON | {"broker.id", "log.dir"}
 
 
-def test_every_property_acted_on_is_read_somewhere_or_inherited_by_topics():
-    code = "".join(path.read_text(encoding="utf-8") for path in SOURCE.rglob("*.py"))
+def test_what_topics_inherit_is_the_table_s_and_no_field():
     inherited = {topic_properties()[name].broker_property for name in TOPIC_ACTED_ON}
     inherited |= {coarser for name in inherited for coarser, _ in COARSER.get(name, ())}
-    fields = {name: name.replace(".", "_") for name in FIELDS - inherited}
+    assert inherited == INHERITED_BY_TOPICS
+    assert not FIELDS & inherited
+
+
+def test_every_field_is_read_somewhere():
+    code = "".join(path.read_text(encoding="utf-8") for path in SOURCE.rglob("*.py"))
+    fields = {name: name.replace(".", "_") for name in FIELDS}
     assert {name for name, field in fields.items() if not re.search(rf"(config|self)\.{field}\b", code)} == set()
 
 

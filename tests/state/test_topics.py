@@ -166,7 +166,7 @@ def test_a_name_like_that_of_a_topic_which_is_about_to_go_is_refused_until_it_is
     made.create(new("a_b"))
     made.durable(comes)
     made.delete("a_b")
-    with pytest.raises(TopicError, match="collides with existing topic: a[.]b"):
+    with pytest.raises(TopicError, match="collides with existing topic"):
         made.check_create(new("a_b"))
     made.durable(goes)
     made.check_create(new("a_b"))

@@ -105,7 +105,6 @@ class SaslAuthenticator:
     # What the connection asks
 
     def receive(self, frame: Buffer) -> Reply:
-        """See Authenticator."""
         if self._state is State.COMPLETE:
             self._begin_again()
         state, self._state = self._state, State.FAILED
@@ -126,7 +125,6 @@ class SaslAuthenticator:
         return began_ns is None or self._clock_ns() - began_ns >= REAUTHENTICATION_INTERVAL_NS_MIN
 
     def has_expired(self) -> bool:
-        """See Authenticator."""
         return self._expires_ns is not None and self._clock_ns() > self._expires_ns
 
     def _begin_again(self) -> None:

@@ -61,7 +61,6 @@ class ReadBatches:
 
     @property
     def batches(self) -> list[FetchedBatch]:
-        """See the class."""
         return [located.batch for located in self._located]
 
     def holding(self, acquired: Sequence[Acquired]) -> list[Buffer]:

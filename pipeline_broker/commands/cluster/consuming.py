@@ -110,7 +110,6 @@ class Consumption:
         await reading.run()
 
     async def _print(self, partition: TopicPartition, batch: VisibleBatch) -> int | None:
-        """See `client.consumer.Sink`."""
         async with self._lock:
             if self._left == 0:
                 return None

@@ -82,7 +82,6 @@ class Archive:
 
     @property
     def manifest_end(self) -> ManifestEnd | None:
-        """See ManifestFile."""
         return self._manifest_file.end
 
     def find(self, key: bytes) -> PartitionManifest | None:

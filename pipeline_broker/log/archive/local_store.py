@@ -90,22 +90,18 @@ class LocalStore:
             files.sync_directory(directory.parent)
 
     def folders(self) -> list[str]:
-        """See SegmentStore."""
         return sorted(self._file_system.list_directories(self._directory))
 
     def names(self, folder: str) -> list[str]:
-        """See SegmentStore."""
         try:
             return sorted(self._file_system.list_directory(self._directory / folder))
         except FileNotFoundError:
             return []
 
     def size_bytes(self, name: str) -> int:
-        """See SegmentStore."""
         return self._open.take(name).size_bytes()
 
     def write(self, name: str, parts: Sequence[Buffer], position: int) -> None:
-        """See SegmentStore."""
         file = self._file_to_write(name)
         end = file.size_bytes()
         if position > end:
@@ -134,7 +130,6 @@ class LocalStore:
         return file
 
     def sync(self, names: Iterable[str]) -> None:
-        """See SegmentStore."""
         names = list(names)
         for name in names:
             self._sync_data(name)
@@ -153,20 +148,16 @@ class LocalStore:
         file.sync_data()
 
     def read(self, name: str, size_bytes: int, position: int) -> Buffer:
-        """See SegmentStore."""
         return self._open.take(name).read(size_bytes, position)
 
     def read_cached(self, name: str, size_bytes: int, position: int) -> Buffer | None:
-        """See SegmentStore."""
         file = self._open.find(name)
         return None if file is None else file.read_cached(size_bytes, position)
 
     def read_ahead(self, name: str, size_bytes: int, position: int) -> None:
-        """See SegmentStore."""
         self._open.take(name).read_ahead(size_bytes, position)
 
     def replace(self, source: str, target: str) -> None:
-        """See SegmentStore."""
         folder, _ = split_name(target)
         assert folder == split_name(source)[0], "a file stays in its folder"
         self._sync_data(source)
@@ -177,7 +168,6 @@ class LocalStore:
         self.sync([target])
 
     def delete(self, names: Iterable[str]) -> None:
-        """See SegmentStore."""
         names = list(names)
         for name in names:
             self._unsynced.pop(name, None)
@@ -189,7 +179,6 @@ class LocalStore:
                 self._file_system.sync_directory(self._directory / folder)
 
     def delete_folder(self, folder: str) -> None:
-        """See SegmentStore."""
         names = [f"{folder}/{file}" for file in self.names(folder)]
         self._durable_folders.discard(folder)
         self._folders_with_durable_names.discard(folder)
@@ -202,7 +191,6 @@ class LocalStore:
         self._file_system.sync_directory(self._directory)
 
     def free_bytes(self) -> int:
-        """See SegmentStore."""
         return self._file_system.free_bytes(self._directory)
 
     def _path(self, name: str) -> Path:

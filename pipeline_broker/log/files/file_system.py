@@ -232,7 +232,6 @@ class SystemFileSystem:
     """The real one."""
 
     def make_directory(self, path: Path) -> None:
-        """See FileSystem."""
         if fcntl is None:  # said before anything is made
             raise OSError(errno.ENOSYS, "directories are kept on Linux and macOS only")
         missing = 0
@@ -246,41 +245,32 @@ class SystemFileSystem:
                 _sync_directory(directory.parent)
 
     def list_directory(self, path: Path) -> list[str]:
-        """See FileSystem."""
         return [entry.name for entry in path.iterdir()]
 
     def list_directories(self, path: Path) -> list[str]:
-        """See FileSystem."""
         with os.scandir(path) as entries:
             return [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
 
     def open(self, path: Path, *, create: bool = False) -> File:
-        """See FileSystem."""
         return _SystemFile(os.open(path, os.O_RDWR | (os.O_CREAT | os.O_EXCL if create else 0), FILE_MODE))
 
     def rename(self, source: Path, target: Path) -> None:
-        """See FileSystem."""
         source.replace(target)
 
     def unlink(self, path: Path) -> None:
-        """See FileSystem."""
         path.unlink()
 
     def remove_directory(self, path: Path) -> None:
-        """See FileSystem."""
         path.rmdir()
 
     def sync_directory(self, path: Path) -> None:
-        """See FileSystem."""
         _sync_directory(path)
 
     def free_bytes(self, path: Path) -> int:
-        """See FileSystem."""
         found = os.statvfs(path)
         return found.f_bavail * found.f_frsize
 
     def total_bytes(self, path: Path) -> int:
-        """See FileSystem."""
         found = os.statvfs(path)
         return found.f_blocks * found.f_frsize
 

@@ -104,7 +104,6 @@ class MemoryFiles:
         return copied
 
     def make_directory(self, path: Path) -> None:
-        """See FileSystem."""
         with self._changing:
             for directory in reversed((path, *path.parents)):
                 if directory not in self._directories:
@@ -113,17 +112,14 @@ class MemoryFiles:
                         self._directories.setdefault(directory.parent, {}).setdefault(directory.name, None)
 
     def list_directory(self, path: Path) -> list[str]:
-        """See FileSystem."""
         with self._changing:
             return list(self._names(path))
 
     def list_directories(self, path: Path) -> list[str]:
-        """See FileSystem."""
         with self._changing:
             return [name for name, data in self._names(path).items() if data is None]
 
     def open(self, path: Path, *, create: bool = False) -> File:
-        """See FileSystem."""
         with self._changing:
             if create:
                 names = self._directories.setdefault(path.parent, {})
@@ -133,39 +129,32 @@ class MemoryFiles:
             return _MemoryFile(self._changing, self._data(path))
 
     def rename(self, source: Path, target: Path) -> None:
-        """See FileSystem."""
         with self._changing:
             data = self._data(source)
             self._directories.setdefault(target.parent, {})[target.name] = data
             del self._directories[source.parent][source.name]
 
     def unlink(self, path: Path) -> None:
-        """See FileSystem."""
         with self._changing:
             self._data(path)
             del self._directories[path.parent][path.name]
 
     def remove_directory(self, path: Path) -> None:
-        """See FileSystem."""
         with self._changing:
             if self._names(path):
                 raise OSError(errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY), str(path))
             del self._directories[path]
             self._directories[path.parent].pop(path.name, None)
 
-    def sync_directory(self, path: Path) -> None:
-        """See FileSystem."""
+    def sync_directory(self, path: Path) -> None: ...
 
     def free_bytes(self, path: Path) -> int:  # noqa: ARG002 - one disk for all
-        """See FileSystem."""
         return SIZE_BYTES // 2
 
     def total_bytes(self, path: Path) -> int:  # noqa: ARG002 - one disk for all
-        """See FileSystem."""
         return SIZE_BYTES
 
     def lock(self, path: Path) -> Lock:
-        """See FileSystem."""
         with self._changing:
             if path in self._locks:
                 raise DirectoryLocked(f"the data directory {path.parent} is in use")

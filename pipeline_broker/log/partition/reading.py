@@ -131,7 +131,6 @@ class JournalSource:
         self._journal = journal
 
     def read(self, log: "PartitionLog", first: int, end: int) -> ReadResult | None:
-        """See BatchSource."""
         spans = self._spans(log, first, end)
         key = log.entry_key
         parts, _ = self._collect(spans, key, self._journal.read_cached)

@@ -43,7 +43,6 @@ class TailCache:
         entry.log.tail.pop(entry.base_offset, None)
 
     def read(self, log: "PartitionLog", first: int, end: int) -> ReadResult | None:
-        """See BatchSource."""
         index, tail = log.index, log.tail
         if index.bases[first] not in tail:
             return None

@@ -204,14 +204,11 @@ class FoundBroker:
         """It runs."""
         return self
 
-    def wait_ready(self) -> None:
-        """See RunningBroker."""
+    def wait_ready(self) -> None: ...
 
-    def terminate(self) -> None:
-        """See RunningBroker."""
+    def terminate(self) -> None: ...
 
-    def stop(self) -> None:
-        """See RunningBroker."""
+    def stop(self) -> None: ...
 
 
 class Brokers:

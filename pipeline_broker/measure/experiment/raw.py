@@ -38,7 +38,6 @@ class Circumstances:
 
     Attributes:
         flush: of the brokers, where the cell does not say it.
-        commits_in_flight: the same.
         machine: that it runs on.
     """
 

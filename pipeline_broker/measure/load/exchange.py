@@ -23,7 +23,6 @@ class Exchange:
 
     Args:
         requests: what is sent.
-        pace: when.
         recorder: what is remembered of it.
         is_answered: whether answers come; they do not with acks=0.
 

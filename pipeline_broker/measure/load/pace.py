@@ -49,7 +49,6 @@ class ClosedPace:
         self._ready: deque[int] = deque([0] * window if think_ns else ())
 
     def take(self, now_ns: int, in_flight: int) -> list[int]:
-        """See Pace."""
         if self.is_over(now_ns):
             return []
         if not self._think_ns:
@@ -61,7 +60,6 @@ class ClosedPace:
         return [now_ns] * count
 
     def answered(self, count: int, now_ns: int, latency_ns: int) -> None:
-        """See Pace."""
         self._latency_ns = latency_ns
         if self._think_ns:
             self._ready.extend([now_ns + self._think_ns] * count)
@@ -71,7 +69,6 @@ class ClosedPace:
         return self._ready[0] if self._ready and in_flight < self._window else None
 
     def is_over(self, now_ns: int) -> bool:
-        """See Pace."""
         return now_ns + self._latency_ns >= self._stop_ns
 
 
@@ -95,7 +92,6 @@ class OpenPace:
         self._advance()
 
     def take(self, now_ns: int, in_flight: int) -> list[int]:
-        """See Pace."""
         taken: list[int] = []
         room = self._window - in_flight
         while self._next_ns is not None and self._next_ns <= now_ns and len(taken) < room:
@@ -107,7 +103,6 @@ class OpenPace:
         """See Pace: answers change nothing."""
 
     def next_ns(self, in_flight: int) -> int | None:
-        """See Pace."""
         return self._next_ns if in_flight < self._window else None
 
     def is_over(self, now_ns: int) -> bool:  # noqa: ARG002 - the protocol's: other paces look at it

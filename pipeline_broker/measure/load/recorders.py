@@ -50,13 +50,11 @@ class RowRecorder:
         self.answered_ns: list[int] = []
 
     def sent(self, intended_ns: Sequence[int], now_ns: int) -> None:
-        """See Recorder."""
         self.sent_ns += [now_ns] * len(intended_ns)
         if self._is_open:
             self.intended_ns += intended_ns
 
     def answered(self, correlation_ids: Sequence[int], errors: Sequence[int], now_ns: int) -> int:
-        """See Recorder."""
         self.received += correlation_ids
         self.errors += errors
         self.answered_ns += [now_ns] * len(correlation_ids)
@@ -103,7 +101,6 @@ class HistogramRecorder:
         self._sent_ns: list[int] = []
 
     def sent(self, intended_ns: Sequence[int], now_ns: int) -> None:
-        """See Recorder."""
         self._intended_ns += intended_ns
         self._sent_ns += [now_ns] * len(intended_ns)
         from_ns = self.measured_from_ns
@@ -114,7 +111,6 @@ class HistogramRecorder:
             self.requests += count if intended_ns[0] >= from_ns else sum(it >= from_ns for it in intended_ns)
 
     def answered(self, correlation_ids: Sequence[int], errors: Sequence[int], now_ns: int) -> int:
-        """See Recorder."""
         first, count = self._next, len(correlation_ids)
         if list(correlation_ids) == list(range(first, first + count)):
             self._next = first + count

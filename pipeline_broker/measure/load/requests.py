@@ -47,16 +47,13 @@ class Requests(Protocol):
     """
 
     @property
-    def error_position(self) -> int:
-        """See above."""
+    def error_position(self) -> int: ...
 
     @property
-    def read(self) -> ReadAnswer | None:
-        """See above."""
+    def read(self) -> ReadAnswer | None: ...
 
     @property
-    def kinds(self) -> Sequence[int]:
-        """See above."""
+    def kinds(self) -> Sequence[int]: ...
 
     def frames(self, first_id: int, count: int) -> bytes:
         """The next requests, framed."""
@@ -101,7 +98,6 @@ class ProduceInTurn:
         self._buffer = bytearray(b"".join(template.requests[index % count] for index in range(window + count - 1)))
 
     def frames(self, first_id: int, count: int) -> bytes:
-        """See Requests."""
         size = self._size
         start = (first_id + self._first) % self._variants * size
         buffer, pack_into = self._buffer, CORRELATION.pack_into
@@ -131,7 +127,6 @@ class ProduceInOrder:
         ]
 
     def frames(self, first_id: int, count: int) -> bytes:
-        """See Requests."""
         parts: list[bytes] = []
         for correlation_id, variant in enumerate(itertools.islice(self._order, count), first_id):
             head, tail = self._parts[variant]
@@ -171,7 +166,6 @@ class IdempotentProduce:
         self._sequences = dict.fromkeys(self._partitions, 0)
 
     def frames(self, first_id: int, count: int) -> bytes:
-        """See Requests."""
         producer_id, epoch = self._producer
         parts: list[bytes] = []
         for correlation_id, variant in enumerate(itertools.islice(self._order, count), first_id):
@@ -222,7 +216,6 @@ class Reads:
         self.bytes_read = self.batches_read = 0
 
     def frames(self, first_id: int, count: int) -> bytes:
-        """See Requests."""
         return b"".join(self.frame(correlation_id) for correlation_id in range(first_id, first_id + count))
 
     def frame(self, correlation_id: int) -> bytes:
@@ -288,7 +281,6 @@ class Mixed:
         self.kinds: Sequence[int] = pattern(read_share)
 
     def frames(self, first_id: int, count: int) -> bytes:
-        """See Requests."""
         kinds, period = self.kinds, len(self.kinds)
         return b"".join(
             self._reads.frame(correlation_id)
@@ -298,7 +290,6 @@ class Mixed:
         )
 
     def read(self, correlation_id: int, response: memoryview) -> int:
-        """See Requests."""
         if self.kinds[correlation_id % len(self.kinds)] == READ:
             return self._reads.read(correlation_id, response)
         if len(response) < self._error.size:

@@ -53,7 +53,6 @@ class _Making:
         self._security = security
 
     async def requests(self) -> tuple[list[Requests], list[Reads]]:
-        """See `requests_of`."""
         options = self._options
         reads = await self._reads()
         if options.read_share >= 1:

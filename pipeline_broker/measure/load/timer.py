@@ -50,14 +50,12 @@ class _TimerDescriptor:
         self._moment_ns = 0
 
     async def wait_until(self, moment_ns: int) -> None:
-        """See Timer."""
         self._set(moment_ns)
         await trio.lowlevel.wait_readable(self._descriptor)
         with contextlib.suppress(BlockingIOError):
             os.read(self._descriptor, 8)
 
     def hurry(self, moment_ns: int) -> None:
-        """See Timer."""
         if moment_ns < self._moment_ns:
             self._set(moment_ns)
 
@@ -74,13 +72,11 @@ class _TrioTimer:
         self._scope = trio.CancelScope()
 
     async def wait_until(self, moment_ns: int) -> None:
-        """See Timer."""
         self._scope = trio.CancelScope(deadline=_trio_time(moment_ns))
         with self._scope:
             await trio.sleep_forever()
 
     def hurry(self, moment_ns: int) -> None:
-        """See Timer."""
         self._scope.deadline = min(self._scope.deadline, _trio_time(moment_ns))
 
 

@@ -51,7 +51,6 @@ class Transactions:
         _PRODUCER.pack_into(self._end, self._producer_position, producer_id, epoch)
 
     def frames(self, first_id: int, count: int) -> bytes:
-        """See Requests."""
         kinds, period = self.kinds, len(self.kinds)
         return b"".join(
             self._produce.frames(correlation_id, 1)
@@ -65,7 +64,6 @@ class Transactions:
         return bytes(self._end)
 
     def read(self, correlation_id: int, response: memoryview) -> int:
-        """See Requests."""
         if self.kinds[correlation_id % len(self.kinds)] == PRODUCE:
             if len(response) < self._error.size:
                 raise ClientError(f"the broker sent {len(response)} bytes, which are not a produce response")
@@ -99,7 +97,6 @@ class TransactionPace:
         self._place = 0  # of the next request in its transaction
 
     def take(self, now_ns: int, in_flight: int) -> list[int]:
-        """See Pace."""
         if self.is_over(now_ns):
             return []
         if self._place in {0, self._each}:
@@ -119,5 +116,4 @@ class TransactionPace:
         return None
 
     def is_over(self, now_ns: int) -> bool:
-        """See Pace."""
         return self._place == 0 and now_ns >= self._stop_ns

@@ -313,31 +313,25 @@ class ClassicGroup:
 
     @property
     def state_name(self) -> str:
-        """See Group."""
         return self.state.value
 
     @property
     def protocol_type_name(self) -> str:
-        """See Group."""
         return self.protocol_type or ""
 
     @property
     def is_empty(self) -> bool:
-        """See Group."""
         return self.state is GroupState.EMPTY
 
     @property
     def is_deleted(self) -> bool:
-        """See Group."""
         return self.state is GroupState.DEAD
 
     @property
     def is_deletable_unasked(self) -> bool:
-        """See Group."""
         return self.is_empty and not self.pending_joins
 
     def commit_errors(self, request: CommitRequest) -> tuple[ErrorCode, ...]:
-        """See Group."""
         error = self._commit_error(request)
         return (error,) * len(request.partitions)
 

@@ -128,13 +128,11 @@ class ClassicGroups:
         return LeaveResult(members=membership.leave(turn, group, tuple(leaving))), turn.outcome
 
     def committed(self, group: ClassicGroup, member_id: str, now_ms: int) -> None:
-        """See GroupKind."""
         member = group.members.get(member_id)
         if member is not None and group.state is not GroupState.EMPTY:
             self._turn(now_ms).refresh_session(group, member)
 
     def expire_member(self, group: ClassicGroup, member_id: str, now_ms: int) -> Outcome:
-        """See GroupKind."""
         turn = self._turn(now_ms)
         rebalancing.remove_member(turn, group, member_id)
         return turn.outcome
@@ -214,22 +212,18 @@ class ClassicGroups:
         return (group_tombstone(group.group_id),)
 
     def deleted(self, group: ClassicGroup) -> None:
-        """See GroupKind."""
         self._registry.remove(group)
         self._registry.hide(group)
 
     def not_deleted(self, group: ClassicGroup, now_ms: int) -> None:
-        """See GroupKind."""
         self._turn(now_ms).to_state(group, GroupState.EMPTY)
 
     # Time and durability
 
     def next_deadline_ms(self) -> int | None:
-        """See GroupKind."""
         return self._deadlines.next_ms()
 
     def advance(self, now_ms: int) -> Outcome:
-        """See GroupKind."""
         turn = self._turn(now_ms)
         for timer in self._deadlines.pop_due(now_ms):
             group = self._group(timer.group_id)
@@ -238,7 +232,6 @@ class ClassicGroups:
         return turn.outcome
 
     def durable(self, change: AssignmentStored | StaticMemberStored, now_ms: int) -> Outcome:
-        """See GroupKind."""
         turn = self._turn(now_ms)
         if isinstance(change, AssignmentStored):
             membership.assignment_stored(turn, change)
@@ -247,7 +240,6 @@ class ClassicGroups:
         return turn.outcome
 
     def failed(self, change: AssignmentStored | StaticMemberStored, error: ErrorCode, now_ms: int) -> Outcome:
-        """See GroupKind."""
         turn = self._turn(now_ms)
         if isinstance(change, AssignmentStored):
             membership.assignment_not_stored(turn, change, error)
@@ -256,7 +248,6 @@ class ClassicGroups:
         return turn.outcome
 
     def replay(self, change: tuple[str, ClassicGroup | None]) -> None:
-        """See GroupKind."""
         group_id, replayed = change
         if replayed is not None:
             if self._group(group_id) is None:
@@ -278,7 +269,6 @@ class ClassicGroups:
         return turn.outcome
 
     def unload(self, now_ms: int) -> Outcome:
-        """See GroupKind."""
         turn = self._turn(now_ms)
         gone = ErrorCode.NOT_COORDINATOR
         for group in self._all():

@@ -180,7 +180,6 @@ class ConsumerGroups:
         """See GroupKind: only heartbeats keep members of the consumer protocol in their group."""
 
     def expire_member(self, group: ConsumerGroup, member_id: str, now_ms: int) -> Outcome:
-        """See GroupKind."""
         step = self._step(group, now_ms)
         return self._finish(step, None, None, self._remove(step, (group.members[member_id],)))
 
@@ -207,7 +206,6 @@ class ConsumerGroups:
         return Write(group.group_id, records, GroupUpdated(group.group_id, (), goes=True))
 
     def delete(self, group: Group, now_ms: int) -> tuple[StateRecord, ...]:
-        """See GroupKind."""
         assert isinstance(group, ConsumerGroup)
         step = self._step(group, now_ms)
         tombstone_all(step)
@@ -216,7 +214,6 @@ class ConsumerGroups:
         return tuple(record_of(group.group_id, update) for update in step.updates)
 
     def deleted(self, group: ConsumerGroup) -> None:
-        """See GroupKind."""
         shown = self._registry.shown(group.group_id)
         if isinstance(shown, ConsumerGroup):
             self._registry.hide(shown)
@@ -227,7 +224,6 @@ class ConsumerGroups:
     # Time and durability
 
     def next_deadline_ms(self) -> int | None:
-        """See GroupKind."""
         return self._deadlines.next_ms()
 
     def advance(self, now_ms: int) -> Outcome:
@@ -247,7 +243,6 @@ class ConsumerGroups:
         return outcome
 
     def durable(self, change: GroupUpdated, now_ms: int) -> Outcome:
-        """See GroupKind."""
         del now_ms
         self._settle(change)
         shown = self._registry.shown(change.group_id)
@@ -265,7 +260,6 @@ class ConsumerGroups:
         return Outcome(completions=change.completions)
 
     def failed(self, change: GroupUpdated, error: ErrorCode, now_ms: int) -> Outcome:
-        """See GroupKind."""
         del now_ms
         self._settle(change)
         return Outcome(
@@ -280,7 +274,6 @@ class ConsumerGroups:
             self._unsettled.pop(change.group_id, None)
 
     def replay(self, change: tuple[str, Update]) -> None:
-        """See GroupKind."""
         group_id, update = change
         group = self._registry.get(group_id)
         if not isinstance(group, ConsumerGroup):
@@ -296,7 +289,6 @@ class ConsumerGroups:
             self._registry.remove(group)
 
     def loaded(self, now_ms: int) -> Outcome:
-        """See GroupKind."""
         for group in self._all():
             self._registry.show(group.copy())
             step = self._step(group, now_ms)
@@ -307,7 +299,6 @@ class ConsumerGroups:
         return Outcome()
 
     def unload(self, now_ms: int) -> Outcome:
-        """See GroupKind."""
         outcome = Outcome()
         for changes in list(self._unsettled.values()):
             for change in list(changes):

@@ -235,12 +235,10 @@ class ConsumerGroup:
 
     @property
     def is_empty(self) -> bool:
-        """See Group."""
         return not self.members
 
     @property
     def is_deletable_unasked(self) -> bool:
-        """See Group."""
         return not self.members
 
     def commit_errors(self, request: CommitRequest) -> tuple[ErrorCode, ...]:
@@ -270,7 +268,6 @@ class ConsumerGroup:
         return ErrorCode.ILLEGAL_GENERATION if is_classic else ErrorCode.STALE_MEMBER_EPOCH
 
     def fetch_error(self, member_id: str | None, member_epoch: int) -> ErrorCode:
-        """See Group."""
         if member_id is None and member_epoch < 0:
             return ErrorCode.NONE
         member = self.members.get(member_id or "")
@@ -281,7 +278,6 @@ class ConsumerGroup:
         return ErrorCode.STALE_MEMBER_EPOCH if member.metadata.classic is None else ErrorCode.ILLEGAL_GENERATION
 
     def is_subscribed_to(self, topic: str) -> bool:
-        """See Group."""
         return topic in self._names or any(
             topic in resolved.topics for regex, resolved in self.regexes.items() if regex in self._regex_members
         )
@@ -291,7 +287,6 @@ class ConsumerGroup:
         return ErrorCode.NONE
 
     def offset_age(self) -> OffsetAge | None:
-        """See Group."""
         return lambda committed: committed.commit_timestamp_ms
 
 

@@ -51,7 +51,6 @@ class ResolvedRegex:
 
     Attributes:
         version: of the topics that were looked at.
-        timestamp_ms: when.
     """
 
     topics: frozenset[str]

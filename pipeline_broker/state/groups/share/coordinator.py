@@ -160,7 +160,6 @@ class ShareGroups:
         return write
 
     def expire_member(self, group: ShareGroup, member_id: str, now_ms: int) -> Outcome:  # noqa: ARG002 - GroupKind's
-        """See GroupKind."""
         return Outcome(writes=[self._remove(group, member_id)])
 
     def force_rebalance(self, group: ShareGroup, now_ms: int) -> Outcome:  # noqa: ARG002 - GroupKind's signature
@@ -325,7 +324,6 @@ class ShareGroups:
     # GroupKind
 
     def replay(self, change: records.ShareGroupRecord) -> None:
-        """See GroupKind."""
         group_id = change.group_id
         group = self._registry.get(group_id)
         if not isinstance(group, ShareGroup):
@@ -347,7 +345,6 @@ class ShareGroups:
             del self._replayed[group_id]
 
     def loaded(self, now_ms: int) -> Outcome:
-        """See GroupKind."""
         settings = ShareGroupSettings()
         for group in self._replayed.values():
             group.shown = group.described()
@@ -365,7 +362,6 @@ class ShareGroups:
         return Outcome()
 
     def next_deadline_ms(self) -> int | None:
-        """See GroupKind."""
         return self._sessions.next_ms()
 
     def advance(self, now_ms: int) -> Outcome:
@@ -378,7 +374,6 @@ class ShareGroups:
         return outcome
 
     def durable(self, change: ShareGroupChange, now_ms: int) -> Outcome:
-        """See GroupKind."""
         del now_ms
         change.group.shown = change.shown
         if self._registry.get(change.group.group_id) is change.group:
@@ -394,19 +389,16 @@ class ShareGroups:
         """See GroupKind: members of share groups commit nothing."""
 
     def delete(self, group: ShareGroup, now_ms: int) -> tuple[StateRecord, ...]:
-        """See GroupKind."""
         del now_ms
         group.is_deleted = True
         return records.group_tombstones(group.group_id, group.members)
 
     def deleted(self, group: ShareGroup) -> None:
-        """See GroupKind."""
         if group.is_deleted:
             self._registry.remove(group)
             self._registry.hide(group)
 
     def not_deleted(self, group: ShareGroup, now_ms: int) -> None:
-        """See GroupKind."""
         del now_ms
         group.is_deleted = False
 

@@ -120,7 +120,6 @@ class ShareGroup:
 
     @property
     def group_type(self) -> GroupType:
-        """See Group."""
         return GroupType.SHARE
 
     @property
@@ -130,12 +129,10 @@ class ShareGroup:
 
     @property
     def protocol_type_name(self) -> str:
-        """See Group."""
         return "share"
 
     @property
     def is_empty(self) -> bool:
-        """See Group."""
         return not self.members
 
     @property
@@ -153,15 +150,12 @@ class ShareGroup:
         return ErrorCode.GROUP_ID_NOT_FOUND
 
     def is_subscribed_to(self, topic: str) -> bool:
-        """See Group."""
         return any(topic in member.topics for member in self.members.values())
 
     def delete_offsets_error(self) -> ErrorCode:
-        """See Group."""
         return ErrorCode.GROUP_ID_NOT_FOUND
 
     def offset_age(self) -> OffsetAge | None:
-        """See Group."""
         return None
 
     def described(self) -> DescribedShareGroup:

@@ -16,7 +16,7 @@ __all__ = ["assign_range"]
 
 
 def assign_range(members: list[AssignorMember], partition_counts: Mapping[bytes, int]) -> dict[str, Partitions]:
-    """See Assignor."""
+    """The assignor of that name."""
     ordered = sorted(members, key=_place)
     subscribers: dict[bytes, list[AssignorMember]] = {}
     for member in ordered:
