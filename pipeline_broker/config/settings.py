@@ -1,8 +1,8 @@
 """What this broker acts on: one frozen object, made from (name, text) pairs.
 
 Rules: the fields of BrokerConfig are the properties that the broker reads, each Kafka's name with `_` for `.`, its
-default that of the table. Those that topics inherit are resolved for each topic (`resolution`). Any other property that
-Kafka knows is checked, kept for DescribeConfigs and answered with one warning line; what Kafka does not know is refused.
+default that of the table. Those that topics inherit are resolved for each topic (`resolution`). Any other property
+that Kafka knows is checked, kept for DescribeConfigs and answered with one warning line; an unknown one is refused.
 Of two pairs with one name the later wins.
 """
 
