@@ -14,6 +14,7 @@ from pipeline_broker.wire.error import ErrorCode
 
 if TYPE_CHECKING:
     from pipeline_broker.apis.call import Call
+    from pipeline_broker.security.authorizer import Authorizer
 
 __all__ = [
     "REFUSAL_TEXTS",
@@ -36,9 +37,13 @@ REFUSAL_TEXTS: Mapping[ErrorCode, str] = {
 """What Kafka says with a refusal, in the responses that have room for a text."""
 
 
+def _authorizer_of(call: Call) -> Authorizer | None:
+    return None if call.session.is_trusted else call.broker.authorizer
+
+
 def may(call: Call, operation: AclOperation, resource_type: ResourceType, name: str, *, is_logged: bool = True) -> bool:
     """Whether the client may do something to one resource; `is_logged` is whether a denial is a refusal."""
-    authorizer = call.broker.authorizer
+    authorizer = _authorizer_of(call)
     if authorizer is None:
         return True
     session = call.session
@@ -62,7 +67,7 @@ def may_of_group(call: Call, operation: AclOperation, name: str, *, is_logged: b
 
 def may_somewhere(call: Call, operation: AclOperation, resource_type: ResourceType) -> bool:
     """Whether there may be a resource of the type that the client may do something to."""
-    authorizer = call.broker.authorizer
+    authorizer = _authorizer_of(call)
     if authorizer is None:
         return True
     session = call.session
@@ -71,7 +76,7 @@ def may_somewhere(call: Call, operation: AclOperation, resource_type: ResourceTy
 
 def topics_allowed(call: Call, operation: AclOperation) -> Callable[[str], bool]:
     """Whether the client may do something to a topic, for one request that names topics many times."""
-    if call.broker.authorizer is None:
+    if _authorizer_of(call) is None:
         return _anything
     known: dict[str, bool] = {}
 

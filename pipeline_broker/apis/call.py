@@ -44,6 +44,7 @@ class Session:
         principal: who it has proved to be.
         is_by_token: whether it has proved that by a delegation token.
         is_privileged: whether it came by the listener of the brokers themselves.
+        is_trusted: whether it may do everything, as what an embedding program asks for; such a session has no client.
         produce_templates: what its produce requests have in common; None before the first.
     """
 
@@ -53,6 +54,7 @@ class Session:
     principal: KafkaPrincipal = ANONYMOUS
     is_by_token: bool = False
     is_privileged: bool = False
+    is_trusted: bool = False
     software_name: str = UNKNOWN_SOFTWARE
     software_version: str = UNKNOWN_SOFTWARE
     software_since: int = -1

@@ -5,17 +5,17 @@ from types import SimpleNamespace
 import pytest
 import trio
 
+from pipeline_broker.apis import authorization
+from pipeline_broker.apis.call import Session
 from pipeline_broker.embedded import calls
+from pipeline_broker.security.acl import AclOperation
 from stages.request import NO_OP, Parked, Pending, Send, Waiting, go_on
-
-AUTHORIZER = "decides for clients"
 
 
 class Running:
     """A broker whose commits are durable at once."""
 
     def __init__(self):
-        self.broker = SimpleNamespace(authorizer=AUTHORIZER)
         self.server = self
         self.committed = []
 
@@ -25,36 +25,41 @@ class Running:
 
 
 async def finished(running, steps):
-    result = calls._unrestricted(running.broker, lambda: go_on(steps))
+    result = go_on(steps)
     while not isinstance(result, Send):
         result = await calls._next(running, None, result)
     return result
 
 
-def test_every_step_may_do_everything_and_gets_what_it_waits_for():
-    running, seen = Running(), []
+def test_what_an_embedding_program_asks_for_needs_no_right():
+    class Refusing:
+        def is_allowed(self, *_, **__):
+            return False
 
-    def look():
-        seen.append(running.broker.authorizer)
+    broker = SimpleNamespace(authorizer=Refusing())
+    program, client = calls._Caller().session, Session("host", "TEST")
+    allowed = [
+        authorization.may_of_group(SimpleNamespace(session=session, broker=broker), AclOperation.READ, "g")
+        for session in (program, client)
+    ]
+    assert allowed == [True, False]
+
+
+def test_every_step_gets_what_it_waits_for():
+    running = Running()
 
     def steps():
-        look()
         yield None
-        look()
         yield Pending(["entry"], NO_OP)
         assert running.committed == ["entry"]
         value = yield Parked(lambda: 41)
-        look()
         yield Waiting(lambda go_on: go_on())
-        look()
         try:
             yield Parked(lambda: 1 / 0)
         except ZeroDivisionError:
             return Send(b"%d" % (value + 1))
 
     assert trio.run(finished, running, steps()).parts == (b"42",)
-    assert seen == [None] * 4
-    assert running.broker.authorizer == AUTHORIZER
 
 
 def test_steps_are_closed_where_their_call_is_cancelled():
