@@ -44,7 +44,7 @@ def handle(call: Call, request: AlterClientQuotasRequest) -> Result:
         try:
             after = _altered(entity, before, entry, is_known=entity in errors)
         except QuotaError as error:
-            errors[entity] = error
+            errors[entity] = error.with_traceback(None)  # else it holds what holds it
             continue
         errors[entity] = None
         if after != before and not request.validate_only:

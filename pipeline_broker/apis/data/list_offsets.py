@@ -8,6 +8,7 @@ it, and of no other.
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
@@ -167,20 +168,23 @@ def _special(
 def _by_time(log: PartitionLog, search: Search, cold: list[Callable[[], None]], end_offset: int) -> PartitionResponse:
     """The record that a search finds, if it lies in front of the end that the client may see."""
     response = PartitionResponse(partition_index=log.partition, timestamp=UNKNOWN, offset=UNKNOWN)
-
-    def fill(search: Search) -> None:
-        try:
-            found = search()
-        except (OSError, LogError) as error:
-            response.error_code = storage_error(log, error)
-            return
-        if isinstance(found, ColdRead):
-            cold.append(lambda: fill(found))
-        elif found is not None and found.offset < end_offset:
-            response.timestamp, response.offset, response.leader_epoch = found
-
-    fill(search)
+    _fill(response, log, search, cold, end_offset)
     return response
+
+
+def _fill(
+    response: PartitionResponse, log: PartitionLog, search: Search, cold: list[Callable[[], None]], end_offset: int
+) -> None:
+    """Say in a response what a search finds, now or after a look at the disk."""
+    try:
+        found = search()
+    except (OSError, LogError) as error:
+        response.error_code = storage_error(log, error)
+        return
+    if isinstance(found, ColdRead):
+        cold.append(functools.partial(_fill, response, log, found, cold, end_offset))
+    elif found is not None and found.offset < end_offset:
+        response.timestamp, response.offset, response.leader_epoch = found
 
 
 def _refusal(index: int, code: ErrorCode) -> PartitionResponse:

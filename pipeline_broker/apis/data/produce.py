@@ -183,7 +183,8 @@ def _checked_batches(call: Call, request: ProduceRequest, *, transactions_allowe
             try:
                 batch.checked = yield from _check(call, log, data.records or b"", is_transactional=transactions_allowed)
             except RecordError as error:
-                batch.checked = error
+                # Its traceback has frames that hold the batch: a cycle, which would outlive the request.
+                batch.checked = error.with_traceback(None)
         if call.is_turn_over(CHECK_COST):
             yield None
     return list(batches.values())

@@ -1,0 +1,65 @@
+"""A request leaves no cycles behind: they would stay in memory until all of it is searched, while everybody waits."""
+
+import gc
+
+import pytest
+
+from pipeline_broker.apis.registry import SERVED
+from pipeline_broker.wire.registry import ApiKey, message_classes
+from stages.request import Request
+from tests.apis.desk import Desk
+from tests.hostile.amplified import ALL_ALIKE, EACH_DIFFERENT, _arrays, _Builder
+from tests.hostile.prepared import World
+
+ELEMENTS = 200
+CYCLES_MAX = 40
+"""Objects in cycles that a request may leave, of however many elements."""
+
+
+@pytest.fixture(scope="module")
+def desk():
+    desk = Desk("default.replication.factor=1")
+    for number in range(ELEMENTS):
+        desk.create_topic(f"topic-{number}")
+    return desk
+
+
+@pytest.fixture(scope="module")
+def world(desk):
+    topics = [f"topic-{number}" for number in range(ELEMENTS)]
+    return World(
+        topics=topics,
+        topic_ids=[desk.broker.topics.get(name).topic_id for name in topics],
+        large_group="large",
+        groups=[f"group-{number}" for number in range(3)],
+        consumer_groups=["consumers"],
+        share_groups=["sharers"],
+        transactional_ids=["transaction"],
+        producer_ids=[1],
+        users=["user"],
+        acls=1,
+    )
+
+
+def answer(desk, frame):
+    desk.asked += 1
+    desk.do_steps(desk.dispatcher.handle(Request(desk.connection, desk.asked, frame, 0)))
+    desk.connection.completed.clear()
+
+
+@pytest.mark.parametrize("kind", [EACH_DIFFERENT, ALL_ALIKE])
+@pytest.mark.parametrize("key", SERVED, ids=lambda key: SERVED[key].name)
+def test_a_request_with_many_elements_leaves_no_cycles(key, kind, desk, world):
+    message, version = message_classes(ApiKey(key))[0], SERVED[key].versions[-1]
+    for path in _arrays(message, message, version):
+        builder = _Builder(key, version, world, kind)
+        builder.elements_max = ELEMENTS
+        frame = builder.frame(path)
+        answer(desk, frame)  # what is imported and compiled for it stays
+        gc.collect()
+        gc.disable()
+        try:
+            answer(desk, frame)
+            assert gc.collect() < CYCLES_MAX, ".".join(path)
+        finally:
+            gc.enable()
