@@ -55,8 +55,8 @@ PARTITION_COST = 50
 SUBSCRIBED_AT_ONCE_MAX = 100
 """Topic names of a heartbeat that is decided beside others; one with more, or with a pattern, has its own turn."""
 
-TURNS_WITHOUT_PLACE = 5
-"""After how many turns a request needs a place among the large ones: 10,000 elements, about 2 MB of each."""
+TURNS_WITHOUT_PLACE = 2
+"""After how many turns a request needs a place among the large ones: 4,000 elements, about 1 MB of each."""
 
 
 def in_steps(

@@ -52,6 +52,27 @@ def test_no_function_is_longer_than_50_lines_unless_it_says_why():
     assert long == []
 
 
+ABOUT_THE_WHOLE = {
+    "bad_input": "whatever bytes a stranger sends",
+    "behaviours": "what Kafka's network tests prove",
+    "clients": "clients of others",
+    "crashes": "kills, power cuts, full disks",
+    "crashes/exactly_once": "programs that copy in transactions",
+    "differential": "the same question to Apache Kafka",
+    "hostile": "the largest requests",
+    "repository": "the repository itself",
+    "simulation": "the whole broker in virtual time",
+    "tools": "what tests are made with",
+}
+"""Folders of tests that mirror no room of the source."""
+
+
+def test_folders_of_tests_mirror_rooms_of_the_source():
+    folders = {path.parent.relative_to(ROOT / "tests") for path in source_files("tests")} - {Path()}
+    rooms = {each for each in folders if any((ROOT / wing / each).is_dir() for wing in ("", "pipeline_broker"))}
+    assert {str(each) for each in folders - rooms} == set(ABOUT_THE_WHOLE)
+
+
 def test_every_exclusion_of_a_lint_or_type_rule_has_a_reason():
     text = PYPROJECT.read_text(encoding="utf-8")
     ruff = text[text.index("[tool.ruff.lint]") : text.index("[tool.ruff.lint.pydocstyle]")]
