@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from spark_analysis.summary import Comparison
 
 PARTS: Final = {
-    "waits in the request queue": "s1",
-    "handled": "s2",
-    "waits for the commit": "s3",
-    "rest of the remote time": "s4",
-    "waits for earlier responses": "s5",
-    "waits to be sent": "s6",
-    "is sent": "s7",
+    "request queue": "s1",
+    "handler": "s2",
+    "commit wait": "s3",
+    "other wait": "s4",
+    "order wait": "s5",
+    "response queue": "s6",
+    "send": "s7",
 }
 """The parts of a request's time, in order, each with its colour."""
 ARROW = "\N{RIGHTWARDS ARROW}"

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
+from pathlib import Path
 
 import pytest
 
+from pipeline_broker.dashboard.pipeline_view import STAGES
 from pipeline_broker.measure.load import ring as client_ring
 from pipeline_broker.telemetry import trace_tables
 from spark_analysis.raw import RING_MAGIC, read_ring_header
+from spark_analysis.report.common import PARTS
 from spark_analysis.tables import BROKER_TABLES, RING_TABLES, SCHEMA_VERSION, TABLES
 
 WRITTEN = {
@@ -69,3 +73,21 @@ def test_the_formats_document_names_every_table_and_column():
         part = text.split(f"### {name}\n")[1].split("\n### ")[0].split("\n## ")[0]
         for column in columns:
             assert f"`{column}`" in part, json.dumps([name, column])
+
+
+ROOT = Path(__file__).parents[2]
+
+
+def colours(path, name):
+    """Of the seven parts, in the light sheet and in the dark one."""
+    return re.findall(rf"--{name}\d: (#[0-9a-f]+)", (ROOT / path).read_text(encoding="utf-8"))
+
+
+def test_the_parts_of_a_request_have_the_same_names_and_colours_in_report_and_dashboard():
+    assert tuple(PARTS) == STAGES
+    in_report, on_page = (
+        colours("spark_analysis/report/style.css", "s"),
+        colours("pipeline_broker/dashboard/static/style.css", "stage-"),
+    )
+    assert in_report == on_page
+    assert len(in_report) == 2 * len(PARTS)
