@@ -133,4 +133,5 @@ def test_nothing_changes_the_data_directory_but_through_the_file_system_that_is_
     # each directory that is made, or may have been made by an earlier start, is synced where it lies
     assert seen["make directory"] <= counted["make directory"]
     assert seen["sync directory"] >= counted["sync directory"]
-    assert min(counted[name] for name in exact) > 0
+    # when the folder of a deleted topic goes is its own thread's choice: it may stay until the end
+    assert min(counted[name] for name in exact if name != "remove directory") > 0

@@ -130,6 +130,12 @@ ROLES = [
 ]
 
 
+CREATED_BYTES_MAX = 10_000 * 6_000
+"""What the topics, or the partitions, keep that one request may create."""
+KEPT_BYTES_MAX = dict.fromkeys((ApiKey.CREATE_TOPICS, ApiKey.CREATE_PARTITIONS), CREATED_BYTES_MAX)
+"""By API, what a setting lets the broker keep of its requests."""
+
+
 @attrs.frozen
 class Case:
     """A request, or several at once.
@@ -174,7 +180,7 @@ def _case(key, version, what, path, kind):
             frame = builder.frame(path)
         return [frame]
 
-    return Case(key, version, what, payloads)
+    return Case(key, version, what, payloads, kept_bytes_max=KEPT_BYTES_MAX.get(key, 0))
 
 
 def _arrays(message, struct, version):

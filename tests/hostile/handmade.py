@@ -7,6 +7,7 @@ import time
 import zlib
 from functools import cache
 
+from pipeline_broker.apis.registry import DECIDED_AT_ONCE_MAX
 from pipeline_broker.broker.broker import LONG_BATCHES_MAX
 from pipeline_broker.config.settings import BrokerConfig
 from pipeline_broker.records.batch import NewRecord, build_batch
@@ -28,11 +29,12 @@ from pipeline_broker.wire.messages.share.share_group_heartbeat import ShareGroup
 from pipeline_broker.wire.messages.topics.create_partitions import CreatePartitionsRequest
 from pipeline_broker.wire.messages.topics.create_topics import CreateTopicsRequest
 from pipeline_broker.wire.messages.topics.metadata import MetadataRequest
+from pipeline_broker.wire.primitives import ELEMENTS_MAX
 from tests.bad_input.raw_client import frame_of, produce_request
 from tests.bad_input.test_memory import headers_bomb, value_bomb
 from tests.bad_input.test_records import with_records
 from tests.crashes.lengths import AT_LENGTH
-from tests.hostile.amplified import Case
+from tests.hostile.amplified import CREATED_BYTES_MAX, KEPT_BYTES_MAX, Case
 from tests.hostile.prepared import AT_ONCE, PARTITIONS, SESSION_MS, TOPIC_RESOURCE
 
 PRODUCE_VERSION = 9
@@ -50,6 +52,10 @@ DENSE_TOPIC = "dense"
 GROUP_BYTES_MAX = BrokerConfig().pipeline_group_bytes
 SESSION_PARTITIONS_MAX = BrokerConfig().pipeline_fetch_session_partitions
 SESSION_PARTITION_BYTES = 450
+NAMES = ELEMENTS_MAX - 100
+"""Of one request, where each is one element."""
+FETCHED_TOPICS = ELEMENTS_MAX // (1 + PARTITIONS) - 100
+"""Of one request, with their partitions."""
 
 
 @cache
@@ -212,6 +218,7 @@ def unknown(count, prefix="u"):
 
 
 def _row(what, message, version, payloads, **options):
+    options.setdefault("kept_bytes_max", KEPT_BYTES_MAX.get(message.SCHEMA.key, 0))
     return Case(message.SCHEMA.key, version, what, payloads, **options)
 
 
@@ -258,7 +265,7 @@ HANDMADE = [
         "sessions of unknown topics",
         FetchRequest,
         12,
-        lambda _: [fetch_of(unknown(33_000), epoch=EPOCH_OF_A_NEW_SESSION)] * LARGE_SESSIONS,
+        lambda _: [fetch_of(unknown(FETCHED_TOPICS), epoch=EPOCH_OF_A_NEW_SESSION)] * LARGE_SESSIONS,
     ),
     _row(
         "sessions of unknown ids",
@@ -267,7 +274,7 @@ HANDMADE = [
         lambda _: (
             [
                 fetch_of(
-                    [n.to_bytes(16, "big") for n in range(1, 33_000)],
+                    [n.to_bytes(16, "big") for n in range(1, FETCHED_TOPICS)],
                     epoch=EPOCH_OF_A_NEW_SESSION,
                     version=17,
                     by_id=True,
@@ -284,10 +291,21 @@ HANDMADE = [
         kept_bytes_max=SESSION_PARTITIONS_MAX * SESSION_PARTITION_BYTES,
     ),
     _row("everything", ShareFetchRequest, 1, lambda world: [share_fetch(world, AT_ONCE)]),
-    _row("as many as fit", ShareFetchRequest, 1, lambda world: [share_fetch(world, len(world.topic_ids))]),
-    _row("topics created by their names", MetadataRequest, 8, lambda _: [metadata(unknown(90_000))]),
-    _row("unknown topics", MetadataRequest, 8, lambda _: [metadata(unknown(90_000), create=False)]),
-    _row("unknown topics for many", MetadataRequest, 8, lambda _: [metadata(unknown(90_000), create=False)] * 10),
+    _row(
+        "as many as fit",
+        ShareFetchRequest,
+        1,
+        lambda world: [share_fetch(world, DECIDED_AT_ONCE_MAX // (1 + PARTITIONS))],
+    ),
+    _row(
+        "topics created by their names",
+        MetadataRequest,
+        8,
+        lambda _: [metadata(unknown(NAMES))],
+        kept_bytes_max=CREATED_BYTES_MAX,
+    ),
+    _row("unknown topics", MetadataRequest, 8, lambda _: [metadata(unknown(NAMES), create=False)]),
+    _row("unknown topics for many", MetadataRequest, 8, lambda _: [metadata(unknown(NAMES), create=False)] * 10),
     _row(
         "all topics for many",
         MetadataRequest,
@@ -338,10 +356,10 @@ HANDMADE = [
     _row("all of a group 1,000 times", OffsetFetchRequest, 9, lambda world: [offset_fetch([world.large_group] * 1000)]),
     _row("all of all groups", OffsetFetchRequest, 9, lambda world: [offset_fetch([world.large_group, *world.groups])]),
     _row(
-        "10 groups of all topics",
+        "10 groups of many topics",
         OffsetFetchRequest,
         9,
-        lambda world: [offset_fetch([*world.groups[:9], world.large_group], world.topics)] * 4,
+        lambda world: [offset_fetch([*world.groups[:9], world.large_group], world.topics[: FETCHED_TOPICS // 10])] * 4,
     ),
     _row(
         "200 groups of 5,000 topics",

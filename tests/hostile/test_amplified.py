@@ -1,5 +1,6 @@
 """Generated requests are as large as their API takes, and legal."""
 
+import attrs
 import pytest
 
 from pipeline_broker.apis.registry import SERVED
@@ -8,7 +9,8 @@ from pipeline_broker.wire.header import read_request_header
 from pipeline_broker.wire.primitives import ELEMENTS_MAX, LARGE_BYTES
 from pipeline_broker.wire.registry import ApiKey, message_classes
 from tests.hostile.amplified import ALL_ALIKE, COUNTED_BESIDE, SPARE_BYTES, cases_of
-from tests.hostile.prepared import World
+from tests.hostile.handmade import HANDMADE
+from tests.hostile.prepared import LARGE, World
 
 WORLD = World(
     topics=["topic-0"],
@@ -36,6 +38,23 @@ def test_each_array_is_as_long_as_its_api_takes(key):
             assert 0 <= allowed <= 2 * COUNTED_BESIDE, case.name
         else:
             assert len(frame) > LARGE_BYTES - 2 * SPARE_BYTES, case.name
+
+
+MANY = attrs.evolve(
+    WORLD,
+    topics=[f"topic-{number}" for number in range(LARGE.topics)],
+    topic_ids=[number.to_bytes(16) for number in range(1, LARGE.topics + 1)],
+    groups=[f"group-{number}" for number in range(LARGE.groups)],
+)
+
+
+@pytest.mark.parametrize("case", HANDMADE, ids=lambda case: f"{case.name}")
+def test_what_is_made_by_hand_is_legal_also_where_there_is_much(case):
+    """Else it would be refused before anything is measured."""
+    for frame in {bytes(frame) for frame in case.payloads(MANY)}:
+        if len(frame) > LARGE_BYTES:
+            taken = ELEMENTS_MAX - elements_left(case.key, case.version, frame)
+            assert taken <= SERVED[case.key].elements_max
 
 
 def elements_left(key, version, frame):

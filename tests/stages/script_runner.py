@@ -29,7 +29,7 @@ IN_TURNS_SHARE_MIN = 1 / 2
 """Fewer examples with a request that took several turns are a failure of the test, where it is about such."""
 QUICK_EXAMPLES = 60
 """Of each property in `make test`; `make properties` runs as many as it is asked for."""
-SABOTAGED_EXAMPLES = 400
+SABOTAGED_EXAMPLES = 2_000
 LIMITS = ServerLimits(
     connection=ConnectionLimits(unsent_bytes_max=120, idle_seconds_max=INFINITY, slot_seconds_max=INFINITY),
     requests_max=9,

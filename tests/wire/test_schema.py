@@ -68,7 +68,7 @@ def test_no_versions():
 
 
 def test_importing_a_message_and_the_codec_is_cheap():
-    """They bring attrs and the standard library, no other message and nothing of other rooms."""
+    """They bring attrs, the standard library and the table of versions, no other message and nothing of other rooms."""
     script = """
 import sys
 import pipeline_broker.wire.codec, pipeline_broker.wire.messages.data.produce
@@ -76,6 +76,8 @@ print(sorted(name for name in sys.modules if name.startswith(("pipeline_broker",
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=ROOT)
     wire = "pipeline_broker.wire"
-    rooms = [f"{wire}.{name}" for name in ("codec", "decoding", "encoding", "primitives", "schema", "source")]
-    messages = [f"{wire}.messages", f"{wire}.messages.produce"]
+    rooms = [
+        f"{wire}.{name}" for name in ("codec", "decoding", "encoding", "primitives", "registry", "schema", "source")
+    ]
+    messages = [f"{wire}.messages", f"{wire}.messages.data", f"{wire}.messages.data.produce"]
     assert eval(done.stdout) == sorted(["pipeline_broker", wire, *rooms, *messages])
