@@ -1,6 +1,8 @@
 """Attacks that no schema tells of: what is in records, what is kept, what many connections ask for at once.
 
 Rules of this file: each case is a row of HANDMADE; an amount that is a bound of the broker is named by that bound.
+
+Longer than most files: it is one table, with what its rows are made of.
 """
 
 import time
