@@ -345,7 +345,7 @@ class Connection:
                 await self.muting.wait()
 
     def fail(self, error: Exception) -> None:
-        """Close because of an error; what is no way for a connection to end is a bug, and costs no other connection."""
+        """Close after an error. One that is no usual end is logged as a bug; other connections go on."""
         if not isinstance(error, ENDINGS):
             logger.error("connection %s is closed", self.id, exc_info=error)
         self.close()

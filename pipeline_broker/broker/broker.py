@@ -80,7 +80,7 @@ class Broker:
         ports: what it asks of its surroundings.
 
     Attributes:
-        internal_topics: those that clients are told to be internal, as Kafka's.
+        internal_topics: reported to clients as internal, as Kafka does.
         reserved_topics: those that clients may not write; some of them are for reading (Spark reads no internal one).
         authorizer: decides who may do what; None where everybody may do everything.
         topics_generation: changes with every change of a topic, for those who remember partitions.
@@ -227,7 +227,7 @@ class Broker:
     def find_allowed_log(
         self, name: str, topic_id: bytes, partition: int, is_allowed: Callable[[str], bool], *, by_id: bool
     ) -> PartitionLog | ErrorCode:
-        """The same for a client that may not know of every topic: what it may not use is said to be forbidden."""
+        """Like `find_log`, but a topic that the client may not use is forbidden, so that it cannot probe for names."""
         log = self.find_log(name, topic_id, partition, by_id=by_id)
         if self.authorizer is not None:
             topic = self.topics.by_id(topic_id) if by_id else None
@@ -242,7 +242,7 @@ class Broker:
         return totals
 
     def topic_name(self, topic_id: bytes) -> str | None:
-        """The name of a topic; None for an id that there is not."""
+        """The topic's name, or None if the id is unknown."""
         topic = self.topics.by_id(topic_id)
         return None if topic is None else topic.name
 

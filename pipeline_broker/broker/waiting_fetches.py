@@ -96,7 +96,7 @@ class WaitingFetches:
                 self._answer(self._parked.notify(entry.log, entry.size_bytes))
 
     def wake(self, partition: Hashable) -> None:
-        """A partition is gone, or something else happened to it: answer whoever waited for it."""
+        """A partition is gone, or something else happened to it: answer the fetches that wait for it."""
         self._answer(self._parked.wake(partition))
 
     def advance(self, now_ms: int) -> None:

@@ -1,4 +1,4 @@
-"""Groups: which there are, what they have committed, how far that is behind, and that they go.
+"""Lists groups, reads their offsets and lag, deletes them.
 
 Rules of this file: every broker is asked for the groups that it coordinates, one group at its coordinator.
 """

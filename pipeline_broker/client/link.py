@@ -1,7 +1,7 @@
 """One connection to a broker, on which many may ask at once.
 
 Rules of this file: requests go out in the order in which they are asked, and answers come in that order, as Kafka
-promises; so whoever asks waits for the answer with the own correlation id, and an id that nobody waits for is the end
+promises; so each caller waits for the answer with its own correlation id, and an id without a caller is the end
 of the connection. Nothing is raised from the tasks of a link: whoever asks is told. Answers have a largest size.
 """
 

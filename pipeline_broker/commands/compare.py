@@ -80,7 +80,7 @@ PLAN_OPTIONS = (
     type=click.Choice(list(PROFILES)),
     default="quick",
     show_default=True,
-    help="How much is run: about two minutes, or less than half an hour, which is told before the start.",
+    help="How much is run: about two minutes, or less than half an hour; it prints the time before it starts.",
 )
 @click.option("--in-flight", type=_COUNTS, default=(), help="Requests in flight per connection, such as 1,5,64.")
 @click.option("--connections", type=_COUNTS, default=(), help="Connections, such as 1,16.")

@@ -167,7 +167,7 @@ class BrokerThread:
 
 
 def _settle(future: Future[Any], result: Any = None, error: BaseException | None = None) -> None:
-    """Give a future what came of it, unless whoever waited has gone."""
+    """Give a future its result, unless its caller has gone."""
     try:
         if not future.set_running_or_notify_cancel():
             return

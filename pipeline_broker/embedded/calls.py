@@ -1,4 +1,4 @@
-"""Kafka's requests from within: handled as a client's, by whoever has the broker in hand.
+"""Requests of the embedding program, handled like a client's.
 
 Rules of this file: on the event loop. A call passes no connection, no queue and no observer, may do everything, and is
 refused for what Kafka refuses; what must be durable first is durable when it returns.

@@ -80,15 +80,15 @@ class EmbeddedFaults:
         return self._ask(lambda faults: list(faults.rules))
 
     def remove(self, number: int) -> None:
-        """Take a rule away by its number; whoever it holds goes on. Raises FaultError where there is none."""
+        """Take a rule away by its number; what it holds goes on. Raises FaultError where there is none."""
         self._ask(lambda faults: faults.remove(number))
 
     def clear(self) -> int:
-        """Take all rules away, and return how many there were; whoever is held goes on."""
+        """Take all rules away, and return how many there were; what they hold goes on."""
         return self._ask(Faults.clear)
 
     def release(self, number: int) -> bool:
-        """Let go on whoever a rule holds; whether it held anybody. Raises FaultError where there is no such rule."""
+        """Let go what a rule holds; whether it held anything. Raises FaultError where there is no such rule."""
         return self._ask(lambda faults: faults.release(number))
 
     def held_by(self, number: int) -> int:

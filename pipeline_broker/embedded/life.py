@@ -42,7 +42,7 @@ MEMORY_DIRECTORY = Path("/embedded")
 MEMORY_SEGMENT_BYTES = 4 << 20
 """How long a file of the journal gets in memory, where it is no use to have much of it."""
 DEADLINES_MAX = 1_000
-"""So many timers go off one after the other when the clock is advanced; what is due behind them goes off together."""
+"""When the clock is advanced, at most this many timers fire one by one; the others fire together."""
 
 
 @attrs.frozen(kw_only=True)

@@ -1,4 +1,4 @@
-"""Waiting on the event loop of whoever uses the broker: asyncio or Trio.
+"""Waiting on the caller's event loop: asyncio or Trio.
 
 Rules of this file: asyncio is not imported unless somebody runs it.
 """
@@ -34,7 +34,7 @@ def running_loop() -> str | None:
 
 
 async def await_future(future: Future[Result]) -> Result:
-    """The result of a future; whoever is cancelled here cancels it."""
+    """The result of a future; a cancelled caller cancels it."""
     if _loop_in_use() == "Trio":
         try:
             return await trio.to_thread.run_sync(future.result, abandon_on_cancel=True)

@@ -1,4 +1,4 @@
-"""With what settings an embedded broker starts: Kafka's, but for those that make a test wait.
+"""The settings of an embedded broker: Kafka's, without the delays that slow tests down.
 
 Rules of this file: everything here can be set otherwise, by the same names.
 """

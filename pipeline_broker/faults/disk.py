@@ -96,7 +96,7 @@ class DiskFaults:
             self._look()
 
     def release(self, number: int) -> bool:
-        """Let go on whoever a rule holds; whether it held anybody."""
+        """Let go what a rule holds; whether it held anything."""
         with self._lock:
             gate = self._gates.pop(number, None)
             is_held = self._waiting[number] > 0

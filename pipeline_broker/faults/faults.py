@@ -200,7 +200,7 @@ class Faults:
         raise FaultError(f"there is no fault rule {number}; there are: {there_are}")
 
     def remove(self, number: int) -> None:
-        """Take a rule away; whoever it holds goes on.
+        """Take a rule away; what it holds goes on.
 
         Raises:
             FaultError: there is none of this number.
@@ -208,7 +208,7 @@ class Faults:
         self._remove([self.rule(number)])
 
     def clear(self) -> int:
-        """Take all rules away, and return how many there were; whoever is held goes on."""
+        """Take all rules away, and return how many there were; what they hold goes on."""
         gone = list(self.rules)
         self._remove(gone)
         return len(gone)
@@ -231,7 +231,7 @@ class Faults:
         self._notify(self)
 
     def release(self, number: int) -> bool:
-        """Let go on whoever a rule holds; it holds those who come later. Returns whether it held anybody.
+        """Let go what a rule holds; it holds what comes later. Returns whether it held anything.
 
         Raises:
             FaultError: there is none of this number.

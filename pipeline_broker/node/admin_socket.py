@@ -1,6 +1,6 @@
 """Commands to a running broker, through a socket in its data directory; never through the Kafka port.
 
-Rules of this room: whoever may write into the directory may command, nobody else: the socket's mode is 0600. One
+Rules of this room: users who may write into the directory may command, no others: the socket's mode is 0600. One
 command and one answer a connection, each a line of JSON; every line, wait for a line, and number of clients has a
 bound. A command that fails in a way nobody thought of is told and logged, and the broker goes on, unless the failure is
 one that ends brokers. The path of a socket may be 108 bytes long, a data directory's longer, so it is opened by the
@@ -95,7 +95,7 @@ async def serve_admin(
         try:
             await _answer(stream, commands, fatal)
         except trio.BrokenResourceError:
-            logger.info("whoever gave a command did not wait for the answer")
+            logger.info("the sender of a command did not wait for the answer")
         finally:
             limiter.release_on_behalf_of(stream)
             await trio.aclose_forcefully(stream)

@@ -115,7 +115,7 @@ class Observers:
             yield
 
     def publish(self, server: SocketServer, timeline: Timeline | None) -> None:
-        """Report to whoever publishes timelines as well, from now on; None ends that."""
+        """Report to a publisher of timelines too, from now on; None ends that."""
         self._publishing = timeline
         server.observe(self.timeline)
 

@@ -1,4 +1,4 @@
-"""The place for what share groups leave behind: whoever needs it first makes it, and goes on when it is there."""
+"""Makes the topic of the share coordinator for the first request that needs it, which goes on when it is there."""
 
 from __future__ import annotations
 

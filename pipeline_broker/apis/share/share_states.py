@@ -28,7 +28,7 @@ UNKNOWN_TEXT = "This server does not host this topic-partition."
 
 
 def _check_may(call: Call) -> None:
-    """Refuse whoever is no broker, and everybody while there is no place for the state.
+    """Refuse clients that are no broker, and everyone while there is no place for the state.
 
     Raises:
         ShareStateError: why.

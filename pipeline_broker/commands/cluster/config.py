@@ -49,7 +49,7 @@ def config() -> None:
 @_kind
 @_words
 @_default
-@click.option("--all", "is_all", is_flag=True, help="Settings that nobody has set too.")
+@click.option("--all", "is_all", is_flag=True, help="Also settings that were never set.")
 @as_json_option
 @reaching
 def get(reach: Reach, kind: str, words: Sequence[str], *, is_default: bool, is_all: bool, as_json: bool) -> None:

@@ -201,7 +201,7 @@ class ConsumerGroups:
         return describe_group(self._step(group, 0))
 
     def tombstones(self, group: Group, now_ms: int) -> Write:
-        """The write that takes away an empty group, in whose place a classic one comes."""
+        """Tombstones for an empty group that a classic one replaces."""
         records = self.delete(group, now_ms)
         return Write(group.group_id, records, GroupUpdated(group.group_id, (), goes=True))
 
