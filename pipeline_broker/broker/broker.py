@@ -288,7 +288,7 @@ class Broker:
         """The record of a topic's change is durable."""
         change = self.topics.durable(write)
         self._topic_changed(change.before, change.after)
-        self.groups.topic_changed(change.name)
+        self.groups.topic_changed()
         if change.before is not None and change.after is None:
             self.coordinators.topic_deleted(change.before)
 

@@ -227,10 +227,10 @@ class Groups:
         if self._coordinator is not None:
             self._coordinator.change_settings(group_settings(config))
 
-    def topic_changed(self, topic: str) -> None:
+    def topic_changed(self) -> None:
         """Some topic came, grew or went."""
         if self._coordinator is not None:
-            self._coordinator.topic_changed(topic)
+            self._coordinator.topic_changed()
 
     def topic_deleted(self, topic: Topic) -> None:
         """What was committed for a topic goes with it."""

@@ -54,4 +54,7 @@ INHERITED_BY_TOPICS = frozenset(
         "min.insync.replicas",
     }
 )
-"""The settings of the broker that give those of a topic which has none of its own."""
+"""The settings of the broker that give those of a topic which has none of its own.
+
+Spelled out, because a start does not read the table of topics; a test holds them to it.
+"""

@@ -88,7 +88,7 @@ class EmbeddedBroker(Lifecycle):
 
         Args:
             topic: its name.
-            value: a text is encoded as UTF-8.
+            value, key: a text is encoded as UTF-8.
             headers: names and values.
             partition: None for the one that Kafka's clients choose for the key, and 0 without a key.
             timestamp: milliseconds since 1970; None for now.

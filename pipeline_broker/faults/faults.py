@@ -102,8 +102,8 @@ class Faults:
 
         Args:
             api: Kafka's name of the request, "GroupCoordinator" or "TransactionCoordinator".
-            topic: see RequestCondition, as for the next three.
-            nth: see Choice, as for the next four.
+            topic, partition, client_id, group: see RequestCondition.
+            nth, times, every, p, seed: see Choice.
 
         Raises:
             FaultError: there is no such API, or numbers make no sense.
@@ -127,7 +127,7 @@ class Faults:
         Args:
             operation: "sync" or "write".
             path: see DiskCondition.
-            nth: see Choice, as for the next four.
+            nth, times, every, p, seed: see Choice.
 
         Raises:
             FaultError: there is no such operation, or numbers make no sense.

@@ -54,7 +54,7 @@ class MemoryServer:
 
         Args:
             peer: the client's address.
-            capacity_bytes: see above, as for the sizes.
+            capacity_bytes, receive_sizes, send_sizes: see `memory_connection`.
             open_session: see `stages.listener.OpenSession`.
         """
         transport, client = memory_connection(

@@ -166,14 +166,14 @@ def cases_of(key, versions):
     message = message_classes(ApiKey(key))[0]
     for version in versions:
         yield _case(key, version, NOTHING_NAMED, (), NOTHING_NAMED)
-        for path in _arrays(message, message, version):
+        for path in arrays_of(message, message, version):
             for kind in (EACH_DIFFERENT, ALL_ALIKE):
                 yield _case(key, version, f"{'.'.join(path)}: {kind}", path, kind)
 
 
 def _case(key, version, what, path, kind):
     def payloads(world):
-        builder = _Builder(key, version, world, kind)
+        builder = Builder(key, version, world, kind)
         frame = builder.frame(path)
         if path and len(frame) < LARGE_BYTES:  # as many as nobody counts
             builder.elements_max = builder.elements_max * (LARGE_BYTES - SPARE_BYTES) // len(frame)
@@ -183,7 +183,7 @@ def _case(key, version, what, path, kind):
     return Case(key, version, what, payloads, kept_bytes_max=KEPT_BYTES_MAX.get(key, 0))
 
 
-def _arrays(message, struct, version):
+def arrays_of(message, struct, version):
     """Paths of field names to the arrays of a struct."""
     for field in fields_of(struct):
         if version not in field.versions:
@@ -192,10 +192,12 @@ def _arrays(message, struct, version):
         if field.is_array:
             yield (field.name,)
         if inner:
-            yield from ((field.name, *path) for path in _arrays(message, inner, version))
+            yield from ((field.name, *path) for path in arrays_of(message, inner, version))
 
 
-class _Builder:
+class Builder:
+    """Requests of an API for a World."""
+
     def __init__(self, key, version, world, kind):
         self._message = message_classes(ApiKey(key))[0]
         self._version = version

@@ -74,6 +74,21 @@ class World:
         return [self.large_group, *self.consumer_groups, *self.share_groups, *self.groups]
 
 
+SMALL_WORLD = World(
+    topics=["topic-0"],
+    topic_ids=[bytes(range(16))],
+    large_group="large-group",
+    groups=["group-0"],
+    consumer_groups=["consumers-0"],
+    share_groups=["sharers-0"],
+    transactional_ids=["transaction-0"],
+    producer_ids=[0],
+    users=["user-0"],
+    acls=1,
+)
+"""One of each kind, for tests that ask for nothing or of a broker of their own."""
+
+
 @attrs.frozen
 class Amounts:
     """How much there is."""

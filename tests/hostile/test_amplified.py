@@ -10,20 +10,7 @@ from pipeline_broker.wire.primitives import ELEMENTS_MAX, LARGE_BYTES
 from pipeline_broker.wire.registry import ApiKey, message_classes
 from tests.hostile.amplified import ALL_ALIKE, COUNTED_BESIDE, SPARE_BYTES, cases_of
 from tests.hostile.handmade import HANDMADE
-from tests.hostile.prepared import LARGE, World
-
-WORLD = World(
-    topics=["topic-0"],
-    topic_ids=[bytes(range(16))],
-    large_group="large-group",
-    groups=["group-0"],
-    consumer_groups=["consumers-0"],
-    share_groups=["sharers-0"],
-    transactional_ids=["transaction-0"],
-    producer_ids=[0],
-    users=["user-0"],
-    acls=1,
-)
+from tests.hostile.prepared import LARGE, SMALL_WORLD
 
 
 @pytest.mark.parametrize("key", SERVED, ids=lambda key: SERVED[key].name)
@@ -32,7 +19,7 @@ def test_each_array_is_as_long_as_its_api_takes(key):
     for case in cases_of(key, {served.versions[0], served.versions[-1]}):
         if not case.what.endswith(ALL_ALIKE):
             continue
-        (frame,) = case.payloads(WORLD)
+        (frame,) = case.payloads(SMALL_WORLD)
         if len(frame) > LARGE_BYTES:
             allowed = served.elements_max - (ELEMENTS_MAX - elements_left(key, case.version, frame))
             assert 0 <= allowed <= 2 * COUNTED_BESIDE, case.name
@@ -41,14 +28,14 @@ def test_each_array_is_as_long_as_its_api_takes(key):
 
 
 MANY = attrs.evolve(
-    WORLD,
+    SMALL_WORLD,
     topics=[f"topic-{number}" for number in range(LARGE.topics)],
     topic_ids=[number.to_bytes(16) for number in range(1, LARGE.topics + 1)],
     groups=[f"group-{number}" for number in range(LARGE.groups)],
 )
 
 
-@pytest.mark.parametrize("case", HANDMADE, ids=lambda case: f"{case.name}")
+@pytest.mark.parametrize("case", HANDMADE, ids=lambda case: case.name)
 def test_what_is_made_by_hand_is_legal_also_where_there_is_much(case):
     """Else it would be refused before anything is measured."""
     for frame in {bytes(frame) for frame in case.payloads(MANY)}:

@@ -2,14 +2,15 @@
 
 import gc
 
+import attrs
 import pytest
 
 from pipeline_broker.apis.registry import SERVED
 from pipeline_broker.wire.registry import ApiKey, message_classes
 from stages.request import Request
 from tests.apis.desk import Desk
-from tests.hostile.amplified import ALL_ALIKE, EACH_DIFFERENT, _arrays, _Builder
-from tests.hostile.prepared import World
+from tests.hostile.amplified import ALL_ALIKE, EACH_DIFFERENT, Builder, arrays_of
+from tests.hostile.prepared import SMALL_WORLD
 
 ELEMENTS = 200
 CYCLES_MAX = 40
@@ -27,18 +28,8 @@ def desk():
 @pytest.fixture(scope="module")
 def world(desk):
     topics = [f"topic-{number}" for number in range(ELEMENTS)]
-    return World(
-        topics=topics,
-        topic_ids=[desk.broker.topics.get(name).topic_id for name in topics],
-        large_group="large",
-        groups=[f"group-{number}" for number in range(3)],
-        consumer_groups=["consumers"],
-        share_groups=["sharers"],
-        transactional_ids=["transaction"],
-        producer_ids=[1],
-        users=["user"],
-        acls=1,
-    )
+    topic_ids = [desk.broker.topics.get(name).topic_id for name in topics]
+    return attrs.evolve(SMALL_WORLD, topics=topics, topic_ids=topic_ids)
 
 
 def answer(desk, frame):
@@ -51,8 +42,8 @@ def answer(desk, frame):
 @pytest.mark.parametrize("key", SERVED, ids=lambda key: SERVED[key].name)
 def test_a_request_with_many_elements_leaves_no_cycles(key, kind, desk, world):
     message, version = message_classes(ApiKey(key))[0], SERVED[key].versions[-1]
-    for path in _arrays(message, message, version):
-        builder = _Builder(key, version, world, kind)
+    for path in arrays_of(message, message, version):
+        builder = Builder(key, version, world, kind)
         builder.elements_max = ELEMENTS
         frame = builder.frame(path)
         answer(desk, frame)  # what is imported and compiled for it stays

@@ -37,7 +37,7 @@ class Circumstances:
     """What all runs of an experiment share.
 
     Attributes:
-        flush: of the brokers, where the cell does not say it.
+        flush, commits_in_flight: of the brokers, where the cell does not say them.
         machine: that it runs on.
     """
 

@@ -23,6 +23,7 @@ class Exchange:
 
     Args:
         requests: what is sent.
+        pace: when it is sent.
         recorder: what is remembered of it.
         is_answered: whether answers come; they do not with acks=0.
 

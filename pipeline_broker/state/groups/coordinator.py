@@ -272,10 +272,10 @@ class GroupCoordinator:
             outcome.writes.append(self._delete_offsets(group_id, keys))
         return outcome
 
-    def topic_changed(self, topic: str) -> None:
+    def topic_changed(self) -> None:
         """A topic came, grew or went."""
         for kind in self._kinds:
-            kind.topic_changed(topic)
+            kind.topic_changed()
 
     # Time and durability
 

@@ -69,5 +69,5 @@ class GroupKind(Protocol):
     def not_deleted(self, group: Any, now_ms: int) -> None:
         """That a group is deleted will never be durable."""
 
-    def topic_changed(self, topic: str) -> None:
+    def topic_changed(self) -> None:
         """A topic came, grew or went."""

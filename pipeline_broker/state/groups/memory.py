@@ -78,7 +78,7 @@ class GroupMemory:
 
     def has_room(self, added_bytes: int) -> bool:
         """Whether so much more may be held; what shrinks, or stays as large, is never refused."""
-        if added_bytes <= 0 or self.bytes_held + added_bytes <= self.bytes_max:
+        if added_bytes <= self.room_bytes:
             return True
         self.refused += 1
         return False

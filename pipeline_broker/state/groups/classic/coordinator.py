@@ -277,7 +277,7 @@ class ClassicGroups:
                 turn.answer_sync(group, member_id, SyncResult(error=gone))
         return turn.outcome
 
-    def topic_changed(self, topic: str) -> None:
+    def topic_changed(self) -> None:
         """See GroupKind: clients look after topics themselves."""
 
     def _turn(self, now_ms: int) -> Turn:

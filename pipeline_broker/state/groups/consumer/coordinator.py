@@ -306,9 +306,8 @@ class ConsumerGroups:
                 change.completions.clear()
         return outcome
 
-    def topic_changed(self, topic: str) -> None:
+    def topic_changed(self) -> None:
         """See GroupKind: each group looks at its topics with the next heartbeat."""
-        del topic
         self._topics_version += 1
 
     def _group(self, group_id: str) -> ConsumerGroup | None:

@@ -51,6 +51,7 @@ class ResolvedRegex:
 
     Attributes:
         version: of the topics that were looked at.
+        timestamp_ms: when that was.
     """
 
     topics: frozenset[str]

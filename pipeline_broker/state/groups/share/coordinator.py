@@ -402,7 +402,7 @@ class ShareGroups:
         del now_ms
         group.is_deleted = False
 
-    def topic_changed(self, topic: str) -> None:
+    def topic_changed(self) -> None:
         """See GroupKind: the next heartbeat looks at the topics anyhow."""
 
 

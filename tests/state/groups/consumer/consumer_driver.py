@@ -26,16 +26,16 @@ class ConsumerDriver(Driver):
         self.topics.durable(
             self.topics.create(NewTopic(name=name, topic_id=topic_id, partitions=partitions)),
         )
-        self.coordinator.topic_changed(name)
+        self.coordinator.topic_changed()
         return topic_id
 
     def grow(self, name: str, partitions: int) -> None:
         self.topics.durable(self.topics.add_partitions(name, partitions))
-        self.coordinator.topic_changed(name)
+        self.coordinator.topic_changed()
 
     def drop(self, name: str) -> None:
         self.topics.durable(self.topics.delete(name))
-        self.coordinator.topic_changed(name)
+        self.coordinator.topic_changed()
 
     def beat(self, member_id: str, **more: object) -> HeartbeatResult | None:
         """One heartbeat; None while it is not answered."""

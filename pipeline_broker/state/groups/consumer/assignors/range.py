@@ -16,7 +16,7 @@ __all__ = ["assign_range"]
 
 
 def assign_range(members: list[AssignorMember], partition_counts: Mapping[bytes, int]) -> dict[str, Partitions]:
-    """The assignor of that name."""
+    """Give each topic's partitions in ranges, in the order of the members."""
     ordered = sorted(members, key=_place)
     subscribers: dict[bytes, list[AssignorMember]] = {}
     for member in ordered:

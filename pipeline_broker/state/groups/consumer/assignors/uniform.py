@@ -20,7 +20,7 @@ DIFFERENCE_MAX = 1
 
 
 def assign_uniform(members: list[AssignorMember], partition_counts: Mapping[bytes, int]) -> dict[str, Partitions]:
-    """The assignor of that name."""
+    """Give members as many partitions as each other, with few moves."""
     ordered = sorted(members, key=lambda member: member.member_id)
     plan = _Plan(ordered, partition_counts)
     for topic_id in plan.topic_ids:
