@@ -83,7 +83,7 @@ class Connection:
         self.admission = Admission(self, owner)
         self._output = ResponseOutput(transport, owner.timeline)
         self.unsent = UnsentResponses(owner.response_budget)
-        self._deferred = DeferredRequests(self, owner)
+        self._deferred = DeferredRequests(self.unsent, self.muting, self.admission, owner)
         self._waiting_bytes = 0  # of responses that wait for an earlier one
         self._closing = False
         self._is_marked = False  # for the next flush
@@ -360,7 +360,7 @@ class Connection:
         abandoned = self.order.abandon()
         for request in abandoned:
             owner.channel.release_bytes(request.size_bytes)
-        unsent = self._output.abandon()  # here, because a connection is collected late: it is in a cycle
+        unsent = self._output.abandon()  # here, because a task or a request may keep the connection for long
         if self._timeline is not None:
             for request in (*unsent, *abandoned):
                 if request.enqueued_ns:

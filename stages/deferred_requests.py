@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING
 from stages.mute import MuteReason
 
 if TYPE_CHECKING:
-    from stages.connection import Connection
+    from stages.admission import Admission
     from stages.connection_owner import ConnectionOwner
+    from stages.muting import Muting
     from stages.request import Request
+    from stages.unsent_responses import UnsentResponses
 
 __all__ = ["DeferredRequests"]
 
@@ -24,16 +26,19 @@ class DeferredRequests:
     """See the rules of the room.
 
     Args:
-        connection: whose requests these are.
+        unsent: keeps the requests.
+        muting: the mute of their connection.
+        admission: knows the queue of their connection.
         owner: the processor.
     """
 
-    __slots__ = ("_connection", "_owner", "_unsent")
+    __slots__ = ("_admission", "_muting", "_owner", "_unsent")
 
-    def __init__(self, connection: Connection, owner: ConnectionOwner) -> None:
-        self._connection = connection
+    def __init__(self, unsent: UnsentResponses, muting: Muting, admission: Admission, owner: ConnectionOwner) -> None:
+        self._unsent = unsent
+        self._muting = muting
+        self._admission = admission
         self._owner = owner
-        self._unsent = connection.unsent
 
     @property
     def _may_start(self) -> bool:
@@ -47,7 +52,7 @@ class DeferredRequests:
     def _mute_without_room(self) -> None:
         """Have the flush that makes room start what waits, unless the end of an unfinished request does."""
         if self._unsent.is_full and not self._unsent.unfinished and not self._may_start:
-            self._connection.muting.begin(MuteReason.UNSENT_BYTES)
+            self._muting.begin(MuteReason.UNSENT_BYTES)
 
     def begin_if_possible(self) -> None:
         """Have a handler start what waits, unless one is about to."""
@@ -58,10 +63,10 @@ class DeferredRequests:
         first = self._unsent.first_waiting
         if first is None:
             self._unsent.emptied()
-            self._connection.muting.end(MuteReason.UNSENT_BYTES)
+            self._muting.end(MuteReason.UNSENT_BYTES)
         else:
             self._unsent.is_called = True
-            self._connection.admission.queue.put_callback(first, None)
+            self._admission.queue.put_callback(first, None)
 
     def take(self) -> Request | None:
         """The next request that waited; None when it must wait longer, or there is none."""

@@ -91,22 +91,29 @@ class TlsTransportLayer:
 
     async def _handshake_step(self) -> bool:
         """Let OpenSSL work on what arrived; True when the handshake is done."""
-        try:
-            if not self._in_threads:
-                self._tls.do_handshake()
-                return True
+        if self._in_threads:
+            self._is_in_thread = True
             try:
-                self._is_in_thread = True
-                await trio.to_thread.run_sync(self._tls.do_handshake, limiter=_handshake_threads)
+                error = await trio.to_thread.run_sync(self._handshake_error, limiter=_handshake_threads)
             finally:
                 self._is_in_thread = False
-        except ssl.SSLWantReadError:
+        else:
+            error = self._handshake_error()
+        if error is None:
+            return True
+        if isinstance(error, ssl.SSLWantReadError):
             return False
+        with suppress(BrokenTransportError):
+            self._flush()  # the alert tells the peer why
+        raise BrokenTransportError(f"TLS handshake: {error}")
+
+    def _handshake_error(self) -> ssl.SSLError | ssl.CertificateError | None:
+        """Go on with the handshake; what stops it is returned: raised out of a thread it would be in a cycle."""
+        try:
+            self._tls.do_handshake()
         except (ssl.SSLError, ssl.CertificateError) as error:
-            with suppress(BrokenTransportError):
-                self._flush()  # the alert tells the peer why
-            raise BrokenTransportError(f"TLS handshake: {error}") from error
-        return True
+            return error.with_traceback(None)
+        return None
 
     # Receiving
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import logging
 import signal
 import sys
@@ -13,13 +12,11 @@ import click
 
 from pipeline_broker.commands.settings_options import data_option, load_config, settings_options
 from pipeline_broker.config.duration import milliseconds
+from pipeline_broker.node.garbage import shorten_collections
 
 __all__ = ["serve"]
 
 EXIT_USAGE = 2
-GARBAGE_THRESHOLD = 20_000
-"""New objects before the garbage collector looks: requests form no cycles, and some thousands are in flight; neither
-do the objects that a start makes, which is why this comes before the imports."""
 
 
 class Duration(click.ParamType[float]):
@@ -152,7 +149,7 @@ def serve(**options: object) -> None:
       pipeline-broker serve --mode classic --flush os --set num.partitions=4
     """  # noqa: D301 - click's mark for "do not rewrap"
     end_signals = EndSignals()
-    gc.set_threshold(GARBAGE_THRESHOLD)
+    shorten_collections()
     try:
         _serve(options, end_signals.print_ready)
     finally:

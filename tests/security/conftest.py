@@ -1,5 +1,7 @@
 """One broker per mode with a listener of each kind, and what clients need to get in."""
 
+from contextlib import contextmanager
+
 import attrs
 import pytest
 import trustme
@@ -63,7 +65,13 @@ class SecuredBroker:
 
 @pytest.fixture(scope="session", params=MODES)
 def secured(request, tmp_path_factory):
-    directory = tmp_path_factory.mktemp(f"secured-{request.param}")
+    with start_secured(tmp_path_factory.mktemp(f"secured-{request.param}"), mode=request.param) as broker:
+        yield broker
+
+
+@contextmanager
+def start_secured(directory, **how):
+    """A broker with each kind of listener; `how` as `start_broker`."""
     authority = trustme.CA()
     issued = authority.issue_cert("127.0.0.1", common_name="broker")
     store = issued.private_key_pem.bytes() + b"".join(blob.bytes() for blob in issued.cert_chain_pems)
@@ -73,7 +81,7 @@ def secured(request, tmp_path_factory):
     path = directory / "server.properties"
     text = PROPERTIES.format(directory=directory, plain_module=PLAIN_MODULE, reauthentication_ms=REAUTHENTICATION_MS)
     path.write_text(text, encoding="utf-8")
-    broker = start_broker(directory, mode=request.param, arguments=("--config", str(path)))
+    broker = start_broker(directory, arguments=("--config", str(path)), **how)
     ports = listener_ports(broker)
     add_scram_user(broker.bootstrap, "scram-user")
     yield SecuredBroker(broker, ports, directory, authority)
