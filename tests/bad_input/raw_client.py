@@ -33,6 +33,10 @@ class RawClient:
     def __exit__(self, *_):
         self.socket.close()
 
+    def reset_when_closed(self):
+        """Have the end of the socket be a reset: a linger of no time."""
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
     def send(self, data):
         # A broker that has seen enough may close while the rest is still on its way.
         with suppress(ConnectionResetError, BrokenPipeError):

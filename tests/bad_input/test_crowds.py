@@ -49,7 +49,7 @@ def framed(payload):
 
 
 def reset(client):
-    client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    client.reset_when_closed()
     client.socket.close()
 
 

@@ -103,7 +103,7 @@ def test_a_client_that_leaves_in_the_middle_of_a_produce_request(broker, abort):
         client = broker.connect()
         client.send(data[:position])
         if abort:
-            client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            client.reset_when_closed()
         client.socket.close()
     assert whole_batch_offset(broker) == first + 1
 

@@ -4,7 +4,6 @@ An idempotent producer that got no answer sends its batch again; a network may a
 it was answered.
 """
 
-import socket
 import struct
 import time
 
@@ -74,7 +73,7 @@ def send_and_reset(port, frame, size=None):
     """Send a frame, or its first bytes, and reset the connection without reading an answer."""
     client = RawClient(port)
     client.send((struct.pack(">i", len(frame)) + frame)[:size])
-    client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    client.reset_when_closed()
     return client
 
 

@@ -20,8 +20,6 @@ pytestmark = pytest.mark.clients
 CONNECTIONS = 12
 CYCLES_MAX = 40
 """Objects in cycles, of whatever else happened meanwhile: less than four a connection."""
-AT_ONCE = struct.pack("ii", 1, 0)
-"""Linger that makes the end of a socket a reset."""
 
 
 @pytest.fixture(scope="module", params=MODES)
@@ -84,7 +82,7 @@ def breaks_off(secured):
     with RawClient(secured.ports["PLAINTEXT"]) as client:
         client.send_frame(frame_of(ApiVersionsRequest(), 3, 1))
         client.send(struct.pack(">i", 1000) + b"\0" * 100)
-        client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, AT_ONCE)
+        client.reset_when_closed()
 
 
 def is_untrusted(secured):
