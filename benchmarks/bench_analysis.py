@@ -37,6 +37,7 @@ REQUEST_COLUMNS = """
   cast(1 + sequence % 64 as int) as depth, 200L as request_bytes, 60L as response_bytes, -1 as acks,
   sequence div 32 as commit, 'send' as outcome, received_ns, received_ns + 500 as enqueued_ns,
   received_ns + wait_ns as dequeued_ns, received_ns + wait_ns + 15000 as handled_ns,
+  received_ns + wait_ns + 15000 as decided_ns,
   received_ns + wait_ns + 16000 as submitted_ns, received_ns + wait_ns + 316000 as durable_ns,
   received_ns + wait_ns + 340000 as completed_ns, received_ns + 500000 as released_ns,
   received_ns + 510000 as send_started_ns, received_ns + 522000 as sent_ns

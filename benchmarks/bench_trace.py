@@ -33,8 +33,8 @@ def answered_request(sequence: int) -> Request:
     frame = b"\0\0\0\x09\0\0\0\x01\0\x05bench" + bytes(150)
     request = Request(Origin(), sequence, frame, now_ns())  # type: ignore[arg-type]  # less than a handle
     request.api, request.version, request.queue, request.acks, request.commit = 0, 9, 2, -1, 7
-    request.enqueued_ns = request.dequeued_ns = request.handled_ns = request.submitted_ns = now_ns()
-    request.durable_ns = request.completed_ns = request.released_ns = now_ns()
+    request.enqueued_ns = request.dequeued_ns = request.handled_ns = request.decided_ns = now_ns()
+    request.submitted_ns = request.durable_ns = request.completed_ns = request.released_ns = now_ns()
     request.send_started_ns = request.sent_ns = now_ns()
     request.result = Send(b"")
     return request

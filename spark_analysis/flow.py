@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import Window
 from pyspark.sql import functions as f
 
-from spark_analysis.stage import CELL_COLUMNS, STAGES, microseconds
-from spark_analysis.tables import PRODUCE_API
+from spark_analysis.stage import CELL_COLUMNS, microseconds
+from spark_analysis.tables import PRODUCE_API, STAGES
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

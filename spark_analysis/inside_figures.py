@@ -113,6 +113,7 @@ class LaneRequest:
     enqueued_ns: int
     dequeued_ns: int
     handled_ns: int
+    decided_ns: int
     submitted_ns: int | None
     durable_ns: int | None
     completed_ns: int

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_analysis.errors import TraceError
-from spark_analysis.tables import LATER_COLUMNS, RING_TABLES, SCHEMA_VERSION, TABLES, ColumnType
+from spark_analysis.tables import LATER_COLUMNS, LATER_STAMPS, RING_TABLES, SCHEMAS_READ, TABLES, ColumnType
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -103,7 +103,8 @@ class RawRun:
                 packed = data.slice(ring.rows_at + first * ring.row_bytes, count * ring.row_bytes)
                 rows = pa.Array.from_buffers(pa.binary(ring.row_bytes), count, [None, packed])
                 arrays = [pa.repeat(pa.scalar(self.row["run"], pa.int32()), count)]
-                arrays += [self._column(ring, by_name[name], rows) for name in schema.names[1:]]
+                found = [by_name[name if name in by_name else LATER_STAMPS[name]] for name in schema.names[1:]]
+                arrays += [self._column(ring, column, rows) for column in found]
                 yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
     def _column(self, ring: Ring, column: RingColumn, rows: pa.Array) -> pa.Array:
@@ -182,8 +183,7 @@ def _run_row(folder: Path) -> dict[str, Any]:
     declared = _json(path)
     if not isinstance(declared, dict):
         raise TraceError(f"{path}: not a JSON object")
-    if declared.get("schema", SCHEMA_VERSION) != SCHEMA_VERSION:
-        raise TraceError(f"{path}: schema {declared['schema']}, this version reads {SCHEMA_VERSION}")
+    _check_schema(path, declared.get("schema", SCHEMAS_READ[-1]))
     declared = {**LATER_COLUMNS, **declared}
     missing = [name for name in TABLES["runs"] if name not in declared]
     if missing:
@@ -203,6 +203,11 @@ def _run_row(folder: Path) -> dict[str, Any]:
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
         raise TraceError(f"{path}: {error}") from None
     return row
+
+
+def _check_schema(path: Path, schema: Any) -> None:
+    if schema not in SCHEMAS_READ:
+        raise TraceError(f"{path}: schema {schema}, this version reads {' and '.join(map(str, SCHEMAS_READ))}")
 
 
 def _lost_rows(folder: Path) -> int:
@@ -267,15 +272,15 @@ def _ring_columns(path: Path, header: Any) -> tuple[str, tuple[RingColumn, ...]]
         pairs = [(str(name), str(packed)) for name, packed in declared]
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise TraceError(f"{path}: header lacks or misspells {error}") from None
-    if schema != SCHEMA_VERSION:
-        raise TraceError(f"{path}: schema {schema}, this version reads {SCHEMA_VERSION}")
+    _check_schema(path, schema)
     if table not in RING_TABLES:
         raise TraceError(f"{path}: unknown table {table!r}")
-    expected = set(TABLES[table]) - {"run"}
+    later = LATER_STAMPS if schema == 1 else ()
+    expected = set(TABLES[table]).difference({"run"}, later)
     names = [name for name, _ in pairs]
     if set(names) != expected or len(names) != len(expected):
         wrong = sorted(set(names) ^ expected) or names
-        raise TraceError(f"{path}: columns of {table} differ from schema {SCHEMA_VERSION}: {', '.join(wrong)}")
+        raise TraceError(f"{path}: columns of {table} differ from schema {schema}: {', '.join(wrong)}")
     columns: list[RingColumn] = []
     offset = 0
     for name, packed in pairs:

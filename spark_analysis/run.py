@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from spark_analysis.errors import TraceError
-from spark_analysis.tables import LATER_COLUMNS, TABLES
+from spark_analysis.tables import LATER_COLUMNS, LATER_STAMPS, TABLES
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -86,6 +86,9 @@ class TraceRun:
             for column, value in LATER_COLUMNS.items():
                 if column not in frame.columns:
                     frame = frame.selectExpr("*", f"'{value}' as {column}")
+        for column, earlier in LATER_STAMPS.items() if name == "requests" else ():
+            if column not in frame.columns:
+                frame = frame.selectExpr("*", f"{earlier} as {column}")
         found = dict(frame.dtypes)
         for column, kind in TABLES[name].items():
             if found.get(column) != kind:

@@ -4,14 +4,7 @@ Rules: durations are whole microseconds (bigint: Spark's exact percentile is twe
 doubles), clamped at 0 as Kafka does. They come from traced runs and from Produce requests only; a long-polling Fetch
 waits because it was asked to.
 
-    RequestQueue      = dequeued - received
-    Local             = handled - dequeued
-    Remote            = completed - handled       CommitWait        = durable - submitted
-    ResponseQueue     = send_started - completed  ResponseOrderWait = released - completed
-    ResponseSend      = sent - send_started
-    Total             = sent - received
-
-CommitWait lies inside Remote, ResponseOrderWait inside ResponseQueue.
+The stages and their stamps are `tables.STAGES`.
 """
 
 from __future__ import annotations
@@ -20,23 +13,13 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as f
 
-from spark_analysis.tables import PRODUCE_API
+from spark_analysis.tables import PRODUCE_API, STAGES
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from spark_analysis.run import TraceRun
 
-STAGES: Final[dict[str, tuple[str, str]]] = {
-    "RequestQueue": ("received_ns", "dequeued_ns"),
-    "Local": ("dequeued_ns", "handled_ns"),
-    "Remote": ("handled_ns", "completed_ns"),
-    "CommitWait": ("submitted_ns", "durable_ns"),
-    "ResponseOrderWait": ("completed_ns", "released_ns"),
-    "ResponseQueue": ("completed_ns", "send_started_ns"),
-    "ResponseSend": ("send_started_ns", "sent_ns"),
-    "Total": ("received_ns", "sent_ns"),
-}
 QUANTILES: Final = {"p50_us": 0.5, "p90_us": 0.9, "p99_us": 0.99, "p999_us": 0.999, "p9999_us": 0.9999}
 """The percentiles that jobs give, by the names of their columns."""
 CELL_COLUMNS: Final = ("mode", "client", "connections", "in_flight", "commit_delay_ms", "variant")

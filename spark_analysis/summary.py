@@ -19,7 +19,7 @@ from spark_analysis.effects import Effect, factor_effects
 from spark_analysis.figures import Audit, Figures
 from spark_analysis.interval import Ratio, ratio_interval
 from spark_analysis.queries import CURVE
-from spark_analysis.tables import ABLATION_MODES, SCHEMA_VERSION
+from spark_analysis.tables import ABLATION_MODES, SUMMARY_SCHEMA
 
 PERCENTILES: Final = {"p50_ms": 0.5, "p99_ms": 0.99, "p999_ms": 0.999}
 _CLASSIC: Final = "classic"
@@ -183,7 +183,7 @@ class Comparison:
     def as_json(self, verdict: str) -> dict[str, Any]:
         """The object of `summary.json`."""
         return {
-            "schema": SCHEMA_VERSION,
+            "schema": SUMMARY_SCHEMA,
             "machine": self.machine,
             "cells": [cell.as_json() for key, cell in self.cells.items() if key.mode not in ABLATION_MODES],
             "ablation": [cell.as_json() for key, cell in self.cells.items() if key.mode in ABLATION_MODES],

@@ -12,13 +12,17 @@ from typing import Final, Literal
 ColumnType = Literal["int", "bigint", "boolean", "double", "string"]
 Columns = dict[str, ColumnType]
 
-SCHEMA_VERSION: Final = 1
+SCHEMAS_READ: Final = (1, 2)
+"""Versions of trace files; the last one is written today."""
+SUMMARY_SCHEMA: Final = 1
+"""Version of `summary.json`."""
 
 REQUEST_STAMPS: Final = (
     "received_ns",
     "enqueued_ns",
     "dequeued_ns",
     "handled_ns",
+    "decided_ns",
     "submitted_ns",
     "durable_ns",
     "completed_ns",
@@ -26,6 +30,19 @@ REQUEST_STAMPS: Final = (
     "send_started_ns",
     "sent_ns",
 )
+STAGES: Final[dict[str, tuple[str, str]]] = {
+    "RequestQueue": ("received_ns", "dequeued_ns"),
+    "Local": ("dequeued_ns", "decided_ns"),
+    "LaterSteps": ("handled_ns", "decided_ns"),
+    "Remote": ("decided_ns", "completed_ns"),
+    "CommitWait": ("submitted_ns", "durable_ns"),
+    "ResponseOrderWait": ("completed_ns", "released_ns"),
+    "ResponseQueue": ("completed_ns", "send_started_ns"),
+    "ResponseSend": ("send_started_ns", "sent_ns"),
+    "Total": ("received_ns", "sent_ns"),
+}
+"""The two stamps that each stage lies between. LaterSteps is a part of Local, CommitWait of Remote, ResponseOrderWait
+of ResponseQueue; Kafka measures all but these three."""
 
 
 def _stamps(*names: str) -> Columns:
@@ -99,6 +116,9 @@ TABLES: Final[dict[str, Columns]] = {
 
 LATER_COLUMNS: Final = {"variant": "", "factors": "{}"}
 """Columns of `runs` that older traces do not have, and what stands there in their place."""
+LATER_STAMPS: Final = {"decided_ns": "handled_ns"}
+"""Columns of `requests` that traces of schema 1 do not have, and the one that stands there in their place: in those the
+later steps of a request count as Remote."""
 
 RING_TABLES: Final = tuple(name for name in TABLES if name != "runs")
 BROKER_TABLES: Final = ("requests", "appends", "commits", "mutes", "queues")

@@ -1,6 +1,7 @@
 """A request, and the one result that its slot gets.
 
-Rules of this room: it imports nothing of ours; it does no I/O; a request is completed exactly once, by whoever has it.
+Rules of this room: of ours it imports the stamps only; it does no I/O; a request is completed exactly once, by whoever
+has it.
 
 A handler returns one of six results. `Send`, `NoOp` and `Close` end the slot. `Pending` carries entries that must be
 durable first. `Parked` says that the slot is completed later, by `Request.complete` or by the work it carries.
@@ -11,6 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from typing import Any, Protocol, TypeAlias
+
+from stages.timeline import NO_STAMP, Stamps
 
 __all__ = [
     "NO_OP",
@@ -265,7 +268,8 @@ TURN_SECONDS_MAX = 0.004
 """A handler's turn also ends when what it has handled took so long."""
 NOT_SET = -(2**15)
 """The null of the small integers of a request: the lowest value of the 16 bits that they have in traces."""
-NO_STAMP = -(2**63)
+NO_QUEUE = -(2**31)
+"""The same of 32 bits."""
 NO_OP = NoOp()
 PARKED = Parked()
 
@@ -275,7 +279,7 @@ Steps: TypeAlias = Generator[Pending | Parked | Waiting | None, Any, Result]
 """The work of one request, in steps; see `Unfinished`."""
 
 
-class Request:
+class Request(Stamps):
     """One frame of one connection, and its slot in the order of that connection's responses.
 
     Attributes:
@@ -287,15 +291,13 @@ class Request:
         api, version, correlation_id, acks: set by the application, for traces only; NOT_SET where it did not.
         throttle_ms: the throttle that its answer tells, set by the application.
         has_callback: a callback waits for its turn.
-        callback_ns: time spent in callbacks, which is part of the local time.
         expected_bytes: of a response that counts as unsent before it is there.
         answer: what its response says, as the application's own message; set by the application, for observers only.
         before_answer: asked once, with the result that would end the slot: what it returns does so in its place. On
             None the slot stays open, and whoever set this completes the request later; the response that was held
             back counts as unsent meanwhile. Set by the application.
-        queue, commit: where it waited and which commit made it durable; NOT_SET for none.
-        *_ns: stamps of a monotonic clock, see `stages.timeline`; `submitted_ns` and `durable_ns` are NO_STAMP where
-            nothing was committed.
+        queue: where it waited; NO_QUEUE for none.
+        commit: which one made it durable; NO_STAMP for none.
     """
 
     # One object is made per request: what most of them never change, or set later, stands in the class.
@@ -304,25 +306,15 @@ class Request:
     api: int = NOT_SET
     version: int = NOT_SET
     acks: int = NOT_SET
-    queue: int = NOT_SET
-    commit: int = NOT_SET
+    queue: int = NO_QUEUE
+    commit: int = NO_STAMP
     correlation_id: int = 0
     response_bytes: int = 0
     expected_bytes: int = 0
     throttle_ms: int = 0
     has_callback: bool = False
-    callback_ns: int = 0
     answer: Any = None
     before_answer: Callable[[Request, Final], Final | None] | None = None
-    enqueued_ns: int = 0
-    dequeued_ns: int = 0
-    handled_ns: int = 0
-    submitted_ns: int = NO_STAMP
-    durable_ns: int = NO_STAMP
-    completed_ns: int = 0
-    released_ns: int = 0
-    send_started_ns: int = 0
-    sent_ns: int = 0
 
     def __init__(self, connection: ConnectionHandle, sequence: int, frame: Buffer, received_ns: int) -> None:
         self.connection = connection

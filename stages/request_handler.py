@@ -265,7 +265,7 @@ class RequestHandlerPool:
 
     def _handle_held(self, request: Request) -> Result:
         result = self._handle(request)
-        request.callback_ns -= request.handled_ns - request.dequeued_ns  # stamped anew: it counts as no callback
+        request.decided_ns -= request.handled_ns - request.dequeued_ns  # stamped anew: it counts as no callback
         return result
 
     @staticmethod
@@ -289,7 +289,7 @@ class RequestHandlerPool:
             result = self._fail(request, error)
         self._current = None
         if is_timed:
-            request.handled_ns = now_ns()
+            request.handled_ns = request.decided_ns = now_ns()
         return result
 
     def _call_back(self, request: Request, callback: Callable[[], Result] | None) -> tuple[Request, Result] | None:
@@ -308,7 +308,7 @@ class RequestHandlerPool:
             if type(error) is QueueHeldError and self._current is request:
                 raise  # it was held before, and is held again
             result = self._fail(request, error)
-        request.callback_ns += now_ns() - began_ns
+        request.decided_ns += now_ns() - began_ns
         return request, result
 
     def call_back(self, queue: RequestQueue, request: Request, callback: Callable[[], Result]) -> None:

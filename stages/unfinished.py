@@ -200,7 +200,7 @@ class UnfinishedRequests:
             result = go_on(work.steps, *work.outcome)
         except Exception as problem:  # noqa: BLE001 - whatever it was, the slot must end
             result = self._fail(request, problem)
-        request.callback_ns += now_ns() - began_ns  # local time, as what `handle` took
+        request.decided_ns += now_ns() - began_ns  # local time, as what `handle` took
         if type(result) is Unfinished:
             self._wait(work, result)
             self._committer.start_commit()

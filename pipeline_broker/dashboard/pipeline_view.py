@@ -1,8 +1,7 @@
 """The live request path as one event: what intervals say, as figures that a page can draw.
 
-Rules of this file: sans-IO; what it gives is JSON of bounded size, times are whole microseconds. The stages are those
-of `stages.timeline`, cut so that they lie one behind the other and add up to the whole: the wait for the commit is
-taken out of Remote, the wait for earlier responses out of ResponseQueue.
+Rules of this file: sans-IO; what it gives is JSON of bounded size, times are whole microseconds. The stages are the
+PARTS of `traces.stage_durations`, which lie one behind the other and add up to the whole.
 """
 
 from __future__ import annotations
@@ -14,11 +13,12 @@ from typing import Any
 
 import attrs
 
-from pipeline_broker.dashboard.watched_pipeline import OTHER_API, OUTCOMES, Interval, RequestRow
+from pipeline_broker.dashboard.watched_pipeline import OTHER_API, Interval, WatchedRequest
+from pipeline_broker.traces.broker_tables import Outcome
+from pipeline_broker.traces.stage_durations import PARTS, stage_durations
 from pipeline_broker.wire.error import ErrorCode
-from stages.request import NO_STAMP
 
-__all__ = ["STAGES", "PipelineView", "Sample", "lane_events", "request_events", "stage_spans", "summary"]
+__all__ = ["PipelineView", "Sample", "lane_events", "part_spans", "request_events", "summary"]
 
 WINDOW_INTERVALS = 10
 """Intervals that the stages and the commits are summed over: of one second each."""
@@ -33,43 +33,20 @@ ROUNDING = 1e-9
 """Keeps weights that add up to a little less or more from choosing another value."""
 MICROSECOND_NS = 1000
 
-STAGES = (
-    "request queue",
-    "handler",
-    "commit wait",
-    "other wait",
-    "order wait",
-    "response queue",
-    "send",
-)
-"""In the order in which a request passes them."""
+OUTCOMES = {
+    Outcome.SEND: "sent",
+    Outcome.NOOP: "no answer wanted",
+    Outcome.CLOSE: "closed the connection",
+    Outcome.DROPPED: "connection was gone",
+}
 
 Sample = tuple[int, float]
 """A value, and how many requests it stands for."""
 
 
-def stage_spans(row: RequestRow) -> tuple[int, ...]:
-    """How long a request was in each of STAGES, in nanoseconds, each at least 0; what it did not reach took no time."""
-    end = row.sent_ns
-    dequeued = row.dequeued_ns or end
-    handled = row.handled_ns or end
-    completed = row.completed_ns or end
-    released = row.released_ns or end
-    started = row.send_started_ns or end
-    local = handled - dequeued + row.callback_ns
-    remote = max(0, completed - handled - row.callback_ns)
-    is_committed = NO_STAMP not in {row.submitted_ns, row.durable_ns}
-    commit = min(remote, max(0, row.durable_ns - row.submitted_ns)) if is_committed else 0
-    order = max(0, released - completed)
-    return (
-        max(0, dequeued - row.received_ns),
-        max(0, local),
-        commit,
-        remote - commit,
-        order,
-        max(0, started - released),
-        max(0, end - started),
-    )
+def part_spans(row: WatchedRequest) -> tuple[int, ...]:
+    """How long a request was in each of PARTS, in nanoseconds; what it did not reach took no time."""
+    return stage_durations(row, row.sent_ns).parts
 
 
 def summary(samples: Iterable[Sample]) -> tuple[int, int]:
@@ -193,7 +170,7 @@ def _samples_of(interval: Interval) -> dict[int, list[_ApiSamples]]:
     samples: dict[int, list[_ApiSamples]] = {}
     for api in interval.apis:
         if api.rows:
-            spans = list(map(stage_spans, api.rows))
+            spans = list(map(part_spans, api.rows))
             found = _ApiSamples(api.count / len(spans), tuple(zip(*spans, strict=True)), tuple(map(sum, spans)))
             samples.setdefault(api.api, []).append(found)
     return samples
@@ -203,7 +180,7 @@ def _stages(found: Sequence[_ApiSamples]) -> dict[str, Any]:
     if not found:
         return {"sampled": 0, "stages": [], "total_mean_us": 0, "total_p99_us": 0}
     stages = []
-    for place in range(len(STAGES)):
+    for place in range(len(PARTS)):
         mean_us, p99_us = summary(_weighted((samples.stages[place], samples.weight) for samples in found))
         stages.append({"mean_us": mean_us, "p99_us": p99_us})
     mean_us, p99_us = summary(_weighted((samples.totals, samples.weight) for samples in found))
@@ -243,7 +220,7 @@ def lane_events(interval: Interval, name: Any, mute_reasons: Mapping[int, str]) 
                         "api": name(row.api),
                         "depth": row.depth,
                         "received_us": (row.received_ns - start_ns) // MICROSECOND_NS,
-                        "stages_us": [span // MICROSECOND_NS for span in stage_spans(row)],
+                        "stages_us": [span // MICROSECOND_NS for span in part_spans(row)],
                     }
                     for place, row in by_arrival
                 ],
@@ -267,7 +244,7 @@ def request_events(interval: Interval, api_names: Mapping[int, str]) -> list[dic
     return [_request(row, interval.ended_ns, api_names) for row in rows[-REQUESTS_SHOWN_MAX:]]
 
 
-def _request(row: RequestRow, now_ns: int, api_names: Mapping[int, str]) -> dict[str, Any]:
+def _request(row: WatchedRequest, now_ns: int, api_names: Mapping[int, str]) -> dict[str, Any]:
     return {
         "connection": row.connection,
         "sequence": row.sequence,
@@ -278,10 +255,10 @@ def _request(row: RequestRow, now_ns: int, api_names: Mapping[int, str]) -> dict
         "depth": row.depth,
         "request_bytes": row.request_bytes,
         "response_bytes": row.response_bytes,
-        "outcome": OUTCOMES[row.outcome],
+        "outcome": OUTCOMES[Outcome(row.outcome)],
         "error": _error_name(row.error),
         "total_us": max(0, row.sent_ns - row.received_ns) // MICROSECOND_NS,
-        "stages_us": [span // MICROSECOND_NS for span in stage_spans(row)],
+        "stages_us": [span // MICROSECOND_NS for span in part_spans(row)],
     }
 
 

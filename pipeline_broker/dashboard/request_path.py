@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 from pipeline_broker.apis.registry import SERVED
 from pipeline_broker.dashboard import broker_view
 from pipeline_broker.dashboard.beside import Beside, pass_on
-from pipeline_broker.dashboard.pipeline_view import STAGES, PipelineView, request_events
+from pipeline_broker.dashboard.pipeline_view import PipelineView, request_events
 from pipeline_broker.dashboard.viewers import BEAT_SECONDS, TooManyViewersError, Viewers, limited_stream
 from pipeline_broker.dashboard.watched_pipeline import WatchedPipeline
+from pipeline_broker.traces.stage_durations import PARTS
 from pipeline_broker.web.messages import Answer, EventStream, HttpRequest, event, refusal
 from stages.mute import MuteReason
 from stages.timeline import now_ns
@@ -60,7 +61,7 @@ class RequestPath:
         is_alone: Callable[[], bool],
     ) -> None:
         self._server, self._observe, self._is_alone = server, observe, is_alone
-        self._about = {"mode": about.mode, "flush": about.flush, "stages": STAGES}
+        self._about = {"mode": about.mode, "flush": about.flush, "stages": PARTS}
         self._watched: WatchedPipeline | None = None
         self._view = PipelineView(API_NAMES, MUTE_REASONS)
         self._beside = beside
@@ -117,7 +118,7 @@ class RequestPath:
                     "requests": request_events(interval, API_NAMES),
                     "count": sum(api.count for api in interval.apis),
                     "watched": round(interval.watched, 2),
-                    "stages": STAGES,
+                    "stages": PARTS,
                 },
                 "requests",
             )

@@ -21,11 +21,11 @@ from pipeline_broker.dashboard.access import Access
 from pipeline_broker.dashboard.beside import BadAddressError, Beside
 from pipeline_broker.dashboard.changes import Changes
 from pipeline_broker.dashboard.log_threads import log_threads
-from pipeline_broker.dashboard.pipeline_view import STAGES
 from pipeline_broker.dashboard.records import Records
 from pipeline_broker.dashboard.request_path import RequestPath
 from pipeline_broker.dashboard.routes import Route, find_route, methods_of
 from pipeline_broker.log.errors import LogError
+from pipeline_broker.traces.stage_durations import PARTS
 from pipeline_broker.web.hosts import is_loopback
 from pipeline_broker.web.http_server import (
     HttpLimits,
@@ -177,7 +177,7 @@ class Dashboard:
             "commit": mode.batching.value,
             "cluster": self._broker.cluster_id,
             "node": self._broker.config.node_id,
-            "stages": STAGES,
+            "stages": PARTS,
             "beside": None if self._beside is None else self._beside.authority,
         }
 

@@ -12,17 +12,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Sequence
-from operator import attrgetter
 from typing import Any, NamedTuple
 
 import attrs
 
 from pipeline_broker.telemetry.answer_errors import count_errors
-from pipeline_broker.telemetry.sampled_rows import SampledRows
-from stages.request import Close, NoOp, Send
-from stages.timeline import now_ns
+from pipeline_broker.telemetry.sampled_rows import Row, SampledRows
+from pipeline_broker.traces.broker_tables import TracedRequest
+from pipeline_broker.traces.request_rows import dropped_values, ended_values
+from stages.timeline import Timeline, now_ns
 
-__all__ = ["CommitRow", "Interval", "MuteSpan", "QueueDepth", "RequestRow", "WatchedApi", "WatchedPipeline"]
+__all__ = ["CommitRow", "Interval", "MuteSpan", "QueueDepth", "WatchedApi", "WatchedPipeline", "WatchedRequest"]
 
 SERIES_MAX = 256
 """APIs and versions that are told apart; what comes later, and what no API is, counts as other."""
@@ -37,36 +37,13 @@ MUTES_MAX = 512
 """Spans without reading that are kept of one interval; the sums count all."""
 QUEUES_MAX = 256
 
-SENT, NO_BYTES, CLOSED, DROPPED = range(4)
-OUTCOMES = ("sent", "no answer wanted", "closed the connection", "connection was gone")
-_OUTCOME_OF = {Send: SENT, NoOp: NO_BYTES, Close: CLOSED}
 
+class WatchedRequest(TracedRequest):
+    """A request that ended, and the first error code of its answer."""
 
-class RequestRow(NamedTuple):
-    """One request: who, what, its stamps in nanoseconds, and how it ended (an index of OUTCOMES)."""
-
-    received_ns: int
-    dequeued_ns: int
-    handled_ns: int
-    submitted_ns: int
-    durable_ns: int
-    completed_ns: int
-    released_ns: int
-    send_started_ns: int
-    sent_ns: int
-    callback_ns: int
-    connection: int
-    sequence: int
-    api: int
-    version: int
-    correlation_id: int
-    depth: int
-    queue: int
-    request_bytes: int
-    response_bytes: int
-    acks: int
-    outcome: int
-    error: int
+    def __init__(self, row: Row) -> None:
+        *values, self.error = row
+        super().__init__(tuple(values))
 
 
 class MuteSpan(NamedTuple):
@@ -103,7 +80,7 @@ class WatchedApi:
     api: int
     version: int
     count: int
-    rows: Sequence[RequestRow]
+    rows: Sequence[WatchedRequest]
 
 
 @attrs.frozen
@@ -125,7 +102,7 @@ class Interval:
     began_ns: int
     ended_ns: int
     apis: Sequence[WatchedApi]
-    lanes: dict[int, list[RequestRow]]
+    lanes: dict[int, list[WatchedRequest]]
     mutes: Sequence[MuteSpan]
     mute_counts: Counter[int]
     mute_ns: Counter[int]
@@ -145,30 +122,6 @@ class Interval:
         return (self.ended_ns - self.began_ns) / 1e9
 
 
-_stamps_of = attrgetter(
-    "received_ns",
-    "dequeued_ns",
-    "handled_ns",
-    "submitted_ns",
-    "durable_ns",
-    "completed_ns",
-    "released_ns",
-    "send_started_ns",
-    "sent_ns",
-    "callback_ns",
-    "connection.index",
-    "sequence",
-    "api",
-    "version",
-    "correlation_id",
-    "depth",
-    "queue",
-    "size_bytes",
-    "response_bytes",
-    "acks",
-)
-
-
 def _error_of(answer: Any) -> int:
     """The first error code of a response, by number; 0 for none."""
     if answer is None:
@@ -178,19 +131,24 @@ def _error_of(answer: Any) -> int:
     return next((code for code in sorted(codes) if code), 0)
 
 
-def row_of(request: Any, outcome: int | None = None) -> RequestRow:
-    """The row of a request that ended; `outcome` is told where its result does not say it."""
-    ended = _OUTCOME_OF.get(type(request.result), CLOSED) if outcome is None else outcome
-    return RequestRow._make((*_stamps_of(request), ended, _error_of(request.answer)))
+def _ended(request: Any) -> Row:
+    return (*ended_values(request), _error_of(request.answer))
 
 
-class WatchedPipeline:
+def _dropped(request: Any) -> Row:
+    """Its connection is closed: it ended now."""
+    return (*dropped_values(request)[:-1], now_ns(), _error_of(request.answer))
+
+
+class WatchedPipeline(Timeline):
     """A `stages.timeline.Timeline`; see the rules of the file.
 
     Args:
         apis: keys of the APIs that are served.
         at_ns: when it begins.
     """
+
+    times_requests = True
 
     def __init__(self, apis: Collection[int], at_ns: int) -> None:
         self._apis = frozenset(apis)
@@ -207,7 +165,7 @@ class WatchedPipeline:
     def _begin(self) -> None:
         """An interval without anything."""
         self._looks_left = LOOKS_MAX
-        self._lanes: dict[int, list[RequestRow]] = {}
+        self._lanes: dict[int, list[WatchedRequest]] = {}
         self._mutes: list[MuteSpan] = []
         self._mute_counts: Counter[int] = Counter()
         self._mute_ns: Counter[int] = Counter()
@@ -221,7 +179,7 @@ class WatchedPipeline:
             series = self._open(request.api, request.version)
         series.until_row -= 1
         if not series.until_row:
-            series.add(row_of(request))
+            series.add(_ended(request))
         if self._looks_left:
             self._look(request)
 
@@ -232,7 +190,7 @@ class WatchedPipeline:
             series = self._open(request.api, request.version)
         series.until_row -= 1
         if not series.until_row:
-            series.add(row_of(request, DROPPED)._replace(sent_ns=now_ns()))
+            series.add(_dropped(request))
 
     def commit_ended(self, commit: Any) -> None:
         commits = self._commits
@@ -275,7 +233,7 @@ class WatchedPipeline:
                 return
             lane = self._lanes[index] = []
         if len(lane) < LANE_ROWS_MAX and request.received_ns and request.dequeued_ns:
-            lane.append(row_of(request))
+            lane.append(WatchedRequest(_ended(request)))
 
     # In batches
 
@@ -313,6 +271,6 @@ class WatchedPipeline:
         rows, _ = series.take()
         before, self._counted[key] = self._counted.get(key, 0), series.count
         # A request that was on its way when somebody began to watch has no stamps of what it had passed.
-        whole = [RequestRow(*row) for row in rows if row[0] and row[1]]
+        whole = [row for row in map(WatchedRequest, rows) if row.received_ns and row.dequeued_ns]
         api, version = (OTHER_API, 0) if key == OTHER_API else (key >> 16, key & 0xFFFF)
         return WatchedApi(api, version, round((series.count - before) / watched), whole)

@@ -10,7 +10,7 @@ from stages.timeline import Timeline
 __all__ = ["FanOut"]
 
 
-class FanOut:
+class FanOut(Timeline):
     """A `stages.timeline.Timeline` that passes on what it is told."""
 
     def __init__(self, timelines: Sequence[Timeline]) -> None:

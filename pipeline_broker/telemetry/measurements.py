@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from pipeline_broker.telemetry.commit_metrics import CommitMetrics
 from pipeline_broker.telemetry.request_metrics import RequestMetrics
+from stages.timeline import Timeline
 
 if TYPE_CHECKING:
     from stages.mode import Mode
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["Measurements"]
 
 
-class Measurements:
+class Measurements(Timeline):
     """A `stages.timeline.Timeline`.
 
     Args:
@@ -26,21 +27,12 @@ class Measurements:
         mode: of the broker.
     """
 
-    samples_queues = False  # their sizes are read when they are asked for
-    times_requests = True
-
     def __init__(self, api_names: Mapping[int, str], mode: Mode) -> None:
         self.requests = RequestMetrics(api_names, mode)
         self.commits = CommitMetrics()
-        self.request_ended = self.requests.request_ended
-        self.request_dropped = self.requests.request_dropped
-        self.commit_ended = self.commits.commit_ended
-
-    def mute_ended(self, connection_index: int, reason: int, began_ns: int, ended_ns: int) -> None:
-        """See Timeline; Kafka has no metric of it."""
-
-    def queue_sampled(self, queue: int, at_ns: int, depth: int) -> None:
-        """See Timeline; it is not called."""
+        self.request_ended = self.requests.request_ended  # type: ignore[method-assign]  # see the rules
+        self.request_dropped = self.requests.request_dropped  # type: ignore[method-assign]  # see the rules
+        self.commit_ended = self.commits.commit_ended  # type: ignore[method-assign]  # see the rules
 
     def drain(self, at_ns: int) -> None:
         """Fill the histograms; call it regularly."""

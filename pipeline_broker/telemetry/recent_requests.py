@@ -9,31 +9,38 @@ from __future__ import annotations
 
 import struct
 from collections import Counter, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import attrs
 
 from pipeline_broker.telemetry.answer_errors import count_errors
+from pipeline_broker.traces.broker_tables import REQUESTS, Outcome, TracedRequest
+from pipeline_broker.traces.request_rows import dropped_values, ended_values
+from pipeline_broker.traces.stage_durations import StageDurations, stage_durations
 from pipeline_broker.wire.error import ErrorCode
-from pipeline_broker.wire.registry import API_KEYS
-from stages.request import NO_STAMP, NOT_SET, Close, NoOp, Request, Send
-from stages.timeline import StageDurations, stage_durations
+from pipeline_broker.wire.registry import API_KEYS, ApiKey
+from stages.request import NOT_SET, Request
+from stages.timeline import STAMPS, Stamps, Timeline
 
 __all__ = ["AnsweredRequest", "RecentRequests"]
 
 CLIENT_ID_AT = 10
 """Where the client id of a request header begins, behind its length; the same in every version that has one."""
 CLIENT_ID_BYTES_MAX = 200
-OUTCOMES = {Send: "answered", NoOp: "no answer", Close: "closed"}
-DROPPED = "dropped"
-_ROW = struct.Struct("<iqhhiiih11q")
+OUTCOMES = {
+    Outcome.SEND: "answered",
+    Outcome.NOOP: "no answer",
+    Outcome.CLOSE: "closed",
+    Outcome.DROPPED: "dropped",
+}
+_ROW = REQUESTS.layout
 _CLIENT_ID_LENGTH = struct.Struct(">h")
 
 
-@attrs.frozen(kw_only=True)
-class AnsweredRequest:
-    """One request that has ended.
+@attrs.frozen(kw_only=True, slots=False)
+class AnsweredRequest(Stamps):
+    """One request that has ended; its stamps are attributes too, see `stages.timeline.Stamps`.
 
     Attributes:
         api: Kafka's name of it, as Produce; the number of one that is not known.
@@ -46,8 +53,8 @@ class AnsweredRequest:
         acks: of a Produce; None for others.
         outcome: "answered", "no answer" (acks=0), "closed" (the connection), "dropped" (the client had gone).
         errors: Kafka's names of the errors in the answer, each once.
-        received_ns, ..., sent_ns: stamps of the machine's monotonic clock, in the order in which they are taken; 0
-            for a stage that it did not pass, as submitted and durable for what needs no commit.
+        stamps: by name, of the machine's monotonic clock; 0 for a stage that it did not pass, as submitted and durable
+            for what needs no commit.
     """
 
     api: str
@@ -61,25 +68,18 @@ class AnsweredRequest:
     acks: int | None
     outcome: str
     errors: tuple[str, ...]
-    received_ns: int
-    enqueued_ns: int
-    dequeued_ns: int
-    handled_ns: int
-    callback_ns: int
-    submitted_ns: int
-    durable_ns: int
-    completed_ns: int
-    released_ns: int
-    send_started_ns: int
-    sent_ns: int
+    stamps: Mapping[str, int] = attrs.field(repr=False)
+
+    def __attrs_post_init__(self) -> None:
+        vars(self).update(self.stamps)
 
     @property
     def stages(self) -> StageDurations:
         """How long it was in each stage."""
-        return stage_durations(self)  # type: ignore[arg-type]  # it is only read
+        return stage_durations(self)
 
 
-class RecentRequests:
+class RecentRequests(Timeline):
     """A `stages.timeline.Timeline` that keeps requests.
 
     Args:
@@ -87,11 +87,8 @@ class RecentRequests:
         on_ended: called when a request or a commit has ended.
     """
 
-    samples_queues = False
-    times_requests = True
-
     def __init__(self, requests_max: int, on_ended: Callable[[], None] = lambda: None) -> None:
-        self._rows: deque[tuple[bytes, str, str, tuple[int, ...]]] = deque(maxlen=requests_max)
+        self._rows: deque[tuple[bytes, str, tuple[int, ...]]] = deque(maxlen=requests_max)
         self._keeps = requests_max > 0
         self._on_ended = on_ended
 
@@ -103,50 +100,21 @@ class RecentRequests:
         """Forget them."""
         self._rows.clear()
 
-    def request_ended(self, request: object) -> None:
-        assert isinstance(request, Request)
+    def request_ended(self, request: Any) -> None:
         if self._keeps:
-            self._keep(request, OUTCOMES[type(request.result)])
+            self._keep(request, ended_values(request))
         self._on_ended()
 
-    def request_dropped(self, request: object) -> None:
-        assert isinstance(request, Request)
+    def request_dropped(self, request: Any) -> None:
         if self._keeps:
-            self._keep(request, DROPPED)
+            self._keep(request, dropped_values(request))
         self._on_ended()
 
-    def _keep(self, request: Request, outcome: str) -> None:
-        row = _ROW.pack(
-            request.connection.index,
-            request.sequence,
-            request.api,
-            request.version,
-            request.correlation_id,
-            request.size_bytes,
-            request.response_bytes,
-            request.acks,
-            request.received_ns,
-            request.enqueued_ns,
-            request.dequeued_ns,
-            request.handled_ns,
-            request.callback_ns,
-            request.submitted_ns,
-            request.durable_ns,
-            request.completed_ns,
-            request.released_ns,
-            request.send_started_ns,
-            request.sent_ns,
-        )
-        self._rows.append((row, _client_id(request.frame), outcome, _errors(request.answer)))
+    def _keep(self, request: Request, values: tuple[int, ...]) -> None:
+        self._rows.append((_ROW.pack(*values), _client_id(request.frame), _errors(request.answer)))
 
     def commit_ended(self, commit: object) -> None:  # noqa: ARG002 - the moment is all that counts
         self._on_ended()
-
-    def mute_ended(self, connection_index: int, reason: int, began_ns: int, ended_ns: int) -> None:
-        """See Timeline: it is nobody's request."""
-
-    def queue_sampled(self, queue: int, at_ns: int, depth: int) -> None:
-        """See Timeline: it is not asked for."""
 
 
 def _client_id(frame: Any) -> str:
@@ -166,33 +134,21 @@ def _errors(answer: Any) -> tuple[int, ...]:
     return tuple(code for code in codes if code)
 
 
-def _shown(row: bytes, client_id: str, outcome: str, errors: tuple[int, ...]) -> AnsweredRequest:
-    connection, sequence, api, version, correlation_id, request_bytes, response_bytes, acks, *stamps = _ROW.unpack(row)
-    stamps = [0 if stamp == NO_STAMP else stamp for stamp in stamps]
-    received, enqueued, dequeued, handled, callback, submitted, durable, completed, released, started, sent = stamps
+def _shown(packed: bytes, client_id: str, errors: tuple[int, ...]) -> AnsweredRequest:
+    row = TracedRequest(_ROW.unpack(packed))
     return AnsweredRequest(
-        api=API_KEYS[api].name if api in API_KEYS else str(api),
-        version=version,
+        api=API_KEYS[ApiKey(row.api)].name if row.api in API_KEYS else str(row.api),
+        version=row.version,
         client_id=client_id,
-        connection=connection,
-        sequence=sequence,
-        correlation_id=correlation_id,
-        request_bytes=request_bytes,
-        response_bytes=response_bytes,
-        acks=None if acks == NOT_SET else acks,
-        outcome=outcome,
+        connection=row.connection,
+        sequence=row.sequence,
+        correlation_id=row.correlation_id,
+        request_bytes=row.request_bytes,
+        response_bytes=row.response_bytes,
+        acks=None if row.acks == NOT_SET else row.acks,
+        outcome=OUTCOMES[Outcome(row.outcome)],
         errors=tuple(_error_name(code) for code in errors),
-        received_ns=received,
-        enqueued_ns=enqueued,
-        dequeued_ns=dequeued,
-        handled_ns=handled,
-        callback_ns=callback,
-        submitted_ns=submitted,
-        durable_ns=durable,
-        completed_ns=completed,
-        released_ns=released,
-        send_started_ns=started,
-        sent_ns=sent,
+        stamps={name: getattr(row, name) for name in STAMPS},
     )
 
 

@@ -18,7 +18,7 @@ from typing import IO, TYPE_CHECKING, Any
 from pipeline_broker import owner_only
 from pipeline_broker.telemetry.request_log_lines import line_of
 from stages.request import NOT_SET
-from stages.timeline import now_ns
+from stages.timeline import Timeline, now_ns
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -37,7 +37,7 @@ STOP_SECONDS_MAX = 5.0
 logger = logging.getLogger(__name__)
 
 
-class RequestLog:
+class RequestLog(Timeline):
     """A `stages.timeline.Timeline` of requests only.
 
     Args:
@@ -48,9 +48,6 @@ class RequestLog:
         written: lines so far.
         dropped: requests without one.
     """
-
-    samples_queues = False
-    times_requests = True
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -76,15 +73,6 @@ class RequestLog:
 
     def request_dropped(self, request: Any) -> None:
         self._add(request, now_ns())
-
-    def commit_ended(self, commit: object) -> None:
-        """See Timeline; it is no request."""
-
-    def mute_ended(self, connection_index: int, reason: int, began_ns: int, ended_ns: int) -> None:
-        """See Timeline; it is no request."""
-
-    def queue_sampled(self, queue: int, at_ns: int, depth: int) -> None:
-        """See Timeline; it is no request."""
 
     def _add(self, request: Request, ended_ns: int) -> None:
         if request.api == NOT_SET or request.connection.session is None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pipeline_broker.config.properties import PREFIXED, broker_properties, topic_properties
+from pipeline_broker.traces.stage_durations import stage_durations
 from pipeline_broker.wire.codec import decoder, versions_of
 from pipeline_broker.wire.header import read_request_header, read_response_header
 from pipeline_broker.wire.json_form import json_form
@@ -84,22 +85,18 @@ def _answered(request: Request, response_class: type[Any], key: int, version: in
 
 
 def _times(request: Request, ended_ns: int) -> dict[str, float]:
-    """Kafka's formulas: milliseconds, cut to microseconds, at least 0; a stage that it did not pass took no time."""
-    callbacks_ns = request.callback_ns
-    dequeued, handled, completed, started = (
-        stamp or ended_ns
-        for stamp in (request.dequeued_ns, request.handled_ns, request.completed_ns, request.send_started_ns)
-    )
+    """Milliseconds, cut to microseconds; a stage that it did not pass took no time."""
+    durations = stage_durations(request, ended_ns)
     spans = {
-        "totalTimeMs": ended_ns - request.received_ns,
-        "requestQueueTimeMs": dequeued - request.received_ns,
-        "localTimeMs": handled - dequeued + callbacks_ns,
-        "remoteTimeMs": completed - handled - callbacks_ns,
+        "totalTimeMs": durations.total_ns,
+        "requestQueueTimeMs": durations.request_queue_ns,
+        "localTimeMs": durations.local_ns,
+        "remoteTimeMs": durations.remote_ns,
         "throttleTimeMs": 0,
-        "responseQueueTimeMs": started - completed,
-        "sendTimeMs": ended_ns - started,
+        "responseQueueTimeMs": durations.response_queue_ns,
+        "sendTimeMs": durations.response_send_ns,
     }
-    times: dict[str, float] = {name: max(0, span) // MICROSECONDS / 1000 for name, span in spans.items()}
+    times: dict[str, float] = {name: span // MICROSECONDS / 1000 for name, span in spans.items()}
     times["throttleTimeMs"] = request.throttle_ms
     return times
 

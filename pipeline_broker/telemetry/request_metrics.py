@@ -4,22 +4,15 @@ Rules of this file: on the event loop a request is counted and, if it is its tur
 `request_series`); histograms are filled from those in batches, by `drain`, which is called regularly and before each
 scrape. Numbers of requests and errors are always exact.
 
-Each time is clamped at 0 and rounded to whole milliseconds, as Kafka's are:
+Each time of a stage of `traces.stage_durations`, as RequestQueueTimeMs in `requestqueuetimems`, is clamped at 0 and
+rounded to whole milliseconds, as Kafka's are; CommitWait is that of requests that were committed. Beside them:
 
-| Kafka | `kafka_network_requestmetrics_...` | from the stamps of a request |
+| Kafka | `kafka_network_requestmetrics_...` | |
 |---|---|---|
-| RequestQueueTimeMs | requestqueuetimems | dequeued - received |
-| LocalTimeMs | localtimems | handled - dequeued + callbacks |
-| RemoteTimeMs | remotetimems | completed - handled - callbacks |
 | ThrottleTimeMs | throttletimems | the throttle that its answer tells |
-| ResponseQueueTimeMs | responsequeuetimems | send started - completed |
-| ResponseSendTimeMs | responsesendtimems | sent - send started |
-| TotalTimeMs | totaltimems | sent - received |
 | RequestBytes | requestbytes | bytes behind the request's header |
 | RequestsPerSec | requests_total | with `version`; exact |
 | ErrorsPerSec | errors_total | with `error`, NONE included; each error code of a response counts |
-| none: in RemoteTimeMs | commitwaittimems | durable - submitted, of requests that were committed |
-| none: in ResponseQueueTimeMs | responseorderwaittimems | released - completed |
 
 All have the label `request`; a histogram has the lines `{quantile=}`, `_count` and `_sum`, where the sum keeps what the
 rounded values lose. A fetch counts as `Fetch` and as `FetchConsumer`: there are no followers. A request whose
@@ -30,34 +23,21 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from operator import add, itemgetter, sub
+from operator import itemgetter, sub
 from typing import TYPE_CHECKING, Any
 
 from pipeline_broker.telemetry.answer_errors import count_errors
 from pipeline_broker.telemetry.exposition import Family, Sample, counter, summary_samples
 from pipeline_broker.telemetry.histogram import DecayingHistogram
 from pipeline_broker.telemetry.moving_average import MovingAverage
-from pipeline_broker.telemetry.request_series import (
-    BODY_BYTES,
-    CALLBACK,
-    COMPLETED,
-    DEQUEUED,
-    DURABLE,
-    HANDLED,
-    RECEIVED,
-    RELEASED,
-    SEND_STARTED,
-    SENT,
-    SUBMITTED,
-    THROTTLE,
-    RequestSeries,
-)
+from pipeline_broker.telemetry.request_series import BODY_BYTES, PLACES, THROTTLE, RequestSeries
 from pipeline_broker.telemetry.sampled_rows import Row
+from pipeline_broker.traces.stage_durations import STAGES
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.registry import API_KEYS, ApiKey
 from stages.mode import Batching, Mode
-from stages.request import NO_STAMP, Send
-from stages.timeline import now_ns
+from stages.request import Send
+from stages.timeline import NO_STAMP, now_ns
 
 if TYPE_CHECKING:
     from stages.request import Request
@@ -76,23 +56,18 @@ UNSUPPORTED = -1
 FETCH = int(ApiKey.FETCH)
 OTHER_SOFTWARE = ("other", "other")
 
-_STAGES = (
-    ("requestqueuetimems", RECEIVED, DEQUEUED),
-    ("localtimems", DEQUEUED, HANDLED),
-    ("remotetimems", HANDLED, COMPLETED),
-    ("responsequeuetimems", COMPLETED, SEND_STARTED),
-    ("responsesendtimems", SEND_STARTED, SENT),
-    ("totaltimems", RECEIVED, SENT),
-    ("responseorderwaittimems", COMPLETED, RELEASED),
+_STAGES = tuple((f"{stage.lower()}timems", PLACES[began], PLACES[ended]) for stage, (began, ended) in STAGES.items())
+_DEQUEUED, _DECIDED, _SUBMITTED, _COMPLETED = (
+    PLACES[stamp] for stamp in ("dequeued_ns", "decided_ns", "submitted_ns", "completed_ns")
 )
-_COMMIT_WAIT = "commitwaittimems"
 _THROTTLE = "throttletimems"
 _BYTES = "requestbytes"
 _EXPLANATIONS = {
     "requestqueuetimems": "Time in the request queue (RequestQueueTimeMs).",
     "localtimems": "Time in the handler (LocalTimeMs).",
+    "laterstepstimems": "Part of LocalTimeMs: callbacks, and the steps of a request that takes several turns.",
     "remotetimems": "Time until what the answer waits for has happened (RemoteTimeMs).",
-    _COMMIT_WAIT: "Part of RemoteTimeMs: time until the request's records were durable.",
+    "commitwaittimems": "Part of RemoteTimeMs: time until the request's records were durable.",
     _THROTTLE: "Throttle applied, not part of the total (ThrottleTimeMs).",
     "responsequeuetimems": "Time until the response began to leave (ResponseQueueTimeMs).",
     "responseorderwaittimems": "Part of ResponseQueueTimeMs: time until the connection's earlier responses were ready.",
@@ -223,14 +198,13 @@ class RequestMetrics:
 
     def _fill(self, api: int, rows: list[Row], stands_for: float, at_seconds: float) -> None:
         columns: list[Sequence[int]] = list(zip(*rows, strict=True))
-        if any(columns[CALLBACK]):
-            columns[HANDLED] = list(map(add, columns[HANDLED], columns[CALLBACK]))
         for name, began, ended in _STAGES:
-            record_spans(self._histogram(api, name), columns[began], columns[ended], at_seconds, stands_for)
-        committed = [row for row in rows if row[SUBMITTED] != NO_STAMP and row[DURABLE] != NO_STAMP]
-        if committed:
-            began_ns, ended_ns = (list(map(itemgetter(column), committed)) for column in (SUBMITTED, DURABLE))
-            record_spans(self._histogram(api, _COMMIT_WAIT), began_ns, ended_ns, at_seconds, stands_for)
+            began_ns, ended_ns = columns[began], columns[ended]
+            if NO_STAMP in began_ns:
+                committed = [row for row in rows if row[began] != NO_STAMP]
+                began_ns, ended_ns = ([row[place] for row in committed] for place in (began, ended))
+            if began_ns:
+                record_spans(self._histogram(api, name), began_ns, ended_ns, at_seconds, stands_for)
         for name, column in ((_THROTTLE, columns[THROTTLE]), (_BYTES, columns[BODY_BYTES])):
             self._histogram(api, name).add(Counter(column), sum(column), at_seconds, stands_for)
 
@@ -238,8 +212,8 @@ class RequestMetrics:
         """How long handlers were busy with these requests."""
         busy_ns = 0
         for row in rows:
-            waited = self._waits_for_commit and row[SUBMITTED] != NO_STAMP
-            busy_ns += (row[COMPLETED] if waited else row[HANDLED] + row[CALLBACK]) - row[DEQUEUED]
+            waited = self._waits_for_commit and row[_SUBMITTED] != NO_STAMP
+            busy_ns += row[_COMPLETED if waited else _DECIDED] - row[_DEQUEUED]
         return busy_ns
 
     def idle_share(self, handlers: int) -> float:

@@ -11,42 +11,18 @@ from typing import Any
 
 from pipeline_broker.telemetry.sampled_rows import SampledRows
 from pipeline_broker.wire.registry import is_flexible
+from stages.timeline import STAMPS
 
-__all__ = [
-    "BODY_BYTES",
-    "CALLBACK",
-    "COMPLETED",
-    "DEQUEUED",
-    "DURABLE",
-    "HANDLED",
-    "RECEIVED",
-    "RELEASED",
-    "SEND_STARTED",
-    "SENT",
-    "SUBMITTED",
-    "THROTTLE",
-    "RequestSeries",
-]
+__all__ = ["BODY_BYTES", "PLACES", "THROTTLE", "RequestSeries"]
 
 HEADER_BYTES = 10
 """Of a request header before its client id: key 2, version 2, correlation id 4, length of the client id 2."""
 
-_STAMPS = (
-    "received_ns",
-    "dequeued_ns",
-    "handled_ns",
-    "submitted_ns",
-    "durable_ns",
-    "completed_ns",
-    "released_ns",
-    "send_started_ns",
-    "sent_ns",
-)
-RECEIVED, DEQUEUED, HANDLED, SUBMITTED, DURABLE, COMPLETED, RELEASED, SEND_STARTED, SENT = range(9)
-CALLBACK, THROTTLE, BODY_BYTES = 9, 10, 11
-"""The places in a row."""
+PLACES = {stamp: place for place, stamp in enumerate(STAMPS)}
+"""Where the stamps stand in a row; the throttle and the size of the body follow them."""
+THROTTLE, BODY_BYTES = len(STAMPS), len(STAMPS) + 1
 
-_values_of = attrgetter(*_STAMPS, "callback_ns", "throttle_ms")
+_values_of = attrgetter(*STAMPS, "throttle_ms")
 _CLIENT_ID_LENGTH = struct.Struct(">h")
 
 
@@ -78,9 +54,8 @@ class RequestSeries(SampledRows):
 
     def add_unfinished(self, request: Any, now_ns: int) -> None:
         """The same of one whose connection closed: what it did not pass ended now, after no time."""
-        received, *later, callback, throttle = _values_of(request)
-        stamps = [stamp or now_ns for stamp in later]
-        self.add((received, *stamps, callback, throttle, self._body_bytes(request)))
+        *stamps, throttle = _values_of(request)
+        self.add((*[stamp or now_ns for stamp in stamps], throttle, self._body_bytes(request)))
 
     def _body_bytes(self, request: Any) -> int:
         """Bytes behind the header; where that is flexible, one byte says that it has no tagged fields."""

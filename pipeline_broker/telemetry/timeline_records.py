@@ -20,16 +20,17 @@ from typing import Any
 
 from pipeline_broker.records.batch import NewRecord, build_batch
 from pipeline_broker.records.compression import Compression
-from pipeline_broker.telemetry.request_rows import RequestRows
-from pipeline_broker.telemetry.row_ring import RowRing
 from pipeline_broker.telemetry.timelines_topic import TIMELINES_TOPIC
-from pipeline_broker.telemetry.trace_tables import REQUESTS
+from pipeline_broker.traces.broker_tables import REQUESTS
+from pipeline_broker.traces.request_rows import RequestRows
+from pipeline_broker.traces.row_ring import RowRing
 from pipeline_broker.wire.registry import ApiKey
+from stages.timeline import STAMPS
 
 __all__ = ["RING_ROWS_MAX", "ROWS_MAX", "SCHEMA", "TimelineBatches", "TimelineRows"]
 
-SCHEMA = 1
-"""Version of a record's form: it changes when a reader of the former one would misread it."""
+SCHEMA = 2
+"""Version of a record's form: it changes when a reader of the former one would misread it. 1 had no `decided_ns`."""
 ROWS_MAX = 512
 """Rows of one record: 60 KB."""
 RECORDS_MAX = 8
@@ -39,13 +40,8 @@ RING_ROWS_MAX = 1 << 15
 GZIP_LEVEL = 1
 """Every client can read gzip without a further package; the fastest level costs a fifth of the default one."""
 
-_ROW = struct.Struct(REQUESTS.row_format)
-_RECEIVED = "received_ns"
-_STAMP = "_ns"
-_AFTER = "_after_ns"
-_SIZES = {"i1": 1, "i2": 2, "i4": 4, "i8": 8}
-_CODES = {1: "b", 2: "h", 4: "i", 8: "q"}
-_LEAST = {kind: -(1 << (8 * size - 1)) for kind, size in _SIZES.items()}
+_ROW = REQUESTS.layout
+_RECEIVED, *_LATER = STAMPS
 _encode = json.JSONEncoder(separators=(",", ":")).encode
 
 
@@ -60,12 +56,8 @@ class TimelineRows(RequestRows):
         rows_max: how many may wait; further ones are lost, and counted.
     """
 
-    samples_queues = False
-    times_requests = True
-
     def __init__(self, topic_id: Callable[[], bytes | None], rows_max: int = RING_ROWS_MAX) -> None:
-        self.ring = RowRing(REQUESTS.row_format, rows_max)
-        super().__init__(self.ring)
+        super().__init__(RowRing(REQUESTS.layout, rows_max))
         self._topic_id = topic_id
 
     @property
@@ -79,7 +71,7 @@ class TimelineRows(RequestRows):
             return
         if request.api == ApiKey.FETCH and self._is_reader(request.answer):
             return
-        super().request_ended(request)
+        self.pack_ended(request)
 
     def _is_reader(self, answer: Any) -> bool:
         topics = getattr(answer, "responses", None)
@@ -87,15 +79,6 @@ class TimelineRows(RequestRows):
             return False
         topic_id = self._topic_id()
         return all(topic.topic == TIMELINES_TOPIC or topic.topic_id == topic_id for topic in topics)
-
-    def commit_ended(self, commit: object) -> None:
-        """See Timeline; it is no request."""
-
-    def mute_ended(self, connection_index: int, reason: int, began_ns: int, ended_ns: int) -> None:
-        """See Timeline; it is no request."""
-
-    def queue_sampled(self, queue: int, at_ns: int, depth: int) -> None:
-        """See Timeline; it is not asked for."""
 
 
 class TimelineBatches:
@@ -146,11 +129,11 @@ class TimelineBatches:
         head = _encode({**self._head, "first_row": self.rows, "rows": count, "lost": lost})
         parts = [head[:-1]]
         received: Sequence[int] = ()
-        for (name, kind), column in zip(REQUESTS.columns, _columns(rows, count), strict=True):
+        for (name, _), least, column in zip(REQUESTS.columns, REQUESTS.nulls, _columns(rows, count), strict=True):
             self._pause()
             if name == _RECEIVED:
                 received = column
-            parts.append(f'"{_name(name)}":{_array(name, column, _LEAST[kind], received)}')
+            parts.append(f'"{_name(name)}":{_array(name, column, least, received)}')
         self.rows += count
         self.records += 1
         return f"{','.join(parts)}}}".encode()
@@ -167,21 +150,21 @@ def _columns(rows: bytes, count: int) -> Iterable[Sequence[int]]:
 def _full_columns() -> tuple[struct.Struct, ...]:
     """For each column what unpacks it from ROWS_MAX rows and skips the others: a third of the time of whole rows."""
     columns, before = [], 0
-    for _, kind in REQUESTS.columns:
-        size = _SIZES[kind]
-        columns.append(struct.Struct("<" + f"{before}x{_CODES[size]}{_ROW.size - before - size}x" * ROWS_MAX))
+    for code in _ROW.format.removeprefix("<"):
+        size = struct.calcsize(code)
+        columns.append(struct.Struct("<" + f"{before}x{code}{_ROW.size - before - size}x" * ROWS_MAX))
         before += size
     return tuple(columns)
 
 
 def _name(column: str) -> str:
     """What a column of the table is called in a record."""
-    return column if not column.endswith(_STAMP) or column == _RECEIVED else column.removesuffix(_STAMP) + _AFTER
+    return column.removesuffix("_ns") + "_after_ns" if column in _LATER else column
 
 
 def _array(name: str, column: Sequence[int], least: int, received: Sequence[int]) -> str:
     """The JSON of one column, with words for codes and null where the table has a null."""
-    first, is_after = column[0], name.endswith(_STAMP) and name != _RECEIVED
+    first, is_after = column[0], name in _LATER
     if column.count(first) == len(column) and (first == least or not is_after):
         (readable,) = _readable(name, column[:1], least)  # half of the columns nearly always: encode it once
         return f"[{','.join([_encode(readable)] * len(column))}]"

@@ -2,7 +2,7 @@
 
 Rules of this file: the event loop packs a row into a preallocated ring and does nothing else; the thread moves whole
 rows to the files; a ring that is full, and a disk that fails, lose rows that are counted, never a request. A string is
-in strings.jsonl before the first row that refers to it. See `trace_tables` for the bytes.
+in strings.jsonl before the first row that refers to it. The bytes are those of `traces`.
 """
 
 import contextlib
@@ -16,16 +16,10 @@ from typing import Any, Protocol
 import attrs
 
 from pipeline_broker import owner_only
-from pipeline_broker.telemetry.request_rows import RequestRows
-from pipeline_broker.telemetry.row_ring import RowRing
-from pipeline_broker.telemetry.trace_tables import (
-    APPENDS,
-    COMMITS,
-    MUTES,
-    QUEUES,
-    REQUESTS,
-    Table,
-)
+from pipeline_broker.traces.broker_tables import APPENDS, COMMITS, MUTES, QUEUES, REQUESTS
+from pipeline_broker.traces.request_rows import RequestRows
+from pipeline_broker.traces.ring_file import Table
+from pipeline_broker.traces.row_ring import RowRing
 from stages.request import Request
 
 __all__ = ["TraceFiles"]
@@ -112,7 +106,7 @@ class _Recording:
     @classmethod
     def begin(cls, directory: Path, table: Table, rows_max: int) -> "_Recording":
         file = _File(directory / f"{table.name}.ring", table.header())
-        return cls(table, RowRing(table.row_format, rows_max), file)
+        return cls(table, RowRing(table.layout, rows_max), file)
 
     @property
     def lost(self) -> int:
@@ -133,7 +127,6 @@ class TraceFiles(RequestRows):
     """
 
     samples_queues = True
-    times_requests = True
 
     def __init__(
         self,

@@ -28,7 +28,7 @@ CHECKPOINT_FOLDER: Final = "checkpoint"
 WINDOWS_FOLDER: Final = "windows"
 PLAN_FILE: Final = "live.json"
 EVERY_SECONDS: Final = 1.0
-_PLAN_SCHEMA: Final = 1
+_PLAN_SCHEMA: Final = 2
 
 
 def stream_stage_latency(

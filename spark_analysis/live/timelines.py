@@ -1,6 +1,6 @@
 """From the records of the topic to one row a request.
 
-Rules: see the room. The declaration below is the one of the record's form, version 1. A record that does not fit it
+Rules: see the room. The declaration below is the one of the record's form, version 2. A record that does not fit it
 ends the query with its reason: nothing is guessed, and nothing is left out in silence.
 """
 
@@ -15,7 +15,7 @@ from spark_analysis.tables import REQUEST_STAMPS, TABLES, Columns
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-RECORD_SCHEMA: Final = 1
+RECORD_SCHEMA: Final = 2
 TIMELINES_TOPIC: Final = "__request_timelines"
 RECORDS_PER_BATCH_MAX: Final = 1_000
 """Records that one micro-batch takes: half a million requests, so that catching up needs no more memory than that."""

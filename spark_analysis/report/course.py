@@ -70,7 +70,7 @@ def _lanes(mode: str, load: Load, requests: list[LaneRequest]) -> Markup:
 
 def _pieces(request: LaneRequest) -> list[tuple[int, int, str]]:
     """The spans of a request with the colours of `PARTS`, one after the other."""
-    submitted = request.handled_ns if request.submitted_ns is None else request.submitted_ns
+    submitted = request.decided_ns if request.submitted_ns is None else request.submitted_ns
     durable = submitted if request.durable_ns is None else request.durable_ns
     stamps = (
         request.received_ns,

@@ -23,7 +23,7 @@ from spark_analysis.report.markup import (
     table,
     text,
 )
-from spark_analysis.stage import STAGES
+from spark_analysis.tables import STAGES
 
 if TYPE_CHECKING:
     from spark_analysis.figures import Commits, StageFigures

@@ -27,7 +27,7 @@ def _request(*, connection=0, sequence=0, api=0, version=9, received_ns=1_000, s
     for name, step in zip(names, steps, strict=True):
         at_ns += step
         setattr(request, name, at_ns)
-    request.submitted_ns = request.handled_ns
+    request.decided_ns = request.submitted_ns = request.handled_ns
     request.api, request.version, request.result, request.depth = api, version, Send(b""), 1
     for name, value in fields.items():
         setattr(request, name, value)

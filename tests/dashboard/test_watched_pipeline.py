@@ -6,8 +6,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline_broker.dashboard.watched_pipeline import (
-    CLOSED,
-    DROPPED,
     LANE_ROWS_MAX,
     LANES_MAX,
     LOOKS_MAX,
@@ -18,6 +16,7 @@ from pipeline_broker.dashboard.watched_pipeline import (
     WatchedPipeline,
 )
 from pipeline_broker.telemetry.sampled_rows import ROWS_MAX
+from pipeline_broker.traces.broker_tables import Outcome
 from pipeline_broker.wire.messages.topics.metadata import MetadataResponse
 from stages.request import Close
 
@@ -140,6 +139,6 @@ def test_a_row_says_how_a_request_ended_and_its_first_error(request_ended):
     found = {api.api: api.rows[0] for api in watched.take(1).apis}
 
     assert found[1].error == 3
-    assert found[2].outcome == CLOSED
-    assert found[3].outcome == DROPPED
+    assert found[2].outcome == Outcome.CLOSE
+    assert found[3].outcome == Outcome.DROPPED
     assert found[3].sent_ns > 0

@@ -21,7 +21,8 @@ from pipeline_broker.wire.messages.data.fetch import FetchRequest, FetchResponse
 from pipeline_broker.wire.messages.data.produce import ProduceRequest, ProduceResponse
 from pipeline_broker.wire.messages.topics.metadata import MetadataRequest, MetadataResponse
 from stages.mode import PIPELINED
-from stages.request import NO_STAMP, Request, Send
+from stages.request import Request, Send
+from stages.timeline import NO_STAMP
 from tests.apis.wire_client import WireClient
 from tests.log.files.memory_file_system import MemoryFileSystem
 
@@ -210,7 +211,8 @@ class Scene:
         for sequence in range(count):
             request = Request(Origin(), sequence, b"", 1)
             request.result, request.api, request.queue = Send(b""), PRODUCE, 0
-            request.enqueued_ns = request.dequeued_ns = request.handled_ns = request.completed_ns = 2
+            request.enqueued_ns = request.dequeued_ns = request.handled_ns = 2
+            request.decided_ns = request.completed_ns = 2
             request.submitted_ns = request.durable_ns = NO_STAMP
             request.released_ns = request.send_started_ns = request.sent_ns = 3
             self.observing[-1].request_ended(request)

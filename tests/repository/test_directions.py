@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-SYNCHRONOUS = ("apis", "broker", "config", "faults", "log", "records", "state", "telemetry", "wire")
+SYNCHRONOUS = ("apis", "broker", "config", "faults", "log", "records", "state", "telemetry", "traces", "wire")
 
 
 def python(code):

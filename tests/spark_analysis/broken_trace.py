@@ -14,8 +14,8 @@ import attrs
 import trio
 from trio.testing import MockClock
 
-from pipeline_broker.measure.load.ring import ClientRow, write_ring
 from pipeline_broker.telemetry.trace_files import TraceFiles
+from pipeline_broker.traces.client_rows import ClientRow, write_client
 from stages.mode import PIPELINED
 from stages.mute import MuteReason
 from stages.request import Close, Pending, Send
@@ -92,13 +92,13 @@ def write_run(folder: Path, response_order) -> list[list[int]]:
 
     trio.run(main, clock=MockClock(autojump_threshold=0))
     files.close()
-    write_ring(folder / "client-0.ring", rows)
+    write_client(folder / "client-0.ring", rows)
     return received
 
 
 def describe(folder: Path, number: int, **columns) -> None:
     """Write `run.json`, which makes the run complete."""
     row = {"run": number, "round": 0, "traced": True, "mode": "pipelined", "side": 1, "client": "raw"}
-    row |= {"in_flight": REQUESTS, "connections": CONNECTIONS, "commit_delay_ms": 0, "flush": "always", "schema": 1}
+    row |= {"in_flight": REQUESTS, "connections": CONNECTIONS, "commit_delay_ms": 0, "flush": "always", "schema": 2}
     row |= {"settings": {}, "machine": {}, "client_cpu_share": 0.5, "lost_rows": 0, "experiment": "grid", **columns}
     (folder / "run.json").write_text(json.dumps(row))

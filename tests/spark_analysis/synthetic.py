@@ -18,6 +18,7 @@ STAMPS = (
     "enqueued_ns",
     "dequeued_ns",
     "handled_ns",
+    "decided_ns",
     "submitted_ns",
     "durable_ns",
     "completed_ns",
@@ -75,7 +76,7 @@ START_NS = 1_000_000_000_000
 
 
 def header(table: str, /, **changes: Any) -> bytes:
-    declared = {"table": table, "schema": 1, "columns": COLUMNS[table], "enums": ENUMS.get(table, {}), **changes}
+    declared = {"table": table, "schema": 2, "columns": COLUMNS[table], "enums": ENUMS.get(table, {}), **changes}
     text = json.dumps(declared).encode()
     return MAGIC + struct.pack("<I", len(text)) + text
 
@@ -170,20 +171,21 @@ def steady(run: RawRun, latencies_us: list[int], *, gap_us: int, connection: int
 def traced_request(
     run: RawRun, connection: int, sequence: int, at_ns: int, stages_us: dict[str, int], **row: Any
 ) -> None:
-    """One Produce request whose stages last exactly as long as given, and its append."""
+    """One Produce request whose stages last exactly as long as given; without LaterSteps, unless they are."""
     received = at_ns
     dequeued = received + stages_us["RequestQueue"] * 1000
-    handled = dequeued + stages_us["Local"] * 1000
-    submitted = handled + 1000
+    decided = dequeued + stages_us["Local"] * 1000
+    submitted = decided + 1000
     durable = submitted + stages_us["CommitWait"] * 1000
-    completed = handled + stages_us["Remote"] * 1000
+    completed = decided + stages_us["Remote"] * 1000
     released = completed + stages_us["ResponseOrderWait"] * 1000
     send_started = completed + stages_us["ResponseQueue"] * 1000
     stamps = {
         "received_ns": received,
         "enqueued_ns": min(received + 100, dequeued),
         "dequeued_ns": dequeued,
-        "handled_ns": handled,
+        "handled_ns": decided - stages_us.get("LaterSteps", 0) * 1000,
+        "decided_ns": decided,
         "submitted_ns": submitted,
         "durable_ns": durable,
         "completed_ns": completed,

@@ -22,6 +22,7 @@ pytestmark = [
 STAGES = {
     "RequestQueue": 20,
     "Local": 15,
+    "LaterSteps": 6,
     "CommitWait": 300,
     "Remote": 340,
     "ResponseOrderWait": 7,
@@ -184,7 +185,7 @@ def test_verdict_speaks_of_ordinary_clients_first_and_of_the_replay_and_the_orde
 
 def test_stage_percentiles_are_those_planted(planted, spark):
     rows = {(row["mode"], row["stage"]): row for row in stage_latency(load_run(planted, spark)).collect()}
-    assert len(rows) == 16
+    assert len(rows) == 18
     for side, mode in enumerate(("classic", "pipelined")):
         for stage, value in STAGES.items():
             row = rows[mode, stage]

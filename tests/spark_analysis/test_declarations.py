@@ -8,39 +8,36 @@ from pathlib import Path
 
 import pytest
 
-from pipeline_broker.dashboard.pipeline_view import STAGES
-from pipeline_broker.measure.load import ring as client_ring
-from pipeline_broker.telemetry import trace_tables
+from pipeline_broker.telemetry import timeline_records
+from pipeline_broker.traces import broker_tables, client_rows, ring_file, stage_durations
+from spark_analysis import tables
+from spark_analysis.live import timelines
 from spark_analysis.raw import RING_MAGIC, read_ring_header
 from spark_analysis.report.common import PARTS
-from spark_analysis.tables import BROKER_TABLES, RING_TABLES, SCHEMA_VERSION, TABLES
+from spark_analysis.tables import BROKER_TABLES, RING_TABLES, SCHEMAS_READ, TABLES
+from stages.timeline import STAMPS
 
-WRITTEN = {
-    table.name: table
-    for table in (
-        trace_tables.REQUESTS,
-        trace_tables.APPENDS,
-        trace_tables.COMMITS,
-        trace_tables.MUTES,
-        trace_tables.QUEUES,
-    )
-}
+WRITTEN = {table.name: table for table in (*broker_tables.BROKER_TABLES, client_rows.CLIENT)}
 READ_AS = {"i1": "int", "i2": "int", "i4": "int", "i8": "bigint", "string": "string"}
 WIDER = {("request_bytes", "i4"): "bigint", ("response_bytes", "i4"): "bigint", ("measured", "i1"): "boolean"}
 
 
-def test_the_broker_writes_the_tables_that_are_read():
-    assert tuple(WRITTEN) == BROKER_TABLES
-    assert {*BROKER_TABLES, "client"} == set(RING_TABLES)
-    assert (trace_tables.MAGIC, trace_tables.SCHEMA) == (RING_MAGIC, SCHEMA_VERSION)
-    assert (client_ring.RING_MAGIC, client_ring.SCHEMA) == (RING_MAGIC, SCHEMA_VERSION)
+def test_the_tables_that_are_written_are_those_that_are_read():
+    assert tuple(WRITTEN) == RING_TABLES == (*BROKER_TABLES, "client")
+    assert (RING_MAGIC, SCHEMAS_READ[-1], SCHEMAS_READ) == (ring_file.MAGIC, ring_file.SCHEMA, ring_file.SCHEMAS_READ)
+    assert timeline_records.SCHEMA == timelines.RECORD_SCHEMA
+
+
+def test_stamps_and_stages_are_the_same_and_in_the_same_order():
+    assert tables.REQUEST_STAMPS == STAMPS
+    assert list(tables.STAGES.items()) == list(stage_durations.STAGES.items())
 
 
 @pytest.mark.parametrize("name", RING_TABLES)
 def test_columns_have_the_same_names_order_and_types(name):
-    columns = client_ring.COLUMNS if name == "client" else WRITTEN[name].columns
+    columns = WRITTEN[name].columns
     # The words for mute reasons are given to the broker's writer when it starts.
-    enums = {"reason"} if name == "mutes" else set() if name == "client" else set(WRITTEN[name].enums)
+    enums = {"reason"} if name == "mutes" else set(WRITTEN[name].enums)
     read = {column: kind for column, kind in TABLES[name].items() if column != "run"}
     assert [column for column, _ in columns] == list(read)
     for column, packed in columns:
@@ -58,8 +55,8 @@ def test_the_header_that_the_broker_writes_is_read(name, tmp_path):
 
 
 def test_the_ring_that_the_load_client_writes_is_read(tmp_path):
-    rows = [client_ring.ClientRow(3, sequence, None if sequence else 7, None, 10, 20, 0, True) for sequence in range(5)]
-    client_ring.write_ring(tmp_path / "client-0.ring", rows)
+    rows = [client_rows.ClientRow(3, sequence, None if sequence else 7, None, 10, 20, 0, True) for sequence in range(5)]
+    client_rows.write_client(tmp_path / "client-0.ring", rows)
     ring = read_ring_header(tmp_path / "client-0.ring")
     assert (ring.table, ring.rows) == ("client", 5)
 
@@ -84,7 +81,7 @@ def colours(path, name):
 
 
 def test_the_parts_of_a_request_have_the_same_names_and_colours_in_report_and_dashboard():
-    assert tuple(PARTS) == STAGES
+    assert tuple(PARTS) == stage_durations.PARTS
     in_report, on_page = (
         colours("spark_analysis/report/style.css", "s"),
         colours("pipeline_broker/dashboard/static/style.css", "stage-"),

@@ -22,7 +22,8 @@ from spark_analysis import (
     trace_quality,
 )
 from spark_analysis.convert import convert
-from spark_analysis.stage import CELL_COLUMNS, QUANTILES, STAGES
+from spark_analysis.stage import CELL_COLUMNS, QUANTILES
+from spark_analysis.tables import REQUEST_STAMPS, STAGES
 from tests.spark_analysis import queueing
 
 pytestmark = [
@@ -236,8 +237,5 @@ def test_a_job_names_its_columns_and_they_have_units(name, run):
     said = JOBS[name].__doc__.split("Returns:")[1]
     named = {column for column in columns if column not in (*CELL_COLUMNS, *STAGES)}
     assert {column for column in named if f"{column}" not in said} == (
-        {"enqueued_ns", "dequeued_ns", "handled_ns", "submitted_ns", "durable_ns", "completed_ns", "released_ns"}
-        | {"send_started_ns", "sent_ns", "received_ns"}
-        if name == "request_lanes"
-        else set()
+        set(REQUEST_STAMPS) if name == "request_lanes" else set()
     )

@@ -17,7 +17,7 @@ from spark_analysis.errors import TraceError
 from spark_analysis.live.__main__ import _EndSignals
 from spark_analysis.live.table import ShownTable, WindowTable
 from spark_analysis.live.window_files import SCHEMA, WindowFiles
-from spark_analysis.stage import STAGES
+from spark_analysis.tables import STAGES
 from tests.spark_analysis.timeline_topic import BEGIN_S, TopicFiles, broken, random_rows, row
 
 pytestmark = [
@@ -148,7 +148,7 @@ def test_what_comes_too_late_is_left_out_and_counted(spark, topic, tmp_path):
 @pytest.mark.parametrize(
     ("record", "reason"),
     [
-        (broken(schema=2), "a record has schema 2, this version reads 1"),
+        (broken(schema=1), "a record has schema 1, this version reads 2"),
         ("no record", "MALFORMED|FAILFAST|malformed"),
     ],
 )
@@ -160,7 +160,7 @@ def test_a_record_of_another_form_ends_the_job_with_its_reason(spark, topic, tmp
 
 
 def test_a_directory_keeps_its_length_of_windows(spark, topic, tmp_path):
-    (tmp_path / "live.json").write_text(json.dumps({"schema": 1, "window_seconds": 5, "late_seconds": 10}))
+    (tmp_path / "live.json").write_text(json.dumps({"schema": 2, "window_seconds": 5, "late_seconds": 10}))
     with pytest.raises(TraceError, match="choose another one"):
         stream_stage_latency(topic.stream(spark), tmp_path)
     (tmp_path / "live.json").write_text("{")

@@ -212,7 +212,7 @@ def lost_not_numbers(folder):
         (half_run_json, "not readable as JSON"),
         (run_json_without("mode"), "mode missing"),
         (run_json_with(in_flight="five"), "run.json"),
-        (run_json_with(schema=2), "schema 2, this version reads 1"),
+        (run_json_with(schema=3), "schema 3, this version reads 1 and 2"),
         (no_client, "no client ring file"),
         (strings_not_json, "not one JSON string a line"),
         (strings_not_text, "not one JSON string a line"),
@@ -231,7 +231,7 @@ def test_a_damaged_run_is_one_clear_line_and_exit_code_2(damage, said, synthetic
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"schema": 2}, "schema 2, this version reads 1"),
+        ({"schema": 3}, "schema 3, this version reads 1 and 2"),
         ({"table": "clients"}, "unknown table"),
         ({"columns": [["connection", "i4"]]}, "columns of client differ"),
         ({"columns": [["connection", "u9"]]}, "columns of client differ"),
@@ -247,8 +247,35 @@ def test_a_ring_of_another_layout_is_refused(changes, said, synthetic, tmp_path,
 def test_runs_of_mixed_schema_versions_are_refused(synthetic, tmp_path, capsys):
     synthetic.RawRun(tmp_path / "raw", 1).write()
     folder = synthetic.RawRun(tmp_path / "raw", 2).write()
-    other_header(synthetic, schema=2)(folder)
-    assert_refused(tmp_path, "run-00002/client.ring: schema 2", capsys)
+    other_header(synthetic, schema=3)(folder)
+    assert_refused(tmp_path, "run-00002/client.ring: schema 3", capsys)
+
+
+@pytest.fixture
+def without_decided(synthetic, monkeypatch):
+    """Runs are written as in schema 1: requests have no `decided_ns`."""
+    old = [column for column in synthetic.COLUMNS["requests"] if column[0] != "decided_ns"]
+    monkeypatch.setitem(synthetic.COLUMNS, "requests", old)
+
+
+@pytest.mark.usefixtures("without_decided")
+def test_in_traces_of_schema_1_a_request_was_decided_when_it_was_handled(traced, tmp_path, synthetic, monkeypatch):
+    traced.columns["schema"] = 1
+    header = synthetic.header
+    monkeypatch.setattr(synthetic, "header", lambda table: header(table, schema=1))
+    traced.write()
+    convert(tmp_path)
+    rows, written = read(tmp_path, "requests"), traced.rows["requests"]
+    assert [row["decided_ns"] for row in rows] == [row["handled_ns"] for row in written]
+    for name in ("received_ns", "submitted_ns", "sent_ns"):
+        assert [row[name] for row in rows] == [row[name] for row in written]
+
+
+@pytest.mark.usefixtures("without_decided")
+def test_traces_of_schema_2_without_its_new_column_are_refused(traced, tmp_path):
+    traced.write()
+    with pytest.raises(TraceError, match="columns of requests differ from schema 2: decided_ns"):
+        convert(tmp_path)
 
 
 def test_a_code_without_a_name_and_a_string_without_text_are_refused(traced, tmp_path):

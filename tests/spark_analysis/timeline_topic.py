@@ -5,28 +5,32 @@ from __future__ import annotations
 import json
 import os
 import random
-import struct
 from pathlib import Path
 
 from pipeline_broker.records.batch import iterate_batches
 from pipeline_broker.records.record import iterate_records
 from pipeline_broker.telemetry.timeline_records import TimelineBatches
-from pipeline_broker.telemetry.trace_tables import REQUESTS
+from pipeline_broker.traces.broker_tables import REQUESTS
+from stages.timeline import STAMPS
 
 BEGIN_S = 1_700_000_000
 OFFSET_NS = 5_000_000_000
-LAYOUT = struct.Struct(REQUESTS.row_format)
+LAYOUT = REQUESTS.layout
 NULL = -(2**63)
 PRODUCE, FETCH = 0, 1
 
 
 def row(received_s: float, gaps_us: list[int], *, api: int = PRODUCE, sequence: int = 0) -> bytes:
-    """A request received so many seconds after BEGIN_S, then a stamp after each gap; a Fetch has no commit."""
+    """A request received so many seconds after BEGIN_S, then a stamp after each gap; a Fetch has no commit.
+
+    The handler decides it at once: `decided_ns` is `handled_ns`.
+    """
     stamps = [int((BEGIN_S + received_s) * 1e9) - OFFSET_NS]
     for gap_us in gaps_us:
         stamps.append(stamps[-1] + gap_us * 1000)
+    stamps.insert(STAMPS.index("decided_ns"), stamps[STAMPS.index("handled_ns")])
     if api == FETCH:
-        stamps[4] = stamps[5] = NULL
+        stamps[STAMPS.index("submitted_ns")] = stamps[STAMPS.index("durable_ns")] = NULL
     return LAYOUT.pack(1, sequence, api, 9, sequence, 0, 1, 100, 50, -1, 7, 0, *stamps)
 
 
@@ -81,4 +85,4 @@ class TopicFiles:
 
 def broken(**changes) -> str:
     """A record that says something else of itself."""
-    return json.dumps({"schema": 1, "session": "s", "mode": "pipelined", "rows": 0, **changes})
+    return json.dumps({"schema": 2, "session": "s", "mode": "pipelined", "rows": 0, **changes})

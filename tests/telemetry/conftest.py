@@ -7,7 +7,8 @@ import struct
 import pytest
 
 from stages.committer import Commit, Submission
-from stages.request import NO_STAMP, Request, Send
+from stages.request import Request, Send
+from stages.timeline import NO_STAMP, STAMPS
 
 FORMATS = {"i1": "b", "i2": "h", "i4": "i", "i8": "q", "string": "i"}
 NULLS = {"i1": -(2**7), "i2": -(2**15), "i4": -(2**31), "i8": -(2**63), "string": -1}
@@ -63,9 +64,9 @@ def _answered(
     """A request that went all the way, with stamps 1 ms apart, or those given (microseconds, in their order)."""
     request = Request(Origin(index), sequence, _frame(api, version, b"test", body), 0)
     micros = stamps or list(itertools.accumulate([1000] * 9, initial=1000))
-    names = ("received", "enqueued", "dequeued", "handled", "submitted", "durable", "completed", "released")
-    for name, value in zip((*names, "send_started", "sent"), micros, strict=True):
-        setattr(request, f"{name}_ns", value * 1000)
+    for name, value in zip([stamp for stamp in STAMPS if stamp != "decided_ns"], micros, strict=True):
+        setattr(request, name, value * 1000)
+    request.decided_ns = request.handled_ns
     if not committed:
         request.submitted_ns = request.durable_ns = NO_STAMP
     else:

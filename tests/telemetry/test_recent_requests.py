@@ -8,7 +8,8 @@ import pytest
 from pipeline_broker.telemetry.recent_requests import RecentRequests
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.groups.heartbeat import HeartbeatResponse
-from stages.request import NO_STAMP, Close, NoOp, Request, Send
+from stages.request import Close, NoOp, Request, Send
+from stages.timeline import NO_STAMP
 
 HEARTBEAT = 12
 
@@ -24,6 +25,7 @@ def request(*, result=None, client_id="me", answer=None, api=HEARTBEAT, received
     made.result = Send(b"x") if result is None else result
     made.answer = answer
     made.dequeued_ns, made.handled_ns, made.completed_ns, made.sent_ns = 2_000, 4_000, 7_000, 11_000
+    made.decided_ns = made.handled_ns
     return made
 
 

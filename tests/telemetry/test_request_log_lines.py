@@ -45,6 +45,7 @@ def asked(message, version, *, result=None, answer=None, sequence=5):
     names = ("dequeued_ns", "handled_ns", "completed_ns", "send_started_ns", "sent_ns")
     for name, millis in zip(names, (1, 3, 7, 15, 31), strict=True):
         setattr(request, name, millis * 1_000_000 + 999)
+    request.decided_ns = request.handled_ns
     request.result, request.answer = result or Send(b""), answer
     return request
 
@@ -75,7 +76,8 @@ def test_a_line_has_the_fields_of_kafka_in_their_order():
 
 def test_times_are_milliseconds_cut_to_microseconds():
     request = asked(MetadataRequest([]), 12, answer=MetadataRequest([]))
-    request.callback_ns, request.throttle_ms = 500_000, 40
+    request.decided_ns += 500_000
+    request.throttle_ms = 40
     found = line(request)
 
     assert found["totalTimeMs"] == 31.0

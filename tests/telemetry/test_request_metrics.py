@@ -1,5 +1,7 @@
 """Request metrics are Kafka's: their names, their formulas, and what falls behind is counted."""
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,11 +12,12 @@ from pipeline_broker.telemetry.fan_out import FanOut
 from pipeline_broker.telemetry.measurements import Measurements
 from pipeline_broker.telemetry.request_metrics import RequestMetrics
 from pipeline_broker.telemetry.sampled_rows import ROWS_MAX, ROWS_WANTED
+from pipeline_broker.traces.stage_durations import STAGES, stage_durations
 from pipeline_broker.wire.messages.data.fetch import FetchResponse
 from pipeline_broker.wire.messages.data.produce import ProduceResponse
 from stages.mode import CLASSIC, PIPELINED
 from stages.request import NO_OP, Request
-from stages.timeline import stage_durations
+from stages.timeline import STAMPS
 
 NAMES = {0: "Produce", 1: "Fetch", 18: "ApiVersions"}
 PREFIX = "kafka_network_requestmetrics_"
@@ -52,6 +55,7 @@ def test_the_times_of_hand_made_stamps(answered):
     expected = {
         "requestqueuetimems": (2, 2.499),
         "localtimems": (2, 1.501),
+        "laterstepstimems": (0, 0.0),
         "remotetimems": (7, 7.0),
         "commitwaittimems": (7, 6.5),
         "responsequeuetimems": (3, 2.6),
@@ -66,27 +70,18 @@ def test_the_times_of_hand_made_stamps(answered):
         assert (count, found) == (1, pytest.approx(total)), name
 
 
-@given(stamps=st.lists(st.integers(0, 10**7), min_size=10, max_size=10))
+@given(stamps=st.lists(st.integers(0, 10**7), min_size=11, max_size=11))
 def test_every_time_is_that_of_the_timeline_rounded_to_milliseconds(stamps):
     request = Request(None, 0, b"\0\0\0\x09\0\0\0\x07\0\0", 0)
     request.api, request.version = 0, 9
-    names = ("received", "enqueued", "dequeued", "handled", "submitted", "durable", "completed", "released")
-    for name, value in zip((*names, "send_started", "sent"), stamps, strict=True):
-        setattr(request, f"{name}_ns", value)
+    for name, value in zip(STAMPS, stamps, strict=True):
+        setattr(request, name, value)
     durations = stage_durations(request)
     samples = scrape(drained([request]))
 
-    for name, nanoseconds in (
-        ("requestqueuetimems", durations.request_queue_ns),
-        ("localtimems", durations.local_ns),
-        ("remotetimems", durations.remote_ns),
-        ("commitwaittimems", durations.commit_wait_ns),
-        ("responsequeuetimems", durations.response_queue_ns),
-        ("responseorderwaittimems", durations.response_order_wait_ns),
-        ("responsesendtimems", durations.response_send_ns),
-        ("totaltimems", durations.total_ns),
-    ):
-        quantiles, _, total = of_request(samples, name)
+    for stage in STAGES:
+        nanoseconds = getattr(durations, re.sub(r"\B([A-Z])", r"_\1", stage).lower() + "_ns")
+        quantiles, _, total = of_request(samples, f"{stage.lower()}timems")
         assert total == pytest.approx(nanoseconds / 1e6)
         assert quantiles["0.50"] == (nanoseconds // 1000 + 500) // 1000
 
@@ -209,10 +204,11 @@ def test_callbacks_are_part_of_the_local_time_and_not_of_the_remote_one(answered
     2 ms of handling, then 8 ms until the result is known, 1 ms of them in a callback.
     """
     request = answered(stamps=[0, 0, 0, 2_000, 2_000, 2_000, 10_000, 10_000, 10_000, 10_000])
-    request.callback_ns = 1_000_000
+    request.decided_ns += 1_000_000
     samples = scrape(drained([request]))
 
     assert of_request(samples, "localtimems")[2] == pytest.approx(3.0)
+    assert of_request(samples, "laterstepstimems")[2] == pytest.approx(1.0)
     assert of_request(samples, "remotetimems")[2] == pytest.approx(7.0)
     assert of_request(samples, "totaltimems")[2] == pytest.approx(10.0)
 

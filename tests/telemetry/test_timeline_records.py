@@ -2,7 +2,6 @@
 
 import json
 import re
-import struct
 from pathlib import Path
 
 import attrs
@@ -14,7 +13,7 @@ from pipeline_broker.records.batch import iterate_batches
 from pipeline_broker.records.record import iterate_records
 from pipeline_broker.telemetry.timeline_records import RECORDS_MAX, ROWS_MAX, TimelineBatches, TimelineRows
 from pipeline_broker.telemetry.timelines_topic import TIMELINES_TOPIC
-from pipeline_broker.telemetry.trace_tables import REQUESTS
+from pipeline_broker.traces.broker_tables import REQUESTS
 from stages.request import NO_OP
 
 DOCUMENT = (Path(__file__).parents[2] / "docs/trace-format.md").read_text(encoding="utf-8")
@@ -90,10 +89,10 @@ def packed_rows(draw):
 @given(rows=st.lists(packed_rows(), min_size=1, max_size=5), is_full=st.booleans())
 def test_a_reader_gets_the_rows_back_with_nulls_and_words(rows, is_full):
     rows = (rows * ROWS_MAX)[:ROWS_MAX] if is_full else rows
-    layout = struct.Struct(REQUESTS.row_format)
     nulls = [-(2 ** (SIZES[kind] - 1)) for _, kind in REQUESTS.columns]
     packed = [
-        layout.pack(*(null if value is None else value for value, null in zip(row, nulls, strict=True))) for row in rows
+        REQUESTS.layout.pack(*(null if value is None else value for value, null in zip(row, nulls, strict=True)))
+        for row in rows
     ]
     (record,) = records_of(TimelineBatches("s", "classic", 5).encode(b"".join(packed), 0, 1))
 
@@ -110,7 +109,7 @@ def test_a_record_says_whose_rows_it_holds_and_which(answered):
     rows.request_ended(answered(sequence=2))
     (second,) = records_of(batches.encode(rows.ring.take(), 4, 1))
 
-    head = {"schema": 1, "session": "0af3", "mode": "pipelined", "clock_offset_ns": 77}
+    head = {"schema": 2, "session": "0af3", "mode": "pipelined", "clock_offset_ns": 77}
     assert {name: first[name] for name in head} == head
     assert [(record["first_row"], record["rows"], record["lost"]) for record in (first, second)] == [
         (0, 2, 0),
@@ -162,7 +161,8 @@ def test_a_request_that_was_on_its_way_when_it_was_switched_on_has_no_timeline(a
 def test_a_dropped_request_has_the_stages_that_it_reached(answered):
     rows = rows_of()
     request = answered(committed=False)
-    request.handled_ns = request.completed_ns = request.released_ns = request.send_started_ns = 0
+    request.handled_ns = request.decided_ns = request.completed_ns = request.released_ns = 0
+    request.send_started_ns = request.sent_ns = 0
     rows.request_dropped(request)
     (record,) = encoded(rows)
     assert record["outcome"] == ["dropped"]

@@ -18,7 +18,7 @@ from typing import Any
 
 import attrs
 
-from pipeline_broker.measure.load.ring import ClientRow, write_ring
+from pipeline_broker.traces.client_rows import ClientRow, write_client
 
 OUTSTANDING_MAX = 64  # messages of one producer without a delivery report
 FLUSH_S_MAX = 20.0
@@ -130,7 +130,7 @@ def run_job(job: Job, all_producers: Producers) -> dict[str, float]:
             list(pool.map(ClosedProducer.run, producers, [stop_ns] * job.producers))
     ended_ns = time.monotonic_ns()
     share = (time.process_time_ns() - cpu_began_ns) / max(1, ended_ns - began_ns)
-    write_ring(Path(job.ring), [row for producer in producers for row in producer.rows(measured_from_ns)])
+    write_client(Path(job.ring), [row for producer in producers for row in producer.rows(measured_from_ns)])
     return {"started_ns": began_ns, "ended_ns": ended_ns, "client_cpu_share": share}
 
 

@@ -31,7 +31,7 @@ from pipeline_broker.measure.load.client import LoadResult, run_load
 from pipeline_broker.measure.load.departures import Departure
 from pipeline_broker.measure.load.options import LoadOptions
 from pipeline_broker.measure.load.replay import ReplayOptions, run_replay
-from pipeline_broker.measure.load.ring import ClientRow, read_ring, write_ring
+from pipeline_broker.traces.client_rows import ClientRow, read_client, write_client
 
 TOPIC = "load"
 WARM_S = 0.1
@@ -135,7 +135,7 @@ class Driver:
         )
 
     def _in_process(self, result: LoadResult, folder: Path) -> tuple[list[ClientRow], Measured]:
-        write_ring(folder / _RING, result.rows)
+        write_client(folder / _RING, result.rows)
         return result.rows, Measured(result.started_ns, result.ended_ns, result.client_cpu_share)
 
     def _confluent(self, run: Run, broker: RunningBroker, folder: Path) -> tuple[list[ClientRow], Measured]:
@@ -153,7 +153,7 @@ class Driver:
                 "ring": str(folder / _RING),
             }
         )
-        return read_ring(folder / _RING), measured
+        return read_client(folder / _RING), measured
 
     def close(self) -> None:
         """End what runs beside this process."""

@@ -17,8 +17,8 @@ from pipeline_broker.measure.experiment.broker_process import ExperimentError
 from pipeline_broker.measure.experiment.modes import MODES
 from pipeline_broker.measure.experiment.plan import RAW, Run
 from pipeline_broker.node.options import mode_of
+from pipeline_broker.traces.ring_file import SCHEMA
 
-SCHEMA = 1
 FACTORS_SCHEMA = 1
 _RUN_FILE = "run.json"
 

@@ -24,7 +24,7 @@ from pipeline_broker.measure.experiment.sweep import Sweep
 from pipeline_broker.measure.experiment.sweep_plan import plan_sweep, remaining, sweep_cells
 from pipeline_broker.measure.experiment.verdict import Results, report_text
 from pipeline_broker.measure.load.options import LoadOptions
-from pipeline_broker.measure.load.ring import read_ring
+from pipeline_broker.traces.client_rows import read_client
 
 SCHEMA = 1
 SEED_BITS = 32
@@ -59,7 +59,7 @@ def run_sweep(sweep: Sweep, options: SweepOptions) -> Results:
             raw.forget(run.number)
         else:
             results.add(
-                run, [row for path in sorted(raw.run(run.number).glob("client*.ring")) for row in read_ring(path)]
+                run, [row for path in sorted(raw.run(run.number).glob("client*.ring")) for row in read_client(path)]
             )
     costs = Costs(sweep.seconds)
     total = sum(1 for _ in _runs(groups))

@@ -14,8 +14,8 @@ import attrs
 from pipeline_broker.measure.experiment.intervals import Speedup, speedup
 from pipeline_broker.measure.experiment.modes import AXIS_MODES, COMPARED_MODES
 from pipeline_broker.measure.experiment.plan import ABLATION_EXPERIMENT, RAW, REPLAY, Cell, Run
-from pipeline_broker.measure.load.ring import ClientRow
 from pipeline_broker.measure.load.statistics import RunFigures, figures, percentile_ms
+from pipeline_broker.traces.client_rows import ClientRow
 
 NANOSECONDS = "q"
 _RATIO_SHOWN_MAX = 1000

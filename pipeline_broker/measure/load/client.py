@@ -33,8 +33,8 @@ from pipeline_broker.measure.load.pace import ClosedPace, OpenPace, Pace, consta
 from pipeline_broker.measure.load.recorders import Recorder, RowRecorder
 from pipeline_broker.measure.load.requests import Reads, Requests
 from pipeline_broker.measure.load.requests_of_load import WARMUP_IN_FLIGHT, requests_of
-from pipeline_broker.measure.load.ring import ClientRow
 from pipeline_broker.measure.load.transactions import TransactionPace
+from pipeline_broker.traces.client_rows import ClientRow
 
 Options = TypeVar("Options")
 Result = TypeVar("Result")

@@ -6,8 +6,6 @@ left out. A trace that cannot be read is one line.
 """
 
 import itertools
-import json
-import struct
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -23,9 +21,9 @@ from pipeline_broker.measure.load.options import IN_FLIGHT_MAX, LoadOptions
 from pipeline_broker.measure.load.pace import NS_PER_S, OpenPace
 from pipeline_broker.measure.load.recorders import HistogramRecorder
 from pipeline_broker.measure.load.requests import ProduceInOrder, ProduceTemplate, Requests
-from pipeline_broker.measure.load.ring import RING_MAGIC
 from pipeline_broker.measure.load.template import error_position, produce_frame
 from pipeline_broker.records.batch import NewRecord, build_batch
+from pipeline_broker.traces.ring_file import RingFileError, read
 
 RING_NAME = "requests.ring"
 SIZES_MAX = 256
@@ -33,9 +31,6 @@ SIZES_MAX = 256
 REQUEST_BYTES_MAX = 16 << 20
 LEAD_NS = 50_000_000
 _PRODUCE_KEY = 0
-_LENGTH = struct.Struct("<I")
-_FORMATS = {"i1": "b", "i2": "h", "i4": "i", "i8": "q"}
-_WANTED = ("connection", "api", "request_bytes", "received_ns")
 
 
 @attrs.frozen(slots=True)
@@ -58,13 +53,10 @@ def read_trace(path: Path) -> list[RecordedRequest]:
     """
     file = path / RING_NAME if path.is_dir() else path
     try:
-        raw = file.read_bytes()
-    except OSError as error:
-        raise ClientError(f"{file}: {error.strerror or error}") from None
-    rows = _rows(file, raw)
-    produced = sorted(
-        (received_ns, connection, size) for connection, api, size, received_ns in rows if api == _PRODUCE_KEY
-    )
+        rows = list(read(file).rows("received_ns", "connection", "request_bytes", "api"))
+    except (OSError, RingFileError) as error:
+        raise ClientError(f"{file}: {getattr(error, 'strerror', None) or error}") from None
+    produced = sorted(row[:-1] for row in rows if row[-1] == _PRODUCE_KEY)
     if not produced:
         raise ClientError(f"{file}: no produce request in {len(rows)} rows")
     first_ns = produced[0][0]
@@ -73,23 +65,6 @@ def read_trace(path: Path) -> list[RecordedRequest]:
         RecordedRequest(numbers.setdefault(connection, len(numbers)), received_ns - first_ns, size)
         for received_ns, connection, size in produced
     ]
-
-
-def _rows(file: Path, raw: bytes) -> list[tuple[int, int, int, int]]:
-    start = len(RING_MAGIC) + _LENGTH.size
-    if raw[: len(RING_MAGIC)] != RING_MAGIC or len(raw) < start:
-        raise ClientError(f"{file}: not a trace of a broker")
-    (length,) = _LENGTH.unpack_from(raw, len(RING_MAGIC))
-    try:
-        header = json.loads(raw[start : start + length])
-        names = [name for name, _ in header["columns"]]
-        row = struct.Struct("<" + "".join(_FORMATS[kind] for _, kind in header["columns"]))
-        places = [names.index(name) for name in _WANTED]
-    except (ValueError, KeyError, TypeError):
-        raise ClientError(f"{file}: not the requests of a broker's trace") from None
-    body = memoryview(raw)[start + length :]
-    whole = len(body) - len(body) % row.size  # a broker that was killed may leave half a row
-    return [tuple(fields[place] for place in places) for fields in row.iter_unpack(body[:whole])]
 
 
 def plan(recorded: Sequence[RecordedRequest], speed: float) -> tuple[list[list[int]], list[list[int]], list[int]]:

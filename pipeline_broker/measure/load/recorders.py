@@ -10,7 +10,7 @@ from typing import Protocol
 
 from pipeline_broker.measure.load.histogram import Histogram
 from pipeline_broker.measure.load.pace import NEVER_NS, NS_PER_S
-from pipeline_broker.measure.load.ring import ClientRow
+from pipeline_broker.traces.client_rows import ClientRow
 
 FORGET_FROM = 1 << 16
 """So many requests are remembered before the older three quarters of those that were answered are dropped together: a

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 
 import attrs
 
-from pipeline_broker.measure.load.ring import ClientRow
+from pipeline_broker.traces.client_rows import ClientRow
 
 SAMPLES_BEYOND_MIN = 10
 

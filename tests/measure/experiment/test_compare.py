@@ -22,7 +22,7 @@ from pipeline_broker.measure.experiment.broker_process import (
 from pipeline_broker.measure.experiment.compare import CompareOptions, run_compare
 from pipeline_broker.measure.experiment.plan import Request
 from pipeline_broker.measure.experiment.raw import RawFolder
-from pipeline_broker.measure.load.ring import read_ring
+from pipeline_broker.traces.client_rows import read_client
 
 RUN_COLUMNS = {
     "run", "round", "traced", "mode", "side", "client", "in_flight", "connections", "commit_delay_ms", "flush",
@@ -52,7 +52,7 @@ def test_a_small_experiment_leaves_complete_raw_rows(tmp_path, capsys):
         ("pipelined", 1, True),
     ]
     for folder, run in zip(folders, described, strict=True):
-        rows = read_ring(folder / "client-0.ring")
+        rows = read_client(folder / "client-0.ring")
         assert {row.connection for row in rows} == {0, 1}
         assert any(row.measured for row in rows)
         assert all(run["started_ns"] <= row.sent_ns <= row.answered_ns <= run["ended_ns"] for row in rows)

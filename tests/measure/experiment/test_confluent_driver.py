@@ -7,7 +7,7 @@ import pytest
 
 from pipeline_broker.measure.experiment.broker_process import BrokerSettings, python_environment, python_module, running
 from pipeline_broker.measure.experiment.drive import ConfluentChild
-from pipeline_broker.measure.load.ring import read_ring
+from pipeline_broker.traces.client_rows import read_client
 
 pytest.importorskip("confluent_kafka", reason="confluent-kafka (extra `compare`) is not installed")
 
@@ -29,7 +29,7 @@ def test_every_message_is_a_row_with_its_delivery_report(tmp_path):
             measured = child.run({**job, "address": f"{broker.host}:{broker.port}"})
     finally:
         child.close()
-    rows = read_ring(tmp_path / "client-0.ring")
+    rows = read_client(tmp_path / "client-0.ring")
     for connection in (0, 1):
         mine = [row for row in rows if row.connection == connection]
         assert [row.sequence for row in mine] == list(range(len(mine)))

@@ -11,7 +11,7 @@ from pipeline_broker.measure.experiment.factors import RequestFactors
 from pipeline_broker.measure.experiment.intervals import speedup, t_quantile
 from pipeline_broker.measure.experiment.plan import RAW, REPLAY, Cell, Run, Side
 from pipeline_broker.measure.experiment.verdict import Results, report_text, sentence, table
-from pipeline_broker.measure.load.ring import ClientRow
+from pipeline_broker.traces.client_rows import ClientRow
 
 rates = st.floats(0.1, 1e6)
 

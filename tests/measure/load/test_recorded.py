@@ -1,7 +1,5 @@
 """What a broker has recorded is sent again at its times."""
 
-import struct
-
 import pytest
 import trio
 
@@ -9,14 +7,15 @@ from pipeline_broker.client.errors import ClientError
 from pipeline_broker.measure.load.options import LoadOptions
 from pipeline_broker.measure.load.recorded import SIZES_MAX, RecordedRequest, drive_recorded, plan, read_trace
 from pipeline_broker.measure.load.recorders import RowRecorder
-from pipeline_broker.telemetry.trace_tables import REQUESTS
+from pipeline_broker.traces.broker_tables import REQUESTS
 
 COLUMNS = [name for name, _ in REQUESTS.columns]
 
 
 def ring(rows):
-    row = struct.Struct(REQUESTS.row_format)
-    return REQUESTS.header() + b"".join(row.pack(*(given.get(name, 0) for name in COLUMNS)) for given in rows)
+    return REQUESTS.header() + b"".join(
+        REQUESTS.layout.pack(*(given.get(name, 0) for name in COLUMNS)) for given in rows
+    )
 
 
 def produce(connection, received_ns, size=200, api=0):
@@ -37,8 +36,8 @@ def test_produce_requests_are_read_in_the_order_of_their_arrival(tmp_path):
         (None, "No such file"),
         (b"", "not a trace"),
         (b"PBTRACE1\0\0", "not a trace"),
-        (b"PBTRACE1\4\0\0\0{}xx", "not the requests"),
-        (REQUESTS.header().replace(b"received_ns", b"xxxxxxxx_ns"), "not the requests"),
+        (b"PBTRACE1\4\0\0\0{}xx", "header cannot be read"),
+        (REQUESTS.header().replace(b"received_ns", b"xxxxxxxx_ns"), "no column received_ns in requests"),
         (ring([produce(1, 5, api=1)]), "no produce request in 1 rows"),
     ],
 )

@@ -1,45 +1,13 @@
 """Figures agree with brute force; percentiles without enough samples are not given."""
 
-import struct
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline_broker.measure.load.ring import ClientRow, read_ring, write_ring
 from pipeline_broker.measure.load.statistics import figures, order_violations, percentile_ns
+from pipeline_broker.traces.client_rows import ClientRow
 
 stamps = st.integers(0, 2**40)
-client_rows = st.lists(
-    st.builds(
-        ClientRow,
-        connection=st.integers(0, 3),
-        sequence=st.integers(0, 2**40),
-        correlation_id=st.none() | st.integers(0, 2**31 - 1),
-        intended_ns=st.none() | stamps,
-        sent_ns=stamps,
-        answered_ns=st.none() | stamps,
-        error=st.integers(-1, 133),
-        measured=st.booleans(),
-    ),
-    max_size=30,
-)
-
-
-@given(client_rows)
-def test_rows_survive_their_ring_file(tmp_path_factory, rows):
-    path = tmp_path_factory.mktemp("ring") / "client-0.ring"
-    write_ring(path, rows)
-    assert read_ring(path) == rows
-    raw = path.read_bytes()
-    (length,) = struct.unpack_from("<I", raw, 8)
-    assert len(raw) == 12 + length + 43 * len(rows)
-
-
-def test_another_file_is_no_ring(tmp_path):
-    (tmp_path / "x.ring").write_bytes(b"PNG")
-    with pytest.raises(ValueError, match="not a trace ring"):
-        read_ring(tmp_path / "x.ring")
 
 
 @given(st.lists(stamps, min_size=1, max_size=3000).map(sorted), st.sampled_from([0.5, 0.99, 0.999]))

@@ -1,0 +1,77 @@
+"""The tables that a broker writes.
+
+Rules of this file: data only. Columns stand in the order in which rows are packed; the stamps are those of stages.
+"""
+
+from enum import IntEnum
+
+from pipeline_broker.traces.ring_file import I1, I2, I4, I8, Table, columns_of
+from stages.timeline import NO_STAMP, STAMPS, Stamps
+
+__all__ = ["APPENDS", "BROKER_TABLES", "COMMITS", "MUTES", "QUEUES", "REQUESTS", "Outcome", "TracedRequest"]
+
+
+class Outcome(IntEnum):
+    """How a request ended."""
+
+    SEND, NOOP, CLOSE, DROPPED = range(4)
+
+
+class TracedRequest(Stamps):
+    """A row of REQUESTS, by the names of its columns; as they are in the file, but 0 for a stamp that there is not.
+
+    Args:
+        values: of the columns.
+    """
+
+    connection: I4
+    sequence: I8
+    api: I2
+    version: I2
+    correlation_id: I4
+    queue: I4
+    depth: I4
+    request_bytes: I4
+    response_bytes: I4
+    acks: I2
+    commit: I8
+    outcome: I1
+
+    def __init__(self, values: tuple[int, ...]) -> None:
+        vars(self).update(zip(REQUEST_COLUMNS, values, strict=True))
+        vars(self).update((name, 0) for name in STAMPS if getattr(self, name) == NO_STAMP)
+
+
+REQUESTS = Table(
+    "requests",
+    (*columns_of(TracedRequest), *((stamp, "i8") for stamp in STAMPS)),
+    {"outcome": {int(outcome): outcome.name.lower() for outcome in Outcome}},
+)
+REQUEST_COLUMNS = tuple(name for name, _ in REQUESTS.columns)
+APPENDS = Table(
+    "appends",
+    (
+        ("connection", "i4"),
+        ("sequence", "i8"),
+        ("commit", "i8"),
+        ("topic", "string"),
+        ("partition", "i4"),
+        ("base_offset", "i8"),
+        ("last_offset", "i8"),
+    ),
+)
+COMMITS = Table(
+    "commits",
+    (
+        ("commit", "i8"),
+        ("entries", "i4"),
+        ("bytes", "i8"),
+        ("started_ns", "i8"),
+        ("written_ns", "i8"),
+        ("durable_ns", "i8"),
+        ("completed_ns", "i8"),
+    ),
+)
+MUTES = Table("mutes", (("connection", "i4"), ("reason", "i1"), ("began_ns", "i8"), ("ended_ns", "i8")))
+QUEUES = Table("queues", (("queue", "i4"), ("at_ns", "i8"), ("depth", "i4")))
+BROKER_TABLES = (REQUESTS, APPENDS, COMMITS, MUTES, QUEUES)
