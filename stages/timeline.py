@@ -12,7 +12,7 @@ Stages are differences of two stamps; what they are called and which two they li
 import time
 from typing import Any
 
-__all__ = ["STAMPS", "Stamps", "Timeline", "now_ns"]
+__all__ = ["NO_STAMP", "STAMPS", "Stamps", "Timeline", "now_ns"]
 
 now_ns = time.monotonic_ns
 NO_STAMP = -(2**63)

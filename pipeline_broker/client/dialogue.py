@@ -9,9 +9,8 @@ import struct
 from typing import Any, TypeVar
 
 from pipeline_broker.client.connection import Connection
-from pipeline_broker.client.errors import ClientError
+from pipeline_broker.client.errors import ClientError, error_name
 from pipeline_broker.wire.codec import DecodeError, decode, encode
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.header import RequestHeader, encode_request_header, read_response_header
 
 CLIENT_ID = "pipeline-broker-load"
@@ -64,11 +63,3 @@ def refuse(error_code: int, what: str) -> None:
     """Turn an error code of the broker into a ClientError."""
     if error_code:
         raise ClientError(f"{what}: the broker answered {error_name(error_code)}")
-
-
-def error_name(error_code: int) -> str:
-    """Kafka's name of an error code."""
-    try:
-        return ErrorCode(error_code).name
-    except ValueError:
-        return f"error {error_code}"

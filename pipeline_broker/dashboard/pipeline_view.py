@@ -14,9 +14,9 @@ from typing import Any
 import attrs
 
 from pipeline_broker.dashboard.watched_pipeline import OTHER_API, Interval, WatchedRequest
+from pipeline_broker.telemetry.answer_errors import error_name
 from pipeline_broker.traces.broker_tables import Outcome
 from pipeline_broker.traces.stage_durations import PARTS, stage_durations
-from pipeline_broker.wire.error import ErrorCode
 
 __all__ = ["PipelineView", "Sample", "lane_events", "part_spans", "request_events", "summary"]
 
@@ -256,14 +256,7 @@ def _request(row: WatchedRequest, now_ns: int, api_names: Mapping[int, str]) -> 
         "request_bytes": row.request_bytes,
         "response_bytes": row.response_bytes,
         "outcome": OUTCOMES[Outcome(row.outcome)],
-        "error": _error_name(row.error),
+        "error": error_name(row.error),
         "total_us": max(0, row.sent_ns - row.received_ns) // MICROSECOND_NS,
         "stages_us": [span // MICROSECOND_NS for span in part_spans(row)],
     }
-
-
-def _error_name(code: int) -> str:
-    try:
-        return ErrorCode(code).name
-    except ValueError:
-        return str(code)

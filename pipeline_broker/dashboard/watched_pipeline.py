@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import attrs
 
-from pipeline_broker.telemetry.answer_errors import count_errors
+from pipeline_broker.telemetry.answer_errors import errors_of
 from pipeline_broker.telemetry.sampled_rows import Row, SampledRows
 from pipeline_broker.traces.broker_tables import TracedRequest
 from pipeline_broker.traces.request_rows import dropped_values, ended_values
@@ -39,7 +39,7 @@ QUEUES_MAX = 256
 
 
 class WatchedRequest(TracedRequest):
-    """A request that ended, and the first error code of its answer."""
+    """A request that ended, and the least error code of its answer, 0 for none."""
 
     def __init__(self, row: Row) -> None:
         *values, self.error = row
@@ -122,22 +122,13 @@ class Interval:
         return (self.ended_ns - self.began_ns) / 1e9
 
 
-def _error_of(answer: Any) -> int:
-    """The first error code of a response, by number; 0 for none."""
-    if answer is None:
-        return 0
-    codes: Counter[int] = Counter()
-    count_errors(answer, codes)
-    return next((code for code in sorted(codes) if code), 0)
-
-
 def _ended(request: Any) -> Row:
-    return (*ended_values(request), _error_of(request.answer))
+    return (*ended_values(request), min(errors_of(request.answer), default=0))
 
 
 def _dropped(request: Any) -> Row:
     """Its connection is closed: it ended now."""
-    return (*dropped_values(request)[:-1], now_ns(), _error_of(request.answer))
+    return (*dropped_values(request)[:-1], now_ns(), min(errors_of(request.answer), default=0))
 
 
 class WatchedPipeline(Timeline):

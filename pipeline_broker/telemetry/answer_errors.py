@@ -10,9 +10,10 @@ from collections import Counter
 from functools import cache
 from typing import Any, NamedTuple
 
+from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.schema import fields_of, resolve
 
-__all__ = ["count_errors"]
+__all__ = ["count_errors", "error_name", "errors_of"]
 
 ERROR_CODE = "error_code"
 
@@ -57,3 +58,19 @@ def count_errors(message: Any, codes: Counter[int]) -> None:
     """Add the codes of a response message to `codes`."""
     kind: Any = type(message)
     _count(message, _places(kind, kind), codes)
+
+
+def errors_of(answer: Any) -> tuple[int, ...]:
+    """The codes of a response message that are errors, each once; none where there is no message."""
+    codes: Counter[int] = Counter()
+    if answer is not None:
+        count_errors(answer, codes)
+    return tuple(code for code in codes if code)
+
+
+def error_name(code: int) -> str:
+    """Kafka's name of a code; the number of one that is not known."""
+    try:
+        return ErrorCode(code).name
+    except ValueError:
+        return str(code)

@@ -8,17 +8,16 @@ kept. The newest are kept, the oldest go; nothing is written anywhere.
 from __future__ import annotations
 
 import struct
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import attrs
 
-from pipeline_broker.telemetry.answer_errors import count_errors
+from pipeline_broker.telemetry.answer_errors import error_name, errors_of
 from pipeline_broker.traces.broker_tables import REQUESTS, Outcome, TracedRequest
 from pipeline_broker.traces.request_rows import dropped_values, ended_values
 from pipeline_broker.traces.stage_durations import StageDurations, stage_durations
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.registry import API_KEYS, ApiKey
 from stages.request import NOT_SET, Request
 from stages.timeline import STAMPS, Stamps, Timeline
@@ -111,7 +110,7 @@ class RecentRequests(Timeline):
         self._on_ended()
 
     def _keep(self, request: Request, values: tuple[int, ...]) -> None:
-        self._rows.append((_ROW.pack(*values), _client_id(request.frame), _errors(request.answer)))
+        self._rows.append((_ROW.pack(*values), _client_id(request.frame), errors_of(request.answer)))
 
     def commit_ended(self, commit: object) -> None:  # noqa: ARG002 - the moment is all that counts
         self._on_ended()
@@ -124,14 +123,6 @@ def _client_id(frame: Any) -> str:
     (length,) = _CLIENT_ID_LENGTH.unpack_from(frame, CLIENT_ID_AT - _CLIENT_ID_LENGTH.size)
     text = bytes(frame[CLIENT_ID_AT : CLIENT_ID_AT + min(max(length, 0), CLIENT_ID_BYTES_MAX)])
     return text.decode(errors="replace")
-
-
-def _errors(answer: Any) -> tuple[int, ...]:
-    if answer is None:
-        return ()
-    codes: Counter[int] = Counter()
-    count_errors(answer, codes)
-    return tuple(code for code in codes if code)
 
 
 def _shown(packed: bytes, client_id: str, errors: tuple[int, ...]) -> AnsweredRequest:
@@ -147,13 +138,6 @@ def _shown(packed: bytes, client_id: str, errors: tuple[int, ...]) -> AnsweredRe
         response_bytes=row.response_bytes,
         acks=None if row.acks == NOT_SET else row.acks,
         outcome=OUTCOMES[Outcome(row.outcome)],
-        errors=tuple(_error_name(code) for code in errors),
+        errors=tuple(error_name(code) for code in errors),
         stamps={name: getattr(row, name) for name in STAMPS},
     )
-
-
-def _error_name(code: int) -> str:
-    try:
-        return ErrorCode(code).name
-    except ValueError:
-        return str(code)

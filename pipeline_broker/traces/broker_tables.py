@@ -38,8 +38,9 @@ class TracedRequest(Stamps):
     outcome: I1
 
     def __init__(self, values: tuple[int, ...]) -> None:
-        vars(self).update(zip(REQUEST_COLUMNS, values, strict=True))
-        vars(self).update((name, 0) for name in STAMPS if getattr(self, name) == NO_STAMP)
+        own = len(values) - len(STAMPS)
+        stamps = [0 if stamp == NO_STAMP else stamp for stamp in values[own:]]
+        vars(self).update(zip(REQUEST_COLUMNS, (*values[:own], *stamps), strict=True))
 
 
 REQUESTS = Table(

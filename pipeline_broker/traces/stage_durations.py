@@ -18,32 +18,26 @@ the same table. The names are Kafka's, which measures all but three of them:
 
 from __future__ import annotations
 
-from typing import Any
-
-import attrs
+from operator import attrgetter
+from typing import Annotated, NamedTuple, get_type_hints
 
 from stages.timeline import STAMPS, Stamps
 
 __all__ = ["PARTS", "STAGES", "StageDurations", "stage_durations"]
 
 
-def _between(began: str, ended: str) -> Any:
-    return attrs.field(metadata={"stamps": (f"{began}_ns", f"{ended}_ns")})
+class StageDurations(NamedTuple):
+    """Durations of the stages in nanoseconds, each at least 0; each is declared with its two stamps."""
 
-
-@attrs.frozen
-class StageDurations:
-    """Durations of the stages in nanoseconds, each at least 0."""
-
-    request_queue_ns: int = _between("received", "dequeued")
-    local_ns: int = _between("dequeued", "decided")
-    later_steps_ns: int = _between("handled", "decided")
-    remote_ns: int = _between("decided", "completed")
-    commit_wait_ns: int = _between("submitted", "durable")
-    response_order_wait_ns: int = _between("completed", "released")
-    response_queue_ns: int = _between("completed", "send_started")
-    response_send_ns: int = _between("send_started", "sent")
-    total_ns: int = _between("received", "sent")
+    request_queue_ns: Annotated[int, "received_ns", "dequeued_ns"]
+    local_ns: Annotated[int, "dequeued_ns", "decided_ns"]
+    later_steps_ns: Annotated[int, "handled_ns", "decided_ns"]
+    remote_ns: Annotated[int, "decided_ns", "completed_ns"]
+    commit_wait_ns: Annotated[int, "submitted_ns", "durable_ns"]
+    response_order_wait_ns: Annotated[int, "completed_ns", "released_ns"]
+    response_queue_ns: Annotated[int, "completed_ns", "send_started_ns"]
+    response_send_ns: Annotated[int, "send_started_ns", "sent_ns"]
+    total_ns: Annotated[int, "received_ns", "sent_ns"]
 
     @property
     def parts(self) -> tuple[int, ...]:
@@ -65,10 +59,12 @@ PARTS = ("request queue", "handler", "commit wait", "other wait", "order wait", 
 responses out of ResponseQueue."""
 
 STAGES: dict[str, tuple[str, str]] = {
-    field.name.removesuffix("_ns").title().replace("_", ""): field.metadata["stamps"]
-    for field in attrs.fields(StageDurations)
+    name.removesuffix("_ns").title().replace("_", ""): hint.__metadata__
+    for name, hint in get_type_hints(StageDurations, include_extras=True).items()
 }
 """The two stamps that each stage lies between."""
+_PLACES = [(STAMPS.index(began), STAMPS.index(ended)) for began, ended in STAGES.values()]
+_stamps_of = attrgetter(*STAMPS)
 
 
 def stage_durations(stamps: Stamps, ended_ns: int = 0) -> StageDurations:
@@ -78,5 +74,6 @@ def stage_durations(stamps: Stamps, ended_ns: int = 0) -> StageDurations:
         stamps: its own.
         ended_ns: when it ended, if it was not answered: what it did not pass ended then, after no time.
     """
-    at = {name: getattr(stamps, name) or ended_ns for name in STAMPS} | {"received_ns": stamps.received_ns}
-    return StageDurations(*[max(0, at[ended] - at[began]) for began, ended in STAGES.values()])
+    received_ns, *later = _stamps_of(stamps)
+    at = [received_ns, *[stamp or ended_ns for stamp in later]]
+    return StageDurations(*[max(0, at[ended] - at[began]) for began, ended in _PLACES])

@@ -12,14 +12,16 @@ from pipeline_broker.telemetry.trace_files import TraceFiles
 from stages.listener import open_listener
 from stages.mode import CLASSIC, PIPELINED
 from stages.mute import MuteReason
-from stages.request import NO_OP, Close, Pending, Send
+from stages.request import NO_OP, Close, Pending, Send, go_on
 from stages.socket_server import SocketServer
+from stages.timeline import STAMPS
 
 CLIENTS, REQUESTS = 3, 40
 VERSION = 4
-PRODUCE, NO_ANSWER, ECHO, CLOSE = 0, 1, 2, 3
+PRODUCE, NO_ANSWER, ECHO, STEPS, CLOSE = 0, 1, 2, 3, 4
+APIS = (PRODUCE, NO_ANSWER, ECHO, STEPS)
 HEADER = struct.Struct(">hhih")
-ORDER = ("received", "enqueued", "dequeued", "handled", "completed", "released", "send_started", "sent")
+ORDER = [stamp for stamp in STAMPS if stamp not in {"submitted_ns", "durable_ns"}]
 
 
 class Application:
@@ -35,9 +37,16 @@ class Application:
             return Close("asked to")
         if request.api == ECHO:
             return Send(b"echo")
+        if request.api == STEPS:
+            return go_on(self._steps())
         result = Send(b"written") if request.api == PRODUCE else NO_OP
         self._offset += 1
         return Pending([self._make_entry("topic", 0, self._offset, self._offset)], result)
+
+    def _steps(self):
+        for _ in range(3):
+            yield None
+        return Send(b"done")
 
     def failed(self, request, error):
         raise AssertionError(request) from error
@@ -69,7 +78,7 @@ async def client(port):
     """Send everything at once, then read until the server closes."""
     stream = await trio.open_tcp_stream("127.0.0.1", port)
     async with stream:
-        apis = [PRODUCE, NO_ANSWER, ECHO] * (REQUESTS // 3) + [CLOSE]
+        apis = [*APIS * (REQUESTS // len(APIS)), CLOSE]
         frames = [HEADER.pack(api, VERSION, number, 0) for number, api in enumerate(apis)]
         await stream.send_all(b"".join(struct.pack(">i", len(frame)) + frame for frame in frames))
         async for _ in stream:
@@ -80,7 +89,7 @@ async def client(port):
 def trace(request, tmp_path, make_entry):
     """The directory of a trace, and the metrics of the same run."""
     files = TraceFiles(tmp_path, {reason.value: reason.name.lower() for reason in MuteReason})
-    metrics = Measurements({PRODUCE: "Produce", NO_ANSWER: "NoAnswer", ECHO: "Echo"}, request.param)
+    metrics = Measurements({PRODUCE: "Produce", NO_ANSWER: "NoAnswer", ECHO: "Echo", STEPS: "Steps"}, request.param)
     server = SocketServer(request.param, Application(make_entry), Storage(), timeline=FanOut((files, metrics)))
 
     async def main():
@@ -106,12 +115,12 @@ def test_requests_commits_and_appends_of_a_server_fit_together(trace, read_ring)
     appends = read_ring(directory / "appends.ring")[1]
     written = [row for row in requests if row["api"] in {PRODUCE, NO_ANSWER}]
 
-    assert len(requests) == CLIENTS * (REQUESTS // 3 * 3 + 1)
+    assert len(requests) == CLIENTS * (REQUESTS + 1)
     assert {row["outcome"] for row in requests} == {"send", "noop", "close"}
     for row in requests:
-        stamps = [row[f"{name}_ns"] for name in ORDER]
+        stamps = [row[name] for name in ORDER]
         assert stamps == sorted(stamps), row
-        assert (row["commit"] is None) == (row["api"] in {ECHO, CLOSE})
+        assert (row["commit"] is None) == (row["api"] in {ECHO, STEPS, CLOSE})
     assert sorted((row["connection"], row["sequence"], row["commit"]) for row in appends) == sorted(
         (row["connection"], row["sequence"], row["commit"]) for row in written
     )
@@ -120,6 +129,13 @@ def test_requests_commits_and_appends_of_a_server_fit_together(trace, read_ring)
         commit = commits[row["commit"]]
         assert row["submitted_ns"] <= commit["started_ns"] <= commit["written_ns"] <= commit["durable_ns"]
         assert commit["durable_ns"] == row["durable_ns"] <= row["completed_ns"] <= commit["completed_ns"]
+
+
+def test_the_later_steps_of_a_request_are_told_from_its_waits(trace, read_ring):
+    """It was decided when its last step was done; between its steps other requests had their turns."""
+    directory, _ = trace
+    for row in read_ring(directory / "requests.ring")[1]:
+        assert (row["decided_ns"] > row["handled_ns"]) == (row["api"] == STEPS), row
 
 
 def test_responses_were_released_in_the_order_of_requests(trace, read_ring):

@@ -16,7 +16,7 @@ from typing import Any
 
 import attrs
 
-from pipeline_broker.client.dialogue import error_name
+from pipeline_broker.client.errors import error_name
 from pipeline_broker.measure.experiment.broker_process import (
     ExperimentError,
     RunningBroker,

@@ -10,7 +10,7 @@ from typing import Any
 
 import attrs
 
-from pipeline_broker.client.dialogue import error_name
+from pipeline_broker.client.errors import error_name
 from pipeline_broker.measure.load.client import Driven
 from pipeline_broker.measure.load.histogram import Histogram
 from pipeline_broker.measure.load.options import LoadOptions
