@@ -17,6 +17,7 @@ from spark_analysis.latency import client_series
 from spark_analysis.quality import trace_quality
 from spark_analysis.series import stage_series
 from spark_analysis.shards import queue_imbalance
+from spark_analysis.tables import Stamps
 from spark_analysis.violations import order_violations
 
 if TYPE_CHECKING:
@@ -100,7 +101,7 @@ class Spans:
 
 
 @attrs.frozen
-class LaneRequest:
+class LaneRequest(Stamps):
     """One request of `request_lanes`."""
 
     run: int
@@ -109,17 +110,6 @@ class LaneRequest:
     queue: int | None
     depth: int
     commit: int | None
-    received_ns: int
-    enqueued_ns: int
-    dequeued_ns: int
-    handled_ns: int
-    decided_ns: int
-    submitted_ns: int | None
-    durable_ns: int | None
-    completed_ns: int
-    released_ns: int
-    send_started_ns: int
-    sent_ns: int
 
 
 @attrs.frozen

@@ -31,7 +31,7 @@ def request_lanes(run: TraceRun, *, requests: int = REQUESTS) -> DataFrame:
         requests: how many, at most.
 
     Returns:
-        run, connection, sequence, queue, depth, commit and the ten stamps of `requests` (nanoseconds).
+        run, connection, sequence, queue, depth, commit and the stamps of `requests` (nanoseconds).
     """
     produced = run.requests.where((f.col("api") == PRODUCE_API) & f.col("sent_ns").isNotNull())
     connections = produced.groupBy("run", "connection").agg(

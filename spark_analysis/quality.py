@@ -6,26 +6,20 @@ were, and how far a clock went back.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as f
+
+from spark_analysis.tables import REQUEST_STAMPS, STAGES
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from spark_analysis.run import TraceRun
 
-_PAIRS: Final = (
-    ("received_ns", "enqueued_ns"),
-    ("enqueued_ns", "dequeued_ns"),
-    ("dequeued_ns", "handled_ns"),
-    ("handled_ns", "decided_ns"),
-    ("submitted_ns", "durable_ns"),
-    ("decided_ns", "completed_ns"),
-    ("completed_ns", "released_ns"),
-    ("released_ns", "send_started_ns"),
-    ("send_started_ns", "sent_ns"),
-)
+_COMMITTED: Final = STAGES["CommitWait"]
+_PAIRS: Final = (*pairwise(stamp for stamp in REQUEST_STAMPS if stamp not in _COMMITTED), _COMMITTED)
 """Stamps that follow each other in every mode; a handler that waits for its commit is done after it."""
 
 

@@ -1,4 +1,4 @@
-"""Where the time of a request goes: Kafka's formulas, and the two waits that Kafka does not measure.
+"""Where the time of a request goes: Kafka's formulas, and three that Kafka does not measure.
 
 Rules: durations are whole microseconds (bigint: Spark's exact percentile is twenty times faster on them than on
 doubles), clamped at 0 as Kafka does. They come from traced runs and from Produce requests only; a long-polling Fetch

@@ -9,27 +9,35 @@ from __future__ import annotations
 
 from typing import Final, Literal
 
+import attrs
+
 ColumnType = Literal["int", "bigint", "boolean", "double", "string"]
 Columns = dict[str, ColumnType]
 
-SCHEMAS_READ: Final = (1, 2)
-"""Versions of trace files; the last one is written today."""
+SCHEMA_VERSION: Final = 2
+SCHEMAS_READ: Final = (1, SCHEMA_VERSION)
 SUMMARY_SCHEMA: Final = 1
 """Version of `summary.json`."""
 
-REQUEST_STAMPS: Final = (
-    "received_ns",
-    "enqueued_ns",
-    "dequeued_ns",
-    "handled_ns",
-    "decided_ns",
-    "submitted_ns",
-    "durable_ns",
-    "completed_ns",
-    "released_ns",
-    "send_started_ns",
-    "sent_ns",
-)
+
+@attrs.frozen(kw_only=True)
+class Stamps:
+    """The stamps of a request, in the order in which they are taken."""
+
+    received_ns: int
+    enqueued_ns: int
+    dequeued_ns: int
+    handled_ns: int
+    decided_ns: int
+    submitted_ns: int | None
+    durable_ns: int | None
+    completed_ns: int
+    released_ns: int
+    send_started_ns: int
+    sent_ns: int
+
+
+REQUEST_STAMPS: Final = tuple(stamp.name for stamp in attrs.fields(Stamps))
 STAGES: Final[dict[str, tuple[str, str]]] = {
     "RequestQueue": ("received_ns", "dequeued_ns"),
     "Local": ("dequeued_ns", "decided_ns"),

@@ -62,9 +62,10 @@ def count_errors(message: Any, codes: Counter[int]) -> None:
 
 def errors_of(answer: Any) -> tuple[int, ...]:
     """The codes of a response message that are errors, each once; none where there is no message."""
+    if answer is None:
+        return ()
     codes: Counter[int] = Counter()
-    if answer is not None:
-        count_errors(answer, codes)
+    count_errors(answer, codes)
     return tuple(code for code in codes if code)
 
 

@@ -67,7 +67,7 @@ class AnsweredRequest(Stamps):
     acks: int | None
     outcome: str
     errors: tuple[str, ...]
-    stamps: Mapping[str, int] = attrs.field(repr=False)
+    stamps: Mapping[str, int] = attrs.field(repr=False, eq=False)
 
     def __attrs_post_init__(self) -> None:
         vars(self).update(self.stamps)

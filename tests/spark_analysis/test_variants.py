@@ -8,6 +8,7 @@ import pytest
 from spark_analysis.analyse import report
 from spark_analysis.convert import convert
 from spark_analysis.run import load_run
+from spark_analysis.stage import stage_latency
 
 pytestmark = [
     pytest.mark.spark,
@@ -51,6 +52,33 @@ def test_traces_without_the_later_columns_have_what_stands_for_them(synthetic, t
     rows = load_run(tmp_path, spark).runs.collect()
     assert {(row["variant"], row["factors"]) for row in rows} == {("", "{}")}
     assert "not measured" in report(tmp_path, spark)
+
+
+WAYS = {
+    "RequestQueue": 10,
+    "Local": 30,
+    "LaterSteps": 20,
+    "Remote": 100,
+    "CommitWait": 5,
+    "ResponseOrderWait": 1,
+    "ResponseQueue": 2,
+    "ResponseSend": 3,
+}
+
+
+def test_later_steps_are_local_and_in_tables_of_schema_1_remote(synthetic, tmp_path, spark):
+    run = synthetic.RawRun(tmp_path / "raw", 1, traced=True)
+    synthetic.traced_request(run, 0, 0, synthetic.START_NS, WAYS)
+    run.write()
+    convert(tmp_path)
+    (path,) = (tmp_path / "traces/requests").glob("*.parquet")
+
+    def stages():
+        return {row["stage"]: row["mean_us"] for row in stage_latency(load_run(tmp_path, spark)).collect()}
+
+    assert stages() == {**WAYS, "Total": 145}
+    pq.write_table(pq.read_table(path).drop_columns(["decided_ns"]), path)
+    assert stages() == {**WAYS, "Local": 10, "LaterSteps": 0, "Remote": 120, "Total": 145}
 
 
 def test_the_summary_has_every_axis_over_classic_with_its_interval(synthetic, tmp_path, spark):

@@ -37,6 +37,7 @@ def test_a_request_is_shown_with_its_names_and_stamps():
     assert (shown.connection, shown.sequence, shown.correlation_id) == (3, 5, 77)
     assert (shown.received_ns, shown.sent_ns, shown.submitted_ns, shown.acks) == (1_000, 11_000, 0, None)
     assert (shown.stages.request_queue_ns, shown.stages.local_ns, shown.stages.total_ns) == (1_000, 2_000, 10_000)
+    assert len({shown, *recent}) == 1
 
 
 def test_a_stage_that_was_not_passed_took_no_time():
