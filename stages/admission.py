@@ -9,23 +9,37 @@ nothing in flight.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import trio
 
+from stages.authentication_gate import GuardedConnection
 from stages.frames import FrameReader
 from stages.mute import MuteReason
-from stages.partial_frames import PartialFrame
-from stages.request import Buffer, Request
+from stages.partial_frames import FrameHolder, PartialFrame
+from stages.request import Buffer, ConnectionHandle, Request
+from stages.request_channel import Waiter
 from stages.timeline import now_ns
 from stages.transport_layer import RECEIVE_BYTES
 
 if TYPE_CHECKING:
     from stages.authentication_gate import AuthenticationGate
-    from stages.connection import Connection
-    from stages.connection_owner import ConnectionOwner
+    from stages.connection_resources import ConnectionResources
+    from stages.mute import Mute
+    from stages.response_order import ResponseOrder
+    from stages.transport_layer import TransportLayer
 
 __all__ = ["Admission"]
+
+
+class AdmittedConnection(ConnectionHandle, FrameHolder, GuardedConnection, Waiter, Protocol):
+    """What admission asks of its connection."""
+
+    id: str
+    transport: TransportLayer
+    order: ResponseOrder[Request]
+    mute: Mute
+    last_active: float
 
 
 class Admission:
@@ -33,7 +47,7 @@ class Admission:
 
     Args:
         connection: whose frames these are; it is muted by this room and resumed by the lines.
-        owner: the processor.
+        resources: what the connections of its processor share.
 
     Attributes:
         reader: cuts what was received.
@@ -46,21 +60,21 @@ class Admission:
         "_connection",
         "_generation",
         "_held_frame",
-        "_owner",
         "_partial",
+        "_resources",
         "gate",
         "queue",
         "reader",
     )
 
-    def __init__(self, connection: Connection, owner: ConnectionOwner) -> None:
-        self.reader = FrameReader(owner.limits.frame_bytes_max)
+    def __init__(self, connection: AdmittedConnection, resources: ConnectionResources) -> None:
+        self.reader = FrameReader(resources.limits.frame_bytes_max)
         self.gate: AuthenticationGate | None = None
-        self.queue = owner.channel.route(connection.id)
+        self.queue = resources.channel.route(connection.id)
         self._connection = connection
-        self._owner = owner
-        self._channel = owner.channel
-        self._generation = owner.channel.generation
+        self._resources = resources
+        self._channel = resources.channel
+        self._generation = resources.channel.generation
         self._held_frame: Buffer | None = None
         self._partial: PartialFrame | None = None
 
@@ -73,7 +87,7 @@ class Admission:
         Raises:
             InvalidFrameError: see FrameReader.
         """
-        connection, reader, counters = self._connection, self.reader, self._owner.counters
+        connection, reader, counters = self._connection, self.reader, self._resources.counters
         transport, order, mute_reasons = connection.transport, connection.order, connection.mute.reasons
         is_full, admitted = False, 0
         while not connection.closed:
@@ -109,7 +123,7 @@ class Admission:
 
     def _follow_large_frame(self) -> None:
         """Take room before the buffer of a large frame grows; give it back when the frame is held no more."""
-        connection, reader, budget = self._connection, self.reader, self._owner.partial_frames
+        connection, reader, budget = self._connection, self.reader, self._resources.partial_frames
         partial = self._partial
         if reader.collects_large:
             if partial is None:
@@ -137,9 +151,9 @@ class Admission:
         """
         connection, reader, channel = self._connection, self.reader, self._channel
         order, mute_reasons, gate = connection.order, connection.mute.reasons, self.gate
-        in_flight_max = self._owner.limits.in_flight_max
+        in_flight_max = self._resources.limits.in_flight_max
         received_ns, depth = 0, len(order)  # nothing is completed meanwhile
-        timeline = self._owner.timeline
+        timeline = self._resources.timeline
         is_timed = timeline is not None and timeline.times_requests
         while not mute_reasons:
             frame = self._held_frame
@@ -205,7 +219,7 @@ class Admission:
         """Nothing more is admitted: leave the lines, and free what was received and is no request yet."""
         self.reader.abandon()
         if self._partial is not None:
-            self._owner.partial_frames.release(self._partial)
+            self._resources.partial_frames.release(self._partial)
             self._partial = None
         if self._held_frame is not None:
             self._held_frame = None

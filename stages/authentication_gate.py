@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from stages.muting import Muting
     from stages.network_counters import NetworkCounters
 
-__all__ = ["AuthenticationGate"]
+__all__ = ["AuthenticationGate", "GuardedConnection"]
 
 
 class GuardedConnection(Protocol):

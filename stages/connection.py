@@ -3,6 +3,8 @@
 Rules of this room: one task reads; whoever completes a request only marks the connection, and the processor flushes all
 that were marked, so that everything releasable leaves in one send. No task exists per request. A connection that is
 closed drops what is completed later; nothing crosses to another connection, an exception least of all.
+
+Longer than most files: its statistics and what it asks of its owner are no use without it.
 """
 
 from __future__ import annotations
@@ -10,26 +12,29 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from typing import Any, Protocol
 
+import attrs
 import trio
 
 from stages.admission import Admission
 from stages.authentication_gate import AuthenticationGate
 from stages.connection_limits import ConnectionLimits
-from stages.connection_owner import ConnectionOwner, ConnectionStatistics
+from stages.connection_resources import ConnectionResources
 from stages.deferred_requests import DeferredRequests
 from stages.frames import LENGTH_BYTES, InvalidFrameError
 from stages.listener import OpenSession
 from stages.mute import MuteReason
 from stages.muting import Muting
 from stages.request import Buffer, Close, NoOp, Parked, Pending, Request, Result, Send, Unfinished
+from stages.request_channel import RequestQueue
+from stages.response_order import ResponseOrder
 from stages.response_output import ResponseOutput
 from stages.timeline import Timeline, now_ns
 from stages.transport_layer import BrokenTransportError, TransportLayer
 from stages.unsent_responses import UnsentResponses
 
-__all__ = ["Connection", "ConnectionLimits"]
+__all__ = ["Connection", "ConnectionLimits", "ConnectionOwner", "ConnectionStatistics"]
 
 CLOSE_FLUSH_SECONDS = 5.0
 """How long responses before a close, or after the end of the client's requests, may take to leave."""
@@ -40,6 +45,40 @@ LARGE_RESPONSE_BYTES = 4096
 """A response of this size counts as unsent at once, a smaller one with the next flush, which a turn's others share."""
 
 logger = logging.getLogger(__name__)
+
+
+@attrs.frozen
+class ConnectionStatistics:
+    """One connection as it stands; see Connection."""
+
+    id: str
+    in_flight: int
+    received: int
+    released: int
+    unsent_bytes: int
+    mute_reasons: tuple[str, ...]
+
+
+class ConnectionOwner(ConnectionResources, Protocol):
+    """What a connection asks of the processor it lives in, which calls public methods of the connection only."""
+
+    def mark(self, connection: Connection) -> None:
+        """Have `connection.flush` called soon."""
+
+    def settle(self, request: Request, result: Pending | Parked | Unfinished) -> None:
+        """Carry out a result that does not end its slot yet."""
+
+    def call_back(self, queue: RequestQueue, request: Request, callback: Callable[[], Result]) -> None:
+        """Have a callback run by a handler of the queue."""
+
+    def new_response_order(self) -> ResponseOrder[Request]:
+        """An empty response order."""
+
+    def throttled(self, connection: Connection, until: float) -> None:
+        """Have `connection.muting.end_throttle` called at a time of Trio's clock."""
+
+    def closed(self, connection: Connection) -> None:
+        """The connection is closed."""
 
 
 class Connection:

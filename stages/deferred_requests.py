@@ -14,7 +14,7 @@ from stages.mute import MuteReason
 
 if TYPE_CHECKING:
     from stages.admission import Admission
-    from stages.connection_owner import ConnectionOwner
+    from stages.connection_resources import ConnectionResources
     from stages.muting import Muting
     from stages.request import Request
     from stages.unsent_responses import UnsentResponses
@@ -29,20 +29,22 @@ class DeferredRequests:
         unsent: keeps the requests.
         muting: the mute of their connection.
         admission: knows the queue of their connection.
-        owner: the processor.
+        resources: what the connections of its processor share.
     """
 
-    __slots__ = ("_admission", "_muting", "_owner", "_unsent")
+    __slots__ = ("_admission", "_muting", "_resources", "_unsent")
 
-    def __init__(self, unsent: UnsentResponses, muting: Muting, admission: Admission, owner: ConnectionOwner) -> None:
+    def __init__(
+        self, unsent: UnsentResponses, muting: Muting, admission: Admission, resources: ConnectionResources
+    ) -> None:
         self._unsent = unsent
         self._muting = muting
         self._admission = admission
-        self._owner = owner
+        self._resources = resources
 
     @property
     def _may_start(self) -> bool:
-        return self._unsent.has_room(self._owner.limits.unsent_bytes_max)
+        return self._unsent.has_room(self._resources.limits.unsent_bytes_max)
 
     def end_work(self, abandon: Callable[[], None]) -> None:
         self._unsent.end_work(abandon)

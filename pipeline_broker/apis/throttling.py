@@ -12,7 +12,7 @@ from pipeline_broker.state.topic_rules import TopicError
 from pipeline_broker.wire.error import ErrorCode
 
 if TYPE_CHECKING:
-    from pipeline_broker.apis.call import Call
+    from pipeline_broker.quotas.quotas import RequestQuota
     from stages.request import Request
 
 __all__ = ["check_changes", "throttle"]
@@ -25,11 +25,11 @@ def throttle(request: Request, throttle_ms: int) -> None:
         request.connection.throttle(throttle_ms / 1000)
 
 
-def check_changes(call: Call, partitions: int, *, strict: bool, throttles: bool = True) -> None:
+def check_changes(quota: RequestQuota | None, partitions: int, *, strict: bool, throttles: bool = True) -> None:
     """Ask the client's quota for partitions to be created or deleted.
 
     Args:
-        call: whose request it is.
+        quota: what the request counts for; None while no quotas are set.
         partitions: how many.
         strict: its version knows the error; otherwise they are created or deleted, and the client waits afterwards.
         throttles: whether the client has to wait; not where it has not asked for the change itself.
@@ -37,6 +37,5 @@ def check_changes(call: Call, partitions: int, *, strict: bool, throttles: bool 
     Raises:
         TopicError: not now.
     """
-    quota = call.quota
     if quota is not None and not quota.may_change(partitions, strict=strict, throttles=throttles):
         raise TopicError(ErrorCode.THROTTLING_QUOTA_EXCEEDED)

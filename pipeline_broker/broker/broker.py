@@ -19,6 +19,7 @@ from pipeline_broker.broker.ports import Ports
 from pipeline_broker.broker.replay import StateReplay
 from pipeline_broker.broker.settings_layers import SettingsLayers
 from pipeline_broker.broker.share import Share
+from pipeline_broker.broker.share_ports import SharePorts
 from pipeline_broker.broker.topic_policies import policies_of, rules_of
 from pipeline_broker.broker.transactions import GrantedId, Transactions
 from pipeline_broker.broker.waiting_fetches import WaitingFetches
@@ -43,10 +44,10 @@ from pipeline_broker.wire.uuid_text import uuid_text
 from stages.request import Final, Pending
 
 if TYPE_CHECKING:
+    from pipeline_broker.config.broker_config import BrokerConfig
     from pipeline_broker.config.resolution import BrokerSettings
-    from pipeline_broker.config.settings import BrokerConfig
     from pipeline_broker.faults.faults import Faults
-    from pipeline_broker.log.entry import JournalEntry
+    from pipeline_broker.log.entry import IndexedLog, JournalEntry
     from pipeline_broker.log.partition.partition_log import PartitionLog
     from pipeline_broker.security.acls import Acls
     from pipeline_broker.security.authorizer import Authorizer
@@ -119,9 +120,8 @@ class Broker:
         self.groups = Groups(config, logs, self.topics, self._configs_of_group, submit, wake_timer)
         self.transactions = Transactions(config, logs, self.marker_durable, self._grant_id, submit, wake_timer)
         self.fetches = WaitingFetches(wake_timer, ports.fetch_parked)
-        self.share = Share(
-            config, logs, self._configs_of_group, self.topics, self.fetches, submit, wake_timer, self._delete_records
-        )
+        share_ports = SharePorts(self._configs_of_group, self.fetches, submit, wake_timer, self._delete_records)
+        self.share = Share(config, logs, share_ports)
         self.coordinators = Coordinators(self.groups, self.transactions, self.share)
         self.fetch_sessions = fetch_sessions_of(config, self._randomness)
         self.loggers = BrokerLoggers()
@@ -292,7 +292,7 @@ class Broker:
         if change.before is not None and change.after is None:
             self.coordinators.topic_deleted(change.before)
 
-    def marker_durable(self, log: PartitionLog, producer_id: int, *, is_commit: bool) -> None:
+    def marker_durable(self, log: IndexedLog, producer_id: int, *, is_commit: bool) -> None:
         """The marker that ends a producer's transaction in a log is durable; see Coordinator."""
         self.coordinators.marker_durable(log, producer_id, is_commit=is_commit)
 
@@ -319,8 +319,9 @@ class Broker:
         return self.cluster.settings(("group", group_id))
 
     def _apply_settings(self) -> None:
-        self.config = self.share.config = self.layers.refresh()
+        self.config = self.layers.refresh()
         self.groups.settings_changed(self.config)
+        self.share.settings_changed(self.config)
         for topic in self.topics.all():
             self.logs.set_rules(topic.name, *self._rules_and_policies(topic))
 

@@ -15,8 +15,7 @@ from pipeline_broker.records.batch import NewRecord, build_batch, read_header
 from pipeline_broker.state.partition_for import partition_for
 
 if TYPE_CHECKING:
-    from pipeline_broker.broker.ports import Submit
-    from pipeline_broker.log.entry import JournalEntry
+    from pipeline_broker.log.entry import IndexedLog, JournalEntry
     from pipeline_broker.log.log_manager import LogManager
     from pipeline_broker.log.partition.partition_log import PartitionLog
     from pipeline_broker.records.batch import BatchHeader
@@ -33,13 +32,10 @@ class Coordinator(Protocol):
 
     Attributes:
         topic: where its records are.
-        submit: see `Ports`.
     """
 
     @property
     def topic(self) -> InternalTopic: ...
-
-    submit: Submit
 
     def replay(self, partition: int, header: BatchHeader, change: Any, offset: int) -> None:
         """Take over one durable record of its topic.
@@ -63,7 +59,7 @@ class Coordinator(Protocol):
     def unload(self) -> None:
         """The topic is gone, and all that its records said."""
 
-    def marker_durable(self, log: PartitionLog, producer_id: int, *, is_commit: bool) -> None:
+    def marker_durable(self, log: IndexedLog, producer_id: int, *, is_commit: bool) -> None:
         """The marker of a transaction in a partition of its topic is durable.
 
         Args:

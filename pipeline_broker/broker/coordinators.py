@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pipeline_broker.broker.coordinator import Coordinator
-    from pipeline_broker.log.partition.partition_log import PartitionLog
+    from pipeline_broker.log.entry import IndexedLog
     from pipeline_broker.state.metadata_records import Topic
 
 __all__ = ["Coordinators"]
@@ -53,7 +53,7 @@ class Coordinators:
         for coordinator in self:
             coordinator.topic_deleted(topic)
 
-    def marker_durable(self, log: PartitionLog, producer_id: int, *, is_commit: bool) -> None:
+    def marker_durable(self, log: IndexedLog, producer_id: int, *, is_commit: bool) -> None:
         """The marker that ends a producer's transaction in a log is durable; see Coordinator."""
         coordinator = self._by_topic.get(log.topic)
         if coordinator is not None:

@@ -24,10 +24,9 @@ from pipeline_broker.wire.error import ErrorCode
 from stages.request import PARKED, Close, Parked, Pending, Request, Send
 
 if TYPE_CHECKING:
-    from pipeline_broker.config.settings import BrokerConfig
-    from pipeline_broker.log.entry import JournalEntry
+    from pipeline_broker.config.broker_config import BrokerConfig
+    from pipeline_broker.log.entry import IndexedLog, JournalEntry
     from pipeline_broker.log.log_manager import LogManager
-    from pipeline_broker.log.partition.partition_log import PartitionLog
     from pipeline_broker.records.batch import BatchHeader
     from pipeline_broker.state.groups.commits import CommitRequest
     from pipeline_broker.state.groups.coordinator import GroupCoordinator
@@ -119,7 +118,7 @@ class Groups:
         self._announced_ms: int | None = None
         self._coordinator: GroupCoordinator | None = None
         self._is_loaded = False
-        self.submit = submit
+        self._submit = submit
         self._wake_timer = wake_timer
 
     @property
@@ -216,7 +215,7 @@ class Groups:
             gone, self._coordinator = self._coordinator, None
             self._answer(gone.unload(self._now_ms))
 
-    def marker_durable(self, log: PartitionLog, producer_id: int, *, is_commit: bool) -> None:
+    def marker_durable(self, log: IndexedLog, producer_id: int, *, is_commit: bool) -> None:
         """See Coordinator: the offsets that the transaction stored become visible, or are dropped."""
         if self._coordinator is not None:
             self._coordinator.end_transaction(_holder(log.partition, producer_id), committed=is_commit)
@@ -271,7 +270,7 @@ class Groups:
         for write in outcome.writes:
             entry = self._append(write, now_ms)
             if entry is not None:
-                self.submit([entry], self._applies(write))
+                self._submit([entry], self._applies(write))
         result = self._answer(outcome, own)
         self._announce(self.coordinator)
         return result

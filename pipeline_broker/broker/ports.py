@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import attrs
 
 if TYPE_CHECKING:
-    from pipeline_broker.config.settings import BrokerConfig
+    from pipeline_broker.config.broker_config import BrokerConfig
     from pipeline_broker.faults.faults import Faults
     from pipeline_broker.faults.files import FaultyFiles
     from pipeline_broker.log.entry import JournalEntry

@@ -15,7 +15,7 @@ from pipeline_broker.config.resolution import BrokerSettings, Source, topic_entr
 from pipeline_broker.config.settings import config_with
 
 if TYPE_CHECKING:
-    from pipeline_broker.config.settings import BrokerConfig
+    from pipeline_broker.config.broker_config import BrokerConfig
     from pipeline_broker.state.cluster import ClusterState
 
 __all__ = ["SettingsLayers"]

@@ -6,7 +6,7 @@ coordinator is made for the first record or the first request.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from pipeline_broker.broker.coordinator import InternalTopic
@@ -14,17 +14,15 @@ from pipeline_broker.state.internal_topics import SHARE_TOPIC
 
 if TYPE_CHECKING:
     from pipeline_broker.broker.appended import Appended
-    from pipeline_broker.broker.ports import Submit
     from pipeline_broker.broker.share_partition_manager import SharePartitionManager
-    from pipeline_broker.broker.waiting_fetches import WaitingFetches
-    from pipeline_broker.config.settings import BrokerConfig
+    from pipeline_broker.broker.share_ports import SharePorts
+    from pipeline_broker.config.broker_config import BrokerConfig
+    from pipeline_broker.log.entry import IndexedLog
     from pipeline_broker.log.log_manager import LogManager
-    from pipeline_broker.log.partition.partition_log import PartitionLog
     from pipeline_broker.records.batch import BatchHeader
     from pipeline_broker.state.metadata_records import Topic
     from pipeline_broker.state.share_coordinator.records import ShareRecord
     from pipeline_broker.state.share_partitions.share_sessions import ShareSessions
-    from pipeline_broker.state.topics import TopicCatalogue
 
 __all__ = ["SHARE_TOPIC", "Share"]
 
@@ -36,36 +34,18 @@ class Share:
     """The share coordinator of a broker, or the place for one; see Coordinator.
 
     Args:
-        config: what it acts on; may be replaced.
+        config: what it acts on, until `settings_changed`.
         logs: where the partitions of `__share_group_state` are.
-        configs_of: what was set for a single group, by its id.
-        topics: that there are.
-        fetches: that wait for records.
-        submit: commits entries that no request waits for.
-        wake_timer: called when `next_deadline_ms` has become earlier.
-        raise_log_start: deletes what stands before an offset of one of the topic's logs.
+        ports: what it asks of its broker.
 
     Attributes:
         topic: `__share_group_state`. It is not compacted, as in Kafka: updates stand on the snapshot in front of them.
             What no snapshot needs any more is deleted by the coordinator.
     """
 
-    def __init__(
-        self,
-        config: BrokerConfig,
-        logs: LogManager,
-        configs_of: Callable[[str], Mapping[str, str]],
-        topics: TopicCatalogue,
-        fetches: WaitingFetches,
-        submit: Submit,
-        wake_timer: Callable[[], None],
-        raise_log_start: Callable[[PartitionLog, int, int], None],
-    ) -> None:
-        self.config = config
-        self.configs_of = configs_of
-        self.topics = topics
-        self.fetches = fetches
-        self.wake_timer = wake_timer
+    def __init__(self, config: BrokerConfig, logs: LogManager, ports: SharePorts) -> None:
+        self._config = config
+        self._ports = ports
         partitions = config.texts.get(PARTITIONS_PROPERTY)
         self.topic = InternalTopic(
             SHARE_TOPIC,
@@ -74,8 +54,6 @@ class Share:
             logs,
         )
         self._manager: SharePartitionManager | None = None
-        self.submit = submit
-        self.raise_log_start = raise_log_start
 
     @property
     def manager(self) -> SharePartitionManager:
@@ -85,7 +63,7 @@ class Share:
                 SharePartitionManager,
             )
 
-            self._manager = SharePartitionManager(self)
+            self._manager = SharePartitionManager(self._config, self.topic, self._ports)
         return self._manager
 
     @property
@@ -97,6 +75,12 @@ class Share:
     def is_used(self) -> bool:
         """Whether there is anything to ask."""
         return self._manager is not None
+
+    def settings_changed(self, config: BrokerConfig) -> None:
+        """Let other settings count from now on."""
+        self._config = config
+        if self._manager is not None:
+            self._manager.settings_changed(config)
 
     def replay(self, partition: int, header: BatchHeader, change: ShareRecord, offset: int) -> None:  # noqa: ARG002 - as others need it
         self.manager.states.replay(change, offset)
@@ -110,7 +94,7 @@ class Share:
         """The records are gone: so is what they said."""
         self._manager = None
 
-    def marker_durable(self, log: PartitionLog, producer_id: int, *, is_commit: bool) -> None:
+    def marker_durable(self, log: IndexedLog, producer_id: int, *, is_commit: bool) -> None:
         """See Coordinator; nobody writes these records in transactions."""
 
     def topic_deleted(self, topic: Topic) -> None:

@@ -34,7 +34,9 @@ from pipeline_broker.state.share_partitions.share_partition import NEVER_MS, Sha
 from pipeline_broker.state.share_partitions.share_sessions import ShareSession, ShareSessions
 
 if TYPE_CHECKING:
-    from pipeline_broker.broker.share import Share
+    from pipeline_broker.broker.coordinator import InternalTopic
+    from pipeline_broker.broker.share_ports import SharePorts
+    from pipeline_broker.config.broker_config import BrokerConfig
     from pipeline_broker.log.partition.partition_log import PartitionLog
     from pipeline_broker.state.metadata_records import Topic
 
@@ -70,21 +72,21 @@ class SharePartitionManager:
     """See the rules of the room.
 
     Args:
-        share: its place in the broker.
+        config: what it acts on, until `settings_changed`.
+        topic: `__share_group_state`.
+        ports: what it asks of its broker.
 
     Attributes:
         states: what the records say.
         sessions: of members.
     """
 
-    def __init__(self, share: Share) -> None:
-        self._share = share
-        self._config = share.config
-        settings = self._settings = share_settings(self._config.texts)
+    def __init__(self, config: BrokerConfig, topic: InternalTopic, ports: SharePorts) -> None:
+        self._topic = topic
+        self._ports = ports
+        settings = self._settings = share_settings(config.texts)
         self.states = ShareStates(settings.share_coordinator_snapshot_update_records_per_snapshot)
-        self.sessions = ShareSessions(
-            settings.group_share_max_share_sessions, self._config.pipeline_fetch_session_partitions
-        )
+        self.sessions = ShareSessions(settings.group_share_max_share_sessions, config.pipeline_fetch_session_partitions)
         self._active: dict[ShareKey, ActivePartition] = {}
         self._deadlines: Deadlines[ShareKey | str] = Deadlines()
         self._now_ms = 0
@@ -109,10 +111,11 @@ class SharePartitionManager:
 
     def settings(self, group_id: str) -> GroupShareSettings:
         """What counts for a group."""
-        if self._config is not self._share.config:
-            self._config = self._share.config
-            self._settings = share_settings(self._config.texts)
-        return group_share_settings(self._settings, self._share.configs_of(group_id))
+        return group_share_settings(self._settings, self._ports.configs_of(group_id))
+
+    def settings_changed(self, config: BrokerConfig) -> None:
+        """Let other settings count from now on."""
+        self._settings = share_settings(config.texts)
 
     # Share partitions
 
@@ -158,7 +161,7 @@ class SharePartitionManager:
 
     def released(self, key: ShareKey) -> None:
         """Something may be available again: who waits for it looks."""
-        self._share.fetches.wake(key)
+        self._ports.fetches.wake(key)
 
     def drop(self, keys: Iterable[ShareKey], appended: Appended) -> None:
         """Take share partitions out of use; who waits for them looks again when what was appended is durable."""
@@ -177,12 +180,12 @@ class SharePartitionManager:
             appended: gets the entries.
             now_ms: wall clock.
         """
-        logs, together = self._share.topic.logs, dict[int, list[Write]]()
+        logs, together = self._topic.logs, dict[int, list[Write]]()
         for write in writes if logs else ():
             together.setdefault(partition_for(write.subject, len(logs)), []).append(write)
         for of_partition in together.values():
             records = [record for write in of_partition for record in write.records]
-            entry = self._share.topic.append(of_partition[0].subject, records, now_ms)
+            entry = self._topic.append(of_partition[0].subject, records, now_ms)
             assert entry is not None, "the topic has partitions"
             for offset, write in enumerate(of_partition, entry.base_offset):
                 self.states.appended(write, offset)
@@ -217,7 +220,7 @@ class SharePartitionManager:
                 then()
 
         if appended.entries:
-            self._share.submit(appended.entries, durable)
+            self._ports.submit(appended.entries, durable)
         else:
             durable()
 
@@ -297,19 +300,19 @@ class SharePartitionManager:
         next_ms = self._deadlines.next_ms()
         self._deadlines.set(key, due_ms)
         if next_ms is None or due_ms < next_ms:
-            self._share.wake_timer()
+            self._ports.wake_timer()
 
     def _prune(self, appended: Appended, now_ms: int) -> None:
         """Delete what no snapshot needs; what holds the most of it back is written again."""
         keys_at: dict[int, list[ShareKey]] = {}
-        logs = self._share.topic.logs
+        logs = self._topic.logs
         for key in self.states.all():
             keys_at.setdefault(partition_for(self.states.subject(key), len(logs)), []).append(key)
         for log in logs:
             keys = keys_at.get(log.partition, ())
             redundant = self.states.redundant_before(keys, log.high_watermark)
             if redundant - log.log_start_offset >= PRUNED_RECORDS_MIN:
-                self._share.raise_log_start(log, redundant, now_ms)
+                self._ports.raise_log_start(log, redundant, now_ms)
             behind = log.high_watermark - PRUNED_RECORDS_MIN
             for key in keys:
                 state = self.states.find(key)

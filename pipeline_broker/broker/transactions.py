@@ -24,8 +24,8 @@ from pipeline_broker.wire.error import ErrorCode
 from stages.request import Pending, Send
 
 if TYPE_CHECKING:
-    from pipeline_broker.config.settings import BrokerConfig
-    from pipeline_broker.log.entry import JournalEntry
+    from pipeline_broker.config.broker_config import BrokerConfig
+    from pipeline_broker.log.entry import IndexedLog, JournalEntry
     from pipeline_broker.log.log_manager import LogManager
     from pipeline_broker.log.partition.partition_log import PartitionLog
     from pipeline_broker.records.batch import BatchHeader
@@ -115,7 +115,7 @@ class Transactions:
             },
             logs,
         )
-        self.submit = submit
+        self._submit = submit
         self._coordinator: TransactionCoordinator | None = None
         self._granted: list[GrantedId] = []
         self._on_their_way: dict[str, int] = {}
@@ -278,7 +278,7 @@ class Transactions:
         for decision in decisions:
             appending = self.append(decision, now_ms)
             if appending.entries:
-                self.submit(appending.entries, appending.apply)
+                self._submit(appending.entries, appending.apply)
 
     # What the broker tells
 
@@ -321,7 +321,7 @@ class Transactions:
             now_ms = self.time(self._now_ms)
             self._carry_out(gone.abandon(now_ms), now_ms)
 
-    def marker_durable(self, log: PartitionLog, producer_id: int, *, is_commit: bool) -> None:
+    def marker_durable(self, log: IndexedLog, producer_id: int, *, is_commit: bool) -> None:
         """See Coordinator: nobody's transactions write to `__transaction_state`."""
 
     def topic_deleted(self, topic: Topic) -> None:

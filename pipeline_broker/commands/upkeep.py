@@ -26,7 +26,7 @@ from pipeline_broker.node.admin_socket import CommandFailedError, NobodyAnswersE
 
 if TYPE_CHECKING:
     from pipeline_broker.broker.broker import Broker
-    from pipeline_broker.config.settings import BrokerConfig
+    from pipeline_broker.config.broker_config import BrokerConfig
     from pipeline_broker.state.metadata_records import Topic
 
 __all__ = ["compact", "retain"]
@@ -119,7 +119,7 @@ def _do_here(
         config: what the broker is started with; None if that is not known.
         topic: the only one concerned; None for all.
     """
-    from pipeline_broker.config.settings import BrokerConfig  # noqa: PLC0415 - for a broker that does not run
+    from pipeline_broker.config.broker_config import BrokerConfig  # noqa: PLC0415 - for a broker that does not run
     from pipeline_broker.log.errors import DamagedSegment  # noqa: PLC0415 - see above
     from pipeline_broker.node.data_directory import open_broker, upkeep_of  # noqa: PLC0415 - see above
     from pipeline_broker.node.options import StartError  # noqa: PLC0415 - see above

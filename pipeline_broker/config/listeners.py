@@ -1,33 +1,30 @@
-"""The listeners of a broker: names, addresses, protocols, and what is set for one of them only.
+"""How listeners are written in settings: names, addresses, protocols, and which properties one may have of its own.
 
 Rules of this file: a listener's name counts in upper case and its prefix `listener.name.<name>.` in lower case, as in
-Kafka; what is set with the prefix goes over the same property without it. A listener that belongs to the controller is
-not served: there is no quorum to talk to. Everything is made once from the settings, so that what does not go together
-fails at the start or refuses the change.
+Kafka; what is set with the prefix goes over the same property without it.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 
 import attrs
 
 from pipeline_broker.config.properties import ConfigError, refusal
 
-if TYPE_CHECKING:
-    from pipeline_broker.config.settings import BrokerConfig
-
 __all__ = [
+    "ADVERTISED_FOR_WILDCARD",
     "LISTENER_PROPERTIES",
+    "WILDCARDS",
     "Endpoint",
     "ListenerConfig",
-    "advertised_listeners",
+    "check_ports",
     "is_of_listener",
-    "listener_configs",
     "prefix_of",
     "read_endpoints",
+    "refusal_of_listeners",
+    "security_protocols",
     "zero_refusal",
 ]
 
@@ -160,7 +157,7 @@ def read_endpoints(name: str, items: Sequence[str]) -> list[Endpoint]:
     for item in items:
         match = ENDPOINT.fullmatch(item)
         if not match or int(match[4]) > PORT_MAX:
-            raise _refusal(
+            raise refusal_of_listeners(
                 name,
                 items,
                 f"{item!r} is not of the form NAME://host:port",
@@ -170,7 +167,7 @@ def read_endpoints(name: str, items: Sequence[str]) -> list[Endpoint]:
     names = [endpoint.name for endpoint in endpoints]
     if len(set(names)) < len(names):
         twice = next(each for each in names if names.count(each) > 1)
-        raise _refusal(
+        raise refusal_of_listeners(
             name,
             items,
             f"{twice} stands there twice",
@@ -179,7 +176,7 @@ def read_endpoints(name: str, items: Sequence[str]) -> list[Endpoint]:
     return endpoints
 
 
-def _check_ports(endpoints: Sequence[Endpoint], items: Sequence[str]) -> None:
+def check_ports(endpoints: Sequence[Endpoint], items: Sequence[str]) -> None:
     """Two listeners share a port only where one has an IPv4 address and the other an IPv6 address, as in Kafka."""
     by_port: dict[int, list[str]] = {}
     for endpoint in endpoints:
@@ -187,7 +184,7 @@ def _check_ports(endpoints: Sequence[Endpoint], items: Sequence[str]) -> None:
             by_port.setdefault(endpoint.port, []).append(endpoint.host)
     for port, hosts in by_port.items():
         if len(hosts) > 1 and sorted(map(_ip_version, hosts)) != [4, 6]:
-            raise _refusal(
+            raise refusal_of_listeners(
                 "listeners",
                 items,
                 f"port {port} is given to more than one listener",
@@ -205,7 +202,8 @@ def _ip_version(host: str) -> int:
         return 0
 
 
-def _refusal(name: str, items: Sequence[str], reason: str, client_reason: str) -> ConfigError:
+def refusal_of_listeners(name: str, items: Sequence[str], reason: str, client_reason: str) -> ConfigError:
+    """The refusal of a property that lists listeners, in this broker's words and in those that clients get."""
     return ConfigError(
         f"{name}: {','.join(items)!r} is not allowed: {reason}",
         f"Error creating broker listeners from '[{', '.join(items)}]': {client_reason}",
@@ -232,127 +230,6 @@ def security_protocols(text: str) -> dict[str, str]:
     return protocols
 
 
-def advertised_listeners(config: BrokerConfig) -> dict[str, tuple[str, int]]:
-    """The addresses that clients are told, by listener; those of the listeners themselves where nothing is set.
-
-    Raises:
-        ConfigError: one cannot be connected to, or is of no listener.
-    """
-    listeners = read_endpoints("listeners", config.listeners)
-    if config.advertised_listeners is None:
-        return {
-            each.name: (ADVERTISED_FOR_WILDCARD if each.host in WILDCARDS else each.host, each.port)
-            for each in listeners
-        }
-    advertised = read_endpoints("advertised.listeners", config.advertised_listeners)
-    for endpoint in advertised:
-        if endpoint.host in WILDCARDS:
-            raise ConfigError(
-                f"advertised.listeners: {str(endpoint)!r} is not allowed: a host that clients can connect to is"
-                " expected",
-                "requirement failed: advertised.listeners cannot use the nonroutable meta-address 0.0.0.0. Use a"
-                " routable IP address.",
-            )
-    names = [endpoint.name for endpoint in listeners]
-    if strangers := [endpoint.name for endpoint in advertised if endpoint.name not in names]:
-        raise ConfigError(
-            f"advertised.listeners: {strangers[0]} is not among listeners ({', '.join(names)})",
-            "requirement failed: advertised.listeners listener names must be equal to or a subset of the ones defined"
-            f" in listeners. Found {','.join(endpoint.name for endpoint in advertised)}. The valid options based on"
-            f" the current configuration are {','.join(names)}",
-        )
-    return {endpoint.name: (endpoint.host, endpoint.port) for endpoint in advertised}
-
-
-def listener_configs(config: BrokerConfig) -> tuple[ListenerConfig, ...]:
-    """The listeners that are served, in the order in which they are set.
-
-    Raises:
-        ConfigError: what is set does not go together.
-    """
-    endpoints = read_endpoints("listeners", config.listeners)
-    _check_ports(endpoints, config.listeners)
-    controllers = {name.upper() for name in config.controller_listener_names}
-    served = [endpoint for endpoint in endpoints if endpoint.name not in controllers]
-    if not served:
-        raise ConfigError("listeners: a listener that is not the controller's is expected")
-    protocols = security_protocols(config.listener_security_protocol_map)
-    if unknown := [endpoint.name for endpoint in served if endpoint.name not in protocols]:
-        raise _refusal(
-            "listeners",
-            config.listeners,
-            f"listener.security.protocol.map has no security protocol for {unknown[0]}",
-            f"No security protocol defined for listener {unknown[0]}",
-        )
-    privileged = _privileged(config, served, protocols)
-    control_plane = _control_plane(config, served, privileged)
-    advertised = advertised_listeners(config)
-    listeners = []
-    for endpoint in served:
-        host, port = advertised.get(endpoint.name, (None, 0))
-        listener = ListenerConfig(
-            name=endpoint.name,
-            host=endpoint.host,
-            port=endpoint.port,
-            security_protocol=protocols[endpoint.name],
-            advertised_host=host,
-            advertised_port=port,
-            properties=_properties(config.texts, endpoint.name, protocols[endpoint.name]),
-            is_privileged=endpoint.name == privileged,
-            is_control_plane=endpoint.name == control_plane,
-        )
-        _check_limits(listener)
-        listeners.append(listener)
-    return tuple(listeners)
-
-
-def _privileged(config: BrokerConfig, served: Iterable[Endpoint], protocols: Mapping[str, str]) -> str | None:
-    """The listener of the brokers themselves; unlike Kafka a lone broker does without."""
-    names = [endpoint.name for endpoint in served]
-    if config.inter_broker_listener_name is None:
-        of_protocol = [name for name in names if protocols[name] == config.security_inter_broker_protocol]
-        return next((name for name in of_protocol if name == config.security_inter_broker_protocol), None)
-    if "security.inter.broker.protocol" in config.properties:
-        text = "Only one of inter.broker.listener.name and security.inter.broker.protocol should be set."
-        raise ConfigError(text, text)
-    return _listed("inter.broker.listener.name", config.inter_broker_listener_name, names)
-
-
-def _control_plane(config: BrokerConfig, served: Sequence[Endpoint], privileged: str | None) -> str | None:
-    name = config.control_plane_listener_name
-    if name is None:
-        return None
-    name = _listed("control.plane.listener.name", name, [endpoint.name for endpoint in served])
-    if name == privileged or len(served) == 1:
-        raise ConfigError(f"control.plane.listener.name: {name} is not allowed: another listener must serve the data")
-    return name
-
-
-def _listed(name: str, listener: str, names: Sequence[str]) -> str:
-    if listener.upper() not in names:
-        raise ConfigError(
-            f"{name}: {listener!r} is not among listeners ({', '.join(names)})",
-            f"requirement failed: {name} must be a listener name defined in advertised.listeners. The valid options"
-            f" based on currently configured listeners are {','.join(names)}",
-        )
-    return listener.upper()
-
-
-def _properties(texts: Mapping[str, str], name: str, protocol: str) -> dict[str, str]:
-    prefix = prefix_of(name)
-    of_all = {each: text for each, text in texts.items() if is_of_listener(each)}
-    if protocol == "SASL_SSL":
-        of_all.pop("ssl.client.auth", None)  # as in Kafka: who proves himself by SASL needs no certificate too
-    own = {each.removeprefix(prefix): text for each, text in texts.items() if each.startswith(prefix)}
-    return {**of_all, **own}
-
-
 def zero_refusal(shown: str, name: str) -> ConfigError:
     """The refusal of a limit that would let nobody in, so that nobody could take it back."""
     return refusal(f"{shown}: 0 is not allowed: nobody could connect any more", f"Invalid {name} 0")
-
-
-def _check_limits(listener: ListenerConfig) -> None:
-    for name in ("max.connections", "max.connection.creation.rate"):
-        if listener.limit(name) == 0:
-            raise zero_refusal(prefix_of(listener.name) + name, name)

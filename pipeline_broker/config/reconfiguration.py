@@ -16,7 +16,7 @@ from pipeline_broker.config.resolution import not_dynamic
 from pipeline_broker.config.settings import AUTHORIZER_PROPERTIES, is_acted_on, is_idle_jaas
 
 if TYPE_CHECKING:
-    from pipeline_broker.config.settings import BrokerConfig
+    from pipeline_broker.config.broker_config import BrokerConfig
 
 __all__ = ["check_acts", "check_change", "has_subject"]
 

@@ -3,15 +3,11 @@
 Rules: it looks at a whole configuration and changes nothing; a refusal is one line for the person who wrote it.
 """
 
-from typing import TYPE_CHECKING
-
 from pipeline_broker.config.assignors import consumer_assignors, share_assignor
+from pipeline_broker.config.broker_config import BrokerConfig
 from pipeline_broker.config.listeners import zero_refusal
 from pipeline_broker.config.properties import ConfigError
 from pipeline_broker.config.share_properties import SHARE_PROPERTIES
-
-if TYPE_CHECKING:
-    from pipeline_broker.config.settings import BrokerConfig
 
 AUTHORIZERS = ("", "org.apache.kafka.metadata.authorizer.StandardAuthorizer", "kafka.security.authorizer.AclAuthorizer")
 """What `authorizer.class.name` may be: nobody is asked, Kafka's, and its former name."""
@@ -27,7 +23,7 @@ SHARE_BOUNDED = (
 """Settings of share groups that have limits."""
 
 
-def check_relations(config: "BrokerConfig") -> None:
+def check_relations(config: BrokerConfig) -> None:
     """What one property demands of another; the derived values are made once, so that they fail at the start."""
     if 0 < config.queued_max_request_bytes < config.socket_request_max_bytes:
         raise ConfigError(
@@ -65,12 +61,12 @@ def check_relations(config: "BrokerConfig") -> None:
     _ = config.listener_configs
 
 
-def _check_consumer_groups(config: "BrokerConfig") -> None:
+def _check_consumer_groups(config: BrokerConfig) -> None:
     _check_kind(config, "consumer", ("session_timeout_ms", "heartbeat_interval_ms", "assignment_interval_ms"))
     consumer_assignors(config.group_consumer_assignors)
 
 
-def _check_share_groups(config: "BrokerConfig") -> None:
+def _check_share_groups(config: BrokerConfig) -> None:
     """What Kafka's ShareGroupConfig demands; the settings are read here only where one of them is set."""
     from pipeline_broker.config.share_settings import share_settings  # noqa: PLC0415 - few set any of them
 

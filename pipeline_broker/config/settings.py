@@ -1,24 +1,21 @@
-"""What this broker acts on: one frozen object, made from (name, text) pairs.
+"""What this broker acts on, made from (name, text) pairs.
 
-Rules: the fields of BrokerConfig are the properties that the broker reads, each Kafka's name with `_` for `.`, its
-default that of the table. Those that topics inherit are resolved for each topic (`resolution`). Any other property
-that Kafka knows is checked, kept for DescribeConfigs and answered with one warning line; an unknown one is refused.
-Of two pairs with one name the later wins.
+Rules: the properties that topics inherit are resolved for each topic (`resolution`). Any other property that Kafka
+knows is checked, kept for DescribeConfigs and answered with one warning line; an unknown one is refused. Of two pairs
+with one name the later wins.
 """
 
-import functools
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import attrs
 
+from pipeline_broker.config.broker_config import BrokerConfig
 from pipeline_broker.config.listeners import (
     LISTENER_PROPERTIES,
     OF_ONE_LISTENER,
     PREFIX,
-    ListenerConfig,
-    listener_configs,
     read_endpoints,
 )
 from pipeline_broker.config.properties import (
@@ -34,8 +31,6 @@ from pipeline_broker.config.share_properties import SHARE_PROPERTIES
 from pipeline_broker.config.sources import read_argument, read_settings_file
 from pipeline_broker.config.topic_settings import INHERITED_BY_TOPICS
 
-INT32_MAX = 2**31 - 1
-DATA_DEFAULT = Path("data")
 JAAS = "sasl.jaas.config"
 PLUGIN_PREFIXES = ("rsm.config.", "rlmm.config.", "config.providers.")
 """Properties that Kafka hands to plug-ins unread."""
@@ -56,151 +51,6 @@ AUTHORIZER_PROPERTIES: Mapping[str, Callable[[str], Any]] = {
     "super.users": _super_users,
 }
 """What Kafka's own authorizer reads, a plug-in too: in no list of broker properties, yet in every guide to ACLs."""
-
-
-@attrs.frozen(kw_only=True)
-class BrokerConfig:
-    """The properties that this broker acts on; their meaning stands in broker_properties.txt."""
-
-    node_id: int = 1
-    listeners: tuple[str, ...] = ("PLAINTEXT://127.0.0.1:9092",)
-    advertised_listeners: tuple[str, ...] | None = None
-    listener_security_protocol_map: str = "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT"
-    inter_broker_listener_name: str | None = None
-    security_inter_broker_protocol: str = "PLAINTEXT"
-    controller_listener_names: tuple[str, ...] = ()
-    control_plane_listener_name: str | None = None
-    log_dirs: tuple[str, ...] | None = None
-
-    num_network_threads: int = 3
-    num_io_threads: int = 8
-    queued_max_requests: int = 500
-    queued_max_request_bytes: int = -1
-    socket_request_max_bytes: int = 104857600
-    socket_send_buffer_bytes: int = 102400
-    socket_receive_buffer_bytes: int = 102400
-    socket_listen_backlog_size: int = 50
-    connections_max_idle_ms: int = 600000
-    max_connections: int = INT32_MAX
-    max_connections_per_ip: int = INT32_MAX
-    max_connections_per_ip_overrides: str = ""
-    max_connection_creation_rate: int = INT32_MAX
-    quota_window_num: int = 11
-    quota_window_size_seconds: int = 1
-    controller_quota_window_num: int = 11
-    controller_quota_window_size_seconds: int = 1
-    connection_failed_authentication_delay_ms: int = 100
-    background_threads: int = 10
-    authorizer_class_name: str = ""
-    super_users: tuple[str, ...] = ()
-    allow_everyone_if_no_acl_found: bool = False
-    num_partitions: int = 1
-    auto_create_topics_enable: bool = True
-    delete_topic_enable: bool = True
-    log_retention_check_interval_ms: int = 300000
-    log_initial_task_delay_ms: int = 30000
-    log_cleaner_enable: bool = True
-    log_cleaner_backoff_ms: int = 15000
-    log_cleaner_dedupe_buffer_size: int = 134217728
-    fetch_max_bytes: int = 57671680
-    max_incremental_fetch_session_cache_slots: int = 1000
-    max_request_partition_size_limit: int = 2000
-
-    group_initial_rebalance_delay_ms: int = 3000
-    group_min_session_timeout_ms: int = 6000
-    group_max_session_timeout_ms: int = 1800000
-    group_max_size: int = INT32_MAX
-    group_consumer_session_timeout_ms: int = 45000
-    group_consumer_min_session_timeout_ms: int = 45000
-    group_consumer_max_session_timeout_ms: int = 60000
-    group_consumer_heartbeat_interval_ms: int = 5000
-    group_consumer_min_heartbeat_interval_ms: int = 5000
-    group_consumer_max_heartbeat_interval_ms: int = 15000
-    group_consumer_assignment_interval_ms: int = 1000
-    group_consumer_min_assignment_interval_ms: int = 0
-    group_consumer_max_assignment_interval_ms: int = 15000
-    group_consumer_max_size: int = INT32_MAX
-    group_consumer_assignors: tuple[str, ...] = ("uniform", "range")
-    group_consumer_migration_policy: str = "bidirectional"
-    offset_metadata_max_bytes: int = 4096
-    offsets_topic_num_partitions: int = 50
-    offsets_retention_minutes: int = 10080
-    offsets_retention_check_interval_ms: int = 600000
-    producer_id_expiration_ms: int = 86400000
-    transaction_max_timeout_ms: int = 900000
-    transaction_abort_timed_out_transaction_cleanup_interval_ms: int = 10000
-    transaction_remove_expired_transaction_cleanup_interval_ms: int = 3600000
-    transaction_partition_verification_enable: bool = True
-    transaction_state_log_num_partitions: int = 50
-    transaction_state_log_segment_bytes: int = 104857600
-    transactional_id_expiration_ms: int = 604800000
-
-    delegation_token_secret_key: str | None = None
-    delegation_token_expiry_time_ms: int = 86400000
-    delegation_token_max_lifetime_ms: int = 604800000
-    delegation_token_expiry_check_interval_ms: int = 3600000
-    telemetry_max_bytes: int = 1048576
-
-    pipeline_queues: int | None = None
-    pipeline_partitions: int = 200000
-    pipeline_auto_create_partitions: int = 10000
-    pipeline_group_bytes: int = 134217728
-    pipeline_transactional_ids: int = 100000
-    pipeline_fetch_session_partitions: int = 100000
-    pipeline_partial_request_bytes: int = 268435456
-    pipeline_unsent_response_bytes: int = 268435456
-    pipeline_in_flight: int | None = None
-    pipeline_commit: str | None = None
-    pipeline_telemetry_file: str | None = None
-    pipeline_timelines: bool = False
-
-    properties: Mapping[str, str] = attrs.field(factory=dict)
-    """What was set, by Kafka's name, in Kafka's form: the static settings that DescribeConfigs shows."""
-    changed: Mapping[str, str] = attrs.field(factory=dict)
-    """What was set while the broker runs and counts for this one."""
-
-    @property
-    def texts(self) -> Mapping[str, str]:
-        """All that is set, in Kafka's form; what was changed goes over what it was started with."""
-        return {**self.properties, **self.changed}
-
-    @functools.cached_property
-    def listener_configs(self) -> tuple[ListenerConfig, ...]:
-        """The listeners that are served, in the order in which they are set."""
-        return listener_configs(self)
-
-    def listening_at(self, host: str | None, port: int | None) -> "BrokerConfig":
-        """The configuration with another host or port of its first listener that is served."""
-        first = self.listener_configs[0]
-        endpoints = read_endpoints("listeners", self.listeners)
-        moved = {first.name: (first.host if host is None else host, first.port if port is None else port)}
-        return self.with_addresses({endpoint.name: (endpoint.host, endpoint.port) for endpoint in endpoints} | moved)
-
-    def with_addresses(self, addresses: Mapping[str, tuple[str, int]]) -> "BrokerConfig":
-        """The configuration with the addresses of listeners changed, as they are shown to clients too."""
-        listeners = tuple(
-            str(attrs.evolve(each, host=addresses[each.name][0], port=addresses[each.name][1]))
-            if each.name in addresses
-            else str(each)
-            for each in read_endpoints("listeners", self.listeners)
-        )
-        return attrs.evolve(self, listeners=listeners, properties={**self.properties, "listeners": ",".join(listeners)})
-
-    def directory(self, given: Path | None) -> Path:
-        """The data directory: the one given on a command line, else that of `log.dirs`, else the default."""
-        if given is not None:
-            return given
-        return Path(self.log_dirs[0]) if self.log_dirs else DATA_DEFAULT
-
-    def connection_limit_overrides(self) -> dict[str, int]:
-        """Connection limits of single addresses."""
-        limits = {}
-        for item in filter(None, map(str.strip, self.max_connections_per_ip_overrides.split(","))):
-            host, _, limit = item.rpartition(":")
-            if not host or not limit.isascii() or not limit.isdigit():
-                raise ConfigError(f"max.connections.per.ip.overrides: {item!r} is not of the form host:limit")
-            limits[host] = int(limit)
-        return limits
 
 
 FIELDS = frozenset(field.name.replace("_", ".") for field in attrs.fields(BrokerConfig)) - {"properties", "changed"}

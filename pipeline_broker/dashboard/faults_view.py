@@ -43,7 +43,7 @@ def faults(broker: Broker, now_ns: int) -> dict[str, Any]:
     files = broker.ports.fault_files
     shown = {
         "takes_files": files is not None,
-        "can_crash": files is not None and files.crash is not None,
+        "can_crash": files is not None and files.can_crash,
         "count": 0,
         "held": 0,
         "rules": [],

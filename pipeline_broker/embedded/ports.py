@@ -13,8 +13,8 @@ import attrs
 from pipeline_broker.node.listeners import bind_listener
 
 if TYPE_CHECKING:
+    from pipeline_broker.config.broker_config import BrokerConfig
     from pipeline_broker.config.listeners import ListenerConfig
-    from pipeline_broker.config.settings import BrokerConfig
     from stages.listener import Listener
 
 __all__ = ["KeptPorts"]

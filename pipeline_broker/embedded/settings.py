@@ -17,7 +17,7 @@ from pipeline_broker.node.options import ServeOptions, mode_of
 from stages.mode import MODES
 
 if TYPE_CHECKING:
-    from pipeline_broker.config.settings import BrokerConfig
+    from pipeline_broker.config.broker_config import BrokerConfig
     from pipeline_broker.log.journal.journal import Flush
 
 __all__ = ["DEFAULTS", "FLUSHES", "SettingValue", "serve_options", "setting_text"]

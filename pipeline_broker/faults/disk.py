@@ -10,8 +10,7 @@ from __future__ import annotations
 import os
 import threading
 from collections import Counter
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
 
 import attrs
 
@@ -20,9 +19,6 @@ from pipeline_broker.faults.rule import DiskCondition, Rule
 from pipeline_broker.log.entry import Buffer
 from pipeline_broker.log.errors import SyncError
 from pipeline_broker.log.files.file_system import File, write_all
-
-if TYPE_CHECKING:
-    from pipeline_broker.faults.files import FaultyFiles
 
 __all__ = ["DiskFaults"]
 
@@ -45,11 +41,13 @@ class DiskFaults:
     """The rules about files, and who waits because of them.
 
     Args:
-        files: theirs; they ask only while they are told that there is something to ask.
+        crash: ends the process; None where that would take more with it than a broker.
+        set_active: called with whether there is something to ask; files ask only then.
     """
 
-    def __init__(self, files: FaultyFiles) -> None:
-        self._files = files
+    def __init__(self, crash: Callable[[], None] | None, set_active: Callable[[bool], None]) -> None:
+        self._end_process = crash
+        self._set_active = set_active
         self._lock = threading.Lock()
         self._rules: tuple[tuple[DiskCondition, Rule], ...] = ()
         self._gates: dict[int, threading.Event] = {}  # of pauses and delays, by the number of their rule
@@ -61,7 +59,7 @@ class DiskFaults:
     @property
     def can_crash(self) -> bool:
         """Whether the process may be ended."""
-        return self._files.crash is not None
+        return self._end_process is not None
 
     def follow(self, rules: Sequence[Rule]) -> None:
         """Act on these rules from now on; who was held by another one goes on."""
@@ -107,7 +105,7 @@ class DiskFaults:
         return is_held
 
     def _look(self) -> None:
-        self._files.is_active = bool(self._rules or self._held_commits)
+        self._set_active(bool(self._rules or self._held_commits))
 
     def before(self, operation: str, path: str) -> None:
         """Do to an operation what the rules say; returns when it may begin.
@@ -145,8 +143,8 @@ class DiskFaults:
                     write_all(write.file, [write.before], write.position)
                     if write.file.size_bytes() > write.size_bytes:
                         write.file.truncate(write.size_bytes)
-            assert self._files.crash is not None, "no rule can be made otherwise"
-            self._files.crash()
+            assert self._end_process is not None, "no rule can be made otherwise"
+            self._end_process()
 
     # What files call
 

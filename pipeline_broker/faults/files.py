@@ -64,15 +64,15 @@ class FaultyFiles:
 
     Args:
         files: the real one.
+        crash: ends the process; None where that would take more with it than a broker.
 
     Attributes:
-        is_active: there is a rule about files, or somebody is held; set by `disk`.
-        crash: ends the process; None where that would take more with it than a broker.
+        is_active: there is a rule about files, or somebody is held.
     """
 
-    def __init__(self, files: FileSystem) -> None:
+    def __init__(self, files: FileSystem, crash: Callable[[], None] | None = None) -> None:
         self.is_active = False
-        self.crash: Callable[[], None] | None = None
+        self._crash = crash
         self._files = files
         self.make_directory = files.make_directory
         self.list_directory = files.list_directory
@@ -89,7 +89,15 @@ class FaultyFiles:
         """The rules about files."""
         from pipeline_broker.faults.disk import DiskFaults  # noqa: PLC0415 - see the rules of the file
 
-        return DiskFaults(self)
+        return DiskFaults(self._crash, self._set_active)
+
+    @property
+    def can_crash(self) -> bool:
+        """Whether the process may be ended."""
+        return self._crash is not None
+
+    def _set_active(self, is_active: bool) -> None:
+        self.is_active = is_active
 
     def open(self, path: Path, *, create: bool = False) -> File:
         return _FaultyFile(self, self._files.open(path, create=create), str(path))

@@ -5,14 +5,35 @@ Rules of this file: an entry is made by `PartitionLog.append`, placed by `Journa
 batch produced.
 """
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple, Protocol
 
-if TYPE_CHECKING:
-    from pipeline_broker.log.partition.partition_log import PartitionLog
+from pipeline_broker.log.partition.offset_index import OffsetIndex
 
 Buffer = bytes | bytearray | memoryview
 
 LEADER_EPOCH = 0  # one broker: leadership never changes
+
+
+class IndexedLog(Protocol):
+    """The log of a partition, as the journal and the sources of its batches see it: it is `PartitionLog`.
+
+    Attributes:
+        topic, partition: which one.
+        entry_key: the same, as it stands in the journal.
+        index: where its batches are in the journal.
+        tail: its entries that are in memory, by their first offset.
+    """
+
+    topic: str
+    partition: int
+    entry_key: bytes
+    index: OffsetIndex
+    tail: "dict[int, JournalEntry]"
+
+    def __hash__(self) -> int: ...
+
+    def on_durable(self, entry: "JournalEntry") -> None:
+        """The entry's commit completed; called in the order of the commits."""
 
 
 class JournalEntry:
@@ -30,7 +51,7 @@ class JournalEntry:
 
     def __init__(
         self,
-        log: "PartitionLog",
+        log: IndexedLog,
         base_offset: int,
         last_offset: int,
         max_timestamp: int,

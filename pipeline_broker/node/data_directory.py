@@ -21,7 +21,7 @@ from pipeline_broker.log.log_manager import LogManager
 from pipeline_broker.node.options import StartError
 
 if TYPE_CHECKING:
-    from pipeline_broker.config.settings import BrokerConfig
+    from pipeline_broker.config.broker_config import BrokerConfig
     from pipeline_broker.node.upkeep import Upkeep
 
 __all__ = ["open_broker", "upkeep_of"]

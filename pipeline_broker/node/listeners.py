@@ -29,7 +29,7 @@ from stages.listener import Listener, open_listener
 from stages.transport_layer import BrokenTransportError
 
 if TYPE_CHECKING:
-    from pipeline_broker.config.settings import BrokerConfig
+    from pipeline_broker.config.broker_config import BrokerConfig
     from pipeline_broker.security.offer import SaslOffer
     from pipeline_broker.security.scram_users import ScramUsers
     from pipeline_broker.security.tls import TlsContexts

@@ -22,7 +22,7 @@ from stages.socket_server import ServerNotRunningError
 
 if TYPE_CHECKING:
     from pipeline_broker.broker.broker import Broker
-    from pipeline_broker.config.settings import BrokerConfig
+    from pipeline_broker.config.broker_config import BrokerConfig
     from pipeline_broker.node.listeners import BrokerListeners
     from stages.mode import Mode
     from stages.socket_server import SocketServer

@@ -22,7 +22,7 @@ from stages.request_channel import BYTES_MAX
 from stages.socket_server import ServerLimits
 
 if TYPE_CHECKING:
-    from pipeline_broker.config.settings import BrokerConfig
+    from pipeline_broker.config.broker_config import BrokerConfig
     from pipeline_broker.dashboard.options import DashboardOptions
     from pipeline_broker.log.journal.journal import Flush
 

@@ -120,8 +120,7 @@ async def serve(
         rules = fault_rules(options)
         observers = open_observers(options)
         stack.callback(observers.close)
-        files = FaultyFiles(SystemFileSystem())
-        files.crash = functools.partial(os.kill, os.getpid(), signal.SIGKILL)
+        files = FaultyFiles(SystemFileSystem(), functools.partial(os.kill, os.getpid(), signal.SIGKILL))
         surroundings = Surroundings(options.mode, listeners, fault_files=files)
         journal, broker = open_broker(
             options.data, options.config, flush=options.flush, files=files, ports=surroundings.ports

@@ -25,7 +25,7 @@ from pipeline_broker.node.admin_socket import CommandFailedError
 from pipeline_broker.records.errors import RecordError
 
 if TYPE_CHECKING:
-    from pipeline_broker.config.settings import BrokerConfig
+    from pipeline_broker.config.broker_config import BrokerConfig
     from pipeline_broker.log.archive.archive import Archive, DeletedSegment
     from pipeline_broker.log.log_manager import LogManager
     from pipeline_broker.log.partition.partition_log import PartitionLog

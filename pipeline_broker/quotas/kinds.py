@@ -24,7 +24,7 @@ from pipeline_broker.quotas.rate import Windows
 from pipeline_broker.quotas.rate_quota import ClientRate, RateQuota
 
 if TYPE_CHECKING:
-    from pipeline_broker.config.settings import BrokerConfig
+    from pipeline_broker.config.broker_config import BrokerConfig
     from pipeline_broker.quotas.client_quotas import ClientQuotas
 
 __all__ = ["QuotaKinds", "QuotasStatistics"]

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pipeline_broker.config.settings import BrokerConfig
+    from pipeline_broker.config.broker_config import BrokerConfig
     from pipeline_broker.quotas.client_quotas import ClientQuotas
     from pipeline_broker.quotas.kinds import QuotaKinds, QuotasStatistics
     from pipeline_broker.quotas.mutation_quota import MutationQuota

@@ -39,7 +39,7 @@ from pipeline_broker.state.outcome import ReplayedWrites, StateRecord, Write
 from pipeline_broker.wire.error import ErrorCode
 
 if TYPE_CHECKING:
-    from pipeline_broker.config.settings import BrokerConfig
+    from pipeline_broker.config.broker_config import BrokerConfig
 
 __all__ = [
     "RENEWERS_MAX",

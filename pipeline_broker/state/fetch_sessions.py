@@ -25,7 +25,7 @@ from pipeline_broker.state.topic_rules import NAME_LENGTH_MAX
 from pipeline_broker.wire.error import ErrorCode
 
 if TYPE_CHECKING:
-    from pipeline_broker.config.settings import BrokerConfig
+    from pipeline_broker.config.broker_config import BrokerConfig
 
 __all__ = [
     "PARTITIONS_MAX",

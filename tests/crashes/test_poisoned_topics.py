@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from pipeline_broker.apis.data.produce import ADMIN_CLIENT_ID
-from pipeline_broker.config.settings import BrokerConfig
+from pipeline_broker.config.broker_config import BrokerConfig
 from pipeline_broker.node.data_directory import open_broker
 from pipeline_broker.records.batch import NewRecord, build_batch, read_header
 from pipeline_broker.state.internal_topics import OFFSETS_TOPIC, SHARE_TOPIC, TRANSACTIONS_TOPIC

@@ -149,8 +149,7 @@ def crash():
     st.binary(max_size=10),
 )
 def test_a_crash_leaves_what_was_synced_and_nothing_else(steps, before):
-    files = FaultyFiles(MemoryFileSystem())
-    files.crash = crash
+    files = FaultyFiles(MemoryFileSystem(), crash)
     file = opened(files)
     file.write([before], 0)
     Faults(None, lambda: 0, lambda: None, files.disk).disk_when("sync", nth=steps.count("sync") + 1).crash()

@@ -11,7 +11,7 @@ from functools import cache
 
 from pipeline_broker.apis.registry import DECIDED_AT_ONCE_MAX
 from pipeline_broker.broker.broker import LONG_BATCHES_MAX
-from pipeline_broker.config.settings import BrokerConfig
+from pipeline_broker.config.broker_config import BrokerConfig
 from pipeline_broker.records.batch import NewRecord, build_batch
 from pipeline_broker.records.compression import DECOMPRESSED_SIZE_MAX, Compression, compress
 from pipeline_broker.records.record_walk import RECORD_HEADERS_MAX

@@ -9,7 +9,7 @@ import trio.testing
 from click.testing import CliRunner
 
 from pipeline_broker.cli import main
-from pipeline_broker.config.settings import BrokerConfig
+from pipeline_broker.config.broker_config import BrokerConfig
 from pipeline_broker.node.admin_socket import ask
 from pipeline_broker.node.data_directory import open_broker
 from pipeline_broker.node.timelines import PUBLISH_SECONDS, Timelines

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import trio
 
-from pipeline_broker.config.settings import BrokerConfig
+from pipeline_broker.config.broker_config import BrokerConfig
 from pipeline_broker.log.archive.archive import Archive
 from pipeline_broker.log.journal.journal import Journal
 from pipeline_broker.log.log_manager import LogManager

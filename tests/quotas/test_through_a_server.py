@@ -14,7 +14,7 @@ from trio.testing import MockClock
 from pipeline_broker.apis.dispatch import Dispatcher
 from pipeline_broker.broker.broker import Broker
 from pipeline_broker.broker.ports import Ports
-from pipeline_broker.config.settings import BrokerConfig
+from pipeline_broker.config.broker_config import BrokerConfig
 from pipeline_broker.log.journal.journal import Journal
 from pipeline_broker.log.log_manager import LogManager
 from pipeline_broker.node.assembly import JournalStorage

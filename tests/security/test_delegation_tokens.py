@@ -4,7 +4,7 @@ import base64
 
 import pytest
 
-from pipeline_broker.config.settings import BrokerConfig
+from pipeline_broker.config.broker_config import BrokerConfig
 from pipeline_broker.security.delegation_tokens import RENEWERS_MAX, TOKENS_MAX, DelegationTokens, TokenError
 from pipeline_broker.security.principal import KafkaPrincipal
 from pipeline_broker.security.sasl import AuthenticationFailedError

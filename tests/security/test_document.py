@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 import trustme
 
-from pipeline_broker.config.listeners import listener_configs
 from pipeline_broker.config.settings import load_settings
 from pipeline_broker.security.offer import read_offer
 from pipeline_broker.security.scram_users import ScramUsers
@@ -42,7 +41,7 @@ def test_a_block_makes_a_listener_that_works(block, directory, tmp_path):
     path.write_text(block.replace("/etc/kafka", str(directory)), encoding="utf-8")
     config, warnings = load_settings([path], ())
     assert warnings == []
-    (listener,) = listener_configs(config)
+    (listener,) = config.listener_configs
     if listener.is_tls:
         assert TlsContexts(listener.properties).context()
     mechanisms = ()
@@ -55,7 +54,7 @@ def test_quotes_in_a_properties_file_are_escaped_as_shown(directory, tmp_path):
     block = next(block for block in BLOCKS if "PlainLoginModule" in block)
     path = tmp_path / "server.properties"
     path.write_text(block.replace("/etc/kafka", str(directory)), encoding="utf-8")
-    (listener,) = listener_configs(load_settings([path], ())[0])
+    (listener,) = load_settings([path], ())[0].listener_configs
     server = read_offer(listener.properties, ScramUsers(), lambda: 0).servers["PLAIN"]()
     server.receive(b'\0bob\0bob "the builder"')
     assert server.is_complete

@@ -18,7 +18,7 @@ from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.configs.describe_configs import DescribeConfigsResponse
 
 if TYPE_CHECKING:
-    from pipeline_broker.apis.configs.resource_changes import SettingChange
+    from pipeline_broker.apis.configs.alteration import SettingChange
     from pipeline_broker.telemetry.broker_loggers import BrokerLoggers
 
 __all__ = ["LoggerChange", "alter_loggers", "describe_loggers", "loggers_to_change"]

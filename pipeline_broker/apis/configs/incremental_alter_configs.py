@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pipeline_broker.apis.configs.resource_changes import Alteration, SettingChange, alter_resources
+from pipeline_broker.apis.configs.alteration import Alteration, SettingChange
+from pipeline_broker.apis.configs.resource_changes import alter_resources
 from pipeline_broker.apis.steps import Stepwise, commit_changes
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.configs.incremental_alter_configs import (

@@ -11,9 +11,8 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
-import attrs
-
 from pipeline_broker.apis.authorization import may_of_cluster
+from pipeline_broker.apis.configs.alteration import Alteration
 from pipeline_broker.apis.configs.broker_loggers import alter_loggers, loggers_to_change
 from pipeline_broker.apis.configs.described_resources import BROKER, BROKER_LOGGER, NODE_ID, TOPIC, check_allowed
 from pipeline_broker.apis.steps import CHANGE_COST, Stepwise, submitted
@@ -32,64 +31,13 @@ from pipeline_broker.state.topic_rules import TopicError, check_name
 from pipeline_broker.wire.error import ErrorCode
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from pipeline_broker.apis.call import Call
     from pipeline_broker.state.outcome import Write
 
-__all__ = ["Alteration", "Change", "SettingChange", "alter_resources"]
+__all__ = ["Change", "alter_resources"]
 
 Change: TypeAlias = tuple["Write", Callable[["Write"], None]]
 """What was decided, and what applies it."""
-
-
-@attrs.frozen
-class SettingChange:
-    """One setting; `config_operation` is the number in the request."""
-
-    name: str
-    config_operation: int
-    value: str | None
-
-
-@attrs.frozen
-class Alteration:
-    """What shall become of one resource.
-
-    Attributes:
-        resource_type: the number in the request.
-        name: of the resource.
-        changes: of its settings.
-        replaces: whether what is not named goes back to its default.
-    """
-
-    resource_type: int
-    name: str
-    changes: Sequence[SettingChange]
-    replaces: bool = False
-
-    @property
-    def sets(self) -> list[str]:
-        """The names that get a value."""
-        return [each.name for each in self.changes if each.config_operation != Operation.DELETE]
-
-    def operations(self, own: Mapping[str, str], unknown: ErrorCode) -> list[tuple[str, Operation, str | None]]:
-        """The changes of what is set now; `unknown` is the code for an operation that there is not."""
-        operations = []
-        for each in self.changes:
-            try:
-                operation = Operation(each.config_operation)
-            except ValueError:
-                of_broker = unknown is ErrorCode.INVALID_REQUEST
-                message = f"Unknown operations type {each.config_operation}" if of_broker else None
-                raise TopicError(unknown, message) from None
-            operations.append((each.name, operation, each.value))
-        if self.replaces:
-            named = {each.name for each in self.changes}
-            operations += [(name, Operation.DELETE, None) for name in own if name not in named]
-        return operations
-
-
 Told: TypeAlias = tuple[ErrorCode, str | None]
 """What is answered for one resource."""
 

@@ -21,7 +21,7 @@ from pipeline_broker.apis.storage_error import storage_error
 from pipeline_broker.apis.throttling import throttle
 from pipeline_broker.broker.waiting_fetches import Waiting
 from pipeline_broker.log.errors import LogError, OffsetOutOfRange
-from pipeline_broker.log.partition.committed_reads import AbortedView, aborted_view, end_of
+from pipeline_broker.log.partition.committed_reads import AbortedView, end_of
 from pipeline_broker.log.partition.reading import ColdRead
 from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.state.fetch_sessions import FetchContext, PartitionAnswer
@@ -307,7 +307,7 @@ class _Fetch:
 
 def _tell_aborted(read: Read, log: PartitionLog, parts: list[Buffer]) -> None:
     """List the transactions that a reader of committed records must leave out; what needs the disk waits for it."""
-    view = aborted_view(log, read.offset)
+    view = log.aborted_view(read.offset)
     if read.cold is not None:
         read.aborted = view
         return

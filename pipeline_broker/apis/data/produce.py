@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pipeline_broker.apis.call import Call
     from pipeline_broker.apis.steps import Stepwise
     from pipeline_broker.apis.transactions.transactional_produce import Admission
-    from pipeline_broker.log.entry import Appended, Buffer, JournalEntry
+    from pipeline_broker.log.entry import Appended, Buffer, IndexedLog, JournalEntry
     from pipeline_broker.log.partition.partition_log import PartitionLog
     from pipeline_broker.records.batch import BatchHeader
 
@@ -91,7 +91,7 @@ def _append_all(
     entries: list[JournalEntry] = [] if admission is None else [*admission.appending.entries]
     on_durable = None if admission is None else admission.appending.apply
     is_waiting = admission is not None  # for what was decided about the transaction
-    appended_to: set[PartitionLog] = set()
+    appended_to: set[IndexedLog] = set()
     try:
         for batch in batches:
             appended = _append(call, batch, admission)
@@ -117,8 +117,8 @@ def _append_all(
         refuse_batches(request, call, appended_to)
         return Pending(entries, Close("produce failed after it was appended"), on_durable)
     if len(entries) == 1 == len(batches) and len(request.topic_data) == 1 and request.acks and admission is None:
-        log = entries[0].log
-        if log.topic not in call.broker.reserved_topics:  # these are looked at each time
+        log = batches[0].log
+        if log is not None and log.topic not in call.broker.reserved_topics:  # these are looked at each time
             _remember(call, request, log)
     return Pending(entries, result, on_durable) if entries or is_waiting else result
 
@@ -338,7 +338,7 @@ def _refusal(
     )
 
 
-def refuse_batches(request: ProduceRequest, call: Call, appended_to: Collection[PartitionLog] = ()) -> None:
+def refuse_batches(request: ProduceRequest, call: Call, appended_to: Collection[IndexedLog] = ()) -> None:
     """A request is not appended: what idempotent producers sent behind it must not slip in front of it.
 
     Args:

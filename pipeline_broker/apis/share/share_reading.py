@@ -14,7 +14,7 @@ import attrs
 
 from pipeline_broker.apis.storage_error import storage_error
 from pipeline_broker.log.errors import LogError
-from pipeline_broker.log.partition.committed_reads import aborted_view, end_of
+from pipeline_broker.log.partition.committed_reads import end_of
 from pipeline_broker.log.partition.reading import ColdRead
 from pipeline_broker.records.batch import HEADER, HEADER_SIZE, BatchHeader
 from pipeline_broker.state.share_partitions.messages import Acquired, FetchedBatch
@@ -150,7 +150,7 @@ def read_partition(
     except (OSError, LogError) as error:
         return Reading(active, offset, error=storage_error(log, error))
     reading = Reading(active, offset, result.parts)
-    view = aborted_view(log, offset) if committed else None
+    view = log.aborted_view(offset) if committed else None
     found = None if view is None or result.cold is not None else view.find(offset, end_of(result.parts))
     if result.cold is None and not isinstance(found, ColdRead):
         reading.aborted = found

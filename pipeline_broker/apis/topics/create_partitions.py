@@ -51,7 +51,7 @@ def handle(call: Call, request: CreatePartitionsRequest) -> Stepwise[Result]:
             assert before is not None, "it could not grow otherwise"
             added = grown.partitions - before.partitions
             catalogue.check_room(added, call.broker.config.pipeline_partitions)
-            check_changes(call, added, strict=call.version >= STRICT_FROM)
+            check_changes(call.quota, added, strict=call.version >= STRICT_FROM)
             if not request.validate_only:
                 write = catalogue.add_partitions(topic.name, topic.count, assignments)
                 changes.append((write, call.broker.topic_durable))

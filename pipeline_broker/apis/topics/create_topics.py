@@ -98,7 +98,7 @@ def _create(
         )
         topic = broker.topics.check_create(new)
         broker.topics.check_room(topic.partitions, broker.config.pipeline_partitions)
-        check_changes(call, topic.partitions, strict=call.version >= STRICT_FROM)
+        check_changes(call.quota, topic.partitions, strict=call.version >= STRICT_FROM)
         if not request.validate_only:
             changes.append((broker.topics.create(new), broker.topic_durable))
             broker.settings_warnings.tell_of_topic(given)

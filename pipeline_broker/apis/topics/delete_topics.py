@@ -55,7 +55,7 @@ def handle(call: Call, request: DeleteTopicsRequest) -> Stepwise[Result]:
     changes: list[Change] = []
     for topic in found:
         try:
-            check_changes(call, topic.partitions, strict=call.version >= STRICT_FROM)
+            check_changes(call.quota, topic.partitions, strict=call.version >= STRICT_FROM)
         except TopicError as error:
             results.append(_refusal(topic.name, topic.topic_id, error.code, error.message))
             continue

@@ -141,7 +141,7 @@ def _auto_create(call: Call, name: str, request: MetadataRequest, changes: Chang
             new = broker.new_topic(name)
             partitions = broker.topics.check_create(new).partitions
             _check_room(broker, name, partitions)
-            check_changes(call, partitions, strict=True, throttles=False)
+            check_changes(call.quota, partitions, strict=True, throttles=False)
             changes.append((broker.topics.create(new), broker.topic_durable))
     except TopicError as error:
         if error.code is ErrorCode.INVALID_TOPIC_EXCEPTION:

@@ -23,7 +23,6 @@ from pipeline_broker.log.archive.segment_reader import SegmentReader
 from pipeline_broker.log.partition.producer_state import ProducerStates
 
 if TYPE_CHECKING:
-    from pipeline_broker.log.archive.cleaning import Cleaned
     from pipeline_broker.log.archive.segment_file import SegmentInfo
     from pipeline_broker.log.archive.store import SegmentStore
     from pipeline_broker.log.files.file_system import FileSystem
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
     from pipeline_broker.log.partition.retention_of_logs import Expiry
     from pipeline_broker.records.batch import BatchHeader
 
-__all__ = ["ARCHIVE_NAME", "Archive", "DeletedSegment"]
+__all__ = ["ARCHIVE_NAME", "Archive", "Cleaned", "DeletedSegment"]
 
 ARCHIVE_NAME = "archive"
 
@@ -43,6 +42,23 @@ class DeletedSegment:
 
     folder: str
     segment: SegmentInfo
+
+
+@attrs.frozen
+class Cleaned:
+    """What a round of compaction made.
+
+    Attributes:
+        folder: of the log.
+        replaced: the segments that were read.
+        written: the segments that hold what stayed of them.
+        first_dirty_offset: where the next round begins.
+    """
+
+    folder: str
+    replaced: tuple[SegmentInfo, ...]
+    written: tuple[SegmentInfo, ...]
+    first_dirty_offset: int
 
 
 class Archive:

@@ -11,8 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-import attrs
-
+from pipeline_broker.log.archive.archive import Archive, Cleaned
 from pipeline_broker.log.archive.index_files import IndexBuilder
 from pipeline_broker.log.archive.pace import Pace
 from pipeline_broker.log.archive.segment_file import SegmentInfo, file_names, transaction_index_name
@@ -22,34 +21,16 @@ from pipeline_broker.log.compaction.offset_map import DEDUPE_BUFFER_BYTES_DEFAUL
 from pipeline_broker.records.batch import BatchHeader
 
 if TYPE_CHECKING:
-    from pipeline_broker.log.archive.archive import Archive
     from pipeline_broker.log.archive.manifest import PartitionManifest
     from pipeline_broker.log.compaction.schedule import CleaningPlan
     from pipeline_broker.log.entry import Buffer
     from pipeline_broker.log.partition.aborted_transactions import AbortedTransaction
     from pipeline_broker.log.partition.log_segment import LogSegment
 
-__all__ = ["Cleaned", "clean"]
+__all__ = ["clean"]
 
 BUFFERED_BYTES_MAX = 1 << 20
 """Batches that are held in memory before they are written."""
-
-
-@attrs.frozen
-class Cleaned:
-    """What a round made.
-
-    Attributes:
-        folder: of the log.
-        replaced: the segments that were read.
-        written: the segments that hold what stayed of them.
-        first_dirty_offset: where the next round begins.
-    """
-
-    folder: str
-    replaced: tuple[SegmentInfo, ...]
-    written: tuple[SegmentInfo, ...]
-    first_dirty_offset: int
 
 
 def clean(

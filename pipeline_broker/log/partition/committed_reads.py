@@ -19,9 +19,8 @@ if TYPE_CHECKING:
     from pipeline_broker.log.archive.archived_log import ArchivedLog
     from pipeline_broker.log.entry import Buffer
     from pipeline_broker.log.partition.aborted_transactions import AbortedTransaction
-    from pipeline_broker.log.partition.partition_log import PartitionLog
 
-__all__ = ["AbortedView", "aborted_view", "end_of", "in_front_of"]
+__all__ = ["AbortedView", "end_of", "in_front_of"]
 
 _HEAD = struct.Struct(">qi11xi")  # base offset, batch length, last offset delta
 assert _HEAD.size < HEADER.size
@@ -84,9 +83,3 @@ class AbortedView:
         if archived is None:
             return recent
         return ColdRead(lambda: archived() + recent, archived.size_bytes)
-
-
-def aborted_view(log: PartitionLog, offset: int) -> AbortedView:
-    """The aborted transactions of a log that concern readers from an offset on, as they are now."""
-    ended = log.producers.ended
-    return AbortedView(log.archived, () if ended is None else ended.aborted(offset, log.last_stable_offset))

@@ -4,6 +4,8 @@ Rules of this file: everything here runs on one thread. What is visible is durab
 which only `on_durable` moves, in order. Offsets are given out at append and never taken back: after an entry failed
 nothing more is acknowledged anyway (see journal). What stands in front of the last stable offset is decided: it is of
 no transaction, or of one whose marker is durable.
+
+Longer than most files: appending, reading and recovery share all of its state.
 """
 
 from __future__ import annotations
@@ -13,15 +15,14 @@ from typing import TYPE_CHECKING
 from pipeline_broker.log.entry import LEADER_EPOCH, Appended, Buffer, JournalEntry
 from pipeline_broker.log.errors import JournalCorrupt, OffsetOutOfRange, RecycledError
 from pipeline_broker.log.journal.frame import JOIN_BELOW_BYTES, entry_key
-from pipeline_broker.log.partition import time_search
-from pipeline_broker.log.partition.committed_reads import aborted_view, in_front_of
+from pipeline_broker.log.partition.committed_reads import AbortedView, in_front_of
 from pipeline_broker.log.partition.offset_index import OffsetIndex
 from pipeline_broker.log.partition.policies import DEFAULT_POLICIES, LogPolicies
 from pipeline_broker.log.partition.producer_batches import note_among_transactions, replay_transactional
 from pipeline_broker.log.partition.producer_state import SEQUENCE_MASK, ProducedBatch, ProducerStates
 from pipeline_broker.log.partition.reading import BatchSource, ColdRead, ReadResult
 from pipeline_broker.log.partition.tail_cache import TailCache
-from pipeline_broker.log.partition.time_search import Found
+from pipeline_broker.log.partition.time_search import Found, TimeSearch
 from pipeline_broker.records.batch import (
     APPEND_TIME_BIT,
     HEADER_SIZE,
@@ -381,7 +382,12 @@ class PartitionLog:
 
         They come in the order of their markers; where the archive knows of some, as the work that reads them.
         """
-        return aborted_view(self, first_offset).find(first_offset, end_offset)
+        return self.aborted_view(first_offset).find(first_offset, end_offset)
+
+    def aborted_view(self, offset: int) -> AbortedView:
+        """The aborted transactions that concern readers from an offset on, as they are now."""
+        ended = self.producers.ended
+        return AbortedView(self.archived, () if ended is None else ended.aborted(offset, self.last_stable_offset))
 
     def read_batches(self, first: int, end: int) -> ReadResult:
         """Batches of the index, of those from `first` to `end` at least one."""
@@ -393,8 +399,17 @@ class PartitionLog:
 
     def offset_for_timestamp(self, timestamp: int) -> Found:
         """The first record at or after the time that is not in front of the start; None when there is none."""
-        return time_search.offset_for_timestamp(self, timestamp)
+        return self._time_search().offset_for_timestamp(timestamp)
 
     def max_timestamp(self) -> Found:
         """The first record with the largest timestamp; None in an empty log."""
-        return time_search.max_timestamp(self)
+        return self._time_search().max_timestamp()
+
+    def _time_search(self) -> TimeSearch:
+        def read_batch(number: int) -> ReadResult:
+            result = self.read_batches(number, number + 1)
+            if result.cold is None:
+                return result
+            return ReadResult(cold=self.or_from_archive(result.cold, self.index.bases[number], 0, self.high_watermark))
+
+        return TimeSearch(self.archived, self.index, self.log_start_offset, read_batch)

@@ -9,20 +9,17 @@ written with.
 
 import struct
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 import attrs
 
-from pipeline_broker.log.entry import LEADER_EPOCH, Buffer
+from pipeline_broker.log.entry import LEADER_EPOCH, Buffer, IndexedLog
 from pipeline_broker.log.errors import DamagedSegment
 from pipeline_broker.log.journal.frame import ENTRY_OVERHEAD
 from pipeline_broker.log.journal.journal import Journal
 from pipeline_broker.log.journal.segment import split_position
 from pipeline_broker.records.batch import CHECKED_FROM, LENGTH_OVERHEAD, MAGIC
 from pipeline_broker.records.checksum import crc32c
-
-if TYPE_CHECKING:
-    from pipeline_broker.log.partition.partition_log import PartitionLog
 
 T = TypeVar("T")
 
@@ -77,7 +74,7 @@ class TimestampedOffset(NamedTuple):
 class BatchSource(Protocol):
     """A place that batches can be read from."""
 
-    def read(self, log: "PartitionLog", first: int, end: int) -> ReadResult | None:
+    def read(self, log: IndexedLog, first: int, end: int) -> ReadResult | None:
         """Batches first to end of the log's index, or fewer but at least one; None when the first is not here."""
 
 
@@ -130,7 +127,7 @@ class JournalSource:
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
 
-    def read(self, log: "PartitionLog", first: int, end: int) -> ReadResult | None:
+    def read(self, log: IndexedLog, first: int, end: int) -> ReadResult | None:
         spans = self._spans(log, first, end)
         key = log.entry_key
         parts, _ = self._collect(spans, key, self._journal.read_cached)
@@ -166,7 +163,7 @@ class JournalSource:
             parts += span.cut(data)
         return parts, None
 
-    def _spans(self, log: "PartitionLog", first: int, end: int) -> list[_Span]:
+    def _spans(self, log: IndexedLog, first: int, end: int) -> list[_Span]:
         """Group the batches into system calls. Places in different segments are further apart than any gap."""
         index = log.index
         end = min(end, first + BATCHES_PER_READ, index.run_end(first, BYTES_PER_READ, at_least_one=True))

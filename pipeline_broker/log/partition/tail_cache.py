@@ -6,13 +6,9 @@ several times the budget.
 """
 
 from collections import deque
-from typing import TYPE_CHECKING
 
-from pipeline_broker.log.entry import Buffer, JournalEntry
+from pipeline_broker.log.entry import Buffer, IndexedLog, JournalEntry
 from pipeline_broker.log.partition.reading import BATCHES_PER_READ, ReadResult, gathered
-
-if TYPE_CHECKING:
-    from pipeline_broker.log.partition.partition_log import PartitionLog
 
 BATCH_OVERHEAD_BYTES = 300  # entry, its tuple and integers, the headers of its bytes, places in dict and deque
 CACHE_BYTES_MAX = 32 << 20
@@ -42,7 +38,7 @@ class TailCache:
         self.size_bytes -= entry.size_bytes + BATCH_OVERHEAD_BYTES
         entry.log.tail.pop(entry.base_offset, None)
 
-    def read(self, log: "PartitionLog", first: int, end: int) -> ReadResult | None:
+    def read(self, log: IndexedLog, first: int, end: int) -> ReadResult | None:
         index, tail = log.index, log.tail
         if index.bases[first] not in tail:
             return None

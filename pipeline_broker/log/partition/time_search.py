@@ -6,18 +6,22 @@ ColdRead. Only what is durable is found.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias
 
+import attrs
+
 from pipeline_broker.log.entry import LEADER_EPOCH
-from pipeline_broker.log.partition.reading import ColdRead, TimestampedOffset
+from pipeline_broker.log.partition.reading import ColdRead, ReadResult, TimestampedOffset
 from pipeline_broker.records.batch import iterate_batches
 from pipeline_broker.records.record import iterate_records
 
 if TYPE_CHECKING:
+    from pipeline_broker.log.archive.archived_log import ArchivedLog
     from pipeline_broker.log.entry import Buffer
-    from pipeline_broker.log.partition.partition_log import PartitionLog
+    from pipeline_broker.log.partition.offset_index import OffsetIndex
 
-__all__ = ["Found", "max_timestamp", "offset_for_timestamp"]
+__all__ = ["Found", "TimeSearch"]
 
 SEARCHED_AT_ONCE_MAX = 3_000
 """Records of a batch in memory that is searched at once; one with more is searched in a thread, as one on the disk."""
@@ -26,51 +30,62 @@ Found: TypeAlias = TimestampedOffset | ColdRead[TimestampedOffset | None] | None
 """What a search by time has found, or the work that finds it, or nothing."""
 
 
-def offset_for_timestamp(log: PartitionLog, timestamp: int) -> Found:
-    """The first record at or after the time that is not in front of the start; None when there is none."""
-    in_journal = _search_from_start(log, timestamp)
-    if log.archived is None:
-        return in_journal
-    return _or_else(log.archived.offset_for_timestamp(timestamp, log.log_start_offset), in_journal)
+@attrs.frozen(eq=False)
+class TimeSearch:
+    """Search in one log as it is now.
 
-
-def _search_from_start(log: PartitionLog, timestamp: int) -> Found:
-    """The same in what only the journal holds."""
-    start = log.log_start_offset
-    first = max(0, log.index.find(start))
-    number = log.index.first_since(timestamp, first)
-    found = _search(log, number, timestamp, start)
-    if number is None or number > first or log.index.bases[first] >= start:
-        return found
-    # The start lies within the batch: perhaps only what is in front of it is that late.
-    return _or_else(found, _search(log, log.index.first_since(timestamp, first + 1), timestamp, start))
-
-
-def max_timestamp(log: PartitionLog) -> Found:
-    """The first record with the largest timestamp; None in an empty log.
-
-    As in Apache Kafka it is looked for in all that is stored: it may lie in front of the start.
+    Args:
+        archived: what the archive holds of it.
+        index: what only the journal holds.
+        log_start_offset: what stands in front of it is not found by time.
+        read_batch: a batch of the index, by its number.
     """
-    latest = log.index.timestamps[-1] if log.index.timestamps else None
-    archived = log.archived if log.archived is not None and log.archived.manifest.segments else None
-    if archived is not None and (latest is None or archived.max_timestamp >= latest):
-        return archived.offset_for_timestamp(archived.max_timestamp, 0)
-    if latest is None:
-        return None
-    return _search(log, log.index.latest(), latest)
 
+    _archived: ArchivedLog | None
+    _index: OffsetIndex
+    _log_start_offset: int
+    _read_batch: Callable[[int], ReadResult]
 
-def _search(log: PartitionLog, number: int | None, timestamp: int, start_offset: int = 0) -> Found:
-    if number is None:
-        return None
-    result = log.read_batches(number, number + 1)
-    if result.cold is None:
-        batch = b"".join(result.parts)
-        if any(header.record_count > SEARCHED_AT_ONCE_MAX for header, _ in iterate_batches(batch)):
-            return ColdRead(lambda: _first_record_since([batch], timestamp, start_offset), len(batch))
-        return _first_record_since([batch], timestamp, start_offset)
-    cold = log.or_from_archive(result.cold, log.index.bases[number], 0, log.high_watermark)
-    return ColdRead(lambda: _first_record_since(cold(), timestamp, start_offset), cold.size_bytes)
+    def offset_for_timestamp(self, timestamp: int) -> Found:
+        """The first record at or after the time that is not in front of the start; None when there is none."""
+        in_journal = self._search_from_start(timestamp)
+        if self._archived is None:
+            return in_journal
+        return _or_else(self._archived.offset_for_timestamp(timestamp, self._log_start_offset), in_journal)
+
+    def _search_from_start(self, timestamp: int) -> Found:
+        """The same in what only the journal holds."""
+        start, index = self._log_start_offset, self._index
+        first = max(0, index.find(start))
+        number = index.first_since(timestamp, first)
+        found = self._search(number, timestamp, start)
+        if number is None or number > first or index.bases[first] >= start:
+            return found
+        # The start lies within the batch: perhaps only what is in front of it is that late.
+        return _or_else(found, self._search(index.first_since(timestamp, first + 1), timestamp, start))
+
+    def max_timestamp(self) -> Found:
+        """The first record with the largest timestamp; None in an empty log.
+
+        As in Apache Kafka it is looked for in all that is stored: it may lie in front of the start.
+        """
+        latest = self._index.timestamps[-1] if self._index.timestamps else None
+        archived = self._archived if self._archived is not None and self._archived.manifest.segments else None
+        if archived is not None and (latest is None or archived.max_timestamp >= latest):
+            return archived.offset_for_timestamp(archived.max_timestamp, 0)
+        return None if latest is None else self._search(self._index.latest(), latest)
+
+    def _search(self, number: int | None, timestamp: int, start_offset: int = 0) -> Found:
+        if number is None:
+            return None
+        result = self._read_batch(number)
+        if result.cold is None:
+            batch = b"".join(result.parts)
+            if any(header.record_count > SEARCHED_AT_ONCE_MAX for header, _ in iterate_batches(batch)):
+                return ColdRead(lambda: _first_record_since([batch], timestamp, start_offset), len(batch))
+            return _first_record_since([batch], timestamp, start_offset)
+        cold = result.cold
+        return ColdRead(lambda: _first_record_since(cold(), timestamp, start_offset), cold.size_bytes)
 
 
 def _or_else(found: Found, other: Found) -> Found:

@@ -1,15 +1,11 @@
-"""Committing, reading and expiring offsets: what is the same for groups of all kinds.
+"""Committing and reading offsets: what is the same for groups of all kinds.
 
-Who may commit, and from when offsets age, is said by the group (`group.py`). Expiry, checked now and then:
-
-    topics that a member of the group subscribes to      never
-    a commit that brought its own expiry time            at that time
-    all others                                           retention after their age began
+Who may commit is said by the group (`group.py`); when an offset goes, by `offset_expiry.py`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import attrs
@@ -21,7 +17,6 @@ from pipeline_broker.state.pending_offsets import Holder
 from pipeline_broker.wire.error import ErrorCode
 
 if TYPE_CHECKING:
-    from pipeline_broker.state.groups.group import Group
     from pipeline_broker.state.groups.settings import GroupSettings
 
 __all__ = [
@@ -29,15 +24,10 @@ __all__ = [
     "CommitResult",
     "FetchTopic",
     "FetchedOffset",
-    "OffsetAge",
     "PartitionCommit",
     "commit",
-    "expired",
     "fetch",
 ]
-
-OffsetAge = Callable[[CommittedOffset], int]
-"""From when, in milliseconds since 1970, the age of an offset counts."""
 
 
 @attrs.frozen(kw_only=True)
@@ -175,20 +165,3 @@ def _found(
 def _other_topic(committed: bytes, wanted: bytes) -> bool:
     """Whether the offset is about a former topic of the same name."""
     return NO_TOPIC_ID not in {committed, wanted} and committed != wanted
-
-
-def expired(group: Group, offsets: CommittedOffsets, retention_ms: int, now_ms: int) -> list[OffsetKey]:
-    """The offsets of a group that have outlived their time."""
-    age_begins_ms = group.offset_age()
-    if age_begins_ms is None:
-        return []
-    begins_ms = age_begins_ms
-
-    def is_expired(key: OffsetKey, committed: CommittedOffset) -> bool:
-        if group.is_subscribed_to(key.topic):
-            return False
-        if committed.expire_timestamp_ms >= 0:
-            return now_ms >= committed.expire_timestamp_ms
-        return now_ms - begins_ms(committed) >= retention_ms
-
-    return offsets.expired(group.group_id, is_expired)

@@ -24,6 +24,7 @@ from pipeline_broker.state.groups.commits import CommitRequest, CommitResult, Fe
 from pipeline_broker.state.groups.group import Group, GroupType
 from pipeline_broker.state.groups.kind import GroupKind
 from pipeline_broker.state.groups.memory import GROUP_BYTES, GroupMemory
+from pipeline_broker.state.groups.offset_expiry import expired
 from pipeline_broker.state.groups.records import GroupRecord
 from pipeline_broker.state.groups.registry import GroupRegistry
 from pipeline_broker.state.groups.settings import GroupSettings
@@ -367,7 +368,7 @@ class GroupCoordinator:
         for group in self.registry.all():
             if group.is_deleted:
                 continue
-            keys = commits.expired(group, self._offsets, self.settings.offsets_retention_ms, now_ms)
+            keys = expired(group, self._offsets, self.settings.offsets_retention_ms, now_ms)
             if group.is_deletable_unasked and len(keys) == len(self._offsets.deletable(group.group_id)):
                 outcome.writes.append(self._delete(group, now_ms))
             elif keys:

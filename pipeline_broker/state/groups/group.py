@@ -6,15 +6,19 @@ without a kind of group in use never loads it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from typing import Any, Protocol
 
-from pipeline_broker.state.groups.commits import CommitRequest, OffsetAge
+from pipeline_broker.state.group_records import CommittedOffset
+from pipeline_broker.state.groups.commits import CommitRequest
 from pipeline_broker.state.groups.memory import HeldBytes
 from pipeline_broker.wire.error import ErrorCode
 
-__all__ = ["Group", "GroupType"]
+__all__ = ["Group", "GroupType", "OffsetAge"]
+
+OffsetAge = Callable[[CommittedOffset], int]
+"""From when, in milliseconds since 1970, the age of an offset counts."""
 
 
 class GroupType(Enum):

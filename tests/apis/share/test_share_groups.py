@@ -383,7 +383,8 @@ def test_a_broker_without_share_groups_loads_none_of_it():
         "print(sorted(found))"
     )
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert run.stdout.strip() == "['pipeline_broker.broker.share', 'pipeline_broker.config.share_properties']"
+    of_the_place = ["pipeline_broker.broker.share", "pipeline_broker.broker.share_ports"]
+    assert run.stdout.strip() == str([*of_the_place, "pipeline_broker.config.share_properties"])
 
 
 def test_errors_are_shown_for_every_partition(desk):

@@ -17,9 +17,8 @@ from tests.log.files.memory_file_system import MemoryFileSystem
 
 def faulty_files():
     """The real one with rules about other files around it."""
-    files = FaultyFiles(SystemFileSystem())
+    files = FaultyFiles(SystemFileSystem(), lambda: faults.clear())  # noqa: PLW0108 - made below
     faults = Faults(None, lambda: 0, lambda: None, files.disk)
-    files.crash = faults.clear
     faults.disk_when("write", path="/elsewhere").crash()
     return files
 

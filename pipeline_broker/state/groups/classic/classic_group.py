@@ -17,8 +17,8 @@ import attrs
 from pipeline_broker.state.epochs import next_epoch
 from pipeline_broker.state.groups.classic.messages import JoinedMember, MemberProtocol
 from pipeline_broker.state.groups.classic.subscription import subscribed_topics
-from pipeline_broker.state.groups.commits import CommitRequest, OffsetAge
-from pipeline_broker.state.groups.group import GroupType
+from pipeline_broker.state.groups.commits import CommitRequest
+from pipeline_broker.state.groups.group import GroupType, OffsetAge
 from pipeline_broker.state.groups.memory import MEMBER_BYTES, HeldBytes, size_of_names, sizes_of
 from pipeline_broker.wire.error import ErrorCode
 

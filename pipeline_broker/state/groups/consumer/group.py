@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 
 import attrs
 
-from pipeline_broker.state.groups.commits import CommitRequest, OffsetAge, PartitionCommit
+from pipeline_broker.state.groups.commits import CommitRequest, PartitionCommit
 from pipeline_broker.state.groups.consumer.member import (
     LEAVING_EPOCH,
     NOTHING,
@@ -26,7 +26,7 @@ from pipeline_broker.state.groups.consumer.member import (
     Partitions,
 )
 from pipeline_broker.state.groups.consumer.updates import GroupEpoch, ResolvedRegex, Subject, TargetEpoch, Update
-from pipeline_broker.state.groups.group import GroupType
+from pipeline_broker.state.groups.group import GroupType, OffsetAge
 from pipeline_broker.state.groups.memory import ENTRY_BYTES, HeldBytes, sizes_of
 from pipeline_broker.wire.error import ErrorCode
 

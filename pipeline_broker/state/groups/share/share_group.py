@@ -10,8 +10,8 @@ from collections.abc import Collection, Mapping, Sequence
 
 import attrs
 
-from pipeline_broker.state.groups.commits import CommitRequest, OffsetAge
-from pipeline_broker.state.groups.group import GroupType
+from pipeline_broker.state.groups.commits import CommitRequest
+from pipeline_broker.state.groups.group import GroupType, OffsetAge
 from pipeline_broker.state.groups.memory import (
     ENTRY_BYTES,
     MEMBER_BYTES,

@@ -1,0 +1,60 @@
+"""What a request asks for of one resource's settings, as two APIs say it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import attrs
+
+from pipeline_broker.config.resolution import Operation
+from pipeline_broker.state.topic_rules import TopicError
+from pipeline_broker.wire.error import ErrorCode
+
+__all__ = ["Alteration", "SettingChange"]
+
+
+@attrs.frozen
+class SettingChange:
+    """One setting; `config_operation` is the number in the request."""
+
+    name: str
+    config_operation: int
+    value: str | None
+
+
+@attrs.frozen
+class Alteration:
+    """What shall become of one resource.
+
+    Attributes:
+        resource_type: the number in the request.
+        name: of the resource.
+        changes: of its settings.
+        replaces: whether what is not named goes back to its default.
+    """
+
+    resource_type: int
+    name: str
+    changes: Sequence[SettingChange]
+    replaces: bool = False
+
+    @property
+    def sets(self) -> list[str]:
+        """The names that get a value."""
+        return [each.name for each in self.changes if each.config_operation != Operation.DELETE]
+
+    def operations(self, own: Mapping[str, str], unknown: ErrorCode) -> list[tuple[str, Operation, str | None]]:
+        """The changes of what is set now; `unknown` is the code for an operation that there is not."""
+        operations = []
+        for each in self.changes:
+            try:
+                operation = Operation(each.config_operation)
+            except ValueError:
+                of_broker = unknown is ErrorCode.INVALID_REQUEST
+                message = f"Unknown operations type {each.config_operation}" if of_broker else None
+                raise TopicError(unknown, message) from None
+            operations.append((each.name, operation, each.value))
+        if self.replaces:
+            named = {each.name for each in self.changes}
+            operations += [(name, Operation.DELETE, None) for name in own if name not in named]
+        return operations

@@ -1,0 +1,301 @@
+"""What this broker acts on: one frozen object.
+
+Rules of this file: the fields of BrokerConfig are the properties that the broker reads, each Kafka's name with `_` for
+`.`, its default that of the table; `settings` makes one from texts. Its listeners are made once, so that what does not
+go together fails at the start or refuses the change. A listener that belongs to the controller is not served: there is
+no quorum to talk to.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+import attrs
+
+from pipeline_broker.config.listeners import (
+    ADVERTISED_FOR_WILDCARD,
+    WILDCARDS,
+    Endpoint,
+    ListenerConfig,
+    check_ports,
+    is_of_listener,
+    prefix_of,
+    read_endpoints,
+    refusal_of_listeners,
+    security_protocols,
+    zero_refusal,
+)
+from pipeline_broker.config.properties import ConfigError
+
+__all__ = ["BrokerConfig"]
+
+INT32_MAX = 2**31 - 1
+DATA_DEFAULT = Path("data")
+
+
+@attrs.frozen(kw_only=True)
+class BrokerConfig:
+    """The properties that this broker acts on; their meaning stands in broker_properties.txt."""
+
+    node_id: int = 1
+    listeners: tuple[str, ...] = ("PLAINTEXT://127.0.0.1:9092",)
+    advertised_listeners: tuple[str, ...] | None = None
+    listener_security_protocol_map: str = "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT"
+    inter_broker_listener_name: str | None = None
+    security_inter_broker_protocol: str = "PLAINTEXT"
+    controller_listener_names: tuple[str, ...] = ()
+    control_plane_listener_name: str | None = None
+    log_dirs: tuple[str, ...] | None = None
+
+    num_network_threads: int = 3
+    num_io_threads: int = 8
+    queued_max_requests: int = 500
+    queued_max_request_bytes: int = -1
+    socket_request_max_bytes: int = 104857600
+    socket_send_buffer_bytes: int = 102400
+    socket_receive_buffer_bytes: int = 102400
+    socket_listen_backlog_size: int = 50
+    connections_max_idle_ms: int = 600000
+    max_connections: int = INT32_MAX
+    max_connections_per_ip: int = INT32_MAX
+    max_connections_per_ip_overrides: str = ""
+    max_connection_creation_rate: int = INT32_MAX
+    quota_window_num: int = 11
+    quota_window_size_seconds: int = 1
+    controller_quota_window_num: int = 11
+    controller_quota_window_size_seconds: int = 1
+    connection_failed_authentication_delay_ms: int = 100
+    background_threads: int = 10
+    authorizer_class_name: str = ""
+    super_users: tuple[str, ...] = ()
+    allow_everyone_if_no_acl_found: bool = False
+    num_partitions: int = 1
+    auto_create_topics_enable: bool = True
+    delete_topic_enable: bool = True
+    log_retention_check_interval_ms: int = 300000
+    log_initial_task_delay_ms: int = 30000
+    log_cleaner_enable: bool = True
+    log_cleaner_backoff_ms: int = 15000
+    log_cleaner_dedupe_buffer_size: int = 134217728
+    fetch_max_bytes: int = 57671680
+    max_incremental_fetch_session_cache_slots: int = 1000
+    max_request_partition_size_limit: int = 2000
+
+    group_initial_rebalance_delay_ms: int = 3000
+    group_min_session_timeout_ms: int = 6000
+    group_max_session_timeout_ms: int = 1800000
+    group_max_size: int = INT32_MAX
+    group_consumer_session_timeout_ms: int = 45000
+    group_consumer_min_session_timeout_ms: int = 45000
+    group_consumer_max_session_timeout_ms: int = 60000
+    group_consumer_heartbeat_interval_ms: int = 5000
+    group_consumer_min_heartbeat_interval_ms: int = 5000
+    group_consumer_max_heartbeat_interval_ms: int = 15000
+    group_consumer_assignment_interval_ms: int = 1000
+    group_consumer_min_assignment_interval_ms: int = 0
+    group_consumer_max_assignment_interval_ms: int = 15000
+    group_consumer_max_size: int = INT32_MAX
+    group_consumer_assignors: tuple[str, ...] = ("uniform", "range")
+    group_consumer_migration_policy: str = "bidirectional"
+    offset_metadata_max_bytes: int = 4096
+    offsets_topic_num_partitions: int = 50
+    offsets_retention_minutes: int = 10080
+    offsets_retention_check_interval_ms: int = 600000
+    producer_id_expiration_ms: int = 86400000
+    transaction_max_timeout_ms: int = 900000
+    transaction_abort_timed_out_transaction_cleanup_interval_ms: int = 10000
+    transaction_remove_expired_transaction_cleanup_interval_ms: int = 3600000
+    transaction_partition_verification_enable: bool = True
+    transaction_state_log_num_partitions: int = 50
+    transaction_state_log_segment_bytes: int = 104857600
+    transactional_id_expiration_ms: int = 604800000
+
+    delegation_token_secret_key: str | None = None
+    delegation_token_expiry_time_ms: int = 86400000
+    delegation_token_max_lifetime_ms: int = 604800000
+    delegation_token_expiry_check_interval_ms: int = 3600000
+    telemetry_max_bytes: int = 1048576
+
+    pipeline_queues: int | None = None
+    pipeline_partitions: int = 200000
+    pipeline_auto_create_partitions: int = 10000
+    pipeline_group_bytes: int = 134217728
+    pipeline_transactional_ids: int = 100000
+    pipeline_fetch_session_partitions: int = 100000
+    pipeline_partial_request_bytes: int = 268435456
+    pipeline_unsent_response_bytes: int = 268435456
+    pipeline_in_flight: int | None = None
+    pipeline_commit: str | None = None
+    pipeline_telemetry_file: str | None = None
+    pipeline_timelines: bool = False
+
+    properties: Mapping[str, str] = attrs.field(factory=dict)
+    """What was set, by Kafka's name, in Kafka's form: the static settings that DescribeConfigs shows."""
+    changed: Mapping[str, str] = attrs.field(factory=dict)
+    """What was set while the broker runs and counts for this one."""
+
+    @property
+    def texts(self) -> Mapping[str, str]:
+        """All that is set, in Kafka's form; what was changed goes over what it was started with."""
+        return {**self.properties, **self.changed}
+
+    @functools.cached_property
+    def listener_configs(self) -> tuple[ListenerConfig, ...]:
+        """The listeners that are served, in the order in which they are set."""
+        return _listener_configs(self)
+
+    def listening_at(self, host: str | None, port: int | None) -> BrokerConfig:
+        """The configuration with another host or port of its first listener that is served."""
+        first = self.listener_configs[0]
+        endpoints = read_endpoints("listeners", self.listeners)
+        moved = {first.name: (first.host if host is None else host, first.port if port is None else port)}
+        return self.with_addresses({endpoint.name: (endpoint.host, endpoint.port) for endpoint in endpoints} | moved)
+
+    def with_addresses(self, addresses: Mapping[str, tuple[str, int]]) -> BrokerConfig:
+        """The configuration with the addresses of listeners changed, as they are shown to clients too."""
+        listeners = tuple(
+            str(attrs.evolve(each, host=addresses[each.name][0], port=addresses[each.name][1]))
+            if each.name in addresses
+            else str(each)
+            for each in read_endpoints("listeners", self.listeners)
+        )
+        return attrs.evolve(self, listeners=listeners, properties={**self.properties, "listeners": ",".join(listeners)})
+
+    def directory(self, given: Path | None) -> Path:
+        """The data directory: the one given on a command line, else that of `log.dirs`, else the default."""
+        if given is not None:
+            return given
+        return Path(self.log_dirs[0]) if self.log_dirs else DATA_DEFAULT
+
+    def connection_limit_overrides(self) -> dict[str, int]:
+        """Connection limits of single addresses."""
+        limits = {}
+        for item in filter(None, map(str.strip, self.max_connections_per_ip_overrides.split(","))):
+            host, _, limit = item.rpartition(":")
+            if not host or not limit.isascii() or not limit.isdigit():
+                raise ConfigError(f"max.connections.per.ip.overrides: {item!r} is not of the form host:limit")
+            limits[host] = int(limit)
+        return limits
+
+
+def _advertised_listeners(config: BrokerConfig) -> dict[str, tuple[str, int]]:
+    """The addresses that clients are told, by listener; those of the listeners themselves where nothing is set.
+
+    Raises:
+        ConfigError: one cannot be connected to, or is of no listener.
+    """
+    listeners = read_endpoints("listeners", config.listeners)
+    if config.advertised_listeners is None:
+        return {
+            each.name: (ADVERTISED_FOR_WILDCARD if each.host in WILDCARDS else each.host, each.port)
+            for each in listeners
+        }
+    advertised = read_endpoints("advertised.listeners", config.advertised_listeners)
+    for endpoint in advertised:
+        if endpoint.host in WILDCARDS:
+            raise ConfigError(
+                f"advertised.listeners: {str(endpoint)!r} is not allowed: a host that clients can connect to is"
+                " expected",
+                "requirement failed: advertised.listeners cannot use the nonroutable meta-address 0.0.0.0. Use a"
+                " routable IP address.",
+            )
+    names = [endpoint.name for endpoint in listeners]
+    if strangers := [endpoint.name for endpoint in advertised if endpoint.name not in names]:
+        raise ConfigError(
+            f"advertised.listeners: {strangers[0]} is not among listeners ({', '.join(names)})",
+            "requirement failed: advertised.listeners listener names must be equal to or a subset of the ones defined"
+            f" in listeners. Found {','.join(endpoint.name for endpoint in advertised)}. The valid options based on"
+            f" the current configuration are {','.join(names)}",
+        )
+    return {endpoint.name: (endpoint.host, endpoint.port) for endpoint in advertised}
+
+
+def _listener_configs(config: BrokerConfig) -> tuple[ListenerConfig, ...]:
+    """The listeners that are served, in the order in which they are set.
+
+    Raises:
+        ConfigError: what is set does not go together.
+    """
+    endpoints = read_endpoints("listeners", config.listeners)
+    check_ports(endpoints, config.listeners)
+    controllers = {name.upper() for name in config.controller_listener_names}
+    served = [endpoint for endpoint in endpoints if endpoint.name not in controllers]
+    if not served:
+        raise ConfigError("listeners: a listener that is not the controller's is expected")
+    protocols = security_protocols(config.listener_security_protocol_map)
+    if unknown := [endpoint.name for endpoint in served if endpoint.name not in protocols]:
+        raise refusal_of_listeners(
+            "listeners",
+            config.listeners,
+            f"listener.security.protocol.map has no security protocol for {unknown[0]}",
+            f"No security protocol defined for listener {unknown[0]}",
+        )
+    privileged = _privileged(config, served, protocols)
+    control_plane = _control_plane(config, served, privileged)
+    advertised = _advertised_listeners(config)
+    listeners = []
+    for endpoint in served:
+        host, port = advertised.get(endpoint.name, (None, 0))
+        listener = ListenerConfig(
+            name=endpoint.name,
+            host=endpoint.host,
+            port=endpoint.port,
+            security_protocol=protocols[endpoint.name],
+            advertised_host=host,
+            advertised_port=port,
+            properties=_properties(config.texts, endpoint.name, protocols[endpoint.name]),
+            is_privileged=endpoint.name == privileged,
+            is_control_plane=endpoint.name == control_plane,
+        )
+        _check_limits(listener)
+        listeners.append(listener)
+    return tuple(listeners)
+
+
+def _privileged(config: BrokerConfig, served: Iterable[Endpoint], protocols: Mapping[str, str]) -> str | None:
+    """The listener of the brokers themselves; unlike Kafka a lone broker does without."""
+    names = [endpoint.name for endpoint in served]
+    if config.inter_broker_listener_name is None:
+        of_protocol = [name for name in names if protocols[name] == config.security_inter_broker_protocol]
+        return next((name for name in of_protocol if name == config.security_inter_broker_protocol), None)
+    if "security.inter.broker.protocol" in config.properties:
+        text = "Only one of inter.broker.listener.name and security.inter.broker.protocol should be set."
+        raise ConfigError(text, text)
+    return _listed("inter.broker.listener.name", config.inter_broker_listener_name, names)
+
+
+def _control_plane(config: BrokerConfig, served: Sequence[Endpoint], privileged: str | None) -> str | None:
+    name = config.control_plane_listener_name
+    if name is None:
+        return None
+    name = _listed("control.plane.listener.name", name, [endpoint.name for endpoint in served])
+    if name == privileged or len(served) == 1:
+        raise ConfigError(f"control.plane.listener.name: {name} is not allowed: another listener must serve the data")
+    return name
+
+
+def _listed(name: str, listener: str, names: Sequence[str]) -> str:
+    if listener.upper() not in names:
+        raise ConfigError(
+            f"{name}: {listener!r} is not among listeners ({', '.join(names)})",
+            f"requirement failed: {name} must be a listener name defined in advertised.listeners. The valid options"
+            f" based on currently configured listeners are {','.join(names)}",
+        )
+    return listener.upper()
+
+
+def _properties(texts: Mapping[str, str], name: str, protocol: str) -> dict[str, str]:
+    prefix = prefix_of(name)
+    of_all = {each: text for each, text in texts.items() if is_of_listener(each)}
+    if protocol == "SASL_SSL":
+        of_all.pop("ssl.client.auth", None)  # as in Kafka: who proves himself by SASL needs no certificate too
+    own = {each.removeprefix(prefix): text for each, text in texts.items() if each.startswith(prefix)}
+    return {**of_all, **own}
+
+
+def _check_limits(listener: ListenerConfig) -> None:
+    for name in ("max.connections", "max.connection.creation.rate"):
+        if listener.limit(name) == 0:
+            raise zero_refusal(prefix_of(listener.name) + name, name)
