@@ -6,18 +6,16 @@ what somebody may not see is left out of lists, and said to be forbidden, not mi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from pipeline_broker.security.acl import CLUSTER_NAME, SUPPORTED, AclOperation, ResourceType
-from pipeline_broker.wire.error import ErrorCode
 
 if TYPE_CHECKING:
     from pipeline_broker.apis.call import Call
     from pipeline_broker.security.authorizer import Authorizer
 
 __all__ = [
-    "REFUSAL_TEXTS",
     "authorized_operations",
     "may",
     "may_of_cluster",
@@ -27,14 +25,6 @@ __all__ = [
     "operations_of_cluster",
     "topics_allowed",
 ]
-
-REFUSAL_TEXTS: Mapping[ErrorCode, str] = {
-    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "Cluster authorization failed.",
-    ErrorCode.GROUP_AUTHORIZATION_FAILED: "Group authorization failed.",
-    ErrorCode.TOPIC_AUTHORIZATION_FAILED: "Topic authorization failed.",
-    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "Transactional Id authorization failed.",
-}
-"""What Kafka says with a refusal, in the responses that have room for a text."""
 
 
 def _authorizer_of(call: Call) -> Authorizer | None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from pipeline_broker.apis.refusals import refusal
 from pipeline_broker.apis.throttling import throttle
 from pipeline_broker.security.principal import ANONYMOUS, KafkaPrincipal
 from pipeline_broker.wire.codec import ResponseTooLargeError, encoder, stepwise_encoder
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from pipeline_broker.broker.broker import Broker
     from pipeline_broker.quotas.quotas import RequestQuota
     from pipeline_broker.state.features import Features
+    from pipeline_broker.wire.error import ErrorCode
     from stages.request import Request
 
 __all__ = ["Call", "Envelope", "Session"]
@@ -102,6 +104,10 @@ class Envelope:
     def send(self, response: Any) -> Send:
         """The response, encoded in the version of the request."""
         return self.send_encoded(self.encode(response))
+
+    def refuse(self, code: ErrorCode) -> Send:
+        """The response that carries only an error; see `refusals`."""
+        return self.send(refusal(self._api_key, code))
 
     def encode(self, response: Any) -> list[Any]:
         """A response in the version of the request, without its header."""

@@ -16,6 +16,7 @@ from types import GeneratorType
 from typing import Any, NamedTuple
 
 from pipeline_broker.apis.call import Call, Session
+from pipeline_broker.apis.refusals import refusal
 from pipeline_broker.apis.registry import SERVED
 from pipeline_broker.apis.steps import Stepwise, paced
 from pipeline_broker.broker.broker import Broker
@@ -23,7 +24,7 @@ from pipeline_broker.wire.codec import LARGE_BYTES, DecodeError, ResponseTooLarg
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.header import read_request_header
 from pipeline_broker.wire.primitives import ELEMENTS_MAX
-from pipeline_broker.wire.registry import ApiKey
+from pipeline_broker.wire.registry import ApiKey, message_classes
 from stages.request import Close, Request, Result, Send, go_on
 
 __all__ = ["Dispatcher"]
@@ -147,12 +148,13 @@ class Dispatcher:
             return self._refuse(call, key, version)
         try:
             module = import_module(f"pipeline_broker.apis.{served.module}")
+            message_class, _ = message_classes(key)
         except (ImportError, OSError) as error:  # no descriptors: the connection that ends is one of them
             logger.error("API %d cannot be loaded, its connections are closed: %s", key, error)  # noqa: TRY400 - one line
             return Close(f"API {key} cannot be loaded: {error}")
         handle = self._while_writable(module.handle, served.refused_with) if served.writes else module.handle
         handler = self._handlers[key, version] = Handler(
-            module.REQUEST, decoder(module.REQUEST, version), handle, served.elements_max
+            message_class, decoder(message_class, version), handle, served.elements_max
         )
         return handler
 
@@ -205,8 +207,8 @@ class Dispatcher:
 
     def _read(self, request: Request) -> Stepwise[tuple[Call, Any]]:
         header, position = read_request_header(request.frame)
-        module = import_module(f"pipeline_broker.apis.{SERVED[header.api_key].module}")
-        message, *_ = yield from stepwise_decoder(module.REQUEST, header.api_version)(request.frame, position)
+        message_class, _ = message_classes(header.api_key)
+        message, *_ = yield from stepwise_decoder(message_class, header.api_version)(request.frame, position)
         connection = request.connection
         if connection.session is None:
             connection.session = Session(host=connection.peer, listener=connection.listener)
@@ -258,7 +260,8 @@ class Dispatcher:
         module = import_module(f"pipeline_broker.apis.{SERVED[call.request.api].module}")
         if call.request.api == PRODUCE and not is_handled:
             module.refuse_batches(message, call)
-        return module.error_response(message, call, code)
+        error_response = getattr(module, "error_response", None)
+        return refusal(call.request.api, code) if error_response is None else error_response(message, call, code)
 
     def connection_closed(self, session: object) -> None:
         assert isinstance(session, Session)

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from pipeline_broker.apis.call import Call
 from pipeline_broker.wire.error import ErrorCode
-
-if TYPE_CHECKING:
-    from pipeline_broker.apis.call import Call
 
 __all__ = ["LEADER_EPOCH", "NO_EPOCH", "leader_epoch_error", "leader_of"]
 

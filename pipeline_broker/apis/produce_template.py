@@ -11,10 +11,14 @@ from __future__ import annotations
 
 import logging
 import struct
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from pipeline_broker.apis.throttling import throttle
+from pipeline_broker.broker.broker import Broker
+from pipeline_broker.log.entry import Appended
 from pipeline_broker.log.errors import LogError
+from pipeline_broker.log.partition.partition_log import PartitionLog
+from pipeline_broker.quotas.quotas import RequestQuota
 from pipeline_broker.records.check import LongBatchError
 from pipeline_broker.records.errors import RecordError
 from pipeline_broker.wire.codec import encoder
@@ -22,14 +26,6 @@ from pipeline_broker.wire.header import response_header
 from pipeline_broker.wire.messages.data.produce import ProduceRequest, ProduceResponse
 from pipeline_broker.wire.registry import API_KEYS, ApiKey
 from stages.request import Close, Pending, Request, Send
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from pipeline_broker.broker.broker import Broker
-    from pipeline_broker.log.entry import Appended
-    from pipeline_broker.log.partition.partition_log import PartitionLog
-    from pipeline_broker.quotas.quotas import RequestQuota
 
 __all__ = ["ProduceTemplates"]
 

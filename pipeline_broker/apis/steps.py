@@ -11,15 +11,12 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Callable, Generator, Iterable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
-from stages.request import NO_OP, TURN_COST, Parked, Pending, Waiting
-
-if TYPE_CHECKING:
-    from pipeline_broker.apis.call import Call
-    from pipeline_broker.broker.metadata_log import Change
-    from pipeline_broker.state.waiting_line import WaitingLine
-    from stages.request import Result
+from pipeline_broker.apis.call import Call
+from pipeline_broker.broker.metadata_log import Change
+from pipeline_broker.state.waiting_line import WaitingLine
+from stages.request import NO_OP, TURN_COST, Parked, Pending, Result, Waiting
 
 __all__ = [
     "CHANGE_COST",

@@ -6,13 +6,10 @@ Rules of this file: the error is of the one partition that it happened to; the r
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
 
 from pipeline_broker.log.errors import LogError
+from pipeline_broker.log.partition.partition_log import PartitionLog
 from pipeline_broker.wire.error import ErrorCode
-
-if TYPE_CHECKING:
-    from pipeline_broker.log.partition.partition_log import PartitionLog
 
 __all__ = ["storage_error"]
 

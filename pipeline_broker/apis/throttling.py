@@ -6,14 +6,10 @@ stays.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from pipeline_broker.quotas.quotas import RequestQuota
 from pipeline_broker.state.topic_rules import TopicError
 from pipeline_broker.wire.error import ErrorCode
-
-if TYPE_CHECKING:
-    from pipeline_broker.quotas.quotas import RequestQuota
-    from stages.request import Request
+from stages.request import Request
 
 __all__ = ["check_changes", "throttle"]
 

@@ -1,13 +1,11 @@
 """Whatever goes wrong with a request, its own response can say so in the version of the request."""
 
-from importlib import import_module
-
 import pytest
 
 from pipeline_broker.apis.call import Call, Session
-from pipeline_broker.apis.registry import SERVED
 from pipeline_broker.wire.codec import decode, encode
 from pipeline_broker.wire.error import ErrorCode
+from pipeline_broker.wire.registry import message_classes
 from stages.request import Request
 from tests.apis.desk import Desk
 from tests.bad_input.raw_client import SERVED_IDS, SERVED_VERSIONS
@@ -23,13 +21,14 @@ def desk():
 
 @pytest.mark.parametrize(("key", "version"), SERVED_VERSIONS, ids=SERVED_IDS)
 def test_an_error_can_be_written_in_every_version(desk, key, version):
-    module = import_module(f"pipeline_broker.apis.{SERVED[key].module}")
+    message_class, _ = message_classes(key)
     session = Session(host="127.0.0.1", listener="PLAINTEXT")
     request = Request(desk.connection, 1, b"", 0)
+    request.api = key
     call = Call(desk.broker, request, session, key, version, 1, "client", desk.now_ms)
-    for message in (module.REQUEST(), sample(module.REQUEST, version, elements=2)):
+    for message in (message_class(), sample(message_class, version, elements=2)):
         for code in CODES:
-            response = module.error_response(message, call, code)
+            response = desk.dispatcher._refusal(code, call, message, is_handled=True)
             if response is None:
                 continue  # nothing is answered: the connection is closed
             data = b"".join(map(bytes, encode(response, version)))

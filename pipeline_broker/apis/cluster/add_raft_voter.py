@@ -6,28 +6,21 @@ already, and, where Kafka would wait for the candidate to catch up, of the time 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from pipeline_broker.apis.authorization import REFUSAL_TEXTS, may_of_cluster
+from pipeline_broker.apis.authorization import may_of_cluster
+from pipeline_broker.apis.call import Call
 from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.cluster.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse
 from pipeline_broker.wire.primitives import UUID_ZERO
+from stages.request import Send
 
-if TYPE_CHECKING:
-    from pipeline_broker.apis.call import Call
-    from stages.request import Send
-
-__all__ = ["REQUEST", "error_response", "handle"]
-
-REQUEST = AddRaftVoterRequest
 CONTROLLER_LISTENER = "CONTROLLER"
 
 
 def handle(call: Call, request: AddRaftVoterRequest) -> Send:
     """Refuse, and say why."""
     if not may_of_cluster(call, AclOperation.ALTER):
-        return call.send(error_response(request, call, ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
+        return call.refuse(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     code, message = _refusal(call, request)
     return call.send(AddRaftVoterResponse(error_code=code, error_message=message))
 
@@ -43,8 +36,3 @@ def _refusal(call: Call, request: AddRaftVoterRequest) -> tuple[ErrorCode, str |
     if request.voter_id == call.broker.config.node_id:
         return ErrorCode.DUPLICATE_VOTER, f"The voter id for {request.voter_id} is already part of the set of voters."
     return ErrorCode.REQUEST_TIMED_OUT, "Nobody can follow a quorum of this one broker."
-
-
-def error_response(request: AddRaftVoterRequest, call: Call, code: ErrorCode) -> AddRaftVoterResponse:
-    """The response that carries only an error."""
-    return AddRaftVoterResponse(error_code=code, error_message=REFUSAL_TEXTS.get(code, code.name))

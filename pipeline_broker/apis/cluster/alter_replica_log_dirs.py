@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from pipeline_broker.apis.authorization import may_of_cluster
+from pipeline_broker.apis.call import Call
 from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.cluster.alter_replica_log_dirs import (
     AlterReplicaLogDirsRequest,
     AlterReplicaLogDirsResponse,
 )
+from stages.request import Send
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from pipeline_broker.apis.call import Call
-    from stages.request import Send
-
-__all__ = ["REQUEST", "error_response", "handle"]
-
-REQUEST = AlterReplicaLogDirsRequest
 FUTURE_BYTES = 40
 """What Kafka adds to the name of a partition while its directory is copied: a dot, 32 digits and `-future`."""
 NAME_BYTES_MAX = 255

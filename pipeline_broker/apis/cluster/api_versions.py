@@ -20,9 +20,8 @@ if TYPE_CHECKING:
     from pipeline_broker.state.features import Features
     from stages.request import Send
 
-__all__ = ["REQUEST", "error_response", "handle", "is_valid", "unsupported_version"]
+__all__ = ["handle", "is_valid", "unsupported_version"]
 
-REQUEST = ApiVersionsRequest
 SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 """What KIP-511 allows as name or version of a client's software."""
 NAMED_FROM = 3
@@ -34,7 +33,7 @@ TELEMETRY = frozenset({ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY
 def handle(call: Envelope, request: ApiVersionsRequest) -> Send:
     """Answer, and remember the client's software for the requests that follow."""
     if not is_valid(call, request):
-        return call.send(error_response(request, call, ErrorCode.INVALID_REQUEST))
+        return call.refuse(ErrorCode.INVALID_REQUEST)
     if call.version >= NAMED_FROM:
         call.session.software_name = request.client_software_name
         call.session.software_version = request.client_software_version
@@ -84,8 +83,3 @@ def unsupported_version(call: Envelope) -> Send:
     )
     call.show(response)
     return call.send_encoded(encoder(ApiVersionsResponse, 0)(response))
-
-
-def error_response(request: ApiVersionsRequest, call: Envelope, code: ErrorCode) -> ApiVersionsResponse:
-    """The response that carries only an error."""
-    return ApiVersionsResponse(error_code=code)

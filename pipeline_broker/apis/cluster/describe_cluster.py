@@ -2,19 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pipeline_broker.apis.authorization import operations_of_cluster
+from pipeline_broker.apis.call import Call
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.cluster.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
-
-if TYPE_CHECKING:
-    from pipeline_broker.apis.call import Call
-    from stages.request import Send
-
-__all__ = ["REQUEST", "error_response", "handle"]
-
-REQUEST = DescribeClusterRequest
+from stages.request import Send
 
 BROKERS = 1
 CONTROLLERS = 2

@@ -6,21 +6,14 @@ archive. Nothing follows and nothing moves, so no partition lags and none is a f
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pipeline_broker.apis.authorization import may_of_cluster
+from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.steps import ELEMENT_COST, Stepwise
 from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.cluster.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
 from stages.request import Parked, Result
 
-if TYPE_CHECKING:
-    from pipeline_broker.apis.call import Call
-
-__all__ = ["REQUEST", "error_response", "handle"]
-
-REQUEST = DescribeLogDirsRequest
 Directory = DescribeLogDirsResponse.DescribeLogDirsResult
 Topic = DescribeLogDirsResponse.DescribeLogDirsTopic
 Partition = DescribeLogDirsResponse.DescribeLogDirsPartition
@@ -31,7 +24,7 @@ NO_LAG = 0
 def handle(call: Call, request: DescribeLogDirsRequest) -> Stepwise[Result]:
     """Collect what is in the directory, and park while its disk is asked."""
     if not may_of_cluster(call, AclOperation.DESCRIBE):
-        return call.send(error_response(request, call, ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
+        return call.refuse(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     logs = call.broker.logs
     directory = Directory(log_dir=str(logs.journal.data_directory), topics=(yield from _topics(call, request)))
     try:
@@ -61,8 +54,3 @@ def _topics(call: Call, request: DescribeLogDirsRequest) -> Stepwise[list[Topic]
         if call.spend(ELEMENT_COST * (1 + len(partitions))):
             yield None
     return topics
-
-
-def error_response(request: DescribeLogDirsRequest, call: Call, code: ErrorCode) -> DescribeLogDirsResponse:
-    """An error of the whole request; before version 3 there is no place for it."""
-    return DescribeLogDirsResponse(error_code=code)

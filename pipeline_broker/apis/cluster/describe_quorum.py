@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import base64
-from typing import TYPE_CHECKING
 
-from pipeline_broker.apis.authorization import REFUSAL_TEXTS, may_of_cluster
+from pipeline_broker.apis.authorization import may_of_cluster
+from pipeline_broker.apis.call import Call
 from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.cluster.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
 from pipeline_broker.wire.primitives import UUID_ZERO
+from stages.request import Send
 
-if TYPE_CHECKING:
-    from pipeline_broker.apis.call import Call
-    from stages.request import Send
-
-__all__ = ["REQUEST", "error_response", "handle"]
-
-REQUEST = DescribeQuorumRequest
 Topic = DescribeQuorumResponse.TopicData
 Partition = DescribeQuorumResponse.PartitionData
 METADATA_TOPIC = "__cluster_metadata"
@@ -31,7 +25,7 @@ LEADER_EPOCH = 1
 def handle(call: Call, request: DescribeQuorumRequest) -> Send:
     """Answer; a request about anything but that partition is answered with an error for each."""
     if not may_of_cluster(call, AclOperation.DESCRIBE):
-        return call.send(error_response(request, call, ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
+        return call.refuse(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     asked = [(topic.topic_name, [each.partition_index for each in topic.partitions]) for topic in request.topics]
     if asked != [(METADATA_TOPIC, [0])]:
         code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -64,8 +58,3 @@ def handle(call: Call, request: DescribeQuorumRequest) -> Send:
 def _directory_id(call: Call) -> bytes:
     """A cluster has one directory, so both have one id."""
     return base64.urlsafe_b64decode(call.broker.cluster_id + "==")
-
-
-def error_response(request: DescribeQuorumRequest, call: Call, code: ErrorCode) -> DescribeQuorumResponse:
-    """The response that carries only an error."""
-    return DescribeQuorumResponse(error_code=code, error_message=REFUSAL_TEXTS.get(code, code.name))

@@ -7,23 +7,18 @@ the same.
 from __future__ import annotations
 
 import uuid
-from typing import TYPE_CHECKING
 
+from pipeline_broker.apis.call import Call
 from pipeline_broker.state.client_metrics import TelemetryError
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.cluster.get_telemetry_subscriptions import (
     GetTelemetrySubscriptionsRequest,
     GetTelemetrySubscriptionsResponse,
 )
 from pipeline_broker.wire.primitives import UUID_ZERO
+from stages.request import Send
 
-if TYPE_CHECKING:
-    from pipeline_broker.apis.call import Call
-    from stages.request import Send
+__all__ = ["ACCEPTED_CODECS", "client_of", "handle"]
 
-__all__ = ["ACCEPTED_CODECS", "REQUEST", "client_of", "error_response", "handle"]
-
-REQUEST = GetTelemetrySubscriptionsRequest
 ACCEPTED_CODECS = (4, 3, 1, 2)
 """zstd, lz4, gzip, snappy, as Kafka prefers them; what is not compressed is taken too."""
 
@@ -48,7 +43,7 @@ def handle(call: Call, request: GetTelemetrySubscriptionsRequest) -> Send:
     try:
         subscription = call.broker.client_metrics.subscription(instance_id, client, call.now_ms)
     except TelemetryError as error:
-        return call.send(error_response(request, call, error.code))
+        return call.refuse(error.code)
     return call.send(
         GetTelemetrySubscriptionsResponse(
             client_instance_id=instance_id,
@@ -60,10 +55,3 @@ def handle(call: Call, request: GetTelemetrySubscriptionsRequest) -> Send:
             requested_metrics=list(subscription.metrics),
         )
     )
-
-
-def error_response(
-    request: GetTelemetrySubscriptionsRequest, call: Call, code: ErrorCode
-) -> GetTelemetrySubscriptionsResponse:
-    """The response that carries only an error."""
-    return GetTelemetrySubscriptionsResponse(error_code=code)

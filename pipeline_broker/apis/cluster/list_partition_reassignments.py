@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from pipeline_broker.apis.authorization import REFUSAL_TEXTS, may_of_cluster
+from pipeline_broker.apis.authorization import may_of_cluster
+from pipeline_broker.apis.call import Call
+from pipeline_broker.apis.refusals import REFUSAL_TEXTS
 from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.cluster.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
 )
+from stages.request import Send
 
-if TYPE_CHECKING:
-    from pipeline_broker.apis.call import Call
-    from stages.request import Send
-
-__all__ = ["REQUEST", "error_response", "handle"]
-
-REQUEST = ListPartitionReassignmentsRequest
 Ongoing = ListPartitionReassignmentsResponse.OngoingTopicReassignment
 OngoingPartition = ListPartitionReassignmentsResponse.OngoingPartitionReassignment
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 import uuid
-from typing import TYPE_CHECKING
 
+from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.cluster.get_telemetry_subscriptions import ACCEPTED_CODECS, client_of
 from pipeline_broker.records.errors import RecordError
 from pipeline_broker.state.client_metrics import TelemetryError
@@ -14,12 +14,6 @@ from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.cluster.push_telemetry import PushTelemetryRequest, PushTelemetryResponse
 from stages.request import Parked, Result, Send
 
-if TYPE_CHECKING:
-    from pipeline_broker.apis.call import Call
-
-__all__ = ["REQUEST", "error_response", "handle"]
-
-REQUEST = PushTelemetryRequest
 NOT_COMPRESSED = 0
 RESERVED_IDS = frozenset({bytes(16), bytes(15) + b"\x01"})
 """Ids that are nobody's."""
@@ -69,8 +63,3 @@ def _refusal(call: Call, request: PushTelemetryRequest) -> ErrorCode:
     if len(request.metrics) > call.broker.config.telemetry_max_bytes:
         return ErrorCode.TELEMETRY_TOO_LARGE
     return ErrorCode.NONE
-
-
-def error_response(request: PushTelemetryRequest, call: Call, code: ErrorCode) -> PushTelemetryResponse:
-    """The response that carries only an error."""
-    return PushTelemetryResponse(error_code=code)

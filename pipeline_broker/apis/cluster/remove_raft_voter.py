@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from pipeline_broker.apis.authorization import REFUSAL_TEXTS, may_of_cluster
+from pipeline_broker.apis.authorization import may_of_cluster
+from pipeline_broker.apis.call import Call
 from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.cluster.remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
 from pipeline_broker.wire.primitives import UUID_ZERO
-
-if TYPE_CHECKING:
-    from pipeline_broker.apis.call import Call
-    from stages.request import Send
-
-__all__ = ["REQUEST", "error_response", "handle"]
-
-REQUEST = RemoveRaftVoterRequest
+from stages.request import Send
 
 
 def handle(call: Call, request: RemoveRaftVoterRequest) -> Send:
     """Refuse, and say why."""
     if not may_of_cluster(call, AclOperation.ALTER):
-        return call.send(error_response(request, call, ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
+        return call.refuse(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     if request.cluster_id is not None and request.cluster_id != call.broker.cluster_id:
         return call.send(RemoveRaftVoterResponse(error_code=ErrorCode.INCONSISTENT_CLUSTER_ID, error_message=None))
     if request.voter_id < 0 or request.voter_directory_id == UUID_ZERO:
@@ -30,8 +22,3 @@ def handle(call: Call, request: RemoveRaftVoterRequest) -> Send:
         return call.send(RemoveRaftVoterResponse(error_code=ErrorCode.INVALID_REQUEST, error_message=message))
     message = f"Cannot remove voter {request.voter_id} from the set of voters"
     return call.send(RemoveRaftVoterResponse(error_code=ErrorCode.VOTER_NOT_FOUND, error_message=message))
-
-
-def error_response(request: RemoveRaftVoterRequest, call: Call, code: ErrorCode) -> RemoveRaftVoterResponse:
-    """The response that carries only an error."""
-    return RemoveRaftVoterResponse(error_code=code, error_message=REFUSAL_TEXTS.get(code, code.name))

@@ -2,34 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from pipeline_broker.apis.authorization import REFUSAL_TEXTS, may_of_cluster
+from pipeline_broker.apis.authorization import may_of_cluster
+from pipeline_broker.apis.call import Call
 from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.cluster.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
-
-if TYPE_CHECKING:
-    from pipeline_broker.apis.call import Call
-    from stages.request import Send
-
-__all__ = ["REQUEST", "error_response", "handle"]
-
-REQUEST = UnregisterBrokerRequest
+from stages.request import Send
 
 
 def handle(call: Call, request: UnregisterBrokerRequest) -> Send:
     """Refuse, and say why."""
     if not may_of_cluster(call, AclOperation.ALTER):
-        return call.send(error_response(request, call, ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
+        return call.refuse(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     if request.broker_id == call.broker.config.node_id:
         message = f"Broker {request.broker_id} is the only one and serves this request"
         return call.send(UnregisterBrokerResponse(error_code=ErrorCode.INVALID_REQUEST, error_message=message))
     code = ErrorCode.BROKER_ID_NOT_REGISTERED
     message = f"Broker ID {request.broker_id} is not currently registered"
     return call.send(UnregisterBrokerResponse(error_code=code, error_message=message))
-
-
-def error_response(request: UnregisterBrokerRequest, call: Call, code: ErrorCode) -> UnregisterBrokerResponse:
-    """The response that carries only an error."""
-    return UnregisterBrokerResponse(error_code=code, error_message=REFUSAL_TEXTS.get(code, code.name))

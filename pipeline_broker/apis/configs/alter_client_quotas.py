@@ -7,9 +7,11 @@ changed again, a quota that is named twice is a mistake of its entity; both is a
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
-from pipeline_broker.apis.authorization import REFUSAL_TEXTS, may_of_cluster
+from pipeline_broker.apis.authorization import may_of_cluster
+from pipeline_broker.apis.call import Call
+from pipeline_broker.apis.refusals import REFUSAL_TEXTS
 from pipeline_broker.quotas.entities import Entity, QuotaError, altered, entity_of
 from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.wire.error import ErrorCode
@@ -19,14 +21,6 @@ from pipeline_broker.wire.messages.configs.alter_client_quotas import (
 )
 from stages.request import Result
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from pipeline_broker.apis.call import Call
-
-__all__ = ["REQUEST", "error_response", "handle"]
-
-REQUEST = AlterClientQuotasRequest
 Entry = AlterClientQuotasRequest.EntryData
 EntryResponse = AlterClientQuotasResponse.EntryData
 

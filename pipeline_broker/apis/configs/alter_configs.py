@@ -5,8 +5,7 @@ The predecessor of IncrementalAlterConfigs, which clients of today use instead.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.configs.alteration import Alteration, SettingChange
 from pipeline_broker.apis.configs.resource_changes import alter_resources
 from pipeline_broker.apis.steps import Stepwise, commit_changes
@@ -15,12 +14,6 @@ from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.configs.alter_configs import AlterConfigsRequest, AlterConfigsResponse
 from stages.request import Result
 
-if TYPE_CHECKING:
-    from pipeline_broker.apis.call import Call
-
-__all__ = ["REQUEST", "error_response", "handle"]
-
-REQUEST = AlterConfigsRequest
 Resource = AlterConfigsRequest.AlterConfigsResource
 ResourceResponse = AlterConfigsResponse.AlterConfigsResourceResponse
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pipeline_broker.apis.authorization import may_of_cluster
+from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.steps import Stepwise
 from pipeline_broker.quotas.entities import QuotaError
 from pipeline_broker.quotas.filters import Component, check_components, matches
@@ -16,12 +15,6 @@ from pipeline_broker.wire.messages.configs.describe_client_quotas import (
 )
 from stages.request import Result
 
-if TYPE_CHECKING:
-    from pipeline_broker.apis.call import Call
-
-__all__ = ["REQUEST", "error_response", "handle"]
-
-REQUEST = DescribeClientQuotasRequest
 Response = DescribeClientQuotasResponse
 
 

@@ -7,8 +7,8 @@ refuses the request as a whole, as in Apache Kafka.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
+from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.configs.broker_loggers import describe_loggers
 from pipeline_broker.apis.configs.described_resources import (
     BROKER_LOGGER,
@@ -29,14 +29,8 @@ from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.state.topic_rules import TopicError, check_name
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.configs.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
+from stages.request import Send
 
-if TYPE_CHECKING:
-    from pipeline_broker.apis.call import Call
-    from stages.request import Send
-
-__all__ = ["REQUEST", "error_response", "handle"]
-
-REQUEST = DescribeConfigsRequest
 Resource = DescribeConfigsRequest.DescribeConfigsResource
 Config = DescribeConfigsResponse.DescribeConfigsResourceResult
 

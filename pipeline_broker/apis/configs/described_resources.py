@@ -7,16 +7,14 @@ no topic belongs to the cluster.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
-from pipeline_broker.apis.authorization import REFUSAL_TEXTS, may_of_cluster, may_of_group, may_of_topic
+from pipeline_broker.apis.authorization import may_of_cluster, may_of_group, may_of_topic
+from pipeline_broker.apis.call import Call
+from pipeline_broker.apis.refusals import REFUSAL_TEXTS
 from pipeline_broker.config.resources import CLIENT_METRICS, GROUP
+from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.state.topic_rules import TopicError
 from pipeline_broker.wire.error import ErrorCode
-
-if TYPE_CHECKING:
-    from pipeline_broker.apis.call import Call
-    from pipeline_broker.security.acl import AclOperation
 
 __all__ = ["BROKER", "BROKER_LOGGER", "CLIENT_METRICS", "GROUP", "NODE_ID", "RESOURCE_TYPES", "TOPIC", "check_allowed"]
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.configs.alteration import Alteration, SettingChange
 from pipeline_broker.apis.configs.resource_changes import alter_resources
 from pipeline_broker.apis.steps import Stepwise, commit_changes
@@ -14,12 +13,6 @@ from pipeline_broker.wire.messages.configs.incremental_alter_configs import (
 )
 from stages.request import Result
 
-if TYPE_CHECKING:
-    from pipeline_broker.apis.call import Call
-
-__all__ = ["REQUEST", "error_response", "handle"]
-
-REQUEST = IncrementalAlterConfigsRequest
 Resource = IncrementalAlterConfigsRequest.AlterConfigsResource
 ResourceResponse = IncrementalAlterConfigsResponse.AlterConfigsResourceResponse
 

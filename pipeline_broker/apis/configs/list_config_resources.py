@@ -5,9 +5,8 @@ Groups and subscriptions are listed where something is set for them.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pipeline_broker.apis.authorization import may_of_cluster
+from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.configs.described_resources import (
     BROKER,
     BROKER_LOGGER,
@@ -22,14 +21,8 @@ from pipeline_broker.wire.messages.configs.list_config_resources import (
     ListConfigResourcesRequest,
     ListConfigResourcesResponse,
 )
+from stages.request import Send
 
-if TYPE_CHECKING:
-    from pipeline_broker.apis.call import Call
-    from stages.request import Send
-
-__all__ = ["REQUEST", "error_response", "handle"]
-
-REQUEST = ListConfigResourcesRequest
 TYPES_FROM = 1
 """The first version that may ask for other things than subscriptions."""
 
@@ -37,11 +30,11 @@ TYPES_FROM = 1
 def handle(call: Call, request: ListConfigResourcesRequest) -> Send:
     """Answer."""
     if not may_of_cluster(call, AclOperation.DESCRIBE_CONFIGS):
-        return call.send(error_response(request, call, ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
+        return call.refuse(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     known = RESOURCE_TYPES if call.version >= TYPES_FROM else (CLIENT_METRICS,)
     wanted = request.resource_types or known
     if any(each not in known for each in wanted):
-        return call.send(error_response(request, call, ErrorCode.UNSUPPORTED_VERSION))
+        return call.refuse(ErrorCode.UNSUPPORTED_VERSION)
     resources = [
         ListConfigResourcesResponse.ConfigResource(name, each)
         for each in dict.fromkeys(wanted)
@@ -57,8 +50,3 @@ def _names(call: Call, resource_type: int) -> list[str]:
     if resource_type in {BROKER, BROKER_LOGGER}:
         return [] if call.address is None else [str(broker.config.node_id)]
     return broker.cluster.names(RESOURCE_KINDS[resource_type].key)
-
-
-def error_response(request: ListConfigResourcesRequest, call: Call, code: ErrorCode) -> ListConfigResourcesResponse:
-    """The response that carries only an error."""
-    return ListConfigResourcesResponse(error_code=code)

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from pipeline_broker.apis.authorization import may_of_cluster
+from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.configs.alteration import Alteration
 from pipeline_broker.apis.configs.broker_loggers import alter_loggers, loggers_to_change
 from pipeline_broker.apis.configs.described_resources import BROKER, BROKER_LOGGER, NODE_ID, TOPIC, check_allowed
@@ -27,12 +28,9 @@ from pipeline_broker.config.resolution import (
 )
 from pipeline_broker.config.resources import RESOURCE_KINDS, ResourceError
 from pipeline_broker.security.acl import AclOperation
+from pipeline_broker.state.outcome import Write
 from pipeline_broker.state.topic_rules import TopicError, check_name
 from pipeline_broker.wire.error import ErrorCode
-
-if TYPE_CHECKING:
-    from pipeline_broker.apis.call import Call
-    from pipeline_broker.state.outcome import Write
 
 __all__ = ["Change", "alter_resources"]
 

@@ -8,23 +8,16 @@ replicas, of which there are none to wait for.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pipeline_broker.apis.authorization import topics_allowed
+from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.steps import Stepwise, commit_changes, submitted
+from pipeline_broker.broker.metadata_log import Change
+from pipeline_broker.log.partition.partition_log import PartitionLog
 from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.data.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
 from stages.request import Result
 
-if TYPE_CHECKING:
-    from pipeline_broker.apis.call import Call
-    from pipeline_broker.broker.metadata_log import Change
-    from pipeline_broker.log.partition.partition_log import PartitionLog
-
-__all__ = ["REQUEST", "error_response", "handle"]
-
-REQUEST = DeleteRecordsRequest
 PartitionResult = DeleteRecordsResponse.DeleteRecordsPartitionResult
 TopicResult = DeleteRecordsResponse.DeleteRecordsTopicResult
 

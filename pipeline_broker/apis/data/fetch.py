@@ -10,18 +10,22 @@ it, and of no other.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import attrs
 
 from pipeline_broker.apis.authorization import may_of_cluster, topics_allowed
+from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.leader_epoch import LEADER_EPOCH, NO_EPOCH, leader_epoch_error
 from pipeline_broker.apis.steps import Stepwise
 from pipeline_broker.apis.storage_error import storage_error
 from pipeline_broker.apis.throttling import throttle
 from pipeline_broker.broker.waiting_fetches import Waiting
+from pipeline_broker.log.entry import Buffer
 from pipeline_broker.log.errors import LogError, OffsetOutOfRange
+from pipeline_broker.log.partition.aborted_transactions import AbortedTransaction
 from pipeline_broker.log.partition.committed_reads import AbortedView, end_of
+from pipeline_broker.log.partition.partition_log import PartitionLog
 from pipeline_broker.log.partition.reading import ColdRead
 from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.state.fetch_sessions import FetchContext, PartitionAnswer
@@ -30,15 +34,6 @@ from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.data.fetch import FetchLeaderIdAndEpoch, FetchRequest, FetchResponse
 from stages.request import PARKED, Parked, Result, Send, go_on
 
-if TYPE_CHECKING:
-    from pipeline_broker.apis.call import Call
-    from pipeline_broker.log.entry import Buffer
-    from pipeline_broker.log.partition.aborted_transactions import AbortedTransaction
-    from pipeline_broker.log.partition.partition_log import PartitionLog
-
-__all__ = ["REQUEST", "error_response", "handle"]
-
-REQUEST = FetchRequest
 PartitionData = FetchResponse.PartitionData
 Key: TypeAlias = tuple[str, bytes, int]
 """Topic name, topic id, partition; one of the first two is empty, depending on the version."""

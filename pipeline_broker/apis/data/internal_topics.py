@@ -6,20 +6,16 @@ stepped over by a start, so it is allowed, as in Apache Kafka.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.steps import ELEMENT_COST, Stepwise
 from pipeline_broker.broker.record_readers import reader_of
+from pipeline_broker.log.partition.partition_log import PartitionLog
+from pipeline_broker.records.batch import BatchHeader, Buffer
 from pipeline_broker.records.check import RECORD_ERRORS_MAX
 from pipeline_broker.records.errors import InvalidRecord
 from pipeline_broker.records.record import iterate_records
 from pipeline_broker.state.errors import CorruptStateRecordError
 from pipeline_broker.state.set_aside import reason_line
-
-if TYPE_CHECKING:
-    from pipeline_broker.apis.call import Call
-    from pipeline_broker.log.partition.partition_log import PartitionLog
-    from pipeline_broker.records.batch import BatchHeader, Buffer
 
 __all__ = ["check_readable"]
 

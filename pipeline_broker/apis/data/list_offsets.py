@@ -12,26 +12,21 @@ import functools
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from pipeline_broker.apis.authorization import topics_allowed
+from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.leader_epoch import LEADER_EPOCH, leader_epoch_error
 from pipeline_broker.apis.steps import ELEMENT_COST, Stepwise, wait_for_place
 from pipeline_broker.apis.storage_error import storage_error
 from pipeline_broker.log.errors import LogError
+from pipeline_broker.log.partition.partition_log import PartitionLog
 from pipeline_broker.log.partition.reading import ColdRead, TimestampedOffset
 from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.data.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 from stages.request import Parked, Result
 
-if TYPE_CHECKING:
-    from pipeline_broker.apis.call import Call
-    from pipeline_broker.log.partition.partition_log import PartitionLog
-
-__all__ = ["REQUEST", "error_response", "handle"]
-
-REQUEST = ListOffsetsRequest
 PartitionResponse = ListOffsetsResponse.ListOffsetsPartitionResponse
 
 Search: TypeAlias = Callable[[], TimestampedOffset | ColdRead[TimestampedOffset | None] | None]

@@ -7,18 +7,12 @@ Few long batches are checked at a time, of however many connections (`Broker.lon
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from pipeline_broker.apis.steps import wait_for_place
-from pipeline_broker.records.check import BatchCheck, LongBatchError, as_stored, check_batch, takes_long_to_store
+from pipeline_broker.apis.call import Call
+from pipeline_broker.apis.steps import Stepwise, wait_for_place
+from pipeline_broker.log.entry import Buffer
+from pipeline_broker.records.batch import BatchHeader
+from pipeline_broker.records.check import BatchCheck, LongBatchError, Rules, as_stored, check_batch, takes_long_to_store
 from stages.request import Parked
-
-if TYPE_CHECKING:
-    from pipeline_broker.apis.call import Call
-    from pipeline_broker.apis.steps import Stepwise
-    from pipeline_broker.log.entry import Buffer
-    from pipeline_broker.records.batch import BatchHeader
-    from pipeline_broker.records.check import Rules
 
 __all__ = ["check_in_steps"]
 

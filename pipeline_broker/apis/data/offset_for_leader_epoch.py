@@ -8,9 +8,9 @@ may ask of all topics; what a client says of itself by its replica id changes no
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
 
 from pipeline_broker.apis.authorization import may_of_cluster, topics_allowed
+from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.leader_epoch import LEADER_EPOCH, NO_EPOCH, leader_epoch_error
 from pipeline_broker.apis.steps import ELEMENT_COST, Stepwise, in_steps
 from pipeline_broker.security.acl import AclOperation
@@ -21,12 +21,6 @@ from pipeline_broker.wire.messages.data.offset_for_leader_epoch import (
 )
 from stages.request import Result
 
-if TYPE_CHECKING:
-    from pipeline_broker.apis.call import Call
-
-__all__ = ["REQUEST", "error_response", "handle"]
-
-REQUEST = OffsetForLeaderEpochRequest
 EpochEndOffset = OffsetForLeaderEpochResponse.EpochEndOffset
 TopicResult = OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult
 

@@ -35,11 +35,10 @@ if TYPE_CHECKING:
     from pipeline_broker.log.partition.partition_log import PartitionLog
     from pipeline_broker.records.batch import BatchHeader
 
-__all__ = ["REQUEST", "error_response", "handle", "refuse_batches"]
+__all__ = ["error_response", "handle", "refuse_batches"]
 
 logger = logging.getLogger(__name__)
 
-REQUEST = ProduceRequest
 ACKS = frozenset({-1, 0, 1})
 ZSTD_FROM = 7
 TOPIC_ID_FROM = 13

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from pipeline_broker.apis.authorization import authorized_operations, may_of_group, topics_allowed
+from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.groups.describe_groups import GROUP_COST
 from pipeline_broker.apis.steps import Stepwise, in_steps
 from pipeline_broker.security.acl import AclOperation, ResourceType
@@ -22,12 +22,6 @@ from pipeline_broker.wire.messages.groups.consumer_group_describe import (
 )
 from stages.request import Result
 
-if TYPE_CHECKING:
-    from pipeline_broker.apis.call import Call
-
-__all__ = ["REQUEST", "error_response", "handle"]
-
-REQUEST = ConsumerGroupDescribeRequest
 DescribedGroup = ConsumerGroupDescribeResponse.DescribedGroup
 CLASSIC_MEMBER, CONSUMER_MEMBER = 0, 1
 HIDDEN_TOPICS = "The group has described topic(s) that the client is not authorized to describe."

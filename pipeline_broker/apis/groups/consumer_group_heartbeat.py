@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING
 
 from pipeline_broker.apis.authorization import may_of_group, topics_allowed
+from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.steps import SUBSCRIBED_AT_ONCE_MAX, Stepwise, in_a_turn_of_its_own
 from pipeline_broker.broker.groups import WaitingMember
 from pipeline_broker.security.acl import AclOperation
@@ -18,12 +18,6 @@ from pipeline_broker.wire.messages.groups.consumer_group_heartbeat import (
 from pipeline_broker.wire.uuid_text import uuid_text
 from stages.request import Result, Send
 
-if TYPE_CHECKING:
-    from pipeline_broker.apis.call import Call
-
-__all__ = ["REQUEST", "error_response", "handle"]
-
-REQUEST = ConsumerGroupHeartbeatRequest
 ID_REQUIRED_FROM = 1
 
 

@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from pipeline_broker.apis.authorization import may_of_group
+from pipeline_broker.apis.call import Call
 from pipeline_broker.broker.appended import in_one_commit
 from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.groups.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from stages.request import Result
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from pipeline_broker.apis.call import Call
-
-__all__ = ["REQUEST", "error_response", "handle"]
-
-REQUEST = DeleteGroupsRequest
 
 
 def handle(call: Call, request: DeleteGroupsRequest) -> Result:

@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pipeline_broker.apis.authorization import authorized_operations, may_of_group
+from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.steps import Stepwise, in_steps
 from pipeline_broker.security.acl import AclOperation, ResourceType
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.groups.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from stages.request import Result
 
-if TYPE_CHECKING:
-    from pipeline_broker.apis.call import Call
-
-__all__ = ["REQUEST", "error_response", "handle"]
-
-REQUEST = DescribeGroupsRequest
 MISSING_IS_ERROR_FROM = 6
 GROUP_COST = 50
 """Of describing one, about microseconds."""

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
-from pipeline_broker.apis.authorization import REFUSAL_TEXTS, may, may_of_cluster
+from pipeline_broker.apis.authorization import may, may_of_cluster
+from pipeline_broker.apis.call import Call
+from pipeline_broker.apis.refusals import REFUSAL_TEXTS
 from pipeline_broker.security.acl import AclOperation, ResourceType
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.groups.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from stages.request import Result
 
-if TYPE_CHECKING:
-    from pipeline_broker.apis.call import Call
-
-__all__ = ["REQUEST", "error_response", "handle"]
-
-REQUEST = FindCoordinatorRequest
 GROUP = 0
 TRANSACTION = 1
 SHARE = 2

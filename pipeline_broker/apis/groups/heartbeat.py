@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pipeline_broker.apis.authorization import may_of_group
+from pipeline_broker.apis.call import Call
 from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.state.groups.classic import messages
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.groups.heartbeat import HeartbeatRequest, HeartbeatResponse
 from stages.request import Result
 
-if TYPE_CHECKING:
-    from pipeline_broker.apis.call import Call
-
-__all__ = ["REQUEST", "error_response", "handle"]
-
-REQUEST = HeartbeatRequest
-
 
 def handle(call: Call, request: HeartbeatRequest) -> Result:
     """Ask the coordinator."""
     if not may_of_group(call, AclOperation.READ, request.group_id):
-        return call.send(error_response(request, call, ErrorCode.GROUP_AUTHORIZATION_FAILED))
+        return call.refuse(ErrorCode.GROUP_AUTHORIZATION_FAILED)
     groups = call.broker.groups
     heartbeat = messages.HeartbeatRequest(
         group_id=request.group_id,
@@ -31,12 +23,3 @@ def handle(call: Call, request: HeartbeatRequest) -> Result:
         group_instance_id=request.group_instance_id,
     )
     return call.send(HeartbeatResponse(error_code=groups.coordinator.heartbeat(heartbeat, groups.time(call.now_ms))))
-
-
-def error_response(
-    request: HeartbeatRequest,
-    call: Call,
-    code: ErrorCode,
-) -> HeartbeatResponse:
-    """The response that carries only an error."""
-    return HeartbeatResponse(error_code=code)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pipeline_broker.apis.authorization import may_of_group
+from pipeline_broker.apis.call import Call
 from pipeline_broker.broker.groups import WaitingMember
 from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.state.groups.classic.messages import JoinRequest, JoinResult, MemberProtocol
@@ -12,12 +11,6 @@ from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.groups.join_group import JoinGroupRequest, JoinGroupResponse
 from stages.request import Result, Send
 
-if TYPE_CHECKING:
-    from pipeline_broker.apis.call import Call
-
-__all__ = ["REQUEST", "error_response", "handle"]
-
-REQUEST = JoinGroupRequest
 REBALANCE_TIMEOUT_FROM = 1
 MEMBER_ID_REQUIRED_FROM = 4
 NULL_PROTOCOL_FROM = 7

@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pipeline_broker.apis.authorization import may_of_group
+from pipeline_broker.apis.call import Call
 from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.state.groups.classic.messages import LeaveResult, LeavingMember
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.groups.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from stages.request import Result
 
-if TYPE_CHECKING:
-    from pipeline_broker.apis.call import Call
-
-__all__ = ["REQUEST", "error_response", "handle"]
-
-REQUEST = LeaveGroupRequest
 SEVERAL_FROM = 3
 
 
 def handle(call: Call, request: LeaveGroupRequest) -> Result:
     """Ask the coordinator; an answer that empties the group waits until that is durable."""
     if not may_of_group(call, AclOperation.READ, request.group_id):
-        return call.send(error_response(request, call, ErrorCode.GROUP_AUTHORIZATION_FAILED))
+        return call.refuse(ErrorCode.GROUP_AUTHORIZATION_FAILED)
     groups = call.broker.groups
     if call.version < SEVERAL_FROM:
         leaving = [LeavingMember(request.member_id)]
@@ -45,12 +38,3 @@ def _response(call: Call, result: LeaveResult) -> LeaveGroupResponse:
             for member in result.members
         ],
     )
-
-
-def error_response(
-    request: LeaveGroupRequest,
-    call: Call,
-    code: ErrorCode,
-) -> LeaveGroupResponse:
-    """The response that carries only an error."""
-    return LeaveGroupResponse(error_code=code)

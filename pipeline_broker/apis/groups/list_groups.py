@@ -2,21 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pipeline_broker.apis.authorization import may_of_cluster, may_of_group
+from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.steps import Stepwise
 from pipeline_broker.security.acl import AclOperation
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.groups.list_groups import ListGroupsRequest, ListGroupsResponse
 from stages.request import Result
-
-if TYPE_CHECKING:
-    from pipeline_broker.apis.call import Call
-
-__all__ = ["REQUEST", "error_response", "handle"]
-
-REQUEST = ListGroupsRequest
 
 
 def handle(call: Call, request: ListGroupsRequest) -> Stepwise[Result]:
@@ -33,12 +24,3 @@ def handle(call: Call, request: ListGroupsRequest) -> Stepwise[Result]:
         ]
     )
     return (yield from call.send_in_steps(response))
-
-
-def error_response(
-    request: ListGroupsRequest,
-    call: Call,
-    code: ErrorCode,
-) -> ListGroupsResponse:
-    """The response that carries only an error."""
-    return ListGroupsResponse(error_code=code)

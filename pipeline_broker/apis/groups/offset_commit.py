@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING
 
 from pipeline_broker.apis.authorization import may_of_group, topics_allowed
+from pipeline_broker.apis.call import Call
 from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.state.groups.commits import CommitRequest, PartitionCommit
 from pipeline_broker.state.metadata_records import Topic
@@ -14,12 +14,6 @@ from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.groups.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from stages.request import Result
 
-if TYPE_CHECKING:
-    from pipeline_broker.apis.call import Call
-
-__all__ = ["REQUEST", "error_response", "handle"]
-
-REQUEST = OffsetCommitRequest
 MISSING_GROUP_NAMED_FROM = 9
 TOPIC_ID_FROM = 10
 

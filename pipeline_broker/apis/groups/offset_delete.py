@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Container
-from typing import TYPE_CHECKING
 
 from pipeline_broker.apis.authorization import may_of_group, topics_allowed
+from pipeline_broker.apis.call import Call
 from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.state.groups.administration import DeletedOffset
 from pipeline_broker.state.outcome import Outcome
@@ -13,12 +13,6 @@ from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.groups.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 from stages.request import Result
 
-if TYPE_CHECKING:
-    from pipeline_broker.apis.call import Call
-
-__all__ = ["REQUEST", "error_response", "handle"]
-
-REQUEST = OffsetDeleteRequest
 ResponseTopic = OffsetDeleteResponse.OffsetDeleteResponseTopic
 ResponsePartition = OffsetDeleteResponse.OffsetDeleteResponsePartition
 
@@ -26,10 +20,10 @@ ResponsePartition = OffsetDeleteResponse.OffsetDeleteResponsePartition
 def handle(call: Call, request: OffsetDeleteRequest) -> Result:
     """Delete what is about partitions that exist; the others are refused one by one."""
     if not may_of_group(call, AclOperation.DELETE, request.group_id):
-        return call.send(error_response(request, call, ErrorCode.GROUP_AUTHORIZATION_FAILED))
+        return call.refuse(ErrorCode.GROUP_AUTHORIZATION_FAILED)
     groups = call.broker.groups
     if not groups.is_ready:
-        return call.send(error_response(request, call, ErrorCode.NOT_COORDINATOR))
+        return call.refuse(ErrorCode.NOT_COORDINATOR)
     is_allowed = topics_allowed(call, AclOperation.READ)
     wanted: list[DeletedOffset] = []
     refusals: dict[tuple[str, int], ErrorCode] = {}
@@ -46,7 +40,7 @@ def handle(call: Call, request: OffsetDeleteRequest) -> Result:
     now_ms = groups.time(call.now_ms)
     result = groups.coordinator.delete_offsets(request.group_id, wanted)
     if result.error is not ErrorCode.NONE:
-        return call.send(error_response(request, call, result.error))
+        return call.refuse(result.error)
     codes = refusals | {(each.topic, each.partition): error for each, error in zip(wanted, result.errors, strict=True)}
     answer = OffsetDeleteResponse(
         topics=[
@@ -67,8 +61,3 @@ def _refused_first(
     """The partitions of a topic in the order of Kafka's answer."""
     indexes = [each.partition_index for each in topic.partitions]
     return sorted(indexes, key=lambda index: (topic.name, index) not in refused)
-
-
-def error_response(request: OffsetDeleteRequest, call: Call, code: ErrorCode) -> OffsetDeleteResponse:
-    """The response that carries only an error."""
-    return OffsetDeleteResponse(error_code=code)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import compress, groupby
 from operator import not_
-from typing import TYPE_CHECKING
 
 from pipeline_broker.apis.authorization import may_of_group, may_of_topic
+from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.groups.describe_groups import GROUP_COST
 from pipeline_broker.apis.steps import ELEMENT_COST, Stepwise, in_steps
 from pipeline_broker.security.acl import AclOperation
@@ -18,12 +18,6 @@ from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.groups.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from stages.request import Result
 
-if TYPE_CHECKING:
-    from pipeline_broker.apis.call import Call
-
-__all__ = ["REQUEST", "error_response", "handle"]
-
-REQUEST = OffsetFetchRequest
 ERROR_CODE_FROM = 2
 SEVERAL_GROUPS_FROM = 8
 TOPIC_ID_FROM = 10

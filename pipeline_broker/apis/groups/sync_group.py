@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pipeline_broker.apis.authorization import may_of_group
+from pipeline_broker.apis.call import Call
 from pipeline_broker.broker.groups import WaitingMember
 from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.state.groups.classic.messages import SyncRequest, SyncResult
@@ -12,21 +11,15 @@ from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.groups.sync_group import SyncGroupRequest, SyncGroupResponse
 from stages.request import Result, Send
 
-if TYPE_CHECKING:
-    from pipeline_broker.apis.call import Call
-
-__all__ = ["REQUEST", "error_response", "handle"]
-
-REQUEST = SyncGroupRequest
 PROTOCOL_REQUIRED_FROM = 5
 
 
 def handle(call: Call, request: SyncGroupRequest) -> Result:
     """Ask the coordinator."""
     if call.version >= PROTOCOL_REQUIRED_FROM and None in {request.protocol_type, request.protocol_name}:
-        return call.send(error_response(request, call, ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
+        return call.refuse(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     if not may_of_group(call, AclOperation.READ, request.group_id):
-        return call.send(error_response(request, call, ErrorCode.GROUP_AUTHORIZATION_FAILED))
+        return call.refuse(ErrorCode.GROUP_AUTHORIZATION_FAILED)
     groups = call.broker.groups
     sync = SyncRequest(
         group_id=request.group_id,
@@ -50,12 +43,3 @@ def _answer(call: Call, result: SyncResult) -> Send:
         assignment=result.assignment,
     )
     return call.send(response)
-
-
-def error_response(
-    request: SyncGroupRequest,
-    call: Call,
-    code: ErrorCode,
-) -> SyncGroupResponse:
-    """The response that carries only an error."""
-    return SyncGroupResponse(error_code=code)

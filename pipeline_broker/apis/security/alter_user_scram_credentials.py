@@ -6,9 +6,9 @@ new password at once. What is stored proves a password and is none; the salted p
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from pipeline_broker.apis.authorization import REFUSAL_TEXTS, may_of_cluster
+from pipeline_broker.apis.authorization import may_of_cluster
+from pipeline_broker.apis.call import Call
+from pipeline_broker.apis.refusals import REFUSAL_TEXTS
 from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.security.scram_users import Deletion, Refusal, Upsertion
 from pipeline_broker.wire.error import ErrorCode
@@ -16,14 +16,8 @@ from pipeline_broker.wire.messages.security.alter_user_scram_credentials import 
     AlterUserScramCredentialsRequest,
     AlterUserScramCredentialsResponse,
 )
+from stages.request import Result
 
-if TYPE_CHECKING:
-    from pipeline_broker.apis.call import Call
-    from stages.request import Result
-
-__all__ = ["REQUEST", "error_response", "handle"]
-
-REQUEST = AlterUserScramCredentialsRequest
 UserResult = AlterUserScramCredentialsResponse.AlterUserScramCredentialsResult
 
 

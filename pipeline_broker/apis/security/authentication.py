@@ -22,7 +22,7 @@ from pipeline_broker.security.sasl import AuthenticationFailedError, SaslServer
 from pipeline_broker.wire.codec import DecodeError, decode
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.header import RequestHeader, read_request_header
-from pipeline_broker.wire.messages.cluster.api_versions import ApiVersionsResponse
+from pipeline_broker.wire.messages.cluster.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from pipeline_broker.wire.messages.security.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from pipeline_broker.wire.messages.security.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from pipeline_broker.wire.registry import ApiKey
@@ -151,7 +151,7 @@ class SaslAuthenticator:
         if header.api_version not in SERVED[ApiKey.API_VERSIONS].versions:
             self._state = State.VERSIONS_OR_HANDSHAKE
             return api_versions.unsupported_version(call).parts
-        request, _ = decode(api_versions.REQUEST, header.api_version, frame, position)
+        request, _ = decode(ApiVersionsRequest, header.api_version, frame, position)
         is_valid = api_versions.is_valid(call, request)
         self._state = State.HANDSHAKE if is_valid else State.VERSIONS_OR_HANDSHAKE
         return api_versions.handle(call, request).parts

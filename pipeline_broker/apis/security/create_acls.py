@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from pipeline_broker.apis.authorization import REFUSAL_TEXTS, may_of_cluster
+from pipeline_broker.apis.authorization import may_of_cluster
+from pipeline_broker.apis.call import Call
+from pipeline_broker.apis.refusals import REFUSAL_TEXTS
 from pipeline_broker.apis.security.acl_messages import has_unknown, kind_of
 from pipeline_broker.security.acl import (
     CLUSTER_NAME,
@@ -18,12 +18,6 @@ from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.security.create_acls import CreateAclsRequest, CreateAclsResponse
 from stages.request import Close, Result
 
-if TYPE_CHECKING:
-    from pipeline_broker.apis.call import Call
-
-__all__ = ["REQUEST", "error_response", "handle"]
-
-REQUEST = CreateAclsRequest
 Creation = CreateAclsRequest.AclCreation
 CreationResult = CreateAclsResponse.AclCreationResult
 

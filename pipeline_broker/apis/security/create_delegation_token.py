@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pipeline_broker.apis.authorization import may
+from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.security.token_requests import may_ask_for_tokens
 from pipeline_broker.security.acl import AclOperation, ResourceType
 from pipeline_broker.security.delegation_tokens import TokenError
@@ -16,12 +15,6 @@ from pipeline_broker.wire.messages.security.create_delegation_token import (
 )
 from stages.request import Result
 
-if TYPE_CHECKING:
-    from pipeline_broker.apis.call import Call
-
-__all__ = ["REQUEST", "error_response", "handle"]
-
-REQUEST = CreateDelegationTokenRequest
 REQUESTER_FROM = 3
 """The first version that may ask for the token of somebody else."""
 

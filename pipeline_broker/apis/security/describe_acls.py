@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import groupby
-from typing import TYPE_CHECKING
 
-from pipeline_broker.apis.authorization import REFUSAL_TEXTS, may_of_cluster
+from pipeline_broker.apis.authorization import may_of_cluster
+from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.security.acl_messages import filter_of, has_unknown
 from pipeline_broker.apis.steps import Stepwise
 from pipeline_broker.security.acl import AclBinding, AclOperation
@@ -14,12 +14,6 @@ from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.security.describe_acls import DescribeAclsRequest, DescribeAclsResponse
 from stages.request import Close, Result
 
-if TYPE_CHECKING:
-    from pipeline_broker.apis.call import Call
-
-__all__ = ["REQUEST", "error_response", "handle"]
-
-REQUEST = DescribeAclsRequest
 Description = DescribeAclsResponse.AclDescription
 
 
@@ -31,7 +25,7 @@ def handle(call: Call, request: DescribeAclsRequest) -> Stepwise[Result]:
     ):
         return Close("DescribeAcls with an UNKNOWN element")
     if not may_of_cluster(call, AclOperation.DESCRIBE):
-        return call.send(error_response(request, call, ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
+        return call.refuse(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     if call.broker.authorizer is None:
         return call.send(
             DescribeAclsResponse(
@@ -54,9 +48,3 @@ def _by_resource(bindings: Iterable[AclBinding]) -> list[DescribeAclsResponse.De
             bindings, key=lambda binding: (binding.resource_type, binding.resource_name, binding.pattern_type)
         )
     ]
-
-
-def error_response(request: DescribeAclsRequest, call: Call, code: ErrorCode) -> DescribeAclsResponse:
-    """The response that carries only an error."""
-    message = REFUSAL_TEXTS.get(code, code.name)
-    return DescribeAclsResponse(error_code=code, error_message=message)

@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pipeline_broker.apis.authorization import may
+from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.security.token_requests import may_ask_for_tokens
 from pipeline_broker.security.acl import AclOperation, ResourceType
+from pipeline_broker.security.delegation_tokens import DelegationToken
 from pipeline_broker.security.principal import KafkaPrincipal
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.security.describe_delegation_token import (
     DescribeDelegationTokenRequest,
     DescribeDelegationTokenResponse,
 )
+from stages.request import Send
 
-if TYPE_CHECKING:
-    from pipeline_broker.apis.call import Call
-    from pipeline_broker.security.delegation_tokens import DelegationToken
-    from stages.request import Send
-
-__all__ = ["REQUEST", "error_response", "handle"]
-
-REQUEST = DescribeDelegationTokenRequest
 REQUESTER_FROM = 3
 Described = DescribeDelegationTokenResponse.DescribedDelegationToken
 Renewer = DescribeDelegationTokenResponse.DescribedDelegationTokenRenewer
@@ -30,10 +23,10 @@ Renewer = DescribeDelegationTokenResponse.DescribedDelegationTokenRenewer
 def handle(call: Call, request: DescribeDelegationTokenRequest) -> Send:
     """Answer; null asks for the tokens of all owners, an empty list for those of none."""
     if not may_ask_for_tokens(call):
-        return call.send(error_response(request, call, ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED))
+        return call.refuse(ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
     tokens = call.broker.delegation_tokens
     if not tokens.is_enabled:
-        return call.send(error_response(request, call, ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED))
+        return call.refuse(ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED)
     owners = None
     if request.owners is not None:
         owners = [KafkaPrincipal(each.principal_type, each.principal_name) for each in request.owners]
@@ -62,10 +55,3 @@ def _described(call: Call, token: DelegationToken, secret: bytes) -> Described:
         described.token_requester_principal_type = token.requester.type
         described.token_requester_principal_name = token.requester.name
     return described
-
-
-def error_response(
-    request: DescribeDelegationTokenRequest, call: Call, code: ErrorCode
-) -> DescribeDelegationTokenResponse:
-    """The response that carries only an error."""
-    return DescribeDelegationTokenResponse(error_code=code)

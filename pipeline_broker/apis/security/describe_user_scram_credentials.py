@@ -22,9 +22,6 @@ if TYPE_CHECKING:
     from pipeline_broker.security.scram_users import ScramUsers
     from stages.request import Send
 
-__all__ = ["REQUEST", "error_response", "handle"]
-
-REQUEST = DescribeUserScramCredentialsRequest
 UserResult = DescribeUserScramCredentialsResponse.DescribeUserScramCredentialsResult
 CredentialInfo = DescribeUserScramCredentialsResponse.CredentialInfo
 TWICE = "Cannot describe SCRAM credentials for the same user twice in a single request: "

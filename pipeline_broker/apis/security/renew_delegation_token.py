@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.security.token_requests import change_expiry
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.security.renew_delegation_token import (
@@ -11,13 +10,6 @@ from pipeline_broker.wire.messages.security.renew_delegation_token import (
     RenewDelegationTokenResponse,
 )
 from stages.request import Result
-
-if TYPE_CHECKING:
-    from pipeline_broker.apis.call import Call
-
-__all__ = ["REQUEST", "error_response", "handle"]
-
-REQUEST = RenewDelegationTokenRequest
 
 
 def handle(call: Call, request: RenewDelegationTokenRequest) -> Result:

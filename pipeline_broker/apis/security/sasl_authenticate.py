@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from pipeline_broker.apis.call import Call
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.security.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
+from stages.request import Send
 
-if TYPE_CHECKING:
-    from pipeline_broker.apis.call import Call
-    from stages.request import Send
-
-__all__ = ["REQUEST", "error_response", "handle"]
-
-REQUEST = SaslAuthenticateRequest
 TOO_LATE = "SaslAuthenticate request received after successful authentication"
 
 

@@ -5,18 +5,14 @@ Rules of this file: nobody may ask for tokens who has not proved who it is, or h
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
+from pipeline_broker.apis.call import Call
 from pipeline_broker.security.delegation_tokens import TokenError
 from pipeline_broker.security.principal import ANONYMOUS
+from pipeline_broker.state.outcome import Write
 from pipeline_broker.wire.error import ErrorCode
 from stages.request import Result
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from pipeline_broker.apis.call import Call
-    from pipeline_broker.state.outcome import Write
 
 __all__ = ["change_expiry", "may_ask_for_tokens"]
 

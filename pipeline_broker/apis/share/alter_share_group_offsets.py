@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pipeline_broker.apis.authorization import REFUSAL_TEXTS, may_of_group, may_of_topic
+from pipeline_broker.apis.authorization import may_of_group, may_of_topic
+from pipeline_broker.apis.refusals import REFUSAL_TEXTS
 from pipeline_broker.apis.share.share_group_changes import UNKNOWN_TEXT, check_empty, commit
 from pipeline_broker.apis.share.share_place import when_there_is_a_place
 from pipeline_broker.broker.appended import Appended
@@ -27,9 +28,6 @@ if TYPE_CHECKING:
     from pipeline_broker.state.groups.share.share_group import ShareGroup
     from pipeline_broker.state.outcome import StateRecord
 
-__all__ = ["REQUEST", "error_response", "handle"]
-
-REQUEST = AlterShareGroupOffsetsRequest
 WantedTopic = AlterShareGroupOffsetsRequest.Topic
 Topic = AlterShareGroupOffsetsResponse.Topic
 Partition = AlterShareGroupOffsetsResponse.Partition

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from pipeline_broker.apis.authorization import REFUSAL_TEXTS, may_of_group, may_of_topic
+from pipeline_broker.apis.authorization import may_of_group, may_of_topic
+from pipeline_broker.apis.call import Call
+from pipeline_broker.apis.refusals import REFUSAL_TEXTS
 from pipeline_broker.apis.share.share_group_changes import UNKNOWN_TEXT, check_empty, commit
 from pipeline_broker.broker.appended import Appended
 from pipeline_broker.security.acl import AclOperation
@@ -17,12 +17,6 @@ from pipeline_broker.wire.messages.share.delete_share_group_offsets import (
 from pipeline_broker.wire.primitives import UUID_ZERO
 from stages.request import Result
 
-if TYPE_CHECKING:
-    from pipeline_broker.apis.call import Call
-
-__all__ = ["REQUEST", "error_response", "handle"]
-
-REQUEST = DeleteShareGroupOffsetsRequest
 Topic = DeleteShareGroupOffsetsResponse.Topic
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
-from pipeline_broker.apis.authorization import REFUSAL_TEXTS, may_of_group, may_of_topic
+from pipeline_broker.apis.authorization import may_of_group, may_of_topic
+from pipeline_broker.apis.call import Call
+from pipeline_broker.apis.refusals import REFUSAL_TEXTS
 from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.state.share_coordinator.records import ShareKey
 from pipeline_broker.wire.error import ErrorCode
@@ -14,14 +16,6 @@ from pipeline_broker.wire.messages.share.describe_share_group_offsets import (
 )
 from stages.request import Result
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from pipeline_broker.apis.call import Call
-
-__all__ = ["REQUEST", "error_response", "handle"]
-
-REQUEST = DescribeShareGroupOffsetsRequest
 WantedGroup = DescribeShareGroupOffsetsRequest.Group
 WantedTopic = DescribeShareGroupOffsetsRequest.Topic
 Group = DescribeShareGroupOffsetsResponse.Group

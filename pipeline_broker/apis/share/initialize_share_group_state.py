@@ -2,33 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from pipeline_broker.apis.share.share_states import Answers, check_known, check_start
+from pipeline_broker.apis.call import Call
+from pipeline_broker.apis.share.share_states import StateApi, check_known, check_start
 from pipeline_broker.broker.appended import Appended
 from pipeline_broker.state.share_coordinator.records import ShareKey
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.share.initialize_share_group_state import (
     InitializeShareGroupStateRequest,
     InitializeShareGroupStateResponse,
 )
-from stages.request import Result
 
-if TYPE_CHECKING:
-    from pipeline_broker.apis.call import Call
-
-__all__ = ["REQUEST", "error_response", "handle"]
-
-REQUEST = InitializeShareGroupStateRequest
+TopicResult = InitializeShareGroupStateResponse.InitializeStateResult
 PartitionResult = InitializeShareGroupStateResponse.PartitionResult
-ANSWERS = Answers(
-    InitializeShareGroupStateResponse, InitializeShareGroupStateResponse.InitializeStateResult, PartitionResult
-)
-
-
-def handle(call: Call, request: InitializeShareGroupStateRequest) -> Result:
-    """Answer for each partition."""
-    return ANSWERS.each(call, request, _one)
 
 
 def _one(
@@ -43,10 +27,5 @@ def _one(
     return PartitionResult(wanted.partition)
 
 
-def error_response(
-    request: InitializeShareGroupStateRequest, call: Call, code: ErrorCode
-) -> InitializeShareGroupStateResponse:
-    """Every partition with the same error."""
-    del call
-    refused: InitializeShareGroupStateResponse = ANSWERS.refused(request, code)
-    return refused
+_API = StateApi(InitializeShareGroupStateResponse, TopicResult, PartitionResult, _one)
+handle, error_response = _API.handle, _API.error_response

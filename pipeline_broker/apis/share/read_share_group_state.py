@@ -2,32 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from pipeline_broker.apis.share.share_states import Answers, check_known, check_partition
+from pipeline_broker.apis.call import Call
+from pipeline_broker.apis.share.share_states import StateApi, check_known, check_partition
 from pipeline_broker.broker.appended import Appended
 from pipeline_broker.state.share_coordinator.records import ShareKey
 from pipeline_broker.state.share_coordinator.share_states import NO_EPOCH, StateWrite
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.share.read_share_group_state import (
     ReadShareGroupStateRequest,
     ReadShareGroupStateResponse,
 )
-from stages.request import Result
 
-if TYPE_CHECKING:
-    from pipeline_broker.apis.call import Call
-
-__all__ = ["REQUEST", "error_response", "handle"]
-
-REQUEST = ReadShareGroupStateRequest
 PartitionResult = ReadShareGroupStateResponse.PartitionResult
-ANSWERS = Answers(ReadShareGroupStateResponse, ReadShareGroupStateResponse.ReadStateResult, PartitionResult)
-
-
-def handle(call: Call, request: ReadShareGroupStateRequest) -> Result:
-    """Answer for each partition."""
-    return ANSWERS.each(call, request, _one)
 
 
 def _one(
@@ -48,8 +33,5 @@ def _one(
     )
 
 
-def error_response(request: ReadShareGroupStateRequest, call: Call, code: ErrorCode) -> ReadShareGroupStateResponse:
-    """Every partition with the same error."""
-    del call
-    refused: ReadShareGroupStateResponse = ANSWERS.refused(request, code)
-    return refused
+_API = StateApi(ReadShareGroupStateResponse, ReadShareGroupStateResponse.ReadStateResult, PartitionResult, _one)
+handle, error_response = _API.handle, _API.error_response

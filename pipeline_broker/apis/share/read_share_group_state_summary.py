@@ -2,34 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from pipeline_broker.apis.share.share_states import Answers, check_known
+from pipeline_broker.apis.call import Call
+from pipeline_broker.apis.share.share_states import StateApi, check_known
 from pipeline_broker.broker.appended import Appended
 from pipeline_broker.state.share_coordinator.records import ShareKey
 from pipeline_broker.state.share_coordinator.share_states import UNINITIALIZED
-from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.share.read_share_group_state_summary import (
     ReadShareGroupStateSummaryRequest,
     ReadShareGroupStateSummaryResponse,
 )
-from stages.request import Result
 
-if TYPE_CHECKING:
-    from pipeline_broker.apis.call import Call
-
-__all__ = ["REQUEST", "error_response", "handle"]
-
-REQUEST = ReadShareGroupStateSummaryRequest
+TopicResult = ReadShareGroupStateSummaryResponse.ReadStateSummaryResult
 PartitionResult = ReadShareGroupStateSummaryResponse.PartitionResult
-ANSWERS = Answers(
-    ReadShareGroupStateSummaryResponse, ReadShareGroupStateSummaryResponse.ReadStateSummaryResult, PartitionResult
-)
-
-
-def handle(call: Call, request: ReadShareGroupStateSummaryRequest) -> Result:
-    """Answer for each partition."""
-    return ANSWERS.each(call, request, _one)
 
 
 def _one(
@@ -49,10 +33,5 @@ def _one(
     )
 
 
-def error_response(
-    request: ReadShareGroupStateSummaryRequest, call: Call, code: ErrorCode
-) -> ReadShareGroupStateSummaryResponse:
-    """Every partition with the same error."""
-    del call
-    refused: ReadShareGroupStateSummaryResponse = ANSWERS.refused(request, code)
-    return refused
+_API = StateApi(ReadShareGroupStateSummaryResponse, TopicResult, PartitionResult, _one)
+handle, error_response = _API.handle, _API.error_response

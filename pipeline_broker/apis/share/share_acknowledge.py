@@ -6,9 +6,8 @@ still has acquired is available again.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pipeline_broker.apis.authorization import may_of_group
+from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.share.share_acknowledgements import RENEW_FROM, acknowledge, is_member_id
 from pipeline_broker.broker.appended import Appended
 from pipeline_broker.security.acl import AclOperation
@@ -18,12 +17,6 @@ from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.share.share_acknowledge import ShareAcknowledgeRequest, ShareAcknowledgeResponse
 from stages.request import Pending, Result
 
-if TYPE_CHECKING:
-    from pipeline_broker.apis.call import Call
-
-__all__ = ["REQUEST", "error_response", "handle"]
-
-REQUEST = ShareAcknowledgeRequest
 Topic = ShareAcknowledgeResponse.ShareAcknowledgeTopicResponse
 PartitionData = ShareAcknowledgeResponse.PartitionData
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Hashable, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from pipeline_broker.apis.authorization import topics_allowed
+from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.share.share_acknowledgements import RENEW_FROM, acknowledge
 from pipeline_broker.apis.share.share_fetch_session import refused, session_of
 from pipeline_broker.apis.share.share_reading import ReadBatches, Reading, bytes_wanted, read_partition, start_offset
@@ -35,12 +35,6 @@ from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.share.share_fetch import ShareFetchRequest, ShareFetchResponse
 from stages.request import PARKED, Parked, Pending, Result, Send
 
-if TYPE_CHECKING:
-    from pipeline_broker.apis.call import Call
-
-__all__ = ["REQUEST", "error_response", "handle"]
-
-REQUEST = ShareFetchRequest
 PartitionData = ShareFetchResponse.PartitionData
 Topic = ShareFetchResponse.ShareFetchableTopicResponse
 

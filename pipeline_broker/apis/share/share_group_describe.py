@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
 
-from pipeline_broker.apis.authorization import REFUSAL_TEXTS, authorized_operations, may_of_group, may_of_topic
+from pipeline_broker.apis.authorization import authorized_operations, may_of_group, may_of_topic
+from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.groups.describe_groups import GROUP_COST
+from pipeline_broker.apis.refusals import REFUSAL_TEXTS
 from pipeline_broker.apis.steps import Stepwise, in_steps
 from pipeline_broker.security.acl import AclOperation, ResourceType
 from pipeline_broker.state.groups.share.messages import DescribedMember, DescribedShareGroup, ShareGroupError
@@ -18,12 +19,6 @@ from pipeline_broker.wire.messages.share.share_group_describe import (
 )
 from stages.request import Result
 
-if TYPE_CHECKING:
-    from pipeline_broker.apis.call import Call
-
-__all__ = ["REQUEST", "error_response", "handle"]
-
-REQUEST = ShareGroupDescribeRequest
 DescribedGroup = ShareGroupDescribeResponse.DescribedGroup
 
 

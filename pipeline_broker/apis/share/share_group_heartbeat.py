@@ -7,14 +7,20 @@ in front of the group's own records.
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING
 
 from pipeline_broker.apis.authorization import may_of_group, may_of_topic
+from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.share.share_place import when_there_is_a_place
 from pipeline_broker.apis.steps import SUBSCRIBED_AT_ONCE_MAX, Stepwise, in_a_turn_of_its_own
 from pipeline_broker.broker.appended import Appended, in_one_commit
 from pipeline_broker.security.acl import AclOperation
-from pipeline_broker.state.groups.share.messages import FoundTopic, Heartbeat, ShareGroupError, ShareGroupSettings
+from pipeline_broker.state.groups.share.messages import (
+    FoundTopic,
+    Heartbeat,
+    HeartbeatAnswer,
+    ShareGroupError,
+    ShareGroupSettings,
+)
 from pipeline_broker.state.outcome import Outcome
 from pipeline_broker.state.share_coordinator.records import ShareKey
 from pipeline_broker.wire.error import ErrorCode
@@ -25,13 +31,6 @@ from pipeline_broker.wire.messages.share.share_group_heartbeat import (
 )
 from stages.request import Result
 
-if TYPE_CHECKING:
-    from pipeline_broker.apis.call import Call
-    from pipeline_broker.state.groups.share.messages import HeartbeatAnswer
-
-__all__ = ["REQUEST", "error_response", "handle"]
-
-REQUEST = ShareGroupHeartbeatRequest
 LEAVING_EPOCH = -1
 
 

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
+from pipeline_broker.apis.call import Call
 from stages.request import PARKED, Result, Send
-
-if TYPE_CHECKING:
-    from pipeline_broker.apis.call import Call
 
 __all__ = ["when_there_is_a_place"]
 

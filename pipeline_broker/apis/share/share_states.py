@@ -7,11 +7,13 @@ The checks of what is named, and their texts, are Kafka's.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import attrs
 
-from pipeline_broker.apis.authorization import REFUSAL_TEXTS, may_of_cluster
+from pipeline_broker.apis.authorization import may_of_cluster
+from pipeline_broker.apis.call import Call
+from pipeline_broker.apis.refusals import REFUSAL_TEXTS
 from pipeline_broker.broker.appended import Appended
 from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.state.share_coordinator.records import ShareKey
@@ -19,10 +21,7 @@ from pipeline_broker.state.share_coordinator.share_states import UNINITIALIZED, 
 from pipeline_broker.wire.error import ErrorCode
 from stages.request import Pending, Result
 
-if TYPE_CHECKING:
-    from pipeline_broker.apis.call import Call
-
-__all__ = ["Answers", "check_known", "check_partition", "check_start"]
+__all__ = ["StateApi", "check_known", "check_partition", "check_start"]
 
 UNKNOWN_TEXT = "This server does not host this topic-partition."
 
@@ -61,48 +60,42 @@ def check_known(call: Call, key: ShareKey) -> None:
 
 
 @attrs.frozen
-class Answers:
-    """How one of these APIs answers: partition by partition, under the topics of the request.
+class StateApi:
+    """One of these APIs: it answers partition by partition, under the topics of the request.
 
-    Attributes:
+    Args:
         response, topic, partition: what its answers are made of.
+        one: the result for one partition, given what names it; appends what it changes, raises ShareStateError.
     """
 
-    response: Callable[..., Any]
-    topic: Callable[..., Any]
-    partition: Callable[..., Any]
+    _response: Callable[..., Any]
+    _topic: Callable[..., Any]
+    _partition: Callable[..., Any]
+    _one: Callable[[Call, ShareKey, Any, Appended], Any]
 
-    def each(self, call: Call, request: Any, one: Callable[[Call, ShareKey, Any, Appended], Any]) -> Result:
-        """Answer for each partition, when what was appended for them is durable.
-
-        Args:
-            call: the request's.
-            request: what was asked.
-            one: the result for one partition, given what names it; appends what it changes, raises ShareStateError.
-        """
+    def handle(self, call: Call, request: Any) -> Result:
+        """Answer for each partition, when what was appended for them is durable."""
         if not request.group_id and may_of_cluster(call, AclOperation.CLUSTER_ACTION):
-            return call.send(self.response())  # as Kafka: nothing is said of anything
+            return call.send(self._response())  # as Kafka: nothing is said of anything
         appended = Appended()
 
         def result(topic_id: bytes, wanted: Any) -> Any:
             try:
                 _check_may(call)
-                return one(call, ShareKey(request.group_id, topic_id, wanted.partition), wanted, appended)
+                return self._one(call, ShareKey(request.group_id, topic_id, wanted.partition), wanted, appended)
             except ShareStateError as error:
-                return self.partition(wanted.partition, error.code, str(error))
+                return self._partition(wanted.partition, error.code, str(error))
 
-        results = [
-            self.topic(topic.topic_id, [result(topic.topic_id, wanted) for wanted in topic.partitions])
-            for topic in request.topics
-        ]
-        answer = call.send(self.response(results=results))
+        answer = call.send(self._answer(request, result))
         return Pending(appended.entries, answer, appended.durable) if appended.entries else answer
 
-    def refused(self, request: Any, code: ErrorCode) -> Any:
+    def error_response(self, request: Any, _call: Call, code: ErrorCode) -> Any:
         """Every partition with the same error."""
-        return self.response(
-            results=[
-                self.topic(topic.topic_id, [self.partition(wanted.partition, code) for wanted in topic.partitions])
-                for topic in request.topics
-            ]
-        )
+        return self._answer(request, lambda _, wanted: self._partition(wanted.partition, code))
+
+    def _answer(self, request: Any, result: Callable[[bytes, Any], Any]) -> Any:
+        topics = [
+            self._topic(topic.topic_id, [result(topic.topic_id, wanted) for wanted in topic.partitions])
+            for topic in request.topics
+        ]
+        return self._response(results=topics)

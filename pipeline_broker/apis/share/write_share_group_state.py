@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from pipeline_broker.apis.share.share_states import Answers, check_known, check_partition, check_start
+from pipeline_broker.apis.call import Call
+from pipeline_broker.apis.share.share_states import StateApi, check_known, check_partition, check_start
 from pipeline_broker.broker.appended import Appended
 from pipeline_broker.state.share_coordinator.records import ShareKey, is_possible
 from pipeline_broker.state.share_coordinator.share_states import ShareStateError, StateWrite
@@ -15,21 +14,8 @@ from pipeline_broker.wire.messages.share.write_share_group_state import (
     WriteShareGroupStateRequest,
     WriteShareGroupStateResponse,
 )
-from stages.request import Result
 
-if TYPE_CHECKING:
-    from pipeline_broker.apis.call import Call
-
-__all__ = ["REQUEST", "error_response", "handle"]
-
-REQUEST = WriteShareGroupStateRequest
 PartitionResult = WriteShareGroupStateResponse.PartitionResult
-ANSWERS = Answers(WriteShareGroupStateResponse, WriteShareGroupStateResponse.WriteStateResult, PartitionResult)
-
-
-def handle(call: Call, request: WriteShareGroupStateRequest) -> Result:
-    """Answer for each partition."""
-    return ANSWERS.each(call, request, _one)
 
 
 def _one(
@@ -67,8 +53,5 @@ def _batches(wanted: WriteShareGroupStateRequest.PartitionData) -> list[StateBat
     return batches
 
 
-def error_response(request: WriteShareGroupStateRequest, call: Call, code: ErrorCode) -> WriteShareGroupStateResponse:
-    """Every partition with the same error."""
-    del call
-    refused: WriteShareGroupStateResponse = ANSWERS.refused(request, code)
-    return refused
+_API = StateApi(WriteShareGroupStateResponse, WriteShareGroupStateResponse.WriteStateResult, PartitionResult, _one)
+handle, error_response = _API.handle, _API.error_response

@@ -6,25 +6,19 @@ The count asked for is the new total. A topic that the request names twice is re
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from pipeline_broker.apis.authorization import may_of_topic
+from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.steps import CHANGE_COST, PARTITION_COST, Stepwise, commit_changes, submitted
 from pipeline_broker.apis.throttling import check_changes
 from pipeline_broker.security.acl import AclOperation
+from pipeline_broker.state.outcome import Write
 from pipeline_broker.state.topic_rules import TopicError
 from pipeline_broker.state.topics import duplicates
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.topics.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
 from stages.request import Result
 
-if TYPE_CHECKING:
-    from pipeline_broker.apis.call import Call
-    from pipeline_broker.state.outcome import Write
-
-__all__ = ["REQUEST", "error_response", "handle"]
-
-REQUEST = CreatePartitionsRequest
 TopicResult = CreatePartitionsResponse.CreatePartitionsTopicResult
 STRICT_FROM = 3
 """The first version that knows the error for a quota on changes."""

@@ -8,29 +8,23 @@ of nothing. A time-out that is over before the request is looked at creates noth
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
 
 from pipeline_broker.apis.authorization import may_of_cluster, may_of_topic
+from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.steps import CHANGE_COST, PARTITION_COST, Stepwise, commit_changes, submitted
 from pipeline_broker.apis.throttling import check_changes
+from pipeline_broker.broker.broker import Broker
 from pipeline_broker.config.properties import ConfigError
 from pipeline_broker.config.resolution import check_topic_settings, topic_entries
 from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.state.metadata_records import Topic
+from pipeline_broker.state.outcome import Write
 from pipeline_broker.state.topic_rules import PARTITIONS_MAX, UNSET, TopicError
 from pipeline_broker.state.topics import NewTopic, duplicates
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.topics.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from stages.request import Result
 
-if TYPE_CHECKING:
-    from pipeline_broker.apis.call import Call
-    from pipeline_broker.broker.broker import Broker
-    from pipeline_broker.state.outcome import Write
-
-__all__ = ["REQUEST", "error_response", "handle"]
-
-REQUEST = CreateTopicsRequest
 TopicResult = CreateTopicsResponse.CreatableTopicResult
 
 REPLICATION_FACTOR = 1

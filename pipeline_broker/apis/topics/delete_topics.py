@@ -7,11 +7,13 @@ answer is given when the deletion is durable: the logs are gone then, and fetche
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
 
-from pipeline_broker.apis.authorization import REFUSAL_TEXTS, may_of_cluster, may_of_topic
+from pipeline_broker.apis.authorization import may_of_cluster, may_of_topic
+from pipeline_broker.apis.call import Call
+from pipeline_broker.apis.refusals import REFUSAL_TEXTS
 from pipeline_broker.apis.steps import CHANGE_COST, PARTITION_COST, Stepwise, commit_changes, submitted
 from pipeline_broker.apis.throttling import check_changes
+from pipeline_broker.broker.metadata_log import Change
 from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.state.metadata_records import Topic
 from pipeline_broker.state.topic_rules import TopicError
@@ -21,13 +23,6 @@ from pipeline_broker.wire.messages.topics.delete_topics import DeleteTopicsReque
 from pipeline_broker.wire.primitives import UUID_ZERO
 from stages.request import Result
 
-if TYPE_CHECKING:
-    from pipeline_broker.apis.call import Call
-    from pipeline_broker.broker.metadata_log import Change
-
-__all__ = ["REQUEST", "error_response", "handle"]
-
-REQUEST = DeleteTopicsRequest
 Wanted = DeleteTopicsRequest.DeleteTopicState
 TopicResult = DeleteTopicsResponse.DeletableTopicResult
 

@@ -6,13 +6,13 @@ An empty list of topics asks for all of them.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pipeline_broker.apis.authorization import authorized_operations, topics_allowed
+from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.leader_epoch import LEADER_EPOCH, leader_of
 from pipeline_broker.apis.steps import Stepwise
 from pipeline_broker.apis.topics.metadata import TOPIC_COST
 from pipeline_broker.security.acl import AclOperation, ResourceType
+from pipeline_broker.state.metadata_records import Topic
 from pipeline_broker.state.topic_rules import TopicError, check_name
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.topics.describe_topic_partitions import (
@@ -20,15 +20,8 @@ from pipeline_broker.wire.messages.topics.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse,
 )
+from stages.request import Send
 
-if TYPE_CHECKING:
-    from pipeline_broker.apis.call import Call
-    from pipeline_broker.state.metadata_records import Topic
-    from stages.request import Send
-
-__all__ = ["REQUEST", "error_response", "handle"]
-
-REQUEST = DescribeTopicPartitionsRequest
 TopicResponse = DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic
 PartitionResponse = DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponsePartition
 

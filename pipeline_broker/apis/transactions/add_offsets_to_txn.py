@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pipeline_broker.apis.authorization import may, may_of_group
+from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.transactions.transaction_errors import fenced_or_older
 from pipeline_broker.security.acl import AclOperation, ResourceType
 from pipeline_broker.state.transactions.coordinator import Producer
@@ -16,12 +15,6 @@ from pipeline_broker.wire.messages.transactions.add_offsets_to_txn import (
 )
 from stages.request import Result
 
-if TYPE_CHECKING:
-    from pipeline_broker.apis.call import Call
-
-__all__ = ["REQUEST", "error_response", "handle"]
-
-REQUEST = AddOffsetsToTxnRequest
 FENCED_SINCE = 2
 
 
@@ -29,7 +22,7 @@ def handle(call: Call, request: AddOffsetsToTxnRequest) -> Result:
     """Add it."""
     refused = _refusal(call, request)
     if refused is not None:
-        return call.send(error_response(request, call, refused))
+        return call.refuse(refused)
     transactions, groups = call.broker.transactions, call.broker.groups
     now_ms = transactions.time(call.now_ms)
     decision = transactions.coordinator.add_partitions(
@@ -39,7 +32,7 @@ def handle(call: Call, request: AddOffsetsToTxnRequest) -> Result:
         VERSION_1,
         now_ms,
     )
-    response = error_response(request, call, fenced_or_older(decision.error, call.version, FENCED_SINCE))
+    response = AddOffsetsToTxnResponse(error_code=fenced_or_older(decision.error, call.version, FENCED_SINCE))
     return transactions.answer(decision, now_ms, call.send(response))
 
 
@@ -49,8 +42,3 @@ def _refusal(call: Call, request: AddOffsetsToTxnRequest) -> ErrorCode | None:
     if not may_of_group(call, AclOperation.READ, request.group_id):
         return ErrorCode.GROUP_AUTHORIZATION_FAILED
     return call.broker.transactions.refusal if request.transactional_id else None
-
-
-def error_response(request: AddOffsetsToTxnRequest, call: Call, code: ErrorCode) -> AddOffsetsToTxnResponse:
-    """The response that carries only an error."""
-    return AddOffsetsToTxnResponse(error_code=code)

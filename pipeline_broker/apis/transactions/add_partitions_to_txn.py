@@ -8,10 +8,11 @@ allowed to act for the cluster.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from pipeline_broker.apis.authorization import may, may_of_cluster, topics_allowed
+from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.transactions.transaction_errors import fenced_or_older
+from pipeline_broker.broker.transactions import Appending
 from pipeline_broker.security.acl import AclOperation, ResourceType
 from pipeline_broker.state.transactions.coordinator import Producer
 from pipeline_broker.state.transactions.transaction import VERSION_1, VERSION_2, Partition
@@ -22,13 +23,6 @@ from pipeline_broker.wire.messages.transactions.add_partitions_to_txn import (
 )
 from stages.request import Pending, Result
 
-if TYPE_CHECKING:
-    from pipeline_broker.apis.call import Call
-    from pipeline_broker.broker.transactions import Appending
-
-__all__ = ["REQUEST", "error_response", "handle"]
-
-REQUEST = AddPartitionsToTxnRequest
 BETWEEN_BROKERS_SINCE = 4
 FENCED_SINCE = 2
 

@@ -5,9 +5,11 @@ As in Apache Kafka the right to read the topic is asked for. What is told is dur
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
-from pipeline_broker.apis.authorization import REFUSAL_TEXTS, topics_allowed
+from pipeline_broker.apis.authorization import topics_allowed
+from pipeline_broker.apis.call import Call
+from pipeline_broker.apis.refusals import REFUSAL_TEXTS
 from pipeline_broker.apis.steps import ELEMENT_COST, Stepwise
 from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.state.topic_rules import TopicError, check_name
@@ -18,14 +20,6 @@ from pipeline_broker.wire.messages.transactions.describe_producers import (
 )
 from stages.request import Pending, Result
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from pipeline_broker.apis.call import Call
-
-__all__ = ["REQUEST", "error_response", "handle"]
-
-REQUEST = DescribeProducersRequest
 PartitionResponse = DescribeProducersResponse.PartitionResponse
 ProducerState = DescribeProducersResponse.ProducerState
 TopicResponse = DescribeProducersResponse.TopicResponse

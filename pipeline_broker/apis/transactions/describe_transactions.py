@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
 
 from pipeline_broker.apis.authorization import may, may_of_topic
+from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.steps import Stepwise, in_steps
 from pipeline_broker.security.acl import AclOperation, ResourceType
 from pipeline_broker.wire.error import ErrorCode
@@ -14,13 +14,6 @@ from pipeline_broker.wire.messages.transactions.describe_transactions import (
     DescribeTransactionsResponse,
 )
 from stages.request import Result
-
-if TYPE_CHECKING:
-    from pipeline_broker.apis.call import Call
-
-__all__ = ["REQUEST", "error_response", "handle"]
-
-REQUEST = DescribeTransactionsRequest
 
 State = DescribeTransactionsResponse.TransactionState
 TopicData = DescribeTransactionsResponse.TopicData

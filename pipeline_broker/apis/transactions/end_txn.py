@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pipeline_broker.apis.authorization import may
+from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.transactions.transaction_errors import fenced_or_older
 from pipeline_broker.security.acl import AclOperation, ResourceType
 from pipeline_broker.state.transactions.coordinator import Producer
@@ -13,12 +12,6 @@ from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.transactions.end_txn import EndTxnRequest, EndTxnResponse
 from stages.request import Result
 
-if TYPE_CHECKING:
-    from pipeline_broker.apis.call import Call
-
-__all__ = ["REQUEST", "error_response", "handle"]
-
-REQUEST = EndTxnRequest
 FENCED_SINCE = 2
 EPOCH_BUMPED_SINCE = 5
 
@@ -26,11 +19,11 @@ EPOCH_BUMPED_SINCE = 5
 def handle(call: Call, request: EndTxnRequest) -> Result:
     """End it: from version 5 on the answer tells the epoch of the next transaction."""
     if not may(call, AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id):
-        return call.send(error_response(request, call, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
+        return call.refuse(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     transactions = call.broker.transactions
     refusal = transactions.refusal
     if refusal is not None and request.transactional_id:
-        return call.send(error_response(request, call, refusal))
+        return call.refuse(refusal)
     now_ms = transactions.time(call.now_ms)
     is_bumped = call.version >= EPOCH_BUMPED_SINCE
     decision = transactions.coordinator.end(
@@ -40,12 +33,7 @@ def handle(call: Call, request: EndTxnRequest) -> Result:
         now_ms,
         committed=request.committed,
     )
-    response = error_response(request, call, fenced_or_older(decision.error, call.version, FENCED_SINCE))
+    response = EndTxnResponse(error_code=fenced_or_older(decision.error, call.version, FENCED_SINCE))
     if is_bumped and decision.error is ErrorCode.NONE:
         response.producer_id, response.producer_epoch = decision.producer.producer_id, decision.producer.epoch
     return transactions.answer(decision, now_ms, call.send(response))
-
-
-def error_response(request: EndTxnRequest, call: Call, code: ErrorCode) -> EndTxnResponse:
-    """The response that carries only an error."""
-    return EndTxnResponse(error_code=code)

@@ -7,21 +7,14 @@ goes on after an error (KIP-360).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pipeline_broker.apis.authorization import may, may_of_cluster, may_somewhere
+from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.transactions.transaction_errors import fenced_or_older
 from pipeline_broker.security.acl import AclOperation, ResourceType
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.transactions.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from stages.request import Result
 
-if TYPE_CHECKING:
-    from pipeline_broker.apis.call import Call
-
-__all__ = ["REQUEST", "error_response", "handle"]
-
-REQUEST = InitProducerIdRequest
 NO_PRODUCER_ID = -1
 NO_PRODUCER_EPOCH = -1
 FENCED_SINCE = 4

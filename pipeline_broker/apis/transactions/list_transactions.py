@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from pipeline_broker.apis.authorization import may
+from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.steps import Stepwise
 from pipeline_broker.security.acl import AclOperation, ResourceType
 from pipeline_broker.state.patterns import InvalidPatternError, compiled
@@ -18,12 +18,6 @@ from pipeline_broker.wire.messages.transactions.list_transactions import (
 )
 from stages.request import Result
 
-if TYPE_CHECKING:
-    from pipeline_broker.apis.call import Call
-
-__all__ = ["REQUEST", "error_response", "handle"]
-
-REQUEST = ListTransactionsRequest
 STATES = {state.title: state for state in TransactionState}
 
 State = ListTransactionsResponse.TransactionState
@@ -35,7 +29,7 @@ def handle(call: Call, request: ListTransactionsRequest) -> Stepwise[Result]:
     try:
         is_wanted = _filter(request, transactions.time(call.now_ms))
     except InvalidPatternError:
-        return call.send(error_response(request, call, ErrorCode.INVALID_REGULAR_EXPRESSION))
+        return call.refuse(ErrorCode.INVALID_REGULAR_EXPRESSION)
     response = ListTransactionsResponse(
         unknown_state_filters=[name for name in request.state_filters if name not in STATES],
         transaction_states=[
@@ -62,8 +56,3 @@ def _filter(request: ListTransactionsRequest, now_ms: int) -> Callable[[Transact
         )
 
     return is_wanted
-
-
-def error_response(request: ListTransactionsRequest, call: Call, code: ErrorCode) -> ListTransactionsResponse:
-    """The response that carries only an error."""
-    return ListTransactionsResponse(error_code=code)

@@ -7,11 +7,13 @@ part of the transaction by this very request.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
 
 from pipeline_broker.apis.authorization import may, may_of_group, topics_allowed
+from pipeline_broker.apis.call import Call
 from pipeline_broker.apis.transactions.transaction_errors import Joining, joining_of_txn_offset_commit, writer_error
+from pipeline_broker.broker.transactions import Appending
 from pipeline_broker.log.errors import LogError
+from pipeline_broker.log.partition.partition_log import PartitionLog
 from pipeline_broker.security.acl import AclOperation, ResourceType
 from pipeline_broker.state.groups.commits import CommitRequest, PartitionCommit
 from pipeline_broker.state.pending_offsets import Holder
@@ -21,14 +23,6 @@ from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.transactions.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 from stages.request import Pending, Result
 
-if TYPE_CHECKING:
-    from pipeline_broker.apis.call import Call
-    from pipeline_broker.broker.transactions import Appending
-    from pipeline_broker.log.partition.partition_log import PartitionLog
-
-__all__ = ["REQUEST", "error_response", "handle"]
-
-REQUEST = TxnOffsetCommitRequest
 TOLD_AS = {ErrorCode.STALE_MEMBER_EPOCH: ErrorCode.ILLEGAL_GENERATION}
 """Producers know of generations only."""
 

@@ -8,25 +8,20 @@ Apache Kafka. The coordinator whose topic a marker ends a transaction in is told
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from pipeline_broker.apis.authorization import may_of_cluster
+from pipeline_broker.apis.call import Call
+from pipeline_broker.log.entry import JournalEntry
 from pipeline_broker.log.errors import LogError
+from pipeline_broker.log.partition.partition_log import PartitionLog
 from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.transactions.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
 from stages.request import Close, Final, Pending, Result
 
-if TYPE_CHECKING:
-    from pipeline_broker.apis.call import Call
-    from pipeline_broker.log.entry import JournalEntry
-    from pipeline_broker.log.partition.partition_log import PartitionLog
-
-__all__ = ["REQUEST", "error_response", "handle"]
-
 logger = logging.getLogger(__name__)
 
-REQUEST = WriteTxnMarkersRequest
 Marker = WriteTxnMarkersRequest.WritableTxnMarker
 MarkerResult = WriteTxnMarkersResponse.WritableTxnMarkerResult
 TopicResult = WriteTxnMarkersResponse.WritableTxnMarkerTopicResult

@@ -1,0 +1,33 @@
+"""The answer to a request that is refused as a whole, where it says nothing but that.
+
+Rules of this file: an API whose refusal says more, such as one error for each topic that the request names, has an
+`error_response` beside its handler.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+
+from pipeline_broker.wire.error import ErrorCode
+from pipeline_broker.wire.registry import message_classes
+
+__all__ = ["REFUSAL_TEXTS", "refusal"]
+
+REFUSAL_TEXTS: Mapping[ErrorCode, str] = {
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "Cluster authorization failed.",
+    ErrorCode.GROUP_AUTHORIZATION_FAILED: "Group authorization failed.",
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: "Topic authorization failed.",
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "Transactional Id authorization failed.",
+}
+"""What Kafka says with a refusal, in the responses that have room for a text."""
+
+
+def refusal(api_key: int, code: ErrorCode) -> Any:
+    """The response of an API that carries only an error."""
+    response = message_classes(api_key)[1]
+    if "error_message" in attrs.fields_dict(response):
+        return response(error_code=code, error_message=REFUSAL_TEXTS.get(code, code.name))
+    return response(error_code=code)
