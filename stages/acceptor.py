@@ -16,8 +16,7 @@ import math
 import os
 import resource
 import socket
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Sequence
 
 import attrs
 import trio
@@ -26,9 +25,6 @@ from stages.connection_quotas import ConnectionQuotas, Refuse, Throttle
 from stages.listener import BACKLOG, SYSTEM_DEFAULT, Accepted, AcceptSource, Listener
 from stages.processor import NewConnection, Processor
 from stages.transport_layer import PlaintextTransportLayer, TransportLayer
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 __all__ = ["Acceptor", "AcceptorStatistics", "SocketSource", "plain_ip"]
 

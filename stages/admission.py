@@ -9,25 +9,20 @@ nothing in flight.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import trio
 
-from stages.authentication_gate import GuardedConnection
+from stages.authentication_gate import AuthenticationGate, GuardedConnection
+from stages.connection_resources import ConnectionResources
 from stages.frames import FrameReader
-from stages.mute import MuteReason
+from stages.mute import Mute, MuteReason
 from stages.partial_frames import FrameHolder, PartialFrame
 from stages.request import Buffer, ConnectionHandle, Request
 from stages.request_channel import Waiter
+from stages.response_order import ResponseOrder
 from stages.timeline import now_ns
-from stages.transport_layer import RECEIVE_BYTES
-
-if TYPE_CHECKING:
-    from stages.authentication_gate import AuthenticationGate
-    from stages.connection_resources import ConnectionResources
-    from stages.mute import Mute
-    from stages.response_order import ResponseOrder
-    from stages.transport_layer import TransportLayer
+from stages.transport_layer import RECEIVE_BYTES, TransportLayer
 
 __all__ = ["Admission"]
 

@@ -8,19 +8,17 @@ identity may change, and what comes behind the conversation runs as the new one.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import trio
 
 from stages.authentication import Authenticator, Conversation, Reply
+from stages.connection_limits import ConnectionLimits
+from stages.frames import FrameReader
 from stages.mute import MuteReason
+from stages.muting import Muting
+from stages.network_counters import NetworkCounters
 from stages.request import Buffer
-
-if TYPE_CHECKING:
-    from stages.connection_limits import ConnectionLimits
-    from stages.frames import FrameReader
-    from stages.muting import Muting
-    from stages.network_counters import NetworkCounters
 
 __all__ = ["AuthenticationGate", "GuardedConnection"]
 

@@ -15,12 +15,10 @@ import enum
 import queue
 import threading
 from collections import deque
-from typing import TYPE_CHECKING
 
 import trio
 
-if TYPE_CHECKING:
-    from stages.committer import Commit, Committer
+from stages.committer import Commit, Committer
 
 __all__ = ["CommitThreads"]
 

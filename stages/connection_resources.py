@@ -5,15 +5,14 @@ Rules of this room: types only; the processor has them.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
-if TYPE_CHECKING:
-    from stages.connection_limits import ConnectionLimits
-    from stages.network_counters import NetworkCounters
-    from stages.partial_frames import PartialFrameBudget
-    from stages.request_channel import RequestChannel
-    from stages.timeline import Timeline
-    from stages.unsent_responses import ResponseBudget
+from stages.connection_limits import ConnectionLimits
+from stages.network_counters import NetworkCounters
+from stages.partial_frames import PartialFrameBudget
+from stages.request_channel import RequestChannel
+from stages.timeline import Timeline
+from stages.unsent_responses import ResponseBudget
 
 __all__ = ["ConnectionResources"]
 

@@ -8,16 +8,13 @@ what was read after them.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
+from stages.admission import Admission
+from stages.connection_resources import ConnectionResources
 from stages.mute import MuteReason
-
-if TYPE_CHECKING:
-    from stages.admission import Admission
-    from stages.connection_resources import ConnectionResources
-    from stages.muting import Muting
-    from stages.request import Request
-    from stages.unsent_responses import UnsentResponses
+from stages.muting import Muting
+from stages.request import Request
+from stages.unsent_responses import UnsentResponses
 
 __all__ = ["DeferredRequests"]
 

@@ -8,16 +8,13 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
 
 import trio
 
+from stages.connection import Connection
+from stages.connection_quotas import ConnectionQuotas
 from stages.mute import MuteReason
-
-if TYPE_CHECKING:
-    from stages.connection import Connection
-    from stages.connection_quotas import ConnectionQuotas
-    from stages.served_listener import ServedListener
+from stages.served_listener import ServedListener
 
 __all__ = ["close_excess"]
 

@@ -6,15 +6,10 @@ it was the last, and is timed if anybody observes.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import trio
 
 from stages.mute import Mute, MuteReason
-from stages.timeline import now_ns
-
-if TYPE_CHECKING:
-    from stages.timeline import Timeline
+from stages.timeline import Timeline, now_ns
 
 __all__ = ["Muting"]
 

@@ -9,17 +9,13 @@ BYTES_PER_SECOND_MIN or faster; a slower one has to give its room back.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable
+from typing import Protocol
 
 import attrs
 
-from stages.mute import MuteReason
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from stages.frames import FrameReader
-    from stages.mute import Mute
+from stages.frames import FrameReader
+from stages.mute import Mute, MuteReason
 
 __all__ = [
     "BYTES_PER_SECOND_MIN",

@@ -11,25 +11,22 @@ import logging
 import math
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 import attrs
 import trio
 
 from stages.connection import Connection
 from stages.connection_limits import ConnectionLimits
+from stages.listener import OpenSession
 from stages.network_counters import NetworkCounters
 from stages.partial_frames import PartialFrameBudget
+from stages.request import Parked, Pending, Request, Result, Unfinished
+from stages.request_channel import RequestChannel, RequestQueue
+from stages.request_handler import Application, RequestHandlerPool
 from stages.response_order import ResponseOrder
+from stages.timeline import Timeline
 from stages.transport_layer import TransportLayer
 from stages.unsent_responses import ResponseBudget
-
-if TYPE_CHECKING:
-    from stages.listener import OpenSession
-    from stages.request import Parked, Pending, Request, Result, Unfinished
-    from stages.request_channel import RequestChannel, RequestQueue
-    from stages.request_handler import Application, RequestHandlerPool
-    from stages.timeline import Timeline
 
 logger = logging.getLogger(__name__)
 

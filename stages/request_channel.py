@@ -11,17 +11,15 @@ from __future__ import annotations
 import hashlib
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import attrs
 import trio
 
+from stages.mode import Mode
 from stages.mute import MuteReason
+from stages.request import Request, Result
 from stages.timeline import now_ns
-
-if TYPE_CHECKING:
-    from stages.mode import Mode
-    from stages.request import Request, Result
 
 __all__ = ["RequestChannel", "RequestQueue", "RequestQueueStatistics", "shard_of"]
 

@@ -7,19 +7,14 @@ both modes: one queue of CONTROL_REQUESTS_MAX requests, one handler.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import attrs
 import trio
 
-from stages.mode import SHARED_QUEUE
+from stages.committer import Committer
+from stages.mode import SHARED_QUEUE, Mode
 from stages.request_channel import RequestChannel, RequestQueueStatistics
 from stages.request_handler import Application, RequestHandlerPool, RequestHandlerStatistics
-
-if TYPE_CHECKING:
-    from stages.committer import Committer
-    from stages.mode import Mode
-    from stages.timeline import Timeline
+from stages.timeline import Timeline
 
 __all__ = ["RequestPlane", "RequestPlaneStatistics", "control_plane", "data_plane"]
 

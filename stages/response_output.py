@@ -8,15 +8,11 @@ from __future__ import annotations
 
 from collections import deque
 from itertools import islice
-from typing import TYPE_CHECKING
 
 from stages.frames import frame_of
 from stages.request import Buffer, Close, Request, Send
 from stages.timeline import Timeline, now_ns
-from stages.transport_layer import PARTS_MAX
-
-if TYPE_CHECKING:
-    from stages.transport_layer import TransportLayer
+from stages.transport_layer import PARTS_MAX, TransportLayer
 
 __all__ = ["ResponseOutput"]
 

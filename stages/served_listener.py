@@ -7,21 +7,18 @@ a processor or the listener itself, answers what is in flight, closes its connec
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import attrs
 import trio
 
 from stages.acceptor import Acceptor, SocketSource
+from stages.connection import Connection
+from stages.connection_limits import ConnectionLimits
+from stages.connection_quotas import ConnectionQuotas, ConnectionQuotaStatistics
+from stages.listener import Listener
 from stages.network_counters import NetworkCounters
 from stages.processor import Processor, Shared
-
-if TYPE_CHECKING:
-    from stages.connection import Connection
-    from stages.connection_limits import ConnectionLimits
-    from stages.connection_quotas import ConnectionQuotas, ConnectionQuotaStatistics
-    from stages.listener import Listener
-    from stages.timeline import Timeline
+from stages.timeline import Timeline
 
 __all__ = ["ListenerStatistics", "Numbers", "ServedListener"]
 

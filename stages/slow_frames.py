@@ -7,12 +7,10 @@ in LOG_SECONDS.
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
 
 import trio
 
-if TYPE_CHECKING:
-    from stages.partial_frames import PartialFrameBudget
+from stages.partial_frames import PartialFrameBudget
 
 __all__ = ["close_slow_frames"]
 

@@ -17,17 +17,14 @@ import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import trio
 
 from stages.committer import Committer, Submission
-from stages.request import TURN_SECONDS_MAX, Close, Parked, Pending, Request, Result, Unfinished, Waiting, go_on
+from stages.request import TURN_SECONDS_MAX, Close, Parked, Pending, Request, Result, Steps, Unfinished, Waiting, go_on
 from stages.response_order import SlotCompletedTwiceError
 from stages.timeline import now_ns
-
-if TYPE_CHECKING:
-    from stages.request import Steps
 
 __all__ = ["UnfinishedRequests"]
 

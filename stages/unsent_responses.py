@@ -14,10 +14,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from stages.request import Request
+from stages.request import Request
 
 __all__ = ["UNSENT_BYTES_MAX", "ResponseBudget", "UnsentResponses"]
 

@@ -7,14 +7,11 @@ stands behind an entry is never durable without it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import attrs
 
+from pipeline_broker.log.entry import JournalEntry
 from stages.request import Pending, Send
-
-if TYPE_CHECKING:
-    from pipeline_broker.log.entry import JournalEntry
 
 __all__ = ["Appended", "in_one_commit"]
 

@@ -7,20 +7,17 @@ broker shows it these records at the start, its time, and what becomes of topics
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import attrs
 
-from pipeline_broker.records.batch import NewRecord, build_batch, read_header
+from pipeline_broker.log.entry import IndexedLog, JournalEntry
+from pipeline_broker.log.log_manager import LogManager
+from pipeline_broker.log.partition.partition_log import PartitionLog
+from pipeline_broker.records.batch import BatchHeader, NewRecord, build_batch, read_header
+from pipeline_broker.state.metadata_records import Topic
+from pipeline_broker.state.outcome import StateRecord
 from pipeline_broker.state.partition_for import partition_for
-
-if TYPE_CHECKING:
-    from pipeline_broker.log.entry import IndexedLog, JournalEntry
-    from pipeline_broker.log.log_manager import LogManager
-    from pipeline_broker.log.partition.partition_log import PartitionLog
-    from pipeline_broker.records.batch import BatchHeader
-    from pipeline_broker.state.metadata_records import Topic
-    from pipeline_broker.state.outcome import StateRecord
 
 __all__ = ["Coordinator", "InternalTopic"]
 

@@ -6,12 +6,10 @@ Rules of this file: what concerns each of them is told to each.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from pipeline_broker.broker.coordinator import Coordinator
-    from pipeline_broker.log.entry import IndexedLog
-    from pipeline_broker.state.metadata_records import Topic
+from pipeline_broker.broker.coordinator import Coordinator
+from pipeline_broker.log.entry import IndexedLog
+from pipeline_broker.state.metadata_records import Topic
 
 __all__ = ["Coordinators"]
 

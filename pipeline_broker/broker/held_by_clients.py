@@ -6,12 +6,11 @@ coordinator of groups, and this leaves it so.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import attrs
 
-if TYPE_CHECKING:
-    from pipeline_broker.broker.broker import Broker
+from pipeline_broker.broker.broker import Broker
 
 __all__ = ["HeldState", "held_by_clients"]
 

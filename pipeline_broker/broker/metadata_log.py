@@ -6,9 +6,12 @@ Rules of this file: What is appended must be committed, and applied when durable
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from pipeline_broker.log.compaction.schedule import CompactionRules
+from pipeline_broker.log.entry import JournalEntry
+from pipeline_broker.log.log_manager import LogManager
+from pipeline_broker.log.partition.partition_log import PartitionLog
 from pipeline_broker.log.partition.policies import LogPolicies
 from pipeline_broker.log.partition.retention import RetentionRules
 from pipeline_broker.records.batch import NewRecord, build_batch, read_header
@@ -17,11 +20,6 @@ from pipeline_broker.state.internal_topics import METADATA_TOPIC
 from pipeline_broker.state.metadata_records import METADATA_TOPIC_ID
 from pipeline_broker.state.outcome import Write
 from stages.request import Final, Pending
-
-if TYPE_CHECKING:
-    from pipeline_broker.log.entry import JournalEntry
-    from pipeline_broker.log.log_manager import LogManager
-    from pipeline_broker.log.partition.partition_log import PartitionLog
 
 __all__ = ["METADATA_TOPIC", "Change", "MetadataLog"]
 

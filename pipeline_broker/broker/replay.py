@@ -8,19 +8,16 @@ partition instead. Damage of the journal and the archive is found below, by chec
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
+from pipeline_broker.broker.coordinator import Coordinator
+from pipeline_broker.broker.coordinators import Coordinators
 from pipeline_broker.broker.record_readers import reader_of
+from pipeline_broker.log.partition.partition_log import PartitionLog
+from pipeline_broker.records.batch import BatchHeader
 from pipeline_broker.records.errors import RecordError
 from pipeline_broker.records.record import Record, iterate_records
 from pipeline_broker.state.errors import StateRecordError
-
-if TYPE_CHECKING:
-    from pipeline_broker.broker.coordinator import Coordinator
-    from pipeline_broker.broker.coordinators import Coordinators
-    from pipeline_broker.log.partition.partition_log import PartitionLog
-    from pipeline_broker.records.batch import BatchHeader
-    from pipeline_broker.state.set_aside import SetAside
+from pipeline_broker.state.set_aside import SetAside
 
 __all__ = ["StateReplay"]
 

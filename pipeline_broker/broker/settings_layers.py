@@ -7,16 +7,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
 
+from pipeline_broker.config.broker_config import BrokerConfig
 from pipeline_broker.config.properties import ConfigError
 from pipeline_broker.config.reconfiguration import check_change
 from pipeline_broker.config.resolution import BrokerSettings, Source, topic_entry
 from pipeline_broker.config.settings import config_with
-
-if TYPE_CHECKING:
-    from pipeline_broker.config.broker_config import BrokerConfig
-    from pipeline_broker.state.cluster import ClusterState
+from pipeline_broker.state.cluster import ClusterState
 
 __all__ = ["SettingsLayers"]
 

@@ -10,15 +10,19 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING
 
 import attrs
 
 from pipeline_broker.broker.appended import Appended
+from pipeline_broker.broker.coordinator import InternalTopic
+from pipeline_broker.broker.share_ports import SharePorts
 from pipeline_broker.config.assignors import share_assignor
+from pipeline_broker.config.broker_config import BrokerConfig
 from pipeline_broker.config.share_settings import GroupShareSettings, group_share_settings, share_settings
+from pipeline_broker.log.partition.partition_log import PartitionLog
 from pipeline_broker.state.deadlines import Deadlines
 from pipeline_broker.state.epochs import EPOCH_MAX
+from pipeline_broker.state.metadata_records import Topic
 from pipeline_broker.state.outcome import Write
 from pipeline_broker.state.partition_for import partition_for
 from pipeline_broker.state.share_coordinator.records import ShareKey
@@ -32,13 +36,6 @@ from pipeline_broker.state.share_coordinator.share_states import (
 from pipeline_broker.state.share_partitions.messages import DeliveryRules, StateChange
 from pipeline_broker.state.share_partitions.share_partition import NEVER_MS, SharePartition
 from pipeline_broker.state.share_partitions.share_sessions import ShareSession, ShareSessions
-
-if TYPE_CHECKING:
-    from pipeline_broker.broker.coordinator import InternalTopic
-    from pipeline_broker.broker.share_ports import SharePorts
-    from pipeline_broker.config.broker_config import BrokerConfig
-    from pipeline_broker.log.partition.partition_log import PartitionLog
-    from pipeline_broker.state.metadata_records import Topic
 
 __all__ = ["ActivePartition", "SharePartitionManager"]
 

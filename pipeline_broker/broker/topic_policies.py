@@ -6,7 +6,6 @@ Rules of this file: pure; the settings are those of the topic over those of the 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from pipeline_broker.config.properties import Value
 from pipeline_broker.config.resolution import BrokerSettings, topic_value
@@ -16,9 +15,7 @@ from pipeline_broker.log.partition.retention import RetentionRules, RollRules
 from pipeline_broker.records.check import Rules
 from pipeline_broker.records.compression import DECOMPRESSED_SIZE_MAX, LEVEL_DEFAULTS, Compression
 from pipeline_broker.records.recompression import Target
-
-if TYPE_CHECKING:
-    from pipeline_broker.state.metadata_records import Topic
+from pipeline_broker.state.metadata_records import Topic
 
 __all__ = ["policies_of", "rules_of"]
 

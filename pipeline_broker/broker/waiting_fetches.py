@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import attrs
 
+from pipeline_broker.log.entry import JournalEntry
 from pipeline_broker.state.parked_fetches import ParkedFetches, Readable
 from stages.request import Close, Request, Result
-
-if TYPE_CHECKING:
-    from pipeline_broker.log.entry import JournalEntry
 
 __all__ = ["Waiting", "WaitingFetches"]
 

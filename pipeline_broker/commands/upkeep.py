@@ -21,7 +21,7 @@ import trio
 
 from pipeline_broker.commands.settings_options import data_option, load_config, settings_options
 from pipeline_broker.log.errors import JournalCorrupt
-from pipeline_broker.log.journal.journal import JOURNAL_NAME
+from pipeline_broker.log.journal.taken_directory import JOURNAL_NAME
 from pipeline_broker.node.admin_socket import CommandFailedError, NobodyAnswersError, ask
 
 if TYPE_CHECKING:
@@ -123,6 +123,7 @@ def _do_here(
     from pipeline_broker.log.errors import DamagedSegment  # noqa: PLC0415 - see above
     from pipeline_broker.node.data_directory import open_broker, upkeep_of  # noqa: PLC0415 - see above
     from pipeline_broker.node.options import StartError  # noqa: PLC0415 - see above
+    from pipeline_broker.node.thread_wakeup import ThreadWakeup  # noqa: PLC0415 - see above
     from pipeline_broker.node.upkeep import UpkeepFailedError  # noqa: PLC0415 - see above
 
     try:
@@ -130,7 +131,7 @@ def _do_here(
     except StartError as error:
         _fail(str(error), EXIT_USAGE)
     try:
-        carry_out = upkeep_of(broker).commands()[work.command]
+        carry_out = upkeep_of(broker, ThreadWakeup()).commands()[work.command]
         unknown = {} if config is not None else _unknown_settings(work, broker, topic)
         topics: list[str | None] = [topic]
         if unknown:

@@ -6,14 +6,12 @@ Rules of this file: no Trio; it reads statistics of a running server by their sh
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import attrs
 
+from pipeline_broker.broker.broker import Broker
 from pipeline_broker.broker.held_by_clients import held_by_clients
-
-if TYPE_CHECKING:
-    from pipeline_broker.broker.broker import Broker
 
 __all__ = ["BrokerIdentity", "ConnectionShape", "ServerShape", "connections", "identity_of", "standing"]
 

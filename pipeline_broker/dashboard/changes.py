@@ -7,10 +7,11 @@ other ways lead to as well, and what they refuse is an answer with their line. A
 from __future__ import annotations
 
 import http
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import trio
 
+from pipeline_broker.broker.broker import Broker
 from pipeline_broker.dashboard import groups_view
 from pipeline_broker.dashboard.log_threads import find_offsets
 from pipeline_broker.faults.commands import carry_out
@@ -18,10 +19,7 @@ from pipeline_broker.faults.names import FaultError
 from pipeline_broker.web.messages import Answer, BadRequestError, HttpRequest, json_answer, refusal
 from stages.committer import Submission
 from stages.request import Pending
-
-if TYPE_CHECKING:
-    from pipeline_broker.broker.broker import Broker
-    from stages.socket_server import SocketServer
+from stages.socket_server import SocketServer
 
 __all__ = ["Changes"]
 

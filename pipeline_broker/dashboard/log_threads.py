@@ -7,12 +7,10 @@ thread, of which there are READERS_MAX for all viewers together.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
 
 import trio
 
-if TYPE_CHECKING:
-    from pipeline_broker.dashboard.record_reader import Page, PageReader
+from pipeline_broker.dashboard.record_reader import Page, PageReader
 
 __all__ = ["find_offsets", "log_threads", "read_page"]
 

@@ -9,21 +9,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import attrs
 
+from pipeline_broker.dashboard.record_filter import RecordFilter
 from pipeline_broker.dashboard.record_view import record_view
 from pipeline_broker.log.archive.pace import Pace
+from pipeline_broker.log.entry import Buffer
+from pipeline_broker.log.partition.partition_log import PartitionLog
 from pipeline_broker.records.batch import BatchHeader, iterate_batches
 from pipeline_broker.records.errors import RecordError
-from pipeline_broker.records.record import iterate_records
-
-if TYPE_CHECKING:
-    from pipeline_broker.dashboard.record_filter import RecordFilter
-    from pipeline_broker.log.entry import Buffer
-    from pipeline_broker.log.partition.partition_log import PartitionLog
-    from pipeline_broker.records.record import Record
+from pipeline_broker.records.record import Record, iterate_records
 
 __all__ = ["RECORDS_PER_PAGE_MAX", "Chunk", "Page", "PageReader"]
 

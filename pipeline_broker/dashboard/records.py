@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
+import trio
+
+from pipeline_broker.broker.broker import Broker
 from pipeline_broker.dashboard.log_threads import find_offsets, read_page
 from pipeline_broker.dashboard.record_filter import BadFilterError, RecordFilter
 from pipeline_broker.dashboard.record_reader import RECORDS_PER_PAGE_MAX, PageReader
@@ -17,14 +19,16 @@ from pipeline_broker.dashboard.seeking import positions_of
 from pipeline_broker.dashboard.tail import tail
 from pipeline_broker.dashboard.viewers import limited_stream
 from pipeline_broker.log.errors import LogError
-from pipeline_broker.web.messages import Answer, BadRequestError, EventStream, HttpRequest, event, json_or_absent
-
-if TYPE_CHECKING:
-    import trio
-
-    from pipeline_broker.broker.broker import Broker
-    from pipeline_broker.log.partition.partition_log import PartitionLog
-    from pipeline_broker.web.messages import SendEvent
+from pipeline_broker.log.partition.partition_log import PartitionLog
+from pipeline_broker.web.messages import (
+    Answer,
+    BadRequestError,
+    EventStream,
+    HttpRequest,
+    SendEvent,
+    event,
+    json_or_absent,
+)
 
 __all__ = ["Records"]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import http
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pipeline_broker.apis.registry import SERVED
 from pipeline_broker.dashboard import broker_view
@@ -18,14 +18,10 @@ from pipeline_broker.dashboard.pipeline_view import PipelineView, request_events
 from pipeline_broker.dashboard.viewers import BEAT_SECONDS, TooManyViewersError, Viewers, limited_stream
 from pipeline_broker.dashboard.watched_pipeline import WatchedPipeline
 from pipeline_broker.traces.stage_durations import PARTS
-from pipeline_broker.web.messages import Answer, EventStream, HttpRequest, event, refusal
+from pipeline_broker.web.messages import Answer, EventStream, HttpRequest, SendEvent, event, refusal
 from stages.mute import MuteReason
-from stages.timeline import now_ns
-
-if TYPE_CHECKING:
-    from pipeline_broker.web.messages import SendEvent
-    from stages.socket_server import SocketServer
-    from stages.timeline import Timeline
+from stages.socket_server import SocketServer
+from stages.timeline import Timeline, now_ns
 
 __all__ = ["RequestPath"]
 

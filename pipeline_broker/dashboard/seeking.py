@@ -8,14 +8,10 @@ work for a thread.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
 
+from pipeline_broker.log.partition.partition_log import PartitionLog
 from pipeline_broker.log.partition.reading import ColdRead, TimestampedOffset
-from pipeline_broker.web.messages import BadRequestError
-
-if TYPE_CHECKING:
-    from pipeline_broker.log.partition.partition_log import PartitionLog
-    from pipeline_broker.web.messages import HttpRequest
+from pipeline_broker.web.messages import BadRequestError, HttpRequest
 
 __all__ = ["positions_of"]
 

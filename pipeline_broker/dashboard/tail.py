@@ -7,17 +7,14 @@ that takes longer than records come is told how many were passed over, and goes 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING
 
 import trio
 
 from pipeline_broker.dashboard.log_threads import read_page
+from pipeline_broker.dashboard.record_filter import RecordFilter
 from pipeline_broker.dashboard.record_reader import RECORDS_PER_PAGE_MAX, PageReader
+from pipeline_broker.log.partition.partition_log import PartitionLog
 from pipeline_broker.web.messages import event
-
-if TYPE_CHECKING:
-    from pipeline_broker.dashboard.record_filter import RecordFilter
-    from pipeline_broker.log.partition.partition_log import PartitionLog
 
 __all__ = ["tail"]
 

@@ -7,14 +7,12 @@ here, as in DescribeConfigs; lists have bounds, and say how many there are.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from pipeline_broker.broker.broker import Broker
 from pipeline_broker.config.resolution import Entry, broker_entries, topic_entries
-
-if TYPE_CHECKING:
-    from pipeline_broker.broker.broker import Broker
-    from pipeline_broker.log.partition.partition_log import PartitionLog
-    from pipeline_broker.state.metadata_records import Topic
+from pipeline_broker.log.partition.partition_log import PartitionLog
+from pipeline_broker.state.metadata_records import Topic
 
 __all__ = ["configuration", "topic", "topics"]
 

@@ -9,18 +9,12 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Callable
-from typing import TYPE_CHECKING
+from collections.abc import AsyncIterator, Callable, Mapping
 
 import attrs
 import trio
 
-from pipeline_broker.web.messages import EventStream, event
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from pipeline_broker.web.messages import RunEvents, SendEvent
+from pipeline_broker.web.messages import EventStream, RunEvents, SendEvent, event
 
 __all__ = ["BEAT_SECONDS", "TooManyViewersError", "Viewers", "limited_stream"]
 

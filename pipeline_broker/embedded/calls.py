@@ -8,19 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import trio
 
 from pipeline_broker.apis.call import Call, Session
 from pipeline_broker.apis.registry import SERVED
+from pipeline_broker.apis.steps import Stepwise
 from pipeline_broker.embedded.errors import EmbeddedBrokerError
+from pipeline_broker.embedded.life import Running
 from stages.committer import Submission
 from stages.request import Close, NoOp, Parked, Pending, Request, Result, Send, Unfinished, Waiting, go_on
-
-if TYPE_CHECKING:
-    from pipeline_broker.apis.steps import Stepwise
-    from pipeline_broker.embedded.life import Running
 
 __all__ = ["ask"]
 

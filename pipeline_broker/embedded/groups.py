@@ -6,7 +6,7 @@ Rules of this file: on the event loop; what Kafka's tools can ask is asked as th
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pipeline_broker.broker.group_views import (
     GroupView,
@@ -18,11 +18,9 @@ from pipeline_broker.broker.group_views import (
 )
 from pipeline_broker.embedded.calls import ask
 from pipeline_broker.embedded.errors import EmbeddedBrokerError, RefusedError
+from pipeline_broker.embedded.life import Running
 from pipeline_broker.embedded.shown import Group, Member
 from pipeline_broker.wire.error import ErrorCode
-
-if TYPE_CHECKING:
-    from pipeline_broker.embedded.life import Running
 
 __all__ = ["describe_groups", "expire_member", "lags", "offsets"]
 

@@ -132,7 +132,7 @@ class Life:
                 )
                 stack.callback(journal.close)
                 assembled = assemble(options, listeners, journal, broker, surroundings, self._timeline)
-                upkeep = upkeep_of(broker)
+                upkeep = upkeep_of(broker, surroundings.segment_sealed)
                 async with trio.open_nursery() as nursery:
                     await assembled.start(nursery, prepares_ahead=not in_memory)
                     await nursery.start(upkeep.run)

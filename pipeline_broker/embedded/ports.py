@@ -6,16 +6,12 @@ and the next, clients that connect wait in the queue of the system.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import attrs
 
+from pipeline_broker.config.broker_config import BrokerConfig
+from pipeline_broker.config.listeners import ListenerConfig
 from pipeline_broker.node.listeners import bind_listener
-
-if TYPE_CHECKING:
-    from pipeline_broker.config.broker_config import BrokerConfig
-    from pipeline_broker.config.listeners import ListenerConfig
-    from stages.listener import Listener
+from stages.listener import Listener
 
 __all__ = ["KeptPorts"]
 

@@ -6,18 +6,14 @@ those who are served. What must be read from a disk is read in a thread.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import trio
 
+from pipeline_broker.broker.broker import Broker
 from pipeline_broker.log.errors import OffsetOutOfRange
+from pipeline_broker.log.partition.aborted_transactions import AbortedTransaction
+from pipeline_broker.log.partition.partition_log import PartitionLog
 from pipeline_broker.log.partition.reading import ColdRead
 from pipeline_broker.records.batch import read_header
-
-if TYPE_CHECKING:
-    from pipeline_broker.broker.broker import Broker
-    from pipeline_broker.log.partition.aborted_transactions import AbortedTransaction
-    from pipeline_broker.log.partition.partition_log import PartitionLog
 
 __all__ = ["RecordReader"]
 

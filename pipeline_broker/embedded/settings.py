@@ -8,17 +8,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from pipeline_broker.config.broker_config import BrokerConfig
 from pipeline_broker.config.properties import ConfigError
 from pipeline_broker.config.settings import parse_settings
 from pipeline_broker.embedded.errors import EmbeddedBrokerError
+from pipeline_broker.log.journal.journal import Flush
 from pipeline_broker.node.options import ServeOptions, mode_of
 from stages.mode import MODES
-
-if TYPE_CHECKING:
-    from pipeline_broker.config.broker_config import BrokerConfig
-    from pipeline_broker.log.journal.journal import Flush
 
 __all__ = ["DEFAULTS", "FLUSHES", "SettingValue", "serve_options", "setting_text"]
 

@@ -31,7 +31,7 @@ from pipeline_broker.inspect.selection import EVERYTHING, Selection
 from pipeline_broker.inspect.topic_names import TopicNames
 from pipeline_broker.log.archive.archive import ARCHIVE_NAME
 from pipeline_broker.log.files.file_system import FileSystem, ReadOnlyFileSystem
-from pipeline_broker.log.journal.journal import JOURNAL_NAME
+from pipeline_broker.log.journal.taken_directory import JOURNAL_NAME
 
 __all__ = ["Inspection"]
 

@@ -28,8 +28,8 @@ from pipeline_broker.inspect.manifest_reader import ManifestReader
 from pipeline_broker.inspect.selection import EVERYTHING, Selection
 from pipeline_broker.inspect.topic_names import TopicNames
 from pipeline_broker.log.journal.frame import FRAME_HEADER_SIZE, iterate_entries
-from pipeline_broker.log.journal.journal import JOURNAL_NAME
 from pipeline_broker.log.journal.segment import HEADER_SPACE, segment_path
+from pipeline_broker.log.journal.taken_directory import JOURNAL_NAME
 
 __all__ = ["JournalReader"]
 

@@ -20,8 +20,8 @@ from pipeline_broker.log.journal.frame import (
     read_frame_header,
     seems_of_segment,
 )
-from pipeline_broker.log.journal.journal import JOURNAL_NAME
 from pipeline_broker.log.journal.segment import HEADER_SPACE, decode_header, segment_path
+from pipeline_broker.log.journal.taken_directory import JOURNAL_NAME
 
 __all__ = ["JournalSegment", "Rest", "journal_file", "open_segment"]
 

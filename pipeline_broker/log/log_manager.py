@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from random import Random, SystemRandom
-from typing import TYPE_CHECKING
 
 import attrs
 
+from pipeline_broker.log.archive.archive import Archive
 from pipeline_broker.log.archive.archived_log import ArchivedLog
 from pipeline_broker.log.archive.archiver import ArchiveTarget
+from pipeline_broker.log.archive.manifest import Edit
 from pipeline_broker.log.entry import JournalEntry
 from pipeline_broker.log.journal.frame import entry_key
 from pipeline_broker.log.journal.journal import Journal
@@ -24,10 +25,6 @@ from pipeline_broker.log.partition.reading import BatchSource, JournalSource
 from pipeline_broker.log.partition.tail_cache import CACHE_BYTES_MAX, TailCache
 from pipeline_broker.records.batch import BatchHeader, read_header
 from pipeline_broker.records.check import DEFAULT_RULES, Rules
-
-if TYPE_CHECKING:
-    from pipeline_broker.log.archive.archive import Archive
-    from pipeline_broker.log.archive.manifest import Edit
 
 
 @attrs.define

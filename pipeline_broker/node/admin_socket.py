@@ -18,13 +18,16 @@ import os
 import socket
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import trio
 
 from pipeline_broker.first_cause import first_cause
 
-__all__ = ["ADMIN_NAME", "CommandFailedError", "NobodyAnswersError", "ask", "serve_admin"]
+if TYPE_CHECKING:
+    from pipeline_broker.broker.broker import Broker
+
+__all__ = ["ADMIN_NAME", "CommandFailedError", "NobodyAnswersError", "ask", "fault_commands", "serve_admin"]
 
 logger = logging.getLogger(__name__)
 
@@ -39,6 +42,9 @@ DESCRIPTORS = Path("/proc/self/fd")
 OWNER_ONLY = 0o177
 """The mask of a socket that its owner may use."""
 NOBODY = frozenset({errno.ENOENT, errno.ECONNREFUSED})
+
+FAULT_ACTIONS = ("add", "list", "remove", "clear", "release", "expire", "rebalance")
+"""Those of `faults/commands.py`."""
 
 Command = Callable[..., Awaitable[Mapping[str, Any]]]
 
@@ -203,3 +209,22 @@ def ask(directory: Path, command: str, **arguments: object) -> Mapping[str, Any]
     if "error" in answer:
         raise CommandFailedError(answer["error"])
     return answer
+
+
+def fault_commands(broker: Broker) -> dict[str, Command]:
+    """The commands about fault rules, by name: what is wrong is CommandFailedError with its line."""
+
+    def command(action: str) -> Command:
+        async def run(**arguments: Any) -> Mapping[str, Any]:
+            from pipeline_broker.faults.commands import carry_out  # noqa: PLC0415 - for those who have rules
+            from pipeline_broker.faults.names import FaultError  # noqa: PLC0415 - see above
+
+            await trio.lowlevel.checkpoint()
+            try:
+                return carry_out(broker, action, arguments, "command line")
+            except FaultError as error:
+                raise CommandFailedError(str(error)) from None
+
+        return run
+
+    return {f"faults {action}": command(action) for action in FAULT_ACTIONS}

@@ -6,32 +6,36 @@ has (signals, observers, commands) is elsewhere. It ties together, and decides n
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Hashable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import attrs
 import trio
 
 from pipeline_broker.apis.dispatch import Dispatcher
 from pipeline_broker.apis.fault_switch import FaultSwitch
-from pipeline_broker.node.background import prepare_ahead, run_timer
+from pipeline_broker.broker.broker import Broker
+from pipeline_broker.log.entry import JournalEntry
+from pipeline_broker.log.journal.journal import Journal
+from pipeline_broker.log.journal.ticket import Ticket
+from pipeline_broker.node.listeners import BrokerListeners
 from pipeline_broker.node.options import ServeOptions, limits_of, mode_of
+from pipeline_broker.node.surroundings import Surroundings
+from pipeline_broker.node.thread_wakeup import ThreadWakeup
+from stages.commit_storage import CommitStorage
 from stages.committer import Commit
+from stages.request_handler import Application
+from stages.server_limits import ServerLimits
 from stages.socket_server import SocketServer
+from stages.timeline import Timeline
 
-if TYPE_CHECKING:
-    from pipeline_broker.broker.broker import Broker
-    from pipeline_broker.log.entry import JournalEntry
-    from pipeline_broker.log.journal.journal import Journal
-    from pipeline_broker.log.journal.ticket import Ticket
-    from pipeline_broker.node.listeners import BrokerListeners
-    from pipeline_broker.node.surroundings import Surroundings
-    from stages.commit_storage import CommitStorage
-    from stages.request_handler import Application
-    from stages.server_limits import ServerLimits
-    from stages.timeline import Timeline
+__all__ = ["AssembledBroker", "JournalStorage", "assemble", "compose", "prepare_ahead", "run_timer"]
 
-__all__ = ["AssembledBroker", "JournalStorage", "assemble", "compose"]
+logger = logging.getLogger(__name__)
+
+TIMER_SECONDS_MAX = 1.0
+"""The timer looks at the wall clock at least this often, so that a step of it is noticed."""
 
 
 class JournalStorage:
@@ -125,7 +129,7 @@ class AssembledBroker:
         await nursery.start(self._run_server, nursery.cancel_scope)
         nursery.start_soon(self.surroundings.changes.run)
         if prepares_ahead:
-            await nursery.start(prepare_ahead, self.journal)
+            await nursery.start(prepare_ahead, self.journal, self.surroundings.prepare_wanted)
 
     async def _run_server(
         self, scope: trio.CancelScope, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
@@ -156,3 +160,36 @@ def assemble(
         journal=journal,
         surroundings=surroundings,
     )
+
+
+async def run_timer(
+    broker: Broker,
+    wakeup: trio.lowlevel.ParkingLot,
+    *,
+    task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """Let the broker do what is due; unparked by `wakeup`, it looks again."""
+    task_status.started()
+    while True:
+        deadline_ms = broker.next_deadline_ms()
+        now_ms = broker.ports.clock_ms()
+        if deadline_ms > now_ms:
+            with trio.move_on_after(min((deadline_ms - now_ms) / 1000, TIMER_SECONDS_MAX)):
+                await wakeup.park()
+        else:
+            broker.advance(now_ms)
+            await trio.lowlevel.checkpoint()
+
+
+async def prepare_ahead(
+    journal: Journal, wanted: ThreadWakeup, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+) -> None:
+    """Zero-fill the next segment off the request path, whenever the journal asks for it; until cancelled."""
+    wanted.begin()
+    task_status.started()
+    while True:
+        try:
+            await trio.to_thread.run_sync(journal.prepare_ahead, abandon_on_cancel=True)
+        except OSError as error:
+            logger.warning("the next journal segment could not be prepared: %s", error)
+        await wanted.wait()

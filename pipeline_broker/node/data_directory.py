@@ -16,12 +16,14 @@ from pipeline_broker.broker.ports import Ports
 from pipeline_broker.log.archive.archive import Archive
 from pipeline_broker.log.errors import DamagedSegment, DirectoryLocked, JournalCorrupt, JournalFailed, ManifestDamaged
 from pipeline_broker.log.files.file_system import FileSystem, SystemFileSystem
-from pipeline_broker.log.journal.journal import SEGMENT_BYTES, Flush, Journal
+from pipeline_broker.log.journal.journal import SEGMENT_BYTES, Flush, Journal, JournalPorts
+from pipeline_broker.log.journal.taken_directory import TakenDirectory
 from pipeline_broker.log.log_manager import LogManager
 from pipeline_broker.node.options import StartError
 
 if TYPE_CHECKING:
     from pipeline_broker.config.broker_config import BrokerConfig
+    from pipeline_broker.node.thread_wakeup import ThreadWakeup
     from pipeline_broker.node.upkeep import Upkeep
 
 __all__ = ["open_broker", "upkeep_of"]
@@ -63,11 +65,20 @@ def open_broker(
         StartError: it is in use, damaged, or not usable.
     """
     files = SystemFileSystem() if files is None else files
-    journal = _take(data, flush, segment_bytes, files)
+    taken = _take(data, files)
+    clean = taken.clean_shutdown
     try:
-        clean = journal.clean_shutdown
         archive = Archive.open(data, files, None if clean is None else clean.manifest)
-        journal.manifest_end = lambda: archive.manifest_end
+    except (*DAMAGES, OSError) as error:
+        taken.lock.release()
+        raise _refusal(data, error) from None
+    journal_ports = JournalPorts(
+        manifest_end=lambda: archive.manifest_end,
+        segment_sealed=ports.segment_sealed,
+        prepare_wanted=ports.prepare_wanted,
+    )
+    journal = Journal(taken, flush, segment_bytes, journal_ports)
+    try:
         broker = Broker(config, LogManager(journal, archive=archive, randomness=randomness), randomness, ports)
         now_ms = ports.clock_ms()
         broker.recover(now_ms)
@@ -83,10 +94,10 @@ def open_broker(
     return journal, broker
 
 
-def _take(data: Path, flush: Flush, segment_bytes: int, files: FileSystem) -> Journal:
+def _take(data: Path, files: FileSystem) -> TakenDirectory:
     try:
         files.make_directory(data)
-        return Journal.open(data, flush=flush, segment_bytes=segment_bytes, files=files)
+        return TakenDirectory.take(data, files)
     except DirectoryLocked as error:
         raise StartError(str(error)) from None
     except OSError as error:
@@ -104,9 +115,16 @@ def _refusal(data: Path, error: Exception) -> StartError:
     return StartError(f"cannot use the data directory {data}: {reason}")
 
 
-def upkeep_of(broker: Broker) -> Upkeep:
-    """The upkeep of the logs of an opened broker; imported when it is asked for, because a start can do without."""
+def upkeep_of(broker: Broker, sealed: ThreadWakeup) -> Upkeep:
+    """The upkeep of the logs of an opened broker; imported when it is asked for, because a start can do without.
+
+    Args:
+        broker: whose logs.
+        sealed: called when a segment of the journal is complete, as its ports say.
+    """
     from pipeline_broker.node.upkeep import Upkeep  # noqa: PLC0415 - see above
 
     assert broker.logs.archive is not None, "open_broker gives it one"
-    return Upkeep(broker.logs, broker.logs.archive, lambda: broker.config, broker.ports.clock_ms, broker.fetches.wake)
+    return Upkeep(
+        broker.logs, broker.logs.archive, lambda: broker.config, broker.ports.clock_ms, sealed, broker.fetches.wake
+    )

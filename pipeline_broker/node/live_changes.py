@@ -10,22 +10,18 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING
 
 import attrs
 import trio
 
+from pipeline_broker.broker.broker import Broker
+from pipeline_broker.config.broker_config import BrokerConfig
 from pipeline_broker.config.properties import ConfigError
+from pipeline_broker.node.listeners import BrokerListeners
 from pipeline_broker.node.options import QUEUES, StartError, limits_of, mode_of
 from stages.connection_quotas import UNLIMITED
-from stages.socket_server import ServerNotRunningError
-
-if TYPE_CHECKING:
-    from pipeline_broker.broker.broker import Broker
-    from pipeline_broker.config.broker_config import BrokerConfig
-    from pipeline_broker.node.listeners import BrokerListeners
-    from stages.mode import Mode
-    from stages.socket_server import SocketServer
+from stages.mode import Mode
+from stages.socket_server import ServerNotRunningError, SocketServer
 
 __all__ = ["LiveChanges", "reconfigure"]
 

@@ -25,10 +25,9 @@ from pipeline_broker.broker.ports import wall_clock_ms
 from pipeline_broker.faults.files import FaultyFiles
 from pipeline_broker.first_cause import first_cause
 from pipeline_broker.log.files.file_system import SystemFileSystem
-from pipeline_broker.node.admin_socket import serve_admin
+from pipeline_broker.node.admin_socket import fault_commands, serve_admin
 from pipeline_broker.node.assembly import assemble
 from pipeline_broker.node.data_directory import open_broker, upkeep_of
-from pipeline_broker.node.fault_commands import fault_commands
 from pipeline_broker.node.listeners import BrokerListeners
 from pipeline_broker.node.observers import Observers, ObserversUnavailableError
 from pipeline_broker.node.options import ServeOptions, StartError
@@ -42,6 +41,7 @@ if TYPE_CHECKING:
     from pipeline_broker.broker.broker import Broker
     from pipeline_broker.faults.rule_text import RuleParts
     from pipeline_broker.log.journal.journal import Journal
+    from pipeline_broker.node.thread_wakeup import ThreadWakeup
 
 __all__ = ["ServeOptions", "StartError", "run", "serve"]
 
@@ -154,7 +154,7 @@ async def _serve(
             if broker.config.pipeline_timelines:
                 timelines.switch_on()
             await assembled.start(nursery)
-            await _start_upkeep(nursery, options, broker, timelines)
+            await _start_upkeep(nursery, options, broker, surroundings.segment_sealed, timelines)
             if server.is_stopping:
                 return
             for line in listeners.further_lines:
@@ -163,12 +163,14 @@ async def _serve(
             task_status.started(server)
 
 
-async def _start_upkeep(nursery: trio.Nursery, options: ServeOptions, broker: Broker, timelines: Timelines) -> None:
+async def _start_upkeep(
+    nursery: trio.Nursery, options: ServeOptions, broker: Broker, sealed: ThreadWakeup, timelines: Timelines
+) -> None:
     """Look after the logs, and do as the commands of an operator say.
 
     The rooms behind that are a tenth of what a start imports. A thread does it, so that clients are answered meanwhile.
     """
-    upkeep = await trio.to_thread.run_sync(upkeep_of, broker)
+    upkeep = await trio.to_thread.run_sync(upkeep_of, broker, sealed)
     await nursery.start(upkeep.run)
     from pipeline_broker.node.upkeep import UpkeepFailedError  # noqa: PLC0415 - the thread has imported it
 

@@ -14,6 +14,7 @@ import trio
 
 from pipeline_broker.broker.ports import Ports, wall_clock_ms
 from pipeline_broker.node.live_changes import LiveChanges
+from pipeline_broker.node.thread_wakeup import ThreadWakeup
 from stages.committer import Submission
 
 if TYPE_CHECKING:
@@ -41,6 +42,8 @@ class Surroundings:
         ports: of the broker.
         timer: where the broker's timer waits.
         changes: follows the configuration.
+        segment_sealed: wakes the task that archives.
+        prepare_wanted: wakes the task that prepares the next segment of the journal.
     """
 
     def __init__(
@@ -54,6 +57,8 @@ class Surroundings:
     ) -> None:
         self.timer = trio.lowlevel.ParkingLot()
         self.changes = LiveChanges(mode, listeners)
+        self.segment_sealed = ThreadWakeup()
+        self.prepare_wanted = ThreadWakeup()
         self._server: SocketServer | None = None
         self._switch: FaultSwitch | None = None
         self.ports = Ports(
@@ -65,6 +70,8 @@ class Surroundings:
             config_changed=self.changes.follow,
             ip_rates_changed=self.changes.follow_ip_rates,
             fetch_parked=fetch_parked,
+            segment_sealed=self.segment_sealed,
+            prepare_wanted=self.prepare_wanted,
             faults_changed=self._faults_changed,
             fault_files=fault_files,
         )

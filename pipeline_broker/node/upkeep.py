@@ -12,24 +12,21 @@ from __future__ import annotations
 import functools
 import logging
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
 
 import trio
 
+from pipeline_broker.config.broker_config import BrokerConfig
+from pipeline_broker.log.archive.archive import Archive, DeletedSegment
 from pipeline_broker.log.archive.archiver import Archiver
 from pipeline_broker.log.archive.cleaning import clean
 from pipeline_broker.log.errors import JournalCorrupt, LogError, is_passing
+from pipeline_broker.log.log_manager import LogManager
 from pipeline_broker.log.partition.compaction_of_logs import Round, next_round
+from pipeline_broker.log.partition.partition_log import PartitionLog
 from pipeline_broker.log.partition.retention_of_logs import expiries, waits_for_archive
-from pipeline_broker.node.admin_socket import CommandFailedError
+from pipeline_broker.node.admin_socket import Command, CommandFailedError
+from pipeline_broker.node.thread_wakeup import ThreadWakeup
 from pipeline_broker.records.errors import RecordError
-
-if TYPE_CHECKING:
-    from pipeline_broker.config.broker_config import BrokerConfig
-    from pipeline_broker.log.archive.archive import Archive, DeletedSegment
-    from pipeline_broker.log.log_manager import LogManager
-    from pipeline_broker.log.partition.partition_log import PartitionLog
-    from pipeline_broker.node.admin_socket import Command
 
 __all__ = ["SEALED_SEGMENTS_MAX", "Upkeep", "UpkeepFailedError"]
 
@@ -55,6 +52,7 @@ class Upkeep:
         logs: whose journal and archive are kept.
         config: of the broker, as it is now.
         clock_ms: wall clock.
+        sealed: called when a segment of the journal is complete.
         start_raised: called with a log whose start has risen.
     """
 
@@ -64,6 +62,7 @@ class Upkeep:
         archive: Archive,
         config: Callable[[], BrokerConfig],
         clock_ms: Callable[[], int],
+        sealed: ThreadWakeup,
         start_raised: Callable[[PartitionLog], None] = lambda _: None,
     ) -> None:
         self._logs = logs
@@ -77,7 +76,7 @@ class Upkeep:
         self._cleaning = trio.Lock()
         self._waiting_count = 0  # of the tasks, those that wait for room
         self._uncleanable: set[bytes] = set()  # logs with damage in them, until the next start
-        self._wanted = trio.Event()
+        self._sealed = sealed
         self._nursery: trio.Nursery | None = None
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
@@ -86,8 +85,7 @@ class Upkeep:
         Raises:
             UpkeepFailedError: the disk failed.
         """
-        token = trio.lowlevel.current_trio_token()
-        self._journal.on_sealed = lambda: token.run_sync_soon(self._wanted_now)
+        self._sealed.begin()
         self._journal.sealed_max = SEALED_SEGMENTS_MAX
         try:
             async with trio.open_nursery() as nursery:
@@ -99,7 +97,7 @@ class Upkeep:
                 task_status.started()
         finally:
             self._nursery = None
-            self._journal.on_sealed = None
+            self._sealed.end()
             self._journal.wait_for_nobody()
 
     async def _compact_regularly(self) -> None:
@@ -112,9 +110,8 @@ class Upkeep:
     async def _archive_what_is_complete(self) -> None:
         await self._retried(self._remove_unknown)
         while True:
-            self._wanted = trio.Event()  # before looking, so that nothing is missed
             if not await self._retried(self.archive_one):
-                await self._wanted.wait()
+                await self._sealed.wait()
 
     async def _retain_regularly(self) -> None:
         config = self._config()
@@ -129,9 +126,6 @@ class Upkeep:
                 directory = self._journal.data_directory
                 raise UpkeepFailedError(f"the data directory {directory} was removed or replaced while it was in use")
             await trio.sleep(WATCH_SECONDS)
-
-    def _wanted_now(self) -> None:
-        self._wanted.set()
 
     async def _remove_unknown(self) -> bool:
         async with self._writing:

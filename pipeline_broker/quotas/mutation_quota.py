@@ -7,19 +7,15 @@ For older versions it is permissive: everything is done, and who has a debt then
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
 
 import attrs
 
+from pipeline_broker.quotas.entities import Entity
 from pipeline_broker.quotas.limits import Limit, Limits
 from pipeline_broker.quotas.meters import Meters
 from pipeline_broker.quotas.rate import Rate, Windows
 from pipeline_broker.quotas.token_bucket import TokenBucket
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from pipeline_broker.quotas.entities import Entity
 
 __all__ = ["ClientMutations", "MutationQuota"]
 

@@ -6,18 +6,14 @@ limit then waits until the rate is the limit again. What has no limit is not mea
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
 
 import attrs
 
+from pipeline_broker.quotas.entities import Entity
 from pipeline_broker.quotas.limits import Limits
 from pipeline_broker.quotas.meters import Meters
 from pipeline_broker.quotas.rate import Rate, Windows, throttle_time_ms
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from pipeline_broker.quotas.entities import Entity
 
 __all__ = ["ClientRate", "RateQuota"]
 

@@ -6,10 +6,7 @@ full, holds as much as all windows allow, and may be overdrawn by one request; t
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from pipeline_broker.quotas.rate import Windows
+from pipeline_broker.quotas.rate import Windows
 
 __all__ = ["TokenBucket"]
 

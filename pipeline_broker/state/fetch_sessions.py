@@ -17,15 +17,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from random import Random
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import attrs
 
+from pipeline_broker.config.broker_config import BrokerConfig
 from pipeline_broker.state.topic_rules import NAME_LENGTH_MAX
 from pipeline_broker.wire.error import ErrorCode
-
-if TYPE_CHECKING:
-    from pipeline_broker.config.broker_config import BrokerConfig
 
 __all__ = [
     "PARTITIONS_MAX",

@@ -45,25 +45,22 @@ CLOCK_AHEAD = "CLOCK_AHEAD"
 class RollingJournal(journal.Journal):
     """Small segments: one begins, and a spare is prepared, many times a second."""
 
-    @classmethod
-    def open(cls, data_directory, **options):
-        return super().open(data_directory, **{**options, "segment_bytes": ROLLING_SEGMENT_BYTES})
+    def __init__(self, taken, flush, _, ports):
+        super().__init__(taken, flush, ROLLING_SEGMENT_BYTES, ports)
 
 
 class CountedJournal(journal.Journal):
     """Segments that a few large records fill."""
 
-    @classmethod
-    def open(cls, data_directory, **options):
-        return super().open(data_directory, **{**options, "segment_bytes": COUNTED_SEGMENT_BYTES})
+    def __init__(self, taken, flush, _, ports):
+        super().__init__(taken, flush, COUNTED_SEGMENT_BYTES, ports)
 
 
 class SoakedJournal(journal.Journal):
     """Segments that are archived every few seconds under a load that a test machine bears for hours."""
 
-    @classmethod
-    def open(cls, data_directory, **options):
-        return super().open(data_directory, **{**options, "segment_bytes": SOAKED_SEGMENT_BYTES})
+    def __init__(self, taken, flush, _, ports):
+        super().__init__(taken, flush, SOAKED_SEGMENT_BYTES, ports)
 
 
 class NoUpkeep(upkeep.Upkeep):

@@ -19,8 +19,7 @@ from pipeline_broker.broker.broker import Broker
 from pipeline_broker.config.settings import parse_settings
 from pipeline_broker.log.journal.journal import Journal
 from pipeline_broker.log.log_manager import LogManager
-from pipeline_broker.node.assembly import JournalStorage, compose
-from pipeline_broker.node.background import run_timer
+from pipeline_broker.node.assembly import JournalStorage, compose, run_timer
 from pipeline_broker.node.options import ServeOptions
 from pipeline_broker.node.surroundings import Surroundings
 from pipeline_broker.records.batch import NewRecord, build_batch, iterate_batches

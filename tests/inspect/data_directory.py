@@ -9,7 +9,7 @@ from pipeline_broker.commands.inspect import inspect
 from pipeline_broker.log.archive.archive import Archive
 from pipeline_broker.log.archive.archiver import Archiver
 from pipeline_broker.log.files.file_system import SystemFileSystem
-from pipeline_broker.log.journal.journal import Journal
+from pipeline_broker.log.journal.journal import NO_PORTS, Journal, JournalPorts
 from pipeline_broker.log.log_manager import LogManager
 from pipeline_broker.log.partition.policies import LogPolicies
 from pipeline_broker.log.partition.retention import RollRules
@@ -26,9 +26,11 @@ PARTITIONS = 2
 class Data:
     """A data directory with a metadata partition and a topic `events`, in use."""
 
-    def __init__(self, directory: Path, *, segment_bytes: int = 16384, roll_bytes: int = 20000) -> None:
+    def __init__(
+        self, directory: Path, *, segment_bytes: int = 16384, roll_bytes: int = 20000, ports: JournalPorts = NO_PORTS
+    ) -> None:
         self.directory = directory
-        self.journal = Journal.open(directory, segment_bytes=segment_bytes)
+        self.journal = Journal.open(directory, segment_bytes=segment_bytes, ports=ports)
         self.archive = Archive.open(directory, SystemFileSystem())
         self.manager = LogManager(self.journal, 0, self.archive)
         policies = LogPolicies(roll=RollRules(segment_bytes=roll_bytes))

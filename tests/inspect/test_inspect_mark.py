@@ -14,7 +14,7 @@ from pipeline_broker.log.archive.archive import Archive
 from pipeline_broker.log.errors import JournalCorrupt, ManifestDamaged
 from pipeline_broker.log.files.file_system import SystemFileSystem
 from pipeline_broker.log.journal.clean_shutdown import MARK_NAME
-from pipeline_broker.log.journal.journal import Journal
+from pipeline_broker.log.journal.journal import Journal, JournalPorts
 from pipeline_broker.log.journal.segment import segment_path
 from tests.inspect.data_directory import Data, damages, json_of, of_type, run
 
@@ -22,8 +22,7 @@ from tests.inspect.data_directory import Data, damages, json_of, of_type, run
 @pytest.fixture(params=["journal", "journal and archive"])
 def stopped(request, tmp_path):
     """A directory that was left in order."""
-    data = Data(tmp_path / "data")
-    data.journal.manifest_end = lambda: data.archive.manifest_end
+    data = Data(tmp_path / "data", ports=JournalPorts(manifest_end=lambda: data.archive.manifest_end))
     data.fill(20)
     if request.param != "journal":
         data.archive_all()

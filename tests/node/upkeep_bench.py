@@ -7,9 +7,10 @@ import trio
 
 from pipeline_broker.config.broker_config import BrokerConfig
 from pipeline_broker.log.archive.archive import Archive
-from pipeline_broker.log.journal.journal import Journal
+from pipeline_broker.log.journal.journal import Journal, JournalPorts
 from pipeline_broker.log.log_manager import LogManager
 from pipeline_broker.log.partition.policies import LogPolicies
+from pipeline_broker.node.thread_wakeup import ThreadWakeup
 from pipeline_broker.node.upkeep import Upkeep
 from pipeline_broker.records.batch import NewRecord, build_batch, iterate_batches, read_header
 from pipeline_broker.records.record import iterate_records
@@ -47,7 +48,9 @@ class Bench:
         if isinstance(self.files, MemoryFileSystem):
             self.files.kill()
         self.files.make_directory(self.directory)
-        self.journal = Journal.open(self.directory, segment_bytes=SEGMENT_BYTES, files=self.files)
+        sealed = ThreadWakeup()
+        ports = JournalPorts(segment_sealed=sealed)
+        self.journal = Journal.open(self.directory, segment_bytes=SEGMENT_BYTES, files=self.files, ports=ports)
         self.archive = Archive.open(self.directory, self.files)
         self.logs = LogManager(self.journal, 0, self.archive, self.randomness)
         (self.log,) = self.logs.create("topic", TOPIC_ID, 1, policies=self.policies)
@@ -57,6 +60,7 @@ class Bench:
             self.archive,
             lambda: BrokerConfig(log_initial_task_delay_ms=10**9),
             self.clock,
+            sealed,
             self.raised.append,
         )
 

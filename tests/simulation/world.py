@@ -15,8 +15,7 @@ import trio
 
 from pipeline_broker.apis.dispatch import Dispatcher
 from pipeline_broker.config.settings import parse_settings
-from pipeline_broker.node.assembly import JournalStorage, compose
-from pipeline_broker.node.background import prepare_ahead, run_timer
+from pipeline_broker.node.assembly import JournalStorage, compose, prepare_ahead, run_timer
 from pipeline_broker.node.data_directory import open_broker
 from pipeline_broker.node.options import ServeOptions, limits_of, mode_of
 from pipeline_broker.node.surroundings import Surroundings
@@ -77,7 +76,7 @@ class Life:
         )
         surroundings = Surroundings(options.mode, clock_ms=wall_clock_ms)
         advertised = dict.fromkeys(LISTENERS, ("broker.test", 9092))
-        self._timer = surroundings.timer
+        self._timer, self._prepare_wanted = surroundings.timer, surroundings.prepare_wanted
         self.journal, self.broker = open_broker(
             DATA,
             config,
@@ -138,7 +137,7 @@ class Life:
         async with trio.open_nursery() as nursery:
             await nursery.start(run_timer, self.broker, self._timer)
             await nursery.start(self._run_server, nursery.cancel_scope)
-            await nursery.start(prepare_ahead, self.journal)
+            await nursery.start(prepare_ahead, self.journal, self._prepare_wanted)
             task_status.started()
 
     async def _run_server(self, scope, task_status):

@@ -8,18 +8,15 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from itertools import accumulate
-from typing import TYPE_CHECKING
 
+from pipeline_broker.log.archive.manifest import PartitionManifest
+from pipeline_broker.log.archive.segment_file import SegmentInfo
+from pipeline_broker.log.archive.segment_reader import SegmentReader
 from pipeline_broker.log.archive.transaction_index import aborted_in
 from pipeline_broker.log.entry import LEADER_EPOCH
+from pipeline_broker.log.partition.aborted_transactions import AbortedTransaction
 from pipeline_broker.log.partition.reading import ColdRead, ReadResult, TimestampedOffset
 from pipeline_broker.records.record import iterate_records
-
-if TYPE_CHECKING:
-    from pipeline_broker.log.archive.manifest import PartitionManifest
-    from pipeline_broker.log.archive.segment_file import SegmentInfo
-    from pipeline_broker.log.archive.segment_reader import SegmentReader
-    from pipeline_broker.log.partition.aborted_transactions import AbortedTransaction
 
 __all__ = ["ArchivedLog"]
 

@@ -10,25 +10,23 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import attrs
 
+from pipeline_broker.log.archive.archive import Archive
 from pipeline_broker.log.archive.index_files import IndexBuilder
 from pipeline_broker.log.archive.manifest import Edit, PartitionManifest
 from pipeline_broker.log.archive.pace import Pace
 from pipeline_broker.log.archive.segment_file import SegmentInfo, file_names, resumed_builder, transaction_index_name
 from pipeline_broker.log.archive.transaction_index import TransactionIndex, aborted_in
 from pipeline_broker.log.errors import DamagedSegment
+from pipeline_broker.log.journal.journal import Journal
 from pipeline_broker.log.partition.aborted_transactions import AbortedTransaction, OpenTransactions
 from pipeline_broker.log.partition.producer_batches import produced_batch, replay_transactional
 from pipeline_broker.log.partition.producer_state import ProducerStates
 from pipeline_broker.log.partition.retention import RollRules, should_roll
 from pipeline_broker.records.batch import LENGTH_OVERHEAD, TRANSACTIONAL_BIT, BatchHeader, read_header
-
-if TYPE_CHECKING:
-    from pipeline_broker.log.archive.archive import Archive
-    from pipeline_broker.log.journal.journal import Journal
 
 __all__ = ["ArchiveTarget", "Archiver", "CompleteSegment"]
 

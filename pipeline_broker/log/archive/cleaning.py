@@ -9,23 +9,20 @@ committed by the writer of the archive, and only if all that was read is still t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from pipeline_broker.log.archive.archive import Archive, Cleaned
 from pipeline_broker.log.archive.index_files import IndexBuilder
+from pipeline_broker.log.archive.manifest import PartitionManifest
 from pipeline_broker.log.archive.pace import Pace
 from pipeline_broker.log.archive.segment_file import SegmentInfo, file_names, transaction_index_name
 from pipeline_broker.log.archive.transaction_index import TransactionIndex, aborted_in
 from pipeline_broker.log.compaction.cleaner import CleaningRound, DirtyPart, LastRecord, RoundParameters
 from pipeline_broker.log.compaction.offset_map import DEDUPE_BUFFER_BYTES_DEFAULT, OffsetMap
+from pipeline_broker.log.compaction.schedule import CleaningPlan
+from pipeline_broker.log.entry import Buffer
+from pipeline_broker.log.partition.aborted_transactions import AbortedTransaction
+from pipeline_broker.log.partition.log_segment import LogSegment
 from pipeline_broker.records.batch import BatchHeader
-
-if TYPE_CHECKING:
-    from pipeline_broker.log.archive.manifest import PartitionManifest
-    from pipeline_broker.log.compaction.schedule import CleaningPlan
-    from pipeline_broker.log.entry import Buffer
-    from pipeline_broker.log.partition.aborted_transactions import AbortedTransaction
-    from pipeline_broker.log.partition.log_segment import LogSegment
 
 __all__ = ["clean"]
 

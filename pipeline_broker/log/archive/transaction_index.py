@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import attrs
 
-from pipeline_broker.log.archive.segment_file import transaction_index_name
+from pipeline_broker.log.archive.manifest import PartitionManifest
+from pipeline_broker.log.archive.segment_file import SegmentInfo, transaction_index_name
+from pipeline_broker.log.archive.segment_reader import SegmentReader
+from pipeline_broker.log.archive.store import SegmentStore
 from pipeline_broker.log.partition.aborted_transactions import (
     AbortedTransaction,
     OpenTransactions,
@@ -21,12 +23,6 @@ from pipeline_broker.log.partition.aborted_transactions import (
     parse_entries,
 )
 from pipeline_broker.records.checksum import crc32c
-
-if TYPE_CHECKING:
-    from pipeline_broker.log.archive.manifest import PartitionManifest
-    from pipeline_broker.log.archive.segment_file import SegmentInfo
-    from pipeline_broker.log.archive.segment_reader import SegmentReader
-    from pipeline_broker.log.archive.store import SegmentStore
 
 __all__ = ["TransactionIndex", "aborted_in", "rebuilt_entries"]
 

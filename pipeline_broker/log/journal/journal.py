@@ -6,6 +6,8 @@ after the first error of a write or a sync every further one raises JournalFaile
 write-back once it has told of it, and a second sync that succeeds proves nothing. The exception is a write that the
 system refused for want of space or of descriptors: where a writer may wait at all (`sealed_max`), it waits, tries again
 at the same place, and says why meanwhile (`room`). Acknowledging commits in their order is the caller's part.
+
+Longer than most files: its methods share the fields that two locks guard.
 """
 
 import logging
@@ -14,10 +16,12 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Literal, NoReturn
 
+import attrs
+
 from pipeline_broker.log.entry import Buffer, JournalEntry
 from pipeline_broker.log.errors import JournalFailed, is_passing
-from pipeline_broker.log.files.file_system import FileSystem, Lock, SystemFileSystem, write_all
-from pipeline_broker.log.journal.clean_shutdown import CleanShutdown, ManifestEnd, read_mark, remove_mark, write_mark
+from pipeline_broker.log.files.file_system import FileSystem, SystemFileSystem, write_all
+from pipeline_broker.log.journal.clean_shutdown import CleanShutdown, ManifestEnd, remove_mark, write_mark
 from pipeline_broker.log.journal.commit_writer import LARGE_COMMIT_BYTES_MIN, CommitWriter
 from pipeline_broker.log.journal.frame import FRAME_HEADER_SIZE, StoredEntry, encode_frame
 from pipeline_broker.log.journal.journal_files import JournalFiles
@@ -33,11 +37,10 @@ from pipeline_broker.log.journal.segment import (
     recycle_segment,
     segment_path,
 )
+from pipeline_broker.log.journal.taken_directory import JOURNAL_NAME, TakenDirectory
 from pipeline_broker.log.journal.ticket import Ticket
 from pipeline_broker.log.journal.writer_room import WriterRoom
 
-LOCK_NAME = ".lock"
-JOURNAL_NAME = "journal"
 SEGMENT_BYTES = 64 << 20
 SEGMENT_BYTES_MIN = 2 * HEADER_SPACE
 SEGMENT_ENTRIES_MAX = 1 << 18  # a start takes microseconds for each: small ones would fill a segment with a million
@@ -47,23 +50,49 @@ logger = logging.getLogger(__name__)
 Flush = Literal["always", "os"]
 
 
-class Journal:
-    """The journal of one data directory; `open` it, exhaust `recover`, then write."""
+@attrs.frozen(kw_only=True)
+class JournalPorts:
+    """What a journal asks of its surroundings.
 
-    def __init__(self, directory: Path, flush: Flush, segment_bytes: int, files: FileSystem, lock: Lock) -> None:
+    Attributes:
+        manifest_end: asked by `close` where the manifest of the archive ends; None when the archive cannot be trusted.
+        segment_sealed: called in a writing thread when a segment is complete, and by `seal`.
+        prepare_wanted: called in a writing thread when half of the segment is used and no spare is ready.
+    """
+
+    manifest_end: Callable[[], ManifestEnd | None] = ManifestEnd
+    segment_sealed: Callable[[], None] = lambda: None
+    prepare_wanted: Callable[[], None] = lambda: None
+
+
+NO_PORTS = JournalPorts()
+
+
+class Journal:
+    """The journal of one data directory; exhaust `recover`, then write.
+
+    Args:
+        taken: the directory, released by `close`.
+        flush: whether a commit is durable when it is synced, or when it is written.
+        segment_bytes: how long a file gets.
+        ports: what it asks of its surroundings.
+    """
+
+    def __init__(
+        self,
+        taken: TakenDirectory,
+        flush: Flush = "always",
+        segment_bytes: int = SEGMENT_BYTES,
+        ports: JournalPorts = NO_PORTS,
+    ) -> None:
         assert segment_bytes >= SEGMENT_BYTES_MIN
+        files, directory = taken.files, taken.path / JOURNAL_NAME
         self.directory = directory
         self.flush, self.segment_bytes = flush, segment_bytes
-        #: Called in a writing thread when half of the segment is used and no spare is ready.
-        self.on_prepare_wanted: Callable[[], None] | None = None
+        self._ports = ports
         self._files = files
-        self._directory_lock = lock
-        #: Of the broker that used the directory before; None when it was killed.
-        self.clean_shutdown: CleanShutdown | None = None
-        #: Asked by `close` where the manifest of the archive ends; None when the archive cannot be trusted.
-        self.manifest_end: Callable[[], ManifestEnd | None] = ManifestEnd
-        #: Called in a writing thread when a segment is complete, and by `seal`.
-        self.on_sealed: Callable[[], None] | None = None
+        self._directory_lock = taken.lock
+        self.clean_shutdown = taken.clean_shutdown
         #: How many complete segments may wait for `recycle` before a writer waits; None for any number, and for never.
         self.sealed_max: int | None = None
         self._write_lock = threading.Lock()
@@ -94,18 +123,10 @@ class Journal:
         flush: Flush = "always",
         segment_bytes: int = SEGMENT_BYTES,
         files: FileSystem | None = None,
+        ports: JournalPorts = NO_PORTS,
     ) -> "Journal":
-        """Take the data directory; raises DirectoryLocked when another process has it, OSError when it is unusable."""
-        files, directory = files or SystemFileSystem(), data_directory / JOURNAL_NAME
-        files.make_directory(directory)
-        files.sync_directory(data_directory)  # a journal whose directory is lost with the power is lost with it
-        journal = cls(directory, flush, segment_bytes, files, files.lock(data_directory / LOCK_NAME))
-        try:
-            journal.clean_shutdown = read_mark(files, data_directory)
-        except OSError:
-            journal.close()
-            raise
-        return journal
+        """The journal of a data directory that is taken; see TakenDirectory."""
+        return cls(TakenDirectory.take(data_directory, files or SystemFileSystem()), flush, segment_bytes, ports)
 
     @property
     def data_directory(self) -> Path:
@@ -169,8 +190,8 @@ class Journal:
             ticket = self._write_when_possible(entries)
             asks = not self._prepare_asked and self._wants_spare()
             self._prepare_asked = self._prepare_asked or asks
-        if asks and self.on_prepare_wanted is not None:
-            self.on_prepare_wanted()
+        if asks:
+            self._ports.prepare_wanted()
         return ticket
 
     def _write_when_possible(self, entries: Sequence[JournalEntry]) -> Ticket:
@@ -255,8 +276,8 @@ class Journal:
         self._active = segment
         self._position, self._segment_lsn = HEADER_SPACE, self._next_lsn
         self._prepare_asked = False
-        if self._sealed_ends and self.on_sealed is not None:
-            self.on_sealed()
+        if self._sealed_ends:
+            self._ports.segment_sealed()
         return segment
 
     def sync(self, ticket: Ticket) -> None:
@@ -380,7 +401,7 @@ class Journal:
         file.sync_data()
 
     def _mark(self, segment: Segment) -> None:
-        manifest = self.manifest_end()
+        manifest = self._ports.manifest_end()
         if manifest is not None and self._directory_lock.is_in_place():  # else it would go to whoever took our place
             mark = CleanShutdown(segment.number, segment.identity, self._position, self._next_lsn, manifest)
             write_mark(self._files, self.directory.parent, mark)

@@ -8,17 +8,14 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 import attrs
 
+from pipeline_broker.log.archive.archived_log import ArchivedLog
+from pipeline_broker.log.entry import Buffer
+from pipeline_broker.log.partition.aborted_transactions import AbortedTransaction
 from pipeline_broker.log.partition.reading import ColdRead, ReadResult
 from pipeline_broker.records.batch import HEADER, LENGTH_OVERHEAD
-
-if TYPE_CHECKING:
-    from pipeline_broker.log.archive.archived_log import ArchivedLog
-    from pipeline_broker.log.entry import Buffer
-    from pipeline_broker.log.partition.aborted_transactions import AbortedTransaction
 
 __all__ = ["AbortedView", "end_of", "in_front_of"]
 

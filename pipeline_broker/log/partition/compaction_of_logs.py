@@ -7,17 +7,14 @@ segment, which is never cleaned.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 import attrs
 
+from pipeline_broker.log.archive.manifest import PartitionManifest
 from pipeline_broker.log.compaction.cleaner import LastRecord
 from pipeline_broker.log.compaction.schedule import CleaningPlan, CompactedLog, CompactionRules, next_plan
+from pipeline_broker.log.partition.partition_log import PartitionLog
 from pipeline_broker.log.partition.retention_of_logs import segments_of
-
-if TYPE_CHECKING:
-    from pipeline_broker.log.archive.manifest import PartitionManifest
-    from pipeline_broker.log.partition.partition_log import PartitionLog
 
 __all__ = ["Round", "next_round"]
 

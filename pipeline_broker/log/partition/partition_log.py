@@ -10,11 +10,11 @@ Longer than most files: appending, reading and recovery share all of its state.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from pipeline_broker.log.archive.archived_log import ArchivedLog
 from pipeline_broker.log.entry import LEADER_EPOCH, Appended, Buffer, JournalEntry
 from pipeline_broker.log.errors import JournalCorrupt, OffsetOutOfRange, RecycledError
 from pipeline_broker.log.journal.frame import JOIN_BELOW_BYTES, entry_key
+from pipeline_broker.log.partition.aborted_transactions import AbortedTransaction
 from pipeline_broker.log.partition.committed_reads import AbortedView, in_front_of
 from pipeline_broker.log.partition.offset_index import OffsetIndex
 from pipeline_broker.log.partition.policies import DEFAULT_POLICIES, LogPolicies
@@ -44,10 +44,6 @@ from pipeline_broker.records.check import (
 )
 from pipeline_broker.records.control_batch import EndMarker, marker_batch
 from pipeline_broker.records.errors import RecordError
-
-if TYPE_CHECKING:
-    from pipeline_broker.log.archive.archived_log import ArchivedLog
-    from pipeline_broker.log.partition.aborted_transactions import AbortedTransaction
 
 _NEW = tuple.__new__  # straight to the tuple's constructor: half the time of a named tuple's own, for every batch
 

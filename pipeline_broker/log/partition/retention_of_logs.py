@@ -9,15 +9,12 @@ with by now, the journal must be archived first, so that segments end where Kafk
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 import attrs
 
 from pipeline_broker.log.partition.log_segment import LogSegment
+from pipeline_broker.log.partition.partition_log import PartitionLog
 from pipeline_broker.log.partition.retention import retention_plan
-
-if TYPE_CHECKING:
-    from pipeline_broker.log.partition.partition_log import PartitionLog
 
 __all__ = ["Expiry", "expiries", "segments_of", "waits_for_archive"]
 

@@ -7,19 +7,16 @@ ColdRead. Only what is durable is found.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import attrs
 
-from pipeline_broker.log.entry import LEADER_EPOCH
+from pipeline_broker.log.archive.archived_log import ArchivedLog
+from pipeline_broker.log.entry import LEADER_EPOCH, Buffer
+from pipeline_broker.log.partition.offset_index import OffsetIndex
 from pipeline_broker.log.partition.reading import ColdRead, ReadResult, TimestampedOffset
 from pipeline_broker.records.batch import iterate_batches
 from pipeline_broker.records.record import iterate_records
-
-if TYPE_CHECKING:
-    from pipeline_broker.log.archive.archived_log import ArchivedLog
-    from pipeline_broker.log.entry import Buffer
-    from pipeline_broker.log.partition.offset_index import OffsetIndex
 
 __all__ = ["Found", "TimeSearch"]
 

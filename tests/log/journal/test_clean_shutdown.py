@@ -13,7 +13,7 @@ from pipeline_broker.log.archive.manifest_file import MANIFEST_NAME
 from pipeline_broker.log.errors import JournalCorrupt, ManifestDamaged
 from pipeline_broker.log.files.file_system import SystemFileSystem
 from pipeline_broker.log.journal.clean_shutdown import MARK_NAME, CleanShutdown, ManifestEnd, read_mark, write_mark
-from pipeline_broker.log.journal.journal import Journal
+from pipeline_broker.log.journal.journal import Journal, JournalPorts
 from pipeline_broker.log.journal.segment import HEADER_SPACE, SEGMENT_SUFFIX
 from pipeline_broker.log.log_manager import LogManager
 from pipeline_broker.records.batch import NewRecord, build_batch, read_header
@@ -42,12 +42,12 @@ class Life:
     """A broker's storage from its start on."""
 
     def __init__(self, files, directory=DIRECTORY, flush="always"):
-        self.journal = Journal.open(directory, files=files, flush=flush, segment_bytes=64 << 10)
+        ports = JournalPorts(manifest_end=lambda: self.archive.manifest_end)
+        self.journal = Journal.open(directory, files=files, flush=flush, segment_bytes=64 << 10, ports=ports)
         try:
             clean = self.journal.clean_shutdown
             self.was_clean = clean is not None
             self.archive = Archive.open(directory, files, None if clean is None else clean.manifest)
-            self.journal.manifest_end = lambda: self.archive.manifest_end
             self.manager = LogManager(self.journal, archive=self.archive)
             (self.log,) = self.manager.create("topic", TOPIC_ID, 1)
             self.manager.recover(lambda *_: None, 0)

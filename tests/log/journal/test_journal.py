@@ -10,7 +10,7 @@ import pytest
 
 from pipeline_broker.log.errors import DirectoryLocked, JournalCorrupt, JournalFailed
 from pipeline_broker.log.journal.clean_shutdown import MARK_NAME
-from pipeline_broker.log.journal.journal import Journal
+from pipeline_broker.log.journal.journal import Journal, JournalPorts
 from pipeline_broker.log.journal.segment import HEADER_SPACE, segment_path
 from pipeline_broker.log.log_manager import LogManager
 from pipeline_broker.records.batch import NewRecord, build_batch, read_header
@@ -226,9 +226,9 @@ def test_a_spare_survives_a_restart():
 
 def test_half_a_segment_before_the_end_somebody_is_asked_to_prepare():
     files = MemoryFileSystem()
-    journal, log, _ = start("/d", files, segment_bytes=20_000)
     asked = []
-    journal.on_prepare_wanted = lambda: asked.append(journal.segment_count)
+    ports = JournalPorts(prepare_wanted=lambda: asked.append(journal.segment_count))
+    journal, log, _ = start("/d", files, segment_bytes=20_000, ports=ports)
 
     for _ in range(8):
         commit(journal, log, bytes(4000))

@@ -6,7 +6,7 @@ import pytest
 
 from pipeline_broker.log.files.file_system import SystemFileSystem
 from pipeline_broker.log.journal.commit_writer import LARGE_COMMIT_BYTES_MIN
-from pipeline_broker.log.journal.journal import Journal
+from pipeline_broker.log.journal.journal import NO_PORTS, Journal, JournalPorts
 from pipeline_broker.log.log_manager import LogManager
 from pipeline_broker.records.batch import NewRecord, build_batch, read_header
 from pipeline_broker.records.record import iterate_records
@@ -15,8 +15,8 @@ from tests.log.files.memory_file_system import MemoryFileSystem
 DIRECTORY = Path("/data")
 
 
-def start(files, directory, segment_bytes):
-    journal = Journal.open(directory, files=files, segment_bytes=segment_bytes)
+def start(files, directory, segment_bytes, ports=NO_PORTS):
+    journal = Journal.open(directory, files=files, segment_bytes=segment_bytes, ports=ports)
     (log,) = LogManager(journal).create("topic", bytes(range(16)), 1)
     assert list(journal.recover()) == []
     return journal, log
@@ -71,9 +71,9 @@ def test_large_batches_come_back_from_a_complete_segment(directory, tmp_path):
 
 
 def test_no_space_is_filled_ahead_of_large_commits():
-    journal, log = start(MemoryFileSystem(), DIRECTORY, 4 << 20)
     asked = []
-    journal.on_prepare_wanted = lambda: asked.append(journal.next_lsn)
+    ports = JournalPorts(prepare_wanted=lambda: asked.append(journal.next_lsn))
+    journal, log = start(MemoryFileSystem(), DIRECTORY, 4 << 20, ports)
     for _ in range(40):
         commit(journal, log, bytes(2 * LARGE_COMMIT_BYTES_MIN))
     asked.clear()

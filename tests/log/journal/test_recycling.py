@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from pipeline_broker.log.errors import JournalCorrupt, JournalFailed, RecycledError
-from pipeline_broker.log.journal.journal import Journal
+from pipeline_broker.log.journal.journal import Journal, JournalPorts
 from pipeline_broker.log.journal.segment import SPARE_NAME, segment_path, split_position
 from pipeline_broker.log.log_manager import LogManager
 from pipeline_broker.records.batch import NewRecord, build_batch, read_header
@@ -20,8 +20,8 @@ VALUE = bytes(3000)
 WAIT_SECONDS = 10.0
 
 
-def start(files, *, flush="always", archived_lsn=0, segment_bytes=SEGMENT_BYTES):
-    journal = Journal.open(DIRECTORY, files=files, flush=flush, segment_bytes=segment_bytes)
+def start(files, *, archived_lsn=0, segment_bytes=SEGMENT_BYTES, **options):
+    journal = Journal.open(DIRECTORY, files=files, segment_bytes=segment_bytes, **options)
     (log,) = LogManager(journal).create("topic", TOPIC_ID, 1)
     found = []
     for _, place, batch in journal.recover(archived_lsn):
@@ -107,9 +107,9 @@ def test_an_empty_segment_is_not_sealed():
 
 
 def test_whoever_waits_is_told_of_a_complete_segment():
-    journal, log, _ = start(MemoryFileSystem())
     told = []
-    journal.on_sealed = lambda: told.append(journal.segment_count)
+    ports = JournalPorts(segment_sealed=lambda: told.append(journal.segment_count))
+    journal, log, _ = start(MemoryFileSystem(), ports=ports)
     for _ in range(3):
         commit(journal, log)
 
@@ -120,9 +120,8 @@ def test_a_segment_ends_with_so_many_entries_however_small_they_are(monkeypatch)
     """They cost a start time by their number."""
     monkeypatch.setattr("pipeline_broker.log.journal.journal.SEGMENT_ENTRIES_MAX", 4)
     files = MemoryFileSystem()
-    journal, log, _ = start(files)
     asked = []
-    journal.on_prepare_wanted = lambda: asked.append(journal.next_lsn)
+    journal, log, _ = start(files, ports=JournalPorts(prepare_wanted=lambda: asked.append(journal.next_lsn)))
     for _ in range(6):
         commit(journal, log, b"")
     journal.close()
