@@ -117,7 +117,6 @@ class AcceptorStatistics:
     """One acceptor as it stands.
 
     Attributes:
-        listener: its name.
         accepted: connections that went to a processor.
         rejected: connections that were closed because their address has too many.
         blocked_seconds: time it waited for a slot, a rate, or a processor.

@@ -85,7 +85,6 @@ class Connection:
     """One client connection; see the rules of the room.
 
     Args:
-        owner: the processor.
         transport: carries the bytes; owned from here on.
         connection_id: unique in the server.
         index: number of the connection.

@@ -50,7 +50,6 @@ class PartialFrame:
     """One large frame that is arriving.
 
     Attributes:
-        holder: the connection.
         reader: collects the frame.
         mute: why the connection is not read.
         bytes_held: room that the frame has.

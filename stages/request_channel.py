@@ -47,7 +47,6 @@ class RequestQueueStatistics:
     """One queue as it stands.
 
     Attributes:
-        index: its number.
         depth: requests that wait in it.
         capacity: how many may.
         connections: connections that are routed to it.

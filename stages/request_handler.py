@@ -114,7 +114,6 @@ class RequestHandlerPool:
     """All handlers of a request channel.
 
     Args:
-        channel: the queues.
         application: decides.
         committer: makes entries durable.
         timeline: observes, if anybody does.

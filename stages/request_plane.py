@@ -36,7 +36,6 @@ class RequestPlane:
     """See the rules of the room.
 
     Attributes:
-        channel: its queues.
         handlers: who takes from them.
     """
 

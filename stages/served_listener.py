@@ -36,7 +36,6 @@ class ListenerStatistics:
     """One listener as it stands.
 
     Attributes:
-        name: the listener's.
         port: it is bound to; 0 for one in memory.
         processors: how many get new connections.
         connections: open ones, of all its processors.

@@ -69,7 +69,6 @@ class SocketServer:
 
     Args:
         mode: one point on the three axes.
-        application: decides requests.
         storage: makes entries durable.
         on_commit: called on the event loop with each durable commit, before its slots complete.
         limits: bounds.
@@ -292,7 +291,6 @@ class SocketServer:
         flight, close their connections and end, within the bound of a drain.
 
         Args:
-            count: how many.
             listener: which listener gets a number of its own; None for all that have none.
 
         Raises:
@@ -329,7 +327,6 @@ class SocketServer:
         `resize_processors`.
 
         Args:
-            limits: the server's.
             by_listener: who has bounds of its own from now on, others follow the server's; None: each keeps its own.
         """
         self.limits = attrs.evolve(limits, processors=self.limits.processors)

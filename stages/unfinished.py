@@ -49,7 +49,6 @@ class _Work:
     """One unfinished request.
 
     Attributes:
-        request: its slot.
         steps: what is left to do.
         outcome: what the next step gets, a value and an error; None while it waits for that.
         may_abandon: nothing is done for it elsewhere while it waits.
@@ -114,7 +113,6 @@ class UnfinishedRequests:
         """Go on with a request in later turns.
 
         Args:
-            request: its slot.
             unfinished: what its handler returned.
             starts_commit: a commit begins now where the request waits for one; else the caller starts it.
         """

@@ -67,9 +67,7 @@ class Envelope:
     """What an answer needs to know of its request: all that there is before a client has proved who it is.
 
     Attributes:
-        version: API version.
         client_id: from the header; None when null.
-        session: the connection's.
     """
 
     __slots__ = ("_api_key", "_correlation_id", "client_id", "session", "version")
@@ -127,7 +125,6 @@ class Call(Envelope):
     """One request that is served.
 
     Attributes:
-        broker: owns all state.
         request: the slot; also the token under which state machines park it.
         now_ms: wall clock, milliseconds since the epoch.
         quota: what the request counts for; None while no quotas are set.

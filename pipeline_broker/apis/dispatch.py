@@ -46,11 +46,7 @@ class Handler(NamedTuple):
 
 
 class Dispatcher:
-    """The application of a broker's socket server; see `stages.request_handler.Application`.
-
-    Args:
-        broker: owns all state.
-    """
+    """The application of a broker's socket server; see `stages.request_handler.Application`."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
@@ -229,7 +225,6 @@ class Dispatcher:
 
         Args:
             request: its API, version and correlation id are set.
-            code: the error.
             is_handled: it was handled, and only its answer is another one.
         """
         call, message = self.read(request)

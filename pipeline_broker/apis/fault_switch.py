@@ -21,7 +21,6 @@ class FaultSwitch:
     """See the rules of the file, and `stages.request_handler.Application`.
 
     Args:
-        dispatcher: decides requests.
         broker: its broker, whose rules count.
     """
 

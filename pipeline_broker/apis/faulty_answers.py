@@ -53,7 +53,6 @@ class FaultyAnswer:
         faults: holds answers back.
         broker: knows the time, and topics by their ids.
         answering: rules with their effects, in their order.
-        subject: the request.
     """
 
     def __init__(

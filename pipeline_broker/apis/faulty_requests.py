@@ -41,7 +41,6 @@ class FaultyRequests:
     Args:
         dispatcher: handles what is handled.
         broker: tells what topic ids and fetch sessions stand for.
-        faults: the rules.
     """
 
     def __init__(self, dispatcher: Dispatcher, broker: Broker, faults: Faults) -> None:

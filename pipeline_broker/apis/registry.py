@@ -21,7 +21,6 @@ class Served:
     """One API that is served.
 
     Attributes:
-        key: its number.
         advertised_min: lowest version in ApiVersions, where it is not the lowest that is served.
         unstable_max: the highest version is a draft that is neither advertised nor served.
         writes: an answer without error means that something was written to the journal; refused while that cannot be.

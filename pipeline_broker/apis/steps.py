@@ -85,7 +85,6 @@ def submitted(call: Call, changes: list[Change]) -> Pending | None:
     """What to yield between two changes of metadata: those that were decided become durable first.
 
     Args:
-        call: who asks.
         changes: what was decided; empty afterwards.
     """
     pending = call.broker.commit_metadata(changes, call.now_ms, NO_OP)
@@ -97,7 +96,6 @@ def commit_changes(call: Call, changes: list[Change], response: Any) -> Stepwise
     """Answer when the last changes are durable.
 
     Args:
-        call: who asks.
         changes: what was decided and not submitted yet.
         response: the answer to the request.
     """

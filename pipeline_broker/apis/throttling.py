@@ -26,7 +26,6 @@ def check_changes(quota: RequestQuota | None, partitions: int, *, strict: bool, 
 
     Args:
         quota: what the request counts for; None while no quotas are set.
-        partitions: how many.
         strict: its version knows the error; otherwise they are created or deleted, and the client waits afterwards.
         throttles: whether the client has to wait; not where it has not asked for the change itself.
 

@@ -38,7 +38,6 @@ class Coordinator(Protocol):
         """Take over one durable record of its topic.
 
         Args:
-            partition: of the topic.
             header: of the record's batch.
             change: the record as `record_readers` has read it.
             offset: of the record.
@@ -60,7 +59,6 @@ class Coordinator(Protocol):
         """The marker of a transaction in a partition of its topic is durable.
 
         Args:
-            log: the partition.
             producer_id: whose transaction has ended there.
             is_commit: whether what was written for it counts from now on, or never will.
         """

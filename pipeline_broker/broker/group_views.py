@@ -42,8 +42,6 @@ class GroupView:
     """A group without its members.
 
     Attributes:
-        group_id: its name.
-        group_type: its kind.
         state: as Kafka's tools show it: Empty, PreparingRebalance, CompletingRebalance, Stable, ...
         protocol_type: what its members do together; empty if they have not said.
         is_empty: whether it has no members.
@@ -80,7 +78,6 @@ class OffsetView:
     """A partition that a group has committed or is assigned.
 
     Attributes:
-        topic, partition: which one.
         committed: the group's offset; None if it has committed none.
         end: the high watermark; None if the partition is not there.
         metadata: what was committed with the offset.

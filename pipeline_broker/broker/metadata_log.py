@@ -29,11 +29,7 @@ POLICIES = LogPolicies(retention=RetentionRules(delete=False), compaction=Compac
 
 
 class MetadataLog:
-    """See above.
-
-    Attributes:
-        log: the partition.
-    """
+    """See above."""
 
     def __init__(self, logs: LogManager) -> None:
         self.log: PartitionLog

@@ -51,7 +51,6 @@ class ActivePartition:
     """A share partition in use.
 
     Attributes:
-        key: which one.
         partition: the machine.
         log: what it reads.
         state_epoch: of its state when it was loaded.
@@ -129,7 +128,6 @@ class SharePartitionManager:
         """Take a share partition into use; it must have a state.
 
         Args:
-            key: which one.
             log: what it reads.
             start_offset: where it begins if nobody has fetched from it yet.
         """

@@ -46,7 +46,6 @@ class GrantedId:
     """A producer id that nobody had.
 
     Attributes:
-        producer_id: it.
         entry: what must be committed before it is told; None where that is durable already.
         apply: to be called then.
     """

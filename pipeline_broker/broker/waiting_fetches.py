@@ -67,7 +67,6 @@ class WaitingFetches:
         """Let a fetch wait; False when it has enough already, or when nothing waits any more.
 
         Args:
-            waiting: who.
             partitions: logs, and whatever else somebody calls `wake` for.
             bytes_min: how much it waits for.
             deadline_ms: when it is answered at the latest.

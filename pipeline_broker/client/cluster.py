@@ -71,11 +71,7 @@ async def connected(
 
 
 class Cluster:
-    """Asks brokers; see `connected`.
-
-    Attributes:
-        timeout_s: as given.
-    """
+    """Asks brokers; see `connected`."""
 
     def __init__(
         self, addresses: Sequence[Address], timeout_s: float, security: ClientSecurity, nursery: trio.Nursery
@@ -257,7 +253,6 @@ class Cluster:
         """What an attempt at the coordinator of a group gives; it is looked for again when it moved.
 
         Args:
-            group: its id.
             attempt: gets the number of the broker; raises BrokerRefused with what it was answered.
         """
 

@@ -91,8 +91,6 @@ async def settings_of(cluster: Cluster, subject: Subject, names: Sequence[str] =
     """The settings of a subject, by their names.
 
     Args:
-        cluster: where.
-        subject: whose.
         names: those that are wanted; none: all.
 
     Raises:
@@ -151,8 +149,6 @@ async def alter_settings(cluster: Cluster, subject: Subject, changes: Mapping[st
     """Change settings of a subject, all or none of them.
 
     Args:
-        cluster: where.
-        subject: whose.
         changes: new values; None: what it is by default.
 
     Raises:

@@ -62,7 +62,6 @@ class Target:
     """A topic ready to be written to.
 
     Attributes:
-        topic: its name.
         partitions: how many of them are used.
         produce_version: of the API.
         nodes: who leads them.

@@ -61,7 +61,6 @@ class NoSuchPartition(ClientError):
     """The topic has fewer partitions.
 
     Args:
-        topic: its name.
         partition: the number that it does not have.
         count: how many partitions it has.
     """

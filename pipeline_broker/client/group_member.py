@@ -54,7 +54,6 @@ class GroupMember:
 
     Args:
         cluster: whose group it is.
-        group: its id.
         topics: what it subscribes to.
 
     Attributes:

@@ -32,7 +32,6 @@ class GroupReadingOptions:
     """How a group is read.
 
     Attributes:
-        group: its id.
         topics: of which it reads.
         start: where a partition begins of which nothing is committed.
         follows: go on at the end.

@@ -118,7 +118,6 @@ async def commit(
 
     Args:
         cluster: whose group it is.
-        group: its id.
         offsets: what is read next in each partition.
         generation: of the member; -1: of nobody, for a group without members.
         member: who commits.

@@ -54,7 +54,6 @@ class Link:
         place: HOST:PORT, for messages.
 
     Attributes:
-        place: as given.
         broken: set when nothing can be asked any more.
         why: the reason of that.
     """

@@ -154,7 +154,6 @@ async def offsets_at(
 
     Args:
         cluster: whose partitions they are.
-        place: which.
         bounds: of the partitions that are meant.
         is_exact: an offset outside of a partition is refused; otherwise the nearest one is taken.
 

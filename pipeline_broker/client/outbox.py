@@ -27,7 +27,6 @@ class Batch:
     """Records of one partition that go together.
 
     Attributes:
-        partition: its number.
         records: in their order.
         numbers: of each, its place in the input.
         size_bytes: as the outbox counts.

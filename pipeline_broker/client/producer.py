@@ -76,11 +76,7 @@ async def producing(
 
 
 class Producer:
-    """See `producing`.
-
-    Attributes:
-        partitions: of the topic.
-    """
+    """See `producing`."""
 
     def __init__(
         self, cluster: Cluster, topology: Topology, topic: str, options: ProducerOptions, delivered: Delivered

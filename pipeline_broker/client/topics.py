@@ -74,8 +74,6 @@ async def create_topic(
     """Create a topic.
 
     Args:
-        cluster: where.
-        name: of it.
         partitions: -1: as many as the broker's default.
         replicas: -1: the same.
         configs: its settings by Kafka's names.
@@ -120,8 +118,6 @@ async def add_partitions(cluster: Cluster, name: str, count: int) -> None:
     """Give a topic more partitions.
 
     Args:
-        cluster: where.
-        name: of the topic.
         count: how many it has afterwards.
 
     Raises:

@@ -115,7 +115,6 @@ def _do_here(
 
     Args:
         work: what to do.
-        data: the directory.
         config: what the broker is started with; None if that is not known.
         topic: the only one concerned; None for all.
     """

@@ -41,7 +41,6 @@ class Records:
     """See the rules of the file.
 
     Args:
-        broker: whose logs.
         threads: where they are read.
     """
 

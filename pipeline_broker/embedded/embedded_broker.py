@@ -51,7 +51,6 @@ class EmbeddedBroker(Lifecycle):
         """Create a topic; it can be used when this returns.
 
         Args:
-            name: of the topic.
             partitions: how many; None for `num.partitions`.
             configs: its settings by Kafka's names.
 
@@ -87,7 +86,6 @@ class EmbeddedBroker(Lifecycle):
         """Append a record, without a client; the topic is created if clients may do so too.
 
         Args:
-            topic: its name.
             value, key: a text is encoded as UTF-8.
             headers: names and values.
             partition: None for the one that Kafka's clients choose for the key, and 0 without a key.
@@ -111,7 +109,6 @@ class EmbeddedBroker(Lifecycle):
         """The records of a topic, by partition and offset, without a consumer.
 
         Args:
-            topic: its name.
             partition: of one partition only.
             committed: without those of transactions that were aborted or have not ended.
 
@@ -221,7 +218,6 @@ class EmbeddedBroker(Lifecycle):
         """Let a member's session end now, as if it had been silent for too long; returns its id.
 
         Args:
-            group: its group.
             member_id: who; None for the only one.
 
         Raises:

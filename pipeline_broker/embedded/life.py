@@ -50,7 +50,6 @@ class Running:
     """What a running broker is made of.
 
     Attributes:
-        broker: owns all state.
         server: its socket server.
         dispatcher: what decides requests.
         upkeep: looks after the logs.

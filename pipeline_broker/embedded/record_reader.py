@@ -26,12 +26,10 @@ class RecordReader:
 
     Args:
         broker: whose logs they are; the topic need not be there yet.
-        topic: its name.
         partition: of one partition only; None for all.
         is_committed: leave out records of transactions that were aborted, or have not ended.
 
     Attributes:
-        broker: as given.
         batches: of each the number of its partition, the offset from which on its records count, and its bytes; in the
             order of partitions and offsets.
         count: of the records in them, those of the broker itself not counted.

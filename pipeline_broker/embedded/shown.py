@@ -43,7 +43,6 @@ class Member:
         member_id: given by the broker, or chosen by the client.
         client_id: as the client names itself.
         instance_id: of a static member; None for others.
-        host: its address.
         assignment: partition numbers by topic.
     """
 
@@ -59,7 +58,6 @@ class Group:
     """A group of consumers.
 
     Attributes:
-        group_id: its name.
         group_type: "classic", "consumer" (KIP-848) or "share".
         state: as Kafka's tools show it: Empty, PreparingRebalance, CompletingRebalance, Stable, ...
         members: those that it has now.

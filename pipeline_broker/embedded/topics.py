@@ -55,8 +55,6 @@ async def produce(running: Running, name: str, record: NewRecord, partition: int
     """Append a record to a topic, which is created if it may be; raises RefusedError.
 
     Args:
-        running: the broker.
-        name: of the topic.
         record: what is appended.
         partition: where; None for the one that Kafka's clients choose for the key, and 0 without a key.
         now_ms: wall clock.

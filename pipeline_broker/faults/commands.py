@@ -49,9 +49,6 @@ def carry_out(broker: RuledBroker, action: str, arguments: Mapping[str, object],
     """Do what one of ACTIONS says.
 
     Args:
-        broker: whose rules.
-        action: its name.
-        arguments: by name.
         origin: where the command came from.
 
     Raises:

@@ -53,7 +53,6 @@ class Faults:
     """All rules of one broker; empty until somebody makes one.
 
     Args:
-        groups: of the broker.
         clock_ms: wall clock.
         wake_timer: called when `next_deadline_ms` has become earlier.
         disk: the rules about files; None where the broker's files take none.

@@ -26,7 +26,6 @@ class HeldAnswer:
 
     Attributes:
         request: whose it is.
-        result: the answer.
         due_ms: not before that.
         delays: numbers of the rules that say so.
         pauses: numbers of the rules that must be released before.

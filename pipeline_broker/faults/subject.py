@@ -34,8 +34,6 @@ class Subject:
     """One request as rules see it, and as functions that rules call see it.
 
     Args:
-        api: API key.
-        version: API version.
         client_id: from the header; None when null.
         connection: number of the connection, from 0.
         read: gives the request, decoded; called once, when it is needed.

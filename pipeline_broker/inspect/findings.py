@@ -5,6 +5,7 @@ data directory on. A topic has a name where one is known: the journal keeps ids 
 """
 
 import enum
+from typing import ClassVar
 
 import attrs
 
@@ -49,6 +50,7 @@ class SegmentFound:
         size_bytes: of the file.
     """
 
+    type: ClassVar[str] = "segment"
     number: int
     identity: str | None
     size_bytes: int
@@ -65,6 +67,7 @@ class FrameFound:
         durable_lsn: what it declares: entries below this LSN were synced before it was written.
     """
 
+    type: ClassVar[str] = "frame"
     segment: int
     position: int
     size_bytes: int
@@ -81,11 +84,11 @@ class BatchFound:
         segment, position: where the batch is.
         lsn: the entry's.
         topic, topic_id, partition: whose it is.
-        size_bytes: of the batch.
         header: the batch's own; None when it is not readable.
         records: filled when they were asked for.
     """
 
+    type: ClassVar[str] = "entry"
     segment: int
     position: int
     lsn: int
@@ -111,6 +114,7 @@ class SegmentEnd:
         is_archived: the archive holds all of it: its space is about to be used again.
     """
 
+    type: ClassVar[str] = "segment_end"
     number: int
     frames: int
     entries: int
@@ -125,6 +129,7 @@ class SegmentEnd:
 class SpareFound:
     """Space that is ready to become the next segment; what is in it belongs to nobody."""
 
+    type: ClassVar[str] = "spare"
     file: str
     size_bytes: int
 
@@ -143,6 +148,7 @@ class EditFound:
         removed: the partitions that are gone, by topic id and number.
     """
 
+    type: ClassVar[str] = "edit"
     file: str
     position: int
     size_bytes: int
@@ -161,6 +167,7 @@ class ManifestFound:
         partitions: how many the archive has something of.
     """
 
+    type: ClassVar[str] = "manifest"
     file: str
     size_bytes: int
     edits: int
@@ -189,6 +196,7 @@ class PartitionFound:
         open_transactions: those that had not ended at `end_offset`.
     """
 
+    type: ClassVar[str] = "partition"
     topic: str | None
     topic_id: bytes
     partition: int
@@ -206,6 +214,7 @@ class PartitionFound:
 class ArchiveSegmentFound:
     """What the manifest says of a segment; see `log.archive.segment_file.SegmentInfo`."""
 
+    type: ClassVar[str] = "archive_segment"
     file: str
     topic_id: bytes
     partition: int
@@ -223,6 +232,7 @@ class ArchiveSegmentFound:
 class ArchivedBatchFound:
     """A record batch in a segment of the archive; see BatchFound."""
 
+    type: ClassVar[str] = "archived_batch"
     file: str
     position: int
     topic: str | None
@@ -245,6 +255,7 @@ class IndexStatus(enum.Enum):
 class IndexFound:
     """An index file was held against the batches: how many entries it should have, and whether it has just these."""
 
+    type: ClassVar[str] = "index"
     file: str
     entries: int
     size_bytes: int
@@ -255,6 +266,7 @@ class IndexFound:
 class ArchiveSegmentEnd:
     """A segment of the archive was read: what was found in it up to its end, or to its damage."""
 
+    type: ClassVar[str] = "archive_segment_end"
     file: str
     batches: int
     records: int
@@ -273,6 +285,7 @@ class MarkFound:
         next_lsn: behind its last entry.
     """
 
+    type: ClassVar[str] = "mark"
     file: str
     segment: int
     position: int
@@ -283,6 +296,7 @@ class MarkFound:
 class TornTail:
     """Bytes behind what counts, where a write was cut short that nobody was promised; the next start cuts them off."""
 
+    type: ClassVar[str] = "torn_tail"
     file: str
     position: int
     size_bytes: int
@@ -293,6 +307,7 @@ class TornTail:
 class Leftover:
     """A file, or bytes from a position on, that do not count: a writer is at work, or was interrupted."""
 
+    type: ClassVar[str] = "leftover"
     file: str
     position: int
     size_bytes: int
@@ -308,6 +323,7 @@ class SetAsideFound:
         reason: why it cannot be read.
     """
 
+    type: ClassVar[str] = "set_aside"
     topic: str
     topic_id: bytes
     partition: int
@@ -319,6 +335,7 @@ class SetAsideFound:
 class Superseded:
     """A file that a running broker deleted or replaced while it was read: no judgement of it is possible, or needed."""
 
+    type: ClassVar[str] = "superseded"
     file: str
 
 
@@ -327,11 +344,11 @@ class Damage:
     """Something that was durable cannot be read, or contradicts itself.
 
     Attributes:
-        file, position: where.
         offset: of the first record that may be lost by it, if that is known.
         reason: what is wrong.
     """
 
+    type: ClassVar[str] = "damage"
     file: str
     position: int
     reason: str
@@ -353,6 +370,7 @@ class Totals:
         set_aside: records that the next start leaves out.
     """
 
+    type: ClassVar[str] = "totals"
     segments: int = 0
     frames: int = 0
     entries: int = 0

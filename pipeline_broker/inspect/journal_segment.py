@@ -50,7 +50,6 @@ class JournalSegment:
 
     Attributes:
         number: its own.
-        data: the file.
         identity: None when the header is not readable.
     """
 

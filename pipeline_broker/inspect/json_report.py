@@ -11,29 +11,7 @@ from typing import Any
 
 import attrs
 
-from pipeline_broker.inspect.findings import (
-    ArchivedBatchFound,
-    ArchiveSegmentEnd,
-    ArchiveSegmentFound,
-    BatchFound,
-    Damage,
-    EditFound,
-    Finding,
-    FrameFound,
-    IndexFound,
-    IndexStatus,
-    Leftover,
-    ManifestFound,
-    MarkFound,
-    PartitionFound,
-    SegmentEnd,
-    SegmentFound,
-    SetAsideFound,
-    SpareFound,
-    Superseded,
-    TornTail,
-    Totals,
-)
+from pipeline_broker.inspect.findings import ArchivedBatchFound, BatchFound, EditFound, Finding, FrameFound, IndexStatus
 from pipeline_broker.inspect.markers import marker_of
 from pipeline_broker.inspect.selection import Selection
 from pipeline_broker.records.compression import codec_name
@@ -41,28 +19,6 @@ from pipeline_broker.records.record import Record
 from pipeline_broker.wire.uuid_text import uuid_text
 
 __all__ = ["json_lines"]
-
-_TYPES: dict[type, str] = {
-    SegmentFound: "segment",
-    FrameFound: "frame",
-    BatchFound: "entry",
-    SegmentEnd: "segment_end",
-    SpareFound: "spare",
-    EditFound: "edit",
-    ManifestFound: "manifest",
-    MarkFound: "mark",
-    PartitionFound: "partition",
-    ArchiveSegmentFound: "archive_segment",
-    ArchivedBatchFound: "archived_batch",
-    IndexFound: "index",
-    ArchiveSegmentEnd: "archive_segment_end",
-    TornTail: "torn_tail",
-    Leftover: "leftover",
-    SetAsideFound: "set_aside",
-    Superseded: "superseded",
-    Damage: "damage",
-    Totals: "totals",
-}
 
 
 def _bytes(name: str, data: bytes | None) -> dict[str, Any]:
@@ -117,4 +73,4 @@ def json_lines(finding: Finding, selection: Selection) -> Iterator[str]:
         return
     else:
         fields = attrs.asdict(finding, value_serializer=_plain)
-    yield json.dumps({"type": _TYPES[type(finding)], **fields})
+    yield json.dumps({"type": finding.type, **fields})

@@ -27,10 +27,7 @@ def set_aside_in(
 
     Args:
         topic: the name of an existing topic; None for a topic that does not exist, whose records a start steps over.
-        topic_id: its id.
-        partition: its number.
         header: of the batch, which is intact.
-        batch: the batch.
         selection: which records are looked at.
     """
     if topic_id == METADATA_TOPIC_ID:

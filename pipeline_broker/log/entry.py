@@ -18,7 +18,6 @@ class IndexedLog(Protocol):
     """The log of a partition, as the journal and the sources of its batches see it: it is `PartitionLog`.
 
     Attributes:
-        topic, partition: which one.
         entry_key: the same, as it stands in the journal.
         index: where its batches are in the journal.
         tail: its entries that are in memory, by their first offset.

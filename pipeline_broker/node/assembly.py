@@ -72,8 +72,6 @@ def compose(
 
     Args:
         options: how the broker is started.
-        surroundings: of the broker.
-        broker: recovered.
         application: a Dispatcher of the broker, or what stands around one.
         storage: the broker's journal.
         switch: where fault rules act in the application; None where they do not.
@@ -103,12 +101,9 @@ class AssembledBroker:
     """What a broker serves with, tied together.
 
     Attributes:
-        broker: owns all state.
-        dispatcher: decides requests.
         server: its socket server.
         listeners: where it listens.
         journal: what it commits to.
-        surroundings: of the broker.
     """
 
     broker: Broker

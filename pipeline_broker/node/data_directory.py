@@ -53,7 +53,6 @@ def open_broker(
     """Take a data directory, made when it is missing, and bring its state back.
 
     Args:
-        data: the directory.
         config: what the broker acts on; what is stored in the directory goes over it.
         flush: whether an acknowledgement waits for a sync.
         files: another file system than the system's, for simulations, as the arguments below.
@@ -119,7 +118,6 @@ def upkeep_of(broker: Broker, sealed: ThreadWakeup) -> Upkeep:
     """The upkeep of the logs of an opened broker; imported when it is asked for, because a start can do without.
 
     Args:
-        broker: whose logs.
         sealed: called when a segment of the journal is complete, as its ports say.
     """
     from pipeline_broker.node.upkeep import Upkeep  # noqa: PLC0415 - see above

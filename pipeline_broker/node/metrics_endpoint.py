@@ -90,7 +90,6 @@ async def serve_metrics(
     """Serve until cancelled.
 
     Args:
-        host: an address.
         port: 0 lets the system choose.
         render: the text of a scrape, made on the event loop.
         names: hosts by which scrapers know the broker, beside addresses and those of the machine itself.

@@ -48,7 +48,6 @@ class Observers:
     """The observers of one broker.
 
     Args:
-        mode: of the broker.
         trace: where trace files are written, if at all.
         metrics_address: host and port of the endpoint, if any.
         request_log: the file of the request log.

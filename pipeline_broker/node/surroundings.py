@@ -39,7 +39,6 @@ class Surroundings:
         clock_ms, fetch_parked, fault_files: see `Ports`.
 
     Attributes:
-        ports: of the broker.
         timer: where the broker's timer waits.
         changes: follows the configuration.
         segment_sealed: wakes the task that archives.

@@ -175,7 +175,6 @@ class Upkeep:
         """Clean the logs that are due, of one topic or of all; whether there was anything.
 
         Args:
-            topic: whose logs.
             is_forced: clean whatever is dirty, however little it is.
         """
         config = self._config()

@@ -83,7 +83,6 @@ class Authorizer:
     """See the rules of the file.
 
     Args:
-        acls: the rules.
         super_users: principals in the form `User:name`.
         allow_everyone: `allow.everyone.if.no.acl.found`.
     """

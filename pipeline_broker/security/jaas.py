@@ -44,7 +44,6 @@ def parse_jaas(text: str, expected_module: str) -> JaasEntry:
     """The one entry of a JAAS line.
 
     Args:
-        text: the line.
         expected_module: full name of the class that the mechanism needs.
 
     Raises:

@@ -26,7 +26,6 @@ class OffsetChange:
     """What becomes visible when its records are durable; None is a deletion.
 
     Attributes:
-        changes: the offsets.
         holder: whose transaction they are part of: they are visible once that has committed.
     """
 

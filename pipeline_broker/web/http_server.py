@@ -95,7 +95,6 @@ async def open_listeners(what: str, host: str, port: int, limits: HttpLimits) ->
 
     Args:
         what: is to be served, for the error.
-        host: an address.
         limits: of the server.
 
     Raises:
@@ -139,8 +138,6 @@ async def serve_connection(
     """Answer the one request of a connection and close it.
 
     Args:
-        stream: the connection.
-        handler: answers.
         limits: of the server.
         reached: called with how far it is, from Stage.ANSWERING on.
     """

@@ -118,7 +118,6 @@ class Api(NamedTuple):
     """One API of the protocol.
 
     Attributes:
-        key: its number.
         name: Kafka's.
         versions: the valid ones.
         flexible_from: the first flexible version; NEVER where none is.

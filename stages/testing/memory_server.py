@@ -89,7 +89,6 @@ async def open_memory_server(
 
     Args:
         mode: see SocketServer, as for the other arguments.
-        application: decides requests.
         storage: makes entries durable; a MemoryStorage unless given.
         executor: runs commits; ScriptedCommits without delays unless given.
         limits: bounds.

@@ -9,14 +9,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
+
+import attrs
 
 from pipeline_broker.apis.authorization import may_of_cluster
 from pipeline_broker.apis.call import Call
-from pipeline_broker.apis.configs.alteration import Alteration
+from pipeline_broker.apis.configs.alteration import Alteration, SettingChange
 from pipeline_broker.apis.configs.broker_loggers import alter_loggers, loggers_to_change
 from pipeline_broker.apis.configs.described_resources import BROKER, BROKER_LOGGER, NODE_ID, TOPIC, check_allowed
-from pipeline_broker.apis.steps import CHANGE_COST, Stepwise, submitted
+from pipeline_broker.apis.steps import CHANGE_COST, Stepwise, commit_changes, submitted
 from pipeline_broker.config.properties import ConfigError
 from pipeline_broker.config.reconfiguration import check_acts
 from pipeline_broker.config.resolution import (
@@ -31,8 +33,9 @@ from pipeline_broker.security.acl import AclOperation
 from pipeline_broker.state.outcome import Write
 from pipeline_broker.state.topic_rules import TopicError, check_name
 from pipeline_broker.wire.error import ErrorCode
+from stages.request import Result
 
-__all__ = ["Change", "alter_resources"]
+__all__ = ["AlteringApi", "Change"]
 
 Change: TypeAlias = tuple["Write", Callable[["Write"], None]]
 """What was decided, and what applies it."""
@@ -40,7 +43,49 @@ Told: TypeAlias = tuple[ErrorCode, str | None]
 """What is answered for one resource."""
 
 
-def alter_resources(
+@attrs.frozen
+class AlteringApi:
+    """One of the two APIs.
+
+    Args:
+        response, result: what its answers are made of.
+        replaces: whether what a request does not name goes back to its default.
+    """
+
+    _response: Callable[..., Any]
+    _result: Callable[..., Any]
+    _replaces: bool
+
+    def handle(self, call: Call, request: Any) -> Stepwise[Result]:
+        """Alter what may be altered."""
+        alterations = [
+            Alteration(
+                resource.resource_type,
+                resource.resource_name,
+                [
+                    SettingChange(each.name, Operation.SET if self._replaces else each.config_operation, each.value)
+                    for each in resource.configs
+                ],
+                self._replaces,
+            )
+            for resource in request.resources
+        ]
+        told, changes = yield from _alter_resources(call, alterations, validate_only=request.validate_only)
+        return (yield from commit_changes(call, changes, self._answer(request, told)))
+
+    def error_response(self, request: Any, _call: Call, code: ErrorCode) -> Any:
+        """Every resource with the same error."""
+        return self._answer(request, [(code, None)] * len(request.resources))
+
+    def _answer(self, request: Any, told: Sequence[Told]) -> Any:
+        results = [
+            self._result(code, message, resource.resource_type, resource.resource_name)
+            for resource, (code, message) in zip(request.resources, told, strict=True)
+        ]
+        return self._response(responses=results)
+
+
+def _alter_resources(
     call: Call, alterations: Sequence[Alteration], *, validate_only: bool
 ) -> Stepwise[tuple[list[Told], list[Change]]]:
     """Decide about each resource; what is told of each, in order, and the last changes that make it true."""

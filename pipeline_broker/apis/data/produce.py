@@ -135,7 +135,6 @@ class _Batch:
     """What a request holds for one partition, and what becomes of it.
 
     Attributes:
-        topic: names it.
         data: as it came.
         log: where it goes; None where it is refused.
         checked: the header and the batch as they are stored, or why the batch is refused.
@@ -341,8 +340,6 @@ def refuse_batches(request: ProduceRequest, call: Call, appended_to: Collection[
     """A request is not appended: what idempotent producers sent behind it must not slip in front of it.
 
     Args:
-        request: what was asked for.
-        call: its call.
         appended_to: the logs to which it was appended all the same.
     """
     for topic in request.topic_data:

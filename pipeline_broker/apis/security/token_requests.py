@@ -30,7 +30,6 @@ def change_expiry(
     """Let a token last until another time; answered when that is durable.
 
     Args:
-        call: of the request.
         change: gives the time in milliseconds since 1970 and the write; raises TokenError.
         response: of an error code and a time, -1 where there is none.
     """

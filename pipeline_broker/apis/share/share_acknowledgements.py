@@ -45,7 +45,6 @@ def acknowledge(
     """Acknowledge records of one partition.
 
     Args:
-        call: the request's.
         key: the share partition.
         member_id: who has acquired them.
         batches: what is said of them.

@@ -14,7 +14,6 @@ def when_there_is_a_place(call: Call, busy: Callable[[], Send], then: Callable[[
     """Go on when `__share_group_state` exists.
 
     Args:
-        call: the request's.
         busy: the answer where somebody else's request makes it at the moment; the client comes back.
         then: decides the request.
     """

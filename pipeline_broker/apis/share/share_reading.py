@@ -139,8 +139,6 @@ def read_partition(
 
     Args:
         active: the share partition.
-        offset: where.
-        bytes_max: how much.
         at_least_one: the first batch comes whatever its size.
         committed: only what was committed may be seen, and nothing undecided.
     """
@@ -174,7 +172,6 @@ def start_offset(log: PartitionLog, reset: str, now_ms: int) -> int | ColdRead[i
     """Where a group begins that has never read a partition, or the work that finds it.
 
     Args:
-        log: the partition's.
         reset: the group's `share.auto.offset.reset`.
         now_ms: wall clock.
     """

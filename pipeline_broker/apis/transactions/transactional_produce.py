@@ -52,7 +52,6 @@ def admit(call: Call, request: ProduceRequest, found: Iterable[tuple[PartitionLo
     """Look at all transactional batches of a request; an error is about the whole of it.
 
     Args:
-        call: who asks.
         request: what was sent.
         found: its batches that may be appended as far as the client's rights and the partitions go.
     """

@@ -18,7 +18,6 @@ class Wish:
     """What is read and how it is printed.
 
     Attributes:
-        topics: their names.
         partitions: of each; none: all.
         start: where reading begins; of a group only where nothing is committed.
         until: where it ends; None: it goes on.

@@ -1,8 +1,8 @@
 """A file system in memory: for brokers that keep nothing, and can be put back to what they were.
 
-Rules of this file: it promises what `file_system` asks for and knows no power cut (`testing.MemoryFileSystem` plays
-those): what is written is as durable as the process. Every change of it is made under one lock, so that a copy is a
-picture of one moment, which a broker takes for what a killed one left behind.
+Rules of this file: it promises what `file_system` asks for and knows no power cut (`MemoryFileSystem` of the tests
+plays those): what is written is as durable as the process. Every change of it is made under one lock, so that a copy
+is a picture of one moment, which a broker takes for what a killed one left behind.
 """
 
 import errno
@@ -15,7 +15,7 @@ from pipeline_broker.log.entry import Buffer
 from pipeline_broker.log.errors import DirectoryLocked
 from pipeline_broker.log.files.file_system import PARTS_MAX, File, Lock
 
-__all__ = ["MemoryFiles"]
+__all__ = ["MemoryFiles", "MemoryLock"]
 
 SIZE_BYTES = 1 << 40
 """What the disk says of its size; nothing bounds it but the memory of the machine."""
@@ -65,7 +65,7 @@ class _MemoryFile:
         return len(self.data)
 
 
-class _MemoryLock:
+class MemoryLock:
     """Held by one broker of this process."""
 
     def __init__(self, held: set[Path], path: Path) -> None:
@@ -159,7 +159,7 @@ class MemoryFiles:
             if path in self._locks:
                 raise DirectoryLocked(f"the data directory {path.parent} is in use")
             self._locks.add(path)
-        return _MemoryLock(self._locks, path)
+        return MemoryLock(self._locks, path)
 
     def _names(self, path: Path) -> dict[str, bytearray | None]:
         try:

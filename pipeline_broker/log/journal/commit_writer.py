@@ -39,7 +39,6 @@ class CommitWriter:
 
         Args:
             file: of the segment.
-            parts: the frame.
             size_bytes: of all parts together.
             position: where in the file.
             grows: whether the file ends there.

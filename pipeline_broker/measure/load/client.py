@@ -107,7 +107,6 @@ async def drive(
     """Run a load.
 
     Args:
-        options: which.
         record: makes the recorder of a connection that sends such requests.
         wait_for_start: waits until all processes are connected; gives the common start, ns of the monotonic clock.
 

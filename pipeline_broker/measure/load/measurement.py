@@ -43,7 +43,6 @@ class Measurement:
         first_sent_ns, last_answered_ns: of the monotonic clock, which the processes of one machine share.
         answered_in_second: how many answers came in each second.
         cpu_ns, wall_ns: of the clients.
-        processes: how many.
     """
 
     histograms: dict[int, Histogram] = attrs.field(factory=dict)

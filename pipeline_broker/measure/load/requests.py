@@ -112,7 +112,6 @@ class ProduceInOrder:
     """Produce requests in an order that is given: of keys, or of recorded events.
 
     Args:
-        template: the variants.
         order: which one is next; it must not end before the run does.
     """
 
@@ -138,7 +137,6 @@ class IdempotentProduce:
     """Produce requests of one idempotent producer: each batch follows the last one of its partition.
 
     Args:
-        template: the variants.
         order: which one is next.
         records: in each batch.
     """
@@ -268,7 +266,6 @@ class Mixed:
     """Reads among produce requests, evenly spread.
 
     Args:
-        produce, reads: the two.
         read_share: of all requests, between 0 and 1.
     """
 

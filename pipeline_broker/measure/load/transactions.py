@@ -29,7 +29,6 @@ class Transactions:
 
     Args:
         produce: its batches.
-        transactional_id: its name.
         each: produce requests in a transaction.
     """
 

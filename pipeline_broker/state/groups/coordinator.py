@@ -64,7 +64,6 @@ class GroupCoordinator:
     """All groups of a broker, and what they have committed.
 
     Args:
-        settings: of the broker.
         topics: those that exist; none unless given.
         configs_of: what was set for a single group, by its id.
 

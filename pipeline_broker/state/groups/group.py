@@ -33,7 +33,6 @@ class Group(Protocol):
     """One group.
 
     Attributes:
-        group_id: its name.
         memory: what it holds.
     """
 

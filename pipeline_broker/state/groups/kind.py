@@ -20,7 +20,6 @@ class GroupKind(Protocol):
 
     Attributes:
         changes: the classes of `Write.change` that are this kind's.
-        settings: of the broker.
     """
 
     changes: tuple[type, ...]

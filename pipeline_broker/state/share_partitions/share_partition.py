@@ -116,7 +116,6 @@ class SharePartition:
         """Give a member records that were read.
 
         Args:
-            member_id: who.
             read_from: the offset that was read at; what is missing between it and the batches is gone from the log.
             batches: what the log has, in offset order.
             wanted: how many, and how they are counted.

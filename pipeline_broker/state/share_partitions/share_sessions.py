@@ -43,7 +43,6 @@ class ShareSession:
     """One member's session.
 
     Attributes:
-        group_id, member_id: whose.
         connection: by which it was opened.
         epoch: of the next request.
         places: the partitions that it fetches; whether the next answer lists one even if it has nothing to say of it.

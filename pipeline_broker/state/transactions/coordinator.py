@@ -141,7 +141,6 @@ class TransactionCoordinator:
         """Put an id into the hands of a client; whoever had it before is fenced.
 
         Args:
-            transactional_id: the client's.
             timeout_ms: how long its transactions may last.
             expected: what the client has, if it goes on after an error (KIP-360).
             now_ms: wall clock.

@@ -51,7 +51,6 @@ class Transaction:
     """A transactional id, with the transaction it is at.
 
     Attributes:
-        transactional_id: the client's.
         producer_id, producer_epoch: who may write; epoch -1 until the first producer has been told.
         previous_producer_id: the id before the last change, which a client may still name when it asks again.
         next_producer_id: the id from when the transaction has ended on, as the epochs of this one are used up.

@@ -15,6 +15,7 @@ from pathlib import Path
 from pipeline_broker.log.entry import Buffer
 from pipeline_broker.log.errors import DirectoryLocked, SyncError
 from pipeline_broker.log.files.file_system import BLOCK_BYTES, PARTS_MAX, File, Lock
+from pipeline_broker.log.files.memory_files import MemoryLock
 
 SECTOR_SIZES = (512, 4096)
 
@@ -106,18 +107,6 @@ class _MemoryFile:
         return len(self._content.seen)
 
 
-class _MemoryLock:
-    def __init__(self, held: set[Path], path: Path) -> None:
-        self._held = held
-        self._path = path
-
-    def release(self) -> None:
-        self._held.discard(self._path)
-
-    def is_in_place(self) -> bool:
-        return self._path in self._held
-
-
 class MemoryFileSystem:
     """See the rules; the five attributes are the places where faults come in."""
 
@@ -138,7 +127,6 @@ class MemoryFileSystem:
         self._locks: set[Path] = set()
 
     def make_directory(self, path: Path) -> None:
-        """See FileSystem."""
         if path in self._names:
             return
         self.before("make directory", path)
@@ -154,11 +142,9 @@ class MemoryFileSystem:
         return names
 
     def list_directories(self, path: Path) -> list[str]:
-        """See FileSystem."""
         return [name for name in self.list_directory(path) if isinstance(self._names[path / name], _Directory)]
 
     def open(self, path: Path, *, create: bool = False) -> File:
-        """See FileSystem."""
         self.before("create" if create else "open", path)
         if create:
             if path in self._names:
@@ -167,42 +153,35 @@ class MemoryFileSystem:
         return _MemoryFile(self, path, self._content(path))
 
     def rename(self, source: Path, target: Path) -> None:
-        """See FileSystem."""
         self.before("rename", source)
         self._change(source, target, self._content(source))
 
     def unlink(self, path: Path) -> None:
-        """See FileSystem."""
         self.before("unlink", path)
         self._change(path, None, self._content(path))
 
     def remove_directory(self, path: Path) -> None:
-        """See FileSystem."""
         self.before("remove directory", path)
         if self.list_directory(path):
             raise OSError(errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY), str(path))
         self._change(path, None, self._content(path))
 
     def sync_directory(self, path: Path) -> None:
-        """See FileSystem."""
         self.before("sync directory", path)
         self.settle_names(path)
 
     def free_bytes(self, path: Path) -> int:
-        """See FileSystem."""
         return self.free
 
     def total_bytes(self, path: Path) -> int:
-        """See FileSystem."""
         self.before("total bytes", path)
         return 2 * self.free
 
     def lock(self, path: Path) -> Lock:
-        """See FileSystem."""
         if path in self._locks:
             raise DirectoryLocked(f"the data directory {path.parent} is in use")
         self._locks.add(path)
-        return _MemoryLock(self._locks, path)
+        return MemoryLock(self._locks, path)
 
     def settle(self, content: _Content) -> None:
         """Make a file's writes durable; a sabotage leaves this out."""

@@ -44,7 +44,6 @@ class ClassicGroups:
     """All classic groups of a broker; see `GroupKind`.
 
     Args:
-        settings: of the broker.
         registry: of all groups.
     """
 

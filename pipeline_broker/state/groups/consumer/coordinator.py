@@ -54,7 +54,6 @@ class ConsumerGroups:
     """All consumer groups of a broker; see `GroupKind`.
 
     Args:
-        settings: of the broker.
         registry: of all groups.
         classic: takes over groups whose last member of the consumer protocol goes.
         topics: those that exist.

@@ -113,7 +113,6 @@ def can_downgrade(step: Step, leaving: frozenset[str], *, replaced: bool = False
     """Whether a group without these members is one of classic members only, and may become a classic group.
 
     Args:
-        step: of the group.
         leaving: the ids of those who go.
         replaced: a static member of the consumer protocol came back as one of the classic protocol.
     """

@@ -283,7 +283,6 @@ class ShareGroups:
         """A group whose offsets are set before there are members, and the record that makes it.
 
         Args:
-            group_id: its name.
             partitions: of how many the offsets are set.
 
         Raises:

@@ -63,7 +63,6 @@ class FoundTopic(NamedTuple):
     """A topic that exists.
 
     Attributes:
-        topic_id: its id.
         partitions: how many it has.
         lost: partitions of which the share coordinator keeps no state, whatever the group thinks: the topic of
             its records was deleted.

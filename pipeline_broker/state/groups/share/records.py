@@ -156,7 +156,6 @@ class ShareGroupRecord(NamedTuple):
     """A record as it was read.
 
     Attributes:
-        kind: its type.
         group_id: the group that it is about.
         member_id: the member that it is about; empty where it is about the group as a whole.
         value: the message of its type; None where what the record is about is gone.

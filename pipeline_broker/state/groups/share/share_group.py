@@ -66,7 +66,6 @@ class ShareGroup:
     """A group as it will be when all that is on its way is durable; `shown` is it as it is durable.
 
     Attributes:
-        group_id: its name.
         epoch: rises with every change that needs a new assignment.
         metadata_hash: of the topics that the epoch was made for.
         assignment_epoch: the epoch that `target` was made for.
