@@ -2,6 +2,8 @@
 
 Rules of this file: data only, one class per kind of finding; each is one line of the report. Files are named from the
 data directory on. A topic has a name where one is known: the journal keeps ids only.
+
+Longer than most files: one value for each kind of finding, and nothing else.
 """
 
 import enum

@@ -65,18 +65,11 @@ def open_broker(
     """
     files = SystemFileSystem() if files is None else files
     taken = _take(data, files)
-    clean = taken.clean_shutdown
     try:
-        archive = Archive.open(data, files, None if clean is None else clean.manifest)
+        archive, journal = _open(taken, flush, segment_bytes, ports)
     except (*DAMAGES, OSError) as error:
         taken.lock.release()
         raise _refusal(data, error) from None
-    journal_ports = JournalPorts(
-        manifest_end=lambda: archive.manifest_end,
-        segment_sealed=ports.segment_sealed,
-        prepare_wanted=ports.prepare_wanted,
-    )
-    journal = Journal(taken, flush, segment_bytes, journal_ports)
     try:
         broker = Broker(config, LogManager(journal, archive=archive, randomness=randomness), randomness, ports)
         now_ms = ports.clock_ms()
@@ -101,6 +94,17 @@ def _take(data: Path, files: FileSystem) -> TakenDirectory:
         raise StartError(str(error)) from None
     except OSError as error:
         raise _refusal(data, error) from None
+
+
+def _open(taken: TakenDirectory, flush: Flush, segment_bytes: int, ports: Ports) -> tuple[Archive, Journal]:
+    clean = taken.clean_shutdown
+    archive = Archive.open(taken.path, taken.files, None if clean is None else clean.manifest)
+    journal_ports = JournalPorts(
+        manifest_end=lambda: archive.manifest_end,
+        segment_sealed=ports.segment_sealed,
+        prepare_wanted=ports.prepare_wanted,
+    )
+    return archive, Journal(taken, flush, segment_bytes, journal_ports)
 
 
 def _refusal(data: Path, error: Exception) -> StartError:

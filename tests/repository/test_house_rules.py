@@ -1,6 +1,7 @@
 """The rules of CONTRIBUTING.md that a program can check."""
 
 import ast
+import graphlib
 import re
 import tomllib
 from pathlib import Path
@@ -37,6 +38,26 @@ def test_a_file_of_more_than_400_lines_says_why():
         if is_long != ("Longer than most files:" in (ast.get_docstring(ast.parse(text)) or "")):
             without.append(str(path.relative_to(ROOT)))
     assert without == []
+
+
+def imports_of(name, path, modules):
+    """Which of our modules a module names in its imports, wherever these stand."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom):
+            inside = {f"{node.module}.{each.name}" for each in node.names} & modules
+            found |= inside or {node.module} & modules
+        elif isinstance(node, ast.Import):
+            found |= {each.name for each in node.names} & modules
+    return found - {name}
+
+
+def test_no_modules_import_each_other_for_types_neither():
+    paths = {".".join(path.relative_to(ROOT).with_suffix("").parts): path for path in source_files(*PACKAGES)}
+    paths = {name.removesuffix(".__init__"): path for name, path in paths.items()}
+    graph = {name: imports_of(name, path, paths.keys()) for name, path in paths.items()}
+    assert sum(map(len, graph.values())) > len(graph), "no imports were found"
+    graphlib.TopologicalSorter(graph).prepare()  # raises CycleError with the circle
 
 
 def test_no_function_is_longer_than_50_lines_unless_it_says_why():
