@@ -6,7 +6,9 @@ between threads costs more than to commit it, so a thread is woken only for what
 loop is called once for all commits that ended since it last looked.
 
 Each thread says what it does, and each place has one writer. One that finds nothing says that it is idle and looks once
-more before it waits: whoever submits meanwhile either sees an idle thread, and wakes it, or is seen by that last look.
+more before it waits: the loop, when it submits meanwhile, either sees an idle thread, and wakes it, or is seen by that
+last look. A thread that finds something whose time has not come waits for that time, one for all. Threads are made when
+they are needed: a fast disk never needs a second one for group commits.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import enum
 import queue
 import threading
 from collections import deque
+from contextlib import suppress
 
 import trio
 
@@ -30,6 +33,8 @@ class _State(enum.Enum):
     """It waits to be woken, or is about to."""
     LOOKING = enum.auto()
     """It has not yet begun to look, and will find what waits."""
+    WAITING = enum.auto()
+    """It waits until the next commit may begin beside others, and will look then."""
     COMMITTING = enum.auto()
     """It looks, or commits and looks again after that."""
 
@@ -47,17 +52,22 @@ class CommitThreads:
         self._ended: deque[Commit] = deque()
         self._is_loop_called = False
         self._is_stopping = False
+        self._committer: Committer | None = None
+        self._token: trio.lowlevel.TrioToken | None = None
 
     def start(self, committer: Committer) -> None:
-        """Have one thread for each commit that may be in flight, again after that number grew; inside `trio.run`."""
-        token = trio.lowlevel.current_trio_token()
-        for index in range(len(self._threads), committer.commits_in_flight):
-            thread = threading.Thread(
-                target=self._run, args=(index, committer, token), name=f"committer-{index}", daemon=True
-            )
-            self._states.append(_State.LOOKING)
-            self._threads.append(thread)
-            thread.start()
+        """See CommitExecutor; inside `trio.run`."""
+        self._committer, self._token = committer, trio.lowlevel.current_trio_token()
+        self._add_thread()
+
+    def _add_thread(self) -> None:
+        index = len(self._threads)
+        thread = threading.Thread(
+            target=self._run, args=(index, self._committer, self._token), name=f"committer-{index}", daemon=True
+        )
+        self._states.append(_State.LOOKING)
+        self._threads.append(thread)
+        thread.start()
 
     def _run(self, index: int, committer: Committer, token: trio.lowlevel.TrioToken) -> None:
         states = self._states
@@ -75,11 +85,15 @@ class CommitThreads:
                     self._hand_over(commit, committer, token)
                 except trio.RunFinishedError:
                     return  # the loop is gone, nobody waits for an answer
+                continue
+            seconds = None if _State.WAITING in states else committer.seconds_to_begin()
+            if seconds is not None:
+                states[index] = _State.WAITING
             elif self._is_stopping:
                 return
-            else:
-                self._wakeups.get()
-                states[index] = _State.LOOKING
+            with suppress(queue.Empty):
+                self._wakeups.get(timeout=seconds)
+            states[index] = _State.LOOKING
 
     def _hand_over(self, commit: Commit, committer: Committer, token: trio.lowlevel.TrioToken) -> None:
         self._ended.append(commit)
@@ -95,10 +109,16 @@ class CommitThreads:
 
     def wake(self, count: int = 1) -> None:
         """See CommitExecutor; a token too many costs a thread one look, one too few would lose a commit."""
-        called = self._wakeups.qsize()
-        missing = count - called - self._states.count(_State.LOOKING)
-        for _ in range(min(missing, self._states.count(_State.IDLE) - called)):
-            self._wakeups.put(None)
+        assert self._committer is not None
+        states, called = self._states, self._wakeups.qsize()
+        missing = count - called - states.count(_State.LOOKING) - states.count(_State.WAITING)
+        idle = states.count(_State.IDLE) - called
+        for _ in range(missing):
+            if idle > 0:
+                idle -= 1
+                self._wakeups.put(None)
+            elif len(states) < self._committer.commits_in_flight:
+                self._add_thread()
 
     def stop(self) -> None:
         """Let the threads end when nothing is left to take, and wait for them."""

@@ -5,8 +5,9 @@ Commits complete in the order in which they began, whatever order their threads 
 behind it, once, and nothing is ever written after it. The callback touches no socket and lets nothing escape: an
 exception in it would end the event loop.
 
-Group commit takes all that was submitted since the last commit began; up to `commits_in_flight` run at once. Commit per
-request runs up to `commits_in_flight` at once too, serial per key (a partition), as Apache Kafka does.
+Group commit takes all that was submitted since the last commit began. Where storage is slow, up to `commits_in_flight`
+run at once, at the pace of `stages.commit_pace`. Commits per request always run so many at once, serial per key (a
+partition), as Apache Kafka does.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import attrs
 
+from stages.commit_pace import CommitPace
 from stages.mode import Batching
 from stages.timeline import now_ns
 
@@ -117,7 +119,7 @@ class CommitExecutor(Protocol):
     """What runs commits: threads, or in tests a script."""
 
     def start(self, committer: Committer) -> None:
-        """Begin to run commits, or follow `commits_in_flight` where it grew."""
+        """Run the commits of this committer from here on, at most its `commits_in_flight` at once."""
 
     def wake(self, count: int = 1) -> None:
         """So many commits could begin; called on the event loop.
@@ -135,7 +137,8 @@ class Committer:
     Args:
         storage: makes entries durable.
         batching: what one commit holds.
-        commits_in_flight: how many run at once.
+        commits_in_flight: how many run at once, at most; may be raised later.
+        pace: when a group commit may begin beside others.
         delay_seconds: an injected delay, for experiments: a commit is durable no earlier than this after it was
             submitted (per request) or began (group); delays of concurrent commits overlap.
         on_commit: called on the loop with each durable commit, before its submissions end.
@@ -149,6 +152,7 @@ class Committer:
         *,
         batching: Batching,
         commits_in_flight: int = 1,
+        pace: CommitPace | None = None,
         delay_seconds: float = 0.0,
         on_commit: Callable[[Commit], None],
         on_failure: Callable[[BaseException], None],
@@ -158,6 +162,7 @@ class Committer:
         self.batching = batching
         self.commits_in_flight = commits_in_flight
         self.delay_ns = int(delay_seconds * 1e9)
+        self.pace = pace or CommitPace()
         self.error: BaseException | None = None
         self._on_commit, self._on_failure = on_commit, on_failure
         self.on_completed = on_completed
@@ -167,6 +172,8 @@ class Committer:
         self._is_poisoned = False  # a thread saw a failure that the loop may not know of yet
         self._is_taking = False  # a commit is between the submissions that wait and those in flight
         self._busy_keys: set[Hashable] = set()
+        self._groups: set[int] = set()  # numbers of group commits in flight; each is added and removed by its thread
+        self._last_begin_ns = 0
         self._next_number = self._next_completed = 0
         self._ended: dict[int, Commit] = {}
         self._commits = self._entries = self._bytes = self._entries_max = 0
@@ -193,7 +200,9 @@ class Committer:
     def _takeable(self) -> int:
         """How many commits could begin now; what waits for a key is taken by the thread that frees it."""
         if self.batching is Batching.GROUP:
-            return 1
+            # The thread of a commit looks again when that has ended, so a further one is needed only beside it.
+            is_alone = not self._groups and not self._is_taking
+            return 1 if is_alone or self.pace.next_begin_ns(0) is not None else 0
         wanted, key_of, count = set(self._busy_keys), self.storage.key_of, 0
         for submission in tuple(self._waiting):
             count += wanted.isdisjoint(map(key_of, submission.entries))
@@ -224,6 +233,7 @@ class Committer:
         if error is not None:
             self._fail(error)
         else:
+            self.pace.commit_ended(commit.durable_ns - commit.started_ns)
             self._commits += 1
             self._entries += len(commit.entries)
             self._bytes += commit.size_bytes
@@ -282,12 +292,23 @@ class Committer:
         return commit
 
     def begin_commit(self) -> Commit | None:
-        """The first half of `run_one`: take the next commit and write it."""
+        """The first half of `run_one`: take the next commit and write it; None also when it is not yet its time."""
         with self._turn:
-            commit = self._take()
+            commit = self._take() if self._wait_ns() == 0 else None
             if commit is not None and commit.error is None:
                 self._write(commit)
         return commit
+
+    def seconds_to_begin(self) -> float | None:
+        """How long what waits must wait before it is committed beside others; None: until those end, or for nothing."""
+        wait_ns = self._wait_ns() if self._waiting else None
+        return None if wait_ns is None else wait_ns / 1e9
+
+    def _wait_ns(self) -> int | None:
+        if not self._groups:
+            return 0
+        begin_ns = self.pace.next_begin_ns(self._last_begin_ns)
+        return None if begin_ns is None else max(0, begin_ns - now_ns())
 
     def end_commit(self, commit: Commit, sleep: Callable[[float], None] = time.sleep) -> None:
         """The second half of `run_one`: sync it and wait for an injected delay; `complete` comes next."""
@@ -304,9 +325,10 @@ class Committer:
                 self._is_poisoned = True  # nothing is taken any more, so that no key has to become free
         elif self.batching is Batching.REQUEST:  # without the lock, which is held while others write
             self._busy_keys.difference_update(map(self.storage.key_of, commit.entries))
+        self._groups.discard(commit.number)
 
     def _write(self, commit: Commit) -> None:
-        commit.started_ns = now_ns()
+        commit.started_ns = self._last_begin_ns = now_ns()
         try:
             commit.ticket = self.storage.write(commit.entries)
         except BaseException as error:  # noqa: BLE001 - see end_commit
@@ -337,6 +359,8 @@ class Committer:
                 commit.submissions.append(self._waiting.popleft())
         if commit.submissions:
             self._next_number += 1
+            if self.batching is Batching.GROUP:
+                self._groups.add(commit.number)
         self._is_taking = False
         return commit if commit.submissions else None
 

@@ -54,8 +54,6 @@ TURN_MAX = 32
 """Requests that one handler takes before others get their turn: the bound of what is done synchronously."""
 TURN_RESPONSE_BYTES_MAX = 1 << 20
 """A turn also ends when a connection that it has served has so much to take: what follows is another large response."""
-TURN_MIN = 8
-"""The same where many commits may be in flight: a turn ends with a commit, and shorter ones overlap."""
 BLOCKING_WORKS_MAX = 16
 """Threads for blocking work of parked requests (cold reads)."""
 
@@ -131,9 +129,6 @@ class RequestHandlerPool:
         self._committer = committer
         self._timeline = timeline
         self._waits_for_commit = committer.batching is Batching.REQUEST
-        self._turn_max = TURN_MAX
-        if committer.batching is Batching.GROUP:
-            self._turn_max = max(TURN_MAX // committer.commits_in_flight, TURN_MIN)
         self._nursery: trio.Nursery | None = None
         self._blocking_works = trio.CapacityLimiter(BLOCKING_WORKS_MAX)
         self._unfinished = UnfinishedRequests(committer, self._run_blocking, self._fail)
@@ -213,7 +208,7 @@ class RequestHandlerPool:
         self._is_in_turn = True
         callbacks, requests = queue.callbacks, queue.requests
         latest = current_time() + TURN_SECONDS_MAX
-        for _ in range(self._turn_max):
+        for _ in range(TURN_MAX):
             if callbacks:
                 called = self._call_back(*callbacks.popleft())
                 if called is None:

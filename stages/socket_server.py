@@ -19,6 +19,7 @@ import attrs
 import trio
 
 from stages.acceptor import Acceptor
+from stages.commit_pace import COMMITS_IN_FLIGHT_MAX, CommitPace
 from stages.commit_storage import CommitStorage
 from stages.commit_threads import CommitThreads
 from stages.committer import Commit, CommitExecutor, CommitFailedError, Committer, Submission
@@ -72,7 +73,8 @@ class SocketServer:
         storage: makes entries durable.
         on_commit: called on the event loop with each durable commit, before its slots complete.
         limits: bounds.
-        commits_in_flight: commits that run at once in group commit; commits per request run `mode.handlers` at once.
+        commits_in_flight: group commits that run at once, at most; commits per request run `mode.handlers` at once.
+        commit_pace: when a group commit begins beside others; learned from their times unless a test says otherwise.
         commit_delay_seconds: an injected delay per commit, for experiments.
         timeline: observes, if anybody does.
         executor: runs commits; threads of its own unless a test scripts them.
@@ -87,7 +89,8 @@ class SocketServer:
         *,
         on_commit: Callable[[Commit], None] = lambda commit: None,  # noqa: ARG005 - the caller passes it by position
         limits: ServerLimits | None = None,
-        commits_in_flight: int = 1,
+        commits_in_flight: int = COMMITS_IN_FLIGHT_MAX,
+        commit_pace: CommitPace | None = None,
         commit_delay_seconds: float = 0.0,
         timeline: Timeline | None = None,
         executor: CommitExecutor | None = None,
@@ -101,6 +104,7 @@ class SocketServer:
             storage,
             batching=mode.batching,
             commits_in_flight=commits_in_flight if mode.is_group_commit else _waiting_handlers(mode) + SPARE_COMMITS,
+            pace=commit_pace,
             delay_seconds=commit_delay_seconds,
             on_commit=self._commit_ended,
             on_failure=self._commit_failed,
@@ -318,7 +322,6 @@ class SocketServer:
             self.handlers.resize_queues(count)
         if not self.mode.is_group_commit:
             self.committer.commits_in_flight = max(self.committer.commits_in_flight, count + SPARE_COMMITS)
-            self._executor.start(self.committer)
 
     def set_limits(self, limits: ServerLimits, by_listener: Mapping[str, ConnectionLimits] | None = None) -> None:
         """Change the bounds while the server runs: of connections, the open ones included, of bytes, and the quotas.

@@ -14,6 +14,7 @@ from pipeline_broker.config.duration import milliseconds
 from pipeline_broker.measure.experiment.broker_process import ExperimentError
 from pipeline_broker.measure.experiment.modes import COMPARED_MODES, KAFKA_MODES, OTHER_BROKER
 from pipeline_broker.measure.experiment.plan import PROFILES, Request
+from stages.commit_pace import COMMITS_IN_FLIGHT_MAX
 
 if TYPE_CHECKING:
     from pipeline_broker.measure.experiment.verdict import Results
@@ -103,9 +104,9 @@ PLAN_OPTIONS = (
 @click.option(
     "--commits-in-flight",
     type=click.IntRange(1, 64),
-    default=1,
+    default=COMMITS_IN_FLIGHT_MAX,
     show_default=True,
-    help="Group commits that may run at once.",
+    help="Group commits that run at once at most, where storage is slow.",
 )
 @click.option(
     "--with-kafka", is_flag=True, help="Drive Apache Kafka beside both: synced per message, and with its defaults."

@@ -13,6 +13,7 @@ import click
 from pipeline_broker.commands.settings_options import data_option, load_config, settings_options
 from pipeline_broker.config.duration import milliseconds
 from pipeline_broker.node.garbage import shorten_collections
+from stages.commit_pace import COMMITS_IN_FLIGHT_MAX
 
 __all__ = ["serve"]
 
@@ -98,9 +99,9 @@ class EndSignals:
 @click.option(
     "--commits-in-flight",
     type=click.IntRange(1, 64),
-    default=1,
+    default=COMMITS_IN_FLIGHT_MAX,
     show_default=True,
-    help="Group commits that may run at once; 1 suits a disk.",
+    help="Group commits that run at once at most, where storage is slow.",
 )
 @click.option(
     "--metrics",

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from pipeline_broker.config.listeners import read_endpoints
+from stages.commit_pace import COMMITS_IN_FLIGHT_MAX
 from stages.connection_limits import ConnectionLimits
 from stages.connection_quotas import ConnectionQuotaLimits
 from stages.mode import MODES, SHARED_QUEUE, Batching, Mode
@@ -49,7 +50,7 @@ class ServeOptions:
         config: what the broker acts on, the addresses of its listeners included.
         trace: where trace files are written, if at all.
         commit_delay_seconds: an injected delay per commit.
-        commits_in_flight: group commits that run at once.
+        commits_in_flight: group commits that run at once, at most.
         metrics_port: port of the Prometheus endpoint, if any.
         metrics_hosts: names by which scrapers know it, beside those that clients are told.
         request_log: the file that requests are logged in, if they are from the start.
@@ -63,7 +64,7 @@ class ServeOptions:
     config: BrokerConfig
     trace: Path | None = None
     commit_delay_seconds: float = 0.0
-    commits_in_flight: int = 1
+    commits_in_flight: int = COMMITS_IN_FLIGHT_MAX
     metrics_port: int | None = None
     metrics_hosts: tuple[str, ...] = ()
     request_log: Path | None = None

@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager
 import attrs
 import trio
 
+from stages.commit_pace import CommitPace
 from stages.commit_storage import CommitStorage
 from stages.committer import CommitExecutor, CommitFailedError
 from stages.listener import OpenSession
@@ -22,7 +23,7 @@ from stages.response_order import ResponseOrder
 from stages.socket_server import ServerLimits, SocketServer
 from stages.testing.memory_storage import MemoryStorage
 from stages.testing.memory_transport import CAPACITY_BYTES, MemoryClient, memory_connection
-from stages.testing.scripted_commits import ScriptedCommits
+from stages.testing.scripted_commits import AnyPace, ScriptedCommits
 from stages.timeline import Timeline
 
 __all__ = ["MemoryServer", "open_memory_server"]
@@ -82,6 +83,7 @@ async def open_memory_server(
     executor: CommitExecutor | None = None,
     limits: ServerLimits | None = None,
     commits_in_flight: int = 1,
+    commit_pace: CommitPace | None = None,
     timeline: Timeline | None = None,
     response_order: Callable[[], ResponseOrder[Request]] = ResponseOrder,
 ) -> AsyncIterator[MemoryServer]:
@@ -93,6 +95,7 @@ async def open_memory_server(
         executor: runs commits; ScriptedCommits without delays unless given.
         limits: bounds.
         commits_in_flight: group commits that run at once.
+        commit_pace: when a group commit begins beside others; at any time unless given.
         timeline: observes, if anybody does.
         response_order: makes the response order of a connection.
     """
@@ -102,6 +105,7 @@ async def open_memory_server(
         MemoryStorage() if storage is None else storage,
         limits=limits,
         commits_in_flight=commits_in_flight,
+        commit_pace=commit_pace or AnyPace(),
         timeline=timeline,
         executor=ScriptedCommits() if executor is None else executor,
         response_order=response_order,

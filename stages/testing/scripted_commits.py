@@ -11,12 +11,20 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from stages.commit_pace import CommitPace
 from stages.testing.schedules import Schedule
 
 if TYPE_CHECKING:
     from stages.committer import Commit, Committer
 
-__all__ = ["ScriptedCommits"]
+__all__ = ["AnyPace", "ScriptedCommits"]
+
+
+class AnyPace(CommitPace):
+    """A group commit may begin beside others at any time, so that a script decides how many are in flight."""
+
+    def next_begin_ns(self, last_begin_ns: int) -> int:
+        return last_begin_ns
 
 
 class ScriptedCommits:

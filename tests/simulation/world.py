@@ -22,7 +22,7 @@ from pipeline_broker.node.surroundings import Surroundings
 from stages.committer import CommitFailedError
 from stages.response_order import ResponseOrder
 from stages.testing.memory_transport import memory_connection
-from stages.testing.scripted_commits import ScriptedCommits
+from stages.testing.scripted_commits import AnyPace, ScriptedCommits
 from tests.simulation.disk import SimulatedDisk
 from tests.simulation.environment import wall_clock_ms
 from tests.simulation.history import History
@@ -103,6 +103,7 @@ class Life:
                     limits.connection, unsent_bytes_max=scenario.unsent_bytes_max, slot_seconds_max=float("inf")
                 ),
             ),
+            commit_pace=AnyPace(),
             executor=world.parts.commits(scenario.commit_delays, world.trace),
             response_order=self.watch.response_order(world.parts.response_order),
         )

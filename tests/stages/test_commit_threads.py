@@ -2,6 +2,7 @@
 
 import random
 import threading
+import time
 
 import pytest
 import trio
@@ -84,7 +85,7 @@ def test_commits_of_different_keys_run_at_once():
     assert len(storage.written) == 150
 
 
-def test_threads_that_are_added_later_take_their_part():
+def test_more_commits_run_at_once_when_the_bound_is_raised():
     """With one thread the barrier would break, and the commit with it."""
     barrier = threading.Barrier(2, timeout=BARRIER_SECONDS)
 
@@ -95,7 +96,6 @@ def test_threads_that_are_added_later_take_their_part():
         threads = CommitThreads()
         committer.start(threads)
         committer.commits_in_flight = 2
-        threads.start(committer)
         for entry in (1, 2):
             committer.submit(Submission([entry]))
             committer.start_commit()
@@ -104,6 +104,69 @@ def test_threads_that_are_added_later_take_their_part():
                 await trio.lowlevel.checkpoint()
         threads.stop()
         assert [commit.entries for commit in durable] == [[1], [2]]
+
+    trio.run(main)
+
+
+class SlowStorage(Storage):
+    """Takes 20 ms for each sync, and counts those that run at once."""
+
+    def __init__(self):
+        super().__init__(self.sleep)
+        self.syncs = self.at_once = self.at_once_max = 0
+        self._lock = threading.Lock()
+
+    def sleep(self):
+        with self._lock:
+            self.syncs += 1
+            self.at_once += 1
+            self.at_once_max = max(self.at_once, self.at_once_max)
+        time.sleep(0.02)
+        with self._lock:
+            self.at_once -= 1
+
+
+def test_group_commits_of_slow_storage_come_to_overlap():
+    """All clients wait for their own record before they send the next: one commit at a time serves half of them."""
+    storage = SlowStorage()
+    trio.run(lambda: committed(storage, Batching.GROUP, 4, list(range(400)), at_once=8))
+    assert sorted(storage.written) == list(range(400))
+    assert storage.at_once_max == 4
+
+
+def test_group_commits_of_fast_storage_never_overlap_and_need_one_thread():
+    at_once = []
+    storage = Storage(lambda: at_once.append(sum(one.name.startswith("committer-") for one in threading.enumerate())))
+    trio.run(lambda: committed(storage, Batching.GROUP, 8, list(range(1500)), at_once=6))
+    assert set(at_once) == {1}
+
+
+def test_a_stop_commits_what_waits_for_its_time():
+    """Threads that end while something waits for the pace would leave it behind."""
+
+    async def main():
+        durable = []
+        committer = Committer(
+            SlowStorage(),
+            batching=Batching.GROUP,
+            commits_in_flight=4,
+            on_commit=durable.append,
+            on_failure=durable.append,
+        )
+        for _ in range(8):
+            committer.pace.commit_ended(80_000_000)
+        threads = CommitThreads()
+        committer.start(threads)
+        for entry in range(6):
+            committer.submit(Submission([entry]))
+            committer.start_commit()
+            await trio.sleep(0.001)
+        threads.stop()
+        with trio.fail_after(SECONDS_MAX):
+            while not committer.is_idle:
+                await trio.lowlevel.checkpoint()
+        assert [entry for commit in durable for entry in commit.entries] == list(range(6))
+        assert len(durable) > 1
 
     trio.run(main)
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from stages.committer import COMMIT_BYTES_MAX, Committer, Submission
 from stages.mode import Batching
 from stages.testing.memory_storage import MemoryStorage, StorageFaultError
+from stages.testing.scripted_commits import AnyPace
 
 
 class ByHand:
@@ -38,6 +39,7 @@ class Bench:
         self.committer = Committer(
             self.storage,
             batching=batching,
+            pace=options.pop("pace", None) or AnyPace(),
             on_commit=lambda commit: self.durable.append(commit.number),
             on_failure=self.failures.append,
             on_completed=lambda commit: self.completed.append(commit.number),

@@ -20,6 +20,7 @@ from typing import IO, Protocol, Self
 import attrs
 
 from pipeline_broker.measure.experiment.modes import MODES
+from stages.commit_pace import COMMITS_IN_FLIGHT_MAX
 
 READY_S_MAX = 30.0
 DRAIN_S_MAX = 15.0
@@ -48,7 +49,7 @@ class BrokerSettings:
     mode: str
     data: Path
     commit_delay_ms: float = 0.0
-    commits_in_flight: int = 1
+    commits_in_flight: int = COMMITS_IN_FLIGHT_MAX
     flush: str = "always"
     trace: Path | None = None
     properties: tuple[tuple[str, str], ...] = ()
@@ -64,7 +65,7 @@ class BrokerSettings:
         arguments += ["--data", str(self.data)]
         if self.commit_delay_ms:
             arguments += ["--commit-delay", f"{self.commit_delay_ms:g}ms"]
-        if self.commits_in_flight != 1:
+        if self.commits_in_flight != COMMITS_IN_FLIGHT_MAX:
             arguments += ["--commits-in-flight", str(self.commits_in_flight)]
         if self.trace is not None:
             arguments += ["--trace", str(self.trace)]

@@ -25,6 +25,7 @@ from pipeline_broker.measure.experiment.runner import Setting, run_groups
 from pipeline_broker.measure.experiment.verdict import Results, report_text
 from pipeline_broker.measure.load.departures import WEEK_S, Departure, read_departures
 from pipeline_broker.measure.load.replay import DEFAULT_DATA, REPLAY_WEEK_S
+from stages.commit_pace import COMMITS_IN_FLIGHT_MAX
 
 ANALYSIS_PACKAGES = ("pyspark", "pyarrow")
 """What the analysis imports of the extra `spark`; Java may be the machine's own."""
@@ -43,7 +44,7 @@ class CompareOptions:
     out: Path
     request: Request = attrs.field(factory=Request)
     flush: str = "always"
-    commits_in_flight: int = 1
+    commits_in_flight: int = COMMITS_IN_FLIGHT_MAX
     against: tuple[str, int] | None = None
 
 

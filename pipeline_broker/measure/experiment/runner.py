@@ -30,6 +30,7 @@ from pipeline_broker.measure.experiment.progress import ExperimentProgress, expe
 from pipeline_broker.measure.experiment.raw import Circumstances, RawFolder
 from pipeline_broker.measure.experiment.verdict import Results
 from pipeline_broker.measure.load.departures import Departure
+from stages.commit_pace import COMMITS_IN_FLIGHT_MAX
 
 
 @attrs.frozen(slots=True)
@@ -51,7 +52,7 @@ class Setting:
     costs: Costs
     warmup_s: float
     flush: str = "always"
-    commits_in_flight: int = 1
+    commits_in_flight: int = COMMITS_IN_FLIGHT_MAX
     against: tuple[str, int] | None = None
     departures: Sequence[Departure] = ()
 

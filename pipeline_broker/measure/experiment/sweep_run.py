@@ -25,6 +25,7 @@ from pipeline_broker.measure.experiment.sweep_plan import plan_sweep, remaining,
 from pipeline_broker.measure.experiment.verdict import Results, report_text
 from pipeline_broker.measure.load.options import LoadOptions
 from pipeline_broker.traces.client_rows import read_client
+from stages.commit_pace import COMMITS_IN_FLIGHT_MAX
 
 SCHEMA = 1
 SEED_BITS = 32
@@ -36,7 +37,7 @@ class SweepOptions:
 
     out: Path
     flush: str = "always"
-    commits_in_flight: int = 1
+    commits_in_flight: int = COMMITS_IN_FLIGHT_MAX
 
 
 def run_sweep(sweep: Sweep, options: SweepOptions) -> Results:
