@@ -21,6 +21,13 @@ class CommitStorage(Protocol):
             a ticket for `sync`.
         """
 
+    def write_nowait(self, entries: Sequence[Any]) -> Any | None:
+        """The same on the event loop; None, and nothing is done, where that might wait or takes long."""
+
+    @property
+    def is_synced(self) -> bool:
+        """Whether `sync` waits for a disk; where it does not, what is written is as durable as it gets."""
+
     def sync(self, ticket: Any) -> None:
         """Return when what the ticket stands for is durable."""
 

@@ -5,6 +5,9 @@ for the event loop; it hands ended commits to the loop by `run_sync_soon`; it ow
 between threads costs more than to commit it, so a thread is woken only for what none will find that is awake, and the
 loop is called once for all commits that ended since it last looked.
 
+A commit needs no thread where none waits for a disk, or where one connection alone commits (`stages.lone_connection`):
+then it runs on the loop, as long as no thread has one.
+
 Each thread says what it does, and each place has one writer. One that finds nothing says that it is idle and looks once
 more before it waits: the loop, when it submits meanwhile, either sees an idle thread, and wakes it, or is seen by that
 last look. A thread that finds something whose time has not come waits for that time, one for all. Threads are made when
@@ -22,6 +25,7 @@ from contextlib import suppress
 import trio
 
 from stages.committer import Commit, Committer
+from stages.lone_connection import LoneConnection
 
 __all__ = ["CommitThreads"]
 
@@ -52,6 +56,8 @@ class CommitThreads:
         self._ended: deque[Commit] = deque()
         self._is_loop_called = False
         self._is_stopping = False
+        self._is_completing = False
+        self._lone_connection = LoneConnection()
         self._committer: Committer | None = None
         self._token: trio.lowlevel.TrioToken | None = None
 
@@ -105,11 +111,29 @@ class CommitThreads:
         """On the loop: what ends from here on calls it again, so that others have their turns."""
         self._is_loop_called = False
         for _ in range(len(self._ended)):
-            committer.complete(self._ended.popleft())
+            self._complete_one(committer, self._ended.popleft())
+
+    def _complete_one(self, committer: Committer, commit: Commit) -> None:
+        self._is_completing = True
+        committer.complete(commit)
+        self._is_completing = False
+        self._lone_connection.commit_ended(commit)
+
+    def _commit_on_loop(self, committer: Committer) -> bool:
+        """Whether that was possible; what is submitted while a commit completes must not overtake the rest of it."""
+        is_quick = self._lone_connection.is_there or not committer.storage.is_synced
+        if not is_quick or self._is_completing or committer.is_in_flight:
+            return False
+        commit = committer.commit_nowait()
+        if commit is not None:
+            self._complete_one(committer, commit)
+        return commit is not None
 
     def wake(self, count: int = 1) -> None:
         """See CommitExecutor; a token too many costs a thread one look, one too few would lose a commit."""
         assert self._committer is not None
+        if self._commit_on_loop(self._committer):
+            return
         states, called = self._states, self._wakeups.qsize()
         missing = count - called - states.count(_State.LOOKING) - states.count(_State.WAITING)
         idle = states.count(_State.IDLE) - called

@@ -212,9 +212,14 @@ class Committer:
         return count
 
     @property
+    def is_in_flight(self) -> bool:
+        """A commit has begun and is not completed."""
+        return self._is_taking or self._next_completed != self._next_number
+
+    @property
     def is_idle(self) -> bool:
         """Nothing waits and nothing is in flight."""
-        return not self._waiting and not self._is_taking and self._next_completed == self._next_number
+        return not self._waiting and not self.is_in_flight
 
     def complete(self, commit: Commit) -> None:
         """Take note that `commit` ended; end all commits whose turn has come, in order. Never raises."""
@@ -296,8 +301,34 @@ class Committer:
         with self._turn:
             commit = self._take() if self._wait_ns() == 0 else None
             if commit is not None and commit.error is None:
-                self._write(commit)
+                self._write(commit, self.storage.write)
         return commit
+
+    def commit_nowait(self) -> Commit | None:
+        """Write and sync the next commit on the event loop; `complete` comes next.
+
+        Returns:
+            None where nothing can be taken now, or its write might wait: then a thread is to do it.
+        """
+        if self.delay_ns or not self._turn.acquire(blocking=False):
+            return None
+        try:
+            commit = self._take() if self._wait_ns() == 0 else None
+            if commit is not None and commit.error is None and not self._write(commit, self.storage.write_nowait):
+                self._put_back(commit)
+                commit = None
+        finally:
+            self._turn.release()
+        if commit is not None:
+            self.end_commit(commit)
+        return commit
+
+    def _put_back(self, commit: Commit) -> None:
+        self._next_number -= 1
+        self._groups.discard(commit.number)
+        if self.batching is Batching.REQUEST:
+            self._busy_keys.difference_update(map(self.storage.key_of, commit.entries))
+        self._waiting.extendleft(reversed(commit.submissions))
 
     def seconds_to_begin(self) -> float | None:
         """How long what waits must wait before it is committed beside others; None: until those end, or for nothing."""
@@ -327,14 +358,16 @@ class Committer:
             self._busy_keys.difference_update(map(self.storage.key_of, commit.entries))
         self._groups.discard(commit.number)
 
-    def _write(self, commit: Commit) -> None:
+    def _write(self, commit: Commit, write: Callable[[Sequence[Any]], Any]) -> bool:
+        """Whether it was written, or failed."""
         commit.started_ns = self._last_begin_ns = now_ns()
         try:
-            commit.ticket = self.storage.write(commit.entries)
+            commit.ticket = write(commit.entries)
         except BaseException as error:  # noqa: BLE001 - see end_commit
             commit.error = error
             self._is_poisoned = True
         commit.written_ns = now_ns()
+        return commit.ticket is not None or commit.error is not None
 
     def _wait_for_delay(self, commit: Commit, sleep: Callable[[float], None]) -> None:
         began_ns = commit.started_ns if self.batching is Batching.GROUP else commit.submissions[0].submitted_ns

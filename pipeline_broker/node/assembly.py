@@ -16,6 +16,7 @@ import trio
 from pipeline_broker.apis.dispatch import Dispatcher
 from pipeline_broker.apis.fault_switch import FaultSwitch
 from pipeline_broker.broker.broker import Broker
+from pipeline_broker.faults.files import FaultyFiles
 from pipeline_broker.log.entry import JournalEntry
 from pipeline_broker.log.journal.journal import Journal
 from pipeline_broker.log.journal.ticket import Ticket
@@ -39,12 +40,25 @@ TIMER_SECONDS_MAX = 1.0
 
 
 class JournalStorage:
-    """The journal as a committer wants it; see `stages.commit_storage.CommitStorage`."""
+    """The journal as a committer wants it; see `stages.commit_storage.CommitStorage`.
 
-    def __init__(self, journal: Journal) -> None:
+    Args:
+        journal: recovered.
+        fault_files: its files, where they take fault rules.
+    """
+
+    def __init__(self, journal: Journal, fault_files: FaultyFiles | None = None) -> None:
+        self._journal, self._fault_files = journal, fault_files
         self.write: Callable[[Sequence[JournalEntry]], Ticket] = journal.write
+        self.is_synced = journal.flush == "always"
         self.sync: Callable[[Ticket], None] = journal.sync
         self.stop_waiting = journal.wait_for_nobody
+
+    def write_nowait(self, entries: Sequence[JournalEntry]) -> Ticket | None:
+        """See CommitStorage; a rule that holds files up must not hold up the event loop."""
+        if self._fault_files is not None and self._fault_files.is_active:
+            return None
+        return self._journal.write_nowait(entries)
 
     @staticmethod
     def key_of(entry: JournalEntry) -> Hashable:
@@ -145,7 +159,7 @@ def assemble(
     listeners.follow_at_start(broker.config, lambda: broker.scram_users)
     dispatcher = Dispatcher(broker)
     switch = FaultSwitch(dispatcher, broker)
-    storage = JournalStorage(journal)
+    storage = JournalStorage(journal, surroundings.ports.fault_files)
     server = compose(options, surroundings, broker, switch, storage, switch=switch, timeline=timeline)
     return AssembledBroker(
         broker=broker,

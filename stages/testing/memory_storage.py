@@ -72,6 +72,12 @@ class MemoryStorage:
         self._is_durable += [False] * len(entries)
         return ticket
 
+    is_synced = True
+
+    def write_nowait(self, entries: Sequence[Any]) -> _Ticket:
+        """See CommitStorage; nothing waits here."""
+        return self.write(entries)
+
     def stop_waiting(self) -> None:
         """See CommitStorage; nothing waits here."""
 

@@ -8,8 +8,9 @@ import pytest
 import trio
 
 from stages.commit_threads import CommitThreads
-from stages.committer import Committer, Submission
+from stages.committer import Commit, Committer, Submission
 from stages.mode import Batching
+from stages.request import Request
 
 SECONDS_MAX = 10.0
 BARRIER_SECONDS = 10.0
@@ -23,6 +24,12 @@ class Storage:
 
     def write(self, entries):
         self.written += entries
+
+    is_synced = True
+
+    def write_nowait(self, entries):
+        self.write(entries)
+        return len(self.written)
 
     def sync(self, ticket):
         self.sync_one()
@@ -212,11 +219,127 @@ def test_what_ends_while_others_are_completed_is_completed_in_a_later_pass_of_th
 
     class Completing:
         def complete(self, commit):
-            completed.append(commit)
-            threads._ended.append(commit + 10)  # a thread is as fast
+            completed.append(commit.number)
+            threads._ended.append(commit_of(commit.number + 10))  # a thread is as fast
 
-    threads._ended.extend((1, 2))
+    threads._ended.extend((commit_of(1), commit_of(2)))
     threads._complete(Completing())
     assert completed == [1, 2]
     threads._complete(Completing())
     assert completed == [1, 2, 11, 12]
+
+
+def commit_of(number):
+    commit = Commit(number)
+    commit.submissions.append(Submission([]))
+    return commit
+
+
+class Bench:
+    """A committer with threads; notes in which thread each write was."""
+
+    def __init__(self, batching, *, is_synced, delay_seconds=0.0):
+        self.storage = Storage()
+        self.storage.is_synced = is_synced
+        self.writers, self.refuses, self.errors = [], False, []
+        self.storage.write = self.write
+        self.storage.write_nowait = lambda entries: None if self.refuses else self.write(entries)
+        self.committer = Committer(
+            self.storage,
+            batching=batching,
+            commits_in_flight=3,
+            delay_seconds=delay_seconds,
+            on_commit=lambda commit: None,
+            on_failure=self.errors.append,
+        )
+        self.threads = CommitThreads()
+
+    def write(self, entries):
+        self.storage.written += entries
+        self.writers.append(threading.current_thread() is threading.main_thread())
+        return len(self.storage.written)
+
+    async def submit(self, *connection_ids):
+        """One request after the other, each when the one before is durable."""
+        self.committer.start(self.threads)
+        try:
+            for number, connection_id in enumerate(connection_ids):
+                request = Request(Connection(connection_id), number, b"", 0)
+                durable = trio.Event()
+                self.committer.submit(Submission([number], request=request, on_durable=durable.set))
+                self.committer.start_commit()
+                with trio.fail_after(SECONDS_MAX):
+                    await durable.wait()
+        finally:
+            self.threads.stop()
+        assert not self.errors
+        assert self.storage.written == list(range(len(connection_ids)))
+
+
+class Connection:
+    def __init__(self, connection_id):
+        self.id = connection_id
+
+
+@pytest.mark.parametrize("batching", Batching)
+def test_a_commit_that_needs_no_sync_runs_on_the_loop(batching):
+    bench = Bench(batching, is_synced=False)
+    trio.run(bench.submit, *"abcabc")
+    assert bench.writers == [True] * 6
+
+
+@pytest.mark.parametrize("batching", Batching)
+def test_a_thread_takes_what_might_wait(batching):
+    bench = Bench(batching, is_synced=False)
+    bench.refuses = True
+    trio.run(bench.submit, *"abcabc")
+    assert bench.writers == [False] * 6
+
+
+def test_an_injected_delay_never_holds_the_loop():
+    bench = Bench(Batching.GROUP, is_synced=False, delay_seconds=0.001)
+    trio.run(bench.submit, *"abc")
+    assert bench.writers == [False] * 3
+
+
+def test_one_connection_alone_comes_to_commit_on_the_loop():
+    bench = Bench(Batching.GROUP, is_synced=True)
+    trio.run(bench.submit, *"a" * 60)
+    assert bench.writers[-1]
+    assert not bench.writers[0]
+
+
+def test_two_connections_in_turn_never_commit_on_the_loop():
+    """Each would pay for a sync of its own, where the other's is on its way."""
+    bench = Bench(Batching.GROUP, is_synced=True)
+    trio.run(bench.submit, *"ab" * 30)
+    assert not any(bench.writers)
+
+
+@pytest.mark.parametrize("batching", Batching)
+def test_what_is_submitted_while_a_commit_completes_does_not_overtake_the_rest_of_it(batching):
+    bench = Bench(batching, is_synced=False)
+    ended = []
+
+    async def main():
+        committer = bench.committer
+        committer.start(bench.threads)
+        is_over = trio.Event()
+
+        def submit_another():
+            ended.append("first")
+            committer.submit(Submission(["c"], on_durable=lambda: (ended.append("third"), is_over.set())))
+            committer.start_commit()
+
+        committer.submit(Submission(["a"], on_durable=submit_another))
+        committer.submit(Submission(["b"], on_durable=lambda: ended.append("second")))
+        committer.start_commit()
+        committer.start_commit()
+        try:
+            with trio.fail_after(SECONDS_MAX):
+                await is_over.wait()
+        finally:
+            bench.threads.stop()
+
+    trio.run(main)
+    assert ended == ["first", "second", "third"]

@@ -23,7 +23,7 @@ from pipeline_broker.log.errors import JournalFailed, is_passing
 from pipeline_broker.log.files.file_system import FileSystem, SystemFileSystem, write_all
 from pipeline_broker.log.journal.clean_shutdown import CleanShutdown, ManifestEnd, remove_mark, write_mark
 from pipeline_broker.log.journal.commit_writer import LARGE_COMMIT_BYTES_MIN, CommitWriter
-from pipeline_broker.log.journal.frame import FRAME_HEADER_SIZE, StoredEntry, encode_frame
+from pipeline_broker.log.journal.frame import ENTRY_OVERHEAD, FRAME_HEADER_SIZE, StoredEntry, encode_frame
 from pipeline_broker.log.journal.journal_files import JournalFiles
 from pipeline_broker.log.journal.recovery import JournalEnd, Recovery, sealed_entries
 from pipeline_broker.log.journal.segment import (
@@ -43,6 +43,8 @@ from pipeline_broker.log.journal.writer_room import WriterRoom
 
 SEGMENT_BYTES = 64 << 20
 SEGMENT_BYTES_MIN = 2 * HEADER_SPACE
+NOWAIT_BYTES_MAX = 64 << 10
+"""A larger commit is copied by a thread, which does not keep the event loop meanwhile."""
 SEGMENT_ENTRIES_MAX = 1 << 18  # a start takes microseconds for each: small ones would fill a segment with a million
 
 logger = logging.getLogger(__name__)
@@ -57,7 +59,7 @@ class JournalPorts:
     Attributes:
         manifest_end: asked by `close` where the manifest of the archive ends; None when the archive cannot be trusted.
         segment_sealed: called in a writing thread when a segment is complete, and by `seal`.
-        prepare_wanted: called in a writing thread when half of the segment is used and no spare is ready.
+        prepare_wanted: called where it is written when half of the segment is used and no spare is ready.
     """
 
     manifest_end: Callable[[], ManifestEnd | None] = ManifestEnd
@@ -188,11 +190,44 @@ class Journal:
             if not entries:
                 return Ticket(self._next_lsn, 0, 0, None, None)
             ticket = self._write_when_possible(entries)
-            asks = not self._prepare_asked and self._wants_spare()
-            self._prepare_asked = self._prepare_asked or asks
+            asks = self._asks_for_spare()
         if asks:
             self._ports.prepare_wanted()
         return ticket
+
+    def write_nowait(self, entries: Sequence[JournalEntry]) -> Ticket | None:
+        """`write` for an event loop: None, with nothing done, where it might wait or needs a new segment."""
+        size = FRAME_HEADER_SIZE + sum(entry.size_bytes + ENTRY_OVERHEAD for entry in entries)
+        if size > NOWAIT_BYTES_MAX or not self._write_lock.acquire(blocking=False):
+            return None
+        try:
+            if self._failure is not None or self._closed:
+                self._refuse()
+            if not entries or self.room.obstacle is not None or not self._fits(size, len(entries)):
+                return None
+            try:
+                ticket = self._write(entries)
+            except OSError as error:
+                if self.sealed_max is None or not is_passing(error):
+                    self._fail(error)
+                return None
+            asks = self._asks_for_spare()
+        finally:
+            self._write_lock.release()
+        if asks:
+            self._ports.prepare_wanted()
+        return ticket
+
+    def _fits(self, size: int, count: int) -> bool:
+        """Whether a commit of so many bytes and entries goes into the segment at hand."""
+        assert self._active is not None, "recover comes before write"
+        has_room = self._position + size <= self.segment_bytes
+        return has_room and self._next_lsn + count - self._segment_lsn <= SEGMENT_ENTRIES_MAX and not self._has_better()
+
+    def _has_better(self) -> bool:
+        """Whether a spare segment is zero-filled, and this one is not."""
+        assert self._active is not None
+        return self.has_spare and not self._active.zero_filled and self._is_worth_filling() and self._may_roll()
 
     def _write_when_possible(self, entries: Sequence[JournalEntry]) -> Ticket:
         while True:
@@ -227,17 +262,20 @@ class Journal:
             segment = self._active
             if segment is None or self._closed or self._failure is not None:
                 self._refuse()
-            if self.has_spare and not segment.zero_filled and self._is_worth_filling() and self._may_roll():
+            if self._has_better():
                 segment = self._roll()
             parts, size = self._encode(entries, segment, self._next_lsn)
-            count = self._next_lsn + len(entries) - self._segment_lsn
-            fits = self._position + size <= self.segment_bytes and count <= SEGMENT_ENTRIES_MAX
-            if fits or self._position == HEADER_SPACE:
+            if self._fits(size, len(entries)) or self._position == HEADER_SPACE:
                 return parts, size, segment
             if self._may_roll():
                 self._roll()
             else:
                 self.room.wait_for_archive()
+
+    def _asks_for_spare(self) -> bool:
+        asks = not self._prepare_asked and self._wants_spare()
+        self._prepare_asked = self._prepare_asked or asks
+        return asks
 
     def _is_worth_filling(self) -> bool:
         return self._commit_bytes < LARGE_COMMIT_BYTES_MIN  # above, that costs more than a sync saves by it

@@ -1,0 +1,92 @@
+"""A write on the event loop: as any other where it need not wait, and nothing at all where it might."""
+
+import errno
+import os
+
+import pytest
+
+from pipeline_broker.log.errors import JournalFailed
+from pipeline_broker.log.journal.journal import NOWAIT_BYTES_MAX, JournalPorts
+from tests.log.files.memory_file_system import MemoryFileSystem
+from tests.log.journal.test_journal import entry_of, failing, start
+
+SEGMENT_BYTES = 256 << 10
+
+
+@pytest.fixture
+def files():
+    return MemoryFileSystem()
+
+
+@pytest.fixture
+def journal_and_log(files):
+    journal, log, _ = start("/d", files, segment_bytes=SEGMENT_BYTES)
+    return journal, log
+
+
+def test_what_it_writes_is_found_again_between_other_writes(files, journal_and_log):
+    journal, log = journal_and_log
+    for number in range(6):
+        write = journal.write_nowait if number % 2 else journal.write
+        journal.sync(write([entry_of(log, b"%d" % number)]))
+    journal.close()
+    _, _, found = start("/d", files, segment_bytes=SEGMENT_BYTES)
+    assert found == [b"%d" % number for number in range(6)]
+
+
+def test_it_does_nothing_while_another_thread_writes(journal_and_log):
+    journal, log = journal_and_log
+    with journal._write_lock:
+        assert journal.write_nowait([entry_of(log, b"a")]) is None
+    assert journal.next_lsn == 0
+
+
+def test_it_does_nothing_with_a_large_commit(journal_and_log):
+    journal, log = journal_and_log
+    assert journal.write_nowait([entry_of(log, bytes(NOWAIT_BYTES_MAX))]) is None
+    assert journal.next_lsn == 0
+
+
+def test_it_does_nothing_where_a_new_segment_is_needed(journal_and_log):
+    journal, log = journal_and_log
+    record = bytes(NOWAIT_BYTES_MAX // 2)
+    while (ticket := journal.write_nowait([entry_of(log, record)])) is not None:
+        journal.sync(ticket)
+        assert journal.next_lsn < SEGMENT_BYTES // len(record)
+    assert journal.segment_count == 1
+    journal.sync(journal.write([entry_of(log, record)]))
+    assert journal.segment_count == 2
+
+
+def test_it_leaves_to_a_thread_what_finds_no_room(files, journal_and_log):
+    journal, log = journal_and_log
+    journal.sealed_max = 10
+    healthy = failing(files, "write", errno.ENOSPC)
+    assert journal.write_nowait([entry_of(log, b"a")]) is None
+    files.before = healthy
+    journal.sync(journal.write_nowait([entry_of(log, b"b")]))
+    assert journal.next_lsn == 1
+
+
+def test_it_does_nothing_while_others_wait_for_room(journal_and_log):
+    journal, log = journal_and_log
+    journal.room.obstacle = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    assert journal.write_nowait([entry_of(log, b"a")]) is None
+
+
+def test_a_write_that_fails_for_good_fails_the_journal(files, journal_and_log):
+    journal, log = journal_and_log
+    failing(files, "write")
+    with pytest.raises(JournalFailed):
+        journal.write_nowait([entry_of(log, b"a")])
+    with pytest.raises(JournalFailed):
+        journal.write_nowait([entry_of(log, b"b")])
+
+
+def test_it_asks_for_a_spare_segment_when_half_of_this_one_is_used(files):
+    asked = []
+    ports = JournalPorts(prepare_wanted=lambda: asked.append(journal.next_lsn))
+    journal, log, _ = start("/d", files, segment_bytes=SEGMENT_BYTES, ports=ports)
+    while journal.write_nowait([entry_of(log, bytes(NOWAIT_BYTES_MAX // 2))]) is not None:
+        pass
+    assert len(asked) == 1
