@@ -5,23 +5,23 @@ import sys
 
 import trio
 
+from stages.commit_storage import CommitStorage
 from stages.listener import open_listener
 from stages.mode import MODES
 from stages.request import Close, Pending, Request, Send
+from stages.request_handler import Application
 from stages.socket_server import SocketServer
 
 
-class Echo:
+class Echo(Application):
     def handle(self, request: Request) -> Pending:  # durable first, then sent back, in order
         return Pending([bytes(request.frame)], Send(request.frame))
 
     def failed(self, request: Request, error: Exception) -> Close:
         return Close(str(error))
 
-    def connection_closed(self, session: object) -> None: ...
 
-
-class File:
+class File(CommitStorage):
     def __init__(self, path: str) -> None:
         self.fd = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_APPEND)
         self.key_of, self.size_of = hash, len

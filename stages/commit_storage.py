@@ -1,6 +1,7 @@
 """What a committer asks of the place where entries become durable.
 
-Rules of this room: it is an interface; entries are opaque here.
+Rules of this room: it is an interface; entries are opaque here. A class that derives from it writes, syncs and
+measures entries; what is said of waiting has answers that are never wrong.
 """
 
 from __future__ import annotations
@@ -12,7 +13,13 @@ __all__ = ["CommitStorage"]
 
 
 class CommitStorage(Protocol):
-    """Where entries become durable; `write` and `sync` are called by the committer's threads, several at once."""
+    """Where entries become durable; `write` and `sync` are called by the committer's threads, several at once.
+
+    Attributes:
+        is_synced: whether `sync` waits for a disk; where it does not, what is written is as durable as it gets.
+    """
+
+    is_synced: bool = True
 
     def write(self, entries: Sequence[Any]) -> Any:
         """Write entries in order; calls of different commits come in the order in which these began.
@@ -21,12 +28,9 @@ class CommitStorage(Protocol):
             a ticket for `sync`.
         """
 
-    def write_nowait(self, entries: Sequence[Any]) -> Any | None:
-        """The same on the event loop; None, and nothing is done, where that might wait or takes long."""
-
-    @property
-    def is_synced(self) -> bool:
-        """Whether `sync` waits for a disk; where it does not, what is written is as durable as it gets."""
+    def write_nowait(self, entries: Sequence[Any]) -> Any | None:  # noqa: ARG002 - for those that can
+        """`write` on the event loop; returns None, with nothing done, where that might wait or takes long."""
+        return None
 
     def sync(self, ticket: Any) -> None:
         """Return when what the ticket stands for is durable."""

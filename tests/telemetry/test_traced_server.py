@@ -9,6 +9,7 @@ import trio
 from pipeline_broker.telemetry.fan_out import FanOut
 from pipeline_broker.telemetry.measurements import Measurements
 from pipeline_broker.telemetry.trace_files import TraceFiles
+from stages.commit_storage import CommitStorage
 from stages.listener import open_listener
 from stages.mode import CLASSIC, PIPELINED
 from stages.mute import MuteReason
@@ -55,15 +56,11 @@ class Application:
         pass
 
 
-class Storage:
+class Storage(CommitStorage):
     """Durable at once."""
-
-    is_synced = True
 
     def write(self, entries):
         return None
-
-    write_nowait = write
 
     def sync(self, ticket):
         pass
@@ -73,9 +70,6 @@ class Storage:
 
     def size_of(self, entry):
         return 10
-
-    def stop_waiting(self):
-        pass
 
 
 async def client(port):
