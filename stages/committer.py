@@ -8,6 +8,8 @@ exception in it would end the event loop.
 Group commit takes all that was submitted since the last commit began. Where storage is slow, up to `commits_in_flight`
 run at once, at the pace of `stages.commit_pace`. Commits per request always run so many at once, serial per key (a
 partition), as Apache Kafka does.
+
+Longer than most files: both kinds of commit go from one line of submissions through the same states.
 """
 
 from __future__ import annotations
