@@ -23,7 +23,7 @@ LONG_FOLDERS = (
     "repository",
     "transactions",
 )
-"""Folders of tests without such a marker that take seconds too."""
+"""Folders of tests without such a marker that take seconds too, as tables do (see tests/tables.py)."""
 TOGETHER = 50
 """Tests of one file that go as one unit, where a file has more of them."""
 
@@ -56,5 +56,5 @@ def rank(item):
     for place, name in enumerate(LONG):
         if item.get_closest_marker(name):
             return len(CHAINS) + place
-    is_long = group or item.path.parent.name in LONG_FOLDERS
+    is_long = group or item.path.parent.name in LONG_FOLDERS or hasattr(item.obj, "rows")
     return len(CHAINS) + len(LONG) + (not is_long)

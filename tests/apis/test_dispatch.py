@@ -26,6 +26,7 @@ from pipeline_broker.wire.messages.transactions.init_producer_id import InitProd
 from stages.request import Close, Request
 from tests.apis.configs.quota_requests import alteration
 from tests.apis.desk import Desk
+from tests.tables import each_row
 
 FULL = OSError(errno.ENOSPC, "no space")
 
@@ -73,7 +74,7 @@ def cases():
                 yield pytest.param(request, version, errors, id=f"{served.name} {version}")
 
 
-@pytest.mark.parametrize(("message", "version", "errors"), list(cases()))
+@each_row("message, version, errors", list(cases()))
 def test_a_handler_that_fails_is_answered_with_an_error(message, version, errors):
     desk = Desk()
     frame = encode_request_header(RequestHeader(type(message).SCHEMA.key, version, 1, "x"))
@@ -96,7 +97,7 @@ def test_what_a_producer_sent_behind_a_batch_whose_handler_failed_is_refused():
     assert [answer.error_code for answer in answers] == [ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, 0, 0]
 
 
-@pytest.mark.parametrize(("message", "version", "errors"), list(cases()))
+@each_row("message, version, errors", list(cases()))
 def test_while_nothing_can_be_written_what_writes_is_refused_and_what_reads_is_served(message, version, errors):
     desk = Desk()
     desk.ask(CreateTopicsRequest(topics=[CreateTopicsRequest.CreatableTopic("t", 1, 1)]), 4)

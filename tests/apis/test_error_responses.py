@@ -8,7 +8,7 @@ from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.registry import message_classes
 from stages.request import Request
 from tests.apis.desk import Desk
-from tests.bad_input.raw_client import SERVED_IDS, SERVED_VERSIONS
+from tests.bad_input.raw_client import each_served_version
 from tests.wire.generated import sample
 
 CODES = [ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.KAFKA_STORAGE_ERROR]
@@ -19,7 +19,7 @@ def desk():
     return Desk()
 
 
-@pytest.mark.parametrize(("key", "version"), SERVED_VERSIONS, ids=SERVED_IDS)
+@each_served_version()
 def test_an_error_can_be_written_in_every_version(desk, key, version):
     message_class, _ = message_classes(key)
     session = Session(host="127.0.0.1", listener="PLAINTEXT")

@@ -20,6 +20,7 @@ from stages.request import TURN_COST, Close, Request, Send, Unfinished, Waiting,
 from tests.apis.configs.quota_requests import alter
 from tests.apis.desk import Desk
 from tests.apis.test_dispatch import cases
+from tests.tables import each_row
 
 
 @pytest.fixture
@@ -76,7 +77,7 @@ def test_what_is_made_in_steps_is_made_in_order_and_in_turns():
     assert (made, turns) == (list(map(str, range(10))), 1 + 5)
 
 
-@pytest.mark.parametrize(("message", "version", "errors"), list(cases()))
+@each_row("message, version, errors", list(cases()))
 def test_a_large_request_is_answered_as_a_small_one(message, version, errors, everything_in_steps):
     in_turns, at_once = Desk(), Desk()
     result = in_turns.decide(message, version)

@@ -12,12 +12,18 @@ from pipeline_broker.wire.messages.data.fetch import FetchRequest
 from pipeline_broker.wire.messages.data.produce import ProduceRequest, ProduceResponse
 from pipeline_broker.wire.messages.topics.metadata import MetadataRequest, MetadataResponse
 from pipeline_broker.wire.registry import ApiKey, message_classes
+from tests.tables import each_row
 
 WAIT_SECONDS_MAX = 20.0
 CORRELATION_ID = 7
 SERVED_VERSIONS = [(key, version) for key, served in sorted(SERVED.items()) for version in served.versions]
-SERVED_IDS = [f"{SERVED[key].name}-{version}" for key, version in SERVED_VERSIONS]
 ACKS_ALL = -1
+
+
+def each_served_version(*, parts=1):
+    """Have a test run with `key` and `version` of all that the broker serves."""
+    names = [f"{SERVED[key].name}-{version}" for key, version in SERVED_VERSIONS]
+    return each_row("key, version", SERVED_VERSIONS, names, parts=parts)
 
 
 class RawClient:

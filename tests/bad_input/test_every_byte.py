@@ -15,14 +15,13 @@ from pipeline_broker.log.log_manager import LogManager
 from pipeline_broker.wire.codec import encode
 from pipeline_broker.wire.header import RequestHeader, encode_request_header
 from stages.request import Close, Request
-from tests.bad_input.raw_client import SERVED_IDS, SERVED_VERSIONS, frame_of, request_class
+from tests.bad_input.raw_client import each_served_version, frame_of, request_class
 from tests.wire.generated import sample
 from tests.wire.reference import Reference
 
 NOW_MS = 1_700_000_000_000
 TEXT = b"name"
 """What `sample` puts into every text."""
-each_served_version = pytest.mark.parametrize(("key", "version"), SERVED_VERSIONS, ids=SERVED_IDS)
 
 
 @attrs.define(eq=False)
@@ -54,7 +53,7 @@ def header_of(key, version):
     return encode_request_header(RequestHeader(key, version, 1, "every-byte"))
 
 
-@each_served_version
+@each_served_version()
 def test_cut_at_any_byte_it_closes(dispatch, key, version):
     """No request is the beginning of another, so whatever is cut off is missed."""
     frame = frame_of(sample(request_class(key), version, elements=2), version)
@@ -63,7 +62,7 @@ def test_cut_at_any_byte_it_closes(dispatch, key, version):
         assert isinstance(result, Close), f"{size} of {len(frame)} bytes"
 
 
-@each_served_version
+@each_served_version()
 def test_any_length_or_count_beyond_the_rest_closes(dispatch, key, version):
     """Also those that claim the most, or less than nothing; null where it is not allowed."""
     message = sample(request_class(key), version)
@@ -77,7 +76,7 @@ def test_any_length_or_count_beyond_the_rest_closes(dispatch, key, version):
             assert isinstance(dispatch(header + damaged.data), Close), f"length {index} = {false}"
 
 
-@each_served_version
+@each_served_version()
 def test_text_that_is_no_utf_8_closes(dispatch, key, version):
     """Case 61: in every text of a request, one at a time; the bytes are as many as were declared."""
     frame = frame_of(sample(request_class(key), version), version)
@@ -89,7 +88,7 @@ def test_text_that_is_no_utf_8_closes(dispatch, key, version):
         position = frame.find(TEXT, position + 1)
 
 
-@each_served_version
+@each_served_version()
 def test_any_byte_changed_closes_or_is_answered(dispatch, key, version):
     """The dispatcher's two ways out, never an exception."""
     frame = frame_of(sample(request_class(key), version), version)

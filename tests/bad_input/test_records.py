@@ -9,6 +9,7 @@ from pipeline_broker.records.batch import NewRecord, build_batch
 from pipeline_broker.records.checksum import crc32c
 from pipeline_broker.wire.error import ErrorCode
 from tests.bad_input.raw_client import batch_of, fetch_request, produce_answers, produce_request
+from tests.tables import each_row
 
 VERSION = 9
 ZSTD_FROM = 7
@@ -94,6 +95,8 @@ REFUSED = {
     ),
 }
 
+BATCHES = [(name, version) for name in REFUSED for version in (3, 8, 12)]
+
 
 def appended(broker, partition):
     """The end of a partition's log, as a fetch tells it."""
@@ -102,8 +105,7 @@ def appended(broker, partition):
     return response.responses[0].partitions[0].high_watermark
 
 
-@pytest.mark.parametrize("version", [3, 8, 12])
-@pytest.mark.parametrize("name", REFUSED)
+@each_row("name, version", BATCHES, [f"{name}-{version}" for name, version in BATCHES])
 def test_a_bad_batch_is_refused_for_its_partition_only(broker, name, version):
     """The neighbour in the same request is appended, and nothing of the bad one."""
     records, code = REFUSED[name]
@@ -115,15 +117,17 @@ def test_a_bad_batch_is_refused_for_its_partition_only(broker, name, version):
         assert response is not None
     assert produce_answers(response) == [(1, code), (2, 0)]
     assert appended(broker, 1) == before
+    broker.check_healthy()
 
 
-@pytest.mark.parametrize("name", REFUSED)
+@each_row("name", REFUSED, REFUSED)
 def test_a_bad_batch_alone_is_refused_the_same_way(broker, name):
     """Also when the like of this request was answered before: the short way knows no other errors."""
     records, code = REFUSED[name]
     with broker.connect() as client:
         for sent, expected in ((batch_of(b"first"), 0), (records, code), (batch_of(b"last"), 0)):
             assert produce_answers(client.ask(produce_request((2, sent)), VERSION)) == [(2, expected)]
+    broker.check_healthy()
 
 
 @pytest.mark.parametrize("name", UNREADABLE)

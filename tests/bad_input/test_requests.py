@@ -16,16 +16,17 @@ from pipeline_broker.wire.messages.topics.metadata import MetadataRequest
 from pipeline_broker.wire.registry import API_KEYS, ApiKey
 from tests.bad_input.conftest import TOPIC
 from tests.bad_input.raw_client import (
-    SERVED_IDS,
     SERVED_VERSIONS,
     answer_of,
     batch_of,
+    each_served_version,
     fetch_request,
     frame_of,
     produce_answers,
     produce_request,
     request_class,
 )
+from tests.tables import each_row
 from tests.wire.generated import sample
 
 PRODUCE_VERSION = 9
@@ -36,7 +37,9 @@ MAY_WAIT = (ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP)
 REMOVED = (ApiKey.LEADER_AND_ISR, ApiKey.STOP_REPLICA, ApiKey.UPDATE_METADATA, ApiKey.CONTROLLED_SHUTDOWN)
 NOT_SERVED = [int(key) for key in API_KEYS if key not in SERVED]
 BOUNDS = [(key, SERVED[key].versions[0], SERVED[key].versions[-1]) for key in SERVED if key != ApiKey.API_VERSIONS]
-WRONG_VERSIONS = [(key, version) for key, first, last in BOUNDS for version in (-32768, -1, first - 1, last + 1, 32767)]
+WRONG_VERSIONS = [
+    (key, version) for key, first, last in BOUNDS for version in sorted({-32768, -1, first - 1, last + 1, 32767})
+]
 
 
 def bare_header(key, version, correlation_id=1):
@@ -44,7 +47,7 @@ def bare_header(key, version, correlation_id=1):
     return struct.pack(">hhih", key, version, correlation_id, -1) + bytes(64)
 
 
-@pytest.mark.parametrize(("key", "version"), SERVED_VERSIONS, ids=SERVED_IDS)
+@each_served_version()
 def test_a_truncated_request_closes(broker, key, version):
     """Cut at the header's end, in the middle, and one byte short; every other byte: test_every_byte."""
     message = sample(request_class(key), version)
@@ -53,9 +56,10 @@ def test_a_truncated_request_closes(broker, key, version):
     for size in sorted({len(frame) - body_size, len(frame) - body_size // 2, len(frame) - 1} - {len(frame)}):
         with broker.connect() as client:
             assert client.ask_raw(frame[:size]) is None
+    broker.check_healthy()
 
 
-@pytest.mark.parametrize(("key", "version"), SERVED_VERSIONS, ids=SERVED_IDS)
+@each_served_version()
 def test_bytes_behind_a_request_are_ignored(broker, key, version):
     message = request_class(key)()
     if key == ApiKey.PRODUCE:
@@ -68,6 +72,7 @@ def test_bytes_behind_a_request_are_ignored(broker, key, version):
         answer = client.ask_raw(frame_of(message, version) + b"\xff" * 9)
         assert answer is not None
         answer_of(message, version, answer)
+    broker.check_healthy()
 
 
 @pytest.mark.parametrize("key", [-32768, -1, max(API_KEYS) + 1, 32767, *REMOVED])
@@ -77,17 +82,19 @@ def test_an_api_that_does_not_exist_closes(broker, key):
             assert client.ask_raw(bare_header(key, version)) is None
 
 
-@pytest.mark.parametrize("key", NOT_SERVED)
+@each_row("key", NOT_SERVED, NOT_SERVED)
 def test_an_api_that_is_not_served_closes(broker, key):
     with broker.connect() as client:
         assert client.ask_raw(bare_header(key, max(API_KEYS[key].versions, default=0))) is None
+    broker.check_healthy()
 
 
-@pytest.mark.parametrize(("key", "version"), WRONG_VERSIONS)
+@each_row("key, version", WRONG_VERSIONS, [f"{SERVED[key].name}-{version}" for key, version in WRONG_VERSIONS])
 def test_a_version_that_is_not_served_closes(broker, key, version):
     """Without an error response, as in Apache Kafka; Produce 0 to 2 too, although they are advertised."""
     with broker.connect() as client:
         assert client.ask_raw(bare_header(key, version)) is None
+    broker.check_healthy()
 
 
 @pytest.mark.parametrize("version", [-32768, -1, 5, 9, 32767])

@@ -15,6 +15,7 @@ from pipeline_broker.config.resolution import (
 )
 from pipeline_broker.config.settings import config_with, is_acted_on, is_idle_jaas, parse_settings
 from pipeline_broker.config.share_settings import share_settings
+from tests.tables import each_row
 
 DYNAMIC = [each for each in broker_properties().values() if not each.read_only]
 PREFIX = "listener.name.secure."
@@ -72,7 +73,11 @@ ACTING = [each for each in DYNAMIC if is_acted_on(each.name) and not is_idle_jaa
 IDLE = [each for each in DYNAMIC if not is_acted_on(each.name)]
 
 
-@pytest.mark.parametrize("definition", ACTING, ids=lambda each: each.name)
+def each_property(definitions):
+    return each_row("definition", definitions, [each.name for each in definitions])
+
+
+@each_property(ACTING)
 def test_a_dynamic_property_that_is_acted_on_changes_what_counts(definition):
     name = PREFIX * (definition.name in ONLY_OF_A_LISTENER or definition.name == "sasl.enabled.mechanisms")
     name, text = name + definition.name, another(definition)
@@ -81,7 +86,7 @@ def test_a_dynamic_property_that_is_acted_on_changes_what_counts(definition):
     assert counting(name, text) != counting(None, None)
 
 
-@pytest.mark.parametrize("definition", [each for each in IDLE if has_subject(each.name)], ids=lambda each: each.name)
+@each_property([each for each in IDLE if has_subject(each.name)])
 def test_one_that_is_not_acted_on_is_refused_but_for_its_default(definition):
     text = another(definition)
     with pytest.raises(ConfigError) as caught:
@@ -97,9 +102,7 @@ def test_one_that_is_not_acted_on_is_refused_but_for_its_default(definition):
         }
 
 
-@pytest.mark.parametrize(
-    "definition", [each for each in IDLE if not has_subject(each.name)], ids=lambda each: each.name
-)
+@each_property([each for each in IDLE if not has_subject(each.name)])
 def test_one_about_what_the_broker_does_not_have_is_kept(definition):
     text = another(definition)
     assert altered(definition.name, text) == {definition.name: definition.canonical(text)}

@@ -1,6 +1,5 @@
 """What rules find in requests: every group, topic and partition, in all versions of all APIs that are served."""
 
-import attrs
 import pytest
 
 from pipeline_broker.apis.registry import SERVED
@@ -13,7 +12,7 @@ from pipeline_broker.wire.messages.groups.offset_fetch import OffsetFetchRequest
 from pipeline_broker.wire.messages.topics.metadata import MetadataRequest
 from pipeline_broker.wire.messages.transactions.add_partitions_to_txn import AddPartitionsToTxnRequest
 from pipeline_broker.wire.registry import message_classes
-from tests.bad_input.raw_client import SERVED_IDS, SERVED_VERSIONS
+from tests.bad_input.raw_client import each_served_version
 from tests.wire.generated import sample
 
 IDS = {b"i" * 16: "by-id"}
@@ -33,7 +32,7 @@ def subject(message, version=0, sessions=None):
     return found
 
 
-@pytest.mark.parametrize(("key", "version"), SERVED_VERSIONS, ids=SERVED_IDS)
+@each_served_version()
 def test_nothing_in_a_request_is_too_strange_to_be_looked_through(key, version):
     message = sample(message_classes(key)[0], version, elements=2)
     found = subject(message, version)
@@ -41,12 +40,12 @@ def test_nothing_in_a_request_is_too_strange_to_be_looked_through(key, version):
     assert all(isinstance(group, str) for group in found.groups)
 
 
-@pytest.mark.parametrize("key", sorted(SERVED), ids=lambda key: SERVED[key].name)
-def test_every_group_that_a_request_has_a_field_for_is_found(key):
-    request = message_classes(key)[0]
-    if "group_id" not in {field.name for field in attrs.fields(request)}:
-        return
-    assert subject(request(group_id="g")).groups == {"g"}
+def test_every_group_that_a_request_has_a_field_for_is_found():
+    requests = [message_classes(key)[0] for key in SERVED]
+    with_a_group = [request for request in requests if hasattr(request(), "group_id")]
+    assert len(with_a_group) >= 20
+    for request in with_a_group:
+        assert subject(request(group_id="g")).groups == {"g"}, request.__name__
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ Rules of this file: each case is a row of HANDMADE; an amount that is a bound of
 Longer than most files: it is one table, with what its rows are made of.
 """
 
+import struct
 import time
 import zlib
 from functools import cache
@@ -13,6 +14,7 @@ from pipeline_broker.apis.registry import DECIDED_AT_ONCE_MAX
 from pipeline_broker.broker.broker import LONG_BATCHES_MAX
 from pipeline_broker.config.broker_config import BrokerConfig
 from pipeline_broker.records.batch import NewRecord, build_batch
+from pipeline_broker.records.checksum import crc32c
 from pipeline_broker.records.compression import DECOMPRESSED_SIZE_MAX, Compression, compress
 from pipeline_broker.records.record_walk import RECORD_HEADERS_MAX
 from pipeline_broker.wire.messages.cluster.get_telemetry_subscriptions import GetTelemetrySubscriptionsRequest
@@ -54,6 +56,8 @@ DENSE_TOPIC = "dense"
 GROUP_BYTES_MAX = BrokerConfig().pipeline_group_bytes
 SESSION_PARTITIONS_MAX = BrokerConfig().pipeline_fetch_session_partitions
 SESSION_PARTITION_BYTES = 450
+CRC, ATTRIBUTES, BASE_TIMESTAMP = 17, 21, 27
+"""Positions in the header of a batch."""
 NAMES = ELEMENTS_MAX - 100
 """Of one request, where each is one element."""
 FETCHED_TOPICS = ELEMENTS_MAX // (1 + PARTITIONS) - 100
@@ -61,12 +65,20 @@ FETCHED_TOPICS = ELEMENTS_MAX // (1 + PARTITIONS) - 100
 
 
 @cache
-def tiny_records(*, timestamp=None):
+def tiny_records():
     """A batch with a million records of nine bytes, which compress to less than a megabyte."""
-    now_ms = time.time_ns() // 1_000_000 if timestamp is None else timestamp
-    batch = build_batch([NewRecord(b"", timestamp=now_ms)] * TINY_RECORDS, compression=Compression.ZSTD)
+    record = NewRecord(b"", timestamp=time.time_ns() // 1_000_000)
+    batch = build_batch([record] * TINY_RECORDS, compression=Compression.ZSTD)
     assert len(batch) < MEGABYTE
     return batch
+
+
+def old_tiny_records():
+    """The same, of long ago."""
+    batch = bytearray(tiny_records())
+    struct.pack_into(">qq", batch, BASE_TIMESTAMP, 1, 1)
+    struct.pack_into(">I", batch, CRC, crc32c(bytes(batch[ATTRIBUTES:])))
+    return bytes(batch)
 
 
 @cache
@@ -250,7 +262,7 @@ HANDMADE = [
         "a million records, too old",
         _Produce,
         9,
-        lambda _: [produce(tiny_records(timestamp=1))] * 2,
+        lambda _: [produce(old_tiny_records())] * 2,
         before=make_topic(WIDE_TOPIC, message_timestamp_before_max_ms="1000"),
     ),
     _row(

@@ -1,7 +1,6 @@
 """Generated requests are as large as their API takes, and legal."""
 
 import attrs
-import pytest
 
 from pipeline_broker.apis.registry import SERVED
 from pipeline_broker.wire.codec import stepwise_decoder
@@ -11,9 +10,10 @@ from pipeline_broker.wire.registry import ApiKey, message_classes
 from tests.hostile.amplified import ALL_ALIKE, COUNTED_BESIDE, SPARE_BYTES, cases_of
 from tests.hostile.handmade import HANDMADE
 from tests.hostile.prepared import LARGE, SMALL_WORLD
+from tests.tables import each_row
 
 
-@pytest.mark.parametrize("key", SERVED, ids=lambda key: SERVED[key].name)
+@each_row("key", SERVED, [served.name for served in SERVED.values()], parts=3)
 def test_each_array_is_as_long_as_its_api_takes(key):
     served = SERVED[key]
     for case in cases_of(key, {served.versions[0], served.versions[-1]}):
@@ -35,7 +35,7 @@ MANY = attrs.evolve(
 )
 
 
-@pytest.mark.parametrize("case", HANDMADE, ids=lambda case: case.name)
+@each_row("case", HANDMADE, [case.name for case in HANDMADE])
 def test_what_is_made_by_hand_is_legal_also_where_there_is_much(case):
     """Else it would be refused before anything is measured."""
     for frame in {bytes(frame) for frame in case.payloads(MANY)}:

@@ -13,6 +13,7 @@ from click.testing import CliRunner
 
 from pipeline_broker.cli import COMMANDS, main
 from pipeline_broker.commands.cluster.reach import ClientCommand
+from tests.tables import each_row
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
@@ -77,7 +78,7 @@ def test_every_command_has_its_section():
     assert list(SECTIONS) == list(COMMANDS)
 
 
-@pytest.mark.parametrize("title", LEAVES)
+@each_row("title", LEAVES, LEAVES)
 def test_the_table_of_a_command_has_its_options_and_their_defaults(title):
     context = click.Context(LEAVES[title])
     expected = []
@@ -90,11 +91,11 @@ def test_the_table_of_a_command_has_its_options_and_their_defaults(title):
     assert [row for row in expected if row not in shared] == rows_of(section(title))
 
 
-@pytest.mark.parametrize(("arguments", "output"), SHOWN)
+@each_row("arguments, output", SHOWN)
 def test_a_command_that_a_document_shows_is_accepted(arguments, output, tmp_path, monkeypatch):
     del output
     (tmp_path / "server.properties").touch()
-    (tmp_path / "out/compare").mkdir(parents=True)
+    (tmp_path / "out/compare").mkdir(parents=True, exist_ok=True)
     monkeypatch.chdir(tmp_path)
     name, *rest = arguments
     found = command(name)

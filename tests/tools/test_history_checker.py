@@ -5,6 +5,7 @@ import random
 import attrs
 import pytest
 
+from tests.tables import each_row
 from tests.tools.history_checker import (
     ASSIGN,
     FAILED,
@@ -195,7 +196,7 @@ def without(history, key, offset):
     ]
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@each_row("seed", SEEDS, SEEDS)
 def test_a_drawn_history_is_good_until_an_acknowledged_record_is_taken_from_it(seed):
     history, logs = drawn_history(seed)
     assert anomalies(history) == []

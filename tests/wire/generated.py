@@ -9,13 +9,13 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 import pipeline_broker.wire.messages as messages_package
 from pipeline_broker.wire.codec import versions_of
 from pipeline_broker.wire.schema import Field, fields_of, parse_versions, resolve
+from tests.tables import each_row
 
 EXAMPLES = int(os.environ.get("WIRE_EXAMPLES", "3"))
 """Examples per message and version; `WIRE_EXAMPLES=500` makes a long run."""
@@ -45,14 +45,18 @@ RESPONSES = [message for message in API_MESSAGES if message.__name__.endswith("R
 RECORDS = [message for message in MESSAGES if message not in API_MESSAGES]
 
 
-def each_version(messages: list[type], *, flexible_only: bool = False) -> Callable[[Any], Any]:
-    """Parametrize a test with `message` and `version` over every declared version."""
+def each_version(messages: list[type], *, flexible_only: bool = False, parts: int = 1) -> Callable[[Any], Any]:
+    """Have a test run with `message` and `version` of every declared version."""
     pairs = [(message, version) for message in messages for version in versions_of(message)]
     if flexible_only:
         pairs = [(message, version) for message, version in pairs if is_flexible(message, version)]
-    return pytest.mark.parametrize(
-        ("message", "version"), pairs, ids=[f"{message.__name__}-{version}" for message, version in pairs]
-    )
+    names = [f"{message.__name__}-{version}" for message, version in pairs]
+    return each_row("message, version", pairs, names, parts=parts)
+
+
+def each_message(messages: list[type], *, parts: int = 1) -> Callable[[Any], Any]:
+    """Have a test run with `message`."""
+    return each_row("message", messages, [message.__name__ for message in messages], parts=parts)
 
 
 def is_flexible(message: Any, version: int) -> bool:

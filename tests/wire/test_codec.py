@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import traceback
 import tracemalloc
+from contextlib import contextmanager
 
 import pytest
 from hypothesis import given
@@ -21,7 +22,7 @@ from pipeline_broker.wire.messages.topics.describe_topic_partitions import (
 )
 from pipeline_broker.wire.messages.topics.metadata import MetadataRequest
 from pipeline_broker.wire.schema import parse_versions
-from tests.wire.generated import MESSAGES, RECORDS, REQUESTS, each_version, objects, plain, quick, sample
+from tests.wire.generated import MESSAGES, RECORDS, REQUESTS, each_message, each_version, objects, plain, quick, sample
 from tests.wire.reference import Reference
 
 
@@ -32,6 +33,18 @@ def joined(message, version):
 def produce(records, name="t"):
     partition = ProduceRequest.PartitionProduceData(index=3, records=records)
     return ProduceRequest(topic_data=[ProduceRequest.TopicProduceData(name=name, partition_data=[partition])])
+
+
+@contextmanager
+def traced_peak():
+    """Gives a function that says, after the block, how many bytes were allocated at once within it."""
+    tracemalloc.start()
+    peaks = []
+    try:
+        yield lambda: peaks[0]
+        peaks.append(tracemalloc.get_traced_memory()[1])
+    finally:
+        tracemalloc.stop()
 
 
 def fetched(records):
@@ -96,19 +109,17 @@ def test_false_lengths_and_counts_are_refused_without_allocation(message, versio
     allowed = Reference(built, version).lengths
     decode_one = decoder(message, version)
     flexible = version in parse_versions(message.SCHEMA.flexible)
-    tracemalloc.start()
-    for index, nullable in enumerate(allowed):
-        false = [2**31 - 1, 2**31, 2**32 - 2, 5_000] if flexible else [0x7FFF, -2, -0x8000]
-        for value in false if nullable else [*false, -1]:
-            data = Reference(built, version, false_lengths={index: value}).data
-            with pytest.raises(DecodeError):
-                decode_one(memoryview(data), 0)
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert peak < 300_000
+    with traced_peak() as peak:
+        for index, nullable in enumerate(allowed):
+            false = [2**31 - 1, 2**31, 2**32 - 2, 5_000] if flexible else [0x7FFF, -2, -0x8000]
+            for value in false if nullable else [*false, -1]:
+                data = Reference(built, version, false_lengths={index: value}).data
+                with pytest.raises(DecodeError):
+                    decode_one(memoryview(data), 0)
+    assert peak() < 300_000
 
 
-@pytest.mark.parametrize("message", MESSAGES, ids=lambda message: message.__name__)
+@each_message(MESSAGES, parts=4)
 @quick
 @given(data=st.data())
 def test_mutated_bytes_give_a_message_or_a_decode_error(message, data):
@@ -128,7 +139,7 @@ def test_mutated_bytes_give_a_message_or_a_decode_error(message, data):
         assert 0 <= position <= len(mutant)
 
 
-@pytest.mark.parametrize("message", REQUESTS, ids=lambda message: message.__name__)
+@each_message(REQUESTS)
 @quick
 @given(noise=st.binary(max_size=200), data=st.data())
 def test_noise_gives_a_message_or_a_decode_error(message, noise, data):
@@ -169,12 +180,9 @@ class TestLimits:
         data = head + element * 20_000
         with pytest.raises(DecodeError):  # the first time a version is read its steps are made, which takes room too
             decode(message, version, data)
-        tracemalloc.start()
-        with pytest.raises(DecodeError, match="length 30000"):
+        with traced_peak() as peak, pytest.raises(DecodeError, match="length 30000"):
             decode(message, version, data)
-        _, peak = tracemalloc.get_traced_memory()
-        tracemalloc.stop()
-        assert peak < 100_000
+        assert peak() < 100_000
 
     def test_an_unknown_tag_longer_than_the_rest_is_refused(self):
         data = joined(MetadataRequest(), 12)[:-1]

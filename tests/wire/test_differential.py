@@ -32,7 +32,7 @@ def check_against_kio(message: type, version: int, built: Any) -> None:
     assert plain(decoded) == built
 
 
-@each_version(API_MESSAGES)
+@each_version(API_MESSAGES, parts=4)
 @quick
 @given(data=st.data())
 def test_agrees_with_kio(message, version, data):

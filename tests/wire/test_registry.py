@@ -9,9 +9,11 @@ from kio.schema.index import api_key_map, schema_name_map
 from pipeline_broker.wire.codec import versions_of
 from pipeline_broker.wire.registry import API_KEYS, NEVER, ApiKey, is_flexible, message_classes
 from pipeline_broker.wire.schema import parse_versions
-from tests.wire.generated import API_MESSAGES
+from tests.tables import each_row
+from tests.wire.generated import API_MESSAGES, each_message
 
 REMOVED = {ApiKey.LEADER_AND_ISR, ApiKey.STOP_REPLICA, ApiKey.UPDATE_METADATA, ApiKey.CONTROLLED_SHUTDOWN}
+WITH_VERSIONS = [api for api in API_KEYS.values() if len(api.versions)]
 
 
 def test_keys_and_versions_are_those_of_kio():
@@ -23,14 +25,14 @@ def test_keys_and_versions_are_those_of_kio():
     assert {int(key) for key in API_KEYS} - REMOVED == set(api_key_map)
 
 
-@pytest.mark.parametrize("api", [api for api in API_KEYS.values() if len(api.versions)], ids=lambda api: api.name)
+@each_row("api", WITH_VERSIONS, [api.name for api in WITH_VERSIONS])
 def test_flexible_versions_are_those_of_kio(api):
     for version in (api.versions[0], api.flexible_from - 1, api.flexible_from, api.versions[-1]):
         if version in api.versions:
             assert is_flexible(api.key, version) == load_request_schema(int(api.key), version).__flexible__
 
 
-@pytest.mark.parametrize("message", API_MESSAGES, ids=lambda message: message.__name__)
+@each_message(API_MESSAGES)
 def test_a_message_has_the_versions_of_its_api_and_is_found_by_its_key(message):
     api = API_KEYS[ApiKey(message.SCHEMA.key)]
     flexible = parse_versions(message.SCHEMA.flexible)

@@ -14,7 +14,7 @@ import pytest
 
 from pipeline_broker.wire.primitives import Buffer
 from pipeline_broker.wire.schema import fields_of, parse_versions, resolve
-from tests.wire.generated import MESSAGES
+from tests.wire.generated import MESSAGES, each_message
 
 ROOT = Path(__file__).parents[2]
 """What clients put into bytes of their own has no number."""
@@ -25,7 +25,7 @@ def structures_of(message: type) -> list[type]:
     return [message, *(value for value in vars(message).values() if isinstance(value, type) and attrs.has(value))]
 
 
-@pytest.mark.parametrize("message", MESSAGES, ids=lambda message: message.__name__)
+@each_message(MESSAGES)
 def test_annotations_say_what_is_decoded(message):
     """Type, list and nullability of every field."""
     module = vars(sys.modules[message.__module__])
@@ -42,7 +42,7 @@ def test_annotations_say_what_is_decoded(message):
             assert hints[field.name] == expected, f"{structure.__qualname__}.{field.name}"
 
 
-@pytest.mark.parametrize("message", MESSAGES, ids=lambda message: message.__name__)
+@each_message(MESSAGES)
 def test_declared_versions_hang_together(message):
     """Tags are unique and of flexible versions; fields of a struct are frozen."""
     versions, flexible = parse_versions(message.SCHEMA.versions), parse_versions(message.SCHEMA.flexible)

@@ -10,10 +10,12 @@ from pipeline_broker.wire.messages.data.produce import ProduceRequest
 from pipeline_broker.wire.messages.topics.create_topics import CreateTopicsRequest
 from stages.request import PARKED
 from tests.apis.desk import Desk
+from tests.tables import each_row
 
 VERSION = 12
 FOREVER_MS = 2**31 - 1
 FULL, CLOSE = 0, -1
+TIMES = [(timestamp, version) for timestamp in range(-7, 1) for version in (1, 6, 7, 8, 9, 10, 11)]
 
 
 @pytest.fixture
@@ -90,8 +92,7 @@ def test_limits_that_cannot_be_are_answered_at_once(desk, fields):
     assert desk.ask(fetch(0, CLOSE, 0, **fields), VERSION).error_code == 0
 
 
-@pytest.mark.parametrize("timestamp", range(-7, 1))
-@pytest.mark.parametrize("version", [1, 6, 7, 8, 9, 10, 11])
+@each_row("timestamp, version", TIMES, [f"{timestamp} in {version}" for timestamp, version in TIMES])
 def test_every_special_time_is_answered_or_35(desk, timestamp, version):
     produce(desk)
     partition = ListOffsetsRequest.ListOffsetsPartition(0, timestamp=timestamp)

@@ -21,7 +21,7 @@ from pipeline_broker.wire.messages.security.sasl_handshake import SaslHandshakeR
 from pipeline_broker.wire.messages.topics.metadata import MetadataRequest, MetadataResponse
 from pipeline_broker.wire.registry import ApiKey
 from stages.authentication import Conversation
-from tests.bad_input.raw_client import SERVED_IDS, SERVED_VERSIONS, request_class
+from tests.bad_input.raw_client import each_served_version, request_class
 from tests.security.scram_client import ScramClient
 from tests.security.tokens import NOW_SECONDS, initial, jwk, rsa_key, token, write_keys
 from tests.wire.generated import sample
@@ -220,9 +220,10 @@ def test_what_belongs_elsewhere_in_the_conversation_is_error_34_in_place_of_a_to
     assert (conversation, response.error_code) == (FAILED, 34)
 
 
-@pytest.mark.parametrize(("key", "version"), SERVED_VERSIONS, ids=SERVED_IDS)
-def test_no_other_api_is_decoded_or_answered_in_place_of_a_token(talk, key, version):
+@each_served_version()
+def test_no_other_api_is_decoded_or_answered_in_place_of_a_token(key, version):
     """Kafka answers with error 34; a handler's error response may look at what belongs to others."""
+    talk = Talk()
     talk.handshake()
     conversation, data = talk.raw(frame_of(sample(request_class(key), version), version))
     assert conversation is FAILED
