@@ -129,7 +129,7 @@ class Life:
                     segment_bytes=segment_bytes,
                     ports=surroundings.ports,
                 )
-                stack.callback(journal.close)
+                stack.callback(broker.logs.close)
                 assembled = assemble(options, listeners, journal, broker, surroundings, self._timeline)
                 upkeep = upkeep_of(broker, surroundings.segment_sealed)
                 async with trio.open_nursery() as nursery:

@@ -89,6 +89,12 @@ class LogManager:
         self._deleted = LogTotals()
         self._roll_seed = (SystemRandom() if randomness is None else randomness).randbytes(ROLL_SEED_BYTES)
 
+    def close(self) -> None:
+        """Give the data directory up, with no file left open; see Journal."""
+        self.journal.close()
+        if self.archive is not None:
+            self.archive.close()
+
     def __iter__(self) -> Iterator[PartitionLog]:
         return iter(self._logs.values())
 

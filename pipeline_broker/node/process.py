@@ -128,7 +128,7 @@ async def serve(
         data = options.data
         if is_open_to_others(data):
             logger.warning("other users may read %s; to prevent that: chmod -R go-rwx %s", data, shlex.quote(str(data)))
-        stack.callback(journal.close)
+        stack.callback(broker.logs.close)
         for rule in rules:
             broker.faults.add(*rule, "file")
         await _serve(options, listeners, journal, broker, surroundings, observers, on_ready, task_status)

@@ -121,6 +121,12 @@ class Archive:
                 if header.base_offset + header.last_offset_delta >= manifest.log_start_offset:
                     yield header, batch
 
+    def close(self) -> None:
+        """Keep no file open, when nothing is read or written any more."""
+        self.store.close()
+        self.cleaning_store.close()
+        self._manifest_file.close()
+
     # In the one thread that writes
 
     def new_generation(self) -> int:

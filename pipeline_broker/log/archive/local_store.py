@@ -57,6 +57,11 @@ class _OpenFiles:
                     self._files.popitem(last=False)
         return file
 
+    def clear(self) -> None:
+        """Keep none."""
+        with self._lock:
+            self._files.clear()
+
     def forget(self, names: Iterable[str]) -> None:
         """These names mean other files now, or none; called after the change, so that no old one slips in."""
         with self._lock:
@@ -192,6 +197,10 @@ class LocalStore:
 
     def free_bytes(self) -> int:
         return self._file_system.free_bytes(self._directory)
+
+    def close(self) -> None:
+        self._open.clear()
+        self._unsynced.clear()
 
     def _path(self, name: str) -> Path:
         folder, file = split_name(name)

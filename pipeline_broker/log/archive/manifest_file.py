@@ -124,6 +124,10 @@ class ManifestFile:
             self._end = None
             self._file, self._size = self._rewrite()
 
+    def close(self) -> None:
+        """Commit nothing any more."""
+        self._file = None
+
     def _rewrite(self) -> tuple[File, int]:
         if WRITING_NAME in self._files.list_directory(self._directory):
             self._files.unlink(self._directory / WRITING_NAME)  # an attempt that was cut short

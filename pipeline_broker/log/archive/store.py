@@ -61,6 +61,9 @@ class SegmentStore(Protocol):
     def free_bytes(self) -> int:
         """How many more bytes can be written."""
 
+    def close(self) -> None:
+        """Keep no file open any more."""
+
 
 def split_name(name: str) -> tuple[str, str]:
     """Folder and file."""

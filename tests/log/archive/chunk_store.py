@@ -97,6 +97,9 @@ class ChunkStore:
         """See SegmentStore."""
         return self.free
 
+    def close(self) -> None:
+        pass
+
     def _chunks(self, name: str) -> tuple[bytes, ...]:
         try:
             return self._files[name]
