@@ -19,7 +19,7 @@ SUITES_DIR ?= ../shared/suites
 MODES ?= classic pipelined
 SUITES ?=
 comma := ,
-SYSTEM_PACKAGES := chromium chromium-driver eatmydata faketime fish fuse libfuse2 strace zsh
+SYSTEM_PACKAGES := chromium chromium-driver default-jdk-headless eatmydata faketime fish fuse libfuse2 maven openssl strace zsh
 
 .DEFAULT_GOAL := help
 .PHONY: help serve compare results test lint types contracts check properties simulate kill kill-points power-cuts exactly-once faults hostile soak live live-kill cluster plugin-runs bench suites wheel system-packages clean

@@ -1,26 +1,25 @@
-"""What all tests share: Hypothesis profiles, needed tools, broker processes.
+"""What all tests share: Hypothesis profiles, broker processes, and that each test gives back what it took.
 
-Rules: a test that needs a program skips naming the Debian package, unless REQUIRE_TOOLS=1, which turns that into a
-failure; a process that was started here is stopped here, by its own id, and must end well.
+Rules: a process that was started here is stopped here, by its own id, and must end well.
 """
 
 import gc
 import os
 import re
 import select
-import shutil
 import signal
 import subprocess
 import sys
 import time
 import warnings
-from ctypes.util import find_library
 from pathlib import Path
 
 import attrs
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.belongings import belongings, left_behind
+from tests.required import absent, require_tool
 from tests.spreading import spread
 
 ROOT = Path(__file__).parent.parent
@@ -41,19 +40,6 @@ settings.register_profile(
 )
 settings.load_profile("long" if EXAMPLES else "default")
 
-TOOLS = {
-    "chromedriver": "chromium-driver",
-    "chromium": "chromium",
-    "eatmydata": "eatmydata",
-    "faketime": "faketime",
-    "fish": "fish",
-    "fusermount": "fuse",
-    "libfuse": "libfuse2",
-    "strace": "strace",
-    "zsh": "zsh",
-}
-"""Programs (and one library) that tests need, with the Debian package of each; `make system-packages` installs them."""
-
 
 @pytest.hookimpl(tryfirst=True)  # before pytest-xdist writes the groups into the names
 def pytest_collection_modifyitems(items):
@@ -67,45 +53,32 @@ def pytest_collection_finish():
     gc.freeze()
 
 
-def find_tool(name):
-    if name == "libfuse":
-        # fusepy speaks the interface of version 2
-        library = find_library("fuse")
-        return library if library and library.endswith(".so.2") else None
-    return shutil.which(name)
+@pytest.fixture(autouse=True)
+def _leaves_nothing_behind(request, caplog):
+    """Has each test answer for what it leaves open; fixtures of a module or a session were made before."""
+    before = belongings()
+    yield
+    request.node.funcargs.clear()  # what a test was given is closed with the last that knows of it
+    for when in ("setup", "call"):
+        caplog.get_records(when).clear()  # an error in one knows the frames that it went through
+    left = left_behind(before)
+    assert not left, f"left behind: {left}"
 
 
 @pytest.fixture(scope="session")
-def require_tool():
-    """Gives the path of a program, or ends the test: skipped, or failed under REQUIRE_TOOLS=1."""
-
-    def require(name):
-        package = TOOLS[name]
-        found = find_tool(name)
-        if found is None:
-            reason = f"needs {name} of the Debian package {package}: make system-packages"
-            if os.environ.get("REQUIRE_TOOLS") == "1":
-                pytest.fail(reason)
-            pytest.skip(reason)
-        return found
-
-    return require
-
-
-@pytest.fixture(scope="session")
-def mount_forgetful(require_tool, tmp_path_factory):
-    """Gives mounts that lose power (`with mount_forgetful(directory) as mount:`), or skips the test."""
+def mount_forgetful(tmp_path_factory):
+    """Gives mounts that lose power: `with mount_forgetful(directory) as mount:`."""
     from tests.tools.forgetful_mount import ForgetfulMount, MountFailed, reason_without_fuse
 
     require_tool("fusermount")
     require_tool("libfuse")
     if reason := reason_without_fuse():
-        pytest.skip(reason)
+        absent(reason)
     try:
         with ForgetfulMount(tmp_path_factory.mktemp("probe")):
             pass
     except MountFailed as failure:
-        pytest.skip(f"FUSE cannot mount here: {failure}")
+        absent(f"FUSE cannot mount here: {failure}")
     return ForgetfulMount
 
 

@@ -1,15 +1,11 @@
-"""Runs programs of Apache Kafka, from the jars that the client suites fetch; a test without them skips saying so."""
+"""Runs Apache Kafka's own programs, from the jars that the product fetches once, by Maven, into the user's cache."""
 
-import os
-import shutil
 import subprocess
-from pathlib import Path
 
-import pytest
+from pipeline_broker.measure.experiment.broker_process import ExperimentError
+from pipeline_broker.measure.experiment.kafka_process import fetch_jars
+from tests.required import absent, without
 
-ROOT = Path(__file__).parent.parent
-SUITES_DIR = ROOT / os.environ.get("SUITES_DIR", "../shared/suites")
-JAR_DIR = Path(os.environ.get("KAFKA_ORACLE_DIR", Path.home() / ".cache/kafka-oracle"))
 SECONDS_MAX = 60
 LOGGING = """
 appender.stderr.type = Console
@@ -21,18 +17,25 @@ rootLogger.appenderRef.stderr.ref = stderr
 
 
 def what_is_missing(*programs):
-    """Why programs of Kafka's cannot be run here, if they cannot."""
-    for program in programs:
-        if shutil.which(program) is None:
-            return f"needs {program} (17 or newer)"
-    if not list(JAR_DIR.glob("broker-*")):
-        return f"needs Kafka's jars in {JAR_DIR}: {SUITES_DIR}/kafka_oracle.sh fetch"
+    """Why Kafka's programs cannot be run here, None where they can; jars that are not here are fetched."""
+    if reason := without("java", *programs):
+        return reason
+    try:
+        fetch_jars()
+    except ExperimentError as error:
+        return str(error)
     return None
 
 
+def require_kafka(*programs):
+    """End the test where Kafka's programs, and others beside Java, cannot be run."""
+    if reason := what_is_missing(*programs):
+        absent(reason)
+
+
 def class_path():
-    """The newest of Kafka's jars, as Java takes them."""
-    return f"{max(JAR_DIR.glob('broker-*'))}/*"
+    """Kafka's jars, as Java takes them."""
+    return f"{fetch_jars()}/*"
 
 
 def java_command(directory):
@@ -57,8 +60,7 @@ def kafka_tool(directory):
 
 def tool_command(directory):
     """A function that gives the command of a tool, for tests that end it themselves: its class, its arguments."""
-    if reason := what_is_missing("java"):
-        pytest.skip(reason)
+    require_kafka()
     java = java_command(directory)
 
     def command(name, *arguments):

@@ -12,6 +12,7 @@ from click.testing import CliRunner
 
 from pipeline_broker import EmbeddedBroker
 from pipeline_broker.cli import COMMANDS, main
+from tests.required import require_tool
 
 ROOT = Path(__file__).parents[2]
 SECONDS_MAX = 60
@@ -99,7 +100,7 @@ def test_there_is_a_script_for_every_shell_that_names_the_program_and_its_variab
     assert "pipeline-broker" in text
 
 
-def test_fish_completes_what_there_is(environment, require_tool):
+def test_fish_completes_what_there_is(environment):
     fish = require_tool("fish")
     home = environment["HOME"]
     cases = {
@@ -127,7 +128,7 @@ def test_fish_completes_what_there_is(environment, require_tool):
     assert dict(zip(cases, answers, strict=True)) == cases
 
 
-def test_zsh_completes_what_there_is(environment, require_tool):
+def test_zsh_completes_what_there_is(environment):
     zsh = require_tool("zsh")
     home = Path(environment["HOME"])
     cases = {

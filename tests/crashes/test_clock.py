@@ -19,6 +19,7 @@ from tests.crashes.kept import RETAINED, KeptPartition
 from tests.crashes.kept_client import read_held, write
 from tests.crashes.scene import TOPICS, Scene
 from tests.crashes.wire_client import WireClient, describe_topics
+from tests.required import absent
 
 pytestmark = [pytest.mark.faults]
 DAY_SECONDS = 86_400
@@ -122,7 +123,7 @@ def test_the_fake_clock_is_the_brokers(tmp_path, clock):
 def test_a_monotonic_clock_that_began_long_ago_is_as_good_as_another(tmp_path):
     prefix = ("unshare", "--time", "--fork", "--monotonic", str(MONOTONIC_SECONDS))
     if subprocess.run([*prefix, "true"], capture_output=True, check=False).returncode:
-        pytest.skip("only root may give a program a clock of its own, and not on every kernel")
+        absent("only root may give a program a clock of its own, and not on every kernel")
     with Scene(4, tmp_path, prefix=prefix) as scene:
         scene.start()
         scene.prepare()

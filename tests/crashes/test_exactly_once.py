@@ -18,6 +18,7 @@ from tests.conftest import CAMPAIGN
 from tests.crashes.exactly_once.judge import Violated
 from tests.crashes.exactly_once.run import BROKER, PAUSE, Counts, JavaCopier, Run
 from tests.crashes.ledger import HELD, Ledger, current_commit
+from tests.required import absent
 
 pytestmark = [pytest.mark.faults, pytest.mark.exactly_once]
 
@@ -35,9 +36,7 @@ SUMMARY = (
 @pytest.fixture(scope="module")
 def java(tmp_path_factory):
     """The copier in Java; None where there is no Java or no Kafka."""
-    if reason := kafka_tools.what_is_missing("java", "javac"):
-        if os.environ.get("REQUIRE_TOOLS") == "1":
-            pytest.fail(f"the copier in Java {reason}")
+    if kafka_tools.what_is_missing("javac"):
         return None
     return JavaCopier(tmp_path_factory.mktemp("java"))
 
@@ -66,7 +65,7 @@ def test_what_goes_in_comes_out_exactly_once(tmp_path, java, record_property):
     assert ledger.violated_seeds == []
     record_property(CAMPAIGN, text)
     if java is None:
-        pytest.skip(f"it held, but without the copier in Java, which {kafka_tools.what_is_missing('java', 'javac')}")
+        absent(f"it held, but without the copier in Java: {kafka_tools.what_is_missing('javac')}")
 
 
 @pytest.mark.parametrize(

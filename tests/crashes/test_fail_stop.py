@@ -12,6 +12,7 @@ import pytest
 from tests.crashes.broker_under_test import assert_failed_stop
 from tests.crashes.lengths import drawn
 from tests.crashes.scene import Scene
+from tests.required import require_tool
 
 pytestmark = [pytest.mark.faults]
 MODES = pytest.mark.parametrize("mode", drawn("classic", "pipelined"))
@@ -27,7 +28,7 @@ def failing_calls(strace, name):
 @pytest.mark.parametrize(
     ("mode", "call"), [("classic", "fdatasync"), ("pipelined", "fdatasync"), ("pipelined", "pwritev,pwritev2")]
 )
-def test_after_a_failed_call_nothing_is_acknowledged_and_the_process_ends(tmp_path, require_tool, mode, call):
+def test_after_a_failed_call_nothing_is_acknowledged_and_the_process_ends(tmp_path, mode, call):
     with Scene(1, tmp_path, mode=mode) as scene:
         scene.broker.prefix = failing_calls(require_tool("strace"), call)
         scene.start()
@@ -44,7 +45,7 @@ def test_after_a_failed_call_nothing_is_acknowledged_and_the_process_ends(tmp_pa
         assert scene.broker.stop() == 0
 
 
-def test_a_slow_sync_delays_the_answer_and_nobody_is_told_before_it(tmp_path, require_tool):
+def test_a_slow_sync_delays_the_answer_and_nobody_is_told_before_it(tmp_path):
     delay_seconds = 0.2
     delayed = f"inject=fdatasync:delay_enter={int(delay_seconds * 1e6)}"
     prefix = (require_tool("strace"), "-f", "-qq", "-o", os.devnull, "-e", "trace=fdatasync", "-e", delayed)

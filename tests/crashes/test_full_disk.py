@@ -25,6 +25,7 @@ from tests.crashes.lengths import drawn
 from tests.crashes.producers import ConfluentProducer, PlainProducer, produce_request
 from tests.crashes.scene import PARTITIONS, Load, Scene
 from tests.crashes.wire_client import WireClient, describe_topics
+from tests.required import absent
 
 pytestmark = [pytest.mark.faults]
 MODES = pytest.mark.parametrize("mode", drawn("pipelined", "classic"))
@@ -43,13 +44,13 @@ STORAGE_ERROR = ErrorCode.KAFKA_STORAGE_ERROR
 def small_disk(tmp_path):
     """A directory on a file system of its own, smaller than what a broker would like to prepare."""
     if os.geteuid() != 0:
-        pytest.skip("only root may mount a file system")
+        absent("only root may mount a file system")
     path = tmp_path / "disk"
     path.mkdir()
     options = f"size={DISK_BYTES}"
     mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", path], capture_output=True, check=False)
     if mounted.returncode:
-        pytest.skip(f"this machine does not mount a tmpfs: {mounted.stderr.decode().strip()}")
+        absent(f"this machine does not mount a tmpfs: {mounted.stderr.decode().strip()}")
     yield path
     subprocess.run(["umount", "--lazy", path], check=True)
 

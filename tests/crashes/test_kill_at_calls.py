@@ -17,6 +17,7 @@ from tests.crashes.broker_under_test import StartFailed
 from tests.crashes.ledger import CYCLES
 from tests.crashes.lengths import drawn
 from tests.crashes.scene import Scene
+from tests.required import require_tool
 
 pytestmark = [pytest.mark.faults, pytest.mark.kill]
 ROUNDS = max(1, CYCLES // 20)
@@ -41,7 +42,7 @@ def killing_at(strace, calls, number, path=None):
     ("serving", "recovering"),
     drawn(("rename", "fdatasync"), (WRITES, "unlink"), ("fdatasync", "ftruncate"), ("fsync", WRITES)),
 )
-def test_killed_at_a_call_and_again_in_recovery_it_loses_nothing(tmp_path, require_tool, serving, recovering):
+def test_killed_at_a_call_and_again_in_recovery_it_loses_nothing(tmp_path, serving, recovering):
     strace = require_tool("strace")
     modes = itertools.cycle(["classic", "pipelined"])
     with Scene(serving, tmp_path, variant="rolling") as scene:
@@ -68,7 +69,7 @@ def test_killed_at_a_call_and_again_in_recovery_it_loses_nothing(tmp_path, requi
     ("calls", "name"),
     [("openat", WRITING_NAME), (WRITES, WRITING_NAME), ("fdatasync", WRITING_NAME), ("rename", WRITING_NAME)],
 )
-def test_killed_while_it_marks_its_clean_shutdown_it_loses_nothing(tmp_path, require_tool, calls, name):
+def test_killed_while_it_marks_its_clean_shutdown_it_loses_nothing(tmp_path, calls, name):
     strace = require_tool("strace")
     with Scene(name + calls, tmp_path, variant="rolling") as scene:
         scene.start()

@@ -21,6 +21,7 @@ from tests.crashes.campaign import run_noted
 from tests.crashes.kill_points import PointCounts, PointRun, points_of
 from tests.crashes.killing_files import BEFORE, OPERATIONS
 from tests.crashes.ledger import Ledger, current_commit
+from tests.required import require_tool
 
 pytestmark = [pytest.mark.faults, pytest.mark.kill_points]
 KIND = "kill points"
@@ -120,7 +121,7 @@ def changes_seen(log, data):
     return seen, unknown
 
 
-def test_nothing_changes_the_data_directory_but_through_the_file_system_that_is_counted(tmp_path, require_tool):
+def test_nothing_changes_the_data_directory_but_through_the_file_system_that_is_counted(tmp_path):
     log = tmp_path / "calls"
     traced = ",".join((*CHANGES, OTHERS))
     prefix = (require_tool("strace"), "-f", "-y", "-qq", "-s", "0", "-o", str(log), "-e", f"trace={traced}")

@@ -13,6 +13,7 @@ from tests.crashes.broker_under_test import StartFailed
 from tests.crashes.campaign import run_campaign
 from tests.crashes.power_cut_run import CutCounts, PowerCutRun
 from tests.crashes.scene import Violated
+from tests.required import require_tool
 
 CUTS = "power cuts"
 CUTS_BEFORE_NOTICED_MAX = 30
@@ -51,7 +52,7 @@ def test_a_broker_that_does_not_sync_is_noticed(mount_forgetful, tmp_path, varia
         assert run.counts.kills  # it worked until the power went
 
 
-def test_a_broker_whose_syncs_are_swallowed_is_noticed(mount_forgetful, require_tool, tmp_path):
+def test_a_broker_whose_syncs_are_swallowed_is_noticed(mount_forgetful, tmp_path):
     """eatmydata answers every sync without one; the broker cannot know, and the power cut shows it."""
     with mount_forgetful(tmp_path / "disk") as mount:
         prefix = (require_tool("eatmydata"),)

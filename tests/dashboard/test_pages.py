@@ -18,6 +18,7 @@ from pipeline_broker.wire.messages.groups.offset_commit import OffsetCommitReque
 from pipeline_broker.wire.messages.topics.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from tests.apis.wire_client import WireClient
 from tests.conftest import start_broker
+from tests.required import require_tool
 
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
 
@@ -92,7 +93,7 @@ def link(brokers):
 
 
 @pytest.fixture(scope="module")
-def browser(require_tool):
+def browser():
     from selenium import webdriver
 
     options = webdriver.ChromeOptions()

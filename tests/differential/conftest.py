@@ -3,7 +3,7 @@
 import base64
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import ExitStack, closing
 
 import pytest
 
@@ -18,9 +18,10 @@ from tests.conftest import start_broker
 from tests.differential.admin_requests import GROUPS
 from tests.differential.data_requests import TOPICS
 from tests.differential.marker_requests import MARKED_TOPICS
-from tests.differential.oracle import CONTROL_HOST, GUEST_HOST, Side, Sides, start_kafka, what_is_missing
+from tests.differential.oracle import CONTROL_HOST, GUEST_HOST, Side, Sides, running_kafka
 from tests.differential.share_requests import GROUPS as SHARE_GROUPS
 from tests.differential.share_requests import UNKNOWN_PARTITIONS, describe_unknown
+from tests.kafka_tools import require_kafka
 
 SETTINGS = {
     "num.partitions": "2",
@@ -46,18 +47,15 @@ PREPARE_SECONDS_MAX = 60.0
 @pytest.fixture(scope="session")
 def started(tmp_path_factory):
     """All sides, and their answers to come to what Kafka answers after half a minute only: it is asked at once."""
-    missing = what_is_missing()
-    if missing:
-        pytest.skip(missing)
+    require_kafka()
     directory = tmp_path_factory.mktemp("differential")
-    kafka = start_kafka(directory, SETTINGS)
     brokers = []
-    try:
+    with running_kafka(directory, SETTINGS) as kafka, ExitStack() as stack:
         settings = [f"{name}={value}" for name, value in SETTINGS.items()]
-        brokers += [
-            start_broker(directory / mode, mode=mode, arguments=["--flush", "os"], settings=settings)
-            for mode in ("classic", "pipelined")
-        ]
+        for mode in ("classic", "pipelined"):
+            brokers.append(start_broker(directory / mode, mode=mode, arguments=["--flush", "os"], settings=settings))
+            stack.callback(brokers[-1].process.stdout.close)
+            stack.callback(brokers[-1].stop)
         sides = Sides(Side("kafka", kafka.port), [Side(broker.mode, broker.port) for broker in brokers])
         prepare(sides)
         with ThreadPoolExecutor(len(UNKNOWN_PARTITIONS)) as executor:
@@ -65,11 +63,6 @@ def started(tmp_path_factory):
             yield sides, answers
         for side in sides.all:
             side.close()
-    finally:
-        kafka.stop()
-        for broker in brokers:
-            broker.stop()
-            broker.process.stdout.close()
 
 
 def answers_apart(sides, ask):
@@ -79,6 +72,11 @@ def answers_apart(sides, ask):
         with closing(Side(side.name, side.port)) as apart:
             answers.append(apart.ask(ask.build(side), ask.version))
     return answers
+
+
+@pytest.fixture(autouse=True)
+def _leaves_nothing_behind():
+    """Connections to all sides stay open for the tests that follow, and are made anew where a side closed one."""
 
 
 @pytest.fixture(scope="session")

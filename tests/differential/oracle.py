@@ -9,23 +9,22 @@ from __future__ import annotations
 
 import dataclasses
 import datetime as dt
-import os
 import re
-import shutil
-import signal
 import socket
 import struct
-import subprocess
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from enum import Enum
 from pathlib import Path
 from typing import Any
 
 import attrs
+import pytest
 from kio.serial import entity_reader
 
+from pipeline_broker.measure.experiment.kafka_process import KafkaProcess, KafkaSettings
 from pipeline_broker.wire.codec import decode, encode
 from pipeline_broker.wire.header import RequestHeader, encode_request_header, read_response_header
 from pipeline_broker.wire.messages.configs.describe_client_quotas import DescribeClientQuotasRequest
@@ -36,20 +35,15 @@ from pipeline_broker.wire.messages.security.describe_acls import DescribeAclsReq
 from pipeline_broker.wire.messages.security.describe_user_scram_credentials import DescribeUserScramCredentialsRequest
 from pipeline_broker.wire.messages.topics.metadata import MetadataRequest
 from pipeline_broker.wire.registry import ApiKey, message_classes
-from tests.conftest import ROOT
-from tests.free_ports import free_port
 from tests.wire.oracle import kio_class, written
 
-SUITES = Path(os.environ.get("SUITES_DIR", ROOT.parent / "shared" / "suites"))
-SCRIPT = "kafka_oracle.sh"
-JAVA = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1"}
+JAVA_OPTIONS = "-XX:TieredStopAtLevel=1"
 """A broker of two minutes spends more on the optimising compiler than it gets back."""
 START_SECONDS_MAX = 120.0
 ANSWER_SECONDS_MAX = 90.0
 """Kafka asks itself for the state of share groups, again and again where the machine is busy."""
 SETTLE_SECONDS_MAX = 30.0
 SETTLED_AFTER = 2
-CONTROLLER_PORT_OFFSET = 500
 CLIENT_ID = "differential"
 CONTROL_HOST, GUEST_HOST = "127.0.0.1", "127.0.0.2"
 """All that is set up, and all that Kafka says to itself, comes from the first; rules may be about the second."""
@@ -71,59 +65,33 @@ EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 MILLISECOND = dt.timedelta(milliseconds=1)
 
 
-def what_is_missing() -> str | None:
-    """Why Apache Kafka cannot be asked here, if it cannot."""
-    if not (SUITES / SCRIPT).is_file():
-        return f"Apache Kafka is started by {SCRIPT}, which is not in {SUITES}: set SUITES_DIR"
-    for program in ("java", "mvn"):
-        if shutil.which(program) is None:
-            return f"{SCRIPT} needs {program}"
-    return None
+@attrs.frozen
+class OracleSettings(KafkaSettings):
+    """Kafka with further settings, which count before its others."""
+
+    settings: dict[str, str] = attrs.field(factory=dict)
+
+    def properties(self, port: int, controller_port: int) -> str:
+        lines = [f"{name}={value}" for name, value in self.settings.items()]
+        return "\n".join([super().properties(port, controller_port), *lines, ""])
 
 
-@attrs.define
-class Kafka:
-    """The process."""
-
-    process: subprocess.Popen[bytes]
-    port: int
-
-    def stop(self) -> None:
-        self.process.send_signal(signal.SIGTERM)
-        try:
-            self.process.wait(ANSWER_SECONDS_MAX)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
-
-
-def start_kafka(directory: Path, settings: dict[str, str]) -> Kafka:
-    """Start Apache Kafka on a free port and wait until it answers."""
-    port = free_port(CONTROLLER_PORT_OFFSET)
-    log_path = directory / "kafka.log"
-    command = [SUITES / SCRIPT, "start", directory / "kafka", str(port), *(f"{k}={v}" for k, v in settings.items())]
-    with log_path.open("wb") as log:
-        process = subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            env={**os.environ, **JAVA, "KAFKA_ORACLE_HEAP": "512m", "KAFKA_ORACLE_LOG": "ERROR"},
-        )
-    kafka = Kafka(process, port)
-    deadline = time.monotonic() + START_SECONDS_MAX
-    while True:
-        try:
-            side = Side("kafka", port)
-            if side.ask(MetadataRequest(topics=[]), METADATA_VERSION)["brokers"]:
-                side.close()
-                return kafka
-        except OSError:
-            pass
-        if process.poll() is not None or time.monotonic() > deadline:
-            kafka.stop()
-            raise AssertionError(f"Apache Kafka does not start:\n{log_path.read_text(errors='replace')[-2000:]}")
-        time.sleep(0.1)
+@contextmanager
+def running_kafka(directory: Path, settings: dict[str, str]) -> Iterator[KafkaProcess]:
+    """Apache Kafka, which answers."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("JDK_JAVA_OPTIONS", JAVA_OPTIONS)
+        kafka = OracleSettings("kafka", directory / "kafka", settings=settings).start()
+    try:
+        kafka.wait_ready()
+        deadline = time.monotonic() + START_SECONDS_MAX
+        with closing(Side("kafka", kafka.port)) as side:
+            while not side.ask(MetadataRequest(topics=[]), METADATA_VERSION)["brokers"]:
+                assert time.monotonic() < deadline, "Apache Kafka does not start"
+                time.sleep(0.1)
+        yield kafka
+    finally:
+        kafka.stop()
 
 
 class Side:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.bad_input.raw_client import SERVED_IDS, SERVED_VERSIONS
+from tests.bad_input.raw_client import SERVED_VERSIONS, each_served_version
 from tests.differential.comparison import EXAMPLES, compare, drawn
 from tests.differential.masks import BY_FIELD, MASKS, MASKS_MAX
 from tests.differential.table import REQUESTS
@@ -15,7 +15,7 @@ ASKED_MIN = 5_000 if EXAMPLES >= AT_LENGTH else 300
 APIS_MIN = 50
 
 
-@pytest.mark.parametrize(("key", "version"), SERVED_VERSIONS, ids=SERVED_IDS)
+@each_served_version(parts=4)
 @drawn()
 @given(data=st.data())
 def test_a_request_is_answered_as_kafka_answers_it(sides, key, version, data):

@@ -5,7 +5,6 @@ import pytest
 from tests.documents import blocks_run_by
 from tests.plugin_runs import run_pytest
 
-pytest.importorskip("faststream", reason="faststream (extra `dev`) is not installed")
 pytestmark = pytest.mark.clients
 
 CLIENTS = ("kafka", "confluent")

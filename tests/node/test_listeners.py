@@ -10,6 +10,7 @@ import pytest
 from tests.apis.wire_client import WireClient
 from tests.free_ports import free_port
 from tests.node.listener_clients import ports_of, told_to
+from tests.required import absent
 
 ROOT = Path(__file__).parents[2]
 THREE = "listeners=IN://127.0.0.1:0,OUT://127.0.0.1:0,HIDDEN://127.0.0.1:0"
@@ -54,9 +55,10 @@ def test_a_listener_may_have_an_ipv6_address_or_any_address(broker_process, list
     assert told_to(told, broker.port) == [(told, broker.port)]
 
 
-@pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="needs a system with IPv4 and IPv6")
 @pytest.mark.parametrize("host", ["", "[::]"])
 def test_a_listener_on_every_address_counts_each_client_by_its_own(broker_process, host):
+    if not socket.has_dualstack_ipv6():
+        absent("needs a system with IPv4 and IPv6")
     limits = "max.connections.per.ip.overrides=127.0.0.1:1,::1:2"
     broker = broker_process(settings=[f"listeners=PLAINTEXT://{host}:0", limits])
     with WireClient("127.0.0.1", broker.port), WireClient("::1", broker.port):

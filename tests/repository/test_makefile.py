@@ -3,6 +3,8 @@ import re
 import subprocess
 from pathlib import Path
 
+from tests.required import TOOLS
+
 ROOT = Path(__file__).parents[2]
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
 
@@ -27,9 +29,7 @@ def test_help_comes_first():
 
 def test_the_debian_packages_are_those_that_tests_name():
     listed = re.search(r"SYSTEM_PACKAGES := (.*)", MAKEFILE)[1].split()
-    tools = (ROOT / "tests/conftest.py").read_text(encoding="utf-8")
-    table = re.search(r"TOOLS = \{(.*?)\}", tools, re.DOTALL)[1]
-    assert sorted(listed) == sorted(re.findall(r': "([a-z0-9-]+)"', table))
+    assert listed == sorted(set(TOOLS.values()))
 
 
 def test_an_old_python_is_refused_in_one_clear_line(tmp_path):

@@ -1,6 +1,5 @@
 """Unmodified clients manage rules of access, and are refused and served as these say, over a SASL listener."""
 
-import subprocess
 import time
 
 import confluent_kafka
@@ -18,7 +17,7 @@ from confluent_kafka.admin import (
 )
 
 from tests.conftest import start_broker
-from tests.differential.oracle import SCRIPT, SUITES, what_is_missing
+from tests.kafka_tools import kafka_tool
 
 pytestmark = pytest.mark.clients
 
@@ -131,7 +130,6 @@ def test_who_may_not_alter_the_cluster_makes_no_rules(broker):
     assert alice.describe_acls(EVERY_RULE).result(SECONDS_MAX) == [], "librdkafka hides the refusal"
 
 
-@pytest.mark.skipif(what_is_missing() is not None, reason="the tools of Apache Kafka are not here")
 def test_kafka_acls_adds_lists_and_removes_rules(broker, tmp_path):
     properties = tmp_path / "client.properties"
     properties.write_text(
@@ -139,11 +137,11 @@ def test_kafka_acls_adds_lists_and_removes_rules(broker, tmp_path):
         f' password="{ROOT}";\n'
     )
 
+    tool = kafka_tool(tmp_path)
+
     def kafka_acls(*arguments):
-        command = [SUITES / SCRIPT, "tool", "org.apache.kafka.tools.AclCommand"]
-        command += ["--bootstrap-server", f"127.0.0.1:{broker.port}", "--command-config", properties, *arguments]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=TOOL_SECONDS_MAX, check=True)
-        return done.stdout
+        where = ["--bootstrap-server", f"127.0.0.1:{broker.port}", "--command-config", str(properties)]
+        return tool("AclCommand", *where, *arguments).stdout
 
     whom = ["--allow-principal", f"User:{ALICE}", "--topic", "t-1", "--producer"]
     kafka_acls("--add", *whom)

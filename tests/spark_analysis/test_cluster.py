@@ -27,8 +27,7 @@ SOURCE = Path(__file__).resolve().parents[2]
 
 def test_master_and_two_workers_give_what_one_process_gives(experiment, spark, tmp_path):
     assert spark is not None
-    if not spark_class().exists():
-        pytest.skip("spark-class is not in this environment (package pyspark)")
+    assert spark_class().exists(), "pyspark brings it"
     assert main([str(experiment)]) == 0
     here = json.loads((experiment / "summary.json").read_text(encoding="utf-8"))
     for name in ("module", "submit"):

@@ -5,8 +5,6 @@ import pytest
 from spark_analysis.errors import SparkError
 from spark_analysis.live.connector import connector_jars
 
-pytest.importorskip("pyspark")
-
 
 def environment(tmp_path, script=None):
     programs = tmp_path / "bin"

@@ -4,8 +4,6 @@ It needs that connector, which comes by Maven: without it, or a Java, the test s
 under REQUIRE_TOOLS=1.
 """
 
-import os
-
 import pytest
 
 from spark_analysis.errors import SparkError
@@ -13,8 +11,8 @@ from spark_analysis.java import find_java
 from spark_analysis.live.connector import connector_jars
 from tests.documents import blocks_run_by
 from tests.plugin_runs import run_pytest
+from tests.required import absent
 
-pytest.importorskip("pyspark")
 pytestmark = [pytest.mark.spark, pytest.mark.clients]
 
 # PySpark leaves the socket of each `collect` to the garbage collector.
@@ -26,9 +24,7 @@ def connector():
     try:
         return find_java(), connector_jars()
     except SparkError as error:
-        if os.environ.get("REQUIRE_TOOLS") == "1":
-            pytest.fail(str(error))
-        pytest.skip(str(error))
+        absent(str(error))
 
 
 def test_spark_reads_and_writes_in_batches_and_in_streams(connector, tmp_path):

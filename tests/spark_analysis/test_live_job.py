@@ -20,6 +20,7 @@ from pipeline_broker.node.admin_socket import ask
 from spark_analysis.errors import SparkError
 from spark_analysis.live.connector import connector_jars
 from spark_analysis.live.window_files import WindowFiles
+from tests.required import absent
 
 pytestmark = [
     pytest.mark.spark,
@@ -35,9 +36,7 @@ def connector():
     try:
         return connector_jars()
     except SparkError as error:
-        if os.environ.get("REQUIRE_TOOLS") == "1":
-            pytest.fail(str(error))
-        pytest.skip(str(error))
+        absent(str(error))
 
 
 def start(broker, directory, log, *options):

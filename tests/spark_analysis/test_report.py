@@ -175,8 +175,7 @@ def test_the_same_code_runs_under_spark_submit(directory, tmp_path):
     shutil.copytree(directory / "traces", tmp_path / "traces")
     script = Path(__file__).resolve().parents[2] / "spark_analysis/job.py"
     submit = Path(sys.executable).with_name("spark-submit")
-    if not submit.exists():
-        pytest.skip("spark-submit is not in this environment (package pyspark)")
+    assert submit.exists(), "pyspark brings it"
     environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
     from spark_analysis.java import find_java
 

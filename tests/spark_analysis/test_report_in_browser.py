@@ -7,6 +7,7 @@ import json
 import pytest
 
 from spark_analysis.__main__ import main
+from tests.required import require_tool
 from tests.spark_analysis.browser import DESKTOP, PHONE, open_browser, show
 
 pytestmark = [
@@ -47,7 +48,7 @@ def path(experiment, spark):
 
 
 @pytest.fixture(scope="module")
-def driver(require_tool):
+def driver():
     with open_browser(require_tool("chromium"), require_tool("chromedriver")) as driver:
         yield driver
 

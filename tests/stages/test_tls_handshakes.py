@@ -1,6 +1,5 @@
 """Handshakes on real sockets: in threads, beside others, with certificates of clients."""
 
-import shutil
 import ssl
 import subprocess
 import threading
@@ -16,6 +15,7 @@ from stages.socket_server import SocketServer
 from stages.testing.memory_storage import MemoryStorage
 from stages.tls_transport_layer import HANDSHAKE_THREADS_MAX, TlsTransportLayer, _handshake_threads, _joined
 from stages.transport_layer import JOIN_BYTES_MAX, PlaintextTransportLayer
+from tests.required import require_tool
 from tests.stages.connection_bench import ByHand, limits
 
 FRAME = b"\0\0\0\1s"
@@ -217,9 +217,7 @@ def test_handshakes_wait_for_a_thread_and_their_number_is_bounded(authority):
 
 
 def test_renegotiation_is_refused(authority):
-    openssl = shutil.which("openssl")
-    if openssl is None:
-        pytest.skip("openssl is not installed")
+    openssl = require_tool("openssl")
 
     def client(sock):
         with sock:

@@ -23,7 +23,6 @@ def identity():
 
 @pytest.fixture(scope="module")
 def guarded(tmp_path_factory):
-    pytest.importorskip("jwt", reason="PyJWT (extra `oauth`) is not installed")
     with EmbeddedBroker(settings=bearer_settings(tmp_path_factory.mktemp("keys"))) as broker:
         yield CommandLine(broker.bootstrap_servers)
 

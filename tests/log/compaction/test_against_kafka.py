@@ -3,8 +3,6 @@
 Compressed records are compared as what they hold: two compressors of one format need not write the same bytes.
 """
 
-import os
-import shutil
 import subprocess
 import tempfile
 from pathlib import Path
@@ -20,30 +18,20 @@ from pipeline_broker.log.compaction.schedule import group_segments
 from pipeline_broker.log.partition.log_segment import LogSegment
 from pipeline_broker.records.batch import read_header
 from pipeline_broker.records.record import record_bytes
+from tests.kafka_tools import class_path, java_command, require_kafka
 from tests.log.compaction.logs import logs, parsed
 
 ROOT = Path(__file__).parents[3]
-SUITES_DIR = Path(os.environ.get("SUITES_DIR", ROOT.parent / "shared" / "suites"))
-JAR_DIR = Path(os.environ.get("KAFKA_ORACLE_DIR", Path.home() / ".cache" / "kafka-oracle"))
 PROGRAM = Path(__file__).with_name("KafkaCleaner.java")
-LOGGING = "rootLogger.level = OFF\n"
 RETENTION_MS = 100
 
 
 @pytest.fixture(scope="module")
 def kafka(tmp_path_factory):
     """Cleans the log in a directory by the rounds written there; gives the checkpoints."""
-    if shutil.which("javac") is None:
-        pytest.skip("needs java and javac (17 or newer)")
-    jars = sorted(JAR_DIR.glob("broker-*"))
-    if not jars:
-        pytest.skip(f"needs Kafka's jars in {JAR_DIR}: {SUITES_DIR}/kafka_oracle.sh fetch")
-    logging = tmp_path_factory.mktemp("kafka") / "log4j2.properties"
-    logging.write_text(LOGGING)
-    java = ["java", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", f"-Dlog4j2.configurationFile={logging}"]
-    process = subprocess.Popen(
-        [*java, "-cp", f"{jars[-1]}/*", str(PROGRAM)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
+    require_kafka("javac")
+    command = [*java_command(tmp_path_factory.mktemp("kafka")), "-cp", class_path(), str(PROGRAM)]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def clean(directory):
         process.stdin.write(f"{directory}\n")

@@ -99,7 +99,6 @@ def test_the_default_budget_is_as_many_keys_as_the_documentation_says():
     assert OffsetMap().capacity == 5_029_862
 
 
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs /proc/self/status")
 @pytest.mark.parametrize("key_bytes", [15, 40])
 def test_a_map_takes_no_more_memory_than_its_budget_even_when_it_is_full(key_bytes):
     mib = 8

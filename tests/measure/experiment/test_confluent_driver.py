@@ -9,8 +9,6 @@ from pipeline_broker.measure.experiment.broker_process import BrokerSettings, py
 from pipeline_broker.measure.experiment.drive import ConfluentChild
 from pipeline_broker.traces.client_rows import read_client
 
-pytest.importorskip("confluent_kafka", reason="confluent-kafka (extra `compare`) is not installed")
-
 
 @pytest.mark.clients
 def test_every_message_is_a_row_with_its_delivery_report(tmp_path):

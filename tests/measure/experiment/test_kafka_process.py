@@ -1,13 +1,12 @@
 """Apache Kafka beside our brokers: how it is set up, and what is said where it cannot be."""
 
-import shutil
-
 import pytest
 
 from pipeline_broker.measure.experiment.broker_process import ExperimentError, running
 from pipeline_broker.measure.experiment.kafka_process import VERSION, KafkaSettings, fetch_jars, free_ports
 from pipeline_broker.measure.load.client import run_load
 from pipeline_broker.measure.load.options import LoadOptions
+from tests.kafka_tools import require_kafka
 
 
 def test_it_is_one_node_with_kafkas_own_defaults(tmp_path):
@@ -47,8 +46,7 @@ def test_what_maven_could_not_get_leaves_nothing_behind(tmp_path, monkeypatch):
 
 
 def test_it_is_driven_by_the_same_client(tmp_path):
-    if shutil.which("java") is None or shutil.which("mvn") is None:
-        pytest.skip("Java and Maven are needed")
+    require_kafka()
     with running([KafkaSettings("kafka", tmp_path / "data")]) as (kafka,):
         run_load(LoadOptions(kafka.host, kafka.port, seconds=1.0, warmup_s=0))  # its topic takes a moment to be led
         result = run_load(LoadOptions(kafka.host, kafka.port, in_flight=5, seconds=0.5, warmup_s=0.1))

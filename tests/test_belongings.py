@@ -1,0 +1,88 @@
+"""What a test leaves open is found, and what it gave back is not."""
+
+import gc
+import os
+import socket
+import subprocess
+import sys
+import threading
+
+import pytest
+import trio
+
+from tests.belongings import belongings, left_behind
+from tests.conftest import ROOT
+
+SOON = 0.1
+LEAKS = """
+import pytest, socket, subprocess, sys, threading
+kept = []
+
+@pytest.fixture(scope="module")
+def of_all():
+    kept.append(socket.socket())
+
+@pytest.mark.parametrize("take", [
+    socket.socket,
+    lambda: subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE),
+    lambda: threading.Thread(target=threading.Event().wait, daemon=True).start(),
+], ids=["descriptor", "process", "thread"])
+def test_leaves(take, of_all):
+    kept.append(take())
+    # the fixtures of a module stay
+def test_leaves_nothing(of_all):
+    pass
+"""
+
+
+def test_a_test_that_leaves_something_fails_and_says_what(tmp_path):
+    (tmp_path / "conftest.py").write_text("from tests.conftest import _leaves_nothing_behind")
+    (tmp_path / "test_leaks.py").write_text(LEAKS)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--rootdir={tmp_path}"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path, env=environment)
+    assert "4 passed, 3 errors" in done.stdout, done.stdout
+    for kind, words in (("descriptor", "socket:"), ("process", "process "), ("thread", "thread Thread-1")):
+        assert f"ERROR test_leaks.py::test_leaves[{kind}]" in done.stdout
+        assert words in done.stdout
+
+
+@pytest.fixture
+def before():
+    return belongings()
+
+
+def test_a_descriptor_that_is_closed_is_not_left(before):
+    first, second = socket.socketpair()
+    first.close()
+    left = left_behind(before, SOON)
+    assert left.descriptors == {second.fileno()}
+    assert str(left).startswith(f"descriptor {second.fileno()} of socket:")
+    second.close()
+    assert not left_behind(before, SOON)
+
+
+def test_what_only_a_cycle_knows_is_not_left(before):
+    cycle = [os.fdopen(os.dup(0))]
+    cycle.append(cycle)
+    gc.disable()
+    try:
+        del cycle
+        with pytest.warns(ResourceWarning, match="unclosed file"):
+            assert not left_behind(before, SOON)
+    finally:
+        gc.enable()
+
+
+def test_a_process_is_left_until_somebody_waited_for_it(before):
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+    assert str(left_behind(before, SOON)) == f"process {process.pid}: has ended, but nobody waited for it"
+    process.wait()
+    assert not left_behind(before, SOON)
+
+
+def test_what_ends_a_moment_later_is_waited_for_and_idle_threads_of_trio_are_not_left(before):
+    threading.Timer(SOON / 2, bool).start()
+    trio.run(trio.to_thread.run_sync, bool)
+    assert not left_behind(before)
