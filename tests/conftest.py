@@ -6,7 +6,6 @@ Rules: a process that was started here is stopped here, by its own id, and must 
 import gc
 import os
 import re
-import select
 import signal
 import subprocess
 import sys
@@ -21,6 +20,7 @@ from hypothesis import HealthCheck, settings
 from tests.belongings import belongings, left_behind
 from tests.required import absent, require_tool
 from tests.spreading import spread
+from tests.waiting import wait_readable
 
 ROOT = Path(__file__).parent.parent
 EXAMPLES = int(os.environ.get("EXAMPLES", "0"))
@@ -168,7 +168,7 @@ def read_line(process, seconds_max):
     deadline = time.monotonic() + seconds_max
     line = b""
     while not line.endswith(b"\n"):
-        if not select.select([descriptor], [], [], max(0.0, deadline - time.monotonic()))[0]:
+        if not wait_readable(descriptor, deadline - time.monotonic()):
             break
         if not (byte := os.read(descriptor, 1)):
             break

@@ -5,7 +5,6 @@ the failure had left in the page cache.
 """
 
 import re
-import select
 import time
 
 import pytest
@@ -19,6 +18,7 @@ from tests.crashes.member import joined_group
 from tests.crashes.producers import produce_request
 from tests.crashes.scene import PARTITIONS, Scene
 from tests.crashes.wire_client import WireClient, describe_topics, fetch_request
+from tests.waiting import wait_readable
 
 pytestmark = [pytest.mark.faults]
 MODES = pytest.mark.parametrize("mode", drawn("pipelined", "classic"))
@@ -181,7 +181,7 @@ def test_during_a_slow_sync_nothing_is_acknowledged_and_heartbeats_are_answered(
         began = time.monotonic()
         producer.send(produce_request(topic_ids, {PARTITIONS[0]: build_batch([NewRecord(b"slow", timestamp=1)])}))
         heartbeats = 0
-        while not select.select([producer], [], [], HEARTBEAT_SECONDS)[0]:
+        while not wait_readable(producer, HEARTBEAT_SECONDS):
             asked = time.monotonic()
             assert consumer.ask(HeartbeatRequest(GROUP, generation, member_id)).error_code == ErrorCode.NONE
             assert time.monotonic() - asked < ANSWER_SECONDS_MAX

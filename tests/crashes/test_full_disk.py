@@ -8,7 +8,6 @@ import contextlib
 import os
 import random
 import resource
-import select
 import subprocess
 import sys
 import time
@@ -26,6 +25,7 @@ from tests.crashes.producers import ConfluentProducer, PlainProducer, produce_re
 from tests.crashes.scene import PARTITIONS, Load, Scene
 from tests.crashes.wire_client import WireClient, describe_topics
 from tests.required import absent
+from tests.waiting import wait_readable
 
 pytestmark = [pytest.mark.faults]
 MODES = pytest.mark.parametrize("mode", drawn("pipelined", "classic"))
@@ -185,7 +185,7 @@ def fill_journal(client, topic_ids):
     """Produces until a request waits: cutting off a torn end may have made room for some."""
     while True:
         client.send(produce_request(topic_ids, {("filler", 0): build_batch([NewRecord(FILLING)])}))
-        if not select.select([client], [], [], ANSWER_SECONDS)[0]:
+        if not wait_readable(client, ANSWER_SECONDS):
             return
         client.receive()
 
@@ -277,7 +277,7 @@ def test_when_descriptors_run_out_writes_wait_or_are_refused_and_go_on_when_ther
             with filler, without_descriptors(scene.broker.process_id):
                 while REFUSED not in scene.broker.stderr:  # a segment or two fill up
                     filler.send(produce_request(topic_ids, {("filler", 0): build_batch([NewRecord(FILLING)])}))
-                    if not select.select([filler], [], [], ANSWER_SECONDS)[0]:
+                    if not wait_readable(filler, ANSWER_SECONDS):
                         break
                     filler.receive()
             wait_for_code(scene.broker.address, 0)

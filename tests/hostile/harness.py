@@ -7,7 +7,7 @@ a new life, up to three times. A longer wait, and memory, count at once.
 """
 
 import os
-import select
+import selectors
 import socket
 import struct
 import time
@@ -278,15 +278,19 @@ class Attacker:
 
 def _exchange(attackers, *, is_sending_only=False):
     """Send everything, and read all answers unless told otherwise."""
-    by_socket = {attacker.socket: attacker for attacker in attackers}
     deadline = time.monotonic() + ANSWER_SECONDS_MAX
     while time.monotonic() < deadline:
-        writers = [attacker.socket for attacker in attackers if attacker.unsent]
-        readers = [] if is_sending_only else [attacker.socket for attacker in attackers if not attacker.is_answered]
-        if not readers and not writers:
-            return
-        readable, writable, _ = select.select(readers, writers, [], 1.0)
-        for ready in writable:
-            by_socket[ready].send()
-        for ready in readable:
-            by_socket[ready].receive()
+        with selectors.DefaultSelector() as selector:
+            for attacker in attackers:
+                waits = selectors.EVENT_WRITE * bool(attacker.unsent)
+                waits |= selectors.EVENT_READ * (not is_sending_only and not attacker.is_answered)
+                if waits:
+                    selector.register(attacker.socket, waits, attacker)
+            if not selector.get_map():
+                return
+            ready = selector.select(1.0)
+        for key, events in ready:
+            if events & selectors.EVENT_WRITE:
+                key.data.send()
+            if events & selectors.EVENT_READ:
+                key.data.receive()

@@ -22,6 +22,7 @@ import attrs
 from pipeline_broker.records.batch import NewRecord, build_batch
 from pipeline_broker.wire.error import ErrorCode
 from tests.bad_input.raw_client import answer_of, frame_of, produce_answers, produce_request
+from tests.waiting import wait_readable
 
 TOPIC = "innocent"
 PACE_SECONDS = 0.02
@@ -172,8 +173,7 @@ class Innocent:
         """Its worst since the last question."""
         self._process.stdin.write("\n")
         self._process.stdin.flush()
-        ready, _, _ = select.select([self._process.stdout], [], [], ANSWER_SECONDS_MAX)
-        assert ready, "the innocent client says nothing"
+        assert wait_readable(self._process.stdout, ANSWER_SECONDS_MAX), "the innocent client says nothing"
         return Waits(*json.loads(self._process.stdout.readline()))
 
     def stop(self):

@@ -7,7 +7,6 @@ lazily, also when it crashed. Where FUSE cannot be used the reason is given, as 
 import contextlib
 import json
 import os
-import select
 import subprocess
 import sys
 import tempfile
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from tests.tools.forgetful_changes import Losses
+from tests.waiting import wait_readable
 
 ROOT = Path(__file__).parents[2]
 UNMOUNT = ("fusermount", "-u", "-z")
@@ -123,7 +123,7 @@ class ForgetfulMount(contextlib.AbstractContextManager["ForgetfulMount"]):
         assert self._process.stdout is not None
         line = b""
         while not line.endswith(b"\n"):
-            if not select.select([self._process.stdout], [], [], ANSWER_SECONDS_MAX)[0]:
+            if not wait_readable(self._process.stdout, ANSWER_SECONDS_MAX):
                 raise MountFailed(f"no answer in {ANSWER_SECONDS_MAX} s; {self._what_it_said()}")
             if not (piece := os.read(self._process.stdout.fileno(), 1 << 16)):
                 raise MountFailed(self._what_it_said())

@@ -105,5 +105,6 @@ def _hear(child: "subprocess.Popen[bytes]", seconds: float) -> Any:
 
 def _read_line(stream: IO[bytes], seconds: float) -> bytes | None:
     """A line; empty at the end, None when there is none in time. A child writes its lines whole."""
-    readable, _, _ = select.select([stream], [], [], seconds)
-    return stream.readline() if readable else None
+    poll = select.poll()  # whatever the number of the descriptor, unlike `select`
+    poll.register(stream, select.POLLIN)
+    return stream.readline() if poll.poll(seconds * 1000) else None
