@@ -27,6 +27,7 @@ EXAMPLES = int(os.environ.get("EXAMPLES", "0"))
 READY_LINE = re.compile(r"listening on (?P<host>\S+):(?P<port>\d+) mode=(?P<mode>\S+) data=(?P<data>.*)")
 READY_SECONDS_MAX = 30.0
 STOP_SECONDS_MAX = 30.0
+HAS_FAILED = pytest.StashKey[bool]()
 CAMPAIGN = "campaign"
 """The property in which a test says what a campaign of its went through; all of them are told at the end."""
 
@@ -53,11 +54,21 @@ def pytest_collection_finish():
     gc.freeze()
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item):
+    report = yield
+    if report.failed:
+        item.stash[HAS_FAILED] = True
+    return report
+
+
 @pytest.fixture(autouse=True)
 def _leaves_nothing_behind(request, caplog):
     """Has each test answer for what it leaves open; fixtures of a module or a session were made before."""
     before = belongings()
     yield
+    if HAS_FAILED in request.node.stash:  # its traceback knows all that it had
+        return
     request.node.funcargs.clear()  # what a test was given is closed with the last that knows of it
     for when in ("setup", "call"):
         caplog.get_records(when).clear()  # an error in one knows the frames that it went through

@@ -69,9 +69,9 @@ def test_a_text_that_utf8_cannot_hold_is_refused():
 
 def test_what_runs_away_elsewhere_takes_linear_time():
     pattern = compiled("(a*)*(a|a)*(a?){100}b")
-    began = time.perf_counter()
+    began = time.process_time()
     assert not pattern.matches("a" * 50_000)
-    assert time.perf_counter() - began < 2
+    assert time.process_time() - began < 2
 
 
 def test_a_broker_that_is_asked_for_no_pattern_does_not_load_it():

@@ -25,9 +25,10 @@ PARTITIONS = 4
 
 @attrs.define
 class FakeBroker:
-    """`rearrange` gets the answers to one read and returns what is sent; None closes the connection."""
+    """`rearrange` gets the answers to one read and returns what is sent, `delay_s` later; None closes it."""
 
     rearrange: Callable[[list[bytes]], list[bytes] | None] = lambda answers: answers
+    delay_s: Callable[[], float] = lambda: 0.0
     error_code: int = 0
     port: int = 0
     produced: list[tuple[str, int, bytes]] = attrs.field(factory=list)
@@ -47,6 +48,7 @@ class FakeBroker:
             if sent is None:
                 return
             if sent:
+                await trio.sleep(self.delay_s())
                 await stream.send_all(b"".join(sent))
 
     def answer(self, frame: bytes) -> bytes:

@@ -119,7 +119,18 @@ def test_an_open_loop_keeps_its_moments_whatever_the_broker_does(serve_fake, arr
 
 
 def test_requests_that_a_full_window_holds_back_count_their_wait(serve_fake):
-    """No coordinated omission: a broker that answers late is late for all that should have been sent meanwhile."""
+    """No coordinated omission: a broker that is late once is late for all that should have been sent meanwhile."""
+    delays_s = iter([0.0] * 20 + [0.1])
+    options = {"rate_per_s": 1000, "in_flight": 1, "seconds": 0.3, "warmup_s": 0}
+    _, result = drive(serve_fake, load(**options), delay_s=lambda: next(delays_s, 0.0))
+    late = sorted(result.rows, key=lambda row: row.sent_ns)[20]
+    held = [row for row in result.rows if late.intended_ns < row.intended_ns < late.answered_ns]
+    assert len(held) >= 95, "those of a tenth of a second"
+    assert all(row.sent_ns >= late.answered_ns for row in held)
+    assert sum(latency_ns >= 0.05e9 for latency_ns in figures(result.rows).latencies_ns) >= 45
+
+
+def test_answers_that_a_broker_never_gives_end_the_load(serve_fake):
     late = []
 
     def hold(answers):
