@@ -6,6 +6,7 @@ were named there by hand stay. Run it after such a test was added or moved:
 """
 
 import ast
+import functools
 import re
 from pathlib import Path
 
@@ -42,6 +43,7 @@ def rows(text: str) -> list[Row]:
     return [Row(*found.groups()) for line in text.splitlines() if (found := ROW.fullmatch(line))]
 
 
+@functools.cache
 def every_test(root: Path = ROOT) -> dict[str, str]:
     """Each test of the tree, as path::name or path::Class::name, with its docstring; nothing is imported."""
     found: dict[str, str] = {}

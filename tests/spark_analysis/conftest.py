@@ -24,6 +24,11 @@ def synthetic():
     return _load_synthetic()
 
 
+@pytest.fixture(autouse=True)
+def _leaves_nothing_behind():
+    """PySpark opens sockets to its JVM as it needs them, and leaves them to the garbage collector."""
+
+
 @pytest.fixture(scope="session")
 def spark():
     """The one session; it ends, with its JVM, after the last test.
