@@ -1,6 +1,7 @@
 """An embedded broker begins, is misused, and ends."""
 
 import asyncio
+import gc
 import os
 import socket
 import subprocess
@@ -14,6 +15,7 @@ import trio
 import pipeline_broker
 from pipeline_broker import EmbeddedBroker
 from pipeline_broker.embedded.errors import EmbeddedBrokerError, WaitTimeoutError
+from tests.belongings import belongings, link_of
 
 ROOT = Path(__file__).parents[2]
 MODES = ("classic", "pipelined")
@@ -249,6 +251,18 @@ def test_a_broker_whose_disk_fails_says_so_to_whoever_asks(tmp_path):
     with pytest.raises(EmbeddedBrokerError, match=r"^the broker failed: the (data directory|log cannot be archived)"):
         broker.topics()
     broker.close()
+
+
+def test_a_broker_that_was_closed_keeps_no_file_open(tmp_path):
+    """Whether or not the garbage collector has come by."""
+    gc.disable()
+    try:
+        for _ in range(2):
+            with EmbeddedBroker(data=tmp_path / "data") as broker:
+                broker.produce("t", "one")
+        assert [link for link in map(link_of, belongings().descriptors) if str(tmp_path) in link] == []
+    finally:
+        gc.enable()
 
 
 def test_a_wait_ends_with_what_was_there_instead():
