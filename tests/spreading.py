@@ -56,5 +56,5 @@ def rank(item):
     for place, name in enumerate(LONG):
         if item.get_closest_marker(name):
             return len(CHAINS) + place
-    is_long = group or item.path.parent.name in LONG_FOLDERS or hasattr(item.obj, "rows")
+    is_long = group or item.path.parent.name in LONG_FOLDERS or hasattr(getattr(item, "obj", None), "rows")
     return len(CHAINS) + len(LONG) + (not is_long)

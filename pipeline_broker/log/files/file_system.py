@@ -66,7 +66,7 @@ class File(Protocol):
 
 
 class Lock(Protocol):
-    """An exclusive lock that ends with the process or with `release`."""
+    """An exclusive lock that ends with the process, with `release`, or when nobody refers to it any more."""
 
     def release(self) -> None:
         """Give the lock up."""
@@ -203,6 +203,9 @@ class _SystemLock:
     def __init__(self, descriptor: int, path: Path) -> None:
         self._descriptor: int | None = descriptor
         self._path = path
+
+    def __del__(self) -> None:
+        self.release()
 
     def release(self) -> None:
         if self._descriptor is not None:
