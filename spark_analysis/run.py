@@ -85,7 +85,8 @@ class TraceRun:
         if name == "runs":
             for column, value in LATER_COLUMNS.items():
                 if column not in frame.columns:
-                    frame = frame.selectExpr("*", f"'{value}' as {column}")
+                    literal = "null" if value is None else f"'{value}'"
+                    frame = frame.selectExpr("*", f"cast({literal} as {TABLES[name][column]}) as {column}")
         for column, earlier in LATER_STAMPS.items() if name == "requests" else ():
             if column not in frame.columns:
                 frame = frame.selectExpr("*", f"{earlier} as {column}")

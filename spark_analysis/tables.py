@@ -75,6 +75,9 @@ TABLES: Final[dict[str, Columns]] = {
         "lost_rows": "bigint",
         "variant": "string",
         "factors": "string",
+        "offered_of": "string",
+        "offered_share": "double",
+        "offered_per_s": "double",
     },
     "requests": {
         "run": "int",
@@ -122,7 +125,13 @@ TABLES: Final[dict[str, Columns]] = {
     },
 }
 
-LATER_COLUMNS: Final = {"variant": "", "factors": "{}"}
+LATER_COLUMNS: Final[dict[str, str | None]] = {
+    "variant": "",
+    "factors": "{}",
+    "offered_of": None,
+    "offered_share": None,
+    "offered_per_s": None,
+}
 """Columns of `runs` that older traces do not have, and what stands there in their place."""
 LATER_STAMPS: Final = {"decided_ns": "handled_ns"}
 """Columns of `requests` that traces of schema 1 do not have, and the one that stands there in their place: in those the
@@ -132,7 +141,7 @@ RING_TABLES: Final = tuple(name for name in TABLES if name != "runs")
 BROKER_TABLES: Final = ("requests", "appends", "commits", "mutes", "queues")
 """What the broker writes; only traced runs have them."""
 
-EXPERIMENTS: Final = ("grid", "ablation", "replay", "clients", "sweep")
+EXPERIMENTS: Final = ("grid", "ablation", "replay", "clients", "sweep", "ladder", "self")
 ABLATION_MODES: Final = ("mute-off", "group-commit", "own-queues", "both")
 REPLAY_CLIENT: Final = "replay"
 RAW_CLIENT: Final = "raw"

@@ -82,6 +82,17 @@ def test_run_row_keeps_settings_machine_and_the_part_of_the_experiment(traced, t
     assert (row["commit_delay_ms"], row["lost_rows"], row["traced"]) == (2.0, 4, True)
 
 
+def test_what_was_offered_is_kept_and_null_in_a_closed_loop(synthetic, tmp_path):
+    offered = {"offered_of": "classic", "offered_share": 0.5, "offered_per_s": 2400}
+    for number, columns in enumerate(({}, offered, {"offered_per_s": 100.5}), start=1):
+        run = synthetic.RawRun(tmp_path / "raw", number, **columns)
+        run.answer(10, 20, 0)
+        run.write()
+    convert(tmp_path)
+    kept = [(row["offered_of"], row["offered_share"], row["offered_per_s"]) for row in read(tmp_path, "runs")]
+    assert kept == [(None, None, None), ("classic", 0.5, 2400.0), (None, None, 100.5)]
+
+
 def test_several_rings_of_one_table_are_one_table(synthetic, tmp_path):
     run = synthetic.RawRun(tmp_path / "raw", 1)
     run.answer(10, 20, 0)
