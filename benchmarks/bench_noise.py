@@ -81,7 +81,7 @@ def main() -> None:
                 break
             ratios += same_mode(Path(folder) / f"repeat-{repeat}", options.mode, options.rounds, options.run_s)
             repeats += 1
-        held = sum(not ratio.is_gain and not ratio.is_loss for ratio in ratios)
+        held = sum(not ratio.is_above and not ratio.is_below for ratio in ratios)
         width = statistics.median((ratio.high or math.inf) / (ratio.low or 1.0) for ratio in ratios)
         farthest = max(ratios, key=lambda ratio: abs(math.log(ratio.ratio)))
         print(f"{options.mode} with itself, {repeats} experiments of {len(LOADS)} loads and {options.rounds} rounds:")

@@ -9,6 +9,7 @@ import contextlib
 import errno
 import os
 import socket
+import struct
 from collections.abc import AsyncIterator
 
 import trio
@@ -18,6 +19,8 @@ from pipeline_broker.client.errors import ClientError
 Buffer = bytes | bytearray | memoryview
 
 RECEIVE_SIZE = 1 << 16
+_RESET = struct.pack("ii", 1, 0)
+"""`struct linger`: on, for no time."""
 
 
 class Connection:
@@ -80,6 +83,10 @@ class Connection:
     def close(self) -> None:
         """Close the socket; no task may be waiting for it any more."""
         self._socket.close()
+
+    def reset_on_close(self) -> None:
+        """Let it close with a reset: the other side then forgets what it has not read."""
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
 
 
 def _broken(error: OSError) -> ClientError:

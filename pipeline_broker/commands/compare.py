@@ -17,7 +17,8 @@ from pipeline_broker.measure.experiment.plan import PROFILES, Request
 from stages.commit_pace import COMMITS_IN_FLIGHT_MAX
 
 if TYPE_CHECKING:
-    from pipeline_broker.measure.experiment.verdict import Results
+    from pipeline_broker.measure.experiment.fleet import HowBrokersStart
+    from pipeline_broker.measure.experiment.results import Results
 
 __all__ = ["compare", "report"]
 
@@ -69,7 +70,7 @@ class Modes(click.ParamType[Any]):
 
 _COUNTS = Several("n,...", _count)
 PLAN_OPTIONS = (
-    "profile", "in_flight", "connections", "delays_ms", "rounds", "modes", "with_kafka", "against",
+    "profile", "in_flight", "connections", "delays_ms", "rounds", "seed", "modes", "with_kafka", "against",
 )  # fmt: skip
 """What a sweep says itself."""
 
@@ -81,7 +82,7 @@ PLAN_OPTIONS = (
     type=click.Choice(list(PROFILES)),
     default="quick",
     show_default=True,
-    help="How much is run: about two minutes, or less than half an hour; it prints the time before it starts.",
+    help="How much is run: about two minutes, or less than half an hour.",
 )
 @click.option("--in-flight", type=_COUNTS, default=(), help="Requests in flight per connection, such as 1,5,64.")
 @click.option("--connections", type=_COUNTS, default=(), help="Connections, such as 1,16.")
@@ -93,6 +94,9 @@ PLAN_OPTIONS = (
     help="Delays of every commit, such as 0,2ms,10ms.",
 )
 @click.option("--rounds", type=click.IntRange(1, 1000), default=None, help="Untraced rounds.  [default: the profile's]")
+@click.option(
+    "--seed", type=click.IntRange(0, 1 << 53), help="Of the order of the runs.  [default: drawn, and printed]"
+)
 @click.option("--modes", type=Modes(), default=COMPARED_MODES, help="Sides A and B.  [default: classic,pipelined]")
 @click.option(
     "--flush",
@@ -121,6 +125,7 @@ PLAN_OPTIONS = (
 @click.option("--no-report", is_flag=True, help="End after the table; the raw rows stay in OUT/raw.")
 def compare(
     out: Path,
+    seed: int | None,
     flush: str,
     commits_in_flight: int,
     with_kafka: bool,
@@ -147,17 +152,19 @@ def compare(
         run_compare,
         run_report,
     )
-    from pipeline_broker.measure.experiment.verdict import sentence  # noqa: PLC0415 - see below
+    from pipeline_broker.measure.experiment.fleet import HowBrokersStart  # noqa: PLC0415 - see above
+    from pipeline_broker.measure.experiment.verdict import sentence  # noqa: PLC0415 - see above
 
+    how = HowBrokersStart(flush, commits_in_flight, against)
     try:
         if not no_report:
             ensure_report()
         if sweep_file is not None:
-            results = _run_sweep(sweep_file, out, flush, commits_in_flight)
+            results = _run_sweep(sweep_file, out, how)
         else:
             others = (*(KAFKA_MODES if with_kafka else ()), *((OTHER_BROKER,) if against else ()))
             asked = Request(**request, others=others)
-            results = run_compare(CompareOptions(out, asked, flush, commits_in_flight, against))
+            results = run_compare(CompareOptions(out, asked, how, seed), with_report=not no_report)
     except (ExperimentError, ClientError) as error:
         raise click.ClickException(str(error)) from None
     if not no_report:
@@ -165,7 +172,7 @@ def compare(
     click.echo(f"\n{sentence(results)}")  # the analysis would have said its own
 
 
-def _run_sweep(path: Path, out: Path, flush: str, commits_in_flight: int) -> "Results":
+def _run_sweep(path: Path, out: Path, how: "HowBrokersStart") -> "Results":
     from pipeline_broker.measure.experiment.sweep import read_sweep  # noqa: PLC0415 - paid for when used
     from pipeline_broker.measure.experiment.sweep_run import SweepOptions, run_sweep  # noqa: PLC0415 - Trio
 
@@ -178,7 +185,7 @@ def _run_sweep(path: Path, out: Path, flush: str, commits_in_flight: int) -> "Re
         sweep = read_sweep(path)
     except ExperimentError as error:
         raise click.UsageError(str(error)) from None
-    return run_sweep(sweep, SweepOptions(out, flush, commits_in_flight))
+    return run_sweep(sweep, SweepOptions(out, how))
 
 
 @click.command()

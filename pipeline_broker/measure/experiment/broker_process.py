@@ -225,12 +225,24 @@ class Brokers:
     def replace(self, settings: Sequence[BrokerStart]) -> list[RunningBroker]:
         """Start brokers while those before them drain; returns when these are ready and those have ended."""
         self._end_all()
+        started = self._started(settings)
+        self._wait_ended()
+        return self._ready(started)
+
+    def add(self, settings: Sequence[BrokerStart]) -> list[RunningBroker]:
+        """Start brokers beside those that run; returns when the new ones are ready."""
+        return self._ready(self._started(settings))
+
+    def _started(self, settings: Sequence[BrokerStart]) -> list[RunningBroker]:
+        before = len(self._running)
         for one in settings:
             self._running.append(one.start())
-        self._wait_ended()
-        for broker in self._running:
+        return self._running[before:]
+
+    def _ready(self, brokers: list[RunningBroker]) -> list[RunningBroker]:
+        for broker in brokers:
             broker.wait_ready()
-        return list(self._running)
+        return brokers
 
     def _end_all(self) -> None:
         for broker in self._running:

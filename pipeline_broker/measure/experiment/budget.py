@@ -4,22 +4,31 @@ Rules of this file: arithmetic only. The costs of starting brokers and of what s
 with two cores; while the experiment runs, its own pace corrects them.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import attrs
 
 from pipeline_broker.measure.experiment.modes import KAFKA_MODES, OTHER_BROKER
-from pipeline_broker.measure.experiment.plan import RAW, REPLAY, Group, Run
+from pipeline_broker.measure.experiment.runs import REPLAY, Group, Run
 
-START_S = 0.8
-"""Brokers that are started side by side while those before them drain."""
-WARM_UP_S = 0.3
+START_S = 0.2
+"""A broker, which is started beside others while those before them drain."""
+WARM_UP_S = 0.15
+CONNECT_S = 0.6
+"""All producers of confluent-kafka, together."""
 OTHER_START_S = 18.0
 """A Java broker, until its rate has settled."""
-AROUND_S = 0.15
+AROUND_S = 0.1
 """Of a run: connecting, the last answers, writing its rows."""
-CLIENTS_AROUND_S = 0.7
-"""The same of confluent-kafka, whose producers connect and flush."""
+REPORT_S = 20.0
+"""The report of the profile quick; that of others takes longer."""
+OPEN_SAMPLES = 1_050
+"""So many requests are measured in a run of an open loop, if it does not take too long: a p99 wants a thousand."""
+OPEN_S_MAX = 1.5
+HANG_UP_S = 0.5
+"""So long after its last moment an open loop waits for answers; what comes later is no latency of a given pace."""
+CAPACITY_GUESSED_PER_S = 5_000.0
+"""Of a mode, before it is measured."""
 MINUTE_S = 60
 _TRUSTED_SHARE = 0.05
 """From this share of the estimate on, the pace so far tells more than the estimate."""
@@ -31,29 +40,39 @@ class Costs:
 
     Attributes:
         run_s: a run of a closed loop, warm-up included.
-        replay_s: a replay.
+        replay_s: a round of the replay, on one side.
     """
 
     run_s: float
     replay_s: float = 0.0
 
     def of_run(self, run: Run) -> float:
-        """Seconds of one run, the start of a broker of its own included where it is traced."""
-        if run.cell.client == REPLAY:
-            return self.replay_s + AROUND_S
-        around = AROUND_S if run.cell.client == RAW else CLIENTS_AROUND_S
-        return self.run_s + around + (START_S / 2 if run.traced else 0.0)
+        """Seconds of one run."""
+        offer = run.cell.offer
+        if offer is not None:
+            rate_per_s = offer.share * CAPACITY_GUESSED_PER_S if offer.per_s is None else offer.per_s
+            return open_seconds(rate_per_s, self.run_s, 0.0) + AROUND_S
+        return (self.replay_s if run.cell.client == REPLAY else self.run_s) + AROUND_S
 
-    def of_start(self, group: Group) -> float:
-        """Seconds until the brokers that a group shares can be measured."""
-        if all(run.traced for run in group.runs):
-            return 0.0
-        others = sum(side.mode in (*KAFKA_MODES, OTHER_BROKER) for side in group.sides)
-        return START_S + WARM_UP_S * len(group.sides) + OTHER_START_S * others
+    def of_start(self, group: Group, others: int = 0) -> float:
+        """Seconds until the brokers of a group can be measured, of which so many are not ours and do not run yet."""
+        seconds = (
+            OTHER_START_S * others
+            + START_S * (1 + len(group.sides))
+            + (0.0 if group.traced else WARM_UP_S * len(group.sides))
+        )
+        return seconds + (CONNECT_S if any(run.cell.linger_ms is not None for run in group.runs) else 0.0)
 
-    def of(self, groups: Iterable[Group]) -> float:
-        """Seconds of all of them."""
-        return sum(self.of_start(group) + sum(map(self.of_run, group.runs)) for group in groups if group.runs)
+    def of(self, groups: Sequence[Group]) -> float:
+        """Seconds of all of them, and of brokers that are not ours, which are started once."""
+        others = {side.mode for group in groups for side in group.sides} & {*KAFKA_MODES, OTHER_BROKER}
+        runs = sum(self.of_start(group) + sum(map(self.of_run, group.runs)) for group in groups)
+        return runs + OTHER_START_S * len(others)
+
+
+def open_seconds(rate_per_s: float, run_s: float, warmup_s: float) -> float:
+    """How long an open loop runs, warm-up included: longer where requests are rare."""
+    return max(run_s, min(OPEN_S_MAX, OPEN_SAMPLES / rate_per_s) + warmup_s)
 
 
 def replay_seconds(times_s: Sequence[int], week_s: float, week_of_events_s: int) -> float:

@@ -5,6 +5,7 @@ verdict and page to stdout.
 """
 
 import importlib.util
+import random
 import shutil
 import subprocess
 from collections.abc import Sequence
@@ -16,19 +17,21 @@ from pipeline_broker.client.errors import ClientError
 from pipeline_broker.measure.experiment.broker_process import ExperimentError, python_environment, python_module
 from pipeline_broker.measure.experiment.budget import Costs, in_words, replay_seconds
 from pipeline_broker.measure.experiment.drive import has_confluent
+from pipeline_broker.measure.experiment.fleet import HowBrokersStart
 from pipeline_broker.measure.experiment.kafka_process import fetch_jars
 from pipeline_broker.measure.experiment.modes import KAFKA_MODES
 from pipeline_broker.measure.experiment.plan import PROFILES, Request, plan
 from pipeline_broker.measure.experiment.progress import say
 from pipeline_broker.measure.experiment.raw import RawFolder
+from pipeline_broker.measure.experiment.results import Results
 from pipeline_broker.measure.experiment.runner import Setting, run_groups
-from pipeline_broker.measure.experiment.verdict import Results, report_text
-from pipeline_broker.measure.load.departures import WEEK_S, Departure, read_departures
+from pipeline_broker.measure.experiment.verdict import report_text
+from pipeline_broker.measure.load.departures import WEEK_S, Departure, read_departures, stretches
 from pipeline_broker.measure.load.replay import DEFAULT_DATA, REPLAY_WEEK_S
-from stages.commit_pace import COMMITS_IN_FLIGHT_MAX
 
 ANALYSIS_PACKAGES = ("pyspark", "pyarrow")
 """What the analysis imports of the extra `spark`; Java may be the machine's own."""
+SEED_BITS = 32
 SWEEP_FILE = "sweep.json"
 """What a sweep leaves beside its rows, to go on later."""
 
@@ -38,52 +41,58 @@ class CompareOptions:
     """What is run, how the brokers are started, and where the raw rows go.
 
     Attributes:
-        against: the address of a broker that runs already and is driven beside ours.
+        seed: of the order of the runs; None: drawn.
     """
 
     out: Path
     request: Request = attrs.field(factory=Request)
-    flush: str = "always"
-    commits_in_flight: int = COMMITS_IN_FLIGHT_MAX
-    against: tuple[str, int] | None = None
+    how: HowBrokersStart = attrs.field(factory=HowBrokersStart)
+    seed: int | None = None
 
 
-def run_compare(options: CompareOptions) -> Results:
-    """Run the experiment and print the verdict; raises ExperimentError or ClientError."""
+def run_compare(options: CompareOptions, *, with_report: bool = True) -> Results:
+    """Run the experiment and print its tables.
+
+    Args:
+        options: what is run.
+        with_report: whether a report is to follow.
+
+    Raises:
+        ExperimentError, ClientError: it cannot go on.
+    """
     request = options.request
     profile = PROFILES[request.profile]
-    departures: Sequence[Departure] = ()
+    departures: Sequence[Sequence[Departure]] = ()
     if not request.chosen_grid:
         if not has_confluent():
             say("confluent-kafka is not installed (pip install 'pipeline-broker[compare]'): its cells are left out")
             request = attrs.evolve(request, with_confluent=False)
         if DEFAULT_DATA.exists():
-            departures = read_departures(DEFAULT_DATA, busiest_week_only=not profile.replay_whole_year)
+            found = read_departures(DEFAULT_DATA, busiest_week_only=not profile.replay_whole_year)
+            departures = stretches(found, request.replay_rounds)
         else:
             say(f"{DEFAULT_DATA} is missing, which comes with the repository only: the replay is left out")
             request = attrs.evolve(request, with_replay=False)
     if set(request.others) & set(KAFKA_MODES):
         fetch_jars()  # before anything else: it may take minutes, or fail
-    groups = plan(request)
-    replay_s = replay_seconds([departure.time_s for departure in departures], REPLAY_WEEK_S, WEEK_S)
+    seed = draw_seed() if options.seed is None else options.seed
+    groups = plan(request, seed)
+    times_s = [departure.time_s for part in departures for departure in part]
+    replay_s = replay_seconds(times_s, REPLAY_WEEK_S, WEEK_S) / max(1, len(departures))
     costs = Costs(profile.run_s, replay_s)
-    if profile.is_announced and not request.chosen_grid:
-        runs = sum(len(group.runs) for group in groups)
-        say(f"{runs} runs, about {in_words(costs.of(groups))}, then the report")
-    setting = Setting(
-        options.out,
-        empty_output(options.out),
-        costs,
-        profile.warmup_s,
-        options.flush,
-        options.commits_in_flight,
-        options.against,
-        departures,
-    )
+    runs = sum(len(group.runs) for group in groups)
+    say(f"{runs} runs, seed {seed}, about {in_words(costs.of(groups))}{', then the report' if with_report else ''}")
+    raw = empty_output(options.out)
+    setting = Setting(options.out, raw, costs, profile.warmup_s, options.how, seed, departures)
     results = Results(request.modes, request.others)
     run_groups(setting, groups, results)
     print(report_text(results), flush=True)  # noqa: T201 - the command's output
     return results
+
+
+def draw_seed() -> int:
+    """The seed of an experiment whose order is anybody's."""
+    return random.SystemRandom().getrandbits(SEED_BITS)
 
 
 def ensure_report() -> None:

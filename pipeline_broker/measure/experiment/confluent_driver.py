@@ -1,16 +1,17 @@
 """Drives a broker with an unmodified third-party client: confluent-kafka (librdkafka).
 
 Rules of this file: it is a child process of its own (`python -m`), so that the client's threads do not disturb whoever
-waits for it; it takes one JSON object a line on stdin and answers each with one on stdout; an idempotent producer at
-its defaults but for linger.ms. Every producer has a thread that keeps a bounded number of messages outstanding: the
-loop stays closed, so that latency is that of the broker and not of a queue that grows. The warm-up is flushed before
-the measured loop starts, as in the native client. One row is one message. Producers live as long as their cell: a new
-one may spend half a second on getting its producer id.
+waits for it; it takes one JSON object a line on stdin (`connect` and jobs, or `run` and one of them) and answers each
+with one on stdout; an idempotent producer at its defaults but for linger.ms. Every producer has a thread that keeps a
+bounded number of messages outstanding: the loop stays closed, so that latency is that of the broker and not of a queue
+that grows. The warm-up is flushed before the measured loop starts, as in the native client. One row is one message.
+Producers are connected before the runs of a round, together: a new one may spend half a second on its producer id.
 """
 
 import json
 import sys
 import time
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -99,30 +100,37 @@ class ClosedProducer:
 
 
 class Producers:
-    """The producers of one cell, for the brokers of both sides."""
+    """The producers of one group of runs, for the brokers of all its sides."""
 
     def __init__(self) -> None:
-        self._cell = (0, 0)
-        self._by_address: dict[str, list[ClosedProducer]] = {}
+        self._by_place: dict[tuple[str, int, int], list[ClosedProducer]] = {}
 
-    def of(self, job: Job, pool: ThreadPoolExecutor) -> list[ClosedProducer]:
-        """The producers of a job, connected; those of another cell are let go."""
-        if self._cell != (job.producers, job.linger_ms):
-            self._cell = (job.producers, job.linger_ms)
-            self._by_address.clear()
-        found = self._by_address.get(job.address)
-        if found is None:
-            found = list(pool.map(ClosedProducer, range(job.producers), [job] * job.producers))
-            self._by_address[job.address] = found
+    def connect(self, jobs: Sequence[Job]) -> None:
+        """Connect those of these jobs, all at once, in place of those before."""
+        self._by_place = {_place(job): [] for job in jobs}
+        todo = [(number, job) for job in jobs for number in range(job.producers)]
+        if todo:
+            with ThreadPoolExecutor(len(todo)) as pool:
+                connected = list(pool.map(ClosedProducer, *zip(*todo, strict=True)))
+            for (_, job), producer in zip(todo, connected, strict=True):
+                self._by_place[_place(job)].append(producer)
+
+    def of(self, job: Job) -> list[ClosedProducer]:
+        """The producers of a job; raises KeyError if they were not connected."""
+        found = self._by_place[_place(job)]
         for producer in found:
             producer.clear()
         return found
 
 
+def _place(job: Job) -> tuple[str, int, int]:
+    return job.address, job.producers, job.linger_ms
+
+
 def run_job(job: Job, all_producers: Producers) -> dict[str, float]:
     """Run one job, write its ring file, and say how busy the client was."""
     with ThreadPoolExecutor(job.producers) as pool:
-        producers = all_producers.of(job, pool)
+        producers = all_producers.of(job)
         cpu_began_ns, began_ns = time.process_time_ns(), time.monotonic_ns()
         for seconds in (job.warmup_s, job.seconds - job.warmup_s):
             measured_from_ns = time.monotonic_ns()
@@ -140,7 +148,12 @@ def main() -> None:
     for line in sys.stdin:
         answer: dict[str, Any]
         try:
-            answer = dict(run_job(Job(**json.loads(line)), producers))
+            message = json.loads(line)
+            if "connect" in message:
+                producers.connect([Job(**job) for job in message["connect"]])
+                answer = {}
+            else:
+                answer = dict(run_job(Job(**message["run"]), producers))
         except Exception as error:  # noqa: BLE001 - whatever went wrong in the client is the answer
             answer = {"failed": f"{type(error).__name__}: {error}"}
         print(json.dumps(answer), flush=True)  # noqa: T201 - stdout is the channel to the parent

@@ -10,7 +10,7 @@ import importlib.util
 import json
 import subprocess
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,16 +24,19 @@ from pipeline_broker.measure.experiment.broker_process import (
     python_module,
     read_line,
 )
+from pipeline_broker.measure.experiment.budget import HANG_UP_S, open_seconds
 from pipeline_broker.measure.experiment.factors import RECORD_BYTES
-from pipeline_broker.measure.experiment.plan import RAW, REPLAY, Run
 from pipeline_broker.measure.experiment.raw import Measured
+from pipeline_broker.measure.experiment.runs import RAW, REPLAY, Run, Side
 from pipeline_broker.measure.load.client import LoadResult, run_load
 from pipeline_broker.measure.load.departures import Departure
-from pipeline_broker.measure.load.options import LoadOptions
+from pipeline_broker.measure.load.options import Arrivals, LoadOptions
 from pipeline_broker.measure.load.replay import ReplayOptions, run_replay
 from pipeline_broker.traces.client_rows import ClientRow, read_client, write_client
 
 TOPIC = "load"
+OPEN_IN_FLIGHT_MAX = 1_000_000
+"""Of a connection of an open loop: the moments set the pace, not a window."""
 WARM_S = 0.1
 OTHER_WARM_S = 8.0
 """A Java broker compiles what it does often; after so long its rate has settled."""
@@ -58,15 +61,22 @@ class ConfluentChild:
 
     def run(self, job: dict[str, Any]) -> Measured:
         """Run one job."""
+        return Measured(**self._ask({"run": job}))
+
+    def _ask(self, message: dict[str, Any]) -> dict[str, Any]:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        self._process.stdin.write(json.dumps(job).encode() + b"\n")
+        self._process.stdin.write(json.dumps(message).encode() + b"\n")
         self._process.stdin.flush()
         line = read_line(self._process.stdout, _CHILD_S_MAX)
-        answer = json.loads(line) if line else {"failed": "the process ended"}
+        answer: dict[str, Any] = json.loads(line) if line else {"failed": "the process ended"}
         if "failed" in answer:
             raise ExperimentError(f"confluent-kafka: {answer['failed']}")
-        return Measured(**answer)
+        return answer
+
+    def connect(self, jobs: Sequence[dict[str, Any]]) -> None:
+        """Connect the producers of these jobs together, in place of those before."""
+        self._ask({"connect": list(jobs)})
 
     def close(self) -> None:
         """End the child."""
@@ -89,12 +99,14 @@ class Driver:
 
     Attributes:
         run_s, warmup_s: of each run of a closed loop, the second within the first.
-        departures: that are replayed.
+        departures: that are replayed, a part in each round.
+        seed: of the moments of open loops; all sides of a round have the same.
     """
 
     run_s: float
     warmup_s: float
-    departures: Sequence[Departure]
+    departures: Sequence[Sequence[Departure]]
+    seed: int
     _child: ConfluentChild | None = None
 
     def warm_up(self, broker: RunningBroker, *, is_ours: bool = True) -> None:
@@ -107,31 +119,68 @@ class Driver:
         seconds, topic = (WARM_S, "warm-up") if is_ours else (OTHER_WARM_S, TOPIC)
         run_load(LoadOptions(broker.host, broker.port, connections, in_flight, RECORD_BYTES, seconds, topic=topic))
 
-    def run(self, run: Run, broker: RunningBroker, folder: Path) -> tuple[list[ClientRow], Measured]:
-        """Drive the broker as the run's cell says, and write the client's rows."""
+    def connect_clients(self, runs: Sequence[Run], brokers: Mapping[Side, RunningBroker]) -> None:
+        """Connect the confluent-kafka producers of these runs, which live until `disconnect_clients`.
+
+        A new one takes half a second for its producer id, all together take no longer.
+        """
+        jobs = [self._job(run, brokers[run.side], "") for run in runs if _is_confluent(run)]
+        if jobs:
+            self._child = self._child or ConfluentChild()
+            self._child.connect(jobs)
+
+    def disconnect_clients(self) -> None:
+        """Let the producers go, before their brokers do."""
+        if self._child is not None:
+            self._child.connect([])
+
+    def run(
+        self, run: Run, broker: RunningBroker, folder: Path, offered_per_s: float | None = None
+    ) -> tuple[list[ClientRow], Measured]:
+        """Drive the broker as the run's cell says, and write the client's rows.
+
+        Args:
+            run: which.
+            broker: of its side.
+            folder: of its rows.
+            offered_per_s: requests a second of an open loop.
+        """
         if run.cell.client == RAW:
-            rows, measured = self._in_process(run_load(self._load_options(run, broker)), folder)
+            rows, measured = self._in_process(run_load(self._load_options(run, broker, offered_per_s)), folder)
         elif run.cell.client == REPLAY:
-            options = ReplayOptions(broker.host, broker.port, self.departures)
-            rows, measured = self._in_process(run_replay(options), folder)
+            part = self.departures[run.round - 1]
+            rows, measured = self._in_process(run_replay(ReplayOptions(broker.host, broker.port, part)), folder)
         else:
             rows, measured = self._confluent(run, broker, folder)
         failed = next((row.error for row in rows if row.error), 0)
         if failed:
             raise ExperimentError(f"the {run.side.mode} broker answered {run.cell.client} with {error_name(failed)}")
-        if not any(row.measured for row in rows):
+        counted = (row for row in rows if row.measured or run.cell.is_open)  # who is behind may still do the warm-up
+        if not any(row.answered_ns is not None for row in counted):
             raise ExperimentError(f"{run.cell.client} got no answer from the {run.side.mode} broker in measured time")
         return rows, measured
 
-    def _load_options(self, run: Run, broker: RunningBroker) -> LoadOptions:
-        return LoadOptions(
+    def _load_options(self, run: Run, broker: RunningBroker, offered_per_s: float | None) -> LoadOptions:
+        cell = run.cell
+        closed = LoadOptions(
             broker.host,
             broker.port,
-            connections=run.cell.connections,
-            in_flight=run.cell.in_flight,
+            connections=cell.connections,
+            in_flight=cell.in_flight,
             seconds=self.run_s,
             warmup_s=self.warmup_s,
-            **attrs.asdict(run.cell.requests),
+            **attrs.asdict(cell.requests),
+        )
+        if offered_per_s is None:
+            return closed
+        return attrs.evolve(
+            closed,
+            in_flight=OPEN_IN_FLIGHT_MAX,
+            seconds=open_seconds(offered_per_s, self.run_s, self.warmup_s),
+            rate_per_s=offered_per_s,
+            arrivals=Arrivals.POISSON,
+            hang_up_s=HANG_UP_S,
+            seed=self.seed + run.round,
         )
 
     def _in_process(self, result: LoadResult, folder: Path) -> tuple[list[ClientRow], Measured]:
@@ -139,21 +188,21 @@ class Driver:
         return result.rows, Measured(result.started_ns, result.ended_ns, result.client_cpu_share)
 
     def _confluent(self, run: Run, broker: RunningBroker, folder: Path) -> tuple[list[ClientRow], Measured]:
-        if self._child is None:
-            self._child = ConfluentChild()
-        measured = self._child.run(
-            {
-                "address": f"{broker.host}:{broker.port}",
-                "topic": TOPIC,
-                "producers": run.cell.connections,
-                "linger_ms": run.cell.linger_ms,
-                "seconds": self.run_s,
-                "warmup_s": self.warmup_s,
-                "record_size": RECORD_BYTES,
-                "ring": str(folder / _RING),
-            }
-        )
+        self._child = self._child or ConfluentChild()
+        measured = self._child.run(self._job(run, broker, str(folder / _RING)))
         return read_client(folder / _RING), measured
+
+    def _job(self, run: Run, broker: RunningBroker, ring: str) -> dict[str, Any]:
+        return {
+            "address": f"{broker.host}:{broker.port}",
+            "topic": TOPIC,
+            "producers": run.cell.connections,
+            "linger_ms": run.cell.linger_ms,
+            "seconds": self.run_s,
+            "warmup_s": self.warmup_s,
+            "record_size": RECORD_BYTES,
+            "ring": ring,
+        }
 
     def close(self) -> None:
         """End what runs beside this process."""
@@ -161,10 +210,14 @@ class Driver:
             self._child.close()
 
 
+def _is_confluent(run: Run) -> bool:
+    return run.cell.client not in (RAW, REPLAY)
+
+
 @contextlib.contextmanager
-def driver(run_s: float, warmup_s: float, departures: Sequence[Departure]) -> Iterator[Driver]:
+def driver(run_s: float, warmup_s: float, departures: Sequence[Sequence[Departure]], seed: int) -> Iterator[Driver]:
     """A driver that is closed at the end of the block."""
-    found = Driver(run_s, warmup_s, departures)
+    found = Driver(run_s, warmup_s, departures, seed)
     try:
         yield found
     finally:

@@ -35,6 +35,26 @@ class RequestFactors:
     transaction_requests: int = 0
 
 
+@attrs.frozen(slots=True)
+class Offer:
+    """What an open loop sends, whatever is answered: a rate, or a share of a capacity.
+
+    Attributes:
+        per_s: requests a second; None: the share decides.
+        share: of the capacity of `of` under the same load; 0.5 is half of it.
+        of: a mode that the same experiment drives in a closed loop.
+    """
+
+    per_s: float | None = None
+    share: float = 0.0
+    of: str = ""
+
+    @property
+    def word(self) -> str:
+        """What a person calls it: `2000`, `50%-of-classic`."""
+        return f"{self.share * 100:g}%-of-{self.of}" if self.per_s is None else f"{self.per_s:g}"
+
+
 ORDINARY_BROKER = BrokerFactors()
 ORDINARY_REQUESTS = RequestFactors()
 _REQUEST_NAMES = {
@@ -48,10 +68,10 @@ _REQUEST_NAMES = {
 """What a person calls a factor of the requests, by its attribute."""
 
 
-def variant(broker: BrokerFactors, requests: RequestFactors) -> str:
+def variant(broker: BrokerFactors, requests: RequestFactors, offer: Offer | None = None) -> str:
     """What sets a cell apart from others of the same mode and load, in words: `batch=10 pipeline.queues=0`; else empty.
 
-    Only what differs from an ordinary experiment is in it.
+    Only what differs from an ordinary experiment is in it. No word has a blank.
     """
     parts = {
         name: _word(getattr(requests, attribute))
@@ -62,6 +82,8 @@ def variant(broker: BrokerFactors, requests: RequestFactors) -> str:
         parts["flush"] = broker.flush
     if broker.commits_in_flight is not None:
         parts["commits_in_flight"] = str(broker.commits_in_flight)
+    if offer is not None:
+        parts["rate"] = offer.word
     parts.update(broker.properties)
     return " ".join(f"{name}={value}" for name, value in sorted(parts.items()))
 

@@ -21,7 +21,7 @@ _NORMAL = 1.959964
 
 @attrs.frozen(slots=True)
 class Speedup:
-    """How many times faster B is than A; no bounds from fewer than two rounds."""
+    """B over A, of rates or of times; no bounds from fewer than two rounds."""
 
     ratio: float
     low: float | None
@@ -29,13 +29,13 @@ class Speedup:
     rounds: int
 
     @property
-    def is_gain(self) -> bool:
-        """Whether B is surely faster."""
+    def is_above(self) -> bool:
+        """Whether it is surely above 1."""
         return self.low is not None and self.low > 1
 
     @property
-    def is_loss(self) -> bool:
-        """Whether B is surely slower."""
+    def is_below(self) -> bool:
+        """Whether it is surely below 1."""
         return self.high is not None and self.high < 1
 
 
@@ -50,7 +50,7 @@ def t_quantile(freedom: int) -> float:
 
 
 def speedup(pairs: Sequence[tuple[float, float]]) -> Speedup | None:
-    """B over A from the rates of paired rounds; None where a rate is missing."""
+    """B over A from the rates, or times, of paired rounds; None where one is missing."""
     if not pairs or any(rate <= 0 for pair in pairs for rate in pair):
         return None
     logs = [math.log(b / a) for a, b in pairs]

@@ -1,4 +1,4 @@
-"""What the figures were measured on.
+"""What the figures were measured on, and how busy it was besides.
 
 Rules of this file: standard library only, and nothing that names a person or a host.
 """
@@ -6,6 +6,11 @@ Rules of this file: standard library only, and nothing that names a person or a 
 import os
 import platform
 from pathlib import Path
+from typing import Self
+
+_STAT = Path("/proc/stat")
+_STEAL = 7
+"""The place of the time that a hypervisor gave to others, among the first eight, which add up to all time."""
 
 
 def describe_machine() -> dict[str, str | int]:
@@ -16,6 +21,56 @@ def describe_machine() -> dict[str, str | int]:
         "system": f"{platform.system()} {platform.release()}",
         "python": platform.python_version(),
     }
+
+
+class Surroundings:
+    """How busy the machine was around a block; what the system does not tell is None."""
+
+    def __init__(self) -> None:
+        self._before: float | None = None
+        self._after: float | None = None
+        self._times: tuple[int, ...] = ()
+        self._steal_share: float | None = None
+
+    def __enter__(self) -> Self:
+        self._before, self._times = _load_average(), _processor_times()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._after = _load_average()
+        self._steal_share = steal_share(self._times, _processor_times())
+
+    def describe(self) -> dict[str, float | None]:
+        """The load averages of the last minute, and the share of the cores' time that others got."""
+        return {
+            "load_average_before": self._before,
+            "load_average_after": self._after,
+            "steal_share": self._steal_share,
+        }
+
+
+def steal_share(before: tuple[int, ...], after: tuple[int, ...]) -> float | None:
+    """What a hypervisor gave to others, of all time between two readings of the processors' times; None if unknown."""
+    if min(len(before), len(after)) <= _STEAL:
+        return None
+    spent = [late - early for early, late in zip(before[: _STEAL + 1], after[: _STEAL + 1], strict=True)]
+    return round(max(0, spent[_STEAL]) / sum(spent), 4) if sum(spent) > 0 else None
+
+
+def _load_average() -> float | None:
+    try:
+        return round(os.getloadavg()[0], 2)
+    except OSError:
+        return None
+
+
+def _processor_times() -> tuple[int, ...]:
+    """The first line of /proc/stat: ticks of all cores as user, nice, system, idle, iowait, irq, softirq, steal."""
+    try:
+        line = _STAT.read_text(encoding="utf-8").partition("\n")[0]
+    except OSError:
+        return ()
+    return tuple(int(word) for word in line.split()[1:])
 
 
 def _cpu_name() -> str:

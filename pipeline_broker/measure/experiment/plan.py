@@ -1,47 +1,50 @@
-"""What is run, and in which order.
+"""What an experiment consists of.
 
-Rules of this file: no I/O; a plan is a list of groups, each with the runs that share one pair (or triple) of brokers,
-in the order in which they happen; the sides take turns in going first, so that what drifts over an experiment hits
-both. The numbers of the profiles stand here and nowhere else.
+Rules of this file: no I/O; the numbers of the profiles stand here and nowhere else. In which order the parts are run is
+decided in `rounds`. What is offered in an open loop is a share of what the closed loop has reached, so the open loops
+come in rounds of their own, after the last closed one.
 """
 
-import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import attrs
 
-from pipeline_broker.measure.experiment.factors import (
-    ORDINARY_BROKER,
-    ORDINARY_REQUESTS,
-    BrokerFactors,
-    RequestFactors,
-    variant,
-)
+from pipeline_broker.measure.experiment.factors import Offer
 from pipeline_broker.measure.experiment.modes import ABLATION_MODES, AXIS_MODES, COMPARED_MODES
-
-RAW = "raw"
-REPLAY = "replay"
-CONFLUENT = "confluent-kafka linger={}"
-CONFLUENT_IN_FLIGHT = 5  # of an idempotent librdkafka producer at its defaults
-
-GRID_EXPERIMENT = "grid"
-SWEEP_EXPERIMENT = "sweep"
-ABLATION_EXPERIMENT = "ablation"
-REPLAY_EXPERIMENT = "replay"
-CLIENTS_EXPERIMENT = "clients"
+from pipeline_broker.measure.experiment.rounds import Part, plan_rounds
+from pipeline_broker.measure.experiment.runs import (
+    ABLATION_EXPERIMENT,
+    CLIENTS_EXPERIMENT,
+    CONFLUENT,
+    CONFLUENT_IN_FLIGHT,
+    GRID_EXPERIMENT,
+    LADDER_EXPERIMENT,
+    RAW,
+    REPLAY,
+    REPLAY_EXPERIMENT,
+    SELF_EXPERIMENT,
+    Cell,
+    Group,
+    Side,
+)
 
 QUICK_IN_FLIGHT = (1, 5, 64)
 QUICK_CONNECTIONS = (1, 16)
 QUICK_DELAYS_MS = (0.0,)
 Load = tuple[int, int, float]
 """In flight, connections, delay of a commit in ms."""
-QUICK_DELAYED: tuple[Load, ...] = ((64, 1, 2.0), (64, 1, 10.0))
 FULL_LOADS: tuple[Load, ...] = (
     *((in_flight, connections, 0.0) for connections in (1, 16) for in_flight in (1, 5, 16, 64)),
     *((in_flight, 1, delay) for delay in (0.3, 2.0, 10.0) for in_flight in (1, 5, 64)),
     *((16, 16, delay) for delay in (0.3, 2.0, 10.0)),
 )
 LINGERS_MS = (0, 5)
+TRACED_ROUNDS = 3
+"""As many as an interval needs to be worth its ink; a traced run starts a broker of its own."""
+REPLAY_ROUNDS_MAX = 7
+"""A round replays its part of the departures, a day of the busiest week at least."""
+LADDER_STEPS = ((0.2, 0), (0.5, 0), (0.8, 0), (0.95, 0), (0.8, 1))
+"""Shares of a capacity, and the side whose capacity it is."""
 
 
 @attrs.frozen(slots=True)
@@ -49,106 +52,61 @@ class Profile:
     """How much is run without options.
 
     Attributes:
-        rounds: of the grid, untraced.
-        rounds_of_parts: of ordinary clients and of the ablation.
+        rounds: of everything but what is traced.
         producers: of ordinary clients.
         replay_whole_year: all departures, not only those of the busiest week.
-        loads: of the raw client.
+        loads: of the raw client in a closed loop.
+        traced_loads, self_loads, ladder_loads: those of them that are traced, compared with themselves, and offered.
         ablation_modes: the brokers of the ablation, which are driven side by side.
         ablation_loads: of the ablation.
         run_s, warmup_s: of each run, the second within the first.
-        is_announced: whether the time that it will take is told before it begins.
     """
 
     rounds: int
-    rounds_of_parts: int
     producers: tuple[int, ...]
     replay_whole_year: bool
     loads: tuple[Load, ...]
+    traced_loads: tuple[Load, ...]
+    self_loads: tuple[Load, ...]
+    ladder_loads: tuple[Load, ...]
     ablation_modes: tuple[str, ...]
     ablation_loads: tuple[Load, ...]
-    run_s: float = 0.4
-    warmup_s: float = 0.1
-    is_announced: bool = False
+    run_s: float
+    warmup_s: float
 
 
 PROFILES = {
     "quick": Profile(
         rounds=5,
-        rounds_of_parts=3,
         producers=(1, 16),
         replay_whole_year=False,
         loads=(
             *((in_flight, connections, 0.0) for connections in QUICK_CONNECTIONS for in_flight in QUICK_IN_FLIGHT),
-            *QUICK_DELAYED,
+            (64, 1, 2.0),
         ),
+        traced_loads=((64, 1, 0.0), (64, 16, 0.0), (64, 1, 2.0)),
+        self_loads=((64, 1, 0.0),),
+        ladder_loads=((64, 16, 0.0),),
         ablation_modes=ABLATION_MODES,
         ablation_loads=((64, 1, 0.0),),
+        run_s=0.3,
+        warmup_s=0.1,
     ),
     "full": Profile(
         rounds=7,
-        rounds_of_parts=7,
         producers=(1, 4, 16),
         replay_whole_year=True,
         loads=FULL_LOADS,
+        traced_loads=FULL_LOADS,
+        self_loads=((1, 1, 0.0), (64, 1, 0.0), (16, 16, 0.0)),
+        ladder_loads=((64, 1, 0.0), (64, 16, 0.0)),
         # Classic and pipelined too, so that each axis is paired with a classic run right beside it.
         ablation_modes=("classic", *AXIS_MODES, "pipelined"),
         ablation_loads=((64, 1, 0.0), (16, 16, 0.0), (64, 1, 2.0)),
-        is_announced=True,
+        run_s=0.4,
+        warmup_s=0.1,
     ),
 }
-
-
-@attrs.frozen(slots=True)
-class Cell:
-    """A load; each side is driven with it."""
-
-    client: str
-    in_flight: int
-    connections: int
-    commit_delay_ms: float = 0.0
-    linger_ms: int | None = None
-    broker: BrokerFactors = ORDINARY_BROKER
-    requests: RequestFactors = ORDINARY_REQUESTS
-
-    @property
-    def variant(self) -> str:
-        """What else sets it apart from other cells; empty in an ordinary experiment."""
-        return variant(self.broker, self.requests)
-
-
-@attrs.frozen(slots=True)
-class Side:
-    """One of the brokers compared: its mode, and its place in the pair."""
-
-    mode: str
-    number: int
-
-
-@attrs.frozen(slots=True)
-class Run:
-    """One run of a cell on one side."""
-
-    number: int
-    round: int
-    traced: bool
-    side: Side
-    cell: Cell
-    experiment: str
-
-
-@attrs.frozen(slots=True)
-class Group:
-    """Runs that share brokers: one per side, and untraced; a traced run gets a broker of its own."""
-
-    sides: tuple[Side, ...]
-    commit_delay_ms: float
-    runs: tuple[Run, ...]
-    broker: BrokerFactors = ORDINARY_BROKER
-
-
-Draft = tuple[tuple[Side, ...], float, list[Run]]
-"""A group whose runs have no numbers yet."""
 
 
 @attrs.frozen(slots=True)
@@ -174,6 +132,26 @@ class Request:
         """Whether the user asked for cells of their own."""
         return bool(self.in_flight or self.connections or self.delays_ms)
 
+    @property
+    def rounds_wanted(self) -> int:
+        """Of everything but what is traced."""
+        return self.rounds or PROFILES[self.profile].rounds
+
+    @property
+    def replay_rounds(self) -> int:
+        """In how many rounds the departures are replayed, each a part of them."""
+        return min(self.rounds_wanted, REPLAY_ROUNDS_MAX)
+
+    @property
+    def sides(self) -> tuple[Side, ...]:
+        """Side A and side B."""
+        return tuple(Side(mode, number) for number, mode in enumerate(self.modes))
+
+    @property
+    def all_sides(self) -> tuple[Side, ...]:
+        """The two, and brokers that are not ours."""
+        return (*self.sides, *(Side(mode, number) for number, mode in enumerate(self.others, start=2)))
+
 
 def grid(request: Request) -> list[Cell]:
     """The cells of the raw client."""
@@ -187,77 +165,74 @@ def grid(request: Request) -> list[Cell]:
     ]
 
 
-def plan(request: Request) -> list[Group]:
+def plan(request: Request, seed: int) -> list[Group]:
     """Everything that is to be run, in order, numbered from 1."""
     profile = PROFILES[request.profile]
-    sides = tuple(Side(mode, number) for number, mode in enumerate(request.modes))
-    others = tuple(Side(mode, number) for number, mode in enumerate(request.others, start=len(sides)))
-    rounds = request.rounds or profile.rounds
-    parts = min(rounds, profile.rounds_of_parts)
     cells = grid(request)
-    delays = list(dict.fromkeys(cell.commit_delay_ms for cell in cells))
-    drafts: list[Draft] = []
-    for delay in delays:
-        own = [cell for cell in cells if cell.commit_delay_ms == delay]
-        driven = sides if delay else sides + others
-        drafts.append((driven, delay, list(_rounds(own, driven, rounds, GRID_EXPERIMENT))))
-        drafts.append((sides, delay, list(_traced(own, sides, rounds + 1))))
-    if not request.chosen_grid:
-        if request.with_confluent:
-            clients = [
-                Cell(CONFLUENT.format(linger), CONFLUENT_IN_FLIGHT, producers, linger_ms=linger)
-                for linger in LINGERS_MS
-                for producers in profile.producers
-            ]
-            # Cell by cell, because its producers live as long as a cell does.
-            for client in clients:
-                drafts[0][2].extend(_rounds([client], drafts[0][0], parts, CLIENTS_EXPERIMENT))
-        if request.with_replay:
-            drafts[0][2].extend(_rounds([Cell(REPLAY, 0, 4)], sides, 1, REPLAY_EXPERIMENT))
-        if set(request.modes) == set(COMPARED_MODES):
-            drafts += _ablation(profile, request.modes, parts)
-    return _numbered(drafts)
+    traced = cells if request.chosen_grid else _cells(profile.traced_loads)
+    selves = [cells] if request.chosen_grid else [[cell] for cell in _cells(profile.self_loads)]
+    closed = [*_closed(request, cells), *_traced(request, traced)]
+    for loads in selves:
+        closed += self_parts(request.modes, loads, request.rounds_wanted)
+    if request.chosen_grid:
+        return plan_rounds([closed], seed)
+    closed += _clients(request)
+    if request.with_replay:
+        closed.append(Part(REPLAY_EXPERIMENT, Cell(REPLAY, 0, 4), request.sides, request.replay_rounds))
+    if set(request.modes) == set(COMPARED_MODES):
+        closed += _ablation(request)
+    return plan_rounds([closed, list(_ladder(request))], seed)
 
 
-def _ablation(profile: Profile, modes: tuple[str, str], rounds: int) -> Iterator[Draft]:
-    """The axes one at a time, all brokers of one delay side by side."""
-    sides = tuple(Side(mode, modes.index(mode) if mode in modes else 1) for mode in profile.ablation_modes)
-    cells = [Cell(RAW, *load) for load in profile.ablation_loads]
-    for delay in dict.fromkeys(cell.commit_delay_ms for cell in cells):
-        own = [cell for cell in cells if cell.commit_delay_ms == delay]
-        yield sides, delay, list(_rounds(own, sides, rounds, ABLATION_EXPERIMENT))
+def _cells(loads: Sequence[Load]) -> list[Cell]:
+    return [Cell(RAW, *load) for load in loads]
 
 
-def _rounds(cells: Sequence[Cell], sides: Sequence[Side], rounds: int, experiment: str) -> Iterator[Run]:
-    """All cells in every round; all sides back to back, in turn forwards and backwards.
-
-    With more than two sides each begins in turn, so that none is always between the same others.
-    """
-    for round_number in range(1, rounds + 1):
-        first = (round_number - 1) // 2 % max(1, len(sides) - 1)
-        order = [*sides[first:], *sides[:first]]
-        if not round_number % 2:
-            order.reverse()
-        for cell in cells:
-            for side in order:
-                yield Run(0, round_number, False, side, cell, experiment)
-            order.reverse()
-
-
-def _traced(cells: Sequence[Cell], sides: Sequence[Side], round_number: int) -> Iterator[Run]:
+def _closed(request: Request, cells: Sequence[Cell]) -> Iterator[Part]:
     for cell in cells:
-        for side in sides:
-            yield Run(0, round_number, True, side, cell, GRID_EXPERIMENT)
+        sides = request.sides if cell.commit_delay_ms else request.all_sides
+        yield Part(GRID_EXPERIMENT, cell, sides, request.rounds_wanted)
 
 
-def _numbered(drafts: Sequence[Draft]) -> list[Group]:
-    return numbered([Group(sides, delay, tuple(runs)) for sides, delay, runs in drafts])
+def _traced(request: Request, cells: Sequence[Cell]) -> Iterator[Part]:
+    for cell in cells:
+        yield Part(GRID_EXPERIMENT, cell, request.sides, min(TRACED_ROUNDS, request.rounds_wanted), traced=True)
 
 
-def numbered(groups: Iterable[Group]) -> list[Group]:
-    """The groups with their runs numbered from 1, in order."""
-    numbers = itertools.count(1)
-    return [
-        attrs.evolve(group, runs=tuple(attrs.evolve(run, number=next(numbers)) for run in group.runs))
-        for group in groups
-    ]
+def self_parts(modes: Sequence[str], cells: Sequence[Cell], rounds: int) -> list[Part]:
+    """Side B with itself on two brokers, under the deepest of these loads on the least delayed brokers.
+
+    Where both sides are one mode, the whole experiment is that.
+    """
+    first, second = modes
+    if first == second or not cells:
+        return []
+    deepest = max(cells, key=lambda cell: (-cell.commit_delay_ms, cell.in_flight * cell.connections))
+    sides = (Side(second, 0), Side(second, 1))
+    return [Part(SELF_EXPERIMENT, attrs.evolve(deepest, is_self=True), sides, rounds)]
+
+
+def _clients(request: Request) -> Iterator[Part]:
+    if not request.with_confluent:
+        return
+    for linger in LINGERS_MS:
+        for producers in PROFILES[request.profile].producers:
+            cell = Cell(CONFLUENT.format(linger), CONFLUENT_IN_FLIGHT, producers, linger_ms=linger)
+            yield Part(CLIENTS_EXPERIMENT, cell, request.all_sides, request.rounds_wanted)
+
+
+def _ablation(request: Request) -> Iterator[Part]:
+    """The axes one at a time, side by side."""
+    profile, modes = PROFILES[request.profile], request.modes
+    sides = tuple(Side(mode, modes.index(mode) if mode in modes else 1) for mode in profile.ablation_modes)
+    for cell in _cells(profile.ablation_loads):
+        yield Part(ABLATION_EXPERIMENT, cell, sides, request.rounds_wanted)
+
+
+def _ladder(request: Request) -> Iterator[Part]:
+    """Equal offers to all sides, in steps up to what side A can do and further."""
+    offers = dict.fromkeys(Offer(share=share, of=request.modes[side]) for share, side in LADDER_STEPS)
+    for cell in _cells(PROFILES[request.profile].ladder_loads):
+        for offer in offers:
+            part = attrs.evolve(cell, offer=offer)
+            yield Part(LADDER_EXPERIMENT, part, request.all_sides, request.rounds_wanted)

@@ -14,8 +14,9 @@ import attrs
 
 from pipeline_broker.config.settings import parse_settings
 from pipeline_broker.measure.experiment.broker_process import ExperimentError
+from pipeline_broker.measure.experiment.factors import Offer
 from pipeline_broker.measure.experiment.modes import MODES
-from pipeline_broker.measure.experiment.plan import RAW, Run
+from pipeline_broker.measure.experiment.runs import RAW, Run
 from pipeline_broker.node.options import mode_of
 from pipeline_broker.traces.ring_file import SCHEMA
 
@@ -39,11 +40,28 @@ class Circumstances:
     Attributes:
         flush, commits_in_flight: of the brokers, where the cell does not say them.
         machine: that it runs on.
+        seed: of the order of the runs.
     """
 
     flush: str
     commits_in_flight: int
     machine: dict[str, str | int]
+    seed: int
+
+
+@attrs.frozen(slots=True)
+class Surrounded:
+    """What one run has of its own beside what it measured.
+
+    Attributes:
+        process: the number of the broker's process; runs with the same number shared it.
+        offered_per_s: requests a second that an open loop sent; None in a closed loop.
+        machine: how busy the machine was.
+    """
+
+    process: int
+    offered_per_s: float | None
+    machine: dict[str, float | None]
 
 
 @attrs.frozen(slots=True)
@@ -75,10 +93,11 @@ class RawFolder:
         """Remove what there is of a run."""
         shutil.rmtree(self._path(number), ignore_errors=True)
 
-    def write_run(self, run: Run, measured: Measured, shared: Circumstances) -> None:
+    def write_run(self, run: Run, measured: Measured, own: Surrounded, shared: Circumstances) -> None:
         """Describe a run whose rows are written."""
         _, settings = MODES.get(run.side.mode, ("", {}))
         cell = run.cell
+        offer = Offer() if cell.offer is None else cell.offer
         row = {
             "schema": SCHEMA,
             "run": run.number,
@@ -92,11 +111,14 @@ class RawFolder:
             "commit_delay_ms": cell.commit_delay_ms,
             "variant": cell.variant,
             "flush": cell.broker.flush or shared.flush,
-            "settings": {**settings, **dict(cell.broker.properties)},
+            "settings": {**settings, **dict(cell.broker.properties), "seed": shared.seed, "process": own.process},
             "factors": factors(run, shared),
-            "machine": shared.machine,
+            "machine": {**shared.machine, **own.machine},
             "client_cpu_share": round(measured.client_cpu_share, 4),
             "lost_rows": 0,
+            "offered_of": offer.of or None,
+            "offered_share": offer.share or None,
+            "offered_per_s": own.offered_per_s,
             "started_ns": measured.started_ns,
             "ended_ns": measured.ended_ns,
             "experiment": run.experiment,

@@ -4,6 +4,7 @@
     [factors]
     mode = ["classic", "pipelined"]   # side A and side B
     in_flight = [1, 5, 64]
+    rate = ["closed", 2000, "50% of classic"]
     commit_delay = ["0", "2ms"]
     "pipeline.queues" = [0, 8]        # any property of the broker that it acts on
 
@@ -12,6 +13,7 @@ factor is a name of the table below or a property of the broker; the level `defa
 """
 
 import difflib
+import re
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -24,12 +26,18 @@ from pipeline_broker.config.properties import ConfigError, broker_properties
 from pipeline_broker.config.settings import is_acted_on, parse_settings
 from pipeline_broker.measure.experiment.broker_process import ExperimentError
 from pipeline_broker.measure.experiment.modes import COMPARED_MODES
+from pipeline_broker.measure.experiment.plan import TRACED_ROUNDS
 
 ROUNDS_MAX = 1000
 RUNS_MAX = 20_000
 RUN_S_MIN, RUN_S_MAX = 0.05, 600.0
 SIDES = 2
 DEFAULT = "default"
+CLOSED = "closed"
+"""The level of `rate` that offers nothing: the next request is sent when an answer has come."""
+SHARE = re.compile(rf"(?P<percent>\d{{1,4}}(\.\d+)?)% of (?P<mode>{'|'.join(COMPARED_MODES)})")
+"""The level of `rate` that is a share of what a mode has reached in the closed loop."""
+RATE_MAX = 10_000_000
 Level = str | int | float | bool
 Levels = tuple[Level, ...]
 
@@ -43,7 +51,7 @@ class Sweep:
         rounds: untraced ones.
         seconds, warmup: of each run, the second within the first.
         seed: of the order; None: drawn.
-        traced: whether a traced round follows, which shows the inside of the broker.
+        traced: in how many of the rounds each load is run once more, traced, which shows the inside of the broker.
     """
 
     factors: Mapping[str, Levels]
@@ -51,7 +59,7 @@ class Sweep:
     seconds: float = 0.4
     warmup: float = 0.1
     seed: int | None = None
-    traced: bool = True
+    traced: int = TRACED_ROUNDS
 
     @property
     def modes(self) -> tuple[str, str]:
@@ -99,6 +107,14 @@ def _delay(level: object) -> Level:
     return found
 
 
+def _rate(level: object) -> Level:
+    if level == CLOSED or (isinstance(level, str) and (found := SHARE.fullmatch(level)) and float(found["percent"])):
+        return str(level)
+    if isinstance(level, int | float) and not isinstance(level, bool) and 0 < level <= RATE_MAX:
+        return float(level)
+    raise ValueError(f'not "{CLOSED}", a number of requests a second, or a share such as "50% of {COMPARED_MODES[0]}"')
+
+
 def _boolean(level: object) -> Level:
     if not isinstance(level, bool):
         raise ValueError("not true or false")  # noqa: TRY004 - every wrong level is one kind of error
@@ -118,12 +134,13 @@ FACTORS: Mapping[str, Callable[[object], Level]] = {
     "keys": _whole(0, 1_000_000),
     "idempotent": _boolean,
     "transaction": _whole(0, 100_000),
+    "rate": _rate,
 }
 """What can be varied beside the broker's properties, and how a level is read."""
 _OPTIONS: Mapping[str, Callable[[object], Level]] = {
     "rounds": _whole(1, ROUNDS_MAX),
     "seed": _whole(0, 1 << 53),
-    "traced": _boolean,
+    "traced": _whole(0, ROUNDS_MAX),
 }
 _TIMES = ("seconds", "warmup")
 
@@ -157,10 +174,26 @@ def parse_sweep(tables: Mapping[str, Any]) -> Sweep:
     sweep = Sweep(factors, **options)  # type: ignore[arg-type]  # each was read by the rule of its name
     if sweep.warmup >= sweep.seconds:
         raise ValueError(f"warmup {sweep.warmup:g} takes all of seconds {sweep.seconds:g}")
-    runs = sweep.cells * 2 * (sweep.rounds + sweep.traced)
+    _check_shares(sweep)
+    runs = sweep.cells * 2 * (sweep.rounds + min(sweep.traced, sweep.rounds))
     if runs > RUNS_MAX:
         raise ValueError(f"{sweep.cells:,} loads in {sweep.rounds} rounds are {runs:,} runs: at most {RUNS_MAX:,}")
     return sweep
+
+
+def _check_shares(sweep: Sweep) -> None:
+    """Refuse a share of what is not measured."""
+    rates = sweep.factors.get("rate", ())
+    for level in rates:
+        found = SHARE.fullmatch(str(level))
+        if found is None:
+            continue
+        if CLOSED not in rates:
+            raise ValueError(
+                f'factor rate: "{level}" is a share of the rate in a closed loop: add the level "{CLOSED}"'
+            )
+        if found["mode"] not in sweep.modes:
+            raise ValueError(f'factor rate: "{level}" is a share of a mode that is not run')
 
 
 def _flat(table: Mapping[str, Any], prefix: str = "") -> list[tuple[str, object]]:

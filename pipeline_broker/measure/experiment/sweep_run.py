@@ -5,7 +5,6 @@ measured again, and a sweep that is not the one written down is refused, because
 """
 
 import json
-import random
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,20 +14,21 @@ import attrs
 from pipeline_broker.client.errors import ClientError
 from pipeline_broker.measure.experiment.broker_process import ExperimentError
 from pipeline_broker.measure.experiment.budget import Costs, in_words
-from pipeline_broker.measure.experiment.compare import SWEEP_FILE, empty_output
-from pipeline_broker.measure.experiment.plan import Group, Run
+from pipeline_broker.measure.experiment.compare import SWEEP_FILE, draw_seed, empty_output
+from pipeline_broker.measure.experiment.fleet import HowBrokersStart
 from pipeline_broker.measure.experiment.progress import say
 from pipeline_broker.measure.experiment.raw import RawFolder
+from pipeline_broker.measure.experiment.results import Results
+from pipeline_broker.measure.experiment.rounds import remaining
 from pipeline_broker.measure.experiment.runner import Setting, run_groups
+from pipeline_broker.measure.experiment.runs import Group, Run
 from pipeline_broker.measure.experiment.sweep import Sweep
-from pipeline_broker.measure.experiment.sweep_plan import plan_sweep, remaining, sweep_cells
-from pipeline_broker.measure.experiment.verdict import Results, report_text
+from pipeline_broker.measure.experiment.sweep_plan import plan_sweep, sweep_cells
+from pipeline_broker.measure.experiment.verdict import report_text
 from pipeline_broker.measure.load.options import LoadOptions
 from pipeline_broker.traces.client_rows import read_client
-from stages.commit_pace import COMMITS_IN_FLIGHT_MAX
 
 SCHEMA = 1
-SEED_BITS = 32
 
 
 @attrs.frozen(slots=True)
@@ -36,8 +36,7 @@ class SweepOptions:
     """Where a sweep goes, and how brokers are started where it does not say it."""
 
     out: Path
-    flush: str = "always"
-    commits_in_flight: int = COMMITS_IN_FLIGHT_MAX
+    how: HowBrokersStart = attrs.field(factory=HowBrokersStart)
 
 
 def run_sweep(sweep: Sweep, options: SweepOptions) -> Results:
@@ -66,7 +65,7 @@ def run_sweep(sweep: Sweep, options: SweepOptions) -> Results:
     total = sum(1 for _ in _runs(groups))
     so_far = f", {total - len(again)} of them done" if len(again) < total else ""
     say(f"{sweep.cells} loads, {total} runs{so_far}, seed {seed}, about {in_words(costs.of(left))}")
-    setting = Setting(options.out, raw, costs, sweep.warmup, options.flush, options.commits_in_flight)
+    setting = Setting(options.out, raw, costs, sweep.warmup, options.how, seed)
     try:
         run_groups(setting, left, results)
     except KeyboardInterrupt:
@@ -85,7 +84,9 @@ def _check_levels(sweep: Sweep) -> None:
     """Refuse levels that no client can be driven with before anything is started."""
     for cell in sweep_cells(sweep):
         try:
-            LoadOptions("", 0, cell.connections, cell.in_flight, **attrs.asdict(cell.requests)).check()
+            rate_per_s = None if cell.offer is None else 1.0
+            load = LoadOptions("", 0, cell.connections, cell.in_flight, rate_per_s=rate_per_s)
+            attrs.evolve(load, **attrs.asdict(cell.requests)).check()
         except ClientError as error:
             raise ExperimentError(f"{cell.variant}: {error}") from None
 
@@ -93,7 +94,7 @@ def _check_levels(sweep: Sweep) -> None:
 def _opened(sweep: Sweep, options: SweepOptions) -> tuple[RawFolder, int]:
     """The rows that there are of this sweep, and its seed."""
     path = options.out / SWEEP_FILE
-    planned = {**sweep.as_json(), "flush": options.flush, "commits_in_flight": options.commits_in_flight}
+    planned = {**sweep.as_json(), "flush": options.how.flush, "commits_in_flight": options.how.commits_in_flight}
     if path.exists():
         begun = _read(path)
         seed = int(begun["seed"])
@@ -103,7 +104,7 @@ def _opened(sweep: Sweep, options: SweepOptions) -> tuple[RawFolder, int]:
         raw = RawFolder(options.out / "raw")
         raw.root.mkdir(exist_ok=True)
         return raw, seed
-    seed = random.SystemRandom().getrandbits(SEED_BITS) if sweep.seed is None else sweep.seed
+    seed = draw_seed() if sweep.seed is None else sweep.seed
     raw = empty_output(options.out)
     fresh = path.with_suffix(".new")
     fresh.write_text(json.dumps({"schema": SCHEMA, "seed": seed, "plan": planned}, indent=1) + "\n", encoding="utf-8")

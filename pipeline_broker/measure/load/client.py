@@ -29,7 +29,7 @@ from pipeline_broker.client.security import PLAINTEXT, ClientSecurity, read_secu
 from pipeline_broker.measure.load.conversation import converse
 from pipeline_broker.measure.load.exchange import Exchange
 from pipeline_broker.measure.load.options import Arrivals, LoadOptions
-from pipeline_broker.measure.load.pace import ClosedPace, OpenPace, Pace, constant_moments, poisson_moments
+from pipeline_broker.measure.load.pace import NS_PER_S, ClosedPace, OpenPace, Pace, constant_moments, poisson_moments
 from pipeline_broker.measure.load.recorders import Recorder, RowRecorder
 from pipeline_broker.measure.load.requests import Reads, Requests
 from pipeline_broker.measure.load.requests_of_load import WARMUP_IN_FLIGHT, requests_of
@@ -143,7 +143,7 @@ async def _run(
             for index, (it, recorder) in enumerate(zip(requests, recorders, strict=True))
         ]
         _measure_from(from_ns, recorders)
-        with bounded(limit_s, exchanges):
+        with bounded(limit_s, exchanges), _hanging_up(options, began_ns, connections):
             await converse(connections, exchanges)
         return exchanges
     warm_ns = time.monotonic_ns() + round(options.warmup_s * 1e9)
@@ -162,6 +162,20 @@ async def _run(
             exchange.pace = _closed_pace(options, options.in_flight, stop_ns, options.think_s)
         await converse(connections, exchanges)
     return exchanges
+
+
+@contextlib.contextmanager
+def _hanging_up(options: LoadOptions, began_ns: int, connections: Sequence[Connection]) -> Iterator[None]:
+    """Leave in time where the options say so: a broker that does not keep the pace would take long for the rest."""
+    if options.hang_up_s is None:
+        yield
+        return
+    lead_s = max(0, began_ns - time.monotonic_ns()) / NS_PER_S
+    with trio.move_on_after(lead_s + options.seconds + options.hang_up_s) as scope:
+        yield
+    if scope.cancelled_caught:
+        for connection in connections:
+            connection.reset_on_close()
 
 
 def _measure_from(moment_ns: int, recorders: Sequence[Recorder]) -> None:

@@ -39,6 +39,7 @@ class LoadOptions:
         rate_per_s: requests a second of all connections of all processes together, as an open loop; None: a closed
             loop.
         arrivals: of an open loop.
+        hang_up_s: so long after its last moment an open loop leaves, whatever is not answered; None: it waits for all.
         think_s: how long a closed loop waits after an answer before it sends the next request in its place.
         batch_records: in a request.
         compression: name of a codec.
@@ -69,6 +70,7 @@ class LoadOptions:
     timeout_s: float = 30.0
     rate_per_s: float | None = None
     arrivals: Arrivals = Arrivals.CONSTANT
+    hang_up_s: float | None = None
     think_s: float = 0.0
     batch_records: int = 1
     compression: str = "none"
@@ -94,6 +96,7 @@ class LoadOptions:
         writes_exactly = self.is_idempotent or self.transaction_requests
         is_open = self.rate_per_s is not None
         refusals = (
+            (self.hang_up_s is not None and not is_open, "only an open loop hangs up: give a rate"),
             (self.think_s and is_open, "a think time belongs to a closed loop: leave the rate out"),
             (not self.acks and not is_open, "acks=0 is never answered, a closed loop would wait for ever: give a rate"),
             (not self.acks and self.read_share, "reads do not go together with acks=0: leave one out"),

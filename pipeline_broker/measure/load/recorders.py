@@ -61,7 +61,7 @@ class RowRecorder:
         return now_ns - self.sent_ns[correlation_ids[-1]]
 
     def rows(self, connection: int) -> Iterator[ClientRow]:
-        """The rows in order of receipt: `sequence` counts answers, not requests."""
+        """The rows in order of receipt: `sequence` counts answers, not requests; those without an answer come last."""
         sent_ns, intended_ns = self.sent_ns, self.intended_ns
         answers = zip(self.received, self.answered_ns, self.errors, strict=True)
         for sequence, (correlation_id, answered, error) in enumerate(answers):
@@ -69,6 +69,13 @@ class RowRecorder:
             intended = intended_ns[correlation_id] if intended_ns else None
             measured = (sent if intended is None else intended) >= self.measured_from_ns
             yield ClientRow(connection, sequence, correlation_id, intended, sent, answered, error, measured)
+        if len(self.received) < len(sent_ns):
+            missing = sorted({*range(len(sent_ns))} - {*self.received})
+            for sequence, correlation_id in enumerate(missing, start=len(self.received)):
+                sent = sent_ns[correlation_id]
+                intended = intended_ns[correlation_id] if intended_ns else None
+                measured = (sent if intended is None else intended) >= self.measured_from_ns
+                yield ClientRow(connection, sequence, correlation_id, intended, sent, None, 0, measured)
 
 
 class HistogramRecorder:

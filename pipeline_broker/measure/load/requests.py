@@ -81,7 +81,7 @@ class ProduceInTurn:
 
     Args:
         template: one request for each partition.
-        window: the most that are asked for at once.
+        window: the most that are usually asked for at once; more are made in pieces.
         first: the variant to begin with.
     """
 
@@ -89,6 +89,7 @@ class ProduceInTurn:
     read: ReadAnswer | None = None
 
     def __init__(self, template: ProduceTemplate, window: int, first: int = 0) -> None:
+        self._window = window
         self.error_position = template.error_position
         count = len(template.requests)
         self._size = len(template.requests[0])
@@ -98,6 +99,12 @@ class ProduceInTurn:
         self._buffer = bytearray(b"".join(template.requests[index % count] for index in range(window + count - 1)))
 
     def frames(self, first_id: int, count: int) -> bytes:
+        if count <= self._window:
+            return self._piece(first_id, count)
+        end, window = first_id + count, self._window
+        return b"".join(self._piece(start, min(window, end - start)) for start in range(first_id, end, window))
+
+    def _piece(self, first_id: int, count: int) -> bytes:
         size = self._size
         start = (first_id + self._first) % self._variants * size
         buffer, pack_into = self._buffer, CORRELATION.pack_into

@@ -26,6 +26,8 @@ from pipeline_broker.measure.load.template import at_random, in_turn, keyed_temp
 from pipeline_broker.measure.load.transactions import END_KEY, END_VERSION, PRODUCE_VERSION, Transactions
 
 WARMUP_IN_FLIGHT = 8  # deep enough to warm up everything, and drained soon
+WINDOW_MAX = 1_024
+"""An open loop may have more in flight, but does not send more at once unless it was held up for long."""
 NAMES_TRIED_MAX = 1000
 """Of a transactional producer, whose coordinator is to be the broker that its connection goes to."""
 
@@ -83,7 +85,8 @@ class _Making:
             return IdempotentProduce(template, order, options.batch_records)
         if options.keys or options.compression != "none":
             return ProduceInOrder(template, order)
-        return ProduceInTurn(template, max(options.in_flight, WARMUP_IN_FLIGHT), place)
+        window = min(max(options.in_flight, WARMUP_IN_FLIGHT), WINDOW_MAX)
+        return ProduceInTurn(template, window, place)
 
     async def _transactions(self, control: Control, stack: contextlib.AsyncExitStack, index: int) -> Transactions:
         """One transactional producer; a name of its own, so that it is nobody's successor."""

@@ -17,17 +17,26 @@ SAMPLES_BEYOND_MIN = 10
 
 @attrs.frozen(slots=True)
 class RunFigures:
-    """One run: its measured requests, the seconds they took, their latencies, and what went wrong."""
+    """One run: its measured requests, the seconds they took, their latencies, and what went wrong.
+
+    Attributes:
+        requests: that were answered.
+        seconds: from the first one sent to the last one answered.
+        due_s: of an open loop, from the first moment to the last one; 0 in a closed loop.
+        unanswered: an open loop may leave before the last answer.
+    """
 
     requests: int
     seconds: float
     latencies_ns: tuple[int, ...]
     errors: int
     order_violations: int
+    due_s: float = 0.0
+    unanswered: int = 0
 
     @property
     def requests_per_s(self) -> float:
-        """Measured requests over (last answered - first sent)."""
+        """Answered requests over the seconds that they took."""
         return self.requests / self.seconds if self.seconds else 0.0
 
 
@@ -35,6 +44,7 @@ def figures(rows: Sequence[ClientRow]) -> RunFigures:
     """The figures of one run; all rows count for the order, measured ones for everything else."""
     measured = [row for row in rows if row.measured]
     answered = [row for row in measured if row.answered_ns is not None]
+    due_ns = [row.intended_ns for row in measured if row.intended_ns is not None]
     seconds = 0.0
     if answered:
         first = min(row.sent_ns for row in measured)
@@ -43,11 +53,13 @@ def figures(rows: Sequence[ClientRow]) -> RunFigures:
         (row.answered_ns or 0) - (row.sent_ns if row.intended_ns is None else row.intended_ns) for row in answered
     )
     return RunFigures(
-        requests=len(measured),
+        requests=len(answered),
         seconds=seconds,
         latencies_ns=tuple(sorted(latencies)),
         errors=sum(1 for row in measured if row.error),
         order_violations=order_violations(rows),
+        due_s=(max(due_ns) - min(due_ns)) / 1e9 if due_ns else 0.0,
+        unanswered=len(measured) - len(answered),
     )
 
 

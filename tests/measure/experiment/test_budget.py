@@ -1,10 +1,19 @@
 """What is left of an experiment comes from the estimate first, and from its own pace then."""
 
+import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline_broker.measure.experiment.budget import Costs, TimeLeft, in_words, replay_seconds
+from pipeline_broker.measure.experiment.budget import (
+    OPEN_S_MAX,
+    OTHER_START_S,
+    Costs,
+    TimeLeft,
+    in_words,
+    open_seconds,
+    replay_seconds,
+)
 from pipeline_broker.measure.experiment.plan import Request, plan
 
 positive = st.floats(0.1, 1e5)
@@ -36,13 +45,29 @@ def test_nothing_is_left_of_nothing():
 
 
 def test_the_estimate_is_that_of_its_runs_and_starts():
-    groups = plan(Request(in_flight=(1,), connections=(1,), rounds=4))
+    groups = plan(Request(in_flight=(1,), connections=(1,), rounds=4), 1)
     costs = Costs(1.0)
     runs = [run for group in groups for run in group.runs]
     expected = sum(map(costs.of_run, runs)) + sum(map(costs.of_start, groups))
     assert costs.of(groups) == pytest.approx(expected)
     assert costs.of(groups) > 10
-    assert costs.of_start(groups[1]) == 0, "traced runs start brokers of their own"
+
+
+def test_a_broker_that_is_not_ours_is_started_once_for_all_rounds():
+    request = Request(in_flight=(1,), connections=(1,), rounds=4)
+    with_kafka = plan(attrs.evolve(request, others=("kafka-synced", "kafka")), 1)
+    costs = Costs(1.0)
+    started = sum(costs.of_start(group) + sum(map(costs.of_run, group.runs)) for group in with_kafka)
+    assert costs.of(with_kafka) == pytest.approx(started + 2 * OTHER_START_S)
+    first = with_kafka[0]
+    assert costs.of_start(first, 2) == pytest.approx(costs.of_start(first) + 2 * OTHER_START_S)
+
+
+@given(st.floats(0.1, 1e6), st.floats(0.1, 2), st.floats(0, 0.09))
+def test_an_open_loop_takes_long_enough_for_a_p99_and_not_for_ever(rate_per_s, run_s, warmup_s):
+    seconds = open_seconds(rate_per_s, run_s, warmup_s)
+    assert run_s <= seconds <= max(run_s, OPEN_S_MAX + warmup_s)
+    assert (seconds - warmup_s) * rate_per_s >= 1000 or seconds == pytest.approx(max(run_s, OPEN_S_MAX + warmup_s))
 
 
 def test_a_replay_takes_as_long_as_its_events():

@@ -20,13 +20,15 @@ from pipeline_broker.measure.experiment.broker_process import (
     running,
 )
 from pipeline_broker.measure.experiment.compare import CompareOptions, run_compare
+from pipeline_broker.measure.experiment.fleet import HowBrokersStart
 from pipeline_broker.measure.experiment.plan import Request
 from pipeline_broker.measure.experiment.raw import RawFolder
 from pipeline_broker.traces.client_rows import read_client
 
 RUN_COLUMNS = {
     "run", "round", "traced", "mode", "side", "client", "in_flight", "connections", "commit_delay_ms", "flush",
-    "settings", "machine", "client_cpu_share", "lost_rows", "variant", "factors",
+    "settings", "machine", "client_cpu_share", "lost_rows", "variant", "factors", "offered_of", "offered_share",
+    "offered_per_s",
 }  # fmt: skip
 AXES = ("queues", "in_flight_max", "commit")
 
@@ -36,21 +38,31 @@ def test_a_small_experiment_leaves_complete_raw_rows(tmp_path, capsys):
     (out / "raw" / "run-00099").mkdir(parents=True)
     (out / "summary.json").write_text("of an earlier experiment")
     request = Request(in_flight=(5,), connections=(2,), delays_ms=(1.0,), rounds=1)
-    results = run_compare(CompareOptions(out, request, flush="os"))
+    results = run_compare(CompareOptions(out, request, HowBrokersStart("os"), seed=5))
     assert sorted(path.name for path in out.iterdir()) == ["raw"]
     folders = sorted((out / "raw").iterdir())
-    assert [folder.name for folder in folders] == [f"run-{number:05}" for number in (1, 2, 3, 4)]
+    assert [folder.name for folder in folders] == [f"run-{number:05}" for number in range(1, 7)]
     described = [json.loads((folder / "run.json").read_text()) for folder in folders]
     assert all(run.keys() >= RUN_COLUMNS for run in described)
-    assert {run["variant"] for run in described} == {""}
     axes = {(run["mode"], *(run["factors"][name] for name in AXES)) for run in described}
     assert axes == {("classic", 0, 1, "request"), ("pipelined", 8, 64, "group")}
-    assert [(run["mode"], run["side"], run["traced"]) for run in described] == [
-        ("classic", 0, False),
-        ("pipelined", 1, False),
-        ("classic", 0, True),
-        ("pipelined", 1, True),
+    assert sorted(
+        (run["experiment"], run["variant"], run["traced"], run["mode"], run["side"]) for run in described
+    ) == [
+        ("grid", "", False, "classic", 0),
+        ("grid", "", False, "pipelined", 1),
+        ("grid", "", True, "classic", 0),
+        ("grid", "", True, "pipelined", 1),
+        ("self", "self", False, "pipelined", 0),
+        ("self", "self", False, "pipelined", 1),
     ]
+    processes = {(run["traced"], run["mode"], run["side"]): run["settings"]["process"] for run in described}
+    assert len(set(processes.values())) == len(processes) == 5, (
+        "the pipelined broker of the grid is also one beside itself"
+    )
+    assert {run["settings"]["seed"] for run in described} == {5}
+    around = ("load_average_before", "load_average_after", "steal_share")
+    assert all(run["machine"].keys() >= {*around, "cpu"} for run in described)
     for folder, run in zip(folders, described, strict=True):
         rows = read_client(folder / "client-0.ring")
         assert {row.connection for row in rows} == {0, 1}
@@ -60,7 +72,9 @@ def test_a_small_experiment_leaves_complete_raw_rows(tmp_path, capsys):
     assert results.order_violations == 0
     output = capsys.readouterr()
     assert "2 x 5" in output.out
-    assert output.err == "", "no progress bar and no log line where there is no terminal"
+    announced, *progress = output.err.splitlines()
+    assert re.fullmatch(r"6 runs, seed 5, about \d+ s, then the report", announced)
+    assert all(re.match(r"\d/6 runs, ", line) for line in progress), "and no log line"
 
 
 def test_a_broker_that_runs_already_is_driven_beside_both_and_left_running(tmp_path, capsys):
@@ -74,11 +88,10 @@ def test_a_broker_that_runs_already_is_driven_beside_both_and_left_running(tmp_p
         assert result.exit_code == 0, result.output
         socket.create_connection((other.host, other.port)).close()
     described = [json.loads(path.read_text()) for path in sorted((out / "raw").glob("*/run.json"))]
-    assert [(run["mode"], run["side"]) for run in described if not run["traced"]] == [
-        ("classic", 0),
-        ("pipelined", 1),
-        ("other", 2),
-    ]
+    driven = sorted(
+        (run["side"], run["mode"]) for run in described if not run["traced"] and run["experiment"] == "grid"
+    )
+    assert driven == [(0, "classic"), (1, "pipelined"), (2, "other")]
 
 
 def test_a_terminated_experiment_stops_its_brokers(tmp_path):
@@ -95,24 +108,41 @@ def test_a_terminated_experiment_stops_its_brokers(tmp_path):
         assert experiment.poll() is None
         time.sleep(0.02)
     children = Path(f"/proc/{experiment.pid}/task/{experiment.pid}/children").read_text().split()
-    assert len(children) == 2
+    assert len(children) in (2, 3), "a traced pair, or with a third one of which a pipelined one is beside itself"
     experiment.terminate()
     output, _ = experiment.communicate(timeout=60)
-    assert (experiment.returncode, output.strip()) == (1, b"Aborted!")
+    announced, *progress, ended = output.decode().strip().splitlines()
+    assert re.match(r"4006 runs, seed \d+, about ", announced)
+    assert all(re.match(r"\d+/4006 runs, |$", line) for line in progress)
+    assert (experiment.returncode, ended) == (1, "Aborted!")
     assert not any(Path(f"/proc/{child}").exists() for child in children)
     assert [path.name for path in out.iterdir()] == ["raw"]
 
 
-def test_full_tells_its_time_before_the_start_and_quick_does_not(tmp_path, monkeypatch, capsys):
+@pytest.mark.parametrize(("profile", "runs"), [("quick", 203), ("full", 792)])
+def test_a_comparison_tells_its_runs_seed_and_time_before_it_starts(profile, runs, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(compare_module, "run_groups", lambda *_: None)
     monkeypatch.setattr(compare_module, "DEFAULT_DATA", tmp_path / "none.csv.gz")
     monkeypatch.setattr(compare_module, "has_confluent", lambda: True)
-    run_compare(CompareOptions(tmp_path / "out", Request(profile="full")))
+    run_compare(CompareOptions(tmp_path / "out", Request(profile=profile)))
     missing, announced = capsys.readouterr().err.splitlines()
     assert missing.endswith("none.csv.gz is missing, which comes with the repository only: the replay is left out")
-    assert re.fullmatch(r"530 runs, about \d+ min, then the report", announced)
-    run_compare(CompareOptions(tmp_path / "out", Request()))
-    assert capsys.readouterr().err.splitlines() == [missing]
+    assert re.fullmatch(rf"{runs} runs, seed \d+, about \d+ min, then the report", announced)
+    run_compare(CompareOptions(tmp_path / "out", Request(profile=profile), seed=77), with_report=False)
+    assert re.fullmatch(rf"{runs} runs, seed 77, about \d+ min", capsys.readouterr().err.splitlines()[1])
+
+
+def test_a_seed_is_drawn_anew_and_can_be_given(tmp_path, monkeypatch):
+    planned = []
+    monkeypatch.setattr(compare_module, "run_groups", lambda setting, groups, _: planned.append((setting.seed, groups)))
+    request = Request(in_flight=(1, 5, 64), connections=(1, 16))
+    for seed in (None, None, 5, 5):
+        run_compare(CompareOptions(tmp_path, request, seed=seed))
+    (first, order), (second, another), *given = planned
+    assert first != second
+    assert order != another
+    assert given[0] == given[1]
+    assert given[0][0] == 5
 
 
 def test_a_comparison_replaces_a_sweep(tmp_path, monkeypatch):

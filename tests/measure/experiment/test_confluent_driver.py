@@ -5,7 +5,13 @@ import subprocess
 
 import pytest
 
-from pipeline_broker.measure.experiment.broker_process import BrokerSettings, python_environment, python_module, running
+from pipeline_broker.measure.experiment.broker_process import (
+    BrokerSettings,
+    ExperimentError,
+    python_environment,
+    python_module,
+    running,
+)
 from pipeline_broker.measure.experiment.drive import ConfluentChild
 from pipeline_broker.traces.client_rows import read_client
 
@@ -24,7 +30,12 @@ def test_every_message_is_a_row_with_its_delivery_report(tmp_path):
     child = ConfluentChild()
     try:
         with running([BrokerSettings("pipelined", tmp_path / "data", flush="os")]) as (broker,):
-            measured = child.run({**job, "address": f"{broker.host}:{broker.port}"})
+            here = {**job, "address": f"{broker.host}:{broker.port}"}
+            child.connect([here, {**here, "producers": 1, "linger_ms": 5}])
+            measured = child.run(here)
+            child.connect([])
+            with pytest.raises(ExperimentError, match="KeyError"):
+                child.run(here)
     finally:
         child.close()
     rows = read_client(tmp_path / "client-0.ring")
@@ -40,7 +51,7 @@ def test_every_message_is_a_row_with_its_delivery_report(tmp_path):
 def test_a_failed_job_is_answered(tmp_path):
     found = subprocess.run(
         python_module("pipeline_broker.measure.experiment.confluent_driver"),
-        input=b'{"no": "job"}\n',
+        input=b'{"run": {"no": "job"}}\n',
         capture_output=True,
         env=python_environment(),
         timeout=60,

@@ -1,16 +1,20 @@
-"""The plan has the numbers of the profiles, pairs every round, and lets the sides take turns in going first."""
+"""The plan has the numbers of the profiles, and everything that is compared in the same rounds."""
 
 from collections import Counter
-from itertools import pairwise
 
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from pipeline_broker.measure.experiment.budget import Costs
+from pipeline_broker.measure.experiment.budget import REPORT_S, Costs
+from pipeline_broker.measure.experiment.factors import Offer
 from pipeline_broker.measure.experiment.modes import AXIS_MODES
-from pipeline_broker.measure.experiment.plan import PROFILES, RAW, REPLAY, Request, grid, plan
+from pipeline_broker.measure.experiment.plan import PROFILES, Request, grid, plan
+from pipeline_broker.measure.experiment.rounds import pairs
+from pipeline_broker.measure.experiment.runs import RAW, REPLAY, Cell
 
+QUICK_REPLAY_S = 5.0
+YEAR_OF_REPLAY_S = 53 * 5.0
 counts = st.lists(st.integers(1, 200), unique=True, max_size=3).map(tuple)
 delays = st.lists(st.sampled_from([0.0, 0.5, 2.0, 10.0]), unique=True, max_size=3).map(tuple)
 modes = st.tuples(*[st.sampled_from(["classic", "pipelined"])] * 2)
@@ -25,41 +29,38 @@ requests = st.builds(
     with_confluent=st.booleans(),
     with_replay=st.booleans(),
 )
+seeds = st.integers(0, 1 << 32)
 
 
-def runs_of(request):
-    return [run for group in plan(request) for run in group.runs]
+def runs_of(request, seed=1):
+    return [run for group in plan(request, seed) for run in group.runs]
 
 
-@given(requests)
-def test_runs_are_numbered_from_one_in_their_order(request):
-    runs = runs_of(request)
-    assert [run.number for run in runs] == list(range(1, len(runs) + 1))
+@given(requests, seeds)
+def test_every_round_of_a_load_has_both_sides(request, seed):
+    compared = [run for run in runs_of(request, seed) if run.experiment not in ("ablation", "self")]
+    by_round = {}
+    for run in compared:
+        by_round.setdefault((run.cell, run.round, run.traced), []).append((run.side.mode, run.side.number))
+    assert all(sorted(found) == sorted(zip(request.modes, (0, 1), strict=True)) for found in by_round.values())
 
 
-@given(requests)
-def test_every_round_of_a_cell_has_both_sides_next_to_each_other(request):
-    runs = [run for run in runs_of(request) if run.experiment != "ablation"]
-    for first, second in zip(runs[::2], runs[1::2], strict=True):
-        assert (first.cell, first.round, first.traced) == (second.cell, second.round, second.traced)
-        assert {first.side.number, second.side.number} == {0, 1}
-    for side in (0, 1):
-        assert {run.side.mode for run in runs if run.side.number == side} == {request.modes[side]}
+@given(requests, seeds)
+def test_all_but_what_is_traced_or_replayed_has_as_many_rounds_as_the_grid(request, seed):
+    rounds = Counter((run.experiment, run.cell, run.side, run.traced) for run in runs_of(request, seed))
+    for (experiment, _, _, traced), count in rounds.items():
+        if traced:
+            assert count == min(3, request.rounds_wanted)
+        elif experiment == "replay":
+            assert count == min(7, request.rounds_wanted)
+        else:
+            assert count == request.rounds_wanted
 
 
-@given(requests)
-def test_the_sides_take_turns_in_going_first(request):
-    firsts = {}
-    for run in [run for run in runs_of(request) if run.experiment != "ablation" and not run.traced][::2]:
-        firsts.setdefault(run.cell, []).append(run.side.number)
-    for sides in firsts.values():
-        assert all(before != after for before, after in pairwise(sides))
-
-
-@given(requests)
-def test_a_grid_of_ones_own_is_the_full_product_and_nothing_else(request):
+@given(requests, seeds)
+def test_a_grid_of_ones_own_is_the_full_product_and_side_b_beside_itself(request, seed):
+    runs = runs_of(request, seed)
     assume(request.chosen_grid)
-    runs = runs_of(request)
     assert {run.cell.client for run in runs} == {RAW}
     expected = {
         (in_flight, connections, delay)
@@ -67,20 +68,45 @@ def test_a_grid_of_ones_own_is_the_full_product_and_nothing_else(request):
         for connections in request.connections or (1, 16)
         for delay in request.delays_ms or (0.0,)
     }
-    assert {(run.cell.in_flight, run.cell.connections, run.cell.commit_delay_ms) for run in runs} == expected
-    rounds = request.rounds or PROFILES[request.profile].rounds
-    untraced = Counter((run.cell, run.side) for run in runs if not run.traced)
-    assert set(untraced.values()) == {rounds}
-    traced = Counter((run.cell, run.side) for run in runs if run.traced)
-    assert set(traced.values()) == {1}
-    assert untraced.keys() == traced.keys()
+    own = [run for run in runs if run.experiment == "grid"]
+    assert {(run.cell.in_flight, run.cell.connections, run.cell.commit_delay_ms) for run in own} == expected
+    assert {run.cell for run in own if run.traced} == {run.cell for run in own if not run.traced}
+    itself = [run for run in runs if run.experiment != "grid"]
+    assert {run.experiment for run in itself} <= {"self"}
+    assert bool(itself) is (request.modes[0] != request.modes[1])
 
 
-@given(requests)
-def test_brokers_are_shared_within_one_delay_only(request):
-    for group in plan(request):
-        assert {run.cell.commit_delay_ms for run in group.runs} <= {group.commit_delay_ms}
-        assert {run.side for run in group.runs} <= set(group.sides)
+@given(requests, seeds)
+def test_a_self_comparison_is_side_b_on_two_brokers_under_a_load_of_the_grid(request, seed):
+    runs = [run for run in runs_of(request, seed) if run.experiment == "self"]
+    if request.modes[0] == request.modes[1]:
+        assert not runs, "the whole experiment is one"
+        return
+    assert {(run.side.mode, run.side.number) for run in runs} == {(request.modes[1], number) for number in (0, 1)}
+    assert all(run.cell.is_self and run.cell.variant == "self" for run in runs)
+    loads = {(cell.in_flight, cell.connections, cell.commit_delay_ms) for cell in grid(request)}
+    assert {(run.cell.in_flight, run.cell.connections, run.cell.commit_delay_ms) for run in runs} <= loads
+
+
+@pytest.mark.parametrize("profile", list(PROFILES))
+def test_the_ladder_comes_after_the_closed_loops_that_tell_what_its_shares_are_of(profile):
+    runs = runs_of(Request(profile=profile))
+    ladder = [run for run in runs if run.experiment == "ladder"]
+    for run in ladder:
+        closed = Cell(RAW, run.cell.in_flight, run.cell.connections)
+        told = [it for it in runs if it.cell == closed and it.experiment == "grid" and not it.traced]
+        assert {it.side.mode for it in told} == {"classic", "pipelined"}
+        assert max(it.number for it in told) < run.number
+    shares = [(0.2, "classic"), (0.5, "classic"), (0.8, "classic"), (0.95, "classic"), (0.8, "pipelined")]
+    for load in PROFILES[profile].ladder_loads:
+        offers = dict.fromkeys(run.cell.offer for run in ladder if run.cell.in_flight == load[0])
+        assert {(offer.share, offer.of) for offer in offers} == set(shares)
+    assert len({run.cell for run in ladder}) == len(shares) * len(PROFILES[profile].ladder_loads)
+
+
+def test_of_a_mode_compared_with_itself_the_ladder_has_no_step_twice():
+    offers = {run.cell.offer for run in runs_of(Request(modes=("classic", "classic"))) if run.experiment == "ladder"}
+    assert offers == {Offer(share=share, of="classic") for share in (0.2, 0.5, 0.8, 0.95)}
 
 
 def count(runs, **wanted):
@@ -90,16 +116,14 @@ def count(runs, **wanted):
 def test_quick_has_the_promised_numbers():
     runs = runs_of(Request())
     loads = {(cell.in_flight, cell.connections, cell.commit_delay_ms) for cell in grid(Request())}
-    assert loads == {
-        *((depth, connections, 0.0) for depth in (1, 5, 64) for connections in (1, 16)),
-        (64, 1, 2.0),
-        (64, 1, 10.0),
-    }
-    assert count(runs, experiment="grid", traced=False) == 8 * 5 * 2
-    assert count(runs, experiment="grid", traced=True) == 8 * 2
-    assert count(runs, experiment="clients") == 4 * 3 * 2
-    assert count(runs, experiment="ablation") == 3 * 3
-    assert count(runs, experiment="replay") == 2
+    assert loads == {*((depth, connections, 0.0) for depth in (1, 5, 64) for connections in (1, 16)), (64, 1, 2.0)}
+    assert count(runs, experiment="grid", traced=False) == 7 * 5 * 2
+    assert count(runs, experiment="grid", traced=True) == 3 * 3 * 2
+    assert count(runs, experiment="clients") == 4 * 5 * 2
+    assert count(runs, experiment="ablation") == 3 * 5
+    assert count(runs, experiment="replay") == 5 * 2
+    assert count(runs, experiment="self") == 5 * 2
+    assert count(runs, experiment="ladder") == 5 * 5 * 2
     clients = {(run.cell.client, run.cell.connections) for run in runs if run.experiment == "clients"}
     assert clients == {(f"confluent-kafka linger={linger}", count) for linger in (0, 5) for count in (1, 16)}
     assert {run.cell.in_flight for run in runs if run.experiment == "clients"} == {5}
@@ -116,23 +140,21 @@ def test_full_has_seven_rounds_of_every_delay_and_window():
 
 
 def test_the_ablation_of_full_has_every_axis_beside_both_modes_in_its_own_rounds():
-    runs = [run for run in runs_of(Request(profile="full")) if run.experiment == "ablation"]
+    groups = plan(Request(profile="full"), 1)
     modes = {"classic", *AXIS_MODES, "pipelined"}
-    by_round = {}
-    for run in runs:
-        by_round.setdefault((run.cell, run.round), []).append(run)
-    assert len(by_round) == 3 * 7
-    for driven in by_round.values():
-        assert {run.side.mode for run in driven} == modes
-        numbers = [run.number for run in driven]
-        assert max(numbers) - min(numbers) == len(modes) - 1, "back to back"
+    driven = [pair for group in groups for pair in pairs(group) if pair[0].experiment == "ablation"]
+    assert len(driven) == 3 * 7
+    assert all({run.side.mode for run in pair} == modes for pair in driven)
+
+
+def test_quick_takes_two_minutes_with_its_report():
+    assert Costs(PROFILES["quick"].run_s, QUICK_REPLAY_S / 5).of(plan(Request(), 1)) + REPORT_S < 135
 
 
 @pytest.mark.parametrize("others", [(), ("kafka-synced", "kafka")])
 def test_full_takes_less_than_half_an_hour_beside_the_report(others):
-    year_of_replay_s = 2 * 53 * 5.0
-    costs = Costs(PROFILES["full"].run_s, year_of_replay_s / 2)
-    assert costs.of(plan(Request(profile="full", others=others))) < 30 * 60
+    costs = Costs(PROFILES["full"].run_s, YEAR_OF_REPLAY_S / 7)
+    assert costs.of(plan(Request(profile="full", others=others), 1)) < 30 * 60
 
 
 @pytest.mark.parametrize(
@@ -150,25 +172,13 @@ def test_a_mode_compared_with_itself_has_no_ablation():
 
 
 def test_other_brokers_are_driven_in_every_round_of_ordinary_commits_and_never_traced():
-    request = Request(others=("kafka-synced", "kafka"), rounds=4)
-    runs = runs_of(request)
-    others = [run for run in runs if run.side.number > 1]
-    assert {(run.side.mode, run.side.number) for run in others} == {("kafka-synced", 2), ("kafka", 3)}
-    assert not any(run.traced or run.cell.commit_delay_ms for run in others)
-    assert {run.experiment for run in others} == {"grid", "clients"}
-    for experiment in ("grid", "clients"):
-        plain = [
-            run for run in runs if run.experiment == experiment and not run.traced and not run.cell.commit_delay_ms
-        ]
-        counts = Counter(run.side.number for run in plain)
-        assert len(set(counts.values())) == 1, "every side has the same rounds of the same loads"
-        for start in range(0, len(plain), 4):
-            part = plain[start : start + 4]
-            assert {run.side.number for run in part} == {0, 1, 2, 3}, "back to back"
-            assert len({(run.cell, run.round) for run in part}) == 1
-
-
-def test_with_several_sides_each_goes_first_in_turn():
-    runs = runs_of(Request(others=("kafka-synced", "kafka"), rounds=8, in_flight=(5,), connections=(1,)))
-    firsts = [run.side.number for run in runs if not run.traced][::4]
-    assert len(set(firsts)) == 4
+    groups = plan(Request(others=("kafka-synced", "kafka"), rounds=4), 1)
+    driven = [pair for group in groups for pair in pairs(group) if {run.side.number for run in pair} & {2, 3}]
+    for pair in driven:
+        assert {(run.side.mode, run.side.number) for run in pair} == {
+            ("classic", 0), ("pipelined", 1), ("kafka-synced", 2), ("kafka", 3),
+        }  # fmt: skip
+        assert not any(run.traced or run.cell.commit_delay_ms for run in pair)
+    assert {pair[0].experiment for pair in driven} == {"grid", "clients", "ladder"}
+    plain = [pair for group in groups for pair in pairs(group) if pair[0].experiment in ("grid", "clients", "ladder")]
+    assert all(pair in driven or pair[0].traced or pair[0].cell.commit_delay_ms for pair in plain)

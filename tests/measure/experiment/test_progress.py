@@ -1,4 +1,4 @@
-"""The bar tells what runs, how many runs are done and how much time is left; without a terminal it is silent."""
+"""A terminal has a bar, everything else a line now and then: what runs, how many runs are done, what time is left."""
 
 import io
 
@@ -6,7 +6,13 @@ from rich.console import Console
 from rich.progress import Progress
 
 from pipeline_broker.measure.experiment.budget import TimeLeft
-from pipeline_broker.measure.experiment.progress import ExperimentProgress, experiment_progress
+from pipeline_broker.measure.experiment.progress import (
+    LINE_EVERY_S,
+    Bar,
+    ExperimentProgress,
+    Lines,
+    experiment_progress,
+)
 
 
 def test_a_bar_tells_runs_and_time_left():
@@ -14,7 +20,8 @@ def test_a_bar_tells_runs_and_time_left():
     console = Console(file=output, force_terminal=True, width=120)
     columns = ["{task.fields[runs]}", "{task.fields[left]}", "{task.description}"]
     with Progress(*columns, console=console, auto_refresh=False) as progress:
-        bar = ExperimentProgress(progress, 4, TimeLeft(7200.0))
+        bar = ExperimentProgress(Bar(progress), 4, TimeLeft(7200.0))
+        bar.show("starting brokers")
         bar.advance(10.0, is_run=False)
         bar.show("raw 1 x 1, classic")
         bar.advance(100.0)
@@ -25,9 +32,24 @@ def test_a_bar_tells_runs_and_time_left():
     assert "1/4 runs 1 h 58 min left raw 1 x 1, pipelined" in said
 
 
-def test_without_a_terminal_nothing_is_said(capsys):
-    with experiment_progress(1, TimeLeft(1.0)) as bar:
-        bar.show("raw")
-        bar.advance(1.0)
+def test_without_a_terminal_there_is_a_line_every_ten_seconds(capsys):
+    now_s = [100.0]
+    progress = ExperimentProgress(Lines(lambda: now_s[0]), 9, TimeLeft(60.0))
+    for _ in range(9):
+        now_s[0] += LINE_EVERY_S / 2.9
+        progress.show("raw 1 x 1, classic")
+        progress.advance(1.0)
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    first, second, third = captured.err.splitlines()
+    assert first.startswith("2/9 runs, ")
+    assert second.startswith("5/9 runs, ")
+    assert third.endswith(" left: raw 1 x 1, classic")
+
+
+def test_a_short_experiment_says_nothing_without_a_terminal(capsys):
+    with experiment_progress(1, TimeLeft(1.0)) as progress:
+        progress.show("raw")
+        progress.advance(1.0)
     captured = capsys.readouterr()
     assert captured.out + captured.err == ""

@@ -8,8 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline_broker.measure.experiment.broker_process import ExperimentError
+from pipeline_broker.measure.experiment.factors import Offer
+from pipeline_broker.measure.experiment.rounds import pairs
 from pipeline_broker.measure.experiment.sweep import FACTORS, parse_sweep, read_sweep
-from pipeline_broker.measure.experiment.sweep_plan import pairs, plan_sweep, remaining, sweep_cells
+from pipeline_broker.measure.experiment.sweep_plan import plan_sweep, sweep_cells
 
 EXAMPLE = Path(__file__).parents[3] / "docs/sweep.toml"
 LEVELS = {
@@ -18,6 +20,7 @@ LEVELS = {
     "commit_delay": st.lists(st.sampled_from([0, "2ms", 10]), unique=True, min_size=1, max_size=2),
     "flush": st.lists(st.sampled_from(["always", "os"]), unique=True, min_size=1, max_size=2),
     "record_size": st.lists(st.integers(0, 2000), unique=True, min_size=1, max_size=2),
+    "rate": st.lists(st.sampled_from(["closed", 100, 2000.5]), unique=True, min_size=1, max_size=2),
     "pipeline.queues": st.lists(st.integers(0, 8), unique=True, min_size=1, max_size=2),
 }
 factors = st.fixed_dictionaries({}, optional=LEVELS).filter(bool)
@@ -29,7 +32,7 @@ sweeps = st.builds(
     factors,
     modes,
     st.integers(1, 4),
-    st.booleans(),
+    st.integers(0, 2),
 )
 seeds = st.integers(0, 1 << 32)
 
@@ -39,27 +42,27 @@ def runs_of(groups):
 
 
 @given(sweeps, seeds)
-def test_every_load_is_run_once_a_round_on_both_sides_back_to_back(sweep, seed):
-    groups = plan_sweep(sweep, seed)
-    assert [run.number for run in runs_of(groups)] == list(range(1, len(runs_of(groups)) + 1))
+def test_every_combination_is_run_in_every_round_on_both_sides_and_some_rounds_are_traced(sweep, seed):
     found = Counter()
-    for pair in (pair for group in groups for pair in pairs(group)):
-        assert len({(run.cell, run.round, run.traced) for run in pair}) == 1
-        assert sorted((run.side.number, run.side.mode) for run in pair) == list(enumerate(sweep.modes))
-        found[pair[0].cell, pair[0].traced] += 1
+    for pair in (pair for group in plan_sweep(sweep, seed) for pair in pairs(group)):
+        if pair[0].experiment == "sweep":
+            assert sorted((run.side.number, run.side.mode) for run in pair) == list(enumerate(sweep.modes))
+            found[pair[0].cell, pair[0].traced] += 1
     cells = sweep_cells(sweep)
     assert len(set(cells)) == len(cells) == sweep.cells
     expected = Counter({(cell, False): sweep.rounds for cell in cells})
-    expected.update({(cell, True): 1 for cell in cells if sweep.traced})
+    expected.update({(cell, True): min(sweep.traced, sweep.rounds) for cell in cells if sweep.traced})
     assert found == expected
 
 
 @given(sweeps, seeds)
-def test_runs_share_brokers_only_where_these_are_started_alike(sweep, seed):
-    for group in plan_sweep(sweep, seed):
-        assert {run.cell.commit_delay_ms for run in group.runs} == {group.commit_delay_ms}
-        assert {run.cell.broker for run in group.runs} == {group.broker}
-        assert len({(run.round, run.traced) for run in group.runs}) == 1
+def test_side_b_is_compared_with_itself_under_one_of_the_closed_loops(sweep, seed):
+    runs = [run for run in runs_of(plan_sweep(sweep, seed)) if run.experiment == "self"]
+    assert {run.side.mode for run in runs} <= {sweep.modes[1]}
+    closed = [cell for cell in sweep_cells(sweep) if cell.offer is None]
+    is_possible = bool(closed) and sweep.modes[0] != sweep.modes[1]
+    assert len(runs) == (2 * sweep.rounds if is_possible else 0)
+    assert len({run.cell for run in runs}) == is_possible
 
 
 @given(sweeps, seeds)
@@ -67,36 +70,17 @@ def test_a_seed_gives_one_order(sweep, seed):
     assert plan_sweep(sweep, seed) == plan_sweep(sweep, seed)
 
 
-def test_the_order_differs_between_rounds_and_between_seeds():
-    sweep = parse_sweep({"rounds": 4, "traced": False, "factors": {"in_flight": list(range(1, 9))}})
-    orders = {tuple(pair[0].cell for pair in pairs(group)) for seed in range(3) for group in plan_sweep(sweep, seed)}
-    assert len(orders) == 12
-
-
-@given(sweeps, seeds)
-def test_the_side_that_goes_first_alternates_from_round_to_round(sweep, seed):
-    firsts = {}
-    for pair in (pair for group in plan_sweep(sweep, seed) for pair in pairs(group)):
-        firsts.setdefault(pair[0].cell, []).append(pair[0].side.number)
-    for sides in firsts.values():
-        assert sides == [sides[0] ^ (index % 2) for index in range(len(sides))]
-
-
-def test_about_half_of_the_loads_begin_with_each_side():
-    sweep = parse_sweep({"rounds": 1, "traced": False, "factors": {"in_flight": list(range(1, 201))}})
-    begun = Counter(pair[0].side.number for group in plan_sweep(sweep, 1) for pair in pairs(group))
-    assert min(begun[0], begun[1]) > 70
-
-
-@given(sweeps, seeds, st.data())
-def test_what_is_done_is_not_run_again_and_a_torn_pair_is_run_again_whole(sweep, seed, data):
-    groups = plan_sweep(sweep, seed)
-    numbers = [run.number for run in runs_of(groups)]
-    done = data.draw(st.sets(st.sampled_from(numbers)))
-    left = {run.number for run in runs_of(remaining(groups, lambda run: run.number in done))}
-    for pair in (pair for group in groups for pair in pairs(group)):
-        mine = {run.number for run in pair}
-        assert mine & left == (set() if mine <= done else mine)
+def test_shares_of_a_capacity_come_after_the_closed_loops_that_it_is_measured_in():
+    rates = ["closed", 100, "50% of classic", "120% of pipelined"]
+    sweep = parse_sweep({"rounds": 3, "factors": {"rate": rates, "in_flight": [1, 5]}})
+    offers = {cell.offer for cell in sweep_cells(sweep)}
+    assert offers == {None, Offer(100.0), Offer(share=0.5, of="classic"), Offer(share=1.2, of="pipelined")}
+    assert {cell.variant for cell in sweep_cells(sweep)} == {
+        "", "rate=100", "rate=50%-of-classic", "rate=120%-of-pipelined",
+    }  # fmt: skip
+    runs = runs_of(plan_sweep(sweep, 1))
+    shares = [run.number for run in runs if run.cell.offer is not None and run.cell.offer.share]
+    assert max(run.number for run in runs if run.number not in shares) < min(shares)
 
 
 def test_the_variant_of_a_cell_names_what_is_not_its_load():
@@ -134,6 +118,15 @@ def test_the_example_of_the_documents_is_a_sweep():
         ("[factors]\nflush = ['never']", r"factor flush: 'never' is not one of always, os"),
         ("[factors]\nmode = ['classic']", r"factor mode: name side A and side B"),
         ("[factors]\nmode = ['classic', 'kafka']", r"factor mode: 'kafka' is not one of classic, pipelined"),
+        ("[factors]\nrate = [0]", r"factor rate: 0 is not \"closed\", a number of requests a second, or a share"),
+        ("[factors]\nrate = ['50%']", r"factor rate: '50%' is not \"closed\".* such as \"50% of classic\""),
+        ("[factors]\nrate = ['0% of classic']", r"factor rate: '0% of classic' is not"),
+        ("[factors]\nrate = ['50% of classic']", r'"50% of classic" is a share .*: add the level "closed"'),
+        (
+            "[factors]\nmode = ['pipelined', 'pipelined']\nrate = ['closed', '50% of classic']",
+            r"is a share of a mode that is not run",
+        ),
+        ("traced = true\n[factors]\nin_flight = 1", r"traced True is not a whole number"),
         ("[factors]\nidempotent = [1]", r"factor idempotent: 1 is not true or false"),
         ("[factors]\n'pipeline.queues' = ['many']", r"factor pipeline.queues: 'many' is not allowed"),
         ("[factors]\n'pipeline.queues' = [[1]]", r"factor pipeline.queues: \[1\] is not a text"),
@@ -143,7 +136,7 @@ def test_the_example_of_the_documents_is_a_sweep():
         ("seconds = 0.01\n[factors]\nin_flight = 1", r"seconds 0.01 is too short"),
         ("seconds = 'long'\n[factors]\nin_flight = 1", r"seconds 'long' is not a number of seconds"),
         ("seconds = 1\nwarmup = 1\n[factors]\nin_flight = 1", r"warmup 1 takes all of seconds 1"),
-        ("rounds = 1000\n[factors]\nin_flight = [1,2,3,4,5,6,7,8,9,10,11]", r"11 loads in 1000 rounds are 22,022 runs"),
+        ("rounds = 1000\n[factors]\nin_flight = [1,2,3,4,5,6,7,8,9,10,11]", r"11 loads in 1000 rounds are 22,066 runs"),
     ],
 )
 def test_a_wrong_file_is_refused_in_one_line_that_names_it(text, refusal, tmp_path):
@@ -164,6 +157,7 @@ def test_every_factor_that_is_read_reaches_a_cell():
     other = {
         "connections": 3, "in_flight": 7, "commit_delay": "2ms", "flush": "os", "commits_in_flight": 2,
         "record_size": 5, "batch": 2, "compression": "lz4", "keys": 4, "idempotent": True, "transaction": 9,
+        "rate": 50,
     }  # fmt: skip
     assert {*other, "mode"} == set(FACTORS)
     (ordinary,) = sweep_cells(parse_sweep({"factors": {"mode": ["classic", "pipelined"]}}))

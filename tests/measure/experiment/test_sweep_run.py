@@ -10,9 +10,11 @@ from click.testing import CliRunner
 from pipeline_broker.commands.compare import compare
 from pipeline_broker.measure.experiment import sweep_run
 from pipeline_broker.measure.experiment.broker_process import ExperimentError
+from pipeline_broker.measure.experiment.fleet import HowBrokersStart
 from pipeline_broker.measure.experiment.sweep import parse_sweep, read_sweep
 from pipeline_broker.measure.experiment.sweep_plan import sweep_cells
 from pipeline_broker.measure.experiment.sweep_run import SweepOptions, run_sweep
+from pipeline_broker.traces.client_rows import read_client
 
 EXAMPLE = Path(__file__).parents[3] / "docs/sweep.toml"
 VARIED = ("in_flight", "pipeline.queues")
@@ -22,7 +24,7 @@ def small_example():
     """The example of the documents: two of its factors, with all their levels, for a moment."""
     sweep = read_sweep(EXAMPLE)
     factors = {name: levels if name in ("mode", *VARIED) else levels[:1] for name, levels in sweep.factors.items()}
-    return attrs.evolve(sweep, factors=factors, rounds=1, traced=False, seconds=0.15, warmup=0.05)
+    return attrs.evolve(sweep, factors=factors, rounds=1, traced=0, seconds=0.15, warmup=0.05)
 
 
 def described(out):
@@ -30,17 +32,18 @@ def described(out):
 
 
 def test_an_interrupted_sweep_goes_on_where_it_was(tmp_path, capsys, monkeypatch):
-    sweep, options = small_example(), SweepOptions(tmp_path / "out", flush="os")
+    sweep, options = small_example(), SweepOptions(tmp_path / "out", HowBrokersStart("os"))
     results = run_sweep(sweep, options)
     runs = described(options.out)
-    assert len(runs) == 4 * 2
+    assert len(runs) == 4 * 2 + 2
     assert sorted(path.name for path in options.out.iterdir()) == ["raw", "sweep.json"]
     first = capsys.readouterr()
     assert "pipeline.queues=1" in first.out
     seed = json.loads((options.out / "sweep.json").read_text())["seed"]
-    assert first.err.startswith(f"4 loads, 8 runs, seed {seed}, about "), "and no bar where there is no terminal"
-    assert {run["experiment"] for run in runs.values()} == {"sweep"}
-    of_pipelined = [run for run in runs.values() if run["mode"] == "pipelined"]
+    assert first.err.startswith(f"4 loads, 10 runs, seed {seed}, about "), "and no bar where there is no terminal"
+    assert {run["experiment"] for run in runs.values()} == {"sweep", "self"}
+    assert {run["settings"]["seed"] for run in runs.values()} == {seed}
+    of_pipelined = [run for run in runs.values() if (run["mode"], run["experiment"]) == ("pipelined", "sweep")]
     assert {(run["variant"], run["factors"]["queues"]) for run in of_pipelined} == {("", 8), ("pipeline.queues=1", 1)}
     assert {run["factors"]["depth"] for run in of_pipelined} == {1, 64}
     assert {run["factors"]["flush"] for run in of_pipelined} == {"os"}
@@ -49,10 +52,10 @@ def test_an_interrupted_sweep_goes_on_where_it_was(tmp_path, capsys, monkeypatch
     torn.unlink()
     before = {path: path.stat().st_mtime_ns for path in described(options.out)}
     again = run_sweep(sweep, options)
-    assert "8 runs, 6 of them done" in capsys.readouterr().err
+    assert "10 runs, 8 of them done" in capsys.readouterr().err
     after = {path: path.stat().st_mtime_ns for path in described(options.out)}
     assert after.keys() == runs.keys()
-    assert sum(after[path] == moment for path, moment in before.items()) == 6, "the other half of the torn pair too"
+    assert sum(after[path] == moment for path, moment in before.items()) == 8, "the other half of the torn pair too"
     assert again.compared() == results.compared() == sweep_cells(sweep), "told in the order of the file"
     assert all(again.speedup(cell) is not None for cell in again.compared())
 
@@ -60,7 +63,7 @@ def test_an_interrupted_sweep_goes_on_where_it_was(tmp_path, capsys, monkeypatch
     monkeypatch.setattr(sweep_run, "run_groups", lambda _setting, groups, _results: left.extend(groups))
     run_sweep(sweep, options)
     assert left == []
-    assert "8 runs, 8 of them done" in capsys.readouterr().err
+    assert "10 runs, 10 of them done" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -88,7 +91,7 @@ def test_how_brokers_are_flushed_belongs_to_the_plan(tmp_path, monkeypatch):
     sweep = parse_sweep({"factors": {"in_flight": [1]}})
     run_sweep(sweep, SweepOptions(tmp_path))
     with pytest.raises(ExperimentError, match='flush was "always" and is "os"'):
-        run_sweep(sweep, SweepOptions(tmp_path, flush="os"))
+        run_sweep(sweep, SweepOptions(tmp_path, HowBrokersStart("os")))
 
 
 @pytest.mark.parametrize("text", ["", "{}", '{"schema": 1, "seed": "x", "plan": {}}', "[]"])
@@ -113,10 +116,40 @@ def test_an_interruption_tells_how_to_go_on(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(sweep_run, "run_groups", interrupted)
     with pytest.raises(KeyboardInterrupt):
         run_sweep(parse_sweep({"factors": {"in_flight": [1]}}), SweepOptions(tmp_path))
-    assert "0 of 12 runs are done: the same command goes on" in capsys.readouterr().err
+    assert "0 of 26 runs are done: the same command goes on" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("option", [["--rounds", "3"], ["--modes", "classic,classic"], ["--with-kafka"]])
+def test_a_share_of_a_capacity_is_offered_to_both_sides(tmp_path):
+    factors = {"rate": ["closed", "50% of classic", 300], "connections": 2}
+    sweep = parse_sweep({"rounds": 2, "traced": 0, "seconds": 0.2, "warmup": 0.05, "seed": 1, "factors": factors})
+    out = tmp_path / "out"
+    results = run_sweep(sweep, SweepOptions(out, HowBrokersStart("os")))
+    runs = list(described(out).values())
+    closed = [run for run in runs if run["variant"] == ""]
+    assert {(run["offered_of"], run["offered_share"], run["offered_per_s"]) for run in closed} == {(None, None, None)}
+    (offered,) = {run["offered_per_s"] for run in runs if run["variant"] == "rate=50%-of-classic"}
+    (cell,) = [cell for cell in results.compared() if cell.offer is not None and cell.offer.share]
+    assert offered == pytest.approx(results.capacity(cell, "classic") / 2, abs=0.1)
+    shares = [run for run in runs if run["variant"] == "rate=50%-of-classic"]
+    assert {(run["offered_of"], run["offered_share"], run["side"]) for run in shares} == {
+        ("classic", 0.5, 0), ("classic", 0.5, 1),
+    }  # fmt: skip
+    given = [run for run in runs if run["variant"] == "rate=300"]
+    assert {(run["offered_of"], run["offered_share"], run["offered_per_s"]) for run in given} == {(None, None, 300.0)}
+    by_round = {}
+    for run in given:
+        rows = read_client(out / "raw" / f"run-{run['run']:05}" / "client-0.ring")
+        first_ns = min(row.intended_ns for row in rows)
+        moments = sorted(row.intended_ns - first_ns for row in rows)
+        by_round.setdefault(run["round"], []).append(moments)
+    for first, second in by_round.values():
+        assert first == pytest.approx(second, abs=3), "ns: the same moments on both sides"
+    assert by_round[1][0] != pytest.approx(by_round[2][0], abs=3)
+
+
+@pytest.mark.parametrize(
+    "option", [["--rounds", "3"], ["--seed", "4"], ["--modes", "classic,classic"], ["--with-kafka"]]
+)
 def test_an_option_that_the_file_says_is_refused(option, tmp_path):
     result = CliRunner().invoke(compare, ["--out", str(tmp_path), "--sweep", str(EXAMPLE), *option])
     assert result.exit_code == 2

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from pipeline_broker.measure.experiment.factors import RequestFactors
 from pipeline_broker.measure.experiment.intervals import speedup, t_quantile
-from pipeline_broker.measure.experiment.plan import RAW, REPLAY, Cell, Run, Side
-from pipeline_broker.measure.experiment.verdict import Results, report_text, sentence, table
+from pipeline_broker.measure.experiment.results import Results
+from pipeline_broker.measure.experiment.runs import RAW, Cell, Run, Side
+from pipeline_broker.measure.experiment.verdict import report_text, sentence, table
 from pipeline_broker.traces.client_rows import ClientRow
 
 rates = st.floats(0.1, 1e6)
@@ -30,7 +31,7 @@ def test_the_interval_is_that_of_the_logarithms(pairs):
     assert math.log(found.ratio) == pytest.approx(statistics.fmean(logs), abs=1e-9)
     half = t_quantile(len(logs) - 1) * statistics.stdev(logs) / math.sqrt(len(logs))
     assert math.log(found.high / found.low) / 2 == pytest.approx(half, abs=1e-6)
-    assert not (found.is_gain and found.is_loss)
+    assert not (found.is_above and found.is_below)
 
 
 @given(st.lists(st.tuples(rates, rates), min_size=2, max_size=8))
@@ -99,15 +100,29 @@ def test_the_sentence_names_ordinary_clients_first_and_claims_only_what_is_sure(
     assert "is slower in 1 of 1" in sentence(slower)
 
 
-def test_the_table_has_a_line_per_side_and_no_speedup_for_an_open_loop():
-    replay = Cell(REPLAY, 0, 4)
-    lines = table(results_of((RAW_CELL, ([100, 101], [1500, 1510])), (replay, ([100], [100])))).splitlines()
+def test_the_table_has_a_line_per_side():
+    lines = table(results_of((RAW_CELL, ([100, 101], [1500, 1510])))).splitlines()
     assert [line.split()[0] for line in lines[:2]] == ["client", "raw"]
     assert "pipelined" in lines[2]
     assert "x (" in lines[2]
-    assert "open loop" in lines[3]
-    assert "x (" not in lines[3] + lines[4]
-    assert len(lines) == 5
+    assert len(lines) == 3
+
+
+def test_a_mode_beside_itself_has_lines_and_a_sentence_that_is_no_gain():
+    results = results_of((RAW_CELL, ([100, 101, 99], [1500, 1510, 1490])))
+    itself = Cell(RAW, 64, 1, is_self=True)
+    for number in (1, 2, 3):
+        for side in (0, 1):
+            results.add(Run(0, number, False, Side("pipelined", side), itself, "self"), rows(100, 1000 + number * side))
+    assert results.compared() == [RAW_CELL]
+    assert results.selves() == [itself]
+    (line, below) = [
+        line for line in table(results).splitlines() if " self " in line or line.endswith("1.00x (1.00 to 1.00)")
+    ]
+    assert line.split()[:5] == ["raw", "1", "x", "64", "self"]
+    assert below.split()[0] == "pipelined"
+    assert "Pipelined beside itself, which should be 1: 1.00x (1.00 to 1.00) at 1 x 64 self." in sentence(results)
+    assert "is faster in 1 of 1 cells" in sentence(results)
 
 
 def test_a_mode_compared_with_itself_keeps_its_sides_apart():
@@ -154,7 +169,9 @@ def test_an_axis_is_over_classic_of_the_same_rounds_of_the_ablation():
     assert over == {"classic": None, "own-queues": 1.0, "both": 2.0, "pipelined": 3.0}
     assert results.speedup(RAW_CELL).ratio == pytest.approx(10), "rounds of the ablation are not paired with others"
     assert results.side(RAW_CELL, 0).requests_per_s == pytest.approx(400 / (2 + 1), rel=1e-6), "but count in the cell"
-    assert "The axes, each over classic at 1 x 64: own-queues 1.00x" in sentence(results)
+    assert "The axes, each over classic at 1 x 64: own-queues no difference beyond chance, both 2.00x" in sentence(
+        results
+    )
     text = report_text(results)
     assert "queues buy isolation" in text
     (line,) = [line for line in text.splitlines() if " own-queues " in line and "over classic 1.00x" in line]

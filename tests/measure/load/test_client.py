@@ -191,9 +191,27 @@ def test_requests_that_are_never_answered_are_sent_at_their_moments(serve_fake):
     assert broker.produced
 
 
+def test_an_open_loop_leaves_in_time_and_keeps_a_row_of_what_was_not_answered(serve_fake):
+    options = {"rate_per_s": 1000, "in_flight": 10_000, "connections": 2, "seconds": 0.2, "warmup_s": 0.05}
+    _, result = drive(serve_fake, load(**options, hang_up_s=0.1), rearrange=lambda answers: answers[:1])
+    rows = result.rows
+    assert len(rows) == 200, "every request that was due"
+    missing = [row for row in rows if row.answered_ns is None]
+    assert missing
+    found = figures(rows)
+    assert found.requests + found.unanswered == sum(row.measured for row in rows)
+    assert found.unanswered > 0
+    assert found.due_s == pytest.approx(0.149, abs=0.002)
+    assert (result.ended_ns - result.started_ns) / 1e9 < 2
+    _, answered = drive(serve_fake, load(**options, hang_up_s=30.0))
+    assert all(row.answered_ns is not None for row in answered.rows)
+    assert (answered.ended_ns - answered.started_ns) / 1e9 < 10, "and does not wait when there is nothing to wait for"
+
+
 @pytest.mark.parametrize(
     "wrong",
     [
+        {"hang_up_s": 1.0},
         {"acks": 0},
         {"rate_per_s": 5, "think_s": 1.0},
         {"acks": 1, "is_idempotent": True},

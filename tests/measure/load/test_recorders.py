@@ -20,6 +20,17 @@ def test_rows_come_in_order_of_receipt_and_know_what_was_warm_up():
     ]
 
 
+def test_rows_without_an_answer_come_last_with_numbers_of_their_own():
+    recorder = RowRecorder(is_open=True)
+    recorder.sent([10, 20, 30], 35)
+    recorder.answered([1], [0], 50)
+    assert [tuple(row) for row in recorder.rows(0)] == [
+        (0, 0, 1, 20, 35, 50, 0, True),
+        (0, 1, 0, 10, 35, None, 0, True),
+        (0, 2, 2, 30, 35, None, 0, True),
+    ]
+
+
 def test_rows_of_a_closed_loop_have_no_intended_moment():
     recorder = RowRecorder(is_open=False)
     recorder.sent([5], 5)

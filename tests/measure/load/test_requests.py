@@ -71,6 +71,13 @@ def test_requests_in_turn_are_the_template_with_their_ids():
         assert len(record.value) == 50
 
 
+@given(st.integers(1, 5), st.integers(0, 2), st.integers(0, 9), st.integers(1, 23))
+def test_more_requests_than_a_window_are_the_same_ones_in_pieces(window, first, first_id, count):
+    template = produce_template(TARGET, options(), PARTITIONS)
+    whole = ProduceInTurn(template, window=count, first=first)
+    assert ProduceInTurn(template, window, first).frames(first_id, count) == whole.frames(first_id, count)
+
+
 def test_requests_in_a_given_order_are_sent_in_it():
     template = produce_template(TARGET, options(), PARTITIONS)
     source = ProduceInOrder(template, iter([2, 2, 0, 1]))

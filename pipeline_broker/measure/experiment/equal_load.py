@@ -1,0 +1,60 @@
+"""What open loops say: how long requests wait where all sides get the same load.
+
+Rules of this file: the latency of a side that did not keep the pace is not quoted, because it grows as long as the run
+lasts; a ratio is quoted in words only where its interval does not hold 1.
+"""
+
+from pipeline_broker.measure.experiment.results import CellTotals, Results
+from pipeline_broker.measure.experiment.runs import REPLAY, Cell
+from pipeline_broker.measure.experiment.words import aligned, claim, figures_of, load_of, ratio_text
+
+_COLUMNS = ("client", "load", "due/s", "side", "answered/s", "p50 ms", "p99 ms", "{} of it at p50", "at p99")
+_NAMES = 4
+EQUAL_LOAD_LEGEND = """\
+equal load, an open loop: requests have moments of their own, the same for all sides, and wait from these on, so that a
+stall is paid by all that became due in it; replay: real events at their own pace; the ratio is that of the waits,
+paired by round, with its 95 % interval, below 1x is better; behind: answered less than nine tenths of what was due"""
+BEHIND = "behind"
+
+
+def open_cells(results: Results) -> list[Cell]:
+    """The loads that both sides were offered, the lightest first."""
+    cells = [cell for cell in results.compared() if cell.is_open]
+    return sorted(cells, key=lambda it: (it.client, it.connections, it.in_flight, results.side(it, 0).due_per_s))
+
+
+def equal_load_table(results: Results) -> str:
+    """A line a side; empty where there was no open loop."""
+    first, second = results.modes
+    header = tuple(name.format(second) for name in _COLUMNS)
+    lines = [header]
+    for cell in open_cells(results):
+        name = (cell.client, load_of(cell), f"{results.side(cell, 0).due_per_s:,.0f}")
+        sides = [(first, results.side(cell, 0)), (second, results.side(cell, 1))]
+        sides += [(mode, other) for mode in results.others if (other := results.other(cell, mode)) is not None]
+        for number, (mode, totals) in enumerate(sides):
+            waits = [ratio_text(results.wait(cell, quantile)) if number == 1 else "" for quantile in (0.5, 0.99)]
+            lines.append((*(name if number == 0 else ("", "", "")), mode, *_figures(totals), *waits))
+    return aligned(lines, _NAMES) if len(lines) > 1 else ""
+
+
+def _figures(totals: CellTotals) -> tuple[str, str, str]:
+    return figures_of(totals) if totals.kept_pace else (figures_of(totals)[0], BEHIND, BEHIND)
+
+
+def equal_load_sentence(results: Results) -> list[str]:
+    """What the open loops say in words; nothing where there was none."""
+    first, second = results.modes
+    parts = []
+    for cell in open_cells(results):
+        behind = [mode for number, mode in enumerate((first, second)) if not results.side(cell, number).kept_pace]
+        due = f"{results.side(cell, 0).due_per_s:,.0f}/s"
+        name = f"the replay ({due})" if cell.client == REPLAY else f"{load_of(cell)} ({due})"
+        if behind:
+            parts.append(f"{name}: {' and '.join(behind)} did not keep the pace")
+            continue
+        waits = (f"{word} {claim(results.wait(cell, at))}" for word, at in (("p50", 0.5), ("p99", 0.99)))
+        parts.append(f"{name}: {', '.join(waits)}")
+    if not parts:
+        return []
+    return [f"At equal offered load, how long a request waits on {second} over {first}: {'; '.join(parts)}."]

@@ -1,0 +1,225 @@
+"""What the clients measured, gathered run by run: cells, and the ratios of their sides.
+
+Rules of this file: figures of untraced runs only (order violations of all runs); a ratio is over paired rounds, and of
+latencies only where both sides kept the pace: behind a side that does not, waits grow as long as the run lasts.
+"""
+
+import array
+import statistics
+from collections.abc import Callable, Iterable, Sequence
+
+import attrs
+
+from pipeline_broker.measure.experiment.broker_process import ExperimentError
+from pipeline_broker.measure.experiment.intervals import Speedup, speedup
+from pipeline_broker.measure.experiment.modes import AXIS_MODES, COMPARED_MODES
+from pipeline_broker.measure.experiment.runs import ABLATION_EXPERIMENT, Cell, Run
+from pipeline_broker.measure.load.statistics import RunFigures, figures, percentile_ms, percentile_ns
+from pipeline_broker.traces.client_rows import ClientRow
+
+PACE_SHARE = 0.9
+"""Of the rate at which requests were due, that a side must have answered at to have kept the pace."""
+_NANOSECONDS = "q"
+_ABLATION_ORDER = (COMPARED_MODES[0], *AXIS_MODES, COMPARED_MODES[1])
+
+
+@attrs.frozen(slots=True)
+class RunTotals:
+    """What is kept of one untraced run.
+
+    Attributes:
+        requests, seconds: that were answered, and the time that they took.
+        due, due_s: of an open loop, what was to be sent, and in which time.
+        percentiles_ns: of this run's latencies by quantile; None: too few samples.
+    """
+
+    round: int
+    requests: int
+    seconds: float
+    due: int
+    due_s: float
+    percentiles_ns: dict[float, float | None]
+
+    @property
+    def requests_per_s(self) -> float:
+        """Its rate; 0 where nothing was answered."""
+        return self.requests / self.seconds if self.seconds else 0.0
+
+
+@attrs.define
+class CellTotals:
+    """All runs of one cell on one side.
+
+    Attributes:
+        paired: of the rounds that are paired with those of the other sides.
+        others: of runs that are paired with something else.
+    """
+
+    paired: list[RunTotals] = attrs.field(factory=list)
+    others: list[RunTotals] = attrs.field(factory=list)
+    latencies_ns: "array.array[int]" = attrs.field(factory=lambda: array.array(_NANOSECONDS))
+
+    @property
+    def requests_per_s(self) -> float:
+        """Answered requests over the sum of the runs' times."""
+        return _per_s([*self.paired, *self.others])
+
+    @property
+    def due_per_s(self) -> float:
+        """Of an open loop, what was to be sent; else 0."""
+        seconds = sum(run.due_s for run in self.paired)
+        return sum(run.due for run in self.paired) / seconds if seconds else 0.0
+
+    @property
+    def kept_pace(self) -> bool:
+        """Whether what was due was answered about as fast as it came; of a closed loop always.
+
+        A run counts with the time in which its requests were due, or with that of their answers if it is longer.
+        """
+        seconds = sum(max(run.seconds, run.due_s) for run in self.paired)
+        return sum(run.requests for run in self.paired) >= PACE_SHARE * self.due_per_s * seconds
+
+    def take(self, found: RunFigures, run: Run, *, is_paired: bool) -> None:
+        """Take in the figures of one run; of a traced one nothing counts here."""
+        if not run.traced:
+            runs = self.paired if is_paired else self.others
+            quantiles = {quantile: percentile_ns(found.latencies_ns, quantile) for quantile in (0.5, 0.99)}
+            due = found.requests + found.unanswered if found.due_s else 0
+            runs.append(RunTotals(run.round, found.requests, found.seconds, due, found.due_s, quantiles))
+            self.latencies_ns.extend(found.latencies_ns)
+
+    def percentile_ms(self, quantile: float) -> float | None:
+        """A quantile of all latencies; None when there are too few."""
+        return percentile_ms(sorted(self.latencies_ns), quantile)
+
+
+def _per_s(runs: Iterable[RunTotals]) -> float:
+    runs = list(runs)
+    seconds = sum(run.seconds for run in runs)
+    return sum(run.requests for run in runs) / seconds if seconds else 0.0
+
+
+@attrs.define
+class Results:
+    """The figures of an experiment, gathered run by run.
+
+    Attributes:
+        modes, others: of the two sides, and of brokers that are not ours.
+        order_violations: answers out of order, over all runs.
+    """
+
+    modes: tuple[str, str]
+    others: tuple[str, ...] = ()
+    cells: dict[tuple[Cell, str, int], CellTotals] = attrs.field(factory=dict)
+    ablated: dict[tuple[Cell, str], CellTotals] = attrs.field(factory=dict)
+    order_violations: int = 0
+
+    def expect(self, cells: Iterable[Cell]) -> None:
+        """Tell cells in this order, in whichever they are run."""
+        for cell in cells:
+            for number, mode in enumerate(self.modes):
+                self.cells.setdefault((cell, mode, number), CellTotals())
+
+    def add(self, run: Run, rows: Sequence[ClientRow]) -> None:
+        """Take in the rows of one run."""
+        found = figures(rows)
+        self.order_violations += found.order_violations
+        is_ablation = run.experiment == ABLATION_EXPERIMENT
+        if is_ablation:
+            self.ablated.setdefault((run.cell, run.side.mode), CellTotals()).take(found, run, is_paired=True)
+        if not is_ablation or run.side.mode in self.modes:
+            key = (run.cell, run.side.mode, run.side.number)
+            self.cells.setdefault(key, CellTotals()).take(found, run, is_paired=not is_ablation)
+
+    def offered_per_s(self, cell: Cell) -> float | None:
+        """What an open loop offers under a load; None in a closed loop, and of the replay.
+
+        Raises:
+            ExperimentError: it is a share of what was not measured.
+        """
+        offer = cell.offer
+        if offer is None:
+            return None
+        if offer.per_s is not None:
+            return offer.per_s
+        return round(offer.share * self.capacity(cell, offer.of), 1)
+
+    def capacity(self, cell: Cell, mode: str) -> float:
+        """The median rate of a mode in the closed loop of this load, over the rounds of the comparison."""
+        closed = attrs.evolve(cell, offer=None)
+        rates = [
+            run.requests_per_s
+            for (found, name, _), totals in self.cells.items()
+            if (found, name) == (closed, mode)
+            for run in totals.paired
+        ]
+        if not rates:
+            raise ExperimentError(f"nothing is known of what {mode} can do with {cell.connections} x {cell.in_flight}")
+        return statistics.median(rates)
+
+    def compared(self) -> list[Cell]:
+        """The cells that both sides have, in order of their first run."""
+        return self._with((self.modes[0], 0), (self.modes[1], 1))
+
+    def selves(self) -> list[Cell]:
+        """The cells under which side B was compared with itself."""
+        found = self._with((self.modes[1], 0), (self.modes[1], 1))
+        return [cell for cell in found if cell.is_self]
+
+    def _with(self, *sides: tuple[str, int]) -> list[Cell]:
+        cells = dict.fromkeys(cell for cell, mode, number in self.cells if (mode, number) in sides)
+        return [cell for cell in cells if all((cell, mode, number) in self.cells for mode, number in sides)]
+
+    def side(self, cell: Cell, number: int) -> CellTotals:
+        """One side of a compared cell."""
+        return self.cells[cell, self.modes[1] if cell.is_self else self.modes[number], number]
+
+    def other(self, cell: Cell, mode: str) -> CellTotals | None:
+        """What a broker that is not ours has reached under a load."""
+        return self.cells.get((cell, mode, len(self.modes) + self.others.index(mode)))
+
+    def speedup(self, cell: Cell) -> Speedup | None:
+        """B over A; None for an open loop, whose rate is given."""
+        return _faster(self.side(cell, 0), self.side(cell, 1), cell)
+
+    def over_other(self, cell: Cell, mode: str) -> Speedup | None:
+        """B over a broker that is not ours; None where that was not driven."""
+        other = self.other(cell, mode)
+        return None if other is None else _faster(other, self.side(cell, 1), cell)
+
+    def wait(self, cell: Cell, quantile: float) -> Speedup | None:
+        """A quantile of the latency of B over that of A, over paired rounds.
+
+        None where a side did not keep the pace, or a round has too few samples.
+        """
+        base, compared = self.side(cell, 0), self.side(cell, 1)
+        if not (base.kept_pace and compared.kept_pace):
+            return None
+        return _paired(base, compared, lambda run: run.percentiles_ns[quantile] or 0.0)
+
+    def ablation(self) -> list[tuple[Cell, str, CellTotals, Speedup | None]]:
+        """The cells of the ablation by load, each with its ratio over classic.
+
+        Classic is that of the ablation's own rounds, or else that of the comparison.
+        """
+        classic = COMPARED_MODES[0]
+        found = []
+        for cell in dict.fromkeys(cell for cell, _ in self.ablated):
+            number = self.modes.index(classic) if classic in self.modes else 0
+            base = self.ablated.get((cell, classic)) or self.cells.get((cell, classic, number))
+            for mode in _ABLATION_ORDER:
+                totals = self.ablated.get((cell, mode))
+                if totals is not None:
+                    over = None if base is None or mode == classic else _faster(base, totals, cell)
+                    found.append((cell, mode, totals, over))
+        return found
+
+
+def _faster(base: CellTotals, compared: CellTotals, cell: Cell) -> Speedup | None:
+    return None if cell.is_open else _paired(base, compared, lambda run: run.requests_per_s)
+
+
+def _paired(base: CellTotals, compared: CellTotals, value: Callable[[RunTotals], float]) -> Speedup | None:
+    """The second over the first, over the rounds in which both have a value."""
+    values = [{run.round: found for run in totals.paired if (found := value(run))} for totals in (base, compared)]
+    return speedup([(values[0][number], values[1][number]) for number in values[0] if number in values[1]])

@@ -1,0 +1,64 @@
+"""The words that the tables and the verdict share.
+
+Rules of this file: no figures are computed here.
+"""
+
+from collections.abc import Sequence
+
+from pipeline_broker.measure.experiment.intervals import Speedup
+from pipeline_broker.measure.experiment.results import CellTotals
+from pipeline_broker.measure.experiment.runs import RAW, REPLAY, Cell
+
+NO_DIFFERENCE = "no difference beyond chance"
+_RATIO_SHOWN_MAX = 1000
+
+
+def load_of(cell: Cell) -> str:
+    """A load for a person: `4 x 64 batch=10`, `16 producers`."""
+    if cell.client == RAW:
+        return f"{cell.connections} x {cell.in_flight}{f' {cell.variant}' if cell.variant else ''}"
+    if cell.client == REPLAY:
+        return f"{cell.connections} connections"
+    return f"{cell.connections} producer{'s' if cell.connections > 1 else ''}"
+
+
+def figures_of(totals: CellTotals) -> tuple[str, str, str]:
+    """Rate, p50 and p99 of a side."""
+    percentiles = (totals.percentile_ms(0.5), totals.percentile_ms(0.99))
+    p50, p99 = ("-" if value is None else f"{value:,.2f}" for value in percentiles)
+    return f"{totals.requests_per_s:,.0f}", p50, p99
+
+
+def ratio_text(ratio: Speedup | None) -> str:
+    """A ratio with its interval; empty where there is none."""
+    if ratio is None:
+        return ""
+    if ratio.low is None or ratio.high is None:
+        return f"{_ratio(ratio.ratio)}x"
+    return f"{_ratio(ratio.ratio)}x ({_ratio(ratio.low)} to {_ratio(ratio.high)})"
+
+
+def claim(ratio: Speedup | None) -> str:
+    """The same in a sentence, where a number whose interval holds 1 would be read as a difference."""
+    if ratio is None or ratio.low is None:
+        return "not decided"
+    return ratio_text(ratio) if ratio.is_above or ratio.is_below else NO_DIFFERENCE
+
+
+def _ratio(value: float) -> str:
+    """Three digits; two rounds that differ have an interval of which more would be noise."""
+    if value > _RATIO_SHOWN_MAX:
+        return f"> {_RATIO_SHOWN_MAX}"
+    return f"{value:.2f}" if value < 10 else f"{value:.1f}"
+
+
+def aligned(lines: Sequence[tuple[str, ...]], left: int) -> str:
+    """Lines as a table; so many columns are names, to the left, the others numbers, to the right."""
+    widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
+    return "\n".join(
+        "  ".join(
+            text.ljust(width) if column < left else text.rjust(width)
+            for column, (text, width) in enumerate(zip(line, widths, strict=True))
+        ).rstrip()
+        for line in lines
+    )
