@@ -22,8 +22,8 @@ AROUND_S = 0.1
 """Of a run: connecting, the last answers, writing its rows."""
 REPORT_S = 20.0
 """The report of the profile quick; that of others takes longer."""
-OPEN_SAMPLES = 1_050
-"""So many requests are measured in a run of an open loop, if it does not take too long: a p99 wants a thousand."""
+OPEN_SAMPLES = 550
+"""So many requests are measured in a run of an open loop, if it does not take too long: its p99 wants five beyond."""
 OPEN_S_MAX = 1.5
 HANG_UP_S = 0.5
 """So long after its last moment an open loop waits for answers; what comes later is no latency of a given pace."""

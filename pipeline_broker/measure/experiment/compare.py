@@ -20,7 +20,7 @@ from pipeline_broker.measure.experiment.drive import has_confluent
 from pipeline_broker.measure.experiment.fleet import HowBrokersStart
 from pipeline_broker.measure.experiment.kafka_process import fetch_jars
 from pipeline_broker.measure.experiment.modes import KAFKA_MODES
-from pipeline_broker.measure.experiment.plan import PROFILES, Request, plan
+from pipeline_broker.measure.experiment.plan import PROFILES, Request, plan, reading_order
 from pipeline_broker.measure.experiment.progress import say
 from pipeline_broker.measure.experiment.raw import RawFolder
 from pipeline_broker.measure.experiment.results import Results
@@ -85,6 +85,7 @@ def run_compare(options: CompareOptions, *, with_report: bool = True) -> Results
     raw = empty_output(options.out)
     setting = Setting(options.out, raw, costs, profile.warmup_s, options.how, seed, departures)
     results = Results(request.modes, request.others)
+    results.expect(reading_order(groups))
     run_groups(setting, groups, results)
     print(report_text(results), flush=True)  # noqa: T201 - the command's output
     return results

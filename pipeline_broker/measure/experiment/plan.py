@@ -5,7 +5,7 @@ decided in `rounds`. What is offered in an open loop is a share of what the clos
 come in rounds of their own, after the last closed one.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import attrs
 
@@ -89,8 +89,8 @@ PROFILES = {
         ladder_loads=((64, 16, 0.0),),
         ablation_modes=ABLATION_MODES,
         ablation_loads=((64, 1, 0.0),),
-        run_s=0.3,
-        warmup_s=0.1,
+        run_s=0.25,
+        warmup_s=0.05,
     ),
     "full": Profile(
         rounds=7,
@@ -182,6 +182,15 @@ def plan(request: Request, seed: int) -> list[Group]:
     if set(request.modes) == set(COMPARED_MODES):
         closed += _ablation(request)
     return plan_rounds([closed, list(_ladder(request))], seed)
+
+
+def reading_order(groups: Iterable[Group]) -> list[Cell]:
+    """The closed loops of both sides as a reader looks for them, in whichever order they are run."""
+    runs = (run for group in groups for run in group.runs)
+    cells = {run.cell for run in runs if run.experiment in (GRID_EXPERIMENT, CLIENTS_EXPERIMENT)}
+    return sorted(
+        cells, key=lambda it: (it.client != RAW, it.linger_ms or 0, it.commit_delay_ms, it.connections, it.in_flight)
+    )
 
 
 def _cells(loads: Sequence[Load]) -> list[Cell]:

@@ -14,11 +14,18 @@ from pipeline_broker.measure.experiment.broker_process import ExperimentError
 from pipeline_broker.measure.experiment.intervals import Speedup, speedup
 from pipeline_broker.measure.experiment.modes import AXIS_MODES, COMPARED_MODES
 from pipeline_broker.measure.experiment.runs import ABLATION_EXPERIMENT, Cell, Run
-from pipeline_broker.measure.load.statistics import RunFigures, figures, percentile_ms, percentile_ns
+from pipeline_broker.measure.load.statistics import (
+    SAMPLES_BEYOND_IN_RUN_MIN,
+    RunFigures,
+    figures,
+    percentile_ms,
+    percentile_ns,
+)
 from pipeline_broker.traces.client_rows import ClientRow
 
-PACE_SHARE = 0.9
-"""Of the rate at which requests were due, that a side must have answered at to have kept the pace."""
+ANSWERED_SHARE_MIN = 0.98
+LATE_NS_MAX = 1_000_000
+"""A side kept the pace if answers came at so much of it and the median request left no later, as in the report."""
 _NANOSECONDS = "q"
 _ABLATION_ORDER = (COMPARED_MODES[0], *AXIS_MODES, COMPARED_MODES[1])
 
@@ -30,6 +37,7 @@ class RunTotals:
     Attributes:
         requests, seconds: that were answered, and the time that they took.
         due, due_s: of an open loop, what was to be sent, and in which time.
+        answered_share, late_ns: of it, the pace of answers over that of requests, and how late the median one left.
         percentiles_ns: of this run's latencies by quantile; None: too few samples.
     """
 
@@ -38,6 +46,8 @@ class RunTotals:
     seconds: float
     due: int
     due_s: float
+    answered_share: float
+    late_ns: float
     percentiles_ns: dict[float, float | None]
 
     @property
@@ -72,20 +82,33 @@ class CellTotals:
 
     @property
     def kept_pace(self) -> bool:
-        """Whether what was due was answered about as fast as it came; of a closed loop always.
-
-        A run counts with the time in which its requests were due, or with that of their answers if it is longer.
-        """
-        seconds = sum(max(run.seconds, run.due_s) for run in self.paired)
-        return sum(run.requests for run in self.paired) >= PACE_SHARE * self.due_per_s * seconds
+        """Whether what was due was answered as fast as it came; of a closed loop always."""
+        runs = [run for run in self.paired if run.due]
+        if not runs:
+            return True
+        is_answered = statistics.fmean(run.answered_share for run in runs) >= ANSWERED_SHARE_MIN
+        return is_answered and statistics.median(run.late_ns for run in runs) <= LATE_NS_MAX
 
     def take(self, found: RunFigures, run: Run, *, is_paired: bool) -> None:
         """Take in the figures of one run; of a traced one nothing counts here."""
         if not run.traced:
             runs = self.paired if is_paired else self.others
-            quantiles = {quantile: percentile_ns(found.latencies_ns, quantile) for quantile in (0.5, 0.99)}
+            quantiles = {
+                quantile: percentile_ns(found.latencies_ns, quantile, SAMPLES_BEYOND_IN_RUN_MIN)
+                for quantile in (0.5, 0.99)
+            }
             due = found.requests + found.unanswered if found.due_s else 0
-            runs.append(RunTotals(run.round, found.requests, found.seconds, due, found.due_s, quantiles))
+            totals = RunTotals(
+                round=run.round,
+                requests=found.requests,
+                seconds=found.seconds,
+                due=due,
+                due_s=found.due_s,
+                answered_share=found.answered_share,
+                late_ns=found.late_ns,
+                percentiles_ns=quantiles,
+            )
+            runs.append(totals)
             self.latencies_ns.extend(found.latencies_ns)
 
     def percentile_ms(self, quantile: float) -> float | None:

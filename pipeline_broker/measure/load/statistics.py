@@ -1,11 +1,12 @@
 """Figures over client rows, by the definitions of docs/trace-format.md.
 
 Rules of this file: exact, over all measured rows; a percentile is the value that Spark's `percentile` gives (linear
-between the two neighbours) and is None when fewer than ten samples lie beyond it.
+between the two neighbours) and is None when too few samples lie beyond it.
 """
 
 import itertools
 import math
+import statistics
 from collections.abc import Iterable, Sequence
 
 import attrs
@@ -13,6 +14,8 @@ import attrs
 from pipeline_broker.traces.client_rows import ClientRow
 
 SAMPLES_BEYOND_MIN = 10
+SAMPLES_BEYOND_IN_RUN_MIN = 5
+"""Of one run among several rounds, whose spread tells how much its percentile is worth."""
 
 
 @attrs.frozen(slots=True)
@@ -22,8 +25,10 @@ class RunFigures:
     Attributes:
         requests: that were answered.
         seconds: from the first one sent to the last one answered.
-        due_s: of an open loop, from the first moment to the last one; 0 in a closed loop.
         unanswered: an open loop may leave before the last answer.
+        due_s: of an open loop, from the first moment to the last one; 0 in a closed loop.
+        late_ns: of an open loop, how late the median request left.
+        growth: of an open loop, the seconds by which the wait grew in a second: the slope of latency over due time.
     """
 
     requests: int
@@ -31,20 +36,28 @@ class RunFigures:
     latencies_ns: tuple[int, ...]
     errors: int
     order_violations: int
-    due_s: float = 0.0
     unanswered: int = 0
+    due_s: float = 0.0
+    late_ns: float = 0.0
+    growth: float = 0.0
 
     @property
     def requests_per_s(self) -> float:
         """Answered requests over the seconds that they took."""
         return self.requests / self.seconds if self.seconds else 0.0
 
+    @property
+    def answered_share(self) -> float:
+        """The pace of answers over that of requests; where the wait grows by g in a second, 1 / (1 + g)."""
+        due = self.requests + self.unanswered
+        return self.requests / due / (1 + max(0.0, self.growth)) if due else 0.0
+
 
 def figures(rows: Sequence[ClientRow]) -> RunFigures:
     """The figures of one run; all rows count for the order, measured ones for everything else."""
     measured = [row for row in rows if row.measured]
     answered = [row for row in measured if row.answered_ns is not None]
-    due_ns = [row.intended_ns for row in measured if row.intended_ns is not None]
+    due = [row for row in measured if row.intended_ns is not None]
     seconds = 0.0
     if answered:
         first = min(row.sent_ns for row in measured)
@@ -58,9 +71,30 @@ def figures(rows: Sequence[ClientRow]) -> RunFigures:
         latencies_ns=tuple(sorted(latencies)),
         errors=sum(1 for row in measured if row.error),
         order_violations=order_violations(rows),
-        due_s=(max(due_ns) - min(due_ns)) / 1e9 if due_ns else 0.0,
         unanswered=len(measured) - len(answered),
+        **_open_figures(due),
     )
+
+
+def _open_figures(due: Sequence[ClientRow]) -> dict[str, float]:
+    if not due:
+        return {}
+    moments_ns = [row.intended_ns or 0 for row in due]
+    waits_ns = [(row.intended_ns or 0, row.answered_ns - (row.intended_ns or 0)) for row in due if row.answered_ns]
+    return {
+        "due_s": (max(moments_ns) - min(moments_ns)) / 1e9,
+        "late_ns": statistics.median(row.sent_ns - (row.intended_ns or 0) for row in due),
+        "growth": _slope(waits_ns),
+    }
+
+
+def _slope(points: Sequence[tuple[int, int]]) -> float:
+    """Of the line of least squares; 0 where there is none."""
+    if not points:
+        return 0.0
+    mean_x, mean_y = (sum(values) / len(points) for values in zip(*points, strict=True))
+    spread = sum((x - mean_x) ** 2 for x, _ in points)
+    return sum((x - mean_x) * (y - mean_y) for x, y in points) / spread if spread else 0.0
 
 
 def order_violations(rows: Iterable[ClientRow]) -> int:
@@ -76,10 +110,10 @@ def order_violations(rows: Iterable[ClientRow]) -> int:
     return total
 
 
-def percentile_ns(ordered: Sequence[int], quantile: float) -> float | None:
-    """The quantile of sorted samples; None when too few lie beyond it."""
+def percentile_ns(ordered: Sequence[int], quantile: float, beyond: int = SAMPLES_BEYOND_MIN) -> float | None:
+    """The quantile of sorted samples; None when fewer than so many lie beyond it."""
     # Rounded to millionths, because 1 - 0.99 is a little less than 0.01 in binary.
-    if len(ordered) * round((1 - quantile) * 1_000_000) < SAMPLES_BEYOND_MIN * 1_000_000:
+    if len(ordered) * round((1 - quantile) * 1_000_000) < beyond * 1_000_000:
         return None
     place = quantile * (len(ordered) - 1)
     low, high = math.floor(place), math.ceil(place)

@@ -67,7 +67,7 @@ def test_a_broker_that_is_not_ours_is_started_once_for_all_rounds():
 def test_an_open_loop_takes_long_enough_for_a_p99_and_not_for_ever(rate_per_s, run_s, warmup_s):
     seconds = open_seconds(rate_per_s, run_s, warmup_s)
     assert run_s <= seconds <= max(run_s, OPEN_S_MAX + warmup_s)
-    assert (seconds - warmup_s) * rate_per_s >= 1000 or seconds == pytest.approx(max(run_s, OPEN_S_MAX + warmup_s))
+    assert (seconds - warmup_s) * rate_per_s >= 500 or seconds == pytest.approx(max(run_s, OPEN_S_MAX + warmup_s))
 
 
 def test_a_replay_takes_as_long_as_its_events():

@@ -22,14 +22,15 @@ def closed_rows(rate_per_s, count=100):
     return [ClientRow(0, number, number, None, number * gap, (number + 1) * gap, 0, True) for number in range(count)]
 
 
-def open_rows(wait_ms, count=1000, gap_ms=1.0, unanswered=0):
-    """Requests that are due at equal distances, and all wait as long; the last of them for ever."""
-    return [
-        ClientRow(
-            0, number, number, due, due, None if number >= count - unanswered else due + round(wait_ms * MS), 0, True
-        )
-        for number, due in enumerate(round(number * gap_ms * MS) for number in range(count))
-    ]
+def open_rows(wait_ms, count=1000, gap_ms=1.0, unanswered=0, growth=0.0, late_ms=0.0):
+    """Requests that are due at equal distances, and all wait as long, or each longer; the last of them for ever."""
+    rows = []
+    for number in range(count):
+        due_ns = round(number * gap_ms * MS)
+        wait_ns = round(wait_ms * MS + growth * due_ns)
+        answered_ns = None if number >= count - unanswered else due_ns + wait_ns
+        rows.append(ClientRow(0, number, number, due_ns, due_ns + round(late_ms * MS), answered_ns, 0, True))
+    return rows
 
 
 def add(results, cell, side, rows, round_number=1, *, experiment="ladder", mode=None, traced=False):
@@ -93,12 +94,18 @@ def test_what_is_no_difference_has_no_number_in_words():
 
 @pytest.mark.parametrize(
     "behind",
-    [open_rows(300.0), open_rows(5.0, unanswered=250), open_rows(1.0, unanswered=1000)],
-    ids=["answered late", "some never answered", "none answered"],
+    [
+        open_rows(5.0, growth=0.1),
+        open_rows(5.0, unanswered=50),
+        open_rows(1.0, unanswered=1000),
+        open_rows(5.0, late_ms=1.5),
+    ],
+    ids=["waits grow", "some never answered", "none answered", "the client was late"],
 )
 def test_a_side_that_was_behind_is_said_so_and_its_waits_are_not(behind):
     results = results_with((10, 5), (10, 5))
-    for number in (3, 4):
+    assert results.side(HALF, 0).kept_pace
+    for number in (3, 4, 5):
         add(results, HALF, 0, behind, number)
         add(results, HALF, 1, open_rows(5), number)
     assert not results.side(HALF, 0).kept_pace
@@ -111,11 +118,13 @@ def test_a_side_that_was_behind_is_said_so_and_its_waits_are_not(behind):
     assert pipelined.split()[-2:] == ["5.00", "5.00"]
 
 
-def test_one_stall_in_several_rounds_is_no_lost_pace():
-    results = results_with((10, 5), (10, 5), (10, 5), (10, 5))
-    add(results, HALF, 0, open_rows(200), 5)
-    add(results, HALF, 1, open_rows(5), 5)
+def test_a_broker_that_is_slow_and_no_slower_keeps_the_pace_and_so_does_every_closed_loop():
+    results = results_with((300, 5), (300, 5))
     assert results.side(HALF, 0).kept_pace
+    closed = Cell(RAW, 64, 16)
+    add(results, closed, 0, closed_rows(10), experiment="grid")
+    add(results, closed, 1, closed_rows(10), experiment="grid")
+    assert results.side(closed, 0).kept_pace
 
 
 def test_the_table_has_loads_by_what_is_due_with_other_brokers_and_the_replay_apart():

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pipeline_broker.measure.experiment.budget import REPORT_S, Costs
 from pipeline_broker.measure.experiment.factors import Offer
 from pipeline_broker.measure.experiment.modes import AXIS_MODES
-from pipeline_broker.measure.experiment.plan import PROFILES, Request, grid, plan
+from pipeline_broker.measure.experiment.plan import PROFILES, Request, grid, plan, reading_order
 from pipeline_broker.measure.experiment.rounds import pairs
 from pipeline_broker.measure.experiment.runs import RAW, REPLAY, Cell
 
@@ -107,6 +107,18 @@ def test_the_ladder_comes_after_the_closed_loops_that_tell_what_its_shares_are_o
 def test_of_a_mode_compared_with_itself_the_ladder_has_no_step_twice():
     offers = {run.cell.offer for run in runs_of(Request(modes=("classic", "classic"))) if run.experiment == "ladder"}
     assert offers == {Offer(share=share, of="classic") for share in (0.2, 0.5, 0.8, 0.95)}
+
+
+@given(requests, seeds)
+def test_the_closed_loops_are_told_in_one_order_whatever_the_seed(request, seed):
+    told = reading_order(plan(request, seed))
+    assert told == reading_order(plan(request, 0))
+    native = [cell for cell in told if cell.client == RAW]
+    assert (
+        told[: len(native)]
+        == native
+        == sorted(grid(request), key=lambda cell: (cell.commit_delay_ms, cell.connections, cell.in_flight))
+    )
 
 
 def count(runs, **wanted):
