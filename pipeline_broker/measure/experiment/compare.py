@@ -114,6 +114,7 @@ def run_report(out: Path) -> int:
 
     What goes wrong is said by the analysis itself, in one line.
     """
+    say("making the report")
     return subprocess.call(python_module("spark_analysis", str(out)), env=python_environment())  # noqa: S603 - our own module
 
 

@@ -5,6 +5,7 @@ import re
 import socket
 import subprocess
 import time
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,7 @@ from pipeline_broker.measure.experiment.broker_process import (
 )
 from pipeline_broker.measure.experiment.compare import CompareOptions, run_compare
 from pipeline_broker.measure.experiment.fleet import HowBrokersStart
-from pipeline_broker.measure.experiment.plan import Request
+from pipeline_broker.measure.experiment.plan import PROFILES, Profile, Request
 from pipeline_broker.measure.experiment.raw import RawFolder
 from pipeline_broker.traces.client_rows import read_client
 
@@ -75,6 +76,54 @@ def test_a_small_experiment_leaves_complete_raw_rows(tmp_path, capsys):
     announced, *progress = output.err.splitlines()
     assert re.fullmatch(r"6 runs, seed 5, about \d+ s, then the report", announced)
     assert all(re.match(r"\d/6 runs, ", line) for line in progress), "and no log line"
+
+
+TINY = Profile(
+    rounds=2,
+    producers=(2,),
+    replay_whole_year=False,
+    loads=((4, 2, 0.0), (4, 1, 1.0)),
+    traced_loads=((4, 1, 1.0),),
+    self_loads=((4, 2, 0.0),),
+    ladder_loads=((4, 2, 0.0),),
+    ablation_modes=("mute-off",),
+    ablation_loads=((4, 2, 0.0),),
+    run_s=0.1,
+    warmup_s=0.02,
+)
+
+
+@pytest.mark.clients
+def test_a_whole_experiment_has_every_part_in_every_round(tmp_path, monkeypatch, capsys):
+    """All that `quick` has but the replay, whose length is its events'."""
+    pytest.importorskip("confluent_kafka", reason="confluent-kafka (extra `compare`) is not installed")
+    monkeypatch.setitem(PROFILES, "quick", TINY)
+    results = run_compare(CompareOptions(tmp_path, Request(with_replay=False), HowBrokersStart("os")))
+    described = [json.loads(path.read_text()) for path in (tmp_path / "raw").glob("*/run.json")]
+    parts = Counter((run["experiment"], run["round"], run["traced"]) for run in described)
+    of_round = {
+        ("grid", False): 4,
+        ("grid", True): 2,
+        ("self", False): 2,
+        ("clients", False): 4,
+        ("ablation", False): 1,
+    }
+    expected = {(name, number, traced): count for (name, traced), count in of_round.items() for number in (1, 2)}
+    assert parts == {**expected, ("ladder", 1, False): 10, ("ladder", 2, False): 10}
+    by_process = {}
+    for run in described:
+        by_process.setdefault(run["settings"]["process"], set()).add(
+            (run["round"], run["mode"], run["experiment"] == "ladder")
+        )
+    assert all(len(shared) == 1 for shared in by_process.values()), "no process outlives a round"
+    for run in described:
+        is_ladder = run["experiment"] == "ladder"
+        assert (run["offered_per_s"] is not None) is is_ladder
+        if is_ladder:
+            (cell,) = [cell for cell in results.compared() if cell.variant == run["variant"]]
+            capacity = results.capacity(cell, run["offered_of"])
+            assert run["offered_per_s"] == pytest.approx(run["offered_share"] * capacity, abs=0.1)
+    assert "equal load, an open loop" in capsys.readouterr().out
 
 
 def test_a_broker_that_runs_already_is_driven_beside_both_and_left_running(tmp_path, capsys):
