@@ -148,7 +148,7 @@ class Driver:
         if run.cell.client == RAW:
             rows, measured = self._in_process(run_load(self._load_options(run, broker, offered_per_s)), folder)
         elif run.cell.client == REPLAY:
-            part = self.departures[run.round - 1]
+            part = self.departures[(run.round - 1) % len(self.departures)]
             rows, measured = self._in_process(run_replay(ReplayOptions(broker.host, broker.port, part)), folder)
         else:
             rows, measured = self._confluent(run, broker, folder)

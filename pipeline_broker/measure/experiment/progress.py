@@ -98,9 +98,7 @@ def experiment_progress(runs: int, left: TimeLeft) -> Iterator[ExperimentProgres
     texts = [TextColumn(f"{{task.{name}}}") for name in ("fields[runs]", "fields[left]", "description")]
     columns = (BarColumn(), texts[0], TimeElapsedColumn(), *texts[1:])
     with Progress(*columns, console=console, auto_refresh=False, transient=True) as progress:
-        shown = ExperimentProgress(Bar(progress), runs, left)
-        shown.show("starting brokers")
-        yield shown
+        yield ExperimentProgress(Bar(progress), runs, left)
 
 
 def say(line: str) -> None:

@@ -82,6 +82,7 @@ class Experiment:
 
     def run_group(self, group: Group) -> None:
         """All runs of a group, on brokers that they share."""
+        self.progress.show("starting brokers")
         brokers, fresh = self.fleet.start(group)
         if not group.traced:  # the files of a traced broker are to hold its run only
             for side in fresh:

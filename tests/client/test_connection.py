@@ -1,0 +1,33 @@
+"""How a connection of a client ends."""
+
+import socket
+
+import pytest
+import trio
+
+from pipeline_broker.client.connection import connect
+
+
+def ended_by(before_close):
+    """What the other side reads after a connection has sent a byte that nobody has read, and has closed."""
+
+    async def main(port):
+        async with connect("127.0.0.1", port) as connection:
+            connection.send_nowait(b"x")
+            before_close(connection)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        trio.run(main, listener.getsockname()[1])
+        accepted, _ = listener.accept()
+        with accepted:
+            accepted.settimeout(30)
+            return [accepted.recv(1), accepted.recv(1)]
+
+
+def test_it_closes_in_order():
+    assert ended_by(lambda _: None) == [b"x", b""]
+
+
+def test_it_resets_where_it_is_told_to():
+    with pytest.raises(ConnectionResetError):
+        ended_by(lambda connection: connection.reset_on_close())
