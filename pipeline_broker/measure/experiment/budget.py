@@ -20,8 +20,6 @@ OTHER_START_S = 18.0
 """A Java broker, until its rate has settled."""
 AROUND_S = 0.1
 """Of a run: connecting, the last answers, writing its rows."""
-REPORT_S = 20.0
-"""The report of the profile quick; that of others takes longer."""
 OPEN_SAMPLES = 550
 """So many requests are measured in a run of an open loop, if it does not take too long: its p99 wants five beyond."""
 OPEN_S_MAX = 1.5
@@ -40,10 +38,12 @@ class Costs:
 
     Attributes:
         run_s: a run of a closed loop, warm-up included.
+        open_s: a run of an open loop at least, so too.
         replay_s: a round of the replay, on one side.
     """
 
     run_s: float
+    open_s: float
     replay_s: float = 0.0
 
     def of_run(self, run: Run) -> float:
@@ -51,7 +51,7 @@ class Costs:
         offer = run.cell.offer
         if offer is not None:
             rate_per_s = offer.share * CAPACITY_GUESSED_PER_S if offer.per_s is None else offer.per_s
-            return open_seconds(rate_per_s, self.run_s, 0.0) + AROUND_S
+            return open_seconds(rate_per_s, self.open_s, 0.0) + AROUND_S
         return (self.replay_s if run.cell.client == REPLAY else self.run_s) + AROUND_S
 
     def of_start(self, group: Group, others: int = 0) -> float:
@@ -70,9 +70,9 @@ class Costs:
         return runs + OTHER_START_S * len(others)
 
 
-def open_seconds(rate_per_s: float, run_s: float, warmup_s: float) -> float:
+def open_seconds(rate_per_s: float, open_s: float, warmup_s: float) -> float:
     """How long an open loop runs, warm-up included: longer where requests are rare."""
-    return max(run_s, min(OPEN_S_MAX, OPEN_SAMPLES / rate_per_s) + warmup_s)
+    return max(open_s, min(OPEN_S_MAX, OPEN_SAMPLES / rate_per_s) + warmup_s)
 
 
 def replay_seconds(times_s: Sequence[int], week_s: float, week_of_events_s: int) -> float:

@@ -79,7 +79,7 @@ def run_compare(options: CompareOptions, *, with_report: bool = True) -> Results
     groups = plan(request, seed)
     times_s = [departure.time_s for part in departures for departure in part]
     replay_s = replay_seconds(times_s, REPLAY_WEEK_S, WEEK_S) / max(1, len(departures))
-    costs = Costs(profile.run_s, replay_s)
+    costs = Costs(profile.run_s, profile.open_s, replay_s)
     runs = sum(len(group.runs) for group in groups)
     say(f"{runs} runs, seed {seed}, about {in_words(costs.of(groups))}{', then the report' if with_report else ''}")
     raw = empty_output(options.out)

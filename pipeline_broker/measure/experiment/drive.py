@@ -24,7 +24,7 @@ from pipeline_broker.measure.experiment.broker_process import (
     python_module,
     read_line,
 )
-from pipeline_broker.measure.experiment.budget import HANG_UP_S, open_seconds
+from pipeline_broker.measure.experiment.budget import HANG_UP_S, Costs, open_seconds
 from pipeline_broker.measure.experiment.factors import RECORD_BYTES
 from pipeline_broker.measure.experiment.raw import Measured
 from pipeline_broker.measure.experiment.runs import RAW, REPLAY, Run, Side
@@ -98,12 +98,13 @@ class Driver:
     """Runs of every kind of client.
 
     Attributes:
-        run_s, warmup_s: of each run of a closed loop, the second within the first.
+        costs: how long runs are.
+        warmup_s: of each, within them.
         departures: that are replayed, a part in each round.
         seed: of the moments of open loops; all sides of a round have the same.
     """
 
-    run_s: float
+    costs: Costs
     warmup_s: float
     departures: Sequence[Sequence[Departure]]
     seed: int
@@ -167,7 +168,7 @@ class Driver:
             broker.port,
             connections=cell.connections,
             in_flight=cell.in_flight,
-            seconds=self.run_s,
+            seconds=self.costs.run_s,
             warmup_s=self.warmup_s,
             **attrs.asdict(cell.requests),
         )
@@ -176,7 +177,7 @@ class Driver:
         return attrs.evolve(
             closed,
             in_flight=OPEN_IN_FLIGHT_MAX,
-            seconds=open_seconds(offered_per_s, self.run_s, self.warmup_s),
+            seconds=open_seconds(offered_per_s, self.costs.open_s, self.warmup_s),
             rate_per_s=offered_per_s,
             arrivals=Arrivals.POISSON,
             hang_up_s=HANG_UP_S,
@@ -198,7 +199,7 @@ class Driver:
             "topic": TOPIC,
             "producers": run.cell.connections,
             "linger_ms": run.cell.linger_ms,
-            "seconds": self.run_s,
+            "seconds": self.costs.run_s,
             "warmup_s": self.warmup_s,
             "record_size": RECORD_BYTES,
             "ring": ring,
@@ -215,9 +216,9 @@ def _is_confluent(run: Run) -> bool:
 
 
 @contextlib.contextmanager
-def driver(run_s: float, warmup_s: float, departures: Sequence[Sequence[Departure]], seed: int) -> Iterator[Driver]:
+def driver(costs: Costs, warmup_s: float, departures: Sequence[Sequence[Departure]], seed: int) -> Iterator[Driver]:
     """A driver that is closed at the end of the block."""
-    found = Driver(run_s, warmup_s, departures, seed)
+    found = Driver(costs, warmup_s, departures, seed)
     try:
         yield found
     finally:

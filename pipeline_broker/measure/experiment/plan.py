@@ -60,6 +60,7 @@ class Profile:
         ablation_modes: the brokers of the ablation, which are driven side by side.
         ablation_loads: of the ablation.
         run_s, warmup_s: of each run, the second within the first.
+        open_s: of a run of an open loop at least: whether a side keeps the pace shows with time.
     """
 
     rounds: int
@@ -73,6 +74,7 @@ class Profile:
     ablation_loads: tuple[Load, ...]
     run_s: float
     warmup_s: float
+    open_s: float
 
 
 PROFILES = {
@@ -91,6 +93,7 @@ PROFILES = {
         ablation_loads=((64, 1, 0.0),),
         run_s=0.25,
         warmup_s=0.05,
+        open_s=0.35,
     ),
     "full": Profile(
         rounds=7,
@@ -105,6 +108,7 @@ PROFILES = {
         ablation_loads=((64, 1, 0.0), (16, 16, 0.0), (64, 1, 2.0)),
         run_s=0.4,
         warmup_s=0.1,
+        open_s=1.0,
     ),
 }
 

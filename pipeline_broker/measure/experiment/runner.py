@@ -60,7 +60,7 @@ def run_groups(setting: Setting, groups: Sequence[Group], results: Results) -> N
         _sigterm_as_interrupt(),
         _scratch(setting.out) as scratch,
         Fleet(BrokerStarts(setting.how, scratch, setting.raw)) as fleet,
-        driver(setting.costs.run_s, setting.warmup_s, setting.departures, setting.seed) as drive,
+        driver(setting.costs, setting.warmup_s, setting.departures, setting.seed) as drive,
         experiment_progress(sum(len(group.runs) for group in groups), left) as progress,
     ):
         experiment = Experiment(setting.raw, setting.costs, circumstances, fleet, drive, results, progress)

@@ -61,7 +61,7 @@ def run_sweep(sweep: Sweep, options: SweepOptions) -> Results:
             results.add(
                 run, [row for path in sorted(raw.run(run.number).glob("client*.ring")) for row in read_client(path)]
             )
-    costs = Costs(sweep.seconds)
+    costs = Costs(sweep.seconds, sweep.seconds)
     total = sum(1 for _ in _runs(groups))
     so_far = f", {total - len(again)} of them done" if len(again) < total else ""
     say(f"{sweep.cells} loads, {total} runs{so_far}, seed {seed}, about {in_words(costs.of(left))}")

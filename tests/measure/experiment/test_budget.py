@@ -46,7 +46,7 @@ def test_nothing_is_left_of_nothing():
 
 def test_the_estimate_is_that_of_its_runs_and_starts():
     groups = plan(Request(in_flight=(1,), connections=(1,), rounds=4), 1)
-    costs = Costs(1.0)
+    costs = Costs(1.0, 1.0)
     runs = [run for group in groups for run in group.runs]
     expected = sum(map(costs.of_run, runs)) + sum(map(costs.of_start, groups))
     assert costs.of(groups) == pytest.approx(expected)
@@ -56,7 +56,7 @@ def test_the_estimate_is_that_of_its_runs_and_starts():
 def test_a_broker_that_is_not_ours_is_started_once_for_all_rounds():
     request = Request(in_flight=(1,), connections=(1,), rounds=4)
     with_kafka = plan(attrs.evolve(request, others=("kafka-synced", "kafka")), 1)
-    costs = Costs(1.0)
+    costs = Costs(1.0, 1.0)
     started = sum(costs.of_start(group) + sum(map(costs.of_run, group.runs)) for group in with_kafka)
     assert costs.of(with_kafka) == pytest.approx(started + 2 * OTHER_START_S)
     first = with_kafka[0]

@@ -90,6 +90,7 @@ TINY = Profile(
     ablation_loads=((4, 2, 0.0),),
     run_s=0.1,
     warmup_s=0.02,
+    open_s=0.1,
 )
 
 

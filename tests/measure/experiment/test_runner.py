@@ -79,7 +79,7 @@ def carried_out(request, tmp_path):
     raw.clear()
     groups = plan(request, 3)
     results = Results(request.modes, request.others)
-    costs = Costs(0.3)
+    costs = Costs(0.3, 0.3)
     left = TimeLeft(costs.of(groups))
     driver = FakeDriver()
     with Fleet(lambda side, _group: FakeBroker(f"{side.mode}-{next(numbers)}", log)) as fleet:
