@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 from spark_analysis.errors import TraceError
 from spark_analysis.figures import Figures, gather
-from spark_analysis.findings import verdict as find_verdict
 from spark_analysis.report.page import write_report
 from spark_analysis.run import TRACES_FOLDER, load_run
 from spark_analysis.session import spark_session, spread
 from spark_analysis.summary import Comparison
+from spark_analysis.summary_json import summary as summary_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -69,10 +69,10 @@ def report(
 def write(directory: Path, figures: Figures) -> str:
     """Write `summary.json` and `report.html` from what Spark found out; returns the verdict."""
     comparison = Comparison(figures)
-    verdict = find_verdict(comparison)
-    summary = json.dumps(comparison.as_json(verdict), indent=1, ensure_ascii=False, allow_nan=False)
+    found = summary_of(comparison)
+    summary = json.dumps(found, indent=1, ensure_ascii=False, allow_nan=False)
     fresh = directory / f".{SUMMARY_FILE}.new"
     fresh.write_text(summary + "\n", encoding="utf-8")
     fresh.rename(directory / SUMMARY_FILE)
     write_report(directory / REPORT_FILE, comparison, str(directory))
-    return verdict
+    return str(found["verdict"])

@@ -2,19 +2,26 @@
 
 Rules: a cell is one mode under one load; a load is what the two sides of a comparison share. Rates are exact: measured
 requests over the time from the first one sent to the last one answered. A percentile is not given where fewer than ten
-samples lie beyond it: it would be the luck of a few requests.
+samples lie beyond it, or five in one run: it would be the luck of a few requests. One run may do with fewer, because
+how much rounds differ is in the interval.
 """
 
 from __future__ import annotations
 
 import json
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import attrs
 
-from spark_analysis.tables import ABLATION_MODES, RAW_CLIENT, REPLAY_CLIENT
+from spark_analysis.tables import ABLATION_MODES, RAW_CLIENT, REPLAY_CLIENT, SELF_EXPERIMENT
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 SAMPLES_BEYOND_MIN: Final = 10
+SAMPLES_BEYOND_IN_RUN_MIN: Final = 5
+PERCENTILES: Final = {"p50": 0.5, "p99": 0.99, "p999": 0.999}
+"""The percentiles that are compared, by their names in `summary.json`."""
 
 
 class Load(NamedTuple):
@@ -26,11 +33,16 @@ class Load(NamedTuple):
     commit_delay_ms: float
     variant: str = ""
     """Factors that have no column of their own, such as `record_size=100`."""
+    offered_of: str = ""
+    """Open loop: the mode whose capacity the offered rate is a share of; empty elsewhere."""
+    offered_share: float = 0.0
+    offered_per_s: float = 0.0
+    """Open loop: requests a second that are due; 0 in a closed loop, and of the replay."""
 
     @property
     def open_loop(self) -> bool:
         """Whether requests are sent at times fixed beforehand, so that latency counts from the intended time."""
-        return self.client == REPLAY_CLIENT
+        return self.client == REPLAY_CLIENT or self.offered_per_s > 0
 
 
 class Cell(NamedTuple):
@@ -38,6 +50,33 @@ class Cell(NamedTuple):
 
     mode: str
     load: Load
+
+
+@attrs.frozen
+class RunLatency:
+    """What the client of one run waited.
+
+    Attributes:
+        samples: measured answers.
+        p50_us, p99_us, p999_us: exact percentiles over them; of an open loop from the moment they were due.
+        mean_us: from sent to answered, over all answers, the warm-up's among them: what the broker's stamps cover too.
+        late_us: open loop: how late the median request left.
+        growth: open loop: seconds by which the wait grew in a second.
+    """
+
+    samples: int
+    p50_us: float
+    p99_us: float
+    p999_us: float
+    mean_us: float | None = None
+    late_us: float | None = None
+    growth: float | None = None
+
+    def milliseconds(self, name: str) -> float | None:
+        """A percentile of `PERCENTILES`; None where fewer than five samples lie beyond it."""
+        if not enough_samples(self.samples, PERCENTILES[name], SAMPLES_BEYOND_IN_RUN_MIN):
+            return None
+        return float(getattr(self, f"{name}_us")) / 1000
 
 
 @attrs.frozen
@@ -59,6 +98,7 @@ class Run:
     first_sent_ns: int | None = None
     last_answered_ns: int | None = None
     factors: dict[str, Any] = attrs.field(factory=dict)
+    latency: RunLatency | None = None
 
     @property
     def seconds(self) -> float:
@@ -73,12 +113,22 @@ class Run:
         return self.settings.get("experiment") == "ablation" or self.cell.mode in ABLATION_MODES
 
     @property
+    def of_itself(self) -> bool:
+        """Whether this run belongs to the comparison of a mode with itself (A/A), not to that of the two sides."""
+        return self.settings.get("experiment") == SELF_EXPERIMENT
+
+    @property
     def compared(self) -> bool:
-        """Whether this run counts in speed-ups: untraced, closed loop, not of the ablation."""
-        return not self.traced and not self.ablation and not self.cell.load.open_loop
+        """Whether this run counts in speed-ups: untraced, closed loop, not of the ablation, not A/A."""
+        return self.of_a_side and not self.traced and not self.cell.load.open_loop
+
+    @property
+    def of_a_side(self) -> bool:
+        """Whether this run says something of a side of the comparison, or of a broker beside them."""
+        return not self.ablation and not self.of_itself
 
 
-def rate(runs: list[Run]) -> float | None:
+def rate(runs: Sequence[Run]) -> float | None:
     """Requests a second over some runs: all their requests over the sum of their times."""
     seconds = sum(run.seconds for run in runs)
     return sum(run.requests for run in runs) / seconds if seconds > 0 else None
@@ -95,9 +145,9 @@ def parse_object(text: str | None) -> dict[str, Any]:
     return value if isinstance(value, dict) else {"text": value}
 
 
-def enough_samples(samples: int, quantile: float) -> bool:
-    """Whether a percentile of so many samples means anything (ten of them lie beyond it)."""
-    return samples * round((1 - quantile) * 1_000_000) >= SAMPLES_BEYOND_MIN * 1_000_000
+def enough_samples(samples: int, quantile: float, beyond: int = SAMPLES_BEYOND_MIN) -> bool:
+    """Whether a percentile of so many samples means anything: so many of them lie beyond it."""
+    return samples * round((1 - quantile) * 1_000_000) >= beyond * 1_000_000
 
 
 def number(value: float | None) -> float | int | None:
@@ -105,8 +155,8 @@ def number(value: float | None) -> float | int | None:
     return int(value) if value is not None and float(value).is_integer() else value
 
 
-def order(load: Load) -> tuple[bool, bool, str, str, float, int, int]:
-    """Sort key of loads: the raw client first, then ordinary clients, then the replay."""
+def order(load: Load) -> tuple[bool, bool, str, str, float, int, int, float]:
+    """Sort key of loads: the raw client first, then ordinary clients, then open loops, the replay last."""
     return (
         load.open_loop,
         load.client != RAW_CLIENT,
@@ -115,6 +165,7 @@ def order(load: Load) -> tuple[bool, bool, str, str, float, int, int]:
         load.commit_delay_ms,
         load.connections,
         load.in_flight,
+        load.offered_per_s,
     )
 
 

@@ -13,18 +13,18 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from spark_analysis.audit import ordering_audit
-from spark_analysis.cells import Cell, Load, Run, parse_object, short_variants
+from spark_analysis.cells import Cell, Load, Run, RunLatency, parse_object, short_variants
 from spark_analysis.errors import TraceError
 from spark_analysis.inside_figures import Inside, first_violations, inside_figures, inside_queries, traced_queries
+from spark_analysis.latency import client_runs
 from spark_analysis.queries import (
-    client_totals,
     commit_sizes,
     commit_times,
     latency,
     replay_buckets,
     waits,
 )
-from spark_analysis.stage import CELL_COLUMNS, stage_latency
+from spark_analysis.stage import stage_latency
 from spark_analysis.tables import REPLAY_CLIENT
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 _QUERIES_AT_ONCE: Final = 3  # planning one hides behind the tasks of another; more would only share the cores
 _RUNS_MAX: Final = 100_000
+_OFFERED_IN_VARIANT: Final = "rate="
 
 
 @attrs.frozen
@@ -44,12 +45,11 @@ class Curve:
 
     samples: int
     values_us: tuple[float, ...]
-    late_us: float | None = None
 
 
 @attrs.frozen
 class StageFigures:
-    """One stage of one cell."""
+    """One stage of one traced run."""
 
     requests: int
     mean_us: float | None
@@ -122,11 +122,11 @@ class Bucket:
 
 @attrs.frozen
 class Figures:
-    """Everything that Spark found out."""
+    """Everything that Spark found out; stages by the number of a traced run."""
 
     runs: tuple[Run, ...]
     curves: dict[Cell, Curve]
-    stages: dict[Cell, dict[str, StageFigures]]
+    stages: dict[int, dict[str, StageFigures]]
     audits: tuple[Audit, ...]
     commits: dict[Cell, Commits]
     waits: dict[Cell, tuple[Wait, ...]]
@@ -145,7 +145,7 @@ def gather(run: TraceRun, progress: Callable[[int, int], None] = lambda _done, _
     if not 0 < len(described) <= _RUNS_MAX:
         raise TraceError(f"{run.traces / 'runs'}: {len(described)} runs; at least one is needed")
     queries = {
-        "totals": client_totals(run),
+        "totals": client_runs(run),
         "latency": latency(run),
         "audit": ordering_audit(run),
         **inside_queries(run, _first_runs(described)),
@@ -154,7 +154,7 @@ def gather(run: TraceRun, progress: Callable[[int, int], None] = lambda _done, _
         queries["buckets"] = replay_buckets(run)
     if any(row["traced"] for row in described):
         queries |= {
-            "stages": stage_latency(run, by=CELL_COLUMNS),
+            "stages": stage_latency(run, by=("run",)),
             "sizes": commit_sizes(run),
             "times": commit_times(run),
             "waits": waits(run),
@@ -191,17 +191,17 @@ def _figures(rows: dict[str, list[Row]]) -> Figures:
     totals = {row["run"]: row for row in rows["totals"]}
     times = {_cell(row): row for row in rows["times"]}
     runs = sorted((_run(row, totals.get(row["run"])) for row in rows["runs"]), key=lambda run: run.number)
-    stages: dict[Cell, dict[str, StageFigures]] = {}
+    stages: dict[int, dict[str, StageFigures]] = {}
     for row in rows["stages"]:
         found = StageFigures(row["requests"], row["mean_us"], row["p50_us"], row["p99_us"])
-        stages.setdefault(_cell(row), {})[row["stage"]] = found
+        stages.setdefault(row["run"], {})[row["stage"]] = found
     filled: dict[Cell, tuple[Wait, ...]] = {}
     for row in rows["waits"]:
         wait = Wait(row["what"], row["times"], row["total"] or 0, row["p99"] or 0.0)
         filled[_cell(row)] = (*filled.get(_cell(row), ()), wait)
     return Figures(
         runs=tuple(runs),
-        curves={_cell(row): Curve(row["samples"], tuple(row["curve_us"]), row["late_us"]) for row in rows["latency"]},
+        curves={_cell(row): Curve(row["samples"], tuple(row["curve_us"])) for row in rows["latency"]},
         stages=stages,
         audits=tuple(Audit(**row.asDict()) for row in rows["audit"]),
         commits=_commits(rows["sizes"], times),
@@ -221,12 +221,18 @@ def _renamed(row: Row, shorter: dict[str, str]) -> Row:
 
 
 def _cell(row: Row) -> Cell:
-    load = Load(row["client"], row["connections"], row["in_flight"], row["commit_delay_ms"], row["variant"])
-    return Cell(row["mode"], load)
+    """The cell of a row; a variant does not repeat what is offered, which has columns of its own."""
+    share, rate = row["offered_share"] or 0.0, row["offered_per_s"] or 0.0
+    variant = row["variant"]
+    if rate:
+        variant = " ".join(part for part in variant.split() if not part.startswith(_OFFERED_IN_VARIANT))
+    load = (row["client"], row["connections"], row["in_flight"], row["commit_delay_ms"], variant)
+    return Cell(row["mode"], Load(*load, row["offered_of"] or "", share, rate))
 
 
 def _run(row: Row, totals: Row | None) -> Run:
     counted: dict[str, Any] = totals.asDict() if totals is not None else {}
+    waited = {name: counted.pop(name, None) for name in attrs.fields_dict(RunLatency)}
     counted.pop("run", None)
     return Run(
         number=row["run"],
@@ -240,6 +246,7 @@ def _run(row: Row, totals: Row | None) -> Run:
         machine=parse_object(row["machine"]),
         client_cpu_share=row["client_cpu_share"],
         lost_rows=row["lost_rows"] or 0,
+        latency=RunLatency(**waited) if waited["samples"] else None,
         **counted,
     )
 

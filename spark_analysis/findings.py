@@ -1,80 +1,33 @@
-"""What the figures mean, in words: the verdict, and where the second mode does not pay.
+"""What the figures mean, in sentences: the verdict, and where the second mode does not pay.
 
-Rules: ordinary clients come first, because that is what people run; the native client shows the bound. Each ratio is
-said with its interval. An interval that holds 1 is "no measurable difference", whatever its middle is. No figure is
-said here that is not also in a table of the report.
+Rules: decisions come first (`decision`), ordinary clients before the native one, because that is what people run. Each
+ratio is said with its interval, and only where it decides something. A reason is given only where something was
+measured that shows it: batch sizes, stage times, the ablation. No figure is said here that is not also in a table of
+the report.
 """
 
 from __future__ import annotations
 
 import math
-import re
 from typing import TYPE_CHECKING, Final
 
-from spark_analysis.tables import RAW_CLIENT, REPLAY_CLIENT
+from spark_analysis.cells import Cell, Load
+from spark_analysis.decision import decisions
+from spark_analysis.judgement import GAIN_MIN, Judgement, judge, said
+from spark_analysis.tables import ABLATION_MODES
+from spark_analysis.words import OTHER_NAMES, describe, duration, ends, interval, plural, times
 
 if TYPE_CHECKING:
-    from spark_analysis.cells import Load
+    from spark_analysis.breakdown import Cause
     from spark_analysis.interval import Ratio
-    from spark_analysis.summary import CellFigures, Comparison
+    from spark_analysis.noise import Noise
+    from spark_analysis.summary import Comparison
 
-SMALL_GAIN: Final = 1.1
-_WORSE_TAIL: Final = 1.1
-OTHER_NAMES: Final = {
-    "kafka-synced": "Apache Kafka that flushes every message",
-    "kafka": "Apache Kafka with its defaults (page cache)",
-    "other": "the other broker",
-}
-"""What is said for the modes of brokers that are not ours."""
+NO_NOISE: Final = (
+    "No mode was compared with itself (A/A), so nothing says how much two equal brokers differ on this machine."
+)
 
-
-def times(value: float) -> str:
-    """A ratio as people say it: 0.97x, 3.9x, 21x."""
-    if value < 1.995:  # below what rounds to 2.0
-        return f"{value:.2f}x"
-    return f"{value:.1f}x" if value < 19.95 else f"{value:.0f}x"
-
-
-def interval(ratio: Ratio) -> str:
-    """The 95% interval in words."""
-    if ratio.low is None or ratio.high is None:
-        return "one round, no interval"
-    return f"95% interval {times(ratio.low)} to {times(ratio.high)}"
-
-
-def milliseconds(value: float | None) -> str:
-    """A latency with three digits; a dash where there is none."""
-    if value is None:
-        return "\N{EN DASH}"
-    digits = 2 if value < 10 else 1 if value < 100 else 0
-    return f"{value:,.{digits}f} ms"
-
-
-def client_settings(client: str) -> str:
-    """What a client's name says of its settings: `confluent-kafka linger=5` has a linger of 5 ms."""
-    return re.sub(r"linger=(\S+)", r"linger \1 ms", client.partition(" ")[2] or client)
-
-
-def describe(load: Load) -> str:
-    """A load in words."""
-    delay = f", commit delay {load.commit_delay_ms:g} ms" if load.commit_delay_ms else ""
-    delay += f", {load.variant}" if load.variant else ""
-    many = "s" if load.connections != 1 else ""
-    if load.client == REPLAY_CLIENT:
-        return f"replay over {load.connections} connection{many}{delay}"
-    if load.client != RAW_CLIENT:
-        return f"{load.connections} producer{many}, {client_settings(load.client)}{delay}"
-    return f"{load.connections} connection{many} x {load.in_flight} in flight{delay}"
-
-
-def full_name(load: Load) -> str:
-    """A load in words, its client first."""
-    return f"{load.client.partition(' ')[0]}: {describe(load)}"
-
-
-def ordinary(load: Load) -> bool:
-    """Whether the client is one that people use, not one of ours."""
-    return load.client not in (RAW_CLIENT, REPLAY_CLIENT)
+_NEARLY_ALL: Final = 0.95
 
 
 def verdict(comparison: Comparison) -> str:
@@ -83,50 +36,62 @@ def verdict(comparison: Comparison) -> str:
 
 
 def verdict_sentences(comparison: Comparison) -> list[str]:
-    """The verdict, one matter a sentence: ordinary clients, native client, replay, order."""
-    zero, one = comparison.sides
-    name = f"{one} (side B)" if zero == one else one
-    base = f"{zero} (side A)" if zero == one else zero
-    ratios = comparison.speedups
-    if zero == one and ratios:
-        return [_noise_sentence(zero, ratios), *_other_sentences(comparison), _order_sentence(comparison)]
-    usual = {load: ratio for load, ratio in ratios.items() if ordinary(load)}
-    native = {load: ratio for load, ratio in ratios.items() if load.client == RAW_CLIENT}
-    found = []
-    if usual:
-        clients = ", ".join(dict.fromkeys(load.client.partition(" ")[0] for load in usual))
-        said = _range(usual, f"the messages of {base}")
-        found.append(f"Ordinary client ({clients}): {name} {_faster(usual)}; it delivers {said}.")
-    else:
-        found.append("Ordinary clients were not measured.")
-    if native:
-        said = _range(native, f"the requests of {base}")
-        found.append(f"Native client: {name} {_faster(native)}; it answers {said}.")
+    """The verdict, one matter an entry: the decisions, factors, other brokers, noise, order."""
+    found = [" ".join([f"{each.subject}: {_inside(each.answer)}.", *each.lines]) for each in decisions(comparison)]
     found += _factor_sentences(comparison)
-    return [*found, *_other_sentences(comparison), *_replay_sentences(comparison), _order_sentence(comparison)]
+    return [*found, *_other_sentences(comparison), noise_sentence(comparison), _order_sentence(comparison)]
 
 
-def _noise_sentence(mode: str, ratios: dict[Load, Ratio]) -> str:
+def _inside(answer: str) -> str:
+    return answer[0].lower() + answer[1:]
+
+
+def noise_sentence(comparison: Comparison) -> str:
     """What a mode compared with itself says: how much of a difference is the method and the machine."""
-    known = [ratio for ratio in ratios.values() if ratio.low is not None]
-    if not known:
-        return f"{mode} was compared with itself, in one round only: nothing can be said of the noise."
-    holding = sum(not ratio.above and not ratio.below for ratio in known)
-    farthest = max(ratios, key=lambda load: abs(math.log(ratios[load].value)))
+    noise = comparison.noise
+    if noise is None:
+        return NO_NOISE
+    if noise.rate.low is None:
+        return f"{noise.mode} was compared with itself in one round only: nothing can be said of the noise."
+    latency = f", p99 {times(noise.p99.value)} ({ends(noise.p99)})" if noise.p99 is not None else ""
+    line = f"{noise.mode} against itself on this machine: {times(noise.rate.value)} ({ends(noise.rate)}){latency}"
+    zero, one = comparison.sides
+    return f"{line}; {_noise_by_loads(noise)}." if zero == one else f"{line}."
+
+
+def _noise_by_loads(noise: Noise) -> str:
+    farthest = max(noise.loads, key=lambda load: abs(math.log(noise.loads[load].value)))
     return (
-        f"{mode} was compared with itself, so every true ratio is 1 and what differs is noise: {holding} of "
-        f"{len(known)} intervals hold 1 (19 of 20 should); the ratio farthest from it is "
-        f"{times(ratios[farthest].value)} with {_said(farthest, ratios[farthest])}."
+        f"both sides are the same mode, so what differs is noise: {noise.holding} of {len(noise.loads)} intervals hold "
+        f"1 (19 of 20 should), {noise.called or 'none'} would be called different; the ratio farthest from 1 is "
+        f"{times(noise.loads[farthest].value)} with {describe(farthest)} ({interval(noise.loads[farthest])})"
     )
 
 
 def _other_sentences(comparison: Comparison) -> list[str]:
     _, one = comparison.sides
-    return [
-        f"Beside {OTHER_NAMES.get(mode, mode)}: {one} {_faster(ratios)}; it reaches {_range(ratios, 'its rate')}."
-        for mode, ratios in comparison.over_others.items()
-        if ratios
-    ]
+    found = []
+    for mode, ratios in comparison.over_others.items():
+        if not ratios:
+            continue
+        faster = {load: ratio for load, ratio in ratios.items() if ratio.above}
+        slower = {load: ratio for load, ratio in ratios.items() if ratio.below}
+        loads = plural(len(ratios), "load")
+        parts = [f"{one} is faster under {len(faster)} of {loads}{_most(faster, above=True)}"] if faster else []
+        parts += (
+            [f"{'slower' if faster else f'{one} is slower'} under {len(slower)}{_most(slower, above=False)}"]
+            if slower
+            else []
+        )
+        told = " and ".join(parts) or f"no difference is beyond chance under any of {loads}"
+        found.append(f"Beside {OTHER_NAMES.get(mode, mode)}: {told}.")
+    return found
+
+
+def _most(ratios: dict[Load, Ratio], *, above: bool) -> str:
+    choose = max if above else min
+    load = choose(ratios, key=lambda load: ratios[load].value)
+    return f" (most with {describe(load)}: {times(ratios[load].value)}, {ends(ratios[load])})"
 
 
 def _factor_sentences(comparison: Comparison) -> list[str]:
@@ -135,44 +100,8 @@ def _factor_sentences(comparison: Comparison) -> list[str]:
         return []
     factor = comparison.effects[0].factor
     levels = [effect for effect in comparison.effects if effect.factor == factor]
-    said = ", ".join(f"{times(effect.speedup.value)} at {effect.level}" for effect in levels)
-    return [f"Of the factors, {factor} changes the speed-up most: {said} ({levels[0].loads} loads each)."]
-
-
-def _faster(ratios: dict[Load, Ratio]) -> str:
-    """Under how many loads the whole interval lies above 1, and below it."""
-    faster = sum(ratio.above for ratio in ratios.values())
-    slower = sum(ratio.below for ratio in ratios.values())
-    loads = f"{len(ratios)} load{'s' if len(ratios) != 1 else ''}"
-    said = f"is faster under {faster} of {loads}" if faster else f"is not measurably faster under any of {loads}"
-    return f"{said} and slower under {slower}" if slower else said
-
-
-def _range(ratios: dict[Load, Ratio], what: str) -> str:
-    ordered = sorted(ratios, key=lambda load: ratios[load].value)
-    least, most = ordered[0], ordered[-1]
-    said = f"{times(ratios[least].value)} {what} with {_said(least, ratios[least])}"
-    return said if least == most else f"{said}, {times(ratios[most].value)} with {_said(most, ratios[most])}"
-
-
-def _said(load: Load, ratio: Ratio) -> str:
-    unclear = "" if ratio.above or ratio.below or ratio.low is None else ", no measurable difference"
-    return f"{describe(load)} ({interval(ratio)}{unclear})"
-
-
-def _replay_sentences(comparison: Comparison) -> list[str]:
-    zero, one = comparison.sides
-    found: list[str] = []
-    loads = dict.fromkeys(key.load for key in comparison.cells if key.load.open_loop)
-    for load in loads:
-        cells = {key.mode: cell for key, cell in comparison.cells.items() if key.load == load}
-        if zero != one and zero in cells and one in cells:
-            found.append(
-                f"Replayed events (open loop) wait {milliseconds(cells[one].p50_ms)} at the median and "
-                f"{milliseconds(cells[one].p99_ms)} at p99 in {one}, {milliseconds(cells[zero].p50_ms)} and "
-                f"{milliseconds(cells[zero].p99_ms)} in {zero}."
-            )
-    return found
+    told = ", ".join(f"{times(effect.speedup.value)} at {effect.level}" for effect in levels)
+    return [f"Of the factors, {factor} changes the speed-up most: {told} ({levels[0].loads} loads each)."]
 
 
 def _order_sentence(comparison: Comparison) -> str:
@@ -181,53 +110,67 @@ def _order_sentence(comparison: Comparison) -> str:
     if not broker.audited and not client.audited:
         return "Order was not audited: the traces hold nothing to audit."
     complete = "" if broker.complete and client.complete else " (incomplete: trace rows were lost)"
-    count = "no violation" if not violations else f"{violations:,} violation{'s' if violations != 1 else ''}"
+    count = "no violation" if not violations else plural(violations, "violation")
     return (
         f"Order: {count} in {client.audited:,} answers seen by clients and {broker.audited:,} requests stamped by the "
         f"broker{complete}."
     )
 
 
-def judgement(ratio: Ratio) -> str:
-    """What a ratio says, in a few words."""
-    if ratio.low is None:
-        return "one round only: no interval, no conclusion"
-    if ratio.below:
-        return "slower"
-    if not ratio.above:
-        return "no measurable difference"
-    return "small gain" if ratio.value < SMALL_GAIN else "pays"
+def unpaying(comparison: Comparison) -> list[tuple[Load, Ratio, str, str]]:
+    """The loads under which the second mode does not pay: each with its ratio, the finding, and the evidence.
 
-
-def unpaying(comparison: Comparison) -> list[tuple[Load, Ratio | None, str]]:
-    """The loads under which the second mode does not pay, each with the reason.
-
-    A load is listed when its interval does not lie clearly above 1, when the gain is below a tenth, or when the tail
-    latency grows by more than a tenth although throughput does not.
+    A load is listed when its throughput is not judged to pay, or when its p99 is judged to grow. Evidence is empty
+    where nothing was decided, or where nothing was measured that shows why.
     """
-    zero, one = comparison.sides
-    found: list[tuple[Load, Ratio | None, str]] = []
-    by_load: dict[Load, dict[str, CellFigures]] = {}
-    for key, cell in comparison.cells.items():
-        by_load.setdefault(key.load, {})[key.mode] = cell
-    for load, cells in by_load.items():
-        ratio = comparison.speedups.get(load)
-        reasons = []
-        if ratio is not None and judgement(ratio) != "pays":
-            reasons.append(judgement(ratio) + _because(load))
-        before, after = (cells[mode].p99_ms if mode in cells else None for mode in (zero, one))
-        if zero != one and before and after and after > before * _WORSE_TAIL:
-            reasons.append(f"p99 rises from {milliseconds(before)} to {milliseconds(after)}")
-        if reasons:
-            found.append((load, ratio, "; ".join(reasons)))
+    found: list[tuple[Load, Ratio, str, str]] = []
+    for load, ratio in comparison.speedups.items():
+        findings = []
+        judged = judge(ratio)
+        if judged is not Judgement.PAYS:
+            findings.append(said(ratio))
+        wait = comparison.latency_ratios["p99"].get(load)
+        is_longer = wait is not None and judge(wait.inverse) is Judgement.WORSE
+        if wait is not None and is_longer:
+            findings.append(f"p99 grows to {times(wait.value)} ({ends(wait)})")
+        if findings:
+            is_decided = is_longer or judged is not Judgement.UNDECIDED
+            found.append((load, ratio, "; ".join(findings), evidence(comparison, load) if is_decided else ""))
     return found
 
 
-def _because(load: Load) -> str:
-    if load.in_flight == 1 and load.connections == 1:
-        return ": with one request in flight there is nothing to overlap or to batch"
-    if load.in_flight == 1:
-        return ": each connection waits for its answer before it sends again"
-    if ordinary(load) and load.connections == 1:
-        return ": this client already packs what one producer sends into batches of its own"
-    return ""
+def evidence(comparison: Comparison, load: Load) -> str:
+    """What was measured under a load that shows why the second mode gains little: nothing, where nothing was."""
+    zero, one = comparison.sides
+    parts = []
+    sizes = [comparison.figures.commits.get(Cell(mode, load)) for mode in (zero, one)]
+    if zero != one and sizes[0] is not None and sizes[1] is not None:
+        before, after = (size.entries_mean for size in sizes if size is not None)
+        if after < before * GAIN_MIN:
+            parts.append(
+                f"a commit takes {after:.1f} batches in {one} and {before:.1f} in {zero}: no more are gathered"
+            )
+    found = comparison.cause(load)
+    if found is not None and found.total.value > 0:
+        parts.append(cause_sentence(comparison, found))
+    for mode in (mode for mode in ABLATION_MODES if mode in ("mute-off", "group-commit")):
+        ratio = comparison.ablation.get(Cell(mode, load))
+        if ratio is not None and judge(ratio) is Judgement.NO_GAIN:
+            parts.append(f"{mode} alone gains nothing ({ends(ratio)})")
+    return "; ".join(parts)
+
+
+def cause_sentence(comparison: Comparison, found: Cause) -> str:
+    """Which part of a request's time has most of the difference between the sides."""
+    zero, one = comparison.sides
+    low, high = found.difference.low, found.difference.high
+    assert low is not None
+    assert high is not None
+    longer = found.total.value > 0
+    sign, than = ("+", "longer") if longer else ("-", "less")
+    least, most = (sign + duration(end) for end in sorted((abs(low), abs(high))))
+    share = "all" if found.share > _NEARLY_ALL else f"{found.share:.0%}"
+    return (
+        f"a request takes {duration(abs(found.total.value))} {than} in {one}, {share} of it in the {found.part}: "
+        f"{duration(found.before.value)} in {zero}, {duration(found.after.value)} in {one} ({least} to {most})"
+    )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from spark_analysis.findings import full_name, milliseconds
+from spark_analysis.words import full_name, milliseconds
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

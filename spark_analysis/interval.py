@@ -1,8 +1,9 @@
-"""Confidence intervals of ratios, in plain Python.
+"""Confidence intervals of what rounds differ in, in plain Python.
 
 Rules: rounds are paired and interleaved, so what drifts over an experiment hits both sides; the ratio of each round
 is one sample, its logarithm is averaged (a ratio and its inverse weigh the same), and Student's t gives the interval.
-One round has no interval: None, never a guess.
+One round has no interval: None, never a guess. Whether a ratio differs from 1 is asked of many loads at once, so a
+ratio also carries the chance of its distance from 1 under equal sides, which `multiplicity` corrects for a family.
 """
 
 from __future__ import annotations
@@ -18,26 +19,60 @@ if TYPE_CHECKING:
 
 CONFIDENCE: Final = 0.95
 _BISECTIONS: Final = 80
+_LOG_MAX: Final = 700.0  # about the logarithm of the largest float: an end beyond it says nothing more
 
 
 @attrs.frozen
-class Ratio:
-    """A ratio of rates with its 95% interval; no interval from fewer than two rounds."""
+class Estimate:
+    """A value with its 95% interval over rounds; no interval from fewer than two rounds."""
 
     value: float
     low: float | None
     high: float | None
     rounds: int
 
+
+@attrs.frozen
+class Ratio(Estimate):
+    """A ratio of the two sides.
+
+    Attributes:
+        chance: how often equal sides would give a ratio at least as far from 1; None from fewer than two rounds.
+        corrected: the same for its family (`multiplicity.corrected`); None where it was not corrected.
+    """
+
+    chance: float | None = None
+    corrected: float | None = None
+
     @property
     def above(self) -> bool:
-        """Whether the whole interval lies above 1."""
-        return self.low is not None and self.low > 1
+        """Whether the ratio is called above 1: its interval lies there, also after the correction for its family."""
+        return self.low is not None and self.low > 1 and self._called
 
     @property
     def below(self) -> bool:
-        """Whether the whole interval lies below 1."""
-        return self.high is not None and self.high < 1
+        """Whether the ratio is called below 1."""
+        return self.high is not None and self.high < 1 and self._called
+
+    @property
+    def excludes_one(self) -> bool:
+        """Whether its own interval lies on one side of 1, before any correction."""
+        return self.low is not None and self.high is not None and not self.low <= 1 <= self.high
+
+    @property
+    def width(self) -> float | None:
+        """How many times the upper end of the interval is the lower one."""
+        return None if self.low is None or self.high is None else self.high / self.low
+
+    @property
+    def inverse(self) -> Ratio:
+        """The other side over this one."""
+        low, high = (None if end is None else 1 / end for end in (self.high, self.low))
+        return attrs.evolve(self, value=1 / self.value, low=low, high=high)
+
+    @property
+    def _called(self) -> bool:
+        return self.corrected is None or self.corrected <= 1 - CONFIDENCE
 
 
 def ratio_interval(ratios: Sequence[float]) -> Ratio | None:
@@ -45,11 +80,38 @@ def ratio_interval(ratios: Sequence[float]) -> Ratio | None:
     if not ratios:
         return None
     logs = [math.log(ratio) for ratio in ratios]
-    middle = fmean(logs)
-    if len(logs) == 1:
-        return Ratio(math.exp(middle), None, None, 1)
-    half = t_quantile((1 + CONFIDENCE) / 2, len(logs) - 1) * stdev(logs) / math.sqrt(len(logs))
-    return Ratio(math.exp(middle), math.exp(middle - half), math.exp(middle + half), len(logs))
+    found = _interval(logs)
+    if found.low is None or found.high is None:
+        return Ratio(math.exp(found.value), None, None, found.rounds)
+    low, high = (math.exp(max(-_LOG_MAX, min(end, _LOG_MAX))) for end in (found.low, found.high))
+    return Ratio(math.exp(found.value), low, high, found.rounds, _chance(logs))
+
+
+def mean_interval(values: Sequence[float]) -> Estimate | None:
+    """The arithmetic mean of rounds and its interval, for what may be 0 or negative; None without a round."""
+    return _interval(values) if values else None
+
+
+def geometric_interval(values: Sequence[float]) -> Estimate | None:
+    """The geometric mean of rounds and its interval, for what is above 0; None without a round."""
+    found = ratio_interval(values)
+    return None if found is None else Estimate(found.value, found.low, found.high, found.rounds)
+
+
+def _interval(values: Sequence[float]) -> Estimate:
+    middle = fmean(values)
+    if len(values) == 1:
+        return Estimate(middle, None, None, 1)
+    half = t_quantile((1 + CONFIDENCE) / 2, len(values) - 1) * stdev(values) / math.sqrt(len(values))
+    return Estimate(middle, middle - half, middle + half, len(values))
+
+
+def _chance(logs: Sequence[float]) -> float:
+    """The two-sided p-value of Student's t-test for a mean of 0."""
+    middle, error = fmean(logs), stdev(logs) / math.sqrt(len(logs))
+    if error == 0:
+        return 1.0 if middle == 0 else 0.0
+    return 2 * (1 - t_probability(abs(middle) / error, len(logs) - 1))
 
 
 def t_quantile(probability: float, freedom: int) -> float:

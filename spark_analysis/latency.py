@@ -1,8 +1,8 @@
 """End-to-end latency as clients saw it.
 
 Rules: exact percentiles over whole microseconds (bigint), never a sample or a sketch: a sketch is wrong exactly in the
-tail. Closed loop: answered - sent. Open loop (replay): answered - intended, so that a request which had to wait because
-earlier ones were late counts with its wait.
+tail. Closed loop: answered - sent. Open loop (a given pace, the replay): answered - intended, so that a request which
+had to wait because earlier ones were late counts with its wait.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as f
 
-from spark_analysis.stage import CELL_COLUMNS, QUANTILES, microseconds, percentile_columns, quantiles
+from spark_analysis.cells import PERCENTILES
+from spark_analysis.stage import CELL_COLUMNS, microseconds, percentile_columns, quantiles
 from spark_analysis.tables import REPLAY_CLIENT
 
 if TYPE_CHECKING:
@@ -20,6 +21,12 @@ if TYPE_CHECKING:
     from spark_analysis.run import TraceRun
 
 BUCKETS_WANTED: Final = 40
+RUN_PERCENTILES: Final = ("p50_us", "p99_us", "p999_us")
+
+
+def open_loop() -> Column:
+    """Of a row of `runs`: whether its requests had moments fixed beforehand."""
+    return (f.col("client") == REPLAY_CLIENT) | f.col("offered_per_s").isNotNull()
 
 
 def client_latencies(run: TraceRun, *by: str, traced: bool = False) -> DataFrame:
@@ -29,16 +36,16 @@ def client_latencies(run: TraceRun, *by: str, traced: bool = False) -> DataFrame
         run, the columns `by` of its run, began_ns, answered_ns, latency_us, late_us (open loop only: how late the
         request left; it tells whether the client kept up).
     """
-    named = ["run", "client", *(name for name in by if name not in ("run", "client"))]
-    runs = run.runs.where(f.col("traced") == traced).select(*named)
-    open_loop = f.col("client") == REPLAY_CLIENT
+    named = ["run", *(name for name in by if name != "run")]
+    runs = run.runs.where(f.col("traced") == traced).select(*named, open_loop().alias("open_loop"))
+    is_open = f.col("open_loop")
     return (
         run.client.where("measured and answered_ns is not null")
         .select("run", "sent_ns", "answered_ns", "intended_ns")
         .join(f.broadcast(runs), "run")
-        .withColumn("began_ns", f.when(open_loop, f.col("intended_ns")).otherwise(f.col("sent_ns")))
+        .withColumn("began_ns", f.when(is_open, f.col("intended_ns")).otherwise(f.col("sent_ns")))
         .withColumn("latency_us", microseconds("began_ns", "answered_ns"))
-        .withColumn("late_us", f.when(open_loop, microseconds("intended_ns", "sent_ns")))
+        .withColumn("late_us", f.when(is_open, microseconds("intended_ns", "sent_ns")))
         .select(*dict.fromkeys(("run", *by)), "began_ns", "answered_ns", "latency_us", "late_us")
     )
 
@@ -68,6 +75,39 @@ def end_to_end_latency(run: TraceRun, *, by: tuple[str, ...] = CELL_COLUMNS, tra
     return found.select(*by, "requests", "mean_us", *percentile_columns("values"), "most_us")
 
 
+def client_runs(run: TraceRun) -> DataFrame:
+    """One row a run: what its client sent and waited.
+
+    Returns:
+        run, requests (measured rows), errors (of them), first_sent_ns, last_answered_ns, samples (measured answers),
+        p50_us, p99_us, p999_us (exact; open loop: from the intended time), mean_us (from sent to answered, over all
+        answers, the warm-up's among them), late_us (open loop: how late the median request left), growth (open loop:
+        seconds by which the wait grew in a second, the slope of latency over the intended time).
+    """
+    runs = run.runs.select("run", open_loop().alias("open_loop"))
+    is_open, is_measured = f.col("open_loop"), f.col("measured")
+    took_us = f.when(is_open, microseconds("intended_ns", "answered_ns")).otherwise(
+        microseconds("sent_ns", "answered_ns")
+    )
+    rows = run.client.join(f.broadcast(runs), "run").withColumn("latency_us", f.when(is_measured, took_us))
+    late_us = f.when(is_open & is_measured, microseconds("intended_ns", "sent_ns"))
+    values = f.percentile("latency_us", f.array(*[f.lit(quantile) for quantile in PERCENTILES.values()]))
+    found = rows.groupBy("run").agg(
+        f.count(f.when(is_measured, 1)).alias("requests"),
+        f.count(f.when(is_measured & (f.col("error") != 0), 1)).alias("errors"),
+        f.min(f.when(is_measured, f.col("sent_ns"))).alias("first_sent_ns"),
+        f.max(f.when(is_measured, f.col("answered_ns"))).alias("last_answered_ns"),
+        f.count("latency_us").alias("samples"),
+        values.alias("values"),
+        f.avg(microseconds("sent_ns", "answered_ns")).alias("mean_us"),
+        f.percentile(late_us, f.lit(0.5)).alias("late_us"),
+        f.regr_slope(f.when(is_open, f.col("latency_us")), f.col("intended_ns") / 1000).alias("growth"),
+    )
+    percentiles = [f.col("values")[place].alias(name) for place, name in enumerate(RUN_PERCENTILES)]
+    counted = ("run", "requests", "errors", "first_sent_ns", "last_answered_ns", "samples")
+    return found.select(*counted, *percentiles, "mean_us", "late_us", "growth")
+
+
 def latency_by_round(run: TraceRun) -> DataFrame:
     """What clients saw in each round: one row an untraced run, which is a cell, an experiment, a round and a side.
 
@@ -76,27 +116,15 @@ def latency_by_round(run: TraceRun) -> DataFrame:
 
     Returns:
         run, the columns of `stage.CELL_COLUMNS`, experiment (`grid`, `ablation`, ...; null in traces that do not say),
-        round, side, requests, requests_per_s, p50_us, p99_us, p999_us (microseconds; exact, also where fewer than ten
+        round, side, requests, requests_per_s, p50_us, p99_us, p999_us (microseconds; exact, also where fewer than five
         requests lie beyond).
     """
     experiment = f.get_json_object("settings", "$.experiment").alias("experiment")
     runs = run.runs.where(~f.col("traced")).select("run", *CELL_COLUMNS, experiment, "round", "side")
-    began = f.when(f.col("client") == REPLAY_CLIENT, f.col("intended_ns")).otherwise(f.col("sent_ns"))
-    found = (
-        run.client.where("measured")
-        .join(f.broadcast(runs), "run")
-        .withColumn("began_ns", began)
-        .groupBy(*runs.columns)
-        .agg(
-            f.count("*").alias("requests"),
-            (f.max("answered_ns") - f.min("sent_ns")).alias("span_ns"),
-            f.percentile(microseconds("began_ns", "answered_ns"), quantiles()).alias("values"),
-        )
-    )
-    percentiles = dict(zip(QUANTILES, percentile_columns("values"), strict=True))
-    rate = f.when(f.col("span_ns") > 0, f.col("requests") * 1e9 / f.col("span_ns")).alias("requests_per_s")
-    wanted = [percentiles[name] for name in ("p50_us", "p99_us", "p999_us")]
-    return found.select(*runs.columns, "requests", rate, *wanted)
+    span_ns = f.col("last_answered_ns") - f.col("first_sent_ns")
+    rate = f.when(span_ns > 0, f.col("requests") * 1e9 / span_ns).alias("requests_per_s")
+    found = client_runs(run).where("requests > 0").join(f.broadcast(runs), "run")
+    return found.select(*runs.columns, "requests", rate, *RUN_PERCENTILES)
 
 
 def bucket_ns(span_ns: Column, bucket_ms: int | None) -> Column:

@@ -32,22 +32,8 @@ CURVE: Final = tuple(
 BUCKET_MS: Final = 250
 
 
-def client_totals(run: TraceRun) -> DataFrame:
-    """One row a run: its measured rows, errors among them, the first one sent and the last one answered."""
-    return (
-        run.client.where("measured")
-        .groupBy("run")
-        .agg(
-            f.count("*").alias("requests"),
-            f.count(f.when(f.col("error") != 0, 1)).alias("errors"),
-            f.min("sent_ns").alias("first_sent_ns"),
-            f.max("answered_ns").alias("last_answered_ns"),
-        )
-    )
-
-
 def latency(run: TraceRun) -> DataFrame:
-    """One row a cell: the curve of end-to-end latencies of its untraced runs, and how late requests left."""
+    """One row a cell: the curve of end-to-end latencies of its untraced runs."""
     curve = f.array(*[f.lit(quantile) for quantile in CURVE])
     return (
         client_latencies(run, *CELL_COLUMNS)
@@ -55,7 +41,6 @@ def latency(run: TraceRun) -> DataFrame:
         .agg(
             f.count("latency_us").alias("samples"),
             f.percentile("latency_us", curve).alias("curve_us"),
-            f.percentile("late_us", f.lit(0.99)).alias("late_us"),
         )
     )
 

@@ -22,7 +22,17 @@ if TYPE_CHECKING:
 
 QUANTILES: Final = {"p50_us": 0.5, "p90_us": 0.9, "p99_us": 0.99, "p999_us": 0.999, "p9999_us": 0.9999}
 """The percentiles that jobs give, by the names of their columns."""
-CELL_COLUMNS: Final = ("mode", "client", "connections", "in_flight", "commit_delay_ms", "variant")
+CELL_COLUMNS: Final = (
+    "mode",
+    "client",
+    "connections",
+    "in_flight",
+    "commit_delay_ms",
+    "variant",
+    "offered_of",
+    "offered_share",
+    "offered_per_s",
+)
 
 
 def microseconds(began: str, ended: str) -> Column:

@@ -1,4 +1,4 @@
-"""From figures to comparison: cells, speed-ups, ablation, the price of tracing, and `summary.json`.
+"""From figures to comparison: cells, speed-ups, latencies at equal load, ablation, the price of tracing.
 
 Rules: plain Python over `Figures`. A speed-up compares side 1 with side 0 of the same round and load; the ablation
 compares each of its modes with the classic runs of its own rounds. The definitions are those of docs/trace-format.md,
@@ -7,27 +7,41 @@ to the letter: somebody with a Parquet reader and a pencil gets the same numbers
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from functools import cached_property
 from typing import Any, Final
 
 import attrs
 
-from spark_analysis.cells import Cell, Load, Run, enough_samples, number, order, rate
+from spark_analysis.breakdown import Breakdown, Cause, breakdowns, cause
+from spark_analysis.cells import PERCENTILES, Cell, Load, Run, enough_samples, order, rate
 from spark_analysis.effects import Effect, factor_effects
 from spark_analysis.figures import Audit, Figures
 from spark_analysis.interval import Ratio, ratio_interval
+from spark_analysis.noise import Noise, compared_with_itself
+from spark_analysis.offered import EqualLoad, equal_loads
+from spark_analysis.pairs import paired, percentile, ratios, rounds_of
 from spark_analysis.queries import CURVE
-from spark_analysis.tables import ABLATION_MODES, SUMMARY_SCHEMA
+from spark_analysis.tables import ABLATION_MODES
 
-PERCENTILES: Final = {"p50_ms": 0.5, "p99_ms": 0.99, "p999_ms": 0.999}
 _CLASSIC: Final = "classic"
 
 
 @attrs.frozen
+class RoundFigures:
+    """One untraced run of a cell, as the only one of its side in its round."""
+
+    round: int
+    side: int
+    requests_per_s: float | None
+    p50_ms: float | None
+    p99_ms: float | None
+    p999_ms: float | None
+
+
+@attrs.frozen
 class CellFigures:
-    """What is said of one cell."""
+    """What is said of one cell; percentiles over all its untraced runs, none where it did not keep its pace."""
 
     cell: Cell
     requests: int
@@ -38,21 +52,7 @@ class CellFigures:
     p999_ms: float | None
     order_violations: int
     client_cpu_share: float | None
-
-    def as_json(self) -> dict[str, Any]:
-        """The object of this cell in `summary.json`."""
-        return {
-            "mode": self.cell.mode,
-            "client": self.cell.load.client,
-            "in_flight": self.cell.load.in_flight,
-            "connections": self.cell.load.connections,
-            "commit_delay_ms": number(self.cell.load.commit_delay_ms),
-            **_variant(self.cell.load),
-            "requests": self.requests,
-            "requests_per_s": _rounded(self.requests_per_s),
-            **{name: _rounded(getattr(self, name)) for name in PERCENTILES},
-            "order_violations": self.order_violations,
-        }
+    rounds: tuple[RoundFigures, ...]
 
 
 @attrs.define(slots=False)
@@ -66,7 +66,7 @@ class Comparison:
         """The modes of side 0 and side 1 (equal where a mode is compared with itself)."""
         counts: tuple[Counter[str], Counter[str]] = (Counter(), Counter())
         for run in self.figures.runs:
-            if not run.ablation and run.side in (0, 1):
+            if run.of_a_side and run.side in (0, 1):
                 counts[run.side][run.cell.mode] += 1
         names = [count.most_common(1)[0][0] if count else "" for count in counts]
         return names[0] or names[1], names[1] or names[0]
@@ -74,14 +74,22 @@ class Comparison:
     @cached_property
     def others(self) -> list[str]:
         """The brokers that were driven beside the two sides, such as Apache Kafka: the modes of the sides from 2 on."""
-        sides = {(run.side, run.cell.mode) for run in self.figures.runs if not run.ablation}
+        sides = {(run.side, run.cell.mode) for run in self.figures.runs if run.of_a_side}
         return [mode for side, mode in sorted(sides) if side > 1]
 
     @cached_property
     def cells(self) -> dict[Cell, CellFigures]:
-        """Every cell in reading order, those of the ablation's own modes included."""
+        """Every cell in reading order, those of the ablation's own modes included, those of A/A not."""
+        return self._cells([run for run in self.figures.runs if not run.of_itself])
+
+    @cached_property
+    def cells_of_noise(self) -> dict[Cell, CellFigures]:
+        """The cells of A/A: one for both sides of a load."""
+        return self._cells([run for run in self.figures.runs if run.of_itself])
+
+    def _cells(self, counted: list[Run]) -> dict[Cell, CellFigures]:
         runs: dict[Cell, list[Run]] = {}
-        for run in self.figures.runs:
+        for run in counted:
             runs.setdefault(run.cell, []).append(run)
         places = {mode: place for place, mode in enumerate((*self.sides, *self.others, *ABLATION_MODES))}
         ordered = sorted(runs, key=lambda cell: (*order(cell.load), places.get(cell.mode, len(places)), cell.mode))
@@ -92,10 +100,12 @@ class Comparison:
         numbers = {run.number for run in runs}
         curve = self.figures.curves.get(cell)
         shares = [run.client_cpu_share for run in untraced if run.client_cpu_share is not None]
-        percentiles: dict[str, float | None] = dict.fromkeys(PERCENTILES)
-        if curve is not None:
+        percentiles: dict[str, float | None] = {f"{name}_ms": None for name in PERCENTILES}
+        if curve is not None and cell not in self._behind:
             percentiles = {
-                name: curve.values_us[CURVE.index(quantile)] / 1000 if enough_samples(curve.samples, quantile) else None
+                f"{name}_ms": curve.values_us[CURVE.index(quantile)] / 1000
+                if enough_samples(curve.samples, quantile)
+                else None
                 for name, quantile in PERCENTILES.items()
             }
         return CellFigures(
@@ -105,28 +115,73 @@ class Comparison:
             requests_per_s=rate(untraced),
             order_violations=sum(audit.violations for audit in self.figures.audits if audit.run in numbers),
             client_cpu_share=max(shares, default=None),
+            rounds=tuple(
+                _round(run, is_quoted=cell not in self._behind)
+                for run in untraced
+                if run.of_a_side or run.of_itself or cell.mode in ABLATION_MODES
+            ),
             **percentiles,
         )
 
     @cached_property
+    def _behind(self) -> set[Cell]:
+        """The cells that did not keep the pace of their open loop: their latency is not quoted anywhere."""
+        return {Cell(side.mode, each.load) for each in self.equal_loads for side in each.sides if not side.kept_pace}
+
+    @cached_property
     def speedups(self) -> dict[Load, Ratio]:
-        """Side 1 over side 0 per load, over the rounds that both sides have."""
-        return self._ratios(0)
+        """The rate of side 1 over that of side 0 per load, over the rounds that both sides have."""
+        return ratios(self._compared, 0)
+
+    @cached_property
+    def latency_ratios(self) -> dict[str, dict[Load, Ratio]]:
+        """Latency of side 1 over side 0 in a closed loop, per percentile and load; below 1 is a shorter wait."""
+        return {name: ratios(self._compared, 0, percentile(name)) for name in PERCENTILES}
 
     @cached_property
     def over_others(self) -> dict[str, dict[Load, Ratio]]:
-        """Side 1 over each of the other brokers per load, in the same way."""
-        sides = {run.cell.mode: run.side for run in self.figures.runs if not run.ablation and run.side > 1}
-        return {mode: self._ratios(sides[mode]) for mode in self.others}
+        """The rate of side 1 over each of the other brokers per load, in the same way."""
+        return {mode: ratios(self._compared, side) for mode, side in self._other_sides.items()}
 
-    def _ratios(self, base: int) -> dict[Load, Ratio]:
-        found: dict[Load, dict[int, tuple[list[Run], list[Run]]]] = {}
-        for run in self.figures.runs:
-            if run.compared and run.side in (base, 1):
-                rounds = found.setdefault(run.cell.load, {})
-                rounds.setdefault(run.round, ([], []))[0 if run.side == base else 1].append(run)
-        ratios = {load: _paired(found[load].values()) for load in sorted(found, key=order)}
-        return {load: ratio for load, ratio in ratios.items() if ratio is not None}
+    @cached_property
+    def latency_over_others(self) -> dict[str, dict[str, dict[Load, Ratio]]]:
+        """The latency of side 1 over each of the other brokers, per percentile."""
+        return {
+            mode: {name: ratios(self._compared, side, percentile(name)) for name in PERCENTILES}
+            for mode, side in self._other_sides.items()
+        }
+
+    @property
+    def _other_sides(self) -> dict[str, int]:
+        sides = {run.cell.mode: run.side for run in self.figures.runs if run.of_a_side and run.side > 1}
+        return {mode: sides[mode] for mode in self.others}
+
+    @property
+    def _compared(self) -> list[Run]:
+        return [run for run in self.figures.runs if run.compared]
+
+    @cached_property
+    def equal_loads(self) -> list[EqualLoad]:
+        """The open loops: latency of both sides at the same offered load."""
+        return equal_loads(self.figures.runs)
+
+    @cached_property
+    def noise(self) -> Noise | None:
+        """The A/A part of the experiment; all of it, where both sides are the same mode."""
+        zero, one = self.sides
+        own = [run for run in self.figures.runs if run.of_itself]
+        runs = own or (self._compared if zero == one else [])
+        return compared_with_itself(runs)
+
+    @cached_property
+    def breakdowns(self) -> dict[Cell, Breakdown]:
+        """Where the time of requests goes, for each cell with traced runs."""
+        return breakdowns(self.figures)
+
+    def cause(self, load: Load) -> Cause | None:
+        """The part of a request's time that has most of what the sides differ in under a load."""
+        zero, one = (self.breakdowns.get(Cell(mode, load)) for mode in self.sides)
+        return cause(zero, one) if zero is not None and one is not None and zero is not one else None
 
     @cached_property
     def ablation(self) -> dict[Cell, Ratio | None]:
@@ -137,14 +192,15 @@ class Comparison:
         runs = [run for run in self.figures.runs if not run.traced and run.ablation]
         loads = {run.cell.load for run in runs if run.cell.mode in ABLATION_MODES}
         own = [run for run in runs if run.cell.mode == _CLASSIC]
-        base = own or [run for run in self.figures.runs if run.compared and run.cell.mode == _CLASSIC]
+        base = own or [run for run in self._compared if run.cell.mode == _CLASSIC]
         found: dict[Cell, Ratio | None] = {}
         for cell in self.cells:
             if cell.load not in loads or cell.mode == _CLASSIC:
                 continue
             mine = [run for run in runs if run.cell == cell]
             if mine:
-                found[cell] = _paired(_rounds([run for run in base if run.cell.load == cell.load], mine))
+                zeros = [run for run in base if run.cell.load == cell.load]
+                found[cell] = paired(rounds_of(zeros, mine).values())
         return found
 
     @cached_property
@@ -155,13 +211,13 @@ class Comparison:
     @cached_property
     def tracing_cost(self) -> dict[str, Ratio]:
         """Traced over untraced rate per mode, each load one sample (the raw client's, closed loop)."""
-        ratios: dict[str, list[float]] = {}
+        ratios_of: dict[str, list[float]] = {}
         for cell in self.cells:
             runs = [run for run in self.figures.runs if run.cell == cell and not cell.load.open_loop]
             traced, untraced = (rate([run for run in runs if run.traced is wanted]) for wanted in (True, False))
             if traced and untraced:
-                ratios.setdefault(cell.mode, []).append(traced / untraced)
-        found = {mode: ratio_interval(samples) for mode, samples in ratios.items()}
+                ratios_of.setdefault(cell.mode, []).append(traced / untraced)
+        found = {mode: ratio_interval(samples) for mode, samples in ratios_of.items()}
         return {mode: ratio for mode, ratio in found.items() if ratio is not None}
 
     def audit_totals(self, audit: str) -> Audit:
@@ -180,85 +236,10 @@ class Comparison:
         """What the runs say of the machine (the first that says something)."""
         return next((run.machine for run in self.figures.runs if run.machine), {})
 
-    def as_json(self, verdict: str) -> dict[str, Any]:
-        """The object of `summary.json`."""
-        return {
-            "schema": SUMMARY_SCHEMA,
-            "machine": self.machine,
-            "cells": [cell.as_json() for key, cell in self.cells.items() if key.mode not in ABLATION_MODES],
-            "ablation": [cell.as_json() for key, cell in self.cells.items() if key.mode in ABLATION_MODES],
-            "speedups": [_speedup_json(load, ratio) for load, ratio in self.speedups.items()],
-            **({"over_others": self._over_others_json()} if self.others else {}),
-            **({"over_classic": self._over_classic_json()} if self.ablation else {}),
-            **({"factors": [_effect_json(effect) for effect in self.effects]} if self.effects else {}),
-            "verdict": verdict,
-        }
 
-    def _over_others_json(self) -> list[dict[str, Any]]:
-        return [
-            {"mode": mode, **_speedup_json(load, ratio)}
-            for mode, ratios in self.over_others.items()
-            for load, ratio in ratios.items()
-        ]
-
-    def _over_classic_json(self) -> list[dict[str, Any]]:
-        return [
-            {"mode": cell.mode, **_speedup_json(cell.load, ratio)}
-            for cell, ratio in self.ablation.items()
-            if ratio is not None
-        ]
-
-
-def _rounds(zeros: list[Run], ones: list[Run]) -> list[tuple[list[Run], list[Run]]]:
-    by_round: dict[int, tuple[list[Run], list[Run]]] = {}
-    for side, runs in enumerate((zeros, ones)):
-        for run in runs:
-            by_round.setdefault(run.round, ([], []))[side].append(run)
-    return list(by_round.values())
-
-
-def _paired(rounds: Any) -> Ratio | None:
-    ratios = []
-    for zeros, ones in rounds:
-        zero, one = rate(zeros), rate(ones)
-        if zero and one:
-            ratios.append(one / zero)
-    return ratio_interval(ratios)
-
-
-def _speedup_json(load: Load, ratio: Ratio) -> dict[str, Any]:
-    return {
-        "in_flight": load.in_flight,
-        "connections": load.connections,
-        "commit_delay_ms": number(load.commit_delay_ms),
-        "client": load.client,
-        **_variant(load),
-        **_ratio_json(ratio, "speedup"),
-        "rounds": ratio.rounds,
+def _round(run: Run, *, is_quoted: bool) -> RoundFigures:
+    percentiles = {
+        f"{name}_ms": run.latency.milliseconds(name) if run.latency is not None and is_quoted else None
+        for name in PERCENTILES
     }
-
-
-def _effect_json(effect: Effect) -> dict[str, Any]:
-    over = {f"over_first_{side}": _ratio_json(ratio, "ratio") for side, ratio in enumerate(effect.over_first or ())}
-    return {
-        "factor": effect.factor,
-        "level": effect.level,
-        "loads": effect.loads,
-        **_ratio_json(effect.speedup, "speedup"),
-        "rounds": effect.speedup.rounds,
-        **over,
-    }
-
-
-def _ratio_json(ratio: Ratio, name: str) -> dict[str, Any]:
-    return {name: _rounded(ratio.value), "low": _rounded(ratio.low), "high": _rounded(ratio.high)}
-
-
-def _variant(load: Load) -> dict[str, str]:
-    """What a sweep varies besides; ordinary loads do not have the name."""
-    return {"variant": load.variant} if load.variant else {}
-
-
-def _rounded(value: float | None) -> float | None:
-    """Nine significant digits: exact for every purpose, without the noise of binary fractions."""
-    return None if value is None or not math.isfinite(value) else float(f"{value:.9g}")
+    return RoundFigures(run.round, run.side, rate([run]), **percentiles)

@@ -143,6 +143,8 @@ BROKER_TABLES: Final = ("requests", "appends", "commits", "mutes", "queues")
 
 EXPERIMENTS: Final = ("grid", "ablation", "replay", "clients", "sweep", "ladder", "self")
 ABLATION_MODES: Final = ("mute-off", "group-commit", "own-queues", "both")
+SELF_EXPERIMENT: Final = "self"
+"""The experiment that compares a mode with itself (A/A)."""
 REPLAY_CLIENT: Final = "replay"
 RAW_CLIENT: Final = "raw"
 PRODUCE_API: Final = 0

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from spark_analysis.report.markup import Markup, element, join, text
+from spark_analysis.report.markup import Markup, csv_link, element, join, text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -27,13 +27,14 @@ _LANES_A_LABEL: Final = 4
 
 @attrs.frozen
 class Line:
-    """One line of a panel."""
+    """One line of a panel; intervals are those of its points, (low, high) each."""
 
     kind: str
     name: str
     points: tuple[tuple[float, float], ...]
     drawn: bool = True
     marked: bool = False
+    intervals: tuple[tuple[float, float], ...] = ()
 
 
 @attrs.frozen
@@ -119,6 +120,9 @@ def panel(title: str, description: str, x_axis: Axis, y_axis: Axis, lines: Seque
         if len(places) > 1 and line.drawn:
             path = "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in places)
             drawn.append(element("path", element("title", text(line.name)), d=path, class_=f"line {line.kind}"))
+        for (x, _), ends in zip(places, line.intervals, strict=False):
+            low, high = (f"{down(end):.1f}" for end in ends)
+            drawn.append(element("line", x1=f"{x:.1f}", x2=f"{x:.1f}", y1=low, y2=high, class_=f"span {line.kind}"))
         if markers or line.marked or len(places) == 1:
             drawn += [
                 _marker(line.kind, x, y, f"{line.name}: {y_axis.title} {value:,.4g} at {point:,.4g}")
@@ -205,7 +209,9 @@ def heat_map(
     whole = element(
         "table", element("caption", text(caption)), element("thead", head), element("tbody", *body), class_="heatmap"
     )
-    return element("div", whole, class_="scroll", tabindex="0", role="region", aria_label=caption)
+    scrolled = element("div", whole, class_="scroll", tabindex="0", role="region", aria_label=caption)
+    said = [[name, *("" if cell is None else f"{cell.value} ({cell.more})" for cell in cells)] for name, cells in rows]
+    return element("div", scrolled, csv_link(caption, [corner, *columns], said), class_="table")
 
 
 def _marker(kind: str, x: float, y: float, label: str) -> Markup:

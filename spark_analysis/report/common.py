@@ -1,6 +1,7 @@
-"""What the sections of the page share: names, colours, the table of loads.
+"""What the sections of the page share: colours, the table of loads, intervals as drawings.
 
-Rules: a mode has one colour on the whole page; a load is named by `findings.describe`.
+Rules: a mode has one colour on the whole page; a load is named by `words.describe`. The modes of the two sides are
+called by their names; where both are the same mode, side A and side B.
 """
 
 from __future__ import annotations
@@ -8,11 +9,13 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Final
 
+from spark_analysis.breakdown import BROKER_PARTS, SOCKET
 from spark_analysis.cells import Cell, Load
-from spark_analysis.findings import describe, milliseconds, times
+from spark_analysis.judgement import said
 from spark_analysis.report import charts
-from spark_analysis.report.markup import Markup, figure, legend, table
+from spark_analysis.report.markup import Markup, figure, join, legend, table
 from spark_analysis.tables import RAW_CLIENT
+from spark_analysis.words import DASH, describe, ends, milliseconds, persecond, times
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -20,17 +23,25 @@ if TYPE_CHECKING:
     from spark_analysis.interval import Ratio
     from spark_analysis.summary import Comparison
 
-PARTS: Final = {
-    "request queue": "s1",
-    "handler": "s2",
-    "commit wait": "s3",
-    "other wait": "s4",
-    "order wait": "s5",
-    "response queue": "s6",
-    "send": "s7",
+PARTS: Final = {name: f"s{place}" for place, name in enumerate(BROKER_PARTS, start=1)}
+"""The parts of a request's time in the broker, in order, each with its colour."""
+ALL_PARTS: Final = {SOCKET: "socket", **PARTS}
+STAGE_WORDS: Final = {
+    "RequestQueue": "request queue",
+    "Local": "handler",
+    "LaterSteps": "a part of handler",
+    "Remote": "commit wait and other wait",
+    "CommitWait": "commit wait",
+    "ResponseOrderWait": "order wait",
+    "ResponseQueue": "order wait and response queue",
+    "ResponseSend": "send",
+    "Total": "in all",
 }
-"""The parts of a request's time, in order, each with its colour."""
+"""Kafka's names of stages, and what the parts are called that they are made of."""
 ARROW = "\N{RIGHTWARDS ARROW}"
+_PERCENTILE_WORDS: Final = {"p50": "p50", "p99": "p99", "p999": "p99.9"}
+_BEYOND_MAX: Final = 3.0
+"""An interval is drawn to so many times the extreme middle at most, or one wild load would squash all others."""
 
 
 def mode_kind(comparison: Comparison, mode: str) -> str:
@@ -44,6 +55,12 @@ def modes(comparison: Comparison) -> list[str]:
     return list(dict.fromkeys(comparison.sides))
 
 
+def side_names(comparison: Comparison) -> tuple[str, str]:
+    """What the two sides are called."""
+    zero, one = comparison.sides
+    return (zero, one) if zero != one else ("side A", "side B")
+
+
 def mode_legend(comparison: Comparison) -> Markup:
     """Colours of the compared modes."""
     return legend((mode_kind(comparison, mode), mode) for mode in modes(comparison))
@@ -55,9 +72,14 @@ def loads_of(comparison: Comparison, wanted: Callable[[Load], bool]) -> list[Loa
     return list(dict.fromkeys(key.load for key in comparison.cells if key.mode in shown and wanted(key.load)))
 
 
+def native_closed(load: Load) -> bool:
+    """Whether a load is one of the native client in a closed loop."""
+    return load.client == RAW_CLIENT and not load.open_loop
+
+
 def focus(comparison: Comparison) -> list[Load]:
     """The loads that are looked at closely: deepest pipeline on the fewest and on the most connections, no delay."""
-    loads = loads_of(comparison, lambda load: load.client == RAW_CLIENT)
+    loads = loads_of(comparison, native_closed)
     plain = [load for load in loads if not load.commit_delay_ms] or loads
     if not plain:
         return []
@@ -66,66 +88,95 @@ def focus(comparison: Comparison) -> list[Load]:
     return list(dict.fromkeys([wide[0], wide[-1]]))
 
 
-def persecond(value: float | None) -> str:
-    """A rate with as many digits as it deserves."""
-    return "\N{EN DASH}" if value is None else f"{value:,.0f}/s"
+def load_tables(comparison: Comparison, loads: Iterable[Load], what: str) -> Markup:
+    """Rates and latencies of some loads, the modes side by side, each with the ratio and its interval.
+
+    Args:
+        comparison: what is reported.
+        loads: the rows.
+        what: that is counted, such as messages of an ordinary client.
+    """
+    listed = list(loads)
+    return join([_rate_table(comparison, listed, what), latency_table(comparison, listed)])
 
 
-def load_table(comparison: Comparison, loads: Iterable[Load], caption: str) -> Markup:
-    """Rates, speed-up and latencies of some loads, the modes side by side."""
+def _rate_table(comparison: Comparison, loads: Iterable[Load], what: str) -> Markup:
+    zero, one = side_names(comparison)
+    head = ["Load", "Finding", *(f"{mode}, rate" for mode in modes(comparison)), f"{one} over {zero}"]
+    rows = []
+    for load in loads:
+        cells = [comparison.cells.get(Cell(mode, load)) for mode in modes(comparison)]
+        rates = [persecond(cell.requests_per_s if cell else None) for cell in cells]
+        ratio = comparison.speedups.get(load)
+        rows.append([describe(load), DASH if ratio is None else said(ratio), *rates, ratio_said(ratio)])
+    return table(f"{what} a second, with 95% intervals", head, rows, texts=2)
+
+
+def latency_table(comparison: Comparison, loads: Iterable[Load]) -> Markup:
+    """Latencies of some loads, the modes side by side, and the ratio of one to the other with its interval."""
     shown = modes(comparison)
-    head = ["Load", *(f"{mode}, rate" for mode in shown), "Speed-up", "95% interval"]
-    head += ["p50", "p99", "p99.9"]
-    if len(shown) > 1:
-        caption += f"; latencies: {f' {ARROW} '.join(shown)}"
+    zero, one = side_names(comparison)
+    head = ["Load", *(part for name in _PERCENTILE_WORDS.values() for part in (name, f"{name} ratio"))]
+    caption = f"Latency, {f' {ARROW} '.join(shown)}; the ratio is {one} over {zero} with its 95% interval"
     rows = []
     for load in loads:
         cells = [comparison.cells.get(Cell(mode, load)) for mode in shown]
-        rates = [persecond(cell.requests_per_s if cell else None) for cell in cells]
-        latencies = [
-            f" {ARROW} ".join(milliseconds(getattr(cell, name) if cell else None) for cell in cells)
-            for name in ("p50_ms", "p99_ms", "p999_ms")
-        ]
-        rows.append([describe(load), *rates, *ratio_cells(comparison.speedups.get(load)), *latencies])
+        row = [describe(load)]
+        for name in _PERCENTILE_WORDS:
+            waits = [milliseconds(getattr(cell, f"{name}_ms") if cell else None) for cell in cells]
+            row += [f" {ARROW} ".join(waits), ratio_said(comparison.latency_ratios[name].get(load))]
+        rows.append(row)
     return table(caption, head, rows)
 
 
 def ratio_cells(ratio: Ratio | None) -> list[str]:
     """A ratio and its interval as two table cells."""
+    return [DASH, DASH] if ratio is None else [times(ratio.value), ends(ratio)]
+
+
+def ratio_said(ratio: Ratio | None) -> str:
+    """A ratio and its interval in one table cell."""
     if ratio is None:
-        return ["\N{EN DASH}", "\N{EN DASH}"]
-    if ratio.low is None or ratio.high is None:
-        return [times(ratio.value), "one round"]
-    return [times(ratio.value), f"{times(ratio.low)} to {times(ratio.high)}"]
+        return DASH
+    return times(ratio.value) if ratio.low is None else f"{times(ratio.value)} ({ends(ratio)})"
 
 
-def forest(title: str, ratios: Iterable[tuple[str, Ratio]], note: str) -> Markup:
+def forest(title: str, ratios: Iterable[tuple[str, Ratio]], note: str, *, is_less_better: bool = False) -> Markup:
     """A figure with one line a ratio: a dot at its value, a whisker over its interval, and where 1 is.
+
+    A ratio that is not called different from 1 is drawn hollow, and its middle is not written.
 
     Args:
         title: of the figure.
         ratios: each with its name; at least one.
         note: what the marks mean.
+        is_less_better: of latencies: below 1 has the colour of side 1.
     """
     entries = list(ratios)
-    ends = [1.0, *(end for _, ratio in entries for end in (ratio.value, ratio.low, ratio.high) if end)]
-    low, high = math.log(min(ends)) - 0.05, math.log(max(ends)) + 0.05
+    values = [1.0, *(ratio.value for _, ratio in entries)]
+    drawn_ends = [end for _, ratio in entries for end in (ratio.low, ratio.high) if end]
+    low = math.log(max(min([*values, *drawn_ends]), min(values) / _BEYOND_MAX)) - 0.05
+    high = math.log(min(max([*values, *drawn_ends]), max(values) * _BEYOND_MAX)) + 0.05
 
     def place(value: float) -> float:
-        return (math.log(value) - low) / (high - low)
+        return min(1.0, max(0.0, (math.log(value) - low) / (high - low)))
 
     bars = []
     for name, ratio in entries:
         whisker = (place(ratio.low or ratio.value), place(ratio.high or ratio.value))
-        said = f"{times(ratio.value)}"
-        if ratio.low is not None and ratio.high is not None:
-            said += f"  ({times(ratio.low)} to {times(ratio.high)})"
-        bars.append(charts.Bar(name, said, place(ratio.value), 0, "side-1", whisker, place(1.0)))
+        is_called = ratio.above or ratio.below
+        better, worse = (ratio.below, ratio.above) if is_less_better else (ratio.above, ratio.below)
+        kind = "side-1" if better else "side-0" if worse else "unclear"
+        undecided = "one round, no interval" if ratio.low is None else f"not beyond chance: {ends(ratio)}"
+        value = f"{times(ratio.value)} ({ends(ratio)})" if is_called else undecided
+        bars.append(charts.Bar(name, value, place(ratio.value), 0, kind, whisker, place(1.0)))
     return figure(title, charts.bars(title, bars), note=note)
 
 
-def duration(value_us: float | None) -> str:
-    """Microseconds below a millisecond, milliseconds above; a dash where there is none."""
-    if value_us is None:
-        return "\N{EN DASH}"
-    return f"{value_us:.0f} \N{MICRO SIGN}s" if value_us < 1000 else milliseconds(value_us / 1000)
+INTERVAL_NOTE: Final = (
+    "Dot: geometric mean of paired rounds; line: its 95% interval; dotted line: no difference; grey: not beyond "
+    "chance. Logarithmic scale. Colour, and the words faster and slower, hold for all loads of an experiment (the "
+    "native client, the ordinary clients) together: the chance of one false claim among them is at most 5% (Holm's "
+    "correction)."
+)
+"""What the marks of a drawing of intervals mean, and what stands behind its claims."""

@@ -9,16 +9,16 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from spark_analysis.cells import Cell, Load
-from spark_analysis.findings import describe
 from spark_analysis.report import charts
-from spark_analysis.report.common import PARTS, focus, mode_kind, mode_legend, modes
+from spark_analysis.report.common import PARTS, STAGE_WORDS, focus, mode_kind, mode_legend, modes
 from spark_analysis.report.markup import NOTHING, Markup, details, figure, legend, paragraph, section
+from spark_analysis.words import describe
 
 if TYPE_CHECKING:
     from spark_analysis.inside_figures import ClientPoint, LaneRequest, StagePoint
     from spark_analysis.summary import Comparison
 
-_STAGES_DRAWN: Final = {"Total": "s7", "CommitWait": "s3", "RequestQueue": "s1", "ResponseOrderWait": "s5"}
+_STAGES_DRAWN: Final = {"Total": "total", "CommitWait": "s3", "RequestQueue": "s1", "ResponseOrderWait": "s5"}
 _LEAST_MS: Final = 0.001  # stamps are whole microseconds; a logarithmic axis has no 0
 
 
@@ -152,8 +152,8 @@ def _stage_details(comparison: Comparison) -> Markup:
                 drawings.append(_stage_panel(f"{mode}, {describe(load)}", points))
     if not drawings:
         return NOTHING
-    keys = legend((kind, stage) for stage, kind in _STAGES_DRAWN.items())
-    panels = figure("Mean time of stages over a traced run", keys, charts.panels(drawings, pairs=True))
+    keys = legend((kind, STAGE_WORDS[stage]) for stage, kind in _STAGES_DRAWN.items())
+    panels = figure("Mean time of four parts over a traced run", keys, charts.panels(drawings, pairs=True))
     return details("Stages over time", panels)
 
 
@@ -161,7 +161,7 @@ def _stage_panel(title: str, points: list[StagePoint]) -> Markup:
     lines = [
         charts.Line(
             kind,
-            stage,
+            STAGE_WORDS[stage],
             tuple(
                 (point.at_ms, max(point.mean_us / 1000, _LEAST_MS))
                 for point in points

@@ -1,4 +1,4 @@
-"""The sections that show rates and latencies as clients see them: throughput, latency, ablation, replay.
+"""The sections that show rates and latencies of closed loops as clients see them: throughput, latency, ablation.
 
 Rules: as in `overview`. Drawings that belong together share their axes, so that they can be compared by eye.
 """
@@ -9,26 +9,28 @@ import math
 from typing import TYPE_CHECKING
 
 from spark_analysis.cells import Cell, Load, enough_samples
-from spark_analysis.findings import describe, full_name, milliseconds, times
-from spark_analysis.queries import BUCKET_MS, CURVE
+from spark_analysis.queries import CURVE
 from spark_analysis.report import charts
 from spark_analysis.report.common import (
-    load_table,
+    forest,
+    latency_table,
+    load_tables,
     loads_of,
     mode_kind,
     mode_legend,
     modes,
-    persecond,
+    native_closed,
     ratio_cells,
 )
-from spark_analysis.report.markup import NOTHING, Markup, details, figure, join, paragraph, section, table
-from spark_analysis.tables import ABLATION_MODES, RAW_CLIENT
+from spark_analysis.report.markup import NOTHING, Markup, details, figure, paragraph, section, table
+from spark_analysis.tables import ABLATION_MODES
+from spark_analysis.words import describe, ends, full_name, milliseconds, persecond, times
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from spark_analysis.interval import Ratio
-    from spark_analysis.summary import CellFigures, Comparison
+    from spark_analysis.summary import Comparison
 
 _TAIL_END = 4.0  # the upper axis of latency curves ends at 99.99 %
 _HEAT_SIDE_MIN = 2  # a map with one row or column is a line, and drawn as one
@@ -39,7 +41,7 @@ _MAPS_OPEN = 4
 
 def throughput(comparison: Comparison) -> Markup:
     """Throughput of the native client by depth, and by commit delay where there are several."""
-    loads = loads_of(comparison, lambda load: load.client == RAW_CLIENT)
+    loads = loads_of(comparison, native_closed)
     if not loads:
         return NOTHING
     groups: list[tuple[str, str, list[Load], Callable[[Load], float]]] = []
@@ -82,7 +84,7 @@ def throughput(comparison: Comparison) -> Markup:
         mode_legend(comparison),
         *_panels(drawings, _RATE_PANELS_OPEN, "Rates of the other loads"),
         *_heat_maps(comparison, loads),
-        details("All figures as a table", load_table(comparison, loads, "Throughput and latency, native client")),
+        details("All figures as tables", load_tables(comparison, loads, "Requests of the native client")),
     )
 
 
@@ -117,7 +119,8 @@ def _heat(ratio: Ratio | None, strongest: float) -> charts.Heat | None:
     if ratio is None:
         return None
     kind = "side-1" if ratio.above else "side-0" if ratio.below else "unclear"
-    return charts.Heat(times(ratio.value), ratio_cells(ratio)[1], kind, abs(math.log(ratio.value)) / strongest)
+    share = abs(math.log(ratio.value)) / strongest
+    return charts.Heat("\N{ALMOST EQUAL TO} 1x" if kind == "unclear" else times(ratio.value), ends(ratio), kind, share)
 
 
 def _where(connections: int, delay: float, variant: str = "") -> str:
@@ -157,16 +160,46 @@ def latency(comparison: Comparison) -> Markup:
     ]
     return section(
         "latency",
-        "Latency distribution",
+        "Latency of a saturated broker",
         paragraph(
-            "The share of requests answered within a time, from sent to answered, untraced runs. Left is better. Both "
-            "axes are stretched: time is logarithmic, and the upper axis gives every further nine the same room, so "
-            "that the tail can be read. A line ends where fewer than ten requests are left beyond it."
+            "Closed loop: each side at a rate of its own, as fast as it can, so that these latencies follow from the "
+            "rates (requests in flight / rate). For latency at the same pace see above. The share of requests answered "
+            "within a time, from sent to answered, untraced runs; left is better. Both axes are stretched: time is "
+            "logarithmic, and the upper axis gives every further nine the same room, so that the tail can be read. A "
+            "line ends where fewer than ten requests are left beyond it."
         ),
+        _latency_forest(comparison),
         mode_legend(comparison),
         *_panels(drawings, _PANELS_OPEN, "Curves of the other loads"),
-        details("Percentiles as a table", load_table(comparison, curves, "End-to-end latency")),
+        details("Percentiles as a table", latency_table(comparison, curves)),
     )
+
+
+_LOADS_DRAWN_MAX = 24
+
+
+def _latency_forest(comparison: Comparison) -> Markup:
+    """p99 of one side over the other with its interval, load by load."""
+    ratios = comparison.latency_ratios["p99"]
+    if not ratios:
+        return paragraph("No round has enough samples for a p99 on both sides, so there is no ratio of it.")
+    zero, one = comparison.sides
+    title = f"p99 of {one} over {zero} in a closed loop, every load; left of the line: a shorter wait"
+    note = (
+        "Paired rounds, 95% intervals; a p99 is taken from a round only where at least five requests lie beyond it. "
+        "Colour holds for all loads of an experiment together (Holm's correction)."
+    )
+    # A ratio below 1 is better here, so the colours are those of the other side.
+    drawing = forest(title, [(full_name(load), ratio) for load, ratio in ratios.items()], note, is_less_better=True)
+    return drawing if len(ratios) <= _LOADS_DRAWN_MAX else details(f"All {len(ratios)} loads, one by one", drawing)
+
+
+def distribution(comparison: Comparison, load: Load, title: str) -> Markup:
+    """The latency curve of one load, both modes; its axis is its own."""
+    lines = [_curve(comparison, Cell(mode, load)) for mode in modes(comparison)]
+    values = [x for line in lines for x, _ in line.points]
+    x_axis = charts.log_axis("latency from the due time, ms", values, lambda value: f"{value:g}")
+    return charts.panel(title, _said(comparison, load), x_axis, tail_axis(), lines, markers=False)
 
 
 def _panels(drawings: list[Markup], shown: int, others: str) -> list[Markup]:
@@ -200,36 +233,31 @@ def _said(comparison: Comparison, load: Load) -> str:
     return "; ".join(f"{c.cell.mode}: p50 {milliseconds(c.p50_ms)}, p99 {milliseconds(c.p99_ms)}" for c in cells)
 
 
+_ABLATION_NAMES = {
+    "mute-off": "mute off only (many in flight, commit per request)",
+    "group-commit": "group commit only (one in flight)",
+    "own-queues": "own queues only (a queue for each handler)",
+    "both": "mute off and group commit",
+}
+
+
 def ablation(comparison: Comparison) -> Markup:
     """What each axis of the pipelined mode buys alone."""
     if not comparison.ablation:
         return NOTHING
     drawings = []
-    names = {
-        "classic": "classic (muted until answered, commit per request)",
-        "mute-off": "mute off only (many in flight, commit per request)",
-        "group-commit": "group commit only (one in flight)",
-        "both": "both",
-    }
     for load in dict.fromkeys(key.load for key in comparison.ablation):
         own = [key.mode for key in comparison.ablation if key.load == load]
-        order = dict.fromkeys(("classic", *ABLATION_MODES, *own, "pipelined"))
-        shown = [mode for mode in order if Cell(mode, load) in comparison.cells]
-        cells = {mode: comparison.cells[Cell(mode, load)] for mode in shown}
-        most = max((cell.requests_per_s or 0 for cell in cells.values()), default=0) or 1
-        entries = [
-            charts.Bar(
-                names.get(mode, mode),
-                persecond(cell.requests_per_s) + _times_base(comparison, key),
-                0,
-                (cell.requests_per_s or 0) / most,
-                mode_kind(comparison, mode),
-            )
-            for mode, cell in cells.items()
-            for key in [Cell(mode, load)]
-        ]
-        title = f"Requests a second, native client, {describe(load)}"
-        drawings.append(figure(title, charts.bars(title, entries)))
+        entries = []
+        for mode in dict.fromkeys((*ABLATION_MODES, *own, comparison.sides[1])):
+            ratio = _over_classic(comparison, Cell(mode, load))
+            if ratio is not None:
+                rate = persecond(comparison.cells[Cell(mode, load)].requests_per_s)
+                entries.append((f"{_ABLATION_NAMES.get(mode, mode)}, {rate}", ratio))
+        if entries:
+            title = f"Requests a second over classic, {full_name(load)}"
+            note = "Dot: geometric mean of paired rounds; line: 95% interval; dotted line: as fast as classic."
+            drawings.append(forest(title, entries, note))
     return section(
         "ablation",
         "Ablation: which part of the mode buys what",
@@ -237,18 +265,18 @@ def ablation(comparison: Comparison) -> Markup:
             "The pipelined mode differs from the classic one in three ways: many requests of a connection in flight, "
             "one commit for all that waits, and several queues. The first two are switched on alone and together "
             "here; what is left between both and pipelined is the queues, which buy isolation, not speed, on one "
-            "event loop. Its rounds are not run right beside those of the comparison: compare factors, not percents."
+            "event loop."
         ),
         *drawings,
         _ablation_table(comparison),
     )
 
 
-def _times_base(comparison: Comparison, key: Cell) -> str:
-    ratio = comparison.ablation.get(key)
-    if ratio is None and comparison.sides == ("classic", key.mode):
-        ratio = comparison.speedups.get(key.load)
-    return f" ({times(ratio.value)} classic)" if ratio is not None else ""
+def _over_classic(comparison: Comparison, key: Cell) -> Ratio | None:
+    """The ablation's own ratio, else that of the comparison."""
+    if comparison.ablation.get(key) is not None:
+        return comparison.ablation[key]
+    return comparison.speedups.get(key.load) if comparison.sides == ("classic", key.mode) else None
 
 
 def _ablation_table(comparison: Comparison) -> Markup:
@@ -259,85 +287,3 @@ def _ablation_table(comparison: Comparison) -> Markup:
         rows.append([key.mode, describe(key.load), persecond(cell.requests_per_s), *ratio_cells(ratio), *latencies])
     head = ["Mode", "Load", "Rate", "Over classic", "95% interval", "p50", "p99"]
     return details("All figures as a table", table("Ablation, each mode over classic", head, rows, texts=2))
-
-
-def replay(comparison: Comparison) -> Markup:
-    """Real events at their own pace."""
-    loads = loads_of(comparison, lambda load: load.open_loop)
-    if not loads:
-        return NOTHING
-    rows = []
-    for load in loads:
-        for mode in modes(comparison):
-            cell = comparison.cells.get(Cell(mode, load))
-            curve = comparison.figures.curves.get(Cell(mode, load))
-            if cell is not None:
-                rows.append(_replay_row(cell, None if curve is None else curve.late_us))
-    head = ["Mode", "Load", "Events", "Rate", "p50", "p99", "p99.9", "Sent late, p99"]
-    return section(
-        "replay",
-        "Replay of real events",
-        paragraph(
-            "Departures of real flights, sent at their own times (compressed) whether or not earlier ones have been "
-            "answered: an open loop. Latency counts from the time an event was due, so a stall is paid by every event "
-            "that had to wait for it. There is no speed-up here, the pace is given; what differs is the wait."
-        ),
-        table("Replay, latency from the intended time", head, rows, texts=2),
-        _replay_panels(comparison),
-    )
-
-
-def _replay_curves(comparison: Comparison) -> list[Markup]:
-    drawings = []
-    for load in loads_of(comparison, lambda load: load.open_loop):
-        lines = [_curve(comparison, Cell(mode, load)) for mode in modes(comparison)]
-        values = [x for line in lines for x, _ in line.points]
-        x_axis = charts.log_axis("latency from the intended time, ms", values, lambda value: f"{value:g}")
-        said = _said(comparison, load)
-        drawings.append(charts.panel("Share of events answered", said, x_axis, tail_axis(), lines, markers=False))
-    return drawings
-
-
-def _replay_row(cell: CellFigures, late_us: float | None) -> list[str]:
-    percentiles = [milliseconds(value) for value in (cell.p50_ms, cell.p99_ms, cell.p999_ms)]
-    late = milliseconds(None if late_us is None else late_us / 1000)
-    rate = persecond(cell.requests_per_s)
-    return [cell.cell.mode, describe(cell.cell.load), f"{cell.requests:,}", rate, *percentiles, late]
-
-
-def _replay_panels(comparison: Comparison) -> Markup:
-    buckets = comparison.figures.buckets
-    if not buckets:
-        return NOTHING
-    shown = {mode: min((b.run for b in buckets if b.mode == mode), default=None) for mode in modes(comparison)}
-
-    def line(mode: str, value: Callable[..., float]) -> charts.Line:
-        mine = [b for b in buckets if b.run == shown[mode]]
-        along = tuple((bucket.bucket * BUCKET_MS / 1000, value(bucket)) for bucket in mine)
-        return charts.Line(mode_kind(comparison, mode), mode, along)
-
-    seconds = max(b.bucket for b in buckets) * BUCKET_MS / 1000
-    x_axis = charts.linear_axis("seconds of the replay", max(seconds, 1.0), lambda value: f"{value:g}")
-    waits = [line(mode, lambda bucket: max(bucket.p99_us, 1) / 1000) for mode in modes(comparison)]
-    paces = [line(mode, lambda bucket: bucket.requests * 1000 / BUCKET_MS) for mode in modes(comparison)]
-    wait_axis = charts.log_axis("p99, ms", [y for each in waits for _, y in each.points], lambda value: f"{value:g}")
-    pace_axis = charts.linear_axis("events a second", max(y for each in paces for _, y in each.points), charts.short)
-    return join(
-        [
-            mode_legend(comparison),
-            charts.panels(
-                [
-                    *_replay_curves(comparison),
-                    charts.panel(
-                        "Wait, p99 of each quarter second",
-                        "p99 latency over the replay",
-                        x_axis,
-                        wait_axis,
-                        waits,
-                        markers=False,
-                    ),
-                    charts.panel("Pace", "Events a second over the replay", x_axis, pace_axis, paces, markers=False),
-                ]
-            ),
-        ]
-    )

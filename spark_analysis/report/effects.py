@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from spark_analysis.report.common import forest, ratio_cells
+from spark_analysis.report.common import forest, ratio_said, side_names
 from spark_analysis.report.markup import NOTHING, Markup, paragraph, section, table
 
 if TYPE_CHECKING:
     from spark_analysis.effects import Effect
-    from spark_analysis.interval import Ratio
     from spark_analysis.summary import Comparison
 
 _FIRST = "1"
@@ -33,31 +32,21 @@ def factors(comparison: Comparison) -> Markup:
     return section("factors", "What each factor does", paragraph(said), _forest(comparison), _table(comparison))
 
 
-def _names(comparison: Comparison) -> tuple[str, str]:
-    zero, one = comparison.sides
-    return (zero, one) if zero != one else ("side A", "side B")
-
-
 def _name(effect: Effect) -> str:
     return f"{effect.factor}: {effect.level}"
 
 
 def _forest(comparison: Comparison) -> Markup:
-    zero, one = _names(comparison)
+    zero, one = side_names(comparison)
     title = f"Throughput of {one} over {zero}, by factor and level"
     note = "Dot: geometric mean over loads and rounds; line: 95% interval over rounds; dotted line: no difference."
     return forest(title, [(_name(effect), effect.speedup) for effect in comparison.effects], note)
 
 
 def _table(comparison: Comparison) -> Markup:
-    head = ["Factor and level", "Loads", "Speed-up", "95% interval", *(f"{name}, rate" for name in _names(comparison))]
+    head = ["Factor and level", "Loads", "Speed-up", *(f"{name}, rate" for name in side_names(comparison))]
     rows = []
     for effect in comparison.effects:
-        rates = [_said(ratio) for ratio in effect.over_first] if effect.over_first else [_FIRST, _FIRST]
-        rows.append([_name(effect), effect.loads, *ratio_cells(effect.speedup), *rates])
+        rates = [ratio_said(ratio) for ratio in effect.over_first] if effect.over_first else [_FIRST, _FIRST]
+        rows.append([_name(effect), effect.loads, ratio_said(effect.speedup), *rates])
     return table("What each level of each factor does; rates over those at the factor's first level", head, rows)
-
-
-def _said(ratio: Ratio) -> str:
-    value, interval = ratio_cells(ratio)
-    return f"{value} ({interval})"

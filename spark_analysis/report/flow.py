@@ -1,16 +1,16 @@
 """The sections about flow: shards and their balance, Little's law, and the spans in which connections were not read.
 
-Rules: as in `overview`. Runs stand for their cell: a cell has one traced run, or the first of them is shown.
+Rules: as in `overview`. Drawings show the first traced run of a cell, tables all of them.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from spark_analysis.findings import describe, times
 from spark_analysis.report import charts
-from spark_analysis.report.common import duration, focus, mode_kind
+from spark_analysis.report.common import focus, mode_kind
 from spark_analysis.report.markup import NOTHING, Markup, details, figure, paragraph, section, table
+from spark_analysis.words import DASH, describe, duration, times
 
 if TYPE_CHECKING:
     from spark_analysis.cells import Cell
@@ -30,11 +30,13 @@ def cells_of_runs(comparison: Comparison) -> dict[int, Cell]:
 def shards(comparison: Comparison) -> Markup:
     """How evenly the request queues are used, and what the busiest of them pays."""
     cells = cells_of_runs(comparison)
+    places = {cell: place for place, cell in enumerate([*comparison.cells, *comparison.cells_of_noise])}
     found = [(cells[part.run], part) for part in comparison.figures.inside.shards if part.run in cells]
     if not found:
         return NOTHING
-    found.sort(key=lambda pair: list(comparison.cells).index(pair[0]))
-    several = [(cell, part) for cell, part in found if part.queues > 1]
+    found.sort(key=lambda pair: places[pair[0]])
+    first = dict(reversed(found))
+    several = [(cell, part) for cell, part in found if part.queues > 1 and first[cell] is part]
     return section(
         "shards",
         "Balance of the request queues",
@@ -73,6 +75,7 @@ def _shard_table(found: list[tuple[Cell, Imbalance]]) -> Markup:
         [
             describe(cell.load),
             cell.mode,
+            f"run {part.run}",
             f"{part.used_queues} of {part.queues}",
             f"{part.requests:,}",
             times(part.most_over_mean),
@@ -82,8 +85,18 @@ def _shard_table(found: list[tuple[Cell, Imbalance]]) -> Markup:
         ]
         for cell, part in found
     ]
-    head = ["Load", "Mode", "Queues used", "Requests", "Most over mean", "Gini", "p99, busiest", "p99, worst other"]
-    return details("All traced runs as a table", table("Balance of the request queues", head, rows, texts=2))
+    head = [
+        "Load",
+        "Mode",
+        "Run",
+        "Queues used",
+        "Requests",
+        "Most over mean",
+        "Gini",
+        "p99, busiest",
+        "p99, worst other",
+    ]
+    return details("All traced runs as a table", table("Balance of the request queues", head, rows, texts=3))
 
 
 def flow(comparison: Comparison) -> Markup:
@@ -105,16 +118,17 @@ def flow(comparison: Comparison) -> Markup:
         [
             describe(cell.load),
             cell.mode,
+            f"run {part.run}",
             part.stage,
             f"{part.rate_per_s:,.0f}/s",
             duration(part.wait_us),
             f"{part.expected:.2f}",
             f"{part.measured:.2f}",
-            f"{_share(part):+.1%}" if max(part.expected, part.measured) >= _FEW_INSIDE else "\N{EN DASH}",
+            f"{_share(part):+.1%}" if max(part.expected, part.measured) >= _FEW_INSIDE else DASH,
         ]
         for cell, part in found
     ]
-    head = ["Load", "Mode", "Stage", "Rate", "Wait, mean", "Rate x wait", "Measured", "Difference"]
+    head = ["Load", "Mode", "Run", "Stage", "Rate", "Wait, mean", "Rate x wait", "Measured", "Difference"]
     caption = "Requests in a stage: rate x mean wait of those that enter it, and counted over time"
     return section(
         "flow",
@@ -125,7 +139,7 @@ def flow(comparison: Comparison) -> Markup:
             "load was not steady, or the stamps are wrong."
         ),
         paragraph(said),
-        details("All stages as a table", table(caption, head, rows, texts=3)),
+        details("All stages as a table", table(caption, head, rows, texts=4)),
         spans,
     )
 
@@ -141,10 +155,11 @@ def _spans_table(comparison: Comparison) -> Markup:
         [
             describe(cells[part.run].load),
             cells[part.run].mode,
+            f"run {part.run}",
             part.reason,
             f"{part.spans:,}",
             f"{part.connections:,}",
-            "\N{EN DASH}" if part.share is None else f"{part.share:.1%}",
+            DASH if part.share is None else f"{part.share:.1%}",
             duration(part.p50_us),
             duration(part.p99_us),
             duration(part.most_us),
@@ -154,6 +169,6 @@ def _spans_table(comparison: Comparison) -> Markup:
     ]
     if not rows:
         return NOTHING
-    head = ["Load", "Mode", "Reason", "Spans", "Connections", "Share of time", "p50", "p99", "Longest"]
+    head = ["Load", "Mode", "Run", "Reason", "Spans", "Connections", "Share of time", "p50", "p99", "Longest"]
     caption = "Spans in which connections were not read (any: all reasons, overlaps counted once)"
-    return details("Mutes and throttles as a table", table(caption, head, rows, texts=3))
+    return details("Mutes and throttles as a table", table(caption, head, rows, texts=4))

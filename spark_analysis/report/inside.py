@@ -7,105 +7,125 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from spark_analysis.breakdown import SOCKET
 from spark_analysis.cells import Cell, Load
-from spark_analysis.findings import describe, full_name, milliseconds, times
+from spark_analysis.findings import cause_sentence
 from spark_analysis.inside_figures import VIOLATIONS_SHOWN_MAX
+from spark_analysis.interval import mean_interval
 from spark_analysis.report import charts
-from spark_analysis.report.common import PARTS, duration, focus, mode_kind, modes, ratio_cells
+from spark_analysis.report.common import ALL_PARTS, STAGE_WORDS, focus, mode_kind, modes, ratio_cells
 from spark_analysis.report.markup import (
     NOTHING,
     Markup,
     details,
     element,
     figure,
+    legend,
     paragraph,
     section,
     table,
     text,
 )
-from spark_analysis.tables import STAGES
+from spark_analysis.words import DASH, describe, duration, ends, full_name, milliseconds, times, with_interval
 
 if TYPE_CHECKING:
-    from spark_analysis.figures import Commits, StageFigures
+    from spark_analysis.breakdown import Breakdown
+    from spark_analysis.figures import Commits
     from spark_analysis.summary import Comparison
 
 
-def _traced(comparison: Comparison) -> list[Cell]:
-    return [cell for cell in comparison.cells if cell in comparison.figures.stages]
-
-
 def stages(comparison: Comparison) -> Markup:
-    """The waterfall of a request inside the broker."""
-    cells = _traced(comparison)
-    if not cells:
+    """The waterfall of a request, from the client's send to its answer."""
+    found = comparison.breakdowns
+    if not found:
         return section("stages", "Inside the broker", paragraph("No run of this experiment was traced."))
-    wanted = focus(comparison) or [cells[0].load]
+    wanted = focus(comparison) or [next(iter(found)).load]
+    rounds = max(len(each.rounds) for each in found.values())
+    said = (
+        "There was one traced round, so these times have no interval: take them as proportions."
+        if rounds == 1
+        else f"Intervals are those of up to {rounds} traced rounds."
+    )
     drawings = [
-        _waterfalls(comparison, load, [cell for cell in cells if cell.load == load and cell.mode in comparison.sides])
+        _waterfalls(load, [found[Cell(mode, load)] for mode in modes(comparison) if Cell(mode, load) in found])
         for load in wanted
     ]
     return section(
         "stages",
-        "Inside the broker: where the time of a request goes",
+        "Where the time of a request goes",
         paragraph(
             "Mean times of Produce requests in traced rounds, one after the other; both modes of a load have the same "
-            "scale. The clock starts when the broker has received a request. A classic connection is not read while "
-            "its request is answered, so what waits there waits in the socket: clients see it, these bars do not."
+            "scale. All parts together are what the client waited. The hatched part is what the client waited beyond "
+            "what the broker saw: a request that is not read yet waits in the socket, as those of a classic connection "
+            f"do while an earlier one is answered. {said}"
         ),
+        legend((kind, name) for name, kind in ALL_PARTS.items()),
         *drawings,
-        _stage_table(comparison, cells),
+        *_causes(comparison),
+        _parts_table(comparison),
+        _stage_table(comparison),
         _waits_table(comparison),
     )
 
 
-def _waterfalls(comparison: Comparison, load: Load, cells: list[Cell]) -> Markup:
-    parts = {cell: waterfall(comparison.figures.stages[cell]) for cell in cells}
-    longest = max((sum(each.values()) for each in parts.values()), default=0) or 1
+def _waterfalls(load: Load, found: list[Breakdown]) -> Markup:
+    longest = max((each.total.value for each in found), default=0.0) or 1.0
     blocks = []
-    for cell in sorted(cells, key=lambda cell: comparison.sides.index(cell.mode)):
+    for each in found:
         begin = 0.0
         entries = []
-        for name, mean_us in parts[cell].items():
-            entries.append(charts.Bar(name, duration(mean_us), begin / longest, mean_us / longest, PARTS[name]))
-            begin += mean_us
-        heading = f"{cell.mode}: {duration(begin)} in all"
-        blocks.append(
-            element("div", element("h4", text(heading)), charts.bars(f"{cell.mode}, {describe(load)}", entries))
-        )
-    return figure(describe(load), element("div", *blocks, class_="two")) if blocks else NOTHING
+        for name, part in each.parts.items():
+            said = with_interval(part)
+            entries.append(charts.Bar(name, said, begin / longest, part.value / longest, ALL_PARTS[name]))
+            begin += part.value
+        heading = f"{each.cell.mode}: {with_interval(each.total)} in all"
+        if SOCKET not in each.parts:
+            heading += " inside the broker"
+        label = f"{each.cell.mode}, {describe(load)}"
+        blocks.append(element("div", element("h4", text(heading)), charts.bars(label, entries)))
+    return figure(full_name(load), element("div", *blocks, class_="two")) if blocks else NOTHING
 
 
-def waterfall(figures: dict[str, StageFigures]) -> dict[str, float]:
-    """Mean microseconds of the parts of a request's time, in order, so that they add up to the total.
-
-    The commit wait lies inside the remote time; where a handler waits for its own commit it lies, as far as it is
-    longer than the remote time, inside the local time.
-    """
-    mean = {name: (figures[name].mean_us or 0.0) if name in figures else 0.0 for name in STAGES}
-    inside_local = min(mean["Local"], max(0.0, mean["CommitWait"] - mean["Remote"]))
-    values = (
-        mean["RequestQueue"],
-        mean["Local"] - inside_local,
-        mean["CommitWait"],
-        max(0.0, mean["Remote"] - mean["CommitWait"]),
-        mean["ResponseOrderWait"],
-        max(0.0, mean["ResponseQueue"] - mean["ResponseOrderWait"]),
-        mean["ResponseSend"],
-    )
-    return dict(zip(PARTS, values, strict=True))
+def _causes(comparison: Comparison) -> list[Markup]:
+    """Under each load, the part that has most of the difference, where it is beyond chance."""
+    loads = dict.fromkeys(cell.load for cell in comparison.breakdowns)
+    found = [(load, cause) for load in loads if (cause := comparison.cause(load)) is not None]
+    if not found:
+        return []
+    items = [element("li", text(f"{full_name(load)}: {cause_sentence(comparison, cause)}.")) for load, cause in found]
+    return [element("h3", text("Where the sides differ")), element("ul", *items, class_="gaps")]
 
 
-def _stage_table(comparison: Comparison, cells: list[Cell]) -> Markup:
+def _parts_table(comparison: Comparison) -> Markup:
+    rows = [
+        [describe(cell.load), cell.mode, name, f"{part.rounds}", with_interval(part)]
+        for cell, found in comparison.breakdowns.items()
+        for name, part in [*found.parts.items(), ("in all", found.total)]
+    ]
+    head = ["Load", "Mode", "Part", "Traced rounds", "mean"]
+    return details("All parts as a table", table("Parts of a request's time, with 95% intervals", head, rows, texts=3))
+
+
+def _stage_table(comparison: Comparison) -> Markup:
     rows = []
-    for cell in cells:
-        for name, found in comparison.figures.stages[cell].items():
-            values = (found.mean_us, found.p50_us, found.p99_us)
-            rows.append(
-                [describe(cell.load), cell.mode, name, f"{found.requests:,}", *(duration(value) for value in values)]
-            )
-    head = ["Load", "Mode", "Stage", "Requests", "mean", "p50", "p99"]
-    caption = "Kafka's stage times, with the two waits that Kafka does not measure (CommitWait, ResponseOrderWait)"
-    return details("All stages as a table", table(caption, head, rows, texts=3))
+    for cell in comparison.breakdowns:
+        runs = [run.number for run in comparison.figures.runs if run.cell == cell]
+        traced = [comparison.figures.stages[number] for number in runs if number in comparison.figures.stages]
+        for name in traced[0]:
+            same = [stages[name] for stages in traced if name in stages]
+            values = [
+                mean_interval([value for each in same if (value := getattr(each, figure_name)) is not None])
+                for figure_name in ("mean_us", "p50_us", "p99_us")
+            ]
+            requests = sum(each.requests for each in same)
+            word = STAGE_WORDS[name]
+            rows.append([describe(cell.load), cell.mode, name, word, f"{requests:,}", *map(with_interval, values)])
+    head = ["Load", "Mode", "Stage", "Parts above", "Requests", "mean", "p50", "p99"]
+    caption = (
+        "Kafka's stage times, with three that Kafka does not measure (LaterSteps, CommitWait, ResponseOrderWait); each "
+        "is the mean over the traced rounds, with its 95% interval"
+    )
+    return details("All stages as a table", table(caption, head, rows, texts=4))
 
 
 def _waits_table(comparison: Comparison) -> Markup:
@@ -113,7 +133,7 @@ def _waits_table(comparison: Comparison) -> Markup:
     for cell in comparison.cells:
         for wait in comparison.figures.waits.get(cell, ()):
             if wait.reason is None:
-                what, total, tail = "request queue depth", "\N{EN DASH}", f"{wait.p99:,.0f} requests"
+                what, total, tail = "request queue depth", DASH, f"{wait.p99:,.0f} requests"
             else:
                 what = f"not read: {wait.reason}"
                 total, tail = milliseconds(wait.total / 1000), duration(wait.p99)
@@ -184,14 +204,14 @@ def _histogram(commit: Commits, kind: str) -> list[charts.Bar]:
 def audit(comparison: Comparison) -> Markup:
     """Both ordering audits."""
     rows = []
-    for cell, found in comparison.cells.items():
+    for cell, found in [*comparison.cells.items(), *comparison.cells_of_noise.items()]:
         numbers = {run.number for run in comparison.figures.runs if run.cell == cell}
         parts = [part for part in comparison.figures.audits if part.run in numbers]
         by_witness = {witness: [part for part in parts if part.audit == witness] for witness in ("broker", "client")}
         counts = [
             f"{sum(part.violations for part in chosen):,} in {sum(part.audited for part in chosen):,}"
             if chosen
-            else "\N{EN DASH}"
+            else DASH
             for chosen in by_witness.values()
         ]
         complete = "yes" if all(part.complete for part in parts) else "no, rows were lost"
@@ -228,7 +248,7 @@ def _violations(comparison: Comparison) -> Markup:
             f"run {one.run}",
             one.audit,
             one.rule,
-            "\N{EN DASH}" if one.topic is None else f"{one.topic}-{one.partition}",
+            DASH if one.topic is None else f"{one.topic}-{one.partition}",
             f"{one.connection}",
             f"{one.sequence:,}",
             f"{one.before:,}",
@@ -249,10 +269,16 @@ def tracing(comparison: Comparison) -> Markup:
         return NOTHING
     rows = [[mode, *ratio_cells(ratio), f"{ratio.rounds}"] for mode, ratio in costs.items()]
     lost = sum(run.lost_rows for run in comparison.figures.runs)
-    least = min(costs.values(), key=lambda ratio: ratio.value)
-    said = (
-        f"A traced run reaches {times(least.value)} the rate of an untraced one in the mode that suffers most. "
-        f"Throughput and latency on this page come from untraced rounds. Rows lost to a full trace ring: {lost:,}."
-    )
+    slowed = {mode: ratio for mode, ratio in costs.items() if ratio.below}
+    if slowed:
+        mode = min(slowed, key=lambda name: slowed[name].value)
+        said = (
+            f"A traced run reaches {times(slowed[mode].value)} ({ends(slowed[mode])}) of the untraced rate in {mode}."
+        )
+    elif any(ratio.low is not None for ratio in costs.values()):
+        said = "No measurable cost: no mode is slower in traced runs beyond chance."
+    else:
+        said = "Not decided: one load has no interval."
+    said += f" Throughput and latency on this page come from untraced rounds. Rows lost to a full trace ring: {lost:,}."
     head = ["Mode", "Traced over untraced rate", "95% interval", "Loads"]
     return section("tracing", "What tracing costs", paragraph(said), table("Rate of traced runs", head, rows))

@@ -7,7 +7,10 @@ safe, and only this file and the charts make it. A table carries its caption, a 
 from __future__ import annotations
 
 import html
+import re
 from typing import TYPE_CHECKING, NewType
+
+from spark_analysis.report.csv_table import data_link
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -17,6 +20,7 @@ Content = Markup | str
 """`Markup` or plain text; functions that take plain text escape it."""
 
 NOTHING = Markup("")
+_FILE_WORDS_MAX = 8
 _LONG_TEXT = 40  # a sentence in a cell keeps a readable width on a phone; the table scrolls
 
 
@@ -45,8 +49,10 @@ def paragraph(value: str, **attributes: object) -> Markup:
     return element("p", text(value), **attributes)
 
 
-def table(caption: str, head: Sequence[str], rows: Iterable[Sequence[object]], *, texts: int = 1) -> Markup:
-    """A table that scrolls by itself on narrow screens.
+def table(
+    caption: str, head: Sequence[str], rows: Iterable[Sequence[object]], *, texts: int = 1, grey: Iterable[int] = ()
+) -> Markup:
+    """A table that scrolls by itself on narrow screens, with a link that saves it as CSV.
 
     Args:
         caption: what the table shows.
@@ -54,15 +60,17 @@ def table(caption: str, head: Sequence[str], rows: Iterable[Sequence[object]], *
         rows: plain values; each cell is escaped.
         texts: how many of the leading columns hold text; the others are numbers, set flush right. The first is the
             name of its row.
+        grey: the numbers of rows that are not to be relied on.
     """
     body = []
-    for row in rows:
+    rows, doubtful = list(rows), set(grey)
+    for number, row in enumerate(rows):
         cells = [element("th", text(row[0]), scope="row")]
         cells += [
             element("td", text(value), class_=_cell_class(str(value), number=place >= texts))
             for place, value in enumerate(row[1:], start=1)
         ]
-        body.append(element("tr", *cells))
+        body.append(element("tr", *cells, class_="doubtful" if number in doubtful else None))
     heads = [
         element("th", text(name), scope="col", class_=None if place < texts else "number")
         for place, name in enumerate(head)
@@ -73,7 +81,19 @@ def table(caption: str, head: Sequence[str], rows: Iterable[Sequence[object]], *
         element("thead", element("tr", *heads)),
         element("tbody", *body),
     )
-    return element("div", whole, class_="scroll", tabindex="0", role="region", aria_label=caption)
+    scrolled = element("div", whole, class_="scroll", tabindex="0", role="region", aria_label=caption)
+    return element("div", scrolled, csv_link(caption, head, rows, texts), class_="table")
+
+
+def csv_link(caption: str, head: Sequence[str], rows: Iterable[Sequence[object]], texts: int = 1) -> Markup:
+    """What saves a table as CSV."""
+    save = element("a", text("CSV"), href=data_link(head, rows, texts), download=f"{_file_name(caption)}.csv")
+    return element("p", save, class_="save")
+
+
+def _file_name(caption: str) -> str:
+    words = re.findall(r"[a-z0-9]+", caption.lower())
+    return "-".join(words[:_FILE_WORDS_MAX]) or "table"
 
 
 def _cell_class(value: str, *, number: bool) -> str | None:

@@ -9,10 +9,9 @@ import shlex
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from spark_analysis.findings import describe
-from spark_analysis.report.common import loads_of
+from spark_analysis.report.common import loads_of, native_closed
 from spark_analysis.report.markup import Markup, element, paragraph, section, text
-from spark_analysis.tables import RAW_CLIENT
+from spark_analysis.words import describe, plural
 
 if TYPE_CHECKING:
     from spark_analysis.summary import Comparison
@@ -20,14 +19,20 @@ if TYPE_CHECKING:
 _METHOD = (
     (
         "Throughput is the number of measured requests over the time from the first one sent to the last one answered, "
-        "summed over the untraced rounds. A speed-up is the geometric mean of the ratios of paired rounds; its 95% "
-        "interval is Student's t on their logarithms."
+        "summed over the untraced rounds. A speed-up, of rates or of latencies, is the geometric mean of the ratios of "
+        "paired rounds; its 95% interval is Student's t on their logarithms."
+    ),
+    (
+        "One interval in 20 lies beside 1 by chance. So “faster”, “slower”, “pays”, “longer” and “shorter” are "
+        "said only of loads that survive Holm's correction over their family, which is one quantity (throughput, or "
+        "one percentile) over all loads that this experiment compares: the chance of one false claim in a family is 5% "
+        "at most. Intervals are shown as they are, without correction."
     ),
     (
         "The native client and confluent-kafka run in a closed loop: they show capacity, and their latency is that of "
-        "a saturated system. The replay is an open loop: its latency is that of a given pace, stalls included. "
-        "Percentiles are exact, over all measured requests, in whole microseconds; one is left out where fewer than "
-        "ten samples lie beyond it."
+        "a saturated system. Latency at equal load, and the replay, come from open loops: requests leave at times "
+        "fixed beforehand, and wait from then on. Percentiles are exact, in whole microseconds; one is left out where "
+        "fewer than ten samples lie beyond it, and in a single round where fewer than five do."
     ),
     (
         "Limits: client and broker share the cores of one machine, and the network is loopback. Short rounds do not "
@@ -48,7 +53,8 @@ def method(comparison: Comparison) -> Markup:
     sides = (
         f"Side A is {zero}, side B is {one}; both are separate broker processes that run the same code except for the "
         f"mode, with flush={flush}. Rounds of the two sides are paired and interleaved, so that drift of the machine "
-        f"hits both; up to {rounds} untraced rounds a load, each {seconds:.2f} s measured after a warm-up (median)."
+        f"hits both; up to {plural(rounds, 'untraced round')} a load, each {seconds:.2f} s measured after a warm-up "
+        f"(median).{_order_of_runs(comparison)}"
     )
     return section(
         "method",
@@ -57,6 +63,14 @@ def method(comparison: Comparison) -> Markup:
         *_busy(comparison),
         *_errors(comparison),
     )
+
+
+def _order_of_runs(comparison: Comparison) -> str:
+    """Where the order of the runs was drawn: from which seed."""
+    seeds = dict.fromkeys(
+        str(seed) for run in comparison.figures.runs if (seed := run.settings.get("seed")) is not None
+    )
+    return f" Their order was drawn, from the seed {', '.join(seeds)}." if seeds else ""
 
 
 def _busy(comparison: Comparison) -> list[Markup]:
@@ -105,7 +119,7 @@ def command(comparison: Comparison) -> str:
     parts = ["pipeline-broker compare --out DIR"]
     if comparison.sides != ("classic", "pipelined"):
         parts.append(f"--modes {','.join(comparison.sides)}")
-    loads = loads_of(comparison, lambda load: load.client == RAW_CLIENT)
+    loads = loads_of(comparison, native_closed)
     if {(load.in_flight, load.connections, load.commit_delay_ms) for load in loads} != _QUICK:
         depths, wides, delays = (
             sorted({getattr(load, name) for load in loads}) for name in ("in_flight", "connections", "commit_delay_ms")
@@ -144,7 +158,7 @@ def _fact(value: Any) -> str:
 def _settings(comparison: Comparison) -> dict[str, str]:
     found: dict[str, str] = {}
     for run in comparison.figures.runs:
-        told = {name: value for name, value in run.settings.items() if name not in ("experiment", "command")}
+        told = {name: value for name, value in run.settings.items() if name not in ("experiment", "command", "seed")}
         if told:
             found.setdefault(run.cell.mode, _fact(told))
     return found

@@ -19,16 +19,25 @@ from spark_analysis.capacity import (
     gain_bound,
 )
 from spark_analysis.cells import Cell, Load
-from spark_analysis.findings import full_name, ordinary, times
 from spark_analysis.report import charts
-from spark_analysis.report.common import duration, loads_of, mode_kind, mode_legend, modes, persecond
-from spark_analysis.report.markup import NOTHING, Markup, details, figure, paragraph, section, table
+from spark_analysis.report.common import (
+    loads_of,
+    mode_kind,
+    mode_legend,
+    modes,
+    native_closed,
+    ratio_said,
+)
+from spark_analysis.report.markup import NOTHING, Markup, details, element, figure, paragraph, section, table
 from spark_analysis.tables import RAW_CLIENT
+from spark_analysis.words import DASH, duration, full_name, ordinary, persecond, times
 
 if TYPE_CHECKING:
     from spark_analysis.summary import Comparison
 
 _DEPTH = 5  # what ordinary clients keep in flight
+ERROR_MAX = 0.3
+"""A model whose median error on cells it had not seen is above this predicts nothing: it is grey, and said to be."""
 
 
 def model(comparison: Comparison) -> Markup:
@@ -68,10 +77,10 @@ def _bounds(comparison: Comparison) -> Markup:
                 full_name(load),
                 duration(commit_us),
                 persecond(bound),
-                persecond(rate) if load.client == RAW_CLIENT else "\N{EN DASH}",
-                f"{rate / bound:.0%}" if rate and bound and load.client == RAW_CLIENT else "\N{EN DASH}",
+                persecond(rate) if load.client == RAW_CLIENT else DASH,
+                f"{rate / bound:.0%}" if rate and bound and load.client == RAW_CLIENT else DASH,
                 f"{gain_bound(load.in_flight, ordinary=ordinary(load))}x",
-                "\N{EN DASH}" if ratio is None else times(ratio.value),
+                ratio_said(ratio),
             ]
         )
     if not rows:
@@ -106,7 +115,7 @@ def fitted_capacity(comparison: Comparison, mode: str) -> Capacity | None:
     cells = [
         Measured(outstanding(comparison, mode, key.load), key.load.commit_delay_ms, cell.requests_per_s)
         for key, cell in comparison.cells.items()
-        if key.mode == mode and key.load.client == RAW_CLIENT and not key.load.variant and cell.requests_per_s
+        if key.mode == mode and native_closed(key.load) and not key.load.variant and cell.requests_per_s
     ]
     return capacity(cells)
 
@@ -142,12 +151,12 @@ def _capacity(comparison: Comparison, fitted: dict[str, Capacity]) -> list[Marku
 
 def _said(errors: Errors | None) -> str:
     if errors is None:
-        return "\N{EN DASH}"
+        return DASH
     return f"{errors.middle:.0%}, worst {errors.most:.0%}"
 
 
 def _extrapolated(comparison: Comparison, fitted: dict[str, Capacity]) -> list[Markup]:
-    loads = loads_of(comparison, lambda load: load.client == RAW_CLIENT and not load.variant)
+    loads = loads_of(comparison, lambda load: native_closed(load) and not load.variant)
     depths = sorted({min(_DEPTH, max(load.in_flight for load in loads)), max(load.in_flight for load in loads)})
     zero, one = comparison.sides
     rows = []
@@ -157,15 +166,35 @@ def _extrapolated(comparison: Comparison, fitted: dict[str, Capacity]) -> list[M
             rates = [_predicted(comparison, fitted, mode, load) for mode in modes(comparison)]
             ratio = rates[1] / rates[0] if len(rates) == 2 and rates[0] and rates[1] else None
             measured = comparison.speedups.get(load)
-            said = [times(ratio) if ratio else "\N{EN DASH}", times(measured.value) if measured else "\N{EN DASH}"]
+            said = [times(ratio) if ratio else DASH, ratio_said(measured)]
             rows.append([f"{delay:g} ms", f"{depth}", *(persecond(rate) for rate in rates), *said])
     head = ["Commit delay", "In flight", *(f"{mode}, model" for mode in modes(comparison)), "Gain, model", "Measured"]
     caption = f"Extrapolated to slower disks and object stores, one connection; {one} over {zero}"
     drawings = [_panel(comparison, fitted, depth) for depth in depths]
-    return [
+    wrong = unreliable(fitted)
+    shown = [
         figure("Rate by commit delay: lines are the model, marks are measured", mode_legend(comparison)),
-        charts.panels(drawings),
-        table(caption, head, rows, texts=2),
+        charts.panels(drawings, pairs=True),
+        table(caption, head, rows, texts=2, grey=range(len(rows)) if wrong else ()),
+    ]
+    if not wrong:
+        return shown
+    warning = (
+        f"Do not use these predictions: on cells that it had not seen the model of {' and of '.join(wrong)} is off by "
+        f"more than {ERROR_MAX:.0%}. They are grey and folded, to show where the model fails."
+    )
+    return [
+        paragraph(warning),
+        element("div", details("The predictions of a model that does not hold", *shown), class_="doubtful"),
+    ]
+
+
+def unreliable(fitted: dict[str, Capacity]) -> list[str]:
+    """The modes whose model is not to be relied on: held out, or at the longest delay, it is too far off."""
+    return [
+        mode
+        for mode, found in fitted.items()
+        if any(errors is not None and errors.middle > ERROR_MAX for errors in (found.held_out, found.longer_delay))
     ]
 
 
@@ -191,6 +220,7 @@ def _panel(comparison: Comparison, fitted: dict[str, Capacity], depth: int) -> M
             for key, cell in comparison.cells.items()
             if key.mode == mode
             and key.load[:3] == (RAW_CLIENT, 1, depth)
+            and not key.load.open_loop
             and key.load.commit_delay_ms
             and cell.requests_per_s
         ]

@@ -1,7 +1,8 @@
-"""The sections for somebody in a hurry: summary, ordinary clients, and where the second mode does not pay.
+"""The sections for somebody who decides: the decisions, what is missing, ordinary clients, where it does not pay.
 
 Rules: each section is a function of the comparison that returns a section, or nothing where the experiment has no such
-part; a section without data says so in one sentence only where its absence would surprise.
+part; a section without data says so in one sentence only where its absence would surprise. The first screen has the
+decisions and, directly below, the intervals that they rest on. No figure is in large type whose interval holds 1.
 """
 
 from __future__ import annotations
@@ -9,22 +10,24 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from spark_analysis.cells import Cell, Load
-from spark_analysis.findings import (
-    OTHER_NAMES,
-    describe,
-    full_name,
-    interval,
-    judgement,
-    milliseconds,
-    ordinary,
-    times,
-    unpaying,
-    verdict_sentences,
-)
+from spark_analysis.decision import Decision, decisions
+from spark_analysis.findings import NO_NOISE, noise_sentence, unpaying, verdict_sentences
 from spark_analysis.gaps import gaps
-from spark_analysis.report.common import ARROW, focus, forest, load_table, loads_of, persecond, ratio_cells
+from spark_analysis.judgement import said
+from spark_analysis.report.common import (
+    ARROW,
+    INTERVAL_NOTE,
+    forest,
+    load_tables,
+    loads_of,
+    ratio_cells,
+    ratio_said,
+    side_names,
+)
 from spark_analysis.report.markup import NOTHING, Markup, details, element, paragraph, section, table, text
-from spark_analysis.tables import RAW_CLIENT
+from spark_analysis.report.method import command
+from spark_analysis.run_quality import Light, run_quality
+from spark_analysis.words import OTHER_NAMES, full_name, milliseconds, ordinary, persecond
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -34,72 +37,77 @@ if TYPE_CHECKING:
 
 LOADS_SHOWN_MAX: Final = 24
 """A sweep of more loads has them folded: what somebody reads who has a minute is no list of hundreds."""
+_LIGHT_WORDS: Final = {
+    Light.GOOD: "Good run",
+    Light.FAIR: "Fair run",
+    Light.POOR: "Poor run: do not decide by it",
+}
 
 
 def summary(comparison: Comparison) -> Markup:
-    """What somebody reads who has a minute."""
-    tiles = [*_ratio_tiles(comparison), *_tail_tile(comparison), _order_tile(comparison)]
+    """What somebody reads who has ten seconds, and below it what they read in a minute."""
+    boxes = [*(_box(each) for each in decisions(comparison)), _order_box(comparison)]
+    sentences = [paragraph(sentence) for sentence in verdict_sentences(comparison)]
     return section(
         "summary",
-        "Summary",
-        *(paragraph(sentence, class_="verdict") for sentence in verdict_sentences(comparison)),
-        element("div", *tiles, class_="tiles"),
+        _question(comparison),
+        _light(comparison),
+        element("div", *boxes, class_="tiles"),
         _forest(comparison),
+        details("The verdict in sentences, as in summary.json", *sentences),
     )
 
 
-def _tile(figure_text: str, name: str, more: str, tone: str = "") -> Markup:
-    return element(
-        "div",
-        element("b", text(figure_text)),
-        element("span", text(name)),
-        element("span", text(more), class_="soft"),
-        class_=f"tile {tone}".strip(),
-    )
-
-
-def _ratio_tiles(comparison: Comparison) -> list[Markup]:
-    tiles = []
-    ratios = comparison.speedups
-    for name, wanted in (
-        ("ordinary client, throughput", ordinary),
-        ("native client, throughput", lambda load: load.client == RAW_CLIENT),
-    ):
-        chosen = {load: ratio for load, ratio in ratios.items() if wanted(load)}
-        ordered = sorted(chosen, key=lambda load: chosen[load].value)
-        for load, which in dict(zip(ordered[:1] + ordered[-1:], ("least", "most"), strict=False)).items():
-            ratio = chosen[load]
-            label = name if len(ordered) == 1 else f"{name}, {which if load != ordered[-1] else 'most'}"
-            tiles.append(_tile(times(ratio.value), label, f"{describe(load)}; {interval(ratio)}"))
-    return tiles
-
-
-def _tail_tile(comparison: Comparison) -> list[Markup]:
+def _question(comparison: Comparison) -> str:
     zero, one = comparison.sides
-    for load in focus(comparison):
-        before, after = (comparison.cells.get(Cell(mode, load)) for mode in (zero, one))
-        if zero != one and before and after and before.p99_ms and after.p99_ms:
-            change = f"{milliseconds(before.p99_ms)} \N{RIGHTWARDS ARROW} {milliseconds(after.p99_ms)}"
-            return [_tile(change, f"p99 latency, {zero} \N{RIGHTWARDS ARROW} {one}", describe(load))]
-    return []
+    return f"Does {one} pay, instead of {zero}?" if zero != one else f"{one} against itself: how much is noise?"
 
 
-def _order_tile(comparison: Comparison) -> Markup:
+def _light(comparison: Comparison) -> Markup:
+    quality = run_quality(comparison)
+    head = element("b", text(_LIGHT_WORDS[quality.light]))
+    why = "; ".join(quality.reasons)
+    parts = [element("p", head, text(f" \N{EN DASH} {why}."))]
+    if quality.light is Light.POOR:
+        again = element("code", text(command(comparison)))
+        parts.append(element("p", text("Repeat it while nothing else runs on this machine: "), again))
+    noise = noise_sentence(comparison)
+    if not any(noise.rstrip(".") in reason for reason in quality.reasons):
+        parts.append(paragraph(noise))
+    kind = quality.light.name.lower()
+    return element("div", *parts, class_=f"light {kind}", role="note")
+
+
+def _box(decision: Decision) -> Markup:
+    parts = [element("h3", text(decision.subject)), element("p", text(decision.answer), class_="answer")]
+    if decision.headline:
+        parts.append(element("b", text(decision.headline)))
+    parts += [element("span", text(line), class_="line") for line in decision.lines]
+    return element("div", *parts, class_=f"tile {decision.tone}")
+
+
+def _order_box(comparison: Comparison) -> Markup:
     audits = [comparison.audit_totals(audit) for audit in ("broker", "client")]
     violations = sum(audit.violations for audit in audits)
     audited = sum(audit.audited for audit in audits)
-    more = f"{audited:,} rows audited" + ("" if all(audit.complete for audit in audits) else ", incomplete")
-    return _tile(f"{violations:,}", "order violations", more, "bad" if violations else "good")
+    is_complete = all(audit.complete for audit in audits)
+    answer = "Kept" if not violations and audited else "Broken" if violations else "Not audited"
+    more = f"{violations:,} violations in {audited:,} rows looked at, by two witnesses that share no data."
+    lines = [more] if is_complete else [more, "Trace rows were lost, so the audit is incomplete."]
+    tone = "no" if violations else "yes" if audited and is_complete else "open"
+    parts = [element("h3", text("Order of responses")), element("p", text(answer), class_="answer")]
+    return element(
+        "div", *parts, *(element("span", text(line), class_="line") for line in lines), class_=f"tile {tone}"
+    )
 
 
 def _forest(comparison: Comparison) -> Markup:
     ratios = comparison.speedups
     if not ratios:
         return paragraph("There is no pair of rounds to compare.")
-    zero, one = comparison.sides
-    title = f"Throughput of {one} over {zero}, every load" if zero != one else f"{one}: side B over side A, every load"
-    note = "Dot: geometric mean of paired rounds; line: 95% interval; dotted line: no difference. Logarithmic scale."
-    whole = forest(title, [(full_name(load), ratio) for load, ratio in ratios.items()], note)
+    zero, one = side_names(comparison)
+    title = f"Throughput of {one} over {zero}, every load"
+    whole = forest(title, [(full_name(load), ratio) for load, ratio in ratios.items()], INTERVAL_NOTE)
     return whole if len(ratios) <= LOADS_SHOWN_MAX else details(f"All {len(ratios)} loads, one by one", whole)
 
 
@@ -126,9 +134,9 @@ def ordinary_clients(comparison: Comparison) -> Markup:
         "Ordinary clients",
         paragraph(
             "confluent-kafka (librdkafka), unmodified, idempotent producer at its defaults: at most five requests in "
-            "flight for each producer. One row of its trace is one message, from produce() to its delivery report."
+            "flight for each producer. A row of its trace is one message, from produce() to its delivery report."
         ),
-        load_table(comparison, loads, "Messages a second and latency of an ordinary client"),
+        load_tables(comparison, loads, "Messages of an ordinary client"),
     )
 
 
@@ -138,14 +146,16 @@ def others(comparison: Comparison) -> Markup:
     _, one = comparison.sides
     for mode, ratios in comparison.over_others.items():
         rows = []
+        tails = comparison.latency_over_others[mode]["p99"]
         for load, ratio in ratios.items():
             theirs, ours = (comparison.cells[Cell(name, load)] for name in (mode, one))
             rates = [persecond(cell.requests_per_s) for cell in (theirs, ours)]
             latencies = [f"{milliseconds(theirs.p50_ms)} {ARROW} {milliseconds(ours.p50_ms)}"]
             latencies.append(f"{milliseconds(theirs.p99_ms)} {ARROW} {milliseconds(ours.p99_ms)}")
-            rows.append([full_name(load), *rates, *ratio_cells(ratio), *latencies, judgement(ratio)])
-        head = ["Load", f"{mode}, rate", f"{one}, rate", f"{one} over it", "95% interval", "p50", "p99", "Finding"]
-        parts.append(table(f"{one} beside {OTHER_NAMES.get(mode, mode)}", head, rows))
+            latencies.append(ratio_said(tails.get(load)))
+            rows.append([full_name(load), *rates, *ratio_cells(ratio), *latencies, said(ratio)])
+        head = ["Load", f"{mode}, rate", f"{one}, rate", f"{one} over it", "95% interval", "p50", "p99", "p99 ratio"]
+        parts.append(table(f"{one} beside {OTHER_NAMES.get(mode, mode)}", [*head, "Finding"], rows))
     if not parts:
         return NOTHING
     note = (
@@ -158,25 +168,48 @@ def others(comparison: Comparison) -> Markup:
 
 
 def where_not(comparison: Comparison) -> Markup:
-    """Where the second mode does not pay."""
+    """Where the second mode does not pay, or where equal sides differ."""
     zero, one = comparison.sides
-    title = f"Where {one} does not pay" if zero != one else "Where the sides differ"
-    found = unpaying(comparison)
     if zero == one:
-        judged = [(load, ratio, judgement(ratio)) for load, ratio in comparison.speedups.items()]
-        differing = [entry for entry in judged if entry[2] != "no measurable difference"]
-        said = "Both sides are the same mode: an interval that does not hold 1 is noise that the method did not catch."
-        return section("unpaying", title, paragraph(said), _judged(differing))
-    said = (
-        "Loads whose interval does not lie above 1, whose gain is below a tenth or whose p99 grows by over a tenth."
+        judged = [(load, ratio) for load, ratio in comparison.speedups.items() if ratio.above or ratio.below]
+        note = "Both sides are the same mode: a load that is called different is noise that the method did not catch."
+        return section(
+            "unpaying", "Where the sides differ", paragraph(note), _judged((*pair, "", "") for pair in judged)
+        )
+    found = unpaying(comparison)
+    note = (
+        f"Loads under which {one} is not proven to be faster by a tenth, or makes p99 longer. A finding comes with a "
+        "reason only where something was measured that shows it: batch sizes, stage times, the ablation."
         if found
-        else "Under every load of this experiment the interval lies above 1 and p99 does not grow."
+        else f"Under every load of this experiment {one} is proven faster, and p99 does not grow."
     )
-    return section("unpaying", title, paragraph(said), _judged(found))
+    return section("unpaying", f"Where {one} does not pay", paragraph(note), _judged(found))
 
 
-def _judged(entries: Iterable[tuple[Load, Ratio | None, str]]) -> Markup:
-    rows = [[full_name(load), why, *ratio_cells(ratio)] for load, ratio, why in entries]
+def _judged(entries: Iterable[tuple[Load, Ratio, str, str]]) -> Markup:
+    rows = [
+        [full_name(load), found or said(ratio), why or "\N{EN DASH}", ratio_cells(ratio)[1]]
+        for load, ratio, found, why in entries
+    ]
     if not rows:
         return NOTHING
-    return table("Loads without a clear gain", ["Load", "Finding", "Speed-up", "95% interval"], rows, texts=2)
+    return table("Loads without a proven gain", ["Load", "Finding", "Measured evidence", "95% interval"], rows, texts=3)
+
+
+def noise(comparison: Comparison) -> Markup:
+    """A mode against itself, and what the light was computed from."""
+    found = comparison.noise
+    parts: list[Markup] = []
+    if found is None:
+        parts.append(paragraph(f"{NO_NOISE} Run the experiment with its A/A part, or the command with one mode twice."))
+    else:
+        parts.append(
+            forest(
+                f"{found.mode} against itself: throughput of side B over side A",
+                [("all loads", found.rate), *((full_name(load), ratio) for load, ratio in found.loads.items())],
+                "Both sides are the same broker program: every true ratio is 1.",
+            )
+        )
+    rows = [[measure.name, measure.light.name.lower(), measure.said] for measure in run_quality(comparison).measures]
+    parts.append(table("What the light at the top was computed from", ["Measure", "Light", "Said"], rows, texts=3))
+    return section("noise", "Can this run be trusted?", paragraph(noise_sentence(comparison)), *parts)

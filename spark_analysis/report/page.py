@@ -11,7 +11,7 @@ import re
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
-from spark_analysis.report import course, curves, effects, flow, inside, method, model, overview
+from spark_analysis.report import course, curves, effects, equal_load, flow, inside, method, model, overview
 from spark_analysis.report.markup import Markup, element, join, text
 
 if TYPE_CHECKING:
@@ -22,11 +22,12 @@ if TYPE_CHECKING:
 _NAMES = {
     "summary": "Summary",
     "missing": "What is missing",
+    "equal": "Latency at equal load",
     "ordinary": "Ordinary clients",
     "others": "Other brokers",
     "factors": "Factors",
     "throughput": "Throughput",
-    "latency": "Latency",
+    "latency": "Latency, saturated",
     "stages": "Stages",
     "lanes": "One connection",
     "series": "Over time",
@@ -37,6 +38,7 @@ _NAMES = {
     "model": "Prediction",
     "replay": "Replay",
     "unpaying": "Where it does not pay",
+    "noise": "Can it be trusted?",
     "audit": "Order",
     "tracing": "Cost of tracing",
     "method": "Method",
@@ -91,6 +93,7 @@ def _sections(comparison: Comparison, directory: str) -> list[Markup]:
     return [
         overview.summary(comparison),
         overview.missing(comparison),
+        equal_load.equal_load(comparison),
         overview.ordinary_clients(comparison),
         overview.others(comparison),
         effects.factors(comparison),
@@ -104,8 +107,9 @@ def _sections(comparison: Comparison, directory: str) -> list[Markup]:
         flow.shards(comparison),
         flow.flow(comparison),
         model.model(comparison),
-        curves.replay(comparison),
+        equal_load.replay(comparison),
         overview.where_not(comparison),
+        overview.noise(comparison),
         inside.audit(comparison),
         inside.tracing(comparison),
         method.method(comparison),

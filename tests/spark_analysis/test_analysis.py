@@ -29,6 +29,7 @@ STAGES = {
     "ResponseQueue": 50,
     "ResponseSend": 11,
 }
+SIDES = ("classic", "pipelined")
 PAIRS = [(100, 50), (100, 25), (120, 40)]  # microseconds between requests on side 0 and side 1, one pair a round
 
 
@@ -157,16 +158,67 @@ def test_one_round_has_a_speedup_without_an_interval_and_the_replay_has_none(sum
     assert (entry["speedup"], entry["low"], entry["high"], entry["rounds"]) == (1.0, None, None, 1)
 
 
+def test_latency_ratios_are_paired_like_rates_over_the_rounds_with_enough_samples(summary):
+    """Round 0 has the same 4,000 latencies on both sides; rounds 1 and 2 have 400 of 1 ms, and of 2 ms.
+
+    So a p50 has three rounds. A p99 wants five samples beyond it, that is 500: one round. A p99.9 wants 5,000: none.
+    """
+    (entry,) = [entry for entry in summary["speedups"] if entry["client"] == "raw"]
+    logs = [0.0, math.log(2), math.log(2)]
+    mean = sum(logs) / 3
+    half = 4.30265273 * math.sqrt(sum((log - mean) ** 2 for log in logs) / 2 / 3)
+    p50 = entry["p50"]
+    expected = (math.exp(mean), math.exp(mean - half), math.exp(mean + half))
+    assert (p50["ratio"], p50["low"], p50["high"]) == pytest.approx(expected, rel=1e-6)
+    assert p50["rounds"] == 3
+    assert entry["p99"] == {"ratio": 1.0, "low": None, "high": None, "rounds": 1, "corrected_p": None}
+    assert entry["p999"] is None
+
+
+def test_every_round_of_a_cell_has_its_rate_and_its_percentiles(summary):
+    rounds = cell_of(summary, "raw", "pipelined")["rounds"]
+    assert [(each["round"], each["side"]) for each in rounds] == [(0, 1), (1, 1), (2, 1)]
+    assert [each["p50_ms"] for each in rounds] == [2.0005, 2.0, 2.0]
+    assert rounds[0]["p99_ms"] == pytest.approx(interpolated(list(range(1, 4001)), 0.99) / 1000, rel=1e-8)
+    assert [each["p99_ms"] for each in rounds[1:]] == [None, None]
+    seconds = 399 * PAIRS[1][1] * 1e-6 + 2000e-6 + 500e-9
+    assert rounds[1]["requests_per_s"] == pytest.approx(400 / seconds, rel=1e-8)
+
+
 def test_summary_has_exactly_the_declared_names(summary):
-    assert list(summary) == ["schema", "machine", "cells", "ablation", "speedups", "verdict"]
+    names = [
+        "schema",
+        "machine",
+        "quality",
+        "decisions",
+        "cells",
+        "ablation",
+        "speedups",
+        "equal_load",
+        "stages",
+        "self",
+    ]
+    assert list(summary) == [*names, "verdict"]
     assert summary["schema"] == 1
     assert summary["machine"]["cpu"] == "synthetic"
     names = ["mode", "client", "in_flight", "connections", "commit_delay_ms", "requests", "requests_per_s"]
-    names += ["p50_ms", "p99_ms", "p999_ms", "order_violations"]
+    names += ["p50_ms", "p99_ms", "p999_ms", "rounds", "order_violations"]
     assert all(list(cell) == names for cell in summary["cells"])
     names = ["in_flight", "connections", "commit_delay_ms", "client", "speedup", "low", "high", "rounds"]
-    assert all(list(entry) == names for entry in summary["speedups"])
-    assert summary["ablation"] == []
+    assert all(list(entry) == [*names, "corrected_p", "p50", "p99", "p999"] for entry in summary["speedups"])
+    assert (summary["ablation"], summary["self"]) == ([], None)
+
+
+def test_stages_of_the_summary_are_the_planted_means_and_the_wait_in_the_socket(summary):
+    """The client of the traced runs waits 1 ms (and the broker saw 441 us in classic, of which commits are 300)."""
+    classic, pipelined = summary["stages"]
+    assert (classic["mode"], pipelined["mode"]) == SIDES
+    parts = {name: part["value"] for name, part in classic["parts_us"].items()}
+    assert parts["commit wait"] == pytest.approx(STAGES["CommitWait"] + 100)
+    assert parts["order wait"] == pytest.approx(STAGES["ResponseOrderWait"] + 100)
+    assert {part["low"] for part in classic["parts_us"].values()} == {None}, "one traced round has no interval"
+    inside = sum(value for name, value in parts.items() if name != "socket wait")
+    assert parts["socket wait"] == pytest.approx(max(0, 1000 - inside))
 
 
 def test_no_planted_violation_means_none_found(summary):
@@ -176,9 +228,13 @@ def test_no_planted_violation_means_none_found(summary):
 def test_verdict_speaks_of_ordinary_clients_first_and_of_the_replay_and_the_order(summary):
     verdict = summary["verdict"]
     assert verdict.startswith(
-        "Ordinary client (confluent-kafka): pipelined is not measurably faster under any of 1 load; it delivers 1.00x"
+        "confluent-kafka, linger 5 ms: not decided on this machine. Not decided with 16 producers"
     )
-    assert "Replayed events (open loop) wait 1.00 ms at the median and 4.00 ms at p99 in pipelined" in verdict
+    assert (
+        "Replayed events: not decided on this machine. p99 wait 1.00x of classic's (one round, no interval)" in verdict
+    )
+    assert "classic 4.00 ms, pipelined 4.00 ms" in verdict
+    assert "No mode was compared with itself (A/A)" in verdict
     assert "Order: no violation in 9,000 answers" not in verdict  # confluent-kafka shows no correlation ids
     assert "Order: no violation in 13,800 answers seen by clients and 200 requests stamped by the broker." in verdict
 
@@ -219,8 +275,9 @@ def test_a_mode_compared_with_itself_has_one_cell_over_both_sides(synthetic, spa
     (entry,) = summary["speedups"]
     assert entry["speedup"] == pytest.approx((299 * 100 + 500.5) / (299 * 80 + 500.5), rel=1e-8)
     assert entry["low"] == pytest.approx(entry["high"], rel=1e-8)
-    assert "pipelined was compared with itself, so every true ratio is 1" in verdict
-    assert "0 of 1 intervals hold 1 (19 of 20 should); the ratio farthest from it is 1.24x" in verdict
+    assert verdict.startswith("pipelined against itself on this machine: 1.24x (1.24x to 1.24x)")
+    assert "0 of 1 intervals hold 1 (19 of 20 should), 1 would be called different" in verdict
+    assert "the ratio farthest from 1 is 1.24x" in verdict
     assert "against itself" in (tmp_path / "report.html").read_text()
 
 
@@ -266,8 +323,9 @@ def test_ablation_is_paired_with_the_classic_runs_of_its_own_rounds(synthetic, t
     (entry,) = summary["speedups"]
     assert entry["speedup"] == pytest.approx(10, rel=1e-4)  # the ablation's runs are not in it
     page = (tmp_path / "report.html").read_text()
-    assert "(2.0x classic)" in page
-    assert "(10.0x classic)" in page
+    assert "mute off only (many in flight, commit per request), " in page
+    assert "2.0x (2.0x to 2.0x)" in page
+    assert "10.0x (10.0x to 10.0x)" in page
 
 
 def test_traces_without_a_table_or_with_a_wrong_column_are_refused(planted, spark, tmp_path):

@@ -158,7 +158,7 @@ def test_cells_count_both_audits_of_traced_runs_and_the_page_says_incomplete(dir
     assert "(incomplete: trace rows were lost)" in verdict
     page = (directory / "report.html").read_text()
     assert "the audit is incomplete" in page
-    assert '<div class="tile bad">' in page
+    assert '<div class="tile no">' in page
 
 
 @pytest.mark.parametrize("place", range(len(CASES)), ids=[damage.__name__ for damage, _, _ in CASES])

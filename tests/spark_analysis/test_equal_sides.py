@@ -10,7 +10,7 @@ import pytest
 
 from spark_analysis import load_run
 from spark_analysis.figures import Figures, _run
-from spark_analysis.queries import client_totals
+from spark_analysis.latency import client_runs
 from spark_analysis.raw import arrow_schema
 from spark_analysis.summary import Comparison
 from spark_analysis.tables import TABLES
@@ -50,7 +50,7 @@ def plant(traces):
 def test_the_interval_of_equal_sides_holds_one_as_often_as_it_says(spark, tmp_path):
     plant(tmp_path / "traces")
     run = load_run(tmp_path, spark)
-    totals = {row["run"]: row for row in client_totals(run).collect()}
+    totals = {row["run"]: row for row in client_runs(run).collect()}
     runs = tuple(_run(row, totals[row["run"]]) for row in run.runs.collect())
     ratios = Comparison(Figures(runs=runs, curves={}, stages={}, audits=(), commits={}, waits={}, buckets=())).speedups
     assert len(ratios) == EXPERIMENTS

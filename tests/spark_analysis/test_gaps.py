@@ -38,10 +38,13 @@ def test_an_experiment_that_lacks_nothing_has_no_gap():
 @pytest.mark.parametrize(
     ("runs", "sentence"),
     [
-        ((ZERO, TRACED), "1 load has no run of the other side in the same round, and no speed-up: raw: 1 connection"),
+        (
+            (ZERO, TRACED),
+            "1 load has no run of the other side in the same round, and no speed-up: native client: 1 connection",
+        ),
         (
             (*WHOLE, attrs.evolve(ZERO, number=4, round=1)),
-            "Rounds of which one side is missing do not count in the speed-up of: raw: 1 connection",
+            "Rounds of which one side is missing do not count in the speed-up of: native client: 1 connection",
         ),
         ((ZERO, attrs.evolve(ONE, round=1), TRACED), "1 load has no run of the other side in the same round"),
         ((*WHOLE, attrs.evolve(ONE, cell=Cell("pipelined", DEEP))), "1 load has no run of classic in the same round"),

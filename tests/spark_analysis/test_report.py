@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from spark_analysis.__main__ import main
+from spark_analysis.words import times
 
 pytestmark = [
     pytest.mark.spark,
@@ -25,6 +26,7 @@ pytestmark = [
 
 SECTIONS = [
     "summary",
+    "equal",
     "ordinary",
     "throughput",
     "latency",
@@ -35,7 +37,7 @@ SECTIONS = [
     "commits",
     "shards",
 ]
-SECTIONS += ["flow", "model", "replay", "unpaying", "audit", "tracing", "method", "reproduce", "machine"]
+SECTIONS += ["flow", "model", "replay", "unpaying", "noise", "audit", "tracing", "method", "reproduce", "machine"]
 HOSTILE = "</style></script><script>alert('x')</script><img src=x onerror=alert(1)>&\"'"
 SHORT_LIFE = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """A JVM of some seconds spends more on the optimising compiler than it gets back."""
@@ -94,8 +96,25 @@ def page(text):
 
 def test_every_section_is_there_in_order_and_linked(page):
     assert [attributes["id"] for attributes in page.of("section")] == SECTIONS
-    links = [attributes["href"] for attributes in page.of("a")]
+    links = [attributes["href"] for attributes in page.of("a") if "download" not in attributes]
     assert links == [f"#{name}" for name in SECTIONS]
+
+
+def test_every_table_can_be_saved_from_the_page_itself(page):
+    saved = [attributes for attributes in page.of("a") if "download" in attributes]
+    assert len(saved) == len(page.of("table")) > 10
+    assert all(attributes["href"].startswith("data:text/csv;") for attributes in saved)
+    assert all(re.fullmatch(r"[a-z0-9-]+\.csv", attributes["download"]) for attributes in saved)
+
+
+def test_no_figure_in_large_type_is_of_an_interval_that_holds_1(directory, text):
+    """The figures of tiles are ratios of loads that the summary calls above or below 1."""
+    summary = json.loads((directory / "summary.json").read_text())
+    called = [entry["speedup"] for entry in summary["speedups"] if not entry["low"] <= 1 <= entry["high"]]
+    shown = re.findall(r"<b>(?:p99 )?([0-9.]+x)(?: to ([0-9.]+x))?</b>", text.split("<h2")[1])
+    assert shown
+    for value in (value for pair in shown for value in pair if value):
+        assert any(times(ratio) == value for ratio in called), value
 
 
 def test_the_page_needs_no_network(text, page):

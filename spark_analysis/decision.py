@@ -1,0 +1,220 @@
+"""For each client: does the second mode pay? What somebody reads who has ten seconds.
+
+Rules: a decision rests on judgements of loads (`judgement`), never on a middle. Where loads differ, the decision says
+for which the mode pays and for which not; a load that is not decided is counted, and makes nothing pay. Figures come
+with their interval, and only those of loads that were judged are headlines.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import attrs
+
+from spark_analysis.judgement import Judgement, judge
+from spark_analysis.offered import ANSWERED_SHARE_MIN, LATE_MS_MAX, EqualLoad, PacedSide
+from spark_analysis.tables import RAW_CLIENT
+from spark_analysis.words import (
+    client_name,
+    describe_alone,
+    ends,
+    interval,
+    milliseconds,
+    ordinary,
+    pace,
+    plural,
+    times,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from spark_analysis.cells import Load
+    from spark_analysis.interval import Ratio
+    from spark_analysis.summary import Comparison
+
+PAYS: Final = "Pays"
+DEPENDS: Final = "Pays under some loads"
+DOES_NOT_PAY: Final = "Does not pay"
+UNDECIDED: Final = "Not decided on this machine"
+NOT_MEASURED: Final = "Not measured"
+TONES: Final = {PAYS: "yes", DEPENDS: "partly", DOES_NOT_PAY: "no", UNDECIDED: "open", NOT_MEASURED: "open"}
+
+
+@attrs.frozen
+class Decision:
+    """One box of the first page.
+
+    Attributes:
+        subject: the client, or what else is decided about.
+        answer: one of the five words above.
+        headline: the decided ratios, least and most; empty where none is.
+        lines: sentences with the intervals, the most important first.
+    """
+
+    subject: str
+    answer: str
+    headline: str
+    lines: tuple[str, ...]
+
+    @property
+    def tone(self) -> str:
+        """How a page shows it."""
+        return TONES[self.answer]
+
+
+def decisions(comparison: Comparison) -> list[Decision]:
+    """The decisions of an experiment in reading order: ordinary clients, native client, equal load, replay."""
+    zero, one = comparison.sides
+    if zero == one:
+        return []
+    clients = list(dict.fromkeys(load.client for load in comparison.speedups))
+    clients.sort(key=lambda client: client == RAW_CLIENT)
+    found = [_of_client(comparison, client) for client in clients]
+    if not any(ordinary(load) for load in comparison.speedups):
+        found.insert(0, Decision("Ordinary clients", NOT_MEASURED, "", ("confluent-kafka was not driven.",)))
+    paced = [each for each in comparison.equal_loads if each.load.offered_per_s]
+    found.append(_of_equal_load(comparison, paced))
+    found += [_of_replay(comparison, each) for each in comparison.equal_loads if each not in paced]
+    return found
+
+
+def _of_client(comparison: Comparison, client: str) -> Decision:
+    rates = {load: ratio for load, ratio in comparison.speedups.items() if load.client == client}
+    waits = {load: ratio.inverse for load, ratio in comparison.latency_ratios["p99"].items() if load.client == client}
+    answer, headline, lines = _weighed(rates, "messages" if client != RAW_CLIENT else "requests")
+    worse = [load for load, ratio in waits.items() if judge(ratio) is Judgement.WORSE]
+    shorter = {
+        load: ratio.inverse for load, ratio in waits.items() if judge(ratio) in (Judgement.PAYS, Judgement.SMALL)
+    }
+    if shorter:
+        lines.append(f"p99 latency at full speed, over {comparison.sides[0]}'s: {_span(shorter)}.")
+    elif not worse:
+        lines.append("p99 latency at full speed: not decided under any load.")
+    if worse:
+        lines.append(f"p99 latency at full speed grows with {_listed({load: waits[load].inverse for load in worse})}.")
+    return Decision(client_name(client), answer, headline, tuple(lines))
+
+
+def _weighed(ratios: Mapping[Load, Ratio], unit: str) -> tuple[str, str, list[str]]:
+    judged = {load: judge(ratio) for load, ratio in ratios.items()}
+    paying = {load: ratios[load] for load, found in judged.items() if found is Judgement.PAYS}
+    small = {load: ratios[load] for load, found in judged.items() if found is Judgement.SMALL}
+    none = {load: ratios[load] for load, found in judged.items() if found is Judgement.NO_GAIN}
+    worse = {load: ratios[load] for load, found in judged.items() if found is Judgement.WORSE}
+    undecided = {load: ratios[load] for load, found in judged.items() if found is Judgement.UNDECIDED}
+    lines = []
+    if paying:
+        lines.append(f"More {unit} under {len(paying)} of {plural(len(ratios), 'load')}: {_span(paying)}.")
+    if small:
+        lines.append(f"A gain below a tenth with {_listed(small)}.")
+    if none:
+        lines.append(f"No gain with {_listed(none)}.")
+    if worse:
+        lines.append(f"Slower with {_listed(worse)}.")
+    if undecided:
+        lines.append(f"Not decided with {_listed(undecided)}.")
+    if paying and len(paying) == len(ratios):
+        answer = PAYS
+    elif paying:
+        answer = DEPENDS
+    else:
+        answer = UNDECIDED if undecided else DOES_NOT_PAY
+    return answer, _headline(paying), lines
+
+
+def _headline(decided: Mapping[Load, Ratio]) -> str:
+    values = sorted(ratio.value for ratio in decided.values())
+    said = list(dict.fromkeys(times(value) for value in (values[:1] + values[-1:])))
+    return " to ".join(said)
+
+
+def _span(ratios: Mapping[Load, Ratio]) -> str:
+    ordered = sorted(ratios, key=lambda load: ratios[load].value)
+    least, most = ordered[0], ordered[-1]
+    said = f"{times(ratios[least].value)} with {describe_alone(least)} ({interval(ratios[least])})"
+    return (
+        said
+        if least == most
+        else f"{said}, {times(ratios[most].value)} with {describe_alone(most)} ({ends(ratios[most])})"
+    )
+
+
+_LISTED_MAX: Final = 3
+
+
+def _listed(ratios: Mapping[Load, Ratio]) -> str:
+    named = [f"{describe_alone(load)} ({ends(ratio)})" for load, ratio in ratios.items()]
+    more = f" and {len(named) - _LISTED_MAX} more" if len(named) > _LISTED_MAX else ""
+    return "; ".join(named[:_LISTED_MAX]) + more
+
+
+def _of_equal_load(comparison: Comparison, paced: list[EqualLoad]) -> Decision:
+    subject = "Latency at equal load"
+    if not paced:
+        return Decision(
+            subject,
+            NOT_MEASURED,
+            "",
+            ("No open loop at a given rate was run, so nothing is said of latency at equal load.",),
+        )
+    waits = {each.load: each.ratios["p99"].inverse for each in paced if "p99" in each.ratios}
+    answer, _, _ = _weighed(waits, "") if waits else (UNDECIDED, "", [])
+    judged = {load: judge(ratio) for load, ratio in waits.items()}
+    better = {load: waits[load] for load, found in judged.items() if found in (Judgement.PAYS, Judgement.SMALL)}
+    lines = []
+    for found, words in (
+        (Judgement.PAYS, "Shorter p99 at"),
+        (Judgement.SMALL, "p99 shorter by less than a tenth at"),
+        (Judgement.NO_GAIN, "No shorter p99 at"),
+        (Judgement.WORSE, "Longer p99 at"),
+        (Judgement.UNDECIDED, "Not decided at"),
+    ):
+        chosen = [load for load, each in judged.items() if each is found]
+        if chosen:
+            lines.append(f"{words} {'; '.join(_paced(load, waits[load].inverse) for load in chosen)}.")
+    lines += [f"{sentence}." for each in paced for sentence in unkept(each, comparison.sides)]
+    headline = _headline({load: ratio.inverse for load, ratio in better.items()})
+    return Decision(subject, answer, headline and f"p99 {headline}", tuple(lines))
+
+
+def _paced(load: Load, ratio: Ratio) -> str:
+    return f"{pace(load)}: {times(ratio.value)} ({ends(ratio)})"
+
+
+def unkept(each: EqualLoad, modes: tuple[str, ...]) -> list[str]:
+    """What is said of sides that did not keep the pace of a load, one clause each.
+
+    Args:
+        each: the load.
+        modes: the sides that are spoken of.
+    """
+    return [
+        f"{side.mode} did not keep {pace(each.load)} ({why_unkept(side)}), so its latency is not quoted"
+        for side in each.sides
+        if side.mode in modes and not side.kept_pace
+    ]
+
+
+def why_unkept(side: PacedSide) -> str:
+    """By which rule a side did not keep the pace."""
+    if side.answered_share < ANSWERED_SHARE_MIN:
+        return f"it answered {side.answered_share:.1%} of what was due"
+    late = "nothing" if side.late_ms is None else milliseconds(side.late_ms)
+    return f"half of its requests left {late} late or more, above {LATE_MS_MAX:g} ms"
+
+
+def _of_replay(comparison: Comparison, each: EqualLoad) -> Decision:
+    subject = "Replayed events"
+    unfair = [f"{sentence}." for sentence in unkept(each, comparison.sides)]
+    ratio = each.ratios.get("p99")
+    if ratio is None:
+        lines = unfair or ["Too few events for a p99."]
+        return Decision(subject, UNDECIDED, "", tuple(lines))
+    waits = {each.load: ratio.inverse}
+    answer, _, _ = _weighed(waits, "")
+    better = judge(ratio.inverse) in (Judgement.PAYS, Judgement.SMALL)
+    sides = [side for number in (0, 1) if (side := each.side(number)) is not None and "p99" in side.latency_ms]
+    absolute = ", ".join(f"{side.mode} {milliseconds(side.latency_ms['p99'].value)}" for side in sides)
+    said = f"p99 wait {times(ratio.value)} of {comparison.sides[0]}'s ({interval(ratio)}): {absolute}."
+    return Decision(subject, answer, f"p99 {times(ratio.value)}" if better else "", (said,))

@@ -1,0 +1,119 @@
+"""Latency at equal offered load: the open loops, side by side.
+
+Rules: both sides are sent the same requests at the same moments, whether or not earlier ones are answered, and latency
+counts from the moment a request was due (no coordinated omission). That is a comparison of latencies only while both
+sides keep the pace; one that does not has a queue that grows as long as the run lasts, so its latency says how long
+the run was, and is not quoted. A side kept the pace if both hold, over its untraced runs:
+    answered: answers came at 98 % or more of the pace at which requests became due. The wait grows by g seconds in a
+              second (the slope of latency over due time): then answers come at 1 / (1 + g) of the pace. Requests
+              without an answer count as missing;
+    in time:  the median request left at most 1 ms after it was due; later, the client was the limit, or the window of
+              requests that it may leave unanswered.
+"""
+
+from __future__ import annotations
+
+from statistics import fmean, median
+from typing import TYPE_CHECKING, Final
+
+import attrs
+
+from spark_analysis.cells import PERCENTILES, Load, Run, order
+from spark_analysis.interval import Estimate, Ratio, geometric_interval
+from spark_analysis.pairs import percentile, ratios
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+ANSWERED_SHARE_MIN: Final = 0.98
+LATE_MS_MAX: Final = 1.0
+
+
+@attrs.frozen
+class PacedSide:
+    """One side under one open-loop load.
+
+    Attributes:
+        answered_share: the pace of answers over that of requests, mean over runs.
+        late_ms: how late the median request left, median over runs; None where nothing was sent.
+        latency_ms: percentiles over the rounds by their names; one without enough samples is left out.
+    """
+
+    mode: str
+    side: int
+    runs: int
+    requests: int
+    answered_share: float
+    late_ms: float | None
+    latency_ms: dict[str, Estimate]
+
+    @property
+    def kept_pace(self) -> bool:
+        """Whether its latency is one of the given pace."""
+        return self.answered_share >= ANSWERED_SHARE_MIN and self.late_ms is not None and self.late_ms <= LATE_MS_MAX
+
+
+@attrs.frozen
+class EqualLoad:
+    """One open-loop load: its sides by their number, and side 1 over side 0 where both kept the pace."""
+
+    load: Load
+    sides: tuple[PacedSide, ...]
+    ratios: dict[str, Ratio]
+
+    def side(self, number: int) -> PacedSide | None:
+        """The side of this number, if it was driven."""
+        return next((side for side in self.sides if side.side == number), None)
+
+
+def equal_loads(runs: Iterable[Run]) -> list[EqualLoad]:
+    """All open-loop loads of an experiment in reading order: by rising pace, the replay last.
+
+    Args:
+        runs: of an experiment; traced ones, and those of the ablation and of A/A, are passed over.
+    """
+    counted = [run for run in runs if run.of_a_side and not run.traced and run.cell.load.open_loop]
+    by_load: dict[Load, dict[int, list[Run]]] = {}
+    for run in counted:
+        by_load.setdefault(run.cell.load, {}).setdefault(run.side, []).append(run)
+    sides = {
+        load: tuple(_side(number, found) for number, found in sorted(by_side.items()))
+        for load, by_side in sorted(by_load.items(), key=lambda item: _place(item[0]))
+    }
+    fair = {load for load, both in sides.items() if all(side.kept_pace for side in both if side.side in (0, 1))}
+    usable = [run for run in counted if run.cell.load in fair]
+    over = {name: ratios(usable, 0, percentile(name)) for name in PERCENTILES}
+    return [
+        EqualLoad(load, both, {name: found[load] for name, found in over.items() if load in found})
+        for load, both in sides.items()
+    ]
+
+
+def _place(load: Load) -> tuple[bool, tuple[object, ...], float]:
+    return load.offered_per_s == 0, order(load)[1:-1], load.offered_per_s
+
+
+def _side(number: int, runs: Sequence[Run]) -> PacedSide:
+    lateness = [run.latency.late_us for run in runs if run.latency is not None and run.latency.late_us is not None]
+    latency_ms = {}
+    for name in PERCENTILES:
+        values = [value for run in runs if run.latency is not None and (value := run.latency.milliseconds(name))]
+        found = geometric_interval(values)
+        if found is not None:
+            latency_ms[name] = found
+    return PacedSide(
+        mode=runs[0].cell.mode,
+        side=number,
+        runs=len(runs),
+        requests=sum(run.requests for run in runs),
+        answered_share=fmean(_answered_share(run) for run in runs),
+        late_ms=median(lateness) / 1000 if lateness else None,
+        latency_ms=latency_ms,
+    )
+
+
+def _answered_share(run: Run) -> float:
+    """The pace at which a run's answers came over that at which its requests became due."""
+    if run.latency is None or not run.requests:
+        return 0.0
+    return run.latency.samples / run.requests / (1 + max(0.0, run.latency.growth or 0.0))

@@ -1,0 +1,74 @@
+"""Paired ratios of two sides: whatever quantity of a run, load by load, over the rounds that both sides have.
+
+Rules: one round gives one sample, the ratio of the two sides' runs in it; a round in which a side lacks the quantity
+gives none. The ratios of one quantity over all loads of one experiment (the native client's grid, the ordinary
+clients, the ladder, ...) are a family, and come corrected (`multiplicity`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from spark_analysis.cells import Load, Run, order, rate
+from spark_analysis.interval import Ratio, geometric_interval, ratio_interval
+from spark_analysis.multiplicity import corrected
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    Quantity = Callable[[Sequence[Run]], float | None]
+
+Round = tuple[list[Run], list[Run]]
+"""The runs of either side in one round; usually one each."""
+
+
+def percentile(name: str) -> Quantity:
+    """The quantity that is a percentile of latency, milliseconds (`cells.PERCENTILES`).
+
+    Of several runs of one side in a round it is the geometric mean; None where one of them has too few samples.
+    """
+
+    def found(runs: Sequence[Run]) -> float | None:
+        values = [None if run.latency is None else run.latency.milliseconds(name) for run in runs]
+        known = [value for value in values if value]
+        middle = geometric_interval(known) if len(known) == len(values) else None
+        return None if middle is None else middle.value
+
+    return found
+
+
+def rounds_of(zeros: Iterable[Run], ones: Iterable[Run]) -> dict[int, Round]:
+    """The runs of two sides by the number of their round."""
+    found: dict[int, Round] = {}
+    for side, runs in enumerate((zeros, ones)):
+        for run in runs:
+            found.setdefault(run.round, ([], []))[side].append(run)
+    return found
+
+
+def paired(rounds: Iterable[Round], quantity: Quantity = rate) -> Ratio | None:
+    """The second side over the first one, over the rounds in which both have the quantity."""
+    values = [(quantity(zeros), quantity(ones)) for zeros, ones in rounds if zeros and ones]
+    return ratio_interval([one / zero for zero, one in values if zero and one])
+
+
+def ratios(runs: Iterable[Run], base: int, quantity: Quantity = rate) -> dict[Load, Ratio]:
+    """Side 1 over another side under each load, in reading order, corrected for the family of the load.
+
+    Args:
+        runs: those that count; of other sides too.
+        base: the other side.
+        quantity: what is compared.
+    """
+    by_load: dict[Load, tuple[list[Run], list[Run]]] = {}
+    for run in runs:
+        if run.side in (base, 1):
+            by_load.setdefault(run.cell.load, ([], []))[0 if run.side == base else 1].append(run)
+    found = {load: paired(rounds_of(*by_load[load]).values(), quantity) for load in sorted(by_load, key=order)}
+    families: dict[object, dict[Load, Ratio]] = {}
+    for load, ratio in found.items():
+        if ratio is not None:
+            run = next(run for side in by_load[load] for run in side)
+            families.setdefault(run.settings.get("experiment"), {})[load] = ratio
+    told = {load: ratio for family in families.values() for load, ratio in corrected(family).items()}
+    return {load: told[load] for load in found if load in told}

@@ -1,0 +1,237 @@
+"""The section about latency at equal offered load: the open loops at a given rate, and the replay.
+
+Rules: as in `overview`. Only a side that kept the pace has a point; one that did not is named, with what was measured.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from spark_analysis.cells import PERCENTILES, Cell
+from spark_analysis.decision import unkept, why_unkept
+from spark_analysis.judgement import said
+from spark_analysis.offered import ANSWERED_SHARE_MIN, LATE_MS_MAX
+from spark_analysis.queries import BUCKET_MS
+from spark_analysis.report import charts
+from spark_analysis.report.common import mode_kind, mode_legend, modes, ratio_said
+from spark_analysis.report.curves import distribution
+from spark_analysis.report.markup import (
+    NOTHING,
+    Markup,
+    details,
+    element,
+    join,
+    legend,
+    paragraph,
+    section,
+    table,
+    text,
+)
+from spark_analysis.words import DASH, client_name, describe, milliseconds, pace, persecond, plural
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from spark_analysis.offered import EqualLoad, PacedSide
+    from spark_analysis.summary import Comparison
+
+_NAMES = {"p50": "p50", "p99": "p99", "p999": "p99.9"}
+_RULE = (
+    f"A side kept the pace if its answers came at {ANSWERED_SHARE_MIN:.0%} or more of the pace at which requests "
+    f"became due, and its median request left at most {LATE_MS_MAX:g} ms late; the latency of one that did not only "
+    "says how long the run was, and is not quoted."
+)
+
+
+def equal_load(comparison: Comparison) -> Markup:
+    """Latency over load, both sides at the same pace."""
+    paced = [each for each in comparison.equal_loads if each.load.offered_per_s]
+    if not paced:
+        return section(
+            "equal",
+            "Latency at equal load",
+            paragraph(
+                "Not measured: this experiment had no open loop at a given rate. The latencies of the closed loop "
+                "below are those of saturated brokers, each at a rate of its own; do not compare them as latencies."
+            ),
+        )
+    groups = dict.fromkeys(_group(each) for each in paced)
+    panels = [
+        panel for group in groups for panel in _panels(comparison, [each for each in paced if _group(each) == group])
+    ]
+    return section(
+        "equal",
+        "Latency at equal load",
+        paragraph(
+            "This is the latency to decide by. Both sides are sent the same requests at the same moments, whether or "
+            "not earlier ones are answered (an open loop), and a request waits from the moment it was due, so a stall "
+            f"is paid by all requests that became due during it. {_RULE}"
+        ),
+        *_unkept(comparison, paced),
+        _legend(comparison, paced),
+        charts.panels(panels, pairs=True),
+        _ratio_table(comparison, paced),
+        details("Each side as a table", _side_table(comparison, paced)),
+    )
+
+
+def _group(each: EqualLoad) -> tuple[str, int, int, float, str]:
+    return each.load[:5]
+
+
+def _unkept(comparison: Comparison, found: Sequence[EqualLoad]) -> list[Markup]:
+    names = (*comparison.sides, *comparison.others)
+    sentences = [sentence for each in found for sentence in unkept(each, names)]
+    return (
+        [element("ul", *(element("li", text(f"{sentence}.")) for sentence in sentences), class_="gaps")]
+        if sentences
+        else []
+    )
+
+
+def _legend(comparison: Comparison, found: Sequence[EqualLoad]) -> Markup:
+    shown = dict.fromkeys(side.mode for each in found for side in each.sides)
+    return legend((_kind(comparison, mode), mode) for mode in shown)
+
+
+def _kind(comparison: Comparison, mode: str) -> str:
+    return f"other-{comparison.others.index(mode) % 2}" if mode in comparison.others else mode_kind(comparison, mode)
+
+
+def _panels(comparison: Comparison, group: Sequence[EqualLoad]) -> list[Markup]:
+    """p50 and p99 over the offered rate; the last one has the title of its load."""
+    rates = [each.load.offered_per_s for each in group]
+    x_axis = charts.linear_axis("offered, requests a second", max(rates), charts.short)
+    title = _where(group[0])
+    lines = {name: _lines(comparison, group, name) for name in ("p50", "p99")}
+    values = [y for found in lines.values() for line in found for _, y in line.points]
+    values += [end for found in lines.values() for line in found for ends in line.intervals for end in ends]
+    if not values:
+        return []
+    y_axis = charts.log_axis("latency, ms", values, charts.short)
+    return [
+        charts.panel(f"{name}, {title}", f"{name} latency over the offered rate", x_axis, y_axis, found, markers=True)
+        for name, found in lines.items()
+    ]
+
+
+def _where(each: EqualLoad) -> str:
+    load = each.load
+    return f"{client_name(load.client)}, {plural(load.connections, 'connection')}" + (
+        f", commit delay {load.commit_delay_ms:g} ms" if load.commit_delay_ms else ""
+    )
+
+
+def _lines(comparison: Comparison, group: Sequence[EqualLoad], name: str) -> list[charts.Line]:
+    found = []
+    for mode in dict.fromkeys(side.mode for each in group for side in each.sides):
+        points, intervals = [], []
+        for each in group:
+            for side in each.sides:
+                estimate = side.latency_ms.get(name)
+                if side.mode == mode and side.kept_pace and estimate is not None:
+                    points.append((each.load.offered_per_s, estimate.value))
+                    intervals.append((estimate.low or estimate.value, estimate.high or estimate.value))
+        found.append(charts.Line(_kind(comparison, mode), mode, tuple(points), intervals=tuple(intervals)))
+    return [line for line in found if line.points]
+
+
+def _ratio_table(comparison: Comparison, found: Sequence[EqualLoad]) -> Markup:
+    zero, one = comparison.sides
+    rows = []
+    for each in found:
+        waits = [ratio_said(each.ratios.get(name)) for name in PERCENTILES]
+        ratio = each.ratios.get("p99")
+        broken = [side for side in each.sides if side.mode in (zero, one) and not side.kept_pace]
+        finding = (
+            f"{broken[0].mode} did not keep the pace"
+            if broken
+            else "too few samples"
+            if ratio is None
+            else said(ratio.inverse, worse="longer")
+        )
+        rows.append([_where(each), pace(each.load), finding.replace("pays", "shorter"), *waits])
+    head = ["Load", "Offered", "p99 of " + one, *(f"{name} ratio" for name in _NAMES.values())]
+    caption = f"Latency of {one} over {zero} at the same offered load, with 95% intervals; below 1x: a shorter wait"
+    return table(caption, head, rows, texts=3)
+
+
+def _side_table(comparison: Comparison, found: Sequence[EqualLoad]) -> Markup:
+    rows = [
+        [
+            describe(each.load),
+            side.mode,
+            "yes" if side.kept_pace else f"no: {why_unkept(side)}",
+            *_figures(comparison, each, side),
+        ]
+        for each in found
+        for side in each.sides
+    ]
+    head = ["Load", "Mode", "Kept the pace", "Rounds", "Requests", "Rate", "Answered", "Left late, median"]
+    return table("Latency from the due time, each side", [*head, *_NAMES.values()], rows, texts=3)
+
+
+def _figures(comparison: Comparison, each: EqualLoad, side: PacedSide) -> list[str]:
+    percentiles = []
+    for name in PERCENTILES:
+        estimate = side.latency_ms.get(name) if side.kept_pace else None
+        if estimate is None:
+            percentiles.append(DASH)
+        else:
+            ends = f" ({milliseconds(estimate.low)} to {milliseconds(estimate.high)})" if estimate.low else ""
+            percentiles.append(f"{milliseconds(estimate.value)}{ends}")
+    rate = persecond(comparison.cells[Cell(side.mode, each.load)].requests_per_s)
+    counts = [f"{side.runs}", f"{side.requests:,}", rate, f"{side.answered_share:.1%}", milliseconds(side.late_ms)]
+    return [*counts, *percentiles]
+
+
+def replay(comparison: Comparison) -> Markup:
+    """Real events at their own pace."""
+    found = [each for each in comparison.equal_loads if not each.load.offered_per_s]
+    if not found:
+        return NOTHING
+    return section(
+        "replay",
+        "Replay of real events",
+        paragraph(
+            "Departures of real flights, sent at their own times (compressed) whether or not earlier ones have been "
+            "answered. Latency counts from the time an event was due. There is no speed-up here, the pace is given; "
+            "what differs is the wait."
+        ),
+        *_unkept(comparison, found),
+        _ratio_table(comparison, found),
+        _side_table(comparison, found),
+        _replay_panels(comparison, [each for each in found if not unkept(each, comparison.sides)]),
+    )
+
+
+def _replay_panels(comparison: Comparison, fair: Sequence[EqualLoad]) -> Markup:
+    buckets = comparison.figures.buckets
+    if not buckets:
+        return NOTHING
+    shown = {mode: min((b.run for b in buckets if b.mode == mode), default=None) for mode in modes(comparison)}
+
+    def line(mode: str, value: Callable[..., float]) -> charts.Line:
+        mine = [b for b in buckets if b.run == shown[mode]]
+        along = tuple((bucket.bucket * BUCKET_MS / 1000, value(bucket)) for bucket in mine)
+        return charts.Line(mode_kind(comparison, mode), mode, along)
+
+    seconds = max(b.bucket for b in buckets) * BUCKET_MS / 1000
+    x_axis = charts.linear_axis("seconds of the replay", max(seconds, 1.0), lambda value: f"{value:g}")
+    waits = [line(mode, lambda bucket: max(bucket.p99_us, 1) / 1000) for mode in modes(comparison)]
+    paces = [line(mode, lambda bucket: bucket.requests * 1000 / BUCKET_MS) for mode in modes(comparison)]
+    wait_axis = charts.log_axis("p99, ms", [y for each in waits for _, y in each.points], lambda value: f"{value:g}")
+    pace_axis = charts.linear_axis("events a second", max(y for each in paces for _, y in each.points), charts.short)
+    drawings = [distribution(comparison, each.load, "Share of events answered") for each in fair]
+    drawings.append(
+        charts.panel(
+            "Wait in the first round, p99 of each quarter second",
+            "p99 latency over the replay",
+            x_axis,
+            wait_axis,
+            waits,
+            markers=False,
+        )
+    )
+    drawings.append(charts.panel("Pace", "Events a second over the replay", x_axis, pace_axis, paces, markers=False))
+    return join([mode_legend(comparison), charts.panels(drawings)])

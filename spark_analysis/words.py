@@ -1,0 +1,141 @@
+"""Figures and loads in words: how a ratio, a latency, a load are written everywhere, in the verdict and on the page.
+
+Rules: as many digits as a figure deserves; a dash where there is none. A ratio of which an interval holds 1 is never
+written without its interval.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from spark_analysis.tables import RAW_CLIENT, REPLAY_CLIENT
+
+if TYPE_CHECKING:
+    from spark_analysis.cells import Load
+    from spark_analysis.interval import Estimate, Ratio
+
+DASH: Final = "\N{EN DASH}"
+NATIVE: Final = "native client"
+"""What the load client of this project is called; in traces its name is `raw`."""
+OTHER_NAMES: Final = {
+    "kafka-synced": "Apache Kafka that flushes every message",
+    "kafka": "Apache Kafka with its defaults (page cache)",
+    "other": "the other broker",
+}
+"""What is said for the modes of brokers that are not ours."""
+_TIMES_MIN: Final = 0.01
+
+
+def times(value: float) -> str:
+    """A ratio as people say it: 0.97x, 3.9x, 21x."""
+    if value < _TIMES_MIN:
+        return f"below {_TIMES_MIN}x"
+    if value < 1.995:  # below what rounds to 2.0
+        return f"{value:.2f}x"
+    return f"{value:.1f}x" if value < 19.95 else f"{value:,.0f}x"
+
+
+def ends(ratio: Ratio) -> str:
+    """The interval alone: `2.4x to 2.8x`."""
+    if ratio.low is None or ratio.high is None:
+        return "one round"
+    return f"{times(ratio.low)} to {times(ratio.high)}"
+
+
+def interval(ratio: Ratio) -> str:
+    """The 95% interval in words."""
+    return "one round, no interval" if ratio.low is None else f"95% interval {ends(ratio)}"
+
+
+def milliseconds(value: float | None) -> str:
+    """A latency with three digits; a dash where there is none."""
+    if value is None:
+        return DASH
+    digits = 2 if value < 10 else 1 if value < 100 else 0
+    return f"{value:,.{digits}f} ms"
+
+
+def duration(value_us: float | None) -> str:
+    """Microseconds below a millisecond, milliseconds above; a dash where there is none."""
+    if value_us is None:
+        return DASH
+    return f"{value_us:.0f} \N{MICRO SIGN}s" if abs(value_us) < 1000 else milliseconds(value_us / 1000)
+
+
+def with_interval(estimate: Estimate | None, unit: float = 1.0) -> str:
+    """A duration and its interval: `330 us (320 us to 341 us)`.
+
+    Args:
+        estimate: of microseconds, or of what `unit` turns into them.
+        unit: microseconds in one of the estimate's.
+    """
+    if estimate is None:
+        return DASH
+    said = duration(estimate.value * unit)
+    if estimate.low is None or estimate.high is None:
+        return said
+    return f"{said} ({duration(max(0.0, estimate.low) * unit)} to {duration(estimate.high * unit)})"
+
+
+def persecond(value: float | None) -> str:
+    """A rate with as many digits as it deserves."""
+    return DASH if value is None else f"{value:,.0f}/s"
+
+
+def client_settings(client: str) -> str:
+    """What a client's name says of its settings: `confluent-kafka linger=5` has a linger of 5 ms."""
+    return re.sub(r"linger=(\S+)", r"linger \1 ms", client.partition(" ")[2] or client)
+
+
+def client_name(client: str) -> str:
+    """A client as a reader knows it."""
+    if client == RAW_CLIENT:
+        return NATIVE
+    if client == REPLAY_CLIENT:
+        return "replay of real events"
+    name, _, settings = client.partition(" ")
+    return f"{name}, {client_settings(client)}" if settings else name
+
+
+def plural(count: int, what: str) -> str:
+    """`1 load`, `1,200 loads`."""
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
+
+
+def describe(load: Load) -> str:
+    """A load in words."""
+    more = f", commit delay {load.commit_delay_ms:g} ms" if load.commit_delay_ms else ""
+    more += f", {load.variant}" if load.variant else ""
+    if load.client == REPLAY_CLIENT:
+        return f"replay over {plural(load.connections, 'connection')}{more}"
+    more += f", {pace(load)}" if load.open_loop else ""
+    if load.client != RAW_CLIENT:
+        return f"{plural(load.connections, 'producer')}, {client_settings(load.client)}{more}"
+    return f"{plural(load.connections, 'connection')} x {load.in_flight} in flight{more}"
+
+
+def describe_alone(load: Load) -> str:
+    """A load in words, where the client has been named already."""
+    settings = f", {client_settings(load.client)}" if ordinary(load) else ""
+    return describe(load).replace(settings, "", 1) if settings else describe(load)
+
+
+def pace(load: Load) -> str:
+    """What is offered in an open loop."""
+    if not load.offered_per_s:
+        return "its own pace"
+    if load.offered_of:
+        return f"{load.offered_share:.0%} of what {load.offered_of} can do ({load.offered_per_s:,.0f}/s)"
+    return f"{load.offered_per_s:,.0f}/s"
+
+
+def full_name(load: Load) -> str:
+    """A load in words, its client first."""
+    name = NATIVE if load.client == RAW_CLIENT else load.client.partition(" ")[0]
+    return f"{name}: {describe(load)}"
+
+
+def ordinary(load: Load) -> bool:
+    """Whether the client is one that people use, not one of ours."""
+    return load.client not in (RAW_CLIENT, REPLAY_CLIENT)

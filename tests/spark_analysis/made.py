@@ -1,0 +1,78 @@
+"""Runs and comparisons made of plain numbers, as Spark would have found them: no traces, no JVM."""
+
+from __future__ import annotations
+
+import itertools
+import random
+
+from spark_analysis.cells import Cell, Load, Run, RunLatency
+from spark_analysis.figures import Figures, StageFigures
+from spark_analysis.summary import Comparison
+
+REQUESTS = 20_000
+SIDES = ("classic", "pipelined")
+_NUMBERS = itertools.count(1)
+
+
+def load(number: int = 1, **columns) -> Load:
+    """A load of its own for each number."""
+    return Load(**{"client": "raw", "connections": number, "in_flight": 5, "commit_delay_ms": 0.0, **columns})
+
+
+def run(of: Load, round_number: int, side: int, rate: float = 1000.0, *, p99_us: float = 5000.0, **columns) -> Run:
+    """One untraced run with so many requests a second and such a p99; p50 is a fifth of it, p99.9 the double."""
+    waited = {"samples": REQUESTS, "p50_us": p99_us / 5, "p99_us": p99_us, "p999_us": 2 * p99_us, "mean_us": p99_us / 4}
+    waited |= columns.pop("waited", {})
+    mode = columns.pop("mode", SIDES[side] if side < 2 else "kafka")
+    return Run(
+        **{
+            "number": next(_NUMBERS),
+            "round": round_number,
+            "traced": False,
+            "side": side,
+            "cell": Cell(mode, of),
+            "flush": "always",
+            "settings": {"experiment": "grid"},
+            "machine": {},
+            "client_cpu_share": 0.4,
+            "lost_rows": 0,
+            "requests": REQUESTS,
+            "first_sent_ns": 0,
+            "last_answered_ns": round(REQUESTS / rate * 1e9),
+            "latency": RunLatency(**waited),
+            **columns,
+        }
+    )
+
+
+def pairs(of: Load, gains, drawn: random.Random | None = None, spread: float = 0.0, **columns) -> list[Run]:
+    """A round for each gain: side 1 is so many times as fast, and waits so many times less; runs differ by chance."""
+    found = []
+    for place, gain in enumerate(gains):
+        for side in (0, 1):
+            luck = 1.0 if drawn is None else drawn.lognormvariate(0, spread)
+            waits = 1.0 if drawn is None else drawn.lognormvariate(0, spread)
+            made = gain if side else 1.0
+            found.append(run(of, place, side, 1000 * made * luck, p99_us=5000 / made * waits, **columns))
+    return found
+
+
+def comparison(runs, stages=None, **more) -> Comparison:
+    """What is said of such runs."""
+    return Comparison(Figures(tuple(runs), {}, stages or {}, (), more.pop("commits", {}), {}, (), **more))
+
+
+def stage_figures(parts_us) -> dict[str, StageFigures]:
+    """Kafka's stages of a traced run whose broker parts have these means, in order."""
+    queue, handler, commit, other, order, response, send = parts_us
+    means = {
+        "RequestQueue": queue,
+        "Local": handler,
+        "Remote": commit + other,
+        "CommitWait": commit,
+        "ResponseOrderWait": order,
+        "ResponseQueue": order + response,
+        "ResponseSend": send,
+        "Total": sum(parts_us),
+    }
+    return {name: StageFigures(REQUESTS, mean, mean, 2 * mean) for name, mean in means.items()}

@@ -1,0 +1,159 @@
+"""The first page decides by intervals: what is not decided has no figure in large type, and no reason."""
+
+from __future__ import annotations
+
+import random
+
+import attrs
+import pytest
+
+from spark_analysis.decision import DEPENDS, DOES_NOT_PAY, NOT_MEASURED, PAYS, UNDECIDED, decisions
+from spark_analysis.figures import Commits
+from spark_analysis.findings import unpaying, verdict
+from spark_analysis.interval import Ratio
+from spark_analysis.judgement import Judgement, judge, said
+from tests.spark_analysis import made
+
+DEEP = made.load(1, in_flight=64)
+SINGLE = made.load(1, in_flight=1)
+LINGERING = made.load(1, client="confluent-kafka linger=5")
+SURE, NONE, WIDE = (3.0, 3.1, 3.2, 2.9, 3.0), (1.0, 1.01, 0.99, 1.0, 1.01), (0.2, 4.0, 1.5, 9.0, 0.5)
+
+
+def decision_of(runs, subject="native client"):
+    (found,) = [each for each in decisions(made.comparison(runs)) if each.subject == subject]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("gains", "answer"),
+    [
+        ([SURE], PAYS),
+        ([SURE, NONE], DEPENDS),
+        ([SURE, WIDE], DEPENDS),
+        ([NONE], DOES_NOT_PAY),
+        ([[1 / gain for gain in SURE]], DOES_NOT_PAY),
+        ([(1.04, 1.05, 1.06, 1.05, 1.04)], DOES_NOT_PAY),
+        ([NONE, WIDE], UNDECIDED),
+        ([WIDE], UNDECIDED),
+        ([[2.0]], UNDECIDED),
+    ],
+)
+def test_a_client_is_decided_by_the_intervals_of_its_loads(gains, answer):
+    runs = [run for number, each in enumerate(gains) for run in made.pairs(made.load(number), each)]
+    found = decision_of(runs)
+    assert found.answer == answer
+    assert bool(found.headline) == (answer in (PAYS, DEPENDS))
+
+
+def test_headlines_are_of_decided_loads_only_and_every_line_has_an_interval():
+    """The single request gains 0.2x to 9x, the deep one 3x: in large type stands 3x alone."""
+    found = decision_of([*made.pairs(DEEP, SURE), *made.pairs(SINGLE, WIDE)])
+    assert found.headline == "3.0x"
+    assert found.lines[0].startswith(
+        "More requests under 1 of 2 loads: 3.0x with 1 connection x 64 in flight (95% interval "
+    )
+    assert found.lines[1].startswith("Not decided with 1 connection x 1 in flight (")
+
+
+def test_clients_are_boxes_of_their_own_and_ordinary_ones_come_first():
+    runs = [*made.pairs(DEEP, SURE), *made.pairs(LINGERING, NONE)]
+    found = decisions(made.comparison(runs))
+    assert [(each.subject, each.answer) for each in found] == [
+        ("confluent-kafka, linger 5 ms", DOES_NOT_PAY),
+        ("native client", PAYS),
+        ("Latency at equal load", NOT_MEASURED),
+    ]
+    assert decisions(made.comparison(made.pairs(DEEP, SURE)))[0].answer == NOT_MEASURED
+
+
+def test_longer_tails_are_told_beside_the_gain():
+    """Side 1 has three times the rate, and three times the p99."""
+    runs = [attrs.evolve(run, latency=attrs.evolve(run.latency, p99_us=run.latency.p99_us * (9 if run.side else 1)))
+            for run in made.pairs(DEEP, SURE)]  # fmt: skip
+    found = decision_of(runs)
+    assert found.answer == PAYS
+    assert "p99 latency at full speed grows with 1 connection x 64 in flight (2." in found.lines[-1]
+    ((load, _, finding, _),) = unpaying(made.comparison(runs))
+    assert load == DEEP
+    assert finding.startswith("p99 grows to 3.0x")
+
+
+def test_what_is_not_decided_has_no_reason():
+    """A load with one request in flight is not explained by having one: nothing was measured that shows it."""
+    ((_, _, finding, why),) = unpaying(made.comparison(made.pairs(SINGLE, WIDE)))
+    assert finding.startswith("not decided: anything from ")
+    assert why == ""
+
+
+def test_a_reason_is_what_was_measured():
+    """No gain, and the commits of both modes take one batch each: that was counted."""
+    commits = {cell: Commits({1: 500}, 500, 300.0, 400.0, 250.0) for cell in cells_of(made.pairs(SINGLE, NONE))}
+    comparison = made.comparison(made.pairs(SINGLE, NONE), commits=commits)
+    ((_, _, finding, why),) = unpaying(comparison)
+    assert finding == "no gain: at most 1.01x"
+    assert why == "a commit takes 1.0 batches in pipelined and 1.0 in classic: no more are gathered"
+    gathered = {cell: Commits({1 + 5 * (cell.mode == "pipelined"): 500}, 500, 1.0, 1.0, 1.0) for cell in commits}
+    ((*_, why),) = unpaying(made.comparison(made.pairs(SINGLE, NONE), commits=gathered))
+    assert why == ""
+
+
+def cells_of(runs):
+    return dict.fromkeys(run.cell for run in runs)
+
+
+@pytest.mark.parametrize(
+    ("ratio", "judgement", "words"),
+    [
+        (Ratio(2.0, 1.8, 2.2, 5, 0.001, 0.01), Judgement.PAYS, "pays"),
+        (Ratio(1.05, 1.02, 1.08, 5, 0.001, 0.01), Judgement.SMALL, "small gain"),
+        (Ratio(0.8, 0.7, 0.9, 5, 0.001, 0.01), Judgement.WORSE, "slower"),
+        (Ratio(1.02, 0.98, 1.06, 5, 0.3, 1.0), Judgement.NO_GAIN, "no gain: at most 1.06x"),
+        (Ratio(1.5, 0.5, 4.5, 5, 0.3, 1.0), Judgement.UNDECIDED, "not decided: anything from 0.50x to 4.5x"),
+        (
+            Ratio(1.5, 1.1, 2.0, 5, 0.02, 0.2),
+            Judgement.UNDECIDED,
+            "not decided: beyond chance alone, but not among so many loads",
+        ),
+        (Ratio(1.5, None, None, 1), Judgement.UNDECIDED, "not decided: one round has no interval"),
+    ],
+)
+def test_a_ratio_is_judged_by_its_interval_and_its_family(ratio, judgement, words):
+    assert judge(ratio) is judgement
+    assert said(ratio) == words
+
+
+def test_the_inverse_of_a_ratio_is_judged_the_other_way():
+    ratio = Ratio(0.5, 0.4, 0.6, 5, 0.001, 0.01)
+    assert (ratio.inverse.value, ratio.inverse.low, ratio.inverse.high) == pytest.approx((2.0, 1 / 0.6, 2.5))
+    assert judge(ratio.inverse) is Judgement.PAYS
+
+
+def self_runs(gains, spread=0.0, seed=1):
+    of = made.load(1, variant="self")
+    runs = made.pairs(of, gains, random.Random(seed), spread, mode="pipelined", settings={"experiment": "self"})
+    return [attrs.evolve(run, round=run.round) for run in runs]
+
+
+def test_a_mode_against_itself_is_told_and_counts_as_nothing_else():
+    alone = made.comparison(made.pairs(DEEP, SURE))
+    with_noise = made.comparison([*made.pairs(DEEP, SURE), *self_runs((1.0, 1.02, 0.98, 1.01, 1.0))])
+    assert "No mode was compared with itself (A/A)" in verdict(alone)
+    assert "pipelined against itself on this machine: 1.00x (0.98x to 1.02x), p99 1.00x (" in verdict(with_noise)
+    assert with_noise.speedups.keys() == alone.speedups.keys()
+    assert with_noise.sides == alone.sides
+    assert with_noise.cells.keys() == alone.cells.keys()
+    (cell,) = with_noise.cells_of_noise.values()
+    assert (cell.requests, len(cell.rounds)) == (10 * made.REQUESTS, 10)
+
+
+def test_the_loads_of_a_and_a_are_taken_together_round_by_round():
+    """Two loads of which one gains what the other loses: together there is no difference."""
+    of = [made.load(number, variant="self") for number in (1, 2)]
+    columns = {"mode": "pipelined", "settings": {"experiment": "self"}}
+    up, down = (1.2, 1.1, 1.3), (1 / 1.2, 1 / 1.1, 1 / 1.3)
+    runs = [run for each, gains in zip(of, (up, down), strict=True) for run in made.pairs(each, gains, **columns)]
+    noise = made.comparison(runs).noise
+    assert noise.rate.value == pytest.approx(1.0)
+    assert (noise.rate.low, noise.rate.high) == pytest.approx((1.0, 1.0))
+    assert [noise.loads[load].value > 1 for load in of] == [True, False]

@@ -1,0 +1,117 @@
+"""Holm's correction agrees with the procedure as its author gives it, and keeps false claims of a family to 5 %."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spark_analysis.interval import Ratio, ratio_interval
+from spark_analysis.multiplicity import corrected, holm
+from tests.spark_analysis import made
+
+LOADS = 20
+ROUNDS = 5
+
+
+def rejected_by_holm(chances, level):
+    """The step-down procedure: the numbers of what is rejected at a level."""
+    ascending = sorted(range(len(chances)), key=lambda number: chances[number])
+    rejected = set()
+    for place, number in enumerate(ascending):
+        if chances[number] > level / (len(chances) - place):
+            break
+        rejected.add(number)
+    return rejected
+
+
+chances = st.lists(st.floats(0, 1, exclude_max=True), max_size=12)
+
+
+@given(chances, st.floats(0.0001, 0.9999))
+def test_what_is_rejected_is_what_the_procedure_rejects(found, level):
+    adjusted = holm(found)
+    # A value right at the level is rejected or not by the last bit of a product or a quotient.
+    clear = {number for number, chance in enumerate(adjusted) if abs(chance - level) > 1e-12}
+    assert {number for number in clear if adjusted[number] <= level} == rejected_by_holm(found, level) & clear
+
+
+@given(chances)
+def test_a_corrected_chance_is_not_smaller_nor_above_that_of_bonferroni_and_keeps_the_order(found):
+    adjusted = holm(found)
+    assert all(before <= after <= min(1, before * len(found)) for before, after in zip(found, adjusted, strict=True))
+    by_chance = sorted(range(len(found)), key=found.__getitem__)
+    assert [adjusted[number] for number in by_chance] == sorted(adjusted)
+
+
+def test_worked_by_hand():
+    """0.01 x 4, 0.02 x 3, 0.03 x 2 (not below the one before), 0.5 x 1."""
+    assert holm([0.03, 0.01, 0.5, 0.02]) == pytest.approx([0.06, 0.04, 0.5, 0.06])
+    assert holm([]) == []
+
+
+def test_a_ratio_without_an_interval_makes_no_claim_and_makes_no_other_one_harder():
+    alone = ratio_interval([2.0, 2.1, 2.2])
+    family = corrected({"one": alone, "two": Ratio(3.0, None, None, 1)})
+    assert family["one"].corrected == alone.chance
+    assert family["two"].corrected is None
+    assert not family["two"].above
+
+
+def test_a_load_that_is_beyond_chance_alone_is_not_called_among_many():
+    """An interval just beside 1, with 19 loads that do not differ: 1.02x would be one of 20 by chance."""
+    drawn = random.Random(3)
+    narrow = made.pairs(made.load(99), [1.0] * ROUNDS)
+    for place, gain in enumerate((1.03, 1.09, 1.02, 1.12, 1.07)):
+        narrow[2 * place + 1] = made.run(made.load(99), place, 1, 1000 * gain)
+    (alone,) = made.comparison(narrow).speedups.values()
+    assert alone.above
+    many = [run for number in range(1, LOADS) for run in made.pairs(made.load(number), [1.0] * ROUNDS, drawn, 0.05)]
+    among = made.comparison([*narrow, *many]).speedups[made.load(99)]
+    assert (among.value, among.low) == (alone.value, alone.low)
+    assert among.low > 1
+    assert not among.above
+
+
+def test_experiments_are_families_of_their_own():
+    """What is asked of ordinary clients is not made harder by the native client's loads."""
+    drawn = random.Random(4)
+    client = made.load(client="confluent-kafka linger=0")
+    asked = made.pairs(client, (1.03, 1.09, 1.02, 1.12, 1.07), settings={"experiment": "clients"})
+    grid = [run for number in range(1, LOADS) for run in made.pairs(made.load(number), [1.0] * ROUNDS, drawn, 0.05)]
+    assert made.comparison([*asked, *grid]).speedups[client].above
+
+
+def equal_sides(drawn):
+    """A/A of 20 loads: both sides are the same but for 5 % of luck in every run."""
+    return [run for number in range(LOADS) for run in made.pairs(made.load(number), [1.0] * ROUNDS, drawn, 0.05)]
+
+
+def test_equal_sides_are_called_different_under_no_load_in_19_of_20_experiments():
+    """Each asks 20 loads for a difference of rates; without a correction most experiments would find one.
+
+    20 experiments are few: how often it happens is bounded by the next test.
+    """
+    drawn = random.Random(20)
+    calls, alone = [], []
+    for _ in range(20):
+        ratios = made.comparison(equal_sides(drawn)).speedups.values()
+        assert len(ratios) == LOADS
+        calls.append(sum(ratio.above or ratio.below for ratio in ratios))
+        alone.append(sum(ratio.excludes_one for ratio in ratios))
+    assert sum(not count for count in calls) >= 19
+    assert sum(not count for count in alone) <= 12
+
+
+def test_a_family_has_a_false_claim_as_seldom_as_is_said():
+    """400 experiments of 20 equal loads: 5 % of them at most, give or take 3 standard errors."""
+    drawn = random.Random(1)
+    false_claims = 0
+    for _ in range(400):
+        family = {
+            number: ratio_interval([drawn.lognormvariate(0, 0.1) for _ in range(ROUNDS)]) for number in range(LOADS)
+        }
+        false_claims += any(ratio.above or ratio.below for ratio in corrected(family).values())
+    assert false_claims / 400 <= 0.05 + 3 * 0.011

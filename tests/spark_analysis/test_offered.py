@@ -1,0 +1,117 @@
+"""Latency at equal load is compared only between sides that kept the pace, from the moment requests were due."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from spark_analysis import load_run
+from spark_analysis.convert import convert
+from spark_analysis.figures import gather
+from spark_analysis.offered import ANSWERED_SHARE_MIN, LATE_MS_MAX
+from spark_analysis.summary import Comparison
+from tests.spark_analysis import made
+
+HALF = made.load(1, offered_of="classic", offered_share=0.5, offered_per_s=500.0)
+FULL = made.load(1, offered_of="classic", offered_share=0.95, offered_per_s=950.0)
+LADDER = {"settings": {"experiment": "ladder"}}
+
+
+def ladder(gains=(2.0, 2.2, 1.9), of=HALF, zero=None, one=None):
+    """Rounds in which side 1 waits so many times less; what sides do of the pace is given."""
+    found = []
+    for place, gain in enumerate(gains):
+        for side, extra in enumerate((zero or {}, one or {})):
+            p99_us = 4000.0 / (gain if side else 1.0)
+            waited = {"p99_us": p99_us, "late_us": 50.0, "growth": 0.0, **extra}
+            found.append(made.run(of, place, side, of.offered_per_s, waited=waited, **LADDER))
+    return found
+
+
+def test_the_ratio_is_that_of_paired_rounds_with_the_interval_of_rates():
+    (each,) = made.comparison(ladder()).equal_loads
+    ratio = each.ratios["p99"]
+    logs = [math.log(1 / gain) for gain in (2.0, 2.2, 1.9)]
+    mean = sum(logs) / 3
+    half = 4.30265273 * math.sqrt(sum((log - mean) ** 2 for log in logs) / 2 / 3)
+    assert math.log(ratio.value) == pytest.approx(mean)
+    assert math.log(ratio.low) == pytest.approx(mean - half, rel=1e-6)
+    assert math.log(ratio.high) == pytest.approx(mean + half, rel=1e-6)
+    assert ratio.below
+    assert each.side(0).latency_ms["p99"].value == pytest.approx(4.0)
+    assert each.side(1).latency_ms["p99"].rounds == 3
+
+
+@pytest.mark.parametrize(
+    ("behind", "reason"),
+    [
+        ({"growth": 0.03}, "it answered 97.1% of what was due"),
+        ({"samples": made.REQUESTS * 97 // 100}, "it answered 97.0% of what was due"),
+        ({"late_us": 1500.0}, "half of its requests left 1.50 ms late or more"),
+    ],
+)
+def test_a_side_that_did_not_keep_the_pace_is_named_and_its_latency_is_not_quoted(behind, reason):
+    comparison = made.comparison([*ladder(of=FULL, zero=behind), *ladder()])
+    half, full = comparison.equal_loads
+    assert (half.load, full.load) == (HALF, FULL)
+    assert set(half.ratios) == {"p50", "p99", "p999"}
+    assert full.ratios == {}
+    assert not full.side(0).kept_pace
+    assert full.side(1).kept_pace
+    from spark_analysis.findings import verdict
+    from spark_analysis.summary_json import summary
+
+    assert f"classic did not keep 95% of what classic can do (950/s) ({reason}" in verdict(comparison)
+    (entry,) = [entry for entry in summary(comparison)["equal_load"] if entry["offered_share"] == 0.95]
+    assert [(side["kept_pace"], side["p99_ms"] is None) for side in entry["sides"]] == [(False, True), (True, False)]
+    assert entry["p99"] is None
+    (cell,) = [
+        cell for cell in summary(comparison)["cells"] if cell["mode"] == "classic" and cell["offered_share"] == 0.95
+    ]
+    assert {each["p99_ms"] for each in cell["rounds"]} == {None}
+
+
+def test_right_at_the_bounds_the_pace_is_kept():
+    edge = {"growth": 1 / ANSWERED_SHARE_MIN - 1 - 1e-9, "late_us": LATE_MS_MAX * 1000}
+    (each,) = made.comparison(ladder(zero=edge, one=edge)).equal_loads
+    assert all(side.kept_pace for side in each.sides)
+
+
+def test_a_wait_that_shrinks_does_not_make_up_for_requests_without_an_answer():
+    lost = {"growth": -0.5, "samples": made.REQUESTS * 9 // 10}
+    (each,) = made.comparison(ladder(one=lost)).equal_loads
+    assert each.side(1).answered_share == pytest.approx(0.9)
+
+
+def test_open_loops_count_in_no_speedup():
+    comparison = made.comparison([*ladder(), *made.pairs(made.load(2), (2.0, 2.0, 2.0))])
+    assert list(comparison.speedups) == [made.load(2)]
+    assert list(comparison.latency_ratios["p99"]) == [made.load(2)]
+
+
+@pytest.mark.spark
+@pytest.mark.xdist_group("spark")
+@pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
+def test_pace_and_lateness_come_out_of_the_rows(synthetic, spark, tmp_path):
+    """2,000 requests, one due each millisecond: side 0 answers each after 3 ms; side 1 takes 1.1 ms for each, and from
+    the middle on sends 4 ms late."""
+    columns = {"experiment": "ladder", "in_flight": 5, "variant": "rate=50%-of-classic"}
+    columns |= {"offered_of": "classic", "offered_share": 0.5, "offered_per_s": 1000.0}
+    for side, mode in enumerate(made.SIDES):
+        run = synthetic.RawRun(tmp_path / "raw", side + 1, mode=mode, side=side, **columns)
+        for sequence in range(2000):
+            due = synthetic.START_NS + sequence * 1_000_000
+            late = 4_000_000 if side and sequence >= 900 else 0
+            took = 3_000_000 + (sequence * 100_000 if side else 0)
+            run.answer(due + late, due + max(took, late), sequence, intended_ns=due)
+        run.write()
+    convert(tmp_path)
+    (each,) = Comparison(gather(load_run(tmp_path, spark))).equal_loads
+    zero, one = each.sides
+    assert each.load.variant == ""
+    assert (zero.answered_share, zero.late_ms) == (1.0, 0.0)
+    assert zero.latency_ms["p99"].value == pytest.approx(3.0)
+    assert one.answered_share == pytest.approx(1 / 1.1, rel=1e-3)
+    assert one.late_ms == 4.0
+    assert not one.kept_pace

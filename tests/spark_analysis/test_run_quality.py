@@ -1,0 +1,64 @@
+"""The light of a run is the worst of what was measured; what is not known does not make a run good."""
+
+from __future__ import annotations
+
+import random
+
+import attrs
+import pytest
+
+from spark_analysis.run_quality import Light, run_quality
+from tests.spark_analysis import made
+
+QUIET = {"cores": 2, "load_average_before": 0.1, "load_average_after": 1.9, "steal_share": 0.0}
+EQUAL = (1.0, 1.01, 0.99, 1.0, 1.01)
+
+
+def quality(machine=QUIET, spread=0.01, equal=EQUAL, gain=3.0):
+    drawn = random.Random(1)
+    runs = [run for number in range(4) for run in made.pairs(made.load(number), [gain] * 5, drawn, spread)]
+    if equal:
+        columns = {"mode": "pipelined", "settings": {"experiment": "self"}}
+        runs += made.pairs(made.load(1, variant="self"), equal, **columns)
+    return run_quality(made.comparison([attrs.evolve(run, machine=machine) for run in runs]))
+
+
+def test_a_quiet_machine_with_narrow_intervals_and_equal_sides_is_good():
+    assert quality().light is Light.GOOD
+
+
+@pytest.mark.parametrize(
+    ("changed", "light", "reason"),
+    [
+        ({"spread": 0.4}, Light.POOR, "half of the intervals are wider than "),
+        ({"spread": 0.12}, Light.FAIR, "half of the intervals are wider than "),
+        ({"machine": {**QUIET, "load_average_before": 1.0}}, Light.FAIR, "load average 1.0 on 2 cores"),
+        ({"machine": {**QUIET, "load_average_before": 5.0}}, Light.POOR, "load average 5.0 on 2 cores"),
+        ({"machine": {**QUIET, "steal_share": 0.03}}, Light.FAIR, "a hypervisor gave 3.0% of the cores' time"),
+        ({"machine": {**QUIET, "steal_share": 0.2}}, Light.POOR, "a hypervisor gave 20.0% of the cores' time"),
+        ({"machine": {**QUIET, "steal_share": None}}, Light.FAIR, "how much time a hypervisor took is not known"),
+        ({"machine": {"cores": 2}}, Light.FAIR, "the load average before the experiment is not known"),
+        ({"equal": ()}, Light.FAIR, "No mode was compared with itself (A/A)"),
+        ({"equal": (1.0, 1.1, 0.95, 1.05, 0.92)}, Light.FAIR, "pipelined against itself on this machine: "),
+        ({"equal": (1.2, 1.21, 1.22, 1.2, 1.19)}, Light.POOR, "pipelined against itself on this machine: 1.20x"),
+    ],
+)
+def test_the_light_is_the_worst_measure_and_says_why(changed, light, reason):
+    found = quality(**changed)
+    assert found.light is light
+    assert any(said.startswith(reason) for said in found.reasons)
+
+
+def test_only_the_load_before_the_experiment_counts():
+    """Later runs have the load that the experiment makes itself."""
+    runs = made.pairs(made.load(1), [3.0, 3.1, 3.0])
+    machines = [{**QUIET, "load_average_before": 0.1 if place == 0 else 4.0} for place in range(len(runs))]
+    runs = [attrs.evolve(run, machine=machine) for run, machine in zip(runs, machines, strict=True)]
+    found = run_quality(made.comparison(runs))
+    assert {measure.name: measure.light for measure in found.measures}["load average"] is Light.GOOD
+
+
+def test_one_round_is_a_poor_run():
+    found = run_quality(made.comparison(made.pairs(made.load(1), [3.0])))
+    assert found.light is Light.POOR
+    assert found.reasons == ["no load has an interval: there was one round, or no pair"]
