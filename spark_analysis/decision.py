@@ -199,7 +199,7 @@ def unkept(each: EqualLoad, modes: tuple[str, ...]) -> list[str]:
 def why_unkept(side: PacedSide) -> str:
     """By which rule a side did not keep the pace."""
     if side.answered_share < ANSWERED_SHARE_MIN:
-        return f"it answered {side.answered_share:.1%} of what was due"
+        return f"answers came at {side.answered_share:.1%} of it"
     late = "nothing" if side.late_ms is None else milliseconds(side.late_ms)
     return f"half of its requests left {late} late or more, above {LATE_MS_MAX:g} ms"
 

@@ -167,10 +167,10 @@ def cause_sentence(comparison: Comparison, found: Cause) -> str:
     assert low is not None
     assert high is not None
     longer = found.total.value > 0
-    sign, than = ("+", "longer") if longer else ("-", "less")
-    least, most = (sign + duration(end) for end in sorted((abs(low), abs(high))))
+    than = "longer" if longer else "less"
+    least, most = (duration(end) for end in sorted((abs(low), abs(high))))
     share = "all" if found.share > _NEARLY_ALL else f"{found.share:.0%}"
     return (
         f"a request takes {duration(abs(found.total.value))} {than} in {one}, {share} of it in the {found.part}: "
-        f"{duration(found.before.value)} in {zero}, {duration(found.after.value)} in {one} ({least} to {most})"
+        f"{duration(found.before.value)} in {zero}, {duration(found.after.value)} in {one} ({least} to {most} {than})"
     )

@@ -33,8 +33,7 @@ def client_latencies(run: TraceRun, *by: str, traced: bool = False) -> DataFrame
     """One row a measured answer of the untraced (or traced) runs.
 
     Returns:
-        run, the columns `by` of its run, began_ns, answered_ns, latency_us, late_us (open loop only: how late the
-        request left; it tells whether the client kept up).
+        run, the columns `by` of its run, began_ns, answered_ns, latency_us.
     """
     named = ["run", *(name for name in by if name != "run")]
     runs = run.runs.where(f.col("traced") == traced).select(*named, open_loop().alias("open_loop"))
@@ -45,8 +44,7 @@ def client_latencies(run: TraceRun, *by: str, traced: bool = False) -> DataFrame
         .join(f.broadcast(runs), "run")
         .withColumn("began_ns", f.when(is_open, f.col("intended_ns")).otherwise(f.col("sent_ns")))
         .withColumn("latency_us", microseconds("began_ns", "answered_ns"))
-        .withColumn("late_us", f.when(is_open, microseconds("intended_ns", "sent_ns")))
-        .select(*dict.fromkeys(("run", *by)), "began_ns", "answered_ns", "latency_us", "late_us")
+        .select(*dict.fromkeys(("run", *by)), "began_ns", "answered_ns", "latency_us")
     )
 
 

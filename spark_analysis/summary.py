@@ -18,6 +18,7 @@ from spark_analysis.cells import PERCENTILES, Cell, Load, Run, enough_samples, o
 from spark_analysis.effects import Effect, factor_effects
 from spark_analysis.figures import Audit, Figures
 from spark_analysis.interval import Ratio, ratio_interval
+from spark_analysis.multiplicity import corrected
 from spark_analysis.noise import Noise, compared_with_itself
 from spark_analysis.offered import EqualLoad, equal_loads
 from spark_analysis.pairs import paired, percentile, ratios, rounds_of
@@ -201,7 +202,7 @@ class Comparison:
             if mine:
                 zeros = [run for run in base if run.cell.load == cell.load]
                 found[cell] = paired(rounds_of(zeros, mine).values())
-        return found
+        return {**found, **corrected({cell: ratio for cell, ratio in found.items() if ratio is not None})}
 
     @cached_property
     def effects(self) -> list[Effect]:

@@ -101,7 +101,7 @@ def _kind(comparison: Comparison, mode: str) -> str:
 def _panels(comparison: Comparison, group: Sequence[EqualLoad]) -> list[Markup]:
     """p50 and p99 over the offered rate; the last one has the title of its load."""
     rates = [each.load.offered_per_s for each in group]
-    x_axis = charts.linear_axis("offered, requests a second", max(rates), charts.short)
+    x_axis = charts.log_axis("offered, requests a second", rates, charts.short)
     title = _where(group[0])
     lines = {name: _lines(comparison, group, name) for name in ("p50", "p99")}
     values = [y for found in lines.values() for line in found for _, y in line.points]

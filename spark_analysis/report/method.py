@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import shlex
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from spark_analysis.report.common import loads_of, native_closed
 from spark_analysis.report.markup import Markup, element, paragraph, section, text
@@ -143,6 +143,43 @@ def machine(comparison: Comparison) -> Markup:
     pairs = [piece for name, value in facts for piece in (element("dt", text(name)), element("dd", text(value)))]
     body = element("dl", *pairs) if pairs else paragraph("The traces do not describe the machine.")
     return section("machine", "Machine", body)
+
+
+WORDS: Final = {
+    "mode": (
+        "`classic` (Apache Kafka's request path) or `pipelined` (AutoMQ's): presets of the three axes queues, requests "
+        "in flight, persistence"
+    ),
+    "side": "one of those that a cell compares: classic, pipelined, Apache Kafka",
+    "load": "what clients do in a run: connections, requests in flight, sizes, pace",
+    "round": "every side of a cell once, one after the other",
+    "native client": "this project's own load client, `raw` in traces: what it gains is what the broker can do",
+    "closed loop": "a client sends when an answer has come; it measures capacity",
+    "open loop": "a client sends at a pace of its own; it measures latency",
+    "equal load": "an open loop in which both sides are sent the same requests at the same moments",
+    "interval": "where the true value lies with 95 % confidence, from the differences between rounds",
+    "beyond chance": (
+        "said of a difference whose interval does not hold 1, also after Holm's correction for all loads of the "
+        "experiment"
+    ),
+    "A/A": "a side against itself: how much two equal brokers differ on this machine",
+    "socket wait": (
+        "what a client waits beyond what the broker saw: a request that is not read yet, an answer that is not read yet"
+    ),
+    "commit": "what is written and synced in one go, for one request or for all that wait",
+}
+"""The words of the page; docs/glossary.md has them too, and more."""
+
+
+def words() -> Markup:
+    """The words of the page, for somebody who was mailed nothing else."""
+    pairs = [
+        piece
+        for name, meaning in WORDS.items()
+        for piece in (element("dt", text(name)), element("dd", text(meaning.replace("`", ""))))
+    ]
+    more = "The rest is in docs/glossary.md; what each figure says, and what it does not, in docs/report-guide.md."
+    return section("words", "Words", element("dl", *pairs), paragraph(more))
 
 
 def _fact(value: Any) -> str:

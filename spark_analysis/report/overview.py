@@ -70,7 +70,9 @@ def _light(comparison: Comparison) -> Markup:
     parts = [element("p", head, text(f" \N{EN DASH} {why}."))]
     if quality.light is Light.POOR:
         again = element("code", text(command(comparison)))
-        parts.append(element("p", text("Repeat it while nothing else runs on this machine: "), again))
+        parts.append(
+            element("p", text("Repeat it while nothing else runs on this machine, or with more rounds: "), again)
+        )
     noise = noise_sentence(comparison)
     if not any(noise.rstrip(".") in reason for reason in quality.reasons):
         parts.append(paragraph(noise))

@@ -1,8 +1,9 @@
 """The page: one HTML file that needs nothing else, no network and no script.
 
 Rules: the order of the sections is the order of questions: what is the result, for whom, how much, why, where not,
-can it be trusted, how was it done. The style sheet is inlined; the one script opens what is folded before printing
-and is not needed otherwise. Written beside and renamed, so that a reader never sees half a page.
+can it be trusted, how was it done. The contents stand below the decisions, which need no scrolling. The style sheet is
+inlined; the one script opens what is folded before printing and is not needed otherwise. Written beside and renamed,
+so that a reader never sees half a page.
 """
 
 from __future__ import annotations
@@ -44,6 +45,7 @@ _NAMES = {
     "method": "Method",
     "reproduce": "Reproduce",
     "machine": "Machine",
+    "words": "Words",
 }
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
 _SCRIPT = "addEventListener('beforeprint',()=>document.querySelectorAll('details').forEach(d=>{d.open=true}))"
@@ -74,9 +76,8 @@ def render(comparison: Comparison, directory: str) -> str:
             "header",
             element("h1", text(f"Request path compared: {title}")),
             element("p", text(f"A Kafka-compatible broker, one machine, {counts}."), class_="soft"),
-            _contents(sections),
         ),
-        element("main", *sections),
+        element("main", sections[0], _contents(sections), *sections[1:]),
         element(
             "footer",
             text(
@@ -115,6 +116,7 @@ def _sections(comparison: Comparison, directory: str) -> list[Markup]:
         method.method(comparison),
         method.reproduce(comparison, directory),
         method.machine(comparison),
+        method.words(),
     ]
 
 

@@ -71,7 +71,8 @@ COLUMNS: dict[str, list[tuple[str, str]]] = {
     ],
 }
 ENUMS = {"requests": {"outcome": OUTCOMES}, "mutes": {"reason": REASONS}}
-MACHINE = {"cpu": "synthetic", "cores": 2, "memory_bytes": 8 << 30, "kernel": "6.1", "python": "3.11"}
+MACHINE = {"load_average_before": 0.2, "load_average_after": 1.8, "steal_share": 0.0}
+MACHINE |= {"cpu": "synthetic", "cores": 2, "memory_bytes": 8 << 30, "kernel": "6.1", "python": "3.11"}
 START_NS = 1_000_000_000_000
 
 
@@ -240,7 +241,8 @@ def experiment(directory: Path, *, requests: int = 200, seed: int = 1, rounds: i
         load = {"in_flight": depth, "connections": wide, "commit_delay_ms": delay}
         for number in range(rounds):
             plan += [{**load, "round": number, "side": side, "mode": mode} for side, mode in SIDES]
-        plan += [{**load, "round": rounds, "side": side, "mode": mode, "traced": True} for side, mode in SIDES]
+        for number in range(rounds, 2 * rounds):
+            plan += [{**load, "round": number, "side": side, "mode": mode, "traced": True} for side, mode in SIDES]
     for linger in (0, 5):
         for producers in (1, 16):
             load = {"in_flight": 5, "connections": producers, "client": f"confluent-kafka linger={linger}"}
@@ -253,15 +255,29 @@ def experiment(directory: Path, *, requests: int = 200, seed: int = 1, rounds: i
         load = {"in_flight": 64, "connections": 1, "round": number, "experiment": "ablation"}
         plan += [{**load, "side": 0, "mode": "classic"}]
         plan += [{**load, "side": 1, "mode": mode} for mode in ("mute-off", "group-commit", "both")]
-    load = {"in_flight": 64, "connections": 4, "client": "replay", "experiment": "replay"}
-    plan += [{**load, "side": side, "mode": mode} for side, mode in SIDES]
+        plan += [{"in_flight": 64, "connections": 1, "round": number, "side": side, "mode": "pipelined",
+                  "experiment": "self", "variant": "self"} for side in (0, 1)]  # fmt: skip
+        load = {"in_flight": 64, "connections": 4, "client": "replay", "experiment": "replay", "round": number}
+        plan += [{**load, "side": side, "mode": mode} for side, mode in SIDES]
+        for of, share in LADDER:
+            load = {"in_flight": 64, "connections": 1, "round": number, "experiment": "ladder"}
+            load |= {"offered_of": of, "offered_share": share, "offered_per_s": share * CAPACITIES_PER_S[of]}
+            load |= {"variant": f"rate={share:.0%}-of-{of}"}
+            plan += [{**load, "side": side, "mode": mode} for side, mode in SIDES]
     for number, columns in enumerate(plan, start=1):
-        run = RawRun(raw, number, **columns)
-        (_replayed if columns.get("client") == "replay" else _driven)(run, requests, drawn)
+        run = RawRun(raw, number, **columns, settings={"seed": seed})
+        if columns.get("client") == "replay":
+            _replayed(run, requests, drawn)
+        elif columns.get("experiment") == "ladder":
+            _offered(run, requests * 10, drawn)
+        else:
+            _driven(run, requests, drawn)
         run.write()
 
 
 SIDES = ((0, "classic"), (1, "pipelined"))
+CAPACITIES_PER_S = {"classic": 2500.0, "pipelined": 40_000.0}
+LADDER = (("classic", 0.2), ("classic", 0.5), ("classic", 0.8), ("classic", 0.95), ("pipelined", 0.8))
 
 
 def _commit_us(run: RawRun) -> float:
@@ -331,6 +347,17 @@ def _trace(
     if run.columns["mode"] == "classic":
         run.add("mutes", connection=connection, reason=0, began_ns=arrived, ended_ns=row["sent_ns"])
     run.add("queues", queue=0, at_ns=arrived, depth=sequence % 7)
+
+
+def _offered(run: RawRun, requests: int, drawn: random.Random) -> None:
+    """An open loop: a queue with one server, of which classic's takes 1 / capacity for each request."""
+    gap_us = 1e6 / run.columns["offered_per_s"]
+    service_us = 1e6 / CAPACITIES_PER_S[run.columns["mode"]]
+    free = 0
+    for sequence in range(requests):
+        due = START_NS + int(sequence * gap_us * 1000)
+        free = max(free, due) + int(service_us * drawn.lognormvariate(0, 0.4) * 1000)
+        run.answer(due + 30_000, free + 250_000, sequence, intended_ns=due)
 
 
 def _replayed(run: RawRun, requests: int, drawn: random.Random) -> None:

@@ -14,6 +14,7 @@ from spark_analysis import tables
 from spark_analysis.live import timelines
 from spark_analysis.raw import RING_MAGIC, read_ring_header
 from spark_analysis.report.common import PARTS
+from spark_analysis.report.method import WORDS
 from spark_analysis.tables import BROKER_TABLES, RING_TABLES, SCHEMAS_READ, TABLES
 from stages.timeline import STAMPS
 
@@ -88,3 +89,10 @@ def test_the_parts_of_a_request_have_the_same_names_and_colours_in_report_and_da
     )
     assert in_report == on_page
     assert len(in_report) == 2 * len(PARTS)
+
+
+def test_the_words_of_the_page_are_those_of_the_glossary():
+    glossary = (ROOT / "docs/glossary.md").read_text(encoding="utf-8")
+    assert len(WORDS) > 10
+    for word, meaning in WORDS.items():
+        assert f"| {word} | {meaning} |" in glossary, word

@@ -37,7 +37,19 @@ SECTIONS = [
     "commits",
     "shards",
 ]
-SECTIONS += ["flow", "model", "replay", "unpaying", "noise", "audit", "tracing", "method", "reproduce", "machine"]
+SECTIONS += [
+    "flow",
+    "model",
+    "replay",
+    "unpaying",
+    "noise",
+    "audit",
+    "tracing",
+    "method",
+    "reproduce",
+    "machine",
+    "words",
+]
 HOSTILE = "</style></script><script>alert('x')</script><img src=x onerror=alert(1)>&\"'"
 SHORT_LIFE = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """A JVM of some seconds spends more on the optimising compiler than it gets back."""
