@@ -120,9 +120,11 @@ def test_every_table_can_be_saved_from_the_page_itself(page):
 
 
 def test_no_figure_in_large_type_is_of_an_interval_that_holds_1(directory, text):
-    """The figures of tiles are ratios of loads that the summary calls above or below 1."""
+    """The figures of tiles are ratios, of rates or of waits at equal load, whose interval lies beside 1."""
     summary = json.loads((directory / "summary.json").read_text())
-    called = [entry["speedup"] for entry in summary["speedups"] if not entry["low"] <= 1 <= entry["high"]]
+    ratios = [(entry["speedup"], entry) for entry in summary["speedups"]]
+    ratios += [(entry["p99"]["ratio"], entry["p99"]) for entry in summary["equal_load"] if entry["p99"]]
+    called = [value for value, entry in ratios if not entry["low"] <= 1 <= entry["high"]]
     shown = re.findall(r"<b>(?:p99 )?([0-9.]+x)(?: to ([0-9.]+x))?</b>", text.split("<h2")[1])
     assert shown
     for value in (value for pair in shown for value in pair if value):
@@ -160,6 +162,9 @@ def test_every_speedup_and_rate_of_the_summary_is_on_the_page(directory, text):
     summary = json.loads((directory / "summary.json").read_text())
     assert len(summary["speedups"]) == 12
     assert len(summary["ablation"]) == 3
+    assert len(summary["equal_load"]) == 6
+    assert summary["self"]["rounds"] == 3
+    assert {len(entry["parts_us"]) for entry in summary["stages"]} == {8}
     for cell in summary["cells"] + summary["ablation"]:
         assert f"{cell['requests_per_s']:,.0f}/s" in text
         assert cell["order_violations"] == 0
