@@ -27,7 +27,7 @@ from spark_analysis.words import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from spark_analysis.cells import Load
     from spark_analysis.interval import Ratio
@@ -173,7 +173,7 @@ def _of_equal_load(comparison: Comparison, paced: list[EqualLoad]) -> Decision:
         chosen = [load for load, each in judged.items() if each is found]
         if chosen:
             lines.append(f"{words} {'; '.join(_paced(load, waits[load].inverse) for load in chosen)}.")
-    lines += [f"{sentence}." for each in paced for sentence in unkept(each, comparison.sides)]
+    lines += unkept(paced, comparison.sides)
     headline = _headline({load: ratio.inverse for load, ratio in better.items()})
     return Decision(subject, answer, headline and f"p99 {headline}", tuple(lines))
 
@@ -182,18 +182,24 @@ def _paced(load: Load, ratio: Ratio) -> str:
     return f"{pace(load)}: {times(ratio.value)} ({ends(ratio)})"
 
 
-def unkept(each: EqualLoad, modes: tuple[str, ...]) -> list[str]:
-    """What is said of sides that did not keep the pace of a load, one clause each.
+def unkept(found: Sequence[EqualLoad], modes: Sequence[str]) -> list[str]:
+    """What is said of the sides that did not keep the pace of some loads, one sentence each.
 
     Args:
-        each: the load.
+        found: the loads.
         modes: the sides that are spoken of.
     """
-    return [
-        f"{side.mode} did not keep {pace(each.load)} ({why_unkept(side)}), so its latency is not quoted"
-        for side in each.sides
-        if side.mode in modes and not side.kept_pace
-    ]
+    sentences = []
+    for mode in dict.fromkeys(modes):
+        behind = [(each, side) for each in found for side in each.sides if side.mode == mode and not side.kept_pace]
+        if not behind:
+            continue
+        if len(behind) == len(found) and len(found) > 1:
+            where = f"the pace of any of the {len(found)} loads"
+        else:
+            where = "; ".join(f"{pace(each.load)} ({why_unkept(side)})" for each, side in behind)
+        sentences.append(f"{mode} did not keep {where}, so its latency is not quoted.")
+    return sentences
 
 
 def why_unkept(side: PacedSide) -> str:
@@ -206,7 +212,7 @@ def why_unkept(side: PacedSide) -> str:
 
 def _of_replay(comparison: Comparison, each: EqualLoad) -> Decision:
     subject = "Replayed events"
-    unfair = [f"{sentence}." for sentence in unkept(each, comparison.sides)]
+    unfair = unkept([each], comparison.sides)
     ratio = each.ratios.get("p99")
     if ratio is None:
         lines = unfair or ["Too few events for a p99."]

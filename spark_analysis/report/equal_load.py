@@ -19,13 +19,11 @@ from spark_analysis.report.markup import (
     NOTHING,
     Markup,
     details,
-    element,
     join,
     legend,
     paragraph,
     section,
     table,
-    text,
 )
 from spark_analysis.words import DASH, client_name, describe, milliseconds, pace, persecond, plural
 
@@ -81,12 +79,7 @@ def _group(each: EqualLoad) -> tuple[str, int, int, float, str]:
 
 def _unkept(comparison: Comparison, found: Sequence[EqualLoad]) -> list[Markup]:
     names = (*comparison.sides, *comparison.others)
-    sentences = [sentence for each in found for sentence in unkept(each, names)]
-    return (
-        [element("ul", *(element("li", text(f"{sentence}.")) for sentence in sentences), class_="gaps")]
-        if sentences
-        else []
-    )
+    return [paragraph(sentence) for sentence in unkept(found, names)]
 
 
 def _legend(comparison: Comparison, found: Sequence[EqualLoad]) -> Markup:
@@ -201,7 +194,7 @@ def replay(comparison: Comparison) -> Markup:
         *_unkept(comparison, found),
         _ratio_table(comparison, found),
         _side_table(comparison, found),
-        _replay_panels(comparison, [each for each in found if not unkept(each, comparison.sides)]),
+        _replay_panels(comparison, [each for each in found if not unkept([each], comparison.sides)]),
     )
 
 

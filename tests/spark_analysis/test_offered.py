@@ -8,6 +8,7 @@ import pytest
 
 from spark_analysis import load_run
 from spark_analysis.convert import convert
+from spark_analysis.decision import UNDECIDED, decisions
 from spark_analysis.figures import gather
 from spark_analysis.offered import ANSWERED_SHARE_MIN, LATE_MS_MAX
 from spark_analysis.summary import Comparison
@@ -115,3 +116,11 @@ def test_pace_and_lateness_come_out_of_the_rows(synthetic, spark, tmp_path):
     assert one.answered_share == pytest.approx(1 / 1.1, rel=1e-3)
     assert one.late_ms == 4.0
     assert not one.kept_pace
+
+
+def test_a_side_that_kept_no_pace_at_all_is_one_sentence():
+    slow = {"late_us": 9000.0}
+    comparison = made.comparison([*ladder(zero=slow), *ladder(of=FULL, zero=slow)])
+    (decision,) = [each for each in decisions(comparison) if each.subject == "Latency at equal load"]
+    assert decision.answer == UNDECIDED
+    assert decision.lines == ("classic did not keep the pace of any of the 2 loads, so its latency is not quoted.",)
