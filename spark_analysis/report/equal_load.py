@@ -66,8 +66,7 @@ def equal_load(comparison: Comparison) -> Markup:
             f"is paid by all requests that became due during it. {_RULE}"
         ),
         *_unkept(comparison, paced),
-        _legend(comparison, paced),
-        charts.panels(panels, pairs=True),
+        *([_legend(comparison, paced), charts.panels(panels, pairs=True)] if panels else []),
         _ratio_table(comparison, paced),
         details("Each side as a table", _side_table(comparison, paced)),
     )

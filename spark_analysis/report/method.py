@@ -40,7 +40,9 @@ _METHOD = (
     ),
 )
 _BUSY_CLIENT = 0.9
-_QUICK = {(depth, wide, 0.0) for depth in (1, 5, 64) for wide in (1, 16)} | {(64, 1, 2.0), (64, 1, 10.0)}
+_OF_PROFILES = {"clients", "replay", "ablation"}
+"""Experiments that only a profile has: a grid that somebody chose comes alone."""
+_OF_FULL_PROFILE = "own-queues"
 
 
 def method(comparison: Comparison) -> Markup:
@@ -119,8 +121,12 @@ def command(comparison: Comparison) -> str:
     parts = ["pipeline-broker compare --out DIR"]
     if comparison.sides != ("classic", "pipelined"):
         parts.append(f"--modes {','.join(comparison.sides)}")
-    loads = loads_of(comparison, native_closed)
-    if {(load.in_flight, load.connections, load.commit_delay_ms) for load in loads} != _QUICK:
+    experiments = {run.settings.get("experiment") for run in comparison.figures.runs}
+    if experiments & _OF_PROFILES:
+        is_full = any(run.cell.mode == _OF_FULL_PROFILE for run in comparison.figures.runs)
+        parts += ["--profile full"] if is_full else []
+    else:
+        loads = loads_of(comparison, native_closed)
         depths, wides, delays = (
             sorted({getattr(load, name) for load in loads}) for name in ("in_flight", "connections", "commit_delay_ms")
         )

@@ -1,0 +1,33 @@
+"""The page says how to make it again: as recorded, else as a profile, or the grid that somebody chose."""
+
+from __future__ import annotations
+
+import attrs
+
+from spark_analysis.report.method import command
+from tests.spark_analysis import made
+
+GAINS = (2.0, 2.1, 2.2)
+
+
+def grid(**columns):
+    loads = [made.load(1, in_flight=depth, commit_delay_ms=delay) for depth in (1, 64) for delay in (0.0, 2.0)]
+    return [run for load in loads for run in made.pairs(load, GAINS, **columns)]
+
+
+def test_a_grid_of_ones_own_is_named():
+    expected = "pipeline-broker compare --out DIR --in-flight 1,64 --connections 1 --commit-delay 0,2ms --rounds 3"
+    assert command(made.comparison(grid())) == expected
+
+
+def test_what_only_a_profile_has_makes_it_a_profile():
+    clients = made.pairs(made.load(client="confluent-kafka linger=0"), GAINS, settings={"experiment": "clients"})
+    assert command(made.comparison([*grid(), *clients])) == "pipeline-broker compare --out DIR --rounds 3"
+    axis = made.pairs(made.load(), GAINS, settings={"experiment": "ablation"}, mode="own-queues")
+    found = command(made.comparison([*grid(), *clients, *axis]))
+    assert found == "pipeline-broker compare --out DIR --profile full --rounds 3"
+
+
+def test_a_recorded_command_is_repeated_as_it_was():
+    runs = [attrs.evolve(run, settings={"command": "make results"}) for run in grid()]
+    assert command(made.comparison(runs)) == "make results"
