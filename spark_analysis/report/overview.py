@@ -208,10 +208,15 @@ def noise(comparison: Comparison) -> Markup:
         parts.append(
             forest(
                 f"{found.mode} against itself: throughput of side B over side A",
-                [("all loads", found.rate), *((full_name(load), ratio) for load, ratio in found.loads.items())],
+                [("all loads", found.rate), *((_alone(load), ratio) for load, ratio in found.loads.items())],
                 "Both sides are the same broker program: every true ratio is 1.",
             )
         )
     rows = [[measure.name, measure.light.name.lower(), measure.said] for measure in run_quality(comparison).measures]
     parts.append(table("What the light at the top was computed from", ["Measure", "Light", "Said"], rows, texts=3))
     return section("noise", "Can this run be trusted?", paragraph(noise_sentence(comparison)), *parts)
+
+
+def _alone(load: Load) -> str:
+    """The name of a load of A/A, where that it is one has been said."""
+    return full_name(load._replace(variant=" ".join(part for part in load.variant.split() if part != "self")))
