@@ -1,10 +1,10 @@
-"""The page says how to make it again: as recorded, else as a profile, or the grid that somebody chose."""
+"""The page says what a figure cannot, and how to make it again: as recorded, else as a profile, or the grid that somebody chose."""
 
 from __future__ import annotations
 
 import attrs
 
-from spark_analysis.report.method import command
+from spark_analysis.report.method import command, method
 from tests.spark_analysis import made
 
 GAINS = (2.0, 2.1, 2.2)
@@ -31,3 +31,9 @@ def test_what_only_a_profile_has_makes_it_a_profile():
 def test_a_recorded_command_is_repeated_as_it_was():
     runs = [attrs.evolve(run, settings={"command": "make results"}) for run in grid()]
     assert command(made.comparison(runs)) == "make results"
+
+
+def test_what_classic_pays_in_the_page_cache_is_said_where_it_was_measured():
+    said = "a ratio over classic is more than pipelining gains"
+    assert said in method(made.comparison(grid(flush="os")))
+    assert said not in method(made.comparison(grid(flush="always")))
