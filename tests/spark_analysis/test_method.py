@@ -1,4 +1,4 @@
-"""The page says what a figure cannot, and how to make it again: as recorded, else as a profile, or the grid that somebody chose."""
+"""The page says what a figure cannot, and how to make it again: as recorded, as a profile, or as a chosen grid."""
 
 from __future__ import annotations
 
