@@ -42,6 +42,8 @@ _METHOD = (
 _BUSY_CLIENT = 0.9
 _OF_PROFILES = {"clients", "replay", "ablation"}
 """Experiments that only a profile has: a grid that somebody chose comes alone."""
+_OF_RUNS = ("experiment", "command", "seed", "process")
+"""What `settings` say of a run, not of its mode."""
 _OF_FULL_PROFILE = "own-queues"
 
 
@@ -215,7 +217,7 @@ def _fact(value: Any) -> str:
 def _settings(comparison: Comparison) -> dict[str, str]:
     found: dict[str, str] = {}
     for run in comparison.figures.runs:
-        told = {name: value for name, value in run.settings.items() if name not in ("experiment", "command", "seed")}
+        told = {name: value for name, value in run.settings.items() if name not in _OF_RUNS}
         if told:
             found.setdefault(run.cell.mode, _fact(told))
     return found
