@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from spark_analysis.errors import TraceError
     from spark_analysis.flow import commit_batches, littles_law, mute_spans
     from spark_analysis.lanes import request_lanes
-    from spark_analysis.latency import client_series, end_to_end_latency
+    from spark_analysis.latency import client_series, end_to_end_latency, latency_by_round
     from spark_analysis.live.stream import stream_stage_latency
     from spark_analysis.live.timelines import request_timelines, topic_records
     from spark_analysis.live.windows import window_stage_latency
@@ -34,6 +34,7 @@ __all__ = [
     "client_series",
     "commit_batches",
     "end_to_end_latency",
+    "latency_by_round",
     "littles_law",
     "load_run",
     "mute_spans",
@@ -57,6 +58,7 @@ _HOMES = {
     "client_series": "spark_analysis.latency",
     "commit_batches": "spark_analysis.flow",
     "end_to_end_latency": "spark_analysis.latency",
+    "latency_by_round": "spark_analysis.latency",
     "littles_law": "spark_analysis.flow",
     "load_run": "spark_analysis.run",
     "mute_spans": "spark_analysis.flow",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as f
 
-from spark_analysis.stage import CELL_COLUMNS, microseconds, percentile_columns, quantiles
+from spark_analysis.stage import CELL_COLUMNS, QUANTILES, microseconds, percentile_columns, quantiles
 from spark_analysis.tables import REPLAY_CLIENT
 
 if TYPE_CHECKING:
@@ -66,6 +66,37 @@ def end_to_end_latency(run: TraceRun, *, by: tuple[str, ...] = CELL_COLUMNS, tra
         )
     )
     return found.select(*by, "requests", "mean_us", *percentile_columns("values"), "most_us")
+
+
+def latency_by_round(run: TraceRun) -> DataFrame:
+    """What clients saw in each round: one row an untraced run, which is a cell, an experiment, a round and a side.
+
+    Pairs of sides are rows that agree in everything but run, side and mode. Rate and percentiles are those of
+    `summary.json`: the rate is that of all measured requests, the percentiles those of the answered ones.
+
+    Returns:
+        run, the columns of `stage.CELL_COLUMNS`, experiment (`grid`, `ablation`, ...; null in traces that do not say),
+        round, side, requests, requests_per_s, p50_us, p99_us, p999_us (microseconds; exact, also where fewer than ten
+        requests lie beyond).
+    """
+    experiment = f.get_json_object("settings", "$.experiment").alias("experiment")
+    runs = run.runs.where(~f.col("traced")).select("run", *CELL_COLUMNS, experiment, "round", "side")
+    began = f.when(f.col("client") == REPLAY_CLIENT, f.col("intended_ns")).otherwise(f.col("sent_ns"))
+    found = (
+        run.client.where("measured")
+        .join(f.broadcast(runs), "run")
+        .withColumn("began_ns", began)
+        .groupBy(*runs.columns)
+        .agg(
+            f.count("*").alias("requests"),
+            (f.max("answered_ns") - f.min("sent_ns")).alias("span_ns"),
+            f.percentile(microseconds("began_ns", "answered_ns"), quantiles()).alias("values"),
+        )
+    )
+    percentiles = dict(zip(QUANTILES, percentile_columns("values"), strict=True))
+    rate = f.when(f.col("span_ns") > 0, f.col("requests") * 1e9 / f.col("span_ns")).alias("requests_per_s")
+    wanted = [percentiles[name] for name in ("p50_us", "p99_us", "p999_us")]
+    return found.select(*runs.columns, "requests", rate, *wanted)
 
 
 def bucket_ns(span_ns: Column, bucket_ms: int | None) -> Column:

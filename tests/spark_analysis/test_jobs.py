@@ -11,6 +11,7 @@ from spark_analysis import (
     client_series,
     commit_batches,
     end_to_end_latency,
+    latency_by_round,
     littles_law,
     load_run,
     mute_spans,
@@ -225,6 +226,15 @@ def test_a_clock_that_stepped_back_an_error_and_a_lost_answer_are_told(run):
 def test_end_to_end_percentiles_reach_to_four_nines(run):
     (row,) = end_to_end_latency(run).collect()
     assert (row["requests"], row["p50_us"], row["p9999_us"], row["most_us"]) == (2999, 2000.0, 2000.0, 2000)
+
+
+def test_a_round_has_its_rate_and_its_percentiles(run):
+    (row,) = latency_by_round(run).collect()
+    place = {name: row[name] for name in ("run", "experiment", "round", "side", "mode")}
+    assert place == {"run": RUNS["stepped"], "experiment": "grid", "round": 0, "side": 0, "mode": "classic"}
+    assert (row["requests"], row["p50_us"], row["p99_us"], row["p999_us"]) == (3000, 2000.0, 2000.0, 2000.0)
+    last_answered_s = (1_000_000 + 1998 * 500 + 2000) / 1e6  # that of the request before the one without an answer
+    assert row["requests_per_s"] == pytest.approx(3000 / last_answered_s, rel=1e-12)
 
 
 FUNCTIONS = {name: getattr(spark_analysis, name) for name in spark_analysis.__all__ if name.islower()}
