@@ -1,13 +1,12 @@
 """Runs the queries and holds their results: the border between Spark and plain Python.
 
-Rules: the queries are independent and small, so they run a few at a time; what they return are a few thousand values,
-which everything after this file computes with. Nothing after this file knows Spark.
+Rules: the queries are independent and small, so they run as one job; what they return are a few thousand values, which
+everything after this file computes with. Nothing after this file knows Spark.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
@@ -16,6 +15,7 @@ from spark_analysis.audit import ordering_audit
 from spark_analysis.cells import Cell, Load, Run, parse_object, short_variants
 from spark_analysis.errors import TraceError
 from spark_analysis.inside_figures import Inside, first_violations, inside_figures, inside_queries, traced_queries
+from spark_analysis.latency import latency_by_round
 from spark_analysis.queries import (
     client_totals,
     commit_sizes,
@@ -26,15 +26,15 @@ from spark_analysis.queries import (
 )
 from spark_analysis.stage import CELL_COLUMNS, stage_latency
 from spark_analysis.tables import REPLAY_CLIENT
+from spark_analysis.together import collect_together, shared
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from pyspark.sql import Row
+    from pyspark.sql import DataFrame, Row
 
     from spark_analysis.run import TraceRun
 
-_QUERIES_AT_ONCE: Final = 3  # planning one hides behind the tasks of another; more would only share the cores
 _RUNS_MAX: Final = 100_000
 
 
@@ -54,7 +54,26 @@ class StageFigures:
     requests: int
     mean_us: float | None
     p50_us: float | None
+    p90_us: float | None
     p99_us: float | None
+    p999_us: float | None
+    p9999_us: float | None
+
+
+@attrs.frozen
+class Round:
+    """One untraced run: a cell's round and side."""
+
+    run: int
+    cell: Cell
+    experiment: str | None
+    round: int
+    side: int
+    requests: int
+    requests_per_s: float | None
+    p50_us: float | None
+    p99_us: float | None
+    p999_us: float | None
 
 
 @attrs.frozen
@@ -132,21 +151,32 @@ class Figures:
     waits: dict[Cell, tuple[Wait, ...]]
     buckets: tuple[Bucket, ...]
     inside: Inside = attrs.field(factory=Inside)
+    rounds: tuple[Round, ...] = ()
     left_out: tuple[str, ...] = ()
 
 
-def gather(run: TraceRun, progress: Callable[[int, int], None] = lambda _done, _total: None) -> Figures:
+def gather(traces: TraceRun, progress: Callable[[int, int], None] = lambda _done, _total: None) -> Figures:
     """Run every query of the report.
 
     Raises:
         TraceError: there are no runs, or a table does not have its columns.
     """
-    described = run.runs.collect()
-    if not 0 < len(described) <= _RUNS_MAX:
-        raise TraceError(f"{run.traces / 'runs'}: {len(described)} runs; at least one is needed")
+    with shared(traces) as run:
+        described = run.runs.collect()
+        if not 0 < len(described) <= _RUNS_MAX:
+            raise TraceError(f"{run.traces / 'runs'}: {len(described)} runs; at least one is needed")
+        rows = defaultdict(list, collect_together(report_queries(run, described), progress), runs=described)
+        is_broken = any(row["violations"] for row in rows["audit"])
+        rows["violations"] = first_violations(run).collect() if is_broken else []
+    return attrs.evolve(_figures(rows), left_out=run.left_out)
+
+
+def report_queries(run: TraceRun, described: list[Row]) -> dict[str, DataFrame]:
+    """The jobs of the report that this experiment has something for."""
     queries = {
         "totals": client_totals(run),
         "latency": latency(run),
+        "rounds": latency_by_round(run),
         "audit": ordering_audit(run),
         **inside_queries(run, _first_runs(described)),
     }
@@ -160,20 +190,7 @@ def gather(run: TraceRun, progress: Callable[[int, int], None] = lambda _done, _
             "waits": waits(run),
             **traced_queries(run),
         }
-    rows: dict[str, list[Row]] = defaultdict(list, runs=described)
-    with ThreadPoolExecutor(_QUERIES_AT_ONCE) as pool:
-        running = {name: pool.submit(frame.collect) for name, frame in queries.items()}
-        try:
-            for done, (name, future) in enumerate(running.items()):
-                progress(done, len(running))
-                rows[name] = future.result()
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)  # what failed or was interrupted needs no further answers
-            raise
-        progress(len(running), len(running))
-    is_broken = any(row["violations"] for row in rows["audit"])
-    rows["violations"] = first_violations(run).collect() if is_broken else []
-    return attrs.evolve(_figures(rows), left_out=run.left_out)
+    return queries
 
 
 def _first_runs(described: list[Row]) -> list[int]:
@@ -193,8 +210,8 @@ def _figures(rows: dict[str, list[Row]]) -> Figures:
     runs = sorted((_run(row, totals.get(row["run"])) for row in rows["runs"]), key=lambda run: run.number)
     stages: dict[Cell, dict[str, StageFigures]] = {}
     for row in rows["stages"]:
-        found = StageFigures(row["requests"], row["mean_us"], row["p50_us"], row["p99_us"])
-        stages.setdefault(_cell(row), {})[row["stage"]] = found
+        values = {field.name: row[field.name] for field in attrs.fields(StageFigures)}
+        stages.setdefault(_cell(row), {})[row["stage"]] = StageFigures(**values)
     filled: dict[Cell, tuple[Wait, ...]] = {}
     for row in rows["waits"]:
         wait = Wait(row["what"], row["times"], row["total"] or 0, row["p99"] or 0.0)
@@ -207,6 +224,7 @@ def _figures(rows: dict[str, list[Row]]) -> Figures:
         commits=_commits(rows["sizes"], times),
         waits=filled,
         inside=inside_figures(rows),
+        rounds=tuple(sorted((_round(row) for row in rows["rounds"]), key=lambda found: found.run)),
         buckets=tuple(
             sorted((Bucket(**row.asDict()) for row in rows["buckets"]), key=lambda found: (found.run, found.bucket))
         ),
@@ -223,6 +241,11 @@ def _renamed(row: Row, shorter: dict[str, str]) -> Row:
 def _cell(row: Row) -> Cell:
     load = Load(row["client"], row["connections"], row["in_flight"], row["commit_delay_ms"], row["variant"])
     return Cell(row["mode"], load)
+
+
+def _round(row: Row) -> Round:
+    values = {field.name: row[field.name] for field in attrs.fields(Round) if field.name != "cell"}
+    return Round(cell=_cell(row), **values)
 
 
 def _run(row: Row, totals: Row | None) -> Run:

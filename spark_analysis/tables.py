@@ -122,6 +122,12 @@ TABLES: Final[dict[str, Columns]] = {
     },
 }
 
+
+def declaration(table: str) -> str:
+    """The columns of a table as Spark's DDL."""
+    return ", ".join(f"`{name}` {kind}" for name, kind in TABLES[table].items())
+
+
 LATER_COLUMNS: Final = {"variant": "", "factors": "{}"}
 """Columns of `runs` that older traces do not have, and what stands there in their place."""
 LATER_STAMPS: Final = {"decided_ns": "handled_ns"}
