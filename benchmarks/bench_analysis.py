@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from spark_analysis.figures import gather
-from spark_analysis.raw import arrow_schema
+from spark_analysis.ring import arrow_schema
 from spark_analysis.run import load_run
 from spark_analysis.session import spark_session
 from spark_analysis.tables import LATER_COLUMNS

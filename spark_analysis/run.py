@@ -29,8 +29,12 @@ LEFT_OUT_FILE: Final = "left-out.json"
 """Beside the tables: the folders of runs that `convert` left out; absent where there were none."""
 
 
+def _literal(value: str | None) -> str:
+    return "null" if value is None else f"'{value}'"
+
+
 _LATER: Final = {
-    "runs": {column: "null" if value is None else f"'{value}'" for column, value in LATER_COLUMNS.items()},
+    "runs": {column: _literal(value) for column, value in LATER_COLUMNS.items()},
     "requests": LATER_STAMPS,
 }
 """What stands in the place of columns that older tables do not have, as SQL."""
