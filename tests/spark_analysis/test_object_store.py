@@ -13,6 +13,7 @@ import pytest
 from spark_analysis.__main__ import main
 from spark_analysis.errors import SparkError
 from spark_analysis.java import find_java
+from tests.required import absent
 from tests.spark_analysis.s3_server import get, open_s3_server, put, s3a_jars, settings
 
 pytestmark = [
@@ -29,9 +30,7 @@ def jars():
     try:
         return s3a_jars()
     except SparkError as error:
-        if os.environ.get("REQUIRE_TOOLS") == "1":
-            pytest.fail(str(error))
-        pytest.skip(str(error))
+        absent(str(error))
 
 
 def test_raw_traces_in_an_object_store_become_tables_summary_and_page_there(jars, synthetic, spark, tmp_path):
