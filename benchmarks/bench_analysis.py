@@ -18,9 +18,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from spark_analysis.figures import gather
-from spark_analysis.raw import arrow_schema
+from spark_analysis.ring import arrow_schema
 from spark_analysis.run import load_run
-from spark_analysis.session import spark_session, spread
+from spark_analysis.session import spark_session
 from spark_analysis.tables import LATER_COLUMNS
 
 GROWTH_MAX = 12.0
@@ -102,7 +102,6 @@ def measure(directory: Path, rows: int) -> dict[str, float]:
         generate(spark, directory, rows)
         made = time.perf_counter()
         run = load_run(directory, spark)
-        spread(spark, run.traces)
         figures = gather(run)
         ended = time.perf_counter()
         assert sum(audit.violations for audit in figures.audits) == 0

@@ -1,24 +1,27 @@
-"""One analysis from end to end: raw traces, Parquet, Spark, `summary.json`, `report.html`.
+"""One analysis from end to end: raw traces, Parquet, Spark, derived tables, `summary.json`, `report.html`.
 
-Rules: the files appear in that order, each whole or not at all. What is wrong ends as one `AnalysisError`.
+Rules: the files appear in that order beside the traces, wherever these are, each whole or not at all. What is wrong
+ends as one `AnalysisError`.
 """
 
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from spark_analysis.derived import write_derived
 from spark_analysis.errors import TraceError
-from spark_analysis.figures import Figures, gather
-from spark_analysis.report.page import write_report
-from spark_analysis.run import TRACES_FOLDER, load_run
-from spark_analysis.session import spark_session, spread
+from spark_analysis.figures import gather
+from spark_analysis.location import Location, local_path
+from spark_analysis.report.page import render
+from spark_analysis.run import RAW_FOLDER, TRACES_FOLDER, load_run
+from spark_analysis.session import spark_session
 from spark_analysis.summary import Comparison
 from spark_analysis.summary_json import summary as summary_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from pyspark.sql import SparkSession
 
@@ -32,7 +35,7 @@ def analyse(directory: str | Path, begin: Begin, *, master: str | None = None, p
     """Do it all; returns the verdict.
 
     Args:
-        directory: what `compare --out` was given.
+        directory: what `compare --out` was given: a path of this machine, or an address that Spark reads.
         begin: starts a named step and returns what reports its progress.
         master: the Spark master; `local[*]` unless given.
         parquet: whether raw traces, where there are any, are turned into Parquet first.
@@ -40,39 +43,41 @@ def analyse(directory: str | Path, begin: Begin, *, master: str | None = None, p
     Raises:
         AnalysisError: the traces, Java or Spark do not allow it.
     """
-    directory = Path(directory)
-    if not directory.is_dir():
+    if (path := local_path(directory)) is not None and not path.is_dir():
         raise TraceError(f"{directory}: no such directory")
-    if parquet:
-        from spark_analysis.convert import convert, has_raw  # noqa: PLC0415 - where Parquet is there, PyArrow is not needed
-
-        if has_raw(directory):
-            convert(directory, begin("Traces to Parquet"))
-    if not (directory / TRACES_FOLDER).is_dir():
-        raise TraceError(f"{directory}: no {TRACES_FOLDER} folder" + ("" if parquet else "; leave out --no-parquet"))
     started = begin("Starting Spark")
     started(0, 1)
     with spark_session(master) as spark:
         started(1, 1)
-        return report(directory, spark, begin("Spark"))
+        place = Location(spark, directory)
+        if parquet and (place / RAW_FOLDER).is_folder():
+            from spark_analysis.convert import convert  # noqa: PLC0415 - where Parquet is there, PyArrow is not needed
+
+            convert(place, spark, begin("Traces to Parquet"))
+        if not (place / TRACES_FOLDER).is_folder():
+            raise TraceError(
+                f"{directory}: no {TRACES_FOLDER} folder" + ("" if parquet else "; leave out --no-parquet")
+            )
+        return report(place, spark, begin("Spark"))
 
 
 def report(
-    directory: Path, spark: SparkSession, progress: Callable[[int, int], None] = lambda _done, _total: None
+    directory: str | Path | Location,
+    spark: SparkSession,
+    progress: Callable[[int, int], None] = lambda _done, _total: None,
 ) -> str:
-    """Write `summary.json` and `report.html` from the Parquet traces; returns the verdict."""
-    run = load_run(directory, spark)
-    spread(spark, run.traces)
-    return write(directory, gather(run, progress))
+    """Write the derived tables, `summary.json` and `report.html` from the Parquet traces; returns the verdict."""
+    place = directory if isinstance(directory, Location) else Location(spark, directory)
+    run = load_run(place)
+    comparison = Comparison(gather(run, progress))
+    write_derived(place, run, comparison)
+    return write(place, comparison)
 
 
-def write(directory: Path, figures: Figures) -> str:
+def write(place: Location, comparison: Comparison) -> str:
     """Write `summary.json` and `report.html` from what Spark found out; returns the verdict."""
-    comparison = Comparison(figures)
     found = summary_of(comparison)
     summary = json.dumps(found, indent=1, ensure_ascii=False, allow_nan=False)
-    fresh = directory / f".{SUMMARY_FILE}.new"
-    fresh.write_text(summary + "\n", encoding="utf-8")
-    fresh.rename(directory / SUMMARY_FILE)
-    write_report(directory / REPORT_FILE, comparison, str(directory))
+    (place / SUMMARY_FILE).write_text(summary + "\n")
+    (place / REPORT_FILE).write_text(render(comparison, str(place)))
     return str(found["verdict"])

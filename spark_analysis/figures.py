@@ -1,13 +1,12 @@
 """Runs the queries and holds their results: the border between Spark and plain Python.
 
-Rules: the queries are independent and small, so they run a few at a time; what they return are a few thousand values,
-which everything after this file computes with. Nothing after this file knows Spark.
+Rules: the queries are independent and small, so they run as one job; what they return are a few thousand values, which
+everything after this file computes with. Nothing after this file knows Spark.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
@@ -26,15 +25,15 @@ from spark_analysis.queries import (
 )
 from spark_analysis.stage import stage_latency
 from spark_analysis.tables import REPLAY_CLIENT
+from spark_analysis.together import collect_together, shared
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from pyspark.sql import Row
+    from pyspark.sql import DataFrame, Row
 
     from spark_analysis.run import TraceRun
 
-_QUERIES_AT_ONCE: Final = 3  # planning one hides behind the tasks of another; more would only share the cores
 _RUNS_MAX: Final = 100_000
 _OFFERED_IN_VARIANT: Final = "rate="
 
@@ -54,7 +53,10 @@ class StageFigures:
     requests: int
     mean_us: float | None
     p50_us: float | None
+    p90_us: float | None
     p99_us: float | None
+    p999_us: float | None
+    p9999_us: float | None
 
 
 @attrs.frozen
@@ -135,15 +137,24 @@ class Figures:
     left_out: tuple[str, ...] = ()
 
 
-def gather(run: TraceRun, progress: Callable[[int, int], None] = lambda _done, _total: None) -> Figures:
+def gather(traces: TraceRun, progress: Callable[[int, int], None] = lambda _done, _total: None) -> Figures:
     """Run every query of the report.
 
     Raises:
         TraceError: there are no runs, or a table does not have its columns.
     """
-    described = run.runs.collect()
-    if not 0 < len(described) <= _RUNS_MAX:
-        raise TraceError(f"{run.traces / 'runs'}: {len(described)} runs; at least one is needed")
+    with shared(traces) as run:
+        described = run.runs.collect()
+        if not 0 < len(described) <= _RUNS_MAX:
+            raise TraceError(f"{run.traces / 'runs'}: {len(described)} runs; at least one is needed")
+        rows = defaultdict(list, collect_together(report_queries(run, described), progress), runs=described)
+        is_broken = any(row["violations"] for row in rows["audit"])
+        rows["violations"] = first_violations(run).collect() if is_broken else []
+    return attrs.evolve(_figures(rows), left_out=run.left_out)
+
+
+def report_queries(run: TraceRun, described: list[Row]) -> dict[str, DataFrame]:
+    """The jobs of the report that this experiment has something for."""
     queries = {
         "totals": client_runs(run),
         "latency": latency(run),
@@ -160,20 +171,7 @@ def gather(run: TraceRun, progress: Callable[[int, int], None] = lambda _done, _
             "waits": waits(run),
             **traced_queries(run),
         }
-    rows: dict[str, list[Row]] = defaultdict(list, runs=described)
-    with ThreadPoolExecutor(_QUERIES_AT_ONCE) as pool:
-        running = {name: pool.submit(frame.collect) for name, frame in queries.items()}
-        try:
-            for done, (name, future) in enumerate(running.items()):
-                progress(done, len(running))
-                rows[name] = future.result()
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)  # what failed or was interrupted needs no further answers
-            raise
-        progress(len(running), len(running))
-    is_broken = any(row["violations"] for row in rows["audit"])
-    rows["violations"] = first_violations(run).collect() if is_broken else []
-    return attrs.evolve(_figures(rows), left_out=run.left_out)
+    return queries
 
 
 def _first_runs(described: list[Row]) -> list[int]:
@@ -193,8 +191,8 @@ def _figures(rows: dict[str, list[Row]]) -> Figures:
     runs = sorted((_run(row, totals.get(row["run"])) for row in rows["runs"]), key=lambda run: run.number)
     stages: dict[int, dict[str, StageFigures]] = {}
     for row in rows["stages"]:
-        found = StageFigures(row["requests"], row["mean_us"], row["p50_us"], row["p99_us"])
-        stages.setdefault(row["run"], {})[row["stage"]] = found
+        values = {field.name: row[field.name] for field in attrs.fields(StageFigures)}
+        stages.setdefault(row["run"], {})[row["stage"]] = StageFigures(**values)
     filled: dict[Cell, tuple[Wait, ...]] = {}
     for row in rows["waits"]:
         wait = Wait(row["what"], row["times"], row["total"] or 0, row["p99"] or 0.0)

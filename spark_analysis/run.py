@@ -1,7 +1,7 @@
 """Opens the Parquet traces of one experiment.
 
 Rules: a table is read when it is first used; its columns are checked against the declaration before anything is
-computed, so that a wrong file is one clear line and not a failed job.
+computed, so that a wrong file is one clear line and not a failed job. Tables may be partitioned by run or not.
 """
 
 from __future__ import annotations
@@ -10,36 +10,47 @@ import atexit
 import contextlib
 import json
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from pyspark.sql import functions as f
+
 from spark_analysis.errors import TraceError
-from spark_analysis.tables import LATER_COLUMNS, LATER_STAMPS, TABLES
+from spark_analysis.location import Location
+from spark_analysis.tables import LATER_COLUMNS, LATER_STAMPS, TABLES, declaration
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from pyspark.sql import DataFrame, SparkSession
 
+RAW_FOLDER: Final = "raw"
 TRACES_FOLDER: Final = "traces"
 LEFT_OUT_FILE: Final = "left-out.json"
 """Beside the tables: the folders of runs that `convert` left out; absent where there were none."""
 
 
+_LATER: Final = {
+    "runs": {column: "null" if value is None else f"'{value}'" for column, value in LATER_COLUMNS.items()},
+    "requests": LATER_STAMPS,
+}
+"""What stands in the place of columns that older tables do not have, as SQL."""
+
+
 class TraceRun:
     """The tables of one experiment as Spark data frames, one attribute a table."""
 
-    def __init__(self, spark: SparkSession, traces: Path) -> None:
-        self.spark = spark
+    def __init__(self, traces: Location) -> None:
+        self.spark = traces.spark
         self.traces = traces
 
     @property
     def left_out(self) -> tuple[str, ...]:
         """Folders of runs that were interrupted, and are in no table."""
         path = self.traces / LEFT_OUT_FILE
+        text = path.read_text()
         try:
-            return tuple(str(name) for name in json.loads(path.read_text(encoding="utf-8")))
-        except FileNotFoundError:
-            return ()
-        except (OSError, ValueError, TypeError) as error:
+            return () if text is None else tuple(str(name) for name in json.loads(text))
+        except (ValueError, TypeError) as error:
             raise TraceError(f"{path}: not a JSON list of names: {error}") from None
 
     @cached_property
@@ -79,40 +90,38 @@ class TraceRun:
 
     def _table(self, name: str) -> DataFrame:
         folder = self.traces / name
-        if not any(folder.glob("*.parquet")):
+        found = folder.parquet_columns()
+        if found is None:
             raise TraceError(f"{folder}: no Parquet file")
-        frame = self.spark.read.parquet(str(folder.resolve()))
-        if name == "runs":
-            for column, value in LATER_COLUMNS.items():
-                if column not in frame.columns:
-                    literal = "null" if value is None else f"'{value}'"
-                    frame = frame.selectExpr("*", f"cast({literal} as {TABLES[name][column]}) as {column}")
-        for column, earlier in LATER_STAMPS.items() if name == "requests" else ():
-            if column not in frame.columns:
-                frame = frame.selectExpr("*", f"{earlier} as {column}")
-        found = dict(frame.dtypes)
+        later = {column: expression for column, expression in _LATER.get(name, {}).items() if column not in found}
         for column, kind in TABLES[name].items():
-            if found.get(column) != kind:
+            is_partition = column == "run" and column not in found and name != "runs"
+            if found.get(column) != kind and column not in later and not is_partition:
                 raise TraceError(f"{folder}: column {column} is {found.get(column, 'missing')}, not {kind}")
-        return frame
+        frame = self.spark.read.schema(declaration(name)).parquet(folder.pattern)
+        return frame.withColumns(
+            {column: f.expr(f"cast({expression} as {TABLES[name][column]})") for column, expression in later.items()}
+        )
 
 
-def load_run(directory: str | Path, spark: SparkSession | None = None) -> TraceRun:
+def load_run(directory: str | Path | Location, spark: SparkSession | None = None) -> TraceRun:
     """Open the Parquet traces of an experiment.
 
     Args:
-        directory: what `compare --out` was given, or its `traces` folder.
+        directory: what `compare --out` was given, or its `traces` folder; a path of this machine, or an address that
+            Spark reads, such as `s3a://bucket/out`.
         spark: the session to use; without one, the active session or a new local one that ends with this process.
 
     Raises:
         TraceError: there are no traces in it.
     """
-    directory = Path(directory)
-    traces = directory / TRACES_FOLDER if (directory / TRACES_FOLDER).is_dir() else directory
-    missing = [name for name in TABLES if not (traces / name).is_dir()]
+    place = directory if isinstance(directory, Location) else Location(spark or _session(), directory)
+    traces = place / TRACES_FOLDER if (place / TRACES_FOLDER).is_folder() else place
+    there = traces.folders() if traces.is_folder() else []
+    missing = [name for name in TABLES if name not in there]
     if missing:
-        raise TraceError(f"{directory}: no traces here ({', '.join(missing)} missing)")
-    return TraceRun(spark or _session(), traces)
+        raise TraceError(f"{place}: no traces here ({', '.join(missing)} missing)")
+    return TraceRun(traces)
 
 
 def _session() -> Any:

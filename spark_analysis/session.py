@@ -1,9 +1,10 @@
 """Starts and ends the one Spark session of a run.
 
 Rules: on a terminal there is no line of Spark's own; what the JVM writes goes to a temporary file, from which the
-reason is taken when it fails. Under `spark-submit` the JVM exists already and its master and settings are the user's:
-nothing is overridden. No Python worker is ever needed (there are no Python functions in the queries), so a cluster
-needs no package of ours.
+reason is taken when it fails. What the user has set (`spark-defaults.conf`, or everything under `spark-submit`, where
+the JVM exists already) is kept: settings of ours fill what is left. Those of a session in this process, such as the
+loopback address, are for local masters only: executors elsewhere must reach the driver. Workers need PyArrow where raw
+traces are decoded, and nothing of ours.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import logging
 import os
 import re
 import subprocess
+import sys
 import tempfile
 from importlib import import_module
 from importlib.resources import files
@@ -28,24 +30,26 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _STOP_SECONDS_MAX: Final = 10
-_PARTITION_BYTES: Final = 8 << 20  # of compressed Parquet: some hundred thousand rows, sorted in memory by one task
-_PARTITIONS_MAX: Final = 2000
 _NO_SETTINGS: Final[Mapping[str, str]] = {}
 _LOG_TAIL_BYTES: Final = 64 << 10
-_LOCAL_SETTINGS: Final = {
+_SETTINGS: Final = {
     "spark.app.name": "pipeline-broker report",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
+    "spark.driver.memory": "2g",
+    "spark.sql.session.timeZone": "UTC",
+    # A table has a folder a run; its driver lists some hundreds of them faster than a job of its own would begin.
+    "spark.sql.sources.parallelPartitionDiscovery.threshold": "10000",
+}
+_LOCAL_SETTINGS: Final = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
-    "spark.driver.memory": "2g",
     # A few million rows: more partitions than cores only add tasks of milliseconds.
     "spark.sql.shuffle.partitions": str(max(2, os.cpu_count() or 2)),
-    "spark.sql.session.timeZone": "UTC",
-    # The queries are few and each runs once: the optimising compiler costs more than it saves (measured: 13 s, not 11).
-    # Without it Java reserves 48 MB for code, which a session of many reports, or a long live one, fills and fails.
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseParallelGC",
 }
+_JAVA_OPTIONS: Final = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseParallelGC"
+"""The queries are few and each runs once: the optimising compiler costs more than it saves (measured: 13 s, not 11).
+Without it Java reserves 48 MB for code, which a session of many reports, or a long live one, fills and fails."""
 
 
 def under_spark_submit() -> bool:
@@ -58,8 +62,8 @@ def spark_session(master: str | None = None, settings: Mapping[str, str] = _NO_S
     """A session that ends, with its JVM, at the end of the block; one that is active already is used and left alone.
 
     Args:
-        master: where to run; `local[*]` unless given. Under spark-submit the master is the one given there.
-        settings: of a session that is started here, over those of this file.
+        master: where to run; unless given, the one of spark-submit or of `spark-defaults.conf`, else `local[*]`.
+        settings: of a session that is started here, over those of this file and the user's.
 
     Raises:
         SparkError: PySpark or Java is missing, Spark does not start, or a job inside the block fails.
@@ -79,7 +83,7 @@ def spark_session(master: str | None = None, settings: Mapping[str, str] = _NO_S
             spark.sparkContext.setLogLevel("ERROR")
             close = spark.stop
         else:
-            spark, close = _start(master or "local[*]", scratch, settings)
+            spark, close = _start(effective_settings(master, scratch, settings), scratch)
         try:
             yield spark
         except failures as error:
@@ -87,20 +91,6 @@ def spark_session(master: str | None = None, settings: Mapping[str, str] = _NO_S
         finally:
             with contextlib.suppress(*_java_errors(), OSError):
                 close()
-
-
-def spread(spark: SparkSession, traces: Path) -> None:
-    """Make a shuffle as wide as the traces are large; never narrower than it was set.
-
-    Args:
-        spark: the session, whose number of shuffle partitions is raised.
-        traces: the folder of the Parquet tables.
-    """
-    size = sum(path.stat().st_size for path in traces.glob("*/*.parquet"))
-    wanted = min(_PARTITIONS_MAX, size // _PARTITION_BYTES)
-    name = "spark.sql.shuffle.partitions"
-    if wanted > int(spark.conf.get(name) or 0):
-        spark.conf.set(name, str(wanted))
 
 
 def _leave() -> None:
@@ -112,16 +102,55 @@ def _java_errors() -> tuple[type[Exception], ...]:
     return (error,)
 
 
-def _start(master: str, scratch: str, more: Mapping[str, str]) -> tuple[SparkSession, Any]:
+def effective_settings(
+    master: str | None,
+    scratch: str,
+    more: Mapping[str, str] = _NO_SETTINGS,
+    environment: Mapping[str, str] = os.environ,
+) -> dict[str, str]:
+    """What a session is started with beside the user's own settings, which stand in `spark-defaults.conf`.
+
+    Args:
+        master: as given, or None.
+        scratch: a folder of this machine for what Spark spills.
+        more: settings over all others.
+        environment: where SPARK_CONF_DIR and SPARK_HOME are looked up.
+    """
+    users = _users_settings(environment)
+    master = master or users.get("spark.master") or "local[*]"
+    ours = {**_SETTINGS, "spark.driver.defaultJavaOptions": f"{_JAVA_OPTIONS} {_log_option()}"}
+    if is_local(master):
+        warehouse = os.path.join(scratch, "warehouse")  # noqa: PTH118 - Spark wants text
+        ours |= {**_LOCAL_SETTINGS, "spark.local.dir": scratch, "spark.sql.warehouse.dir": warehouse}
+    return {**{name: value for name, value in ours.items() if name not in users}, **more, "spark.master": master}
+
+
+def is_local(master: str) -> bool:
+    """Whether Spark runs on this machine alone: `local[2]`, and `local-cluster` too."""
+    return master.startswith("local")
+
+
+def _users_settings(environment: Mapping[str, str]) -> dict[str, str]:
+    """The settings of `spark-defaults.conf`, where Spark looks for it: a Java properties file, a setting a line."""
+    home = environment.get("SPARK_HOME") or os.path.dirname(import_module("pyspark").__file__ or "")  # noqa: PTH120 - see above
+    folder = Path(environment.get("SPARK_CONF_DIR") or Path(home) / "conf")
+    try:
+        lines = (folder / "spark-defaults.conf").read_text(encoding="utf-8").splitlines()
+    except FileNotFoundError:
+        return {}
+    found = (re.match(r"\s*([^#!\s=:][^\s=:]*)\s*[=:\s]\s*(.*?)\s*$", line) for line in lines)
+    return {match[1]: match[2] for match in found if match}
+
+
+def _start(settings: Mapping[str, str], scratch: str) -> tuple[SparkSession, Any]:
     from pyspark import SparkConf, SparkContext  # noqa: PLC0415 - see spark_session
     from pyspark.errors import PySparkException  # noqa: PLC0415 - see spark_session
     from pyspark.sql import SparkSession as Session  # noqa: PLC0415 - see spark_session
 
     os.environ["JAVA_HOME"] = str(find_java())
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # else Spark warns about the name of this machine
-    settings = {**_LOCAL_SETTINGS, **more, "spark.master": master, "spark.local.dir": scratch}
-    settings["spark.sql.warehouse.dir"] = os.path.join(scratch, "warehouse")  # noqa: PTH118 - Spark wants text
-    settings["spark.driver.extraJavaOptions"] += f" -Dlog4j2.configurationFile={_log_settings()}"
+    if is_local(settings["spark.master"]):
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # else Java asks for the address of this machine's name
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # its workers have what this process has
     conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
     log_path = os.path.join(scratch, "spark.log")  # noqa: PTH118 - see above
     with open(log_path, "wb") as log:  # noqa: PTH123 - see above
@@ -131,7 +160,7 @@ def _start(master: str, scratch: str, more: Mapping[str, str]) -> tuple[SparkSes
             gateway = import_module("pyspark.java_gateway").launch_gateway(
                 conf, {"stdout": log, "stderr": log, "cwd": scratch}
             )
-            context = SparkContext(gateway=gateway, conf=conf)
+            context = SparkContext(gateway=gateway)  # with all that spark-submit has read and was given
         except failures as error:
             if gateway is not None:
                 _end_jvm(gateway)
@@ -146,9 +175,9 @@ def _start(master: str, scratch: str, more: Mapping[str, str]) -> tuple[SparkSes
     return spark, close
 
 
-def _log_settings() -> str:
-    """The address of the file, without a blank: Spark splits the options of Java at each of them."""
-    return Path(str(files("spark_analysis") / "log4j2.properties")).as_uri()
+def _log_option() -> str:
+    """The address of the log settings, without a blank: Spark splits the options of Java at each of them."""
+    return f"-Dlog4j2.configurationFile={Path(str(files('spark_analysis') / 'log4j2.properties')).as_uri()}"
 
 
 def _end_jvm(gateway: Any) -> None:

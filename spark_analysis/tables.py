@@ -125,6 +125,12 @@ TABLES: Final[dict[str, Columns]] = {
     },
 }
 
+
+def declaration(table: str) -> str:
+    """The columns of a table as Spark's DDL."""
+    return ", ".join(f"`{name}` {kind}" for name, kind in TABLES[table].items())
+
+
 LATER_COLUMNS: Final[dict[str, str | None]] = {
     "variant": "",
     "factors": "{}",

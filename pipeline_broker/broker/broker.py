@@ -38,7 +38,7 @@ from pipeline_broker.state.set_aside import SetAside
 from pipeline_broker.state.topics import NewTopic, TopicCatalogue
 from pipeline_broker.state.waiting_line import WaitingLine
 from pipeline_broker.telemetry.broker_loggers import BrokerLoggers
-from pipeline_broker.telemetry.timelines_topic import TIMELINES_CONFIGS, TIMELINES_PARTITIONS, TIMELINES_TOPIC
+from pipeline_broker.telemetry.timelines_topic import TIMELINES_TOPIC, timelines_configs
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.uuid_text import uuid_text
 from stages.request import Final, Pending
@@ -351,7 +351,8 @@ class Broker:
             topic = coordinator.topic
             return NewTopic(name=name, topic_id=topic_id, partitions=topic.partitions, configs=dict(topic.configs))
         if name == TIMELINES_TOPIC:
-            return NewTopic(name=name, topic_id=topic_id, partitions=TIMELINES_PARTITIONS, configs=TIMELINES_CONFIGS)
+            partitions = self.ports.request_queues
+            return NewTopic(name=name, topic_id=topic_id, partitions=partitions, configs=timelines_configs(partitions))
         return NewTopic(name=name, topic_id=topic_id)
 
     # Parts that most brokers never have: each is loaded and made when something asks for it first

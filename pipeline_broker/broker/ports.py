@@ -50,6 +50,7 @@ class Ports:
         segment_sealed, prepare_wanted: see `JournalPorts`.
         faults_changed: called with the fault rules when there are some, or others.
         fault_files: the broker's files, where they take fault rules.
+        request_queues: of the server when it starts; as many partitions has the topic of timelines.
     """
 
     clock_ms: Callable[[], int] = wall_clock_ms
@@ -64,3 +65,4 @@ class Ports:
     prepare_wanted: Callable[[], None] = _nothing
     faults_changed: Callable[[Faults], None] = _nothing
     fault_files: FaultyFiles | None = None
+    request_queues: int = 1

@@ -73,6 +73,7 @@ class Surroundings:
             prepare_wanted=self.prepare_wanted,
             faults_changed=self._faults_changed,
             fault_files=fault_files,
+            request_queues=max(1, mode.queues),
         )
 
     def connect(self, broker: Broker, server: SocketServer, switch: FaultSwitch | None = None) -> None:

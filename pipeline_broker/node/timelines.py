@@ -4,7 +4,8 @@ Rules of this room: off, it is a parked task and no observer, and the request pa
 row in a bounded ring; a few times a second a thread makes record batches of what is there, and the event loop hands
 them over as entries that no request waits for: what is published has no timeline of its own. One publication is in
 work at a time, so that what a slow disk holds up waits in the ring; what finds no room there is counted, is told in
-every record, and is one line of the log. A session is what is published between on and off.
+every record, and is one line of the log. The partitions of the topic take turns, a batch each, so that they grow alike
+and a reader of all of them stays in step. A session is what is published between on and off.
 """
 
 from __future__ import annotations
@@ -67,6 +68,7 @@ class Timelines:
         self._rows: TimelineRows | None = None
         self._batches: TimelineBatches | None = None
         self._unwritten: list[bytes] = []  # batches that found no topic or no disk; of one publication at most
+        self._batches_appended = 0  # by which the partitions take turns
         self._is_on = False
         self._changed = trio.lowlevel.ParkingLot()
         self._published_rows = self._published_records = 0  # durable, of the current session or the last one
@@ -219,11 +221,15 @@ class Timelines:
     def _append(self, batches: list[bytes]) -> list[JournalEntry] | None:
         from pipeline_broker.records.batch import read_header  # noqa: PLC0415 - for those who asked
 
-        log = self._broker.logs.find(TIMELINES_TOPIC, 0)
-        if log is None:
+        logs = self._broker.logs.partitions(TIMELINES_TOPIC)
+        if not logs:
             return None
         now_ms = self._clock_ms()
-        entries = [log.append(read_header(batch), batch, now_ms).entry for batch in batches]
+        entries = []
+        for batch in batches:
+            log = logs[self._batches_appended % len(logs)]
+            self._batches_appended += 1
+            entries.append(log.append(read_header(batch), batch, now_ms).entry)
         return [entry for entry in entries if entry is not None]
 
     async def _committed(self, entries: list[JournalEntry], on_durable: Callable[[], None] | None = None) -> bool:

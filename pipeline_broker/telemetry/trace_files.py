@@ -29,6 +29,8 @@ QUEUE_SAMPLE_NS = 1_000_000
 """The depth of one queue is written at most once in this time."""
 ROWS_MAX = {"requests": 1 << 15, "appends": 1 << 15, "commits": 1 << 13, "mutes": 1 << 15, "queues": 1 << 13}
 """Capacity of each ring: half a second at 65,000 requests per second, 25 times what the thread sleeps."""
+RING_FILE_BYTES_MAX = 64 * 1024 * 1024
+"""Bytes after which a table goes on in another file: a reader takes a file whole, and several at once."""
 STRINGS_MAX = 1 << 16
 """Different topic names; appends to further ones are lost rows."""
 
@@ -89,6 +91,11 @@ class _File:
             raise
         self._size += len(piece)
 
+    @property
+    def size_bytes(self) -> int:
+        """What is in it."""
+        return self._size
+
     def close(self) -> None:
         """Give the file up."""
         os.close(self._descriptor)
@@ -100,13 +107,27 @@ class _Recording:
 
     table: Table
     ring: RowRing
+    directory: Path
     file: _File
+    bytes_max: int
+    files: int = 1
     unwritten: int = 0
 
     @classmethod
-    def begin(cls, directory: Path, table: Table, rows_max: int) -> "_Recording":
+    def begin(cls, directory: Path, table: Table, rows_max: int, bytes_max: int) -> "_Recording":
+        for earlier in directory.glob(f"{table.name}-*.ring"):
+            earlier.unlink()
         file = _File(directory / f"{table.name}.ring", table.header())
-        return cls(table, RowRing(table.layout, rows_max), file)
+        return cls(table, RowRing(table.layout, rows_max), directory, file, bytes_max)
+
+    def write(self, rows: bytes) -> None:
+        """Append rows to the file, or to the next one where it is full; raises OSError with what is there whole."""
+        if self.file.size_bytes >= self.bytes_max:
+            further = _File(self.directory / f"{self.table.name}-{self.files}.ring", self.table.header())
+            self.file.close()
+            self.file = further
+            self.files += 1
+        self.file.write(rows)
 
     @property
     def lost(self) -> int:
@@ -121,6 +142,7 @@ class TraceFiles(RequestRows):
         mute_reasons: the words for the reasons that `mute_ended` is called with.
         rows_max: capacity of each table's ring.
         drain_seconds: how long the thread sleeps between its turns.
+        file_bytes_max: after which a table goes on in another file.
 
     Raises:
         OSError: the directory cannot be written to.
@@ -135,6 +157,7 @@ class TraceFiles(RequestRows):
         *,
         rows_max: Mapping[str, int] = ROWS_MAX,
         drain_seconds: float = DRAIN_SECONDS,
+        file_bytes_max: int = RING_FILE_BYTES_MAX,
     ) -> None:
         owner_only.make_directories(directory)
         self._lost_path = directory / "lost.json"
@@ -142,7 +165,7 @@ class TraceFiles(RequestRows):
         self._strings_file = _File(directory / "strings.jsonl", b"")
         mutes = attrs.evolve(MUTES, enums={"reason": mute_reasons})
         self._recordings = [
-            _Recording.begin(directory, table, rows_max[table.name])
+            _Recording.begin(directory, table, rows_max[table.name], file_bytes_max)
             for table in (REQUESTS, APPENDS, COMMITS, mutes, QUEUES)
         ]
         requests, self._appends, commits, mutes_ring, queues = (recording.ring for recording in self._recordings)
@@ -223,7 +246,7 @@ class TraceFiles(RequestRows):
                 continue
             if self._failure is None:
                 try:
-                    recording.file.write(rows)
+                    recording.write(rows)
                     continue
                 except OSError as error:
                     self._failure = error

@@ -11,19 +11,24 @@ import argparse
 import signal
 import sys
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from spark_analysis.errors import AnalysisError
 from spark_analysis.live.table import ShownTable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from pyspark.sql.streaming.query import StreamingQuery
 
 BAD_INPUT: Final = 2
+FIRST_WINDOW_SECONDS_MAX: Final = 180.0
+"""How long a job with an end waits for its first window: a start of Spark, its first batch, and somebody's load."""
 _LOOK_SECONDS: Final = 1
+_NO_WINDOW: Final = (
+    "no window yet: the job ended before its first batch, or nothing has published a Produce request's timeline "
+    "(pipeline-broker timelines status)\n"
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -74,7 +79,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--late", type=int, default=10, metavar="SECONDS", help="how late a request may come (default: 10)"
     )
-    parser.add_argument("--seconds", type=float, help="end after so long (default: with Ctrl-C)")
+    parser.add_argument("--seconds", type=float, help="end so long after the first window (default: with Ctrl-C)")
     parser.add_argument("--once", action="store_true", help="read what is there now, then end")
     parser.add_argument("--master", help="the Spark master (default: local[2])")
     return parser
@@ -82,33 +87,58 @@ def _parser() -> argparse.ArgumentParser:
 
 def _run(options: argparse.Namespace, signals: _EndSignals) -> None:
     from spark_analysis.live.connector import connector_jars  # noqa: PLC0415 - they need optional packages
-    from spark_analysis.live.stream import EVERY_SECONDS, WINDOWS_FOLDER, stream_stage_latency  # noqa: PLC0415 - see above
+    from spark_analysis.live.stream import EVERY_SECONDS, read_windows, stream_stage_latency  # noqa: PLC0415 - see above
     from spark_analysis.live.timelines import topic_records  # noqa: PLC0415 - see above
-    from spark_analysis.live.window_files import WindowFiles  # noqa: PLC0415 - see above
     from spark_analysis.session import spark_session  # noqa: PLC0415 - see above
 
     table = ShownTable(sys.stdout)
-    table.update(WindowFiles(Path(options.directory) / WINDOWS_FOLDER).read())
     with spark_session(options.master or "local[2]", {"spark.jars": connector_jars()}) as spark:
         signals.receive()
+        table.update(read_windows(spark, options.directory))
         query = stream_stage_latency(
             topic_records(spark, options.bootstrap),
-            Path(options.directory),
+            options.directory,
             window_seconds=options.window,
             late_seconds=options.late,
             every_seconds=None if options.once else EVERY_SECONDS,
             on_windows=table.update,
         )
-        _wait(query, options.seconds, signals)
+        _wait(query, _Time(options.seconds, table), signals)
     table.end()
+    if not table.has_windows:
+        sys.stderr.write(_NO_WINDOW)
 
 
-def _wait(query: StreamingQuery, seconds_max: float | None, signals: _EndSignals) -> None:
-    """Until the query ends, or the time is over, or somebody asks for it; an error of the query is raised."""
-    deadline = float("inf") if seconds_max is None else time.monotonic() + seconds_max
+class _Time:
+    """The time that a job has: it counts from the first window on, which comes some time after the start of Spark.
+
+    Args:
+        seconds: how long; None for ever.
+        table: has the windows.
+        clock: seconds.
+    """
+
+    def __init__(self, seconds: float | None, table: ShownTable, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._seconds = seconds
+        self._table = table
+        self._end = float("inf") if seconds is None else clock() + FIRST_WINDOW_SECONDS_MAX
+        self._has_begun = False
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the job should end."""
+        if self._seconds is not None and not self._has_begun and self._table.has_windows:
+            self._has_begun = True
+            self._end = self._clock() + self._seconds
+        return self._clock() >= self._end
+
+
+def _wait(query: StreamingQuery, job_time: _Time, signals: _EndSignals) -> None:
+    """Until the query ends, or the time is over, or a signal asks for it; an error of the query is raised."""
     late = _LateRequests()
     try:
-        while not signals.has_come and time.monotonic() < deadline and not query.awaitTermination(_LOOK_SECONDS):
+        while not signals.has_come and not job_time.is_over and not query.awaitTermination(_LOOK_SECONDS):
             late.look(query)
         late.look(query)
     finally:

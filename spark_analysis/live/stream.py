@@ -1,27 +1,30 @@
 """The job: it reads records as they come and keeps the windows in files.
 
 Rules: Spark's checkpoint knows which records were read and holds the windows that may still grow; the files are
-written before the checkpoint says so. A directory belongs to one length of windows: another one would be mixed with it.
+written before the checkpoint says so. The executors write them: a folder of Parquet for each window and mode, which
+Spark makes beside its place and then puts there, whole, when the window has grown. To write the same batch again
+changes nothing: that, and not a promise of Spark's, is why a job that is killed anywhere and started again neither
+loses nor doubles anything. A directory belongs to one length of windows: another one would be mixed with it.
 """
 
 from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as f
 
 from spark_analysis.errors import TraceError
 from spark_analysis.live.timelines import request_timelines
-from spark_analysis.live.window_files import WindowFiles
 from spark_analysis.live.windows import LATE_SECONDS, WINDOW_SECONDS, window_stage_latency
+from spark_analysis.location import Location
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
 CHECKPOINT_FOLDER: Final = "checkpoint"
@@ -29,6 +32,7 @@ WINDOWS_FOLDER: Final = "windows"
 PLAN_FILE: Final = "live.json"
 EVERY_SECONDS: Final = 1.0
 _PLAN_SCHEMA: Final = 2
+_UNFINISHED: Final = ".spark-staging"
 
 
 def stream_stage_latency(
@@ -44,7 +48,8 @@ def stream_stage_latency(
 
     Args:
         records: a stream with a column `value`: `topic_records`, or one of files.
-        directory: gets `windows/*.parquet`, with the columns of `window_stage_latency`, and `checkpoint/`.
+        directory: gets `windows/window=NAME/*.parquet`, with the columns of `window_stage_latency`, and `checkpoint/`;
+            a path of this machine, or an address that Spark reads and writes.
         window_seconds: length of a window.
         late_seconds: how far behind the latest request another may be received and still count.
         every_seconds: how often a batch begins; None reads what is there now, then ends.
@@ -56,21 +61,43 @@ def stream_stage_latency(
     Raises:
         TraceError: the directory has windows of another length.
     """
-    directory = Path(directory)
-    _check_plan(directory, {"schema": _PLAN_SCHEMA, "window_seconds": window_seconds, "late_seconds": late_seconds})
-    files = WindowFiles(directory / WINDOWS_FOLDER)
+    place = Location(records.sparkSession, directory)
+    _check_plan(place, {"schema": _PLAN_SCHEMA, "window_seconds": window_seconds, "late_seconds": late_seconds})
+    windows_place = place / WINDOWS_FOLDER
+    for name in windows_place.folders() if windows_place.is_folder() else ():
+        if name.startswith(_UNFINISHED):
+            (windows_place / name).remove()  # of a job that was killed while it wrote
 
     def keep(grown: DataFrame, _: int) -> None:
-        rows = _utc_rows(grown)
-        files.replace(rows)
-        on_windows(rows)
+        grown.persist()  # else each use of it would read the records of this batch again; a task has whole windows
+        try:
+            with place.without_checksums():
+                named = grown.withColumn("window", _name()).write.partitionBy("window")
+                named.mode("overwrite").option("partitionOverwriteMode", "dynamic").parquet(windows_place.uri)
+            on_windows(_utc_rows(grown))
+        finally:
+            grown.unpersist()
 
     windows = window_stage_latency(request_timelines(records), window_seconds=window_seconds, late_seconds=late_seconds)
     writer = windows.writeStream.outputMode("update").foreachBatch(keep)
-    writer = writer.option("checkpointLocation", str((directory / CHECKPOINT_FOLDER).resolve()))
+    writer = writer.option("checkpointLocation", (place / CHECKPOINT_FOLDER).uri)
     if every_seconds is None:
         return writer.trigger(availableNow=True).start()
     return writer.trigger(processingTime=f"{int(every_seconds * 1000)} milliseconds").start()
+
+
+def read_windows(spark: SparkSession, directory: str | Path) -> list[dict[str, Any]]:
+    """All windows that a job keeps in this directory, the oldest first; none where there was no job yet."""
+    place = Location(spark, directory) / WINDOWS_FOLDER
+    if not place.is_folder() or place.parquet_columns() is None:
+        return []
+    return _utc_rows(spark.read.parquet(place.pattern).drop("window").orderBy("window_start", "mode"))
+
+
+def _name() -> Column:
+    """The name of a window's folder, in UTC whatever the session's time zone is."""
+    start = f.convert_timezone(None, f.lit("UTC"), f.col("window_start").cast("timestamp_ntz"))
+    return f.concat(f.date_format(start, "yyyyMMdd'T'HHmmss'Z-'"), "mode")
 
 
 def _utc_rows(frame: DataFrame) -> list[dict[str, Any]]:
@@ -80,17 +107,15 @@ def _utc_rows(frame: DataFrame) -> list[dict[str, Any]]:
     return [row | {name: datetime.fromtimestamp(row[name] / 1_000_000, UTC) for name in bounds} for row in rows]
 
 
-def _check_plan(directory: Path, plan: dict[str, Any]) -> None:
-    directory.mkdir(parents=True, exist_ok=True)
-    path = directory / PLAN_FILE
-    if not path.exists():
-        fresh = path.with_suffix(".new")
-        fresh.write_text(json.dumps(plan) + "\n", encoding="utf-8")
-        fresh.rename(path)
+def _check_plan(place: Location, plan: dict[str, Any]) -> None:
+    path = place / PLAN_FILE
+    text = path.read_text()
+    if text is None:
+        path.write_text(json.dumps(plan) + "\n")
         return
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+        found = json.loads(text)
+    except ValueError as error:
         raise TraceError(f"{path}: not readable as JSON: {error}") from None
     if found != plan:
         raise TraceError(f"{path}: this directory has {found}, not {plan}; choose another one")

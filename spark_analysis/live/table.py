@@ -49,6 +49,10 @@ class WindowTable:
         for key in sorted(self._windows)[: -self._windows_max]:
             del self._windows[key]
 
+    def __len__(self) -> int:
+        """How many windows are kept."""
+        return len(self._windows)
+
     def lines(self) -> list[str]:
         """The table, the oldest window first."""
         return [*HEAD, *(_line(*key, self._windows[key]) for key in sorted(self._windows))]
@@ -65,6 +69,11 @@ class ShownTable:
         self._table = WindowTable()
         self._output = output
         self._shown_lines = 0
+
+    @property
+    def has_windows(self) -> bool:
+        """Whether there is anything in it."""
+        return len(self._table) > 0
 
     def update(self, rows: Iterable[Mapping[str, Any]]) -> None:
         """Put windows in the place of what there was of them, and show all."""

@@ -1,1 +1,1 @@
-"""The page: `page.write_report` is its only entrance."""
+"""The page: `page.render` is its only entrance."""

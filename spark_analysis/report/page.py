@@ -2,8 +2,7 @@
 
 Rules: the order of the sections is the order of questions: what is the result, for whom, how much, why, where not,
 can it be trusted, how was it done. The contents stand below the decisions, which need no scrolling. The style sheet is
-inlined; the one script opens what is folded before printing and is not needed otherwise. Written beside and renamed,
-so that a reader never sees half a page.
+inlined; the one script opens what is folded before printing and is not needed otherwise.
 """
 
 from __future__ import annotations
@@ -16,8 +15,6 @@ from spark_analysis.report import course, curves, effects, equal_load, flow, ins
 from spark_analysis.report.markup import Markup, element, join, text
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from spark_analysis.summary import Comparison
 
 _NAMES = {
@@ -128,10 +125,3 @@ def _contents(sections: list[Markup]) -> Markup:
     found = [match.group(1) for part in sections if (match := re.search(r'<section id="([a-z]+)"', part))]
     links = join(element("li", element("a", text(_NAMES[name]), href=f"#{name}")) for name in found)
     return element("nav", element("ul", links), aria_label="Contents")
-
-
-def write_report(path: Path, comparison: Comparison, directory: str) -> None:
-    """Write the page to a file, whole or not at all."""
-    fresh = path.with_name(f".{path.name}.new")
-    fresh.write_text(render(comparison, directory), encoding="utf-8")
-    fresh.rename(path)

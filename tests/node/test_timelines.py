@@ -1,5 +1,6 @@
 """A broker publishes its requests' timelines: what is published, what is not, and what becomes of what has no room."""
 
+import functools
 import json
 import logging
 
@@ -8,6 +9,7 @@ import trio
 import trio.testing
 from click.testing import CliRunner
 
+from pipeline_broker.broker.ports import Ports
 from pipeline_broker.cli import main
 from pipeline_broker.config.broker_config import BrokerConfig
 from pipeline_broker.node.admin_socket import ask
@@ -15,7 +17,7 @@ from pipeline_broker.node.data_directory import open_broker
 from pipeline_broker.node.timelines import PUBLISH_SECONDS, Timelines
 from pipeline_broker.records.batch import NewRecord, build_batch, iterate_batches
 from pipeline_broker.records.record import iterate_records
-from pipeline_broker.telemetry.timelines_topic import TIMELINES_CONFIGS, TIMELINES_TOPIC
+from pipeline_broker.telemetry.timelines_topic import RETENTION_BYTES, TIMELINES_TOPIC, timelines_configs
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.data.fetch import FetchRequest, FetchResponse
 from pipeline_broker.wire.messages.data.produce import ProduceRequest, ProduceResponse
@@ -30,6 +32,7 @@ PRODUCE, FETCH = 0, 1
 BATCH = build_batch([NewRecord(b"value", b"key", 1_700_000_000_000)])
 NOW_MS = 1_700_000_000_000
 ROWS_MAX = 20
+QUEUES = 3
 
 
 # A broker of its own process
@@ -51,11 +54,20 @@ def ask_for(client, topic):
 
 def fetch(client, topic=TIMELINES_TOPIC):
     """The values of the records of a topic, as one Fetch brings them."""
-    partition = FetchRequest.FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 24)
-    wanted = FetchRequest.FetchTopic(topic=topic, partitions=[partition])
+    every = [
+        FetchRequest.FetchPartition(partition=number, fetch_offset=0, partition_max_bytes=1 << 24)
+        for number in range(partitions_of(client, topic))
+    ]
+    wanted = FetchRequest.FetchTopic(topic=topic, partitions=every)
     request = FetchRequest(max_wait_ms=0, min_bytes=1, max_bytes=1 << 24, topics=[wanted])
     (found,) = client.ask(request, FetchResponse, 11).responses
-    return values_of(found.partitions[0].records or b"")
+    return [value for partition in found.partitions for value in values_of(partition.records or b"")]
+
+
+@functools.cache
+def partitions_of(client, topic):
+    """Asked for once: each request has a timeline."""
+    return len(ask_for(client, topic).partitions)
 
 
 def values_of(data):
@@ -63,7 +75,9 @@ def values_of(data):
 
 
 def fetch_records(client):
-    return [json.loads(value) for value in fetch(client)]
+    """In the order of their rows; sessions follow each other."""
+    records = [json.loads(value) for value in fetch(client)]
+    return sorted(records, key=lambda record: record["received_ns"][0])
 
 
 def requests_of(records, api):
@@ -122,12 +136,14 @@ def test_whoever_reads_does_not_keep_it_going(broker_process):
     assert [len(found) for found in fetches] == [0, 1]
 
 
-def test_clients_may_read_the_topic_and_not_write_it_and_asking_for_it_makes_it_bounded(broker_process):
-    broker = broker_process(settings=["num.partitions=7"])
+@pytest.mark.parametrize(("mode", "queues"), [("classic", 1), ("pipelined", 5)])
+def test_clients_may_read_the_topic_and_not_write_it_and_asking_for_it_makes_it_bounded(broker_process, mode, queues):
+    settings = ["num.partitions=7", *(["pipeline.queues=5"] if queues > 1 else [])]
+    broker = broker_process(mode=mode, settings=settings)
     with WireClient(broker.host, broker.port) as client:
         ask_for(client, TIMELINES_TOPIC)  # as in Kafka: made, and there for the next who asks
         found = ask_for(client, TIMELINES_TOPIC)
-        assert (found.error_code, len(found.partitions), found.is_internal) == (0, 1, False)
+        assert (found.error_code, len(found.partitions), found.is_internal) == (0, queues, False)
         assert produce(client, TIMELINES_TOPIC) == ErrorCode.INVALID_TOPIC_EXCEPTION
         assert fetch(client) == []
 
@@ -201,7 +217,7 @@ class Scene:
     def __init__(self, tmp_path):
         files = MemoryFileSystem()
         self.journal, self.broker = open_broker(
-            tmp_path, BrokerConfig(), flush="os", files=files, segment_bytes=1 << 22
+            tmp_path, BrokerConfig(), flush="os", files=files, segment_bytes=1 << 22, ports=Ports(request_queues=QUEUES)
         )
         self.server = Server(self.journal, self.broker)
         self.observing = []
@@ -224,11 +240,16 @@ class Scene:
 
     @property
     def sequences(self):
-        (log,) = self.broker.logs.partitions(TIMELINES_TOPIC)
-        found = log.read(0, 1 << 24, at_least_one=True)
-        data = b"".join(map(bytes, found.cold() if found.cold else found.parts))
-        records = [json.loads(value) for value in values_of(data)]
+        records = [record for partition in self.partitions for record in partition]
+        records.sort(key=lambda record: (-record["clock_offset_ns"], record["first_row"]))  # the wall clock stands
         return [(record["session"], record["first_row"], record["sequence"]) for record in records]
+
+    @property
+    def partitions(self):
+        """The records of each."""
+        found = [log.read(0, 1 << 24, at_least_one=True) for log in self.broker.logs.partitions(TIMELINES_TOPIC)]
+        data = [b"".join(map(bytes, each.cold() if each.cold else each.parts)) for each in found]
+        return [[json.loads(value) for value in values_of(each)] for each in data]
 
 
 @pytest.fixture
@@ -270,7 +291,20 @@ def test_the_topic_is_made_with_its_bounds_when_there_is_something_to_publish(in
         assert scene.status == {"rows": 3, "waiting": 0, "lost": 0}
 
     topic = in_scene(story).broker.topics.get(TIMELINES_TOPIC)
-    assert (topic.partitions, topic.configs) == (1, dict(TIMELINES_CONFIGS))
+    assert (topic.partitions, topic.configs) == (QUEUES, timelines_configs(QUEUES))
+    assert int(topic.configs["retention.bytes"]) == RETENTION_BYTES // QUEUES
+
+
+def test_the_partitions_take_turns_and_together_have_every_row_once(in_scene):
+    async def story(scene):
+        scene.timelines.switch_on()
+        for _ in range(2 * QUEUES):
+            scene.end_requests(2)
+            await trio.sleep(2 * PUBLISH_SECONDS)
+        assert [len(partition) for partition in scene.partitions] == [2] * QUEUES
+        assert [first for _, first, _ in scene.sequences] == [2 * place for place in range(2 * QUEUES)]
+
+    in_scene(story)
 
 
 def test_a_topic_that_was_deleted_is_made_again_and_nothing_is_lost(in_scene):

@@ -12,6 +12,8 @@ from spark_analysis.analyse import report, write
 from spark_analysis.convert import convert
 from spark_analysis.errors import TraceError
 from spark_analysis.figures import gather
+from spark_analysis.location import Location
+from spark_analysis.summary import Comparison
 
 pytestmark = [
     pytest.mark.spark,
@@ -78,7 +80,7 @@ def plant(synthetic, directory):
 def planted(synthetic, spark, tmp_path_factory):
     directory = tmp_path_factory.mktemp("planted")
     plant(synthetic, directory)
-    convert(directory)
+    convert(directory, spark)
     return directory
 
 
@@ -88,8 +90,8 @@ def figures(planted, spark):
 
 
 @pytest.fixture(scope="module")
-def summary(planted, figures):
-    write(planted, figures)
+def summary(planted, figures, spark):
+    write(Location(spark, planted), Comparison(figures))
     return json.loads((planted / "summary.json").read_text())
 
 
@@ -267,7 +269,7 @@ def test_a_mode_compared_with_itself_has_one_cell_over_both_sides(synthetic, spa
         run = synthetic.RawRun(tmp_path / "raw", number, round=place, side=side, mode="pipelined")
         synthetic.steady(run, [500] * 300, gap_us=100 if side == 0 else 80)
         run.write()
-    convert(tmp_path)
+    convert(tmp_path, spark)
     verdict = report(tmp_path, spark)
     summary = json.loads((tmp_path / "summary.json").read_text())
     (cell,) = summary["cells"]
@@ -290,7 +292,7 @@ def test_other_brokers_are_compared_with_side_b_and_are_no_side_of_the_compariso
             run = synthetic.RawRun(tmp_path / "raw", number, round=place, side=side, mode=mode)
             synthetic.steady(run, [0] * 1001, gap_us=gap_us)
             run.write()
-    convert(tmp_path)
+    convert(tmp_path, spark)
     verdict = report(tmp_path, spark)
     summary = json.loads((tmp_path / "summary.json").read_text())
     assert [cell["mode"] for cell in summary["cells"]] == ["classic", "pipelined", "kafka-synced", "kafka"]
@@ -315,7 +317,7 @@ def test_ablation_is_paired_with_the_classic_runs_of_its_own_rounds(synthetic, t
             run = synthetic.RawRun(tmp_path / "raw", number, round=place, side=side, mode=mode, experiment=part)
             synthetic.steady(run, [0] * 1001, gap_us=gap_us)
             run.write()
-    convert(tmp_path)
+    convert(tmp_path, spark)
     report(tmp_path, spark)
     summary = json.loads((tmp_path / "summary.json").read_text())
     assert [cell["mode"] for cell in summary["cells"]] == ["classic", "pipelined"]

@@ -87,7 +87,7 @@ CASES = [
 
 
 @pytest.fixture(scope="module")
-def directory(synthetic, tmp_path_factory):
+def directory(synthetic, spark, tmp_path_factory):
     """One traced run a case, and once more with rows lost; each under an in-flight depth of its own."""
     directory = tmp_path_factory.mktemp("audit")
     for lost in (0, 1):
@@ -104,7 +104,7 @@ def directory(synthetic, tmp_path_factory):
             damage(run)
             run.lost = {"requests": lost}
             run.write()
-    convert(directory)
+    convert(directory, spark)
     return directory
 
 

@@ -1,4 +1,7 @@
-"""A standalone cluster gives the same summary, to the last digit, as Spark in this process does."""
+"""A standalone cluster gives the same summary, to the last digit, as Spark in this process does.
+
+The small experiment is part of every run, the large one and spark-submit come with `make cluster`.
+"""
 
 from __future__ import annotations
 
@@ -19,35 +22,91 @@ pytestmark = [
     pytest.mark.spark,
     pytest.mark.xdist_group("spark"),
     pytest.mark.timeout(1800),
-    pytest.mark.skipif(os.environ.get("AT_LENGTH") != "1", reason="three more JVMs for a minute: make cluster"),
     pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),  # PySpark leaves them to the collector
 ]
 SOURCE = Path(__file__).resolve().parents[2]
+PROGRAM = """
+import json, sys
+from spark_analysis.__main__ import main
+from spark_analysis.session import spark_session
+
+with spark_session(sys.argv[1]) as spark:
+    code = main([sys.argv[2]])
+    wanted = ("spark.driver.memory", "spark.executor.memory", "spark.master", "spark.driver.bindAddress")
+    print(json.dumps({name: spark.sparkContext.getConf().get(name) for name in wanted}))
+sys.exit(code)
+"""
 
 
-def test_master_and_two_workers_give_what_one_process_gives(experiment, spark, tmp_path):
-    assert spark is not None
+@pytest.fixture
+def cluster(tmp_path):
+    """The master's address; the user's settings are in `conf`."""
     assert spark_class().exists(), "pyspark brings it"
-    assert main([str(experiment)]) == 0
-    here = json.loads((experiment / "summary.json").read_text(encoding="utf-8"))
-    for name in ("module", "submit"):
-        shutil.copytree(experiment / "traces", tmp_path / name / "traces")
-    environment = {
-        **os.environ,
-        "PYTHONPATH": str(SOURCE),
-        "SPARK_LOCAL_IP": "127.0.0.1",
-        "PYSPARK_PYTHON": sys.executable,
-    }
-    environment["JAVA_HOME"] = str(find_java())
+    (tmp_path / "conf").mkdir()
+    (tmp_path / "conf/spark-defaults.conf").write_text("spark.executor.memory 500m\nspark.driver.memory 600m\n")
     (tmp_path / "cluster").mkdir()
     with open_cluster(tmp_path / "cluster") as master:
-        submit = [Path(sys.executable).with_name("spark-submit"), "--master", master, SOURCE / "spark_analysis/job.py"]
-        for name, command in (
-            ("module", [sys.executable, "-m", "spark_analysis", tmp_path / "module", "--master", master]),
-            ("submit", [*submit, tmp_path / "submit"]),
-        ):
-            answer = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=tmp_path, check=False)
-            assert answer.returncode == 0, answer.stderr[-2000:]
-            assert json.loads((tmp_path / name / "summary.json").read_text(encoding="utf-8")) == here
-    finished = (tmp_path / "cluster/master.log").read_text(encoding="utf-8").count("Registered app")
-    assert finished == 2, "the cluster did the work, not a session of its own"
+        yield master
+
+
+def environment(tmp_path):
+    found = {**os.environ, "PYTHONPATH": str(SOURCE), "JAVA_HOME": str(find_java())}
+    found |= {"SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
+    return {**found, "SPARK_CONF_DIR": str(tmp_path / "conf")}
+
+
+def answer_of(command, tmp_path):
+    answer = subprocess.run(
+        command, capture_output=True, text=True, env=environment(tmp_path), cwd=tmp_path, check=False
+    )
+    assert answer.returncode == 0, answer.stderr[-2000:]
+    return answer.stdout
+
+
+def summary(folder):
+    return json.loads((folder / "summary.json").read_text(encoding="utf-8"))
+
+
+def applications(tmp_path):
+    """How many sessions the master has seen."""
+    return (tmp_path / "cluster/master.log").read_text(encoding="utf-8").count("Registered app")
+
+
+def test_master_and_two_workers_decode_and_compute_what_one_process_does(cluster, synthetic, spark, tmp_path):
+    """Its executors have the memory that the user gave them."""
+    assert spark is not None
+    here, there = tmp_path / "here", tmp_path / "there"
+    stages = dict.fromkeys(("RequestQueue", "Local", "CommitWait", "Remote"), 10)
+    stages |= dict.fromkeys(("ResponseOrderWait", "ResponseQueue", "ResponseSend"), 5)
+    for number in range(1, 5):
+        columns = {"traced": number > 2, "side": number % 2, "mode": ("classic", "pipelined")[number % 2]}
+        run = synthetic.RawRun(here / "raw", number, **columns)
+        synthetic.steady(run, [500 * number] * 50, gap_us=100)
+        if columns["traced"]:
+            synthetic.traced_request(run, 0, 0, synthetic.START_NS, stages)
+        run.write()
+    shutil.copytree(here, there)
+    assert main([str(here)]) == 0
+    said = answer_of([sys.executable, "-c", PROGRAM, cluster, there], tmp_path)
+    assert summary(there) == summary(here)
+    settings = json.loads(said.splitlines()[-1])
+    assert settings == {
+        "spark.driver.memory": "600m",
+        "spark.executor.memory": "500m",
+        "spark.master": cluster,
+        "spark.driver.bindAddress": None,  # Spark takes SPARK_LOCAL_IP, or the address of the machine
+    }
+    assert applications(tmp_path) == 1, "the cluster did the work, not a session of its own"
+
+
+@pytest.mark.skipif(os.environ.get("AT_LENGTH") != "1", reason="two more sessions on a cluster: make cluster")
+def test_a_whole_experiment_by_module_and_by_spark_submit(cluster, experiment, spark, tmp_path):
+    assert spark is not None
+    assert main([str(experiment)]) == 0
+    for name in ("module", "submit"):
+        shutil.copytree(experiment / "traces", tmp_path / name / "traces")
+    submit = [Path(sys.executable).with_name("spark-submit"), "--master", cluster, SOURCE / "spark_analysis/job.py"]
+    answer_of([sys.executable, "-m", "spark_analysis", tmp_path / "module", "--master", cluster], tmp_path)
+    answer_of([*submit, tmp_path / "submit"], tmp_path)
+    assert summary(tmp_path / "module") == summary(tmp_path / "submit") == summary(experiment)
+    assert applications(tmp_path) == 2, "the cluster did the work, not a session of its own"

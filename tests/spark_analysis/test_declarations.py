@@ -6,15 +6,16 @@ import json
 import re
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from pipeline_broker.telemetry import timeline_records
 from pipeline_broker.traces import broker_tables, client_rows, ring_file, stage_durations
 from spark_analysis import tables
 from spark_analysis.live import timelines
-from spark_analysis.raw import RING_MAGIC, read_ring_header
 from spark_analysis.report.common import PARTS
 from spark_analysis.report.method import WORDS
+from spark_analysis.ring import RING_MAGIC, RingFile
 from spark_analysis.tables import BROKER_TABLES, RING_TABLES, SCHEMAS_READ, TABLES
 from stages.timeline import STAMPS
 
@@ -47,19 +48,26 @@ def test_columns_have_the_same_names_order_and_types(name):
 
 
 @pytest.mark.parametrize("name", [name for name in BROKER_TABLES if name != "mutes"])
-def test_the_header_that_the_broker_writes_is_read(name, tmp_path):
-    path = tmp_path / f"{name}.ring"
-    path.write_bytes(WRITTEN[name].header())
-    ring = read_ring_header(path)
-    assert (ring.table, ring.rows) == (name, 0)
-    assert ring.row_bytes == sum({"i1": 1, "i2": 2, "i4": 4, "i8": 8, "string": 4}[t] for _, t in WRITTEN[name].columns)
+def test_the_header_that_the_broker_writes_is_read(name):
+    assert rows_of(name, WRITTEN[name].header()) == []
+    row_bytes = sum({"i1": 1, "i2": 2, "i4": 4, "i8": 8, "string": 4}[t] for _, t in WRITTEN[name].columns)
+    (row,) = rows_of(name, WRITTEN[name].header() + bytes(row_bytes), ["first"])
+    assert list(row) == list(TABLES[name])
+
+
+def rows_of(table, content, strings=()):
+    """What the analysis reads from the bytes of a ring file."""
+    ring = RingFile(f"{table}.ring", table, 1, pa.array(list(strings), pa.string()), pa.py_buffer(content))
+    return [row for batch in ring.batches() for row in batch.to_pylist()]
 
 
 def test_the_ring_that_the_load_client_writes_is_read(tmp_path):
     rows = [client_rows.ClientRow(3, sequence, None if sequence else 7, None, 10, 20, 0, True) for sequence in range(5)]
     client_rows.write_client(tmp_path / "client-0.ring", rows)
-    ring = read_ring_header(tmp_path / "client-0.ring")
-    assert (ring.table, ring.rows) == ("client", 5)
+    found = rows_of("client", (tmp_path / "client-0.ring").read_bytes())
+    assert [(row["run"], row["sequence"], row["correlation_id"]) for row in found] == [
+        (1, row.sequence, row.correlation_id) for row in rows
+    ]
 
 
 def test_the_formats_document_names_every_table_and_column():

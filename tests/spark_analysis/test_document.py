@@ -18,7 +18,7 @@ OPENING = 'load_run("out/compare")'
 
 
 def test_the_program_of_the_document_shows_stages_and_no_violation(spark, experiment, capsys):
-    convert(experiment)
+    convert(experiment, spark)
     (program,) = re.findall(r"^```python\n(.*?)^```", DOCUMENT, re.MULTILINE | re.DOTALL)
     assert OPENING in program
 

@@ -11,7 +11,7 @@ import pytest
 from spark_analysis import load_run
 from spark_analysis.figures import Figures, _run
 from spark_analysis.latency import client_runs
-from spark_analysis.raw import arrow_schema
+from spark_analysis.ring import arrow_schema
 from spark_analysis.summary import Comparison
 from spark_analysis.tables import TABLES
 

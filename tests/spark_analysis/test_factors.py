@@ -41,7 +41,7 @@ def directory(synthetic, spark, tmp_path_factory):
                 run = synthetic.RawRun(directory / "raw", number, factors=told, **columns)
                 synthetic.steady(run, [0] * 21, gap_us=1600 if side == 0 else 1600 // gain)
                 run.write()
-    convert(directory)
+    convert(directory, spark)
     report(directory, spark)
     return directory
 

@@ -14,7 +14,8 @@ from spark_analysis.errors import TraceError
 from spark_analysis.figures import Figures
 from spark_analysis.gaps import gaps
 from spark_analysis.inside_figures import Inside, Quality
-from spark_analysis.run import TraceRun
+from spark_analysis.location import Location
+from spark_analysis.run import TraceRun, load_run
 from spark_analysis.summary import Comparison
 
 RAW = Load("raw", 1, 5, 0.0)
@@ -83,22 +84,27 @@ def test_variants_lose_what_they_have_in_common():
     assert short_variants({"", "size=2"}) == {"": "", "size=2": "size=2"}
 
 
-def test_a_list_of_what_was_left_out_that_is_damaged_is_refused(tmp_path):
+@pytest.mark.spark
+@pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")  # PySpark leaves them to the collector
+def test_a_list_of_what_was_left_out_that_is_damaged_is_refused(spark, tmp_path):
     (tmp_path / "left-out.json").write_text("[oops")
     with pytest.raises(TraceError, match=r"left-out\.json: not a JSON list"):
-        TraceRun(None, tmp_path).left_out  # noqa: B018
+        TraceRun(Location(spark, tmp_path)).left_out  # noqa: B018
 
 
-def test_interrupted_runs_are_left_out_and_named_and_without_any_the_list_is_not_there(synthetic, tmp_path):
+@pytest.mark.spark
+@pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")  # PySpark leaves them to the collector
+def test_interrupted_runs_are_left_out_and_named_and_without_any_the_list_is_not_there(synthetic, spark, tmp_path):
     for number in (1, 2, 3):
         run = synthetic.RawRun(tmp_path / "raw", number)
         run.answer(10, 20, 0)
         folder = run.write()
-    convert(tmp_path)
-    assert TraceRun(None, tmp_path / "traces").left_out == ()
+    convert(tmp_path, spark)
+    assert TraceRun(Location(spark, tmp_path / "traces")).left_out == ()
     (folder / "run.json").unlink()
-    assert convert(tmp_path)["runs"] == 2
-    assert TraceRun(None, tmp_path / "traces").left_out == ("run-00003",)
+    convert(tmp_path, spark)
+    assert load_run(tmp_path, spark).runs.count() == 2
+    assert TraceRun(Location(spark, tmp_path / "traces")).left_out == ("run-00003",)
 
 
 @pytest.mark.spark

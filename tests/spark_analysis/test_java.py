@@ -71,4 +71,7 @@ def test_an_environment_that_cannot_be_written_gets_a_wrapper_elsewhere(tmp_path
 
 def test_the_options_of_java_have_no_blank_where_the_package_is_in_a_folder_that_has(monkeypatch, tmp_path):
     monkeypatch.setattr(session, "files", lambda package: tmp_path / "a folder" / package)
-    assert session._log_settings() == f"file://{tmp_path}/a%20folder/spark_analysis/log4j2.properties"
+    assert (
+        session._log_option()
+        == f"-Dlog4j2.configurationFile=file://{tmp_path}/a%20folder/spark_analysis/log4j2.properties"
+    )

@@ -108,7 +108,7 @@ def run(synthetic, spark, customers, tmp_path_factory):
         plant_queue(synthetic, directory / "raw", name, planted)
     for plant in (plant_shards, plant_spans, plant_stepped):
         plant(synthetic, directory / "raw")
-    convert(directory)
+    convert(directory, spark)
     return load_run(directory, spark)
 
 

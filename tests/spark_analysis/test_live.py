@@ -14,9 +14,9 @@ from pyspark.errors import StreamingQueryException
 
 from spark_analysis import request_timelines, stage_latency, stream_stage_latency, window_stage_latency
 from spark_analysis.errors import TraceError
-from spark_analysis.live.__main__ import _EndSignals
+from spark_analysis.live.__main__ import FIRST_WINDOW_SECONDS_MAX, _EndSignals, _Time
+from spark_analysis.live.stream import read_windows
 from spark_analysis.live.table import ShownTable, WindowTable
-from spark_analysis.live.window_files import SCHEMA, WindowFiles
 from spark_analysis.tables import STAGES
 from tests.spark_analysis.timeline_topic import BEGIN_S, TopicFiles, broken, random_rows, row
 
@@ -55,9 +55,9 @@ def read_all(spark, topic, directory, *, dies=(), **options):
                 query.awaitTermination(WAIT_SECONDS)
 
 
-def windows_of(directory):
+def windows_of(spark, directory):
     """What is in the files, by window and stage; each once."""
-    rows = WindowFiles(directory / "windows").read()
+    rows = read_windows(spark, directory)
     found = {(row["window_start"], row["mode"], row["stage"]): row for row in rows}
     assert len(found) == len(rows)
     return found
@@ -85,13 +85,13 @@ def test_a_job_that_dies_in_the_middle_and_between_batches_neither_loses_nor_dou
     directory = tmp_path / "out"
     read_all(spark, topic, directory, dies=(1, 2))
 
-    found = windows_of(directory)
+    found = windows_of(spark, directory)
     assert found == batch_windows(spark, topic)
     assert sum(row["requests"] for (*_, stage), row in found.items() if stage == "Total") == topic.requests()
     assert {stage for *_, stage in found} == set(STAGES)
     topic.publish(random_rows(9, 21, 27, 300), lost=9)  # the job goes on where it ended, also where it ended well
     read_all(spark, topic, directory)
-    assert windows_of(directory) == batch_windows(spark, topic) != found
+    assert windows_of(spark, directory) == batch_windows(spark, topic) != found
 
 
 def test_a_window_has_the_figures_that_were_planted_and_the_modes_stay_apart(spark, topic, tmp_path):
@@ -101,7 +101,7 @@ def test_a_window_has_the_figures_that_were_planted_and_the_modes_stay_apart(spa
     classic.publish(row(2.0, gaps_us))
     read_all(spark, topic, tmp_path / "out")
 
-    found = windows_of(tmp_path / "out")
+    found = windows_of(spark, tmp_path / "out")
     start = datetime.fromtimestamp(BEGIN_S, UTC)
     after = datetime.fromtimestamp(BEGIN_S + 10, UTC)
     assert {key[:2] for key in found} == {(start, "pipelined"), (start, "classic"), (after, "pipelined")}
@@ -111,8 +111,9 @@ def test_a_window_has_the_figures_that_were_planted_and_the_modes_stay_apart(spa
     planted = {"RequestQueue": 30, "Local": 30, "CommitWait": 50, "ResponseSend": 90}
     assert {stage: found[start, "classic", stage]["p50_us"] for stage in planted} == planted
     files = sorted(path.name for path in (tmp_path / "out/windows").iterdir())
-    assert files == [f"{when:%Y%m%dT%H%M%SZ}-{mode}.parquet" for when, mode in sorted({key[:2] for key in found})]
-    assert pq.read_table(tmp_path / "out/windows" / files[0]).num_rows == len(STAGES)
+    names = [f"window={when:%Y%m%dT%H%M%SZ}-{mode}" for when, mode in sorted({key[:2] for key in found})]
+    assert files == names
+    assert pq.ParquetDataset(tmp_path / "out/windows" / names[0]).read().num_rows == len(STAGES)
 
 
 def test_the_rows_are_those_of_the_table_of_traces_so_that_its_jobs_take_them(spark, topic):
@@ -124,7 +125,6 @@ def test_the_rows_are_those_of_the_table_of_traces_so_that_its_jobs_take_them(sp
 
     windows = window_stage_latency(request_timelines(spark.read.text(str(topic.folder)))).columns
     assert [name for name in windows if name not in window_stage_latency.__doc__.split("Returns:")[1]] == []
-    assert windows == SCHEMA.names
     total = stage_latency(Run()).where("stage = 'Total'").first()
     assert total["requests"] == topic.requests()
     assert [each["row"] for each in Run.requests.orderBy("row").collect()] == list(range(50))
@@ -138,7 +138,9 @@ def test_what_comes_too_late_is_left_out_and_counted(spark, topic, tmp_path):
     query = stream_stage_latency(topic.stream(spark), tmp_path / "out", every_seconds=None, late_seconds=10)
     assert query.awaitTermination(WAIT_SECONDS)
     counts = {
-        start: row["requests"] for (start, _, stage), row in windows_of(tmp_path / "out").items() if stage == "Total"
+        start: row["requests"]
+        for (start, _, stage), row in windows_of(spark, tmp_path / "out").items()
+        if stage == "Total"
     }
     assert list(counts.values()) == [1, 3]
     late = [operator.numRowsDroppedByWatermark for batch in query.recentProgress for operator in batch.stateOperators]
@@ -230,7 +232,38 @@ def test_elsewhere_it_is_written_once():
     ]
 
 
-def test_a_mode_that_is_none_names_no_file(tmp_path):
-    with pytest.raises(TraceError, match="names the mode"):
-        WindowFiles(tmp_path).replace([window_row(0, "Total", mode="../../etc")])
-    assert list(tmp_path.iterdir()) == []
+def test_a_mode_of_any_text_is_a_name_inside_the_folder(spark, topic, tmp_path):
+    odd = TopicFiles(topic.folder, "../../etc/[x]=*")
+    odd.publish(row(1.0, [1] * 9))
+    read_all(spark, odd, tmp_path / "out")
+    assert {mode for _, mode, _ in windows_of(spark, tmp_path / "out")} == {"../../etc/[x]=*"}
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "topic"]
+
+
+def test_what_a_killed_job_had_begun_to_write_is_removed(spark, topic, tmp_path):
+    (tmp_path / "out/windows/.spark-staging-1/window=x").mkdir(parents=True)
+    topic.publish(row(1.0, [1] * 9))
+    read_all(spark, topic, tmp_path / "out")
+    assert not list((tmp_path / "out/windows").glob(".spark-staging*"))
+
+
+def test_the_time_of_a_job_counts_from_its_first_window_on():
+    now = [100.0]
+    table = ShownTable(io.StringIO())
+    job_time = _Time(5.0, table, lambda: now[0])
+    now[0] += FIRST_WINDOW_SECONDS_MAX - 1
+    assert not job_time.is_over
+    table.update([window_row(0, stage) for stage in STAGES])
+    assert not job_time.is_over
+    now[0] += 4.9
+    assert not job_time.is_over
+    now[0] += 0.2
+    assert job_time.is_over
+
+
+def test_a_job_without_a_window_ends_and_one_without_an_end_does_not():
+    now = [100.0]
+    with_end, without = (_Time(seconds, ShownTable(io.StringIO()), lambda: now[0]) for seconds in (5.0, None))
+    now[0] += FIRST_WINDOW_SECONDS_MAX + 1
+    assert with_end.is_over
+    assert not without.is_over

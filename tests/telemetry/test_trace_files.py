@@ -217,6 +217,24 @@ def test_a_disk_that_fails_loses_counted_rows_and_leaves_whole_ones(tmp_path, li
     files.close()
 
 
+def test_a_table_goes_on_in_another_file_and_the_next_trace_leaves_none_of_them(tmp_path, read_ring, answered):
+    files = TraceFiles(tmp_path, REASONS, file_bytes_max=1, drain_seconds=1000)
+    for sequence in range(3):
+        files.request_ended(answered(sequence))
+        files._drain()
+    files.close()
+    names = ["requests.ring", "requests-1.ring", "requests-2.ring", "requests-3.ring"]
+    rows = [read_ring(tmp_path / name)[1] for name in names]
+    assert [[row["sequence"] for row in some] for some in rows] == [
+        [],
+        [0],
+        [1],
+        [2],
+    ]  # a header alone is a byte too many
+    TraceFiles(tmp_path, REASONS).close()
+    assert [path.name for path in tmp_path.glob("requests*.ring")] == ["requests.ring"]
+
+
 def test_a_new_trace_replaces_an_earlier_one(tmp_path, read_ring, answered):
     for sequences in (range(5), range(2)):
         files = TraceFiles(tmp_path / "trace", REASONS)

@@ -26,6 +26,7 @@ from pipeline_broker.records.batch import NewRecord, build_batch
 from pipeline_broker.traces.ring_file import RingFileError, read
 
 RING_NAME = "requests.ring"
+FURTHER_RINGS = "requests-*.ring"
 SIZES_MAX = 256
 """Different sizes of requests that are built; others are sent as the nearest smaller one."""
 REQUEST_BYTES_MAX = 16 << 20
@@ -46,19 +47,21 @@ def read_trace(path: Path) -> list[RecordedRequest]:
     """The produce requests of a trace in the order of their arrival.
 
     Args:
-        path: a `requests.ring` that a broker has written, or the folder with it.
+        path: a `requests.ring` that a broker has written, or the folder with it and those that follow it.
 
     Raises:
         ClientError: there is none, it is damaged, or it has no produce request.
     """
-    file = path / RING_NAME if path.is_dir() else path
-    try:
-        rows = list(read(file).rows("received_ns", "connection", "request_bytes", "api"))
-    except (OSError, RingFileError) as error:
-        raise ClientError(f"{file}: {getattr(error, 'strerror', None) or error}") from None
+    files = [path / RING_NAME, *sorted(path.glob(FURTHER_RINGS))] if path.is_dir() else [path]
+    rows: list[tuple[int, ...]] = []
+    for file in files:
+        try:
+            rows += read(file).rows("received_ns", "connection", "request_bytes", "api")
+        except (OSError, RingFileError) as error:
+            raise ClientError(f"{file}: {getattr(error, 'strerror', None) or error}") from None
     produced = sorted(row[:-1] for row in rows if row[-1] == _PRODUCE_KEY)
     if not produced:
-        raise ClientError(f"{file}: no produce request in {len(rows)} rows")
+        raise ClientError(f"{files[0]}: no produce request in {len(rows)} rows")
     first_ns = produced[0][0]
     numbers: dict[int, int] = {}
     return [

@@ -28,6 +28,8 @@ def test_produce_requests_are_read_in_the_order_of_their_arrival(tmp_path):
     expected = [RecordedRequest(0, 0, 111), RecordedRequest(1, 200, 200), RecordedRequest(0, 400, 200)]
     assert read_trace(tmp_path) == expected
     assert read_trace(tmp_path / "requests.ring") == expected
+    (tmp_path / "requests-1.ring").write_bytes(ring([produce(9, 1000)]))
+    assert read_trace(tmp_path) == [*expected, RecordedRequest(1, 500, 200)]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,87 @@
+"""Jars that Spark lacks: where they are, or how they come.
+
+Rules: they come by Maven, which follows the mirrors of its settings, once, into the user's cache: all of them or none.
+What is missing is one line.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from spark_analysis.errors import SparkError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+FETCH_SECONDS_MAX: Final = 600
+_ALONE: Final = "<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions>"
+
+
+class Jar(NamedTuple):
+    """What Maven knows a jar by."""
+
+    group: str
+    artifact: str
+    version: str
+    with_dependencies: bool = False
+    """Whether the jars that it names come too; Spark's own names repositories that need not be reachable."""
+
+
+def fetched_jars(name: str, what: str, wanted: Iterable[Jar], environment: Mapping[str, str] = os.environ) -> str:
+    """The jars as `spark.jars` takes them.
+
+    Args:
+        name: of their folder in the cache; it says their versions.
+        what: they are, in the sentence that says what is missing.
+        wanted: the jars.
+        environment: where PATH, HOME and XDG_CACHE_HOME are looked up.
+
+    Raises:
+        SparkError: they are not in the cache, and Maven is missing or could not get them.
+    """
+    cache = Path(environment.get("XDG_CACHE_HOME") or Path(environment["HOME"]) / ".cache") / "pipeline-broker"
+    jars = cache / name
+    if not jars.is_dir():
+        _fetch(jars, what, _project(wanted), environment)
+    return ",".join(str(jar) for jar in sorted(jars.glob("*.jar")))
+
+
+def _fetch(jars: Path, what: str, project: str, environment: Mapping[str, str]) -> None:
+    maven = shutil.which("mvn", path=environment.get("PATH", ""))
+    if maven is None:
+        raise SparkError(f"{what} comes by Maven: install the Debian package maven, or put mvn on PATH")
+    jars.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".fetch-", dir=jars.parent) as work:
+        pom = Path(work) / "pom.xml"
+        pom.write_text(project, encoding="utf-8")
+        command = [maven, "-q", "-B", "-f", str(pom), "dependency:copy-dependencies", f"-DoutputDirectory={work}/jars"]
+        try:
+            done = subprocess.run(  # noqa: S603 - the user's own Maven
+                command, capture_output=True, text=True, timeout=FETCH_SECONDS_MAX, check=False, env=dict(environment)
+            )
+        except subprocess.TimeoutExpired:
+            raise SparkError(f"Maven did not get {what} within {FETCH_SECONDS_MAX} s") from None
+        if done.returncode:
+            lines = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()]
+            raise SparkError(f"Maven could not get {what}: {lines[0] if lines else done.returncode}")
+        with contextlib.suppress(OSError):  # another process was as fast
+            (Path(work) / "jars").rename(jars)
+
+
+def _project(wanted: Iterable[Jar]) -> str:
+    dependencies = "".join(
+        f"<dependency><groupId>{jar.group}</groupId><artifactId>{jar.artifact}</artifactId>"
+        f"<version>{jar.version}</version>{'' if jar.with_dependencies else _ALONE}</dependency>"
+        for jar in wanted
+    )
+    return (
+        '<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>'
+        "<groupId>local</groupId><artifactId>jars</artifactId><version>1</version><packaging>pom</packaging>"
+        f"<dependencies>{dependencies}</dependencies></project>"
+    )

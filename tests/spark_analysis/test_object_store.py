@@ -1,0 +1,66 @@
+"""Traces and results may be in an object store: what is read and written there is what a folder of this machine has."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from spark_analysis.__main__ import main
+from spark_analysis.errors import SparkError
+from spark_analysis.java import find_java
+from tests.required import absent
+from tests.spark_analysis.s3_server import get, open_s3_server, put, s3a_jars, settings
+
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.xdist_group("spark"),
+    pytest.mark.timeout(600),
+    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),  # PySpark leaves them to the collector
+]
+SOURCE = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def jars():
+    try:
+        return s3a_jars()
+    except SparkError as error:
+        absent(str(error))
+
+
+def test_raw_traces_in_an_object_store_become_tables_summary_and_page_there(jars, synthetic, spark, tmp_path):
+    """The settings of the store stand in spark-defaults.conf, as those of a user do."""
+    assert jars
+    assert spark is not None
+    here = tmp_path / "here"
+    for number, (side, mode) in enumerate([(0, "classic"), (1, "pipelined")], start=1):
+        run = synthetic.RawRun(here / "raw", number, side=side, mode=mode)
+        synthetic.steady(run, [500 * number] * 50, gap_us=100)
+        run.write()
+    with open_s3_server() as address:
+        put(address, "traces")
+        for path in sorted(here.rglob("*")):
+            if path.is_file():
+                put(address, f"traces/out/{path.relative_to(here)}", path.read_bytes())
+        conf = tmp_path / "conf"
+        conf.mkdir()
+        lines = "".join(f"{name} {value}\n" for name, value in settings(address).items())
+        (conf / "spark-defaults.conf").write_text(lines, encoding="utf-8")
+        environment = {**os.environ, "SPARK_CONF_DIR": str(conf), "PYTHONPATH": str(SOURCE)}
+        environment["JAVA_HOME"] = str(find_java())
+        command = [sys.executable, "-m", "spark_analysis", "s3a://traces/out/", "--master", "local[2]"]
+        answer = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=tmp_path, check=False)
+        assert answer.returncode == 0, answer.stderr
+        assert answer.stdout.endswith("report: s3a://traces/out/report.html\n")
+        there = json.loads(get(address, "traces/out/summary.json"))
+        assert get(address, "traces/out/report.html").startswith(b"<!doctype html>")
+        listed = get(address, "traces?list-type=2&prefix=out/traces/client/").decode()
+        assert "out/traces/client/run=1/part-" in listed
+        assert "out/traces/client/run=2/part-" in listed
+    assert main([str(here)]) == 0
+    assert there == json.loads((here / "summary.json").read_text(encoding="utf-8"))

@@ -1,0 +1,86 @@
+"""What Spark does for a report is bounded: its jobs, its scans, the files that a job on some runs opens."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+import pytest
+
+from spark_analysis import load_run, stage_latency
+from spark_analysis.analyse import report
+from spark_analysis.convert import convert
+from spark_analysis.figures import gather, report_queries
+from spark_analysis.tables import RING_TABLES
+from spark_analysis.together import shared, together
+
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.xdist_group("spark"),
+    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),  # PySpark leaves them to the collector
+]
+JOBS_MAX = 25
+SCANS_MAX = 3
+
+
+@pytest.fixture(scope="module")
+def converted(experiment, spark):
+    convert(experiment, spark)
+    return experiment
+
+
+def plan_of(frame):
+    return frame._jdf.queryExecution().executedPlan()
+
+
+def jobs_of(spark):
+    return set(spark.sparkContext.statusTracker().getJobIdsForGroup(None))
+
+
+def elements(sequence):
+    """Of a sequence of Scala."""
+    return [sequence.apply(place) for place in range(sequence.size())]
+
+
+def scans(plan):
+    """Which tables are read from files, once for each time; what is kept is read when it is first used."""
+    found, kept = [], set()
+    for leaf in elements(plan.collectLeaves()):
+        kind = leaf.getClass().getSimpleName()
+        if kind == "FileSourceScanExec":
+            found.append(leaf.relation().location().rootPaths().head().getName())
+        elif kind == "InMemoryTableScanExec":
+            kept.update(scans(leaf.relation().cachedPlan()))
+    return [*found, *kept]
+
+
+def test_a_report_takes_a_bounded_number_of_jobs(converted, spark):
+    before = jobs_of(spark)
+    report(converted, spark)
+    assert 0 < len(jobs_of(spark) - before) <= JOBS_MAX
+
+
+@pytest.mark.parametrize("is_kept", [True, False])
+def test_the_requests_are_read_a_bounded_number_of_times_where_they_can_be_kept(is_kept, converted, spark, monkeypatch):
+    if not is_kept:
+        monkeypatch.setattr("spark_analysis.together.KEPT_BYTES_MAX", 0)
+    with shared(load_run(converted, spark)) as run:
+        found = Counter(scans(plan_of(together(report_queries(run, run.runs.collect())))))
+    assert found.keys() == {"runs", "requests", "commits", "client", "appends", "mutes", "queues"}
+    assert (found["requests"] <= SCANS_MAX) == is_kept
+
+
+def test_a_job_on_some_runs_opens_the_files_of_these_alone(converted, spark):
+    run = load_run(converted, spark)
+    for table in RING_TABLES:
+        plan = plan_of(getattr(run, table).where("run = 8")).toString()
+        (filters,) = re.findall(r"PartitionFilters: \[(.*?)\], ", plan)
+        assert "run" in filters, table
+    plan = plan_of(stage_latency(run).where("mode = 'classic'")).toString()
+    assert "dynamicpruning" in plan or "PartitionFilters" in plan
+
+
+def test_nothing_is_kept_after_a_report(converted, spark):
+    gather(load_run(converted, spark))
+    assert spark.sparkContext._jsc.sc().getPersistentRDDs().isEmpty()
+    assert spark.conf.get("spark.sql.adaptive.enabled") == "true"
