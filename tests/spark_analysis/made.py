@@ -75,4 +75,6 @@ def stage_figures(parts_us) -> dict[str, StageFigures]:
         "ResponseSend": send,
         "Total": sum(parts_us),
     }
-    return {name: StageFigures(REQUESTS, mean, mean, 2 * mean) for name, mean in means.items()}
+    return {
+        name: StageFigures(REQUESTS, mean, mean, mean, 2 * mean, 2 * mean, 2 * mean) for name, mean in means.items()
+    }

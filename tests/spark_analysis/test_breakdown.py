@@ -140,7 +140,7 @@ def test_a_stage_that_is_slower_by_a_tenth_is_told_by_the_report(synthetic, spar
                     synthetic.append(run, 0, sequence, sequence)
                 at_ns += (total_us + 30) * 1000
             run.write()
-    convert(tmp_path)
+    convert(tmp_path, spark)
     verdict = report(tmp_path, spark)
     assert "Slower with 1 connection x 1 in flight (0.93x to 0.94x)" in verdict
     (entry,) = [entry for entry in json.loads((tmp_path / "summary.json").read_text())["stages"] if "cause" in entry]

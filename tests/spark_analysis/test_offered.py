@@ -107,7 +107,7 @@ def test_pace_and_lateness_come_out_of_the_rows(synthetic, spark, tmp_path):
             took = 3_000_000 + (sequence * 100_000 if side else 0)
             run.answer(due + late, due + max(took, late), sequence, intended_ns=due)
         run.write()
-    convert(tmp_path)
+    convert(tmp_path, spark)
     (each,) = Comparison(gather(load_run(tmp_path, spark))).equal_loads
     zero, one = each.sides
     assert each.load.variant == ""
