@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pipeline_broker.commands.load import Address
+from pipeline_broker.commands.settings_options import commits_in_flight_option
 from pipeline_broker.config.duration import milliseconds
 from pipeline_broker.measure.experiment.broker_process import ExperimentError
 from pipeline_broker.measure.experiment.modes import COMPARED_MODES, KAFKA_MODES, OTHER_BROKER
 from pipeline_broker.measure.experiment.plan import PROFILES, Request
-from stages.commit_pace import COMMITS_IN_FLIGHT_MAX
 
 if TYPE_CHECKING:
     from pipeline_broker.measure.experiment.fleet import HowBrokersStart
@@ -105,13 +105,7 @@ PLAN_OPTIONS = (
     show_default=True,
     help="The brokers acknowledge after a sync, or after the write.",
 )
-@click.option(
-    "--commits-in-flight",
-    type=click.IntRange(1, 64),
-    default=COMMITS_IN_FLIGHT_MAX,
-    show_default=True,
-    help="Group commits that run at once at most, where storage is slow.",
-)
+@commits_in_flight_option
 @click.option(
     "--with-kafka", is_flag=True, help="Drive Apache Kafka beside both: synced per message, and with its defaults."
 )

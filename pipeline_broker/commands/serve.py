@@ -10,10 +10,14 @@ from pathlib import Path
 
 import click
 
-from pipeline_broker.commands.settings_options import data_option, load_config, settings_options
+from pipeline_broker.commands.settings_options import (
+    commits_in_flight_option,
+    data_option,
+    load_config,
+    settings_options,
+)
 from pipeline_broker.config.duration import milliseconds
 from pipeline_broker.node.garbage import shorten_collections
-from stages.commit_pace import COMMITS_IN_FLIGHT_MAX
 
 __all__ = ["serve"]
 
@@ -96,13 +100,7 @@ class EndSignals:
     default=0.0,
     help="Delay every commit by this much, such as 10ms; for experiments.",
 )
-@click.option(
-    "--commits-in-flight",
-    type=click.IntRange(1, 64),
-    default=COMMITS_IN_FLIGHT_MAX,
-    show_default=True,
-    help="Group commits that run at once at most, where storage is slow.",
-)
+@commits_in_flight_option
 @click.option(
     "--metrics",
     type=click.IntRange(0, 65535),

@@ -14,10 +14,17 @@ import click
 if TYPE_CHECKING:
     from pipeline_broker.config.broker_config import BrokerConfig
 
-__all__ = ["data_option", "load_config", "settings_options"]
+__all__ = ["commits_in_flight_option", "data_option", "load_config", "settings_options"]
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
+commits_in_flight_option = click.option(
+    "--commits-in-flight",
+    type=click.IntRange(1, 64),
+    default=8,  # as in stages.commit_pace, which is not imported for a help text
+    show_default=True,
+    help="Group commits that run at once at most, where storage is slow.",
+)
 data_option = click.option(
     "--data",
     type=click.Path(path_type=Path),

@@ -149,9 +149,8 @@ def journal_on(file_system):
     """A journal on another file system."""
 
     class Changed(journal.Journal):
-        @classmethod
-        def open(cls, data_directory, **options):
-            return super().open(data_directory, **{**options, "files": file_system()})
+        def __init__(self, taken, flush, segment_bytes, ports):
+            super().__init__(attrs.evolve(taken, files=file_system()), flush, segment_bytes, ports)
 
     return Changed
 
