@@ -19,25 +19,35 @@ SUITES_DIR ?= ../shared/suites
 MODES ?= classic pipelined
 SUITES ?=
 comma := ,
+COMPILED := build/compiled
+# where the compiled packages were made they run, and are made again when a source has changed; COMPILED_FIRST= is the pure ones
+COMPILED_FIRST ?= $(if $(wildcard $(COMPILED)),env PYTHONPATH=$(CURDIR)/$(COMPILED))
+COMPILED_TESTS ?= tests/stages tests/records tests/log/partition tests/log/journal tests/apis/data
 SYSTEM_PACKAGES := chromium chromium-driver default-jdk-headless eatmydata faketime fish fuse libfuse2 maven openssl strace zsh
 
 .DEFAULT_GOAL := help
-.PHONY: help serve compare results test lint types contracts check properties simulate kill kill-points power-cuts exactly-once faults hostile soak live live-kill cluster plugin-runs bench suites wheel system-packages clean
+.PHONY: help serve compare results test compiled test-compiled lint types contracts check properties simulate kill kill-points power-cuts exactly-once faults hostile soak live live-kill cluster plugin-runs bench suites wheel system-packages clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-serve: $(VENV)/serve.stamp ## start a broker on 127.0.0.1:9092 with its data in ./data
-	@exec $(RUN)/pipeline-broker serve
+serve: $(VENV)/serve.stamp $(if $(COMPILED_FIRST),compiled) ## start a broker on 127.0.0.1:9092 with its data in ./data
+	@exec $(COMPILED_FIRST) $(RUN)/pipeline-broker serve
 
-compare: $(VENV)/compare.stamp ## run both modes and write out/compare/report.html
-	@$(RUN)/pipeline-broker compare --out out/compare
+compare: $(VENV)/compare.stamp $(if $(COMPILED_FIRST),compiled) ## run both modes and write out/compare/report.html
+	@$(COMPILED_FIRST) $(RUN)/pipeline-broker compare --out out/compare
 
-results: $(VENV)/compare.stamp ## the experiment of docs/results.md, Apache Kafka beside both modes; writes out/results
-	@$(RUN)/pipeline-broker compare --profile full --with-kafka --out out/results
+results: $(VENV)/compare.stamp $(if $(COMPILED_FIRST),compiled) ## the experiment of docs/results.md, Apache Kafka beside both modes; writes out/results
+	@$(COMPILED_FIRST) $(RUN)/pipeline-broker compare --profile full --with-kafka --out out/results
 
 test: $(VENV)/dev.stamp ## run every test (WORKERS=3 at a time)
 	PYTHONDONTWRITEBYTECODE= $(RUN)/python -m pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
+
+compiled: $(COMPILED)/built ## compile the request path into build/compiled; serve, compare and results use it from then on
+
+test-compiled: compiled ## run the tests of the compiled rooms against the compiled packages
+	PYTHONPATH=$(CURDIR)/$(COMPILED):$(CURDIR) PYTHONSAFEPATH=1 REQUIRE_COMPILED=1 \
+		$(RUN)/python -m pytest -o pythonpath= -n $(WORKERS) --dist loadgroup --no-loadscope-reorder $(COMPILED_TESTS)
 
 lint: $(VENV)/dev.stamp ## check style and form with ruff
 	$(RUN)/ruff check
@@ -98,8 +108,10 @@ bench: $(VENV)/dev.stamp ## measure the figures of docs/performance.md
 suites: $(VENV)/dev.stamp ## third-party client suites against our broker, one table (MODES= SUITES= SUITES_DIR=)
 	@$(RUN)/python scripts/run_suites.py --suites-dir $(SUITES_DIR) --modes "$(MODES)" $(SUITES)
 
-wheel: $(VENV)/dev.stamp ## build dist/*.whl
+wheel: $(VENV)/dev.stamp ## build dist/*.whl: a pure one, and where a C compiler is a compiled one
 	$(RUN)/hatchling build --target wheel
+	@if command -v $(CC) > /dev/null; then HATCH_BUILD_HOOK_ENABLE_CUSTOM=1 $(RUN)/hatchling build --target wheel; \
+	else echo "no $(CC): the compiled wheel is left out"; fi
 
 system-packages: ## install the Debian packages that some tests need
 	@sudo=$$([ "$$(id -u)" = 0 ] || echo sudo); \
@@ -108,6 +120,12 @@ system-packages: ## install the Debian packages that some tests need
 clean: ## remove what builds, tests and reports left behind (not .venv, not data)
 	rm -rf out dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis examples/.hypothesis .import_linter_cache metastore_db spark-warehouse derby.log
 	find stages pipeline_broker spark_analysis tests examples benchmarks scripts -name __pycache__ -prune -exec rm -rf {} +
+
+$(COMPILED)/built: pyproject.toml hatch_build.py $(shell find stages pipeline_broker -name '*.py') | $(VENV)/dev.stamp
+	rm -rf $(COMPILED) build/wheel
+	HATCH_BUILD_HOOK_ENABLE_CUSTOM=1 $(RUN)/hatchling build --target wheel --directory build/wheel
+	$(RUN)/python -m zipfile -e build/wheel/*.whl $(COMPILED)
+	@touch $@
 
 $(RUN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \

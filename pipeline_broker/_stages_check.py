@@ -1,4 +1,4 @@
-"""Makes sure that `stages` is the package that came with this one.
+"""Makes sure that `stages` is the package that came with this one, and knows whether it was compiled.
 
 Rules: `stages` is a generic name and a folder of that name may stand before ours on the import path; every module that
 imports it from outside calls `ensure_stages` first. Looks only, imports nothing.
@@ -6,6 +6,7 @@ imports it from outside calls `ensure_stages` first. Looks only, imports nothing
 
 import importlib.util
 import sys
+from importlib.machinery import SOURCE_SUFFIXES
 from pathlib import Path
 
 OURS = Path(__file__).resolve().parent.parent / "stages"
@@ -29,3 +30,9 @@ def ensure_stages() -> None:
             f"{found} is another package named stages and shadows the one of pipeline-broker in {OURS}; "
             "start from another folder, or with the command pipeline-broker"
         )
+
+
+def is_compiled() -> bool:
+    """Whether the modules of the request path, which are compiled together or not at all, run as machine code."""
+    specification = importlib.util.find_spec("stages.request")
+    return specification is not None and not str(specification.origin).endswith(tuple(SOURCE_SUFFIXES))

@@ -94,7 +94,26 @@ class LazyGroup(click.Group):
         return super().resolve_command(ctx, args)
 
 
+def _show_version(ctx: click.Context, _parameter: click.Parameter, is_wanted: bool) -> None:
+    """Show the version, and which of the wheels it is: see docs/performance.md."""
+    if not is_wanted or ctx.resilient_parsing:
+        return
+    from importlib import metadata  # noqa: PLC0415 - a start does not pay for it
+
+    from pipeline_broker._stages_check import is_compiled  # noqa: PLC0415 - see above
+
+    click.echo(f"pipeline-broker {metadata.version('pipeline-broker')}, {'compiled' if is_compiled() else 'pure'}")
+    ctx.exit()
+
+
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
-@click.version_option(package_name="pipeline-broker")
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_show_version,
+    help="Show the version, and whether the request path is compiled.",
+)
 def main() -> None:
     """A Kafka-compatible broker with a classic and a pipelined request path."""

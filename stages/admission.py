@@ -61,6 +61,7 @@ class Admission:
         "queue",
         "reader",
     )
+    __deletable__ = ("_connection",)  # asked by mypyc of what `del` takes out
 
     def __init__(self, connection: AdmittedConnection, resources: ConnectionResources) -> None:
         self.reader = FrameReader(resources.limits.frame_bytes_max)

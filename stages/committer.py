@@ -139,12 +139,12 @@ class Committer:
     Args:
         storage: makes entries durable.
         batching: what one commit holds.
+        on_commit: called on the loop with each durable commit, before its submissions end.
+        on_failure: called on the loop, once, with the error of the first commit that failed.
         commits_in_flight: how many run at once, at most; may be raised later.
         pace: when a group commit may begin beside others.
         delay_seconds: an injected delay, for experiments: a commit is durable no earlier than this after it was
             submitted (per request) or began (group); delays of concurrent commits overlap.
-        on_commit: called on the loop with each durable commit, before its submissions end.
-        on_failure: called on the loop, once, with the error of the first commit that failed.
         on_completed: called on the loop with each durable commit when its submissions have ended and it has all stamps.
     """
 
@@ -153,11 +153,11 @@ class Committer:
         storage: CommitStorage,
         *,
         batching: Batching,
+        on_commit: Callable[[Commit], None],
+        on_failure: Callable[[BaseException], None],
         commits_in_flight: int = 1,
         pace: CommitPace | None = None,
         delay_seconds: float = 0.0,
-        on_commit: Callable[[Commit], None],
-        on_failure: Callable[[BaseException], None],
         on_completed: Callable[[Commit], None] | None = None,
     ) -> None:
         self.storage = storage

@@ -188,7 +188,7 @@ class Connection:
     def call_back(self, request: Request, callback: Callable[[], Result]) -> None:
         self._owner.call_back(self.admission.queue, request, callback)
 
-    def complete(self, request: Request, result: Result) -> None:
+    def complete(self, request: Request, result: object) -> None:
         """Give a request of this connection its result; what is released by it leaves with the next flush."""
         kind = type(result)
         if kind is not Send:
@@ -214,7 +214,7 @@ class Connection:
         elif kind is Send:
             self._count_waiting(request, result)  # type: ignore[arg-type]  # told by `kind`
 
-    def _is_asked(self, request: Request, result: Result) -> bool:
+    def _is_asked(self, request: Request, result: object) -> bool:
         """Count a response no longer that was expected; whether somebody else says what becomes of the result."""
         self._waiting_bytes -= request.expected_bytes
         request.expected_bytes = 0

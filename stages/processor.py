@@ -76,11 +76,11 @@ class Shared:
     limits: ConnectionLimits
     release: Callable[[str, str], None]
     changed: trio.lowlevel.ParkingLot
-    timeline: Timeline | None = None
-    response_order: Callable[[], ResponseOrder[Request]] = ResponseOrder
-    open_session: OpenSession | None = None
-    response_budget: ResponseBudget = attrs.field(factory=ResponseBudget)
-    partial_frames: PartialFrameBudget = attrs.field(factory=PartialFrameBudget)
+    timeline: Timeline | None
+    response_order: Callable[[], ResponseOrder[Request]]
+    open_session: OpenSession | None
+    response_budget: ResponseBudget
+    partial_frames: PartialFrameBudget
 
 
 @attrs.frozen
@@ -105,9 +105,9 @@ class ProcessorStatistics:
     blocked: int
     expired: int
     new_waiting: int
-    listener: str = ""
-    counters: NetworkCounters = attrs.field(factory=NetworkCounters)
-    unsent_responses: int = 0
+    listener: str
+    counters: NetworkCounters
+    unsent_responses: int
 
 
 class Processor:

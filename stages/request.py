@@ -10,10 +10,11 @@ durable first. `Parked` says that the slot is completed later, by `Request.compl
 
 from __future__ import annotations
 
+import typing
 from collections.abc import Callable, Generator, Sequence
 from typing import Any, Protocol, TypeAlias
 
-from stages.timeline import NO_STAMP, Stamps
+from stages.stamps import NO_STAMP, Stamps
 
 __all__ = [
     "NO_OP",
@@ -266,9 +267,9 @@ TURN_COST = 4_000
 """What a request may cost in one turn before others have theirs: about so many microseconds of work."""
 TURN_SECONDS_MAX = 0.004
 """A handler's turn also ends when what it has handled took so long."""
-NOT_SET = -(2**15)
+NOT_SET: typing.Final = -(2**15)
 """The null of the small integers of a request: the lowest value of the 16 bits that they have in traces."""
-NO_QUEUE = -(2**31)
+NO_QUEUE: typing.Final = -(2**31)
 """The same of 32 bits."""
 NO_OP = NoOp()
 PARKED = Parked()
@@ -301,7 +302,6 @@ class Request(Stamps):
     """
 
     # One object is made per request: what most of them never change, or set later, stands in the class.
-    result: Final | None = None
     depth: int = 0
     api: int = NOT_SET
     version: int = NOT_SET
@@ -322,9 +322,10 @@ class Request(Stamps):
         self.frame = frame
         self.size_bytes = len(frame)
         self.received_ns = received_ns
+        self.result: Final | None = None  # not in the class: mypyc would leave one of four types undefined
 
-    def complete(self, result: Result) -> None:
-        """Give a parked request its result; on the event loop, exactly once."""
+    def complete(self, result: Result | Any) -> None:
+        """Give a parked request its `Result`; on the event loop, exactly once. What is none closes the connection."""
         self.connection.complete(self, result)
 
     def ask_before_answer(self, result: Final) -> Final | Parked:

@@ -19,7 +19,7 @@ class Slot(Protocol):
 SlotT = TypeVar("SlotT", bound=Slot)
 
 
-class SlotCompletedTwiceError(RuntimeError):
+class SlotCompletedTwiceError(Exception):
     """A slot was given a second result: a bug of whoever completed it."""
 
 

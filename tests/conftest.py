@@ -18,6 +18,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.belongings import belongings, left_behind
+from tests.compiled import IS_COMPILED, only_pure, skip_if_compiled
 from tests.required import absent, require_tool
 from tests.spreading import spread
 from tests.waiting import wait_readable
@@ -40,6 +41,43 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 settings.load_profile("long" if EXAMPLES else "default")
+
+
+def pytest_report_header():
+    """Says which packages are tested."""
+    return f"pipeline-broker is {'compiled' if IS_COMPILED else 'pure'}"
+
+
+def pytest_configure():
+    """Refuses to test the pure packages for the compiled ones."""
+    if os.environ.get("REQUIRE_COMPILED") and not IS_COMPILED:
+        raise pytest.UsageError("the packages that are found are not compiled: make test-compiled")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_pyfunc_call():
+    """Skips a test that needs pure packages, where they are compiled (see tests/compiled.py)."""
+    try:
+        return (yield)
+    except (Exception, BaseExceptionGroup) as error:
+        if reason := only_pure(error):
+            pytest.skip(f"only with pure packages: {reason}")
+        raise
+
+
+@pytest.fixture
+def monkeypatch(monkeypatch):
+    """pytest's own, which skips where a part of a compiled class would be replaced."""
+    if IS_COMPILED:
+        replace = monkeypatch.setattr
+
+        def setattr_or_skip(target, *arguments, **options):
+            if isinstance(target, type):
+                skip_if_compiled(target)
+            replace(target, *arguments, **options)
+
+        monkeypatch.setattr = setattr_or_skip
+    return monkeypatch
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest-xdist writes the groups into the names

@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import logging
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from importlib import import_module
-from types import GeneratorType
 from typing import Any, NamedTuple
 
 from pipeline_broker.apis.call import Call, Session
@@ -101,11 +100,11 @@ class Dispatcher:
         except DecodeError as error:
             return Close(f"malformed request: {error}")
         result = handler.handle(call, message)
-        if isinstance(result, GeneratorType):
+        if isinstance(result, Generator):
             return self._begin(call, self._finish(call, message, result))
         if call.quota is not None:
             call.quota.handled()
-        return result  # type: ignore[return-value]  # no generator is left
+        return result
 
     @staticmethod
     def _begin(call: Call, steps: Stepwise[Result]) -> Result:
@@ -126,13 +125,13 @@ class Dispatcher:
     def _finish(self, call: Call, message: Any, result: Result | Stepwise[Result]) -> Stepwise[Result]:
         """Run a handler that works in steps; answer a request that costs too much with the API's own error."""
         answer: Result
-        if isinstance(result, GeneratorType):
+        if isinstance(result, Generator):
             try:
                 answer = yield from result
             except ResponseTooLargeError:
                 answer = yield from self._answer_in_steps(ErrorCode.POLICY_VIOLATION, call, message, is_handled=True)
         else:
-            answer = result  # type: ignore[assignment]  # no generator is left
+            answer = result
         if call.quota is not None:
             call.quota.handled()
         return answer
@@ -155,9 +154,9 @@ class Dispatcher:
         return handler
 
     def _while_writable(
-        self, handle: Callable[[Call, Any], Result], refused_with: ErrorCode
-    ) -> Callable[[Call, Any], Result]:
-        def handle_or_refuse(call: Call, message: Any) -> Result:
+        self, handle: Callable[[Call, Any], Result | Stepwise[Result]], refused_with: ErrorCode
+    ) -> Callable[[Call, Any], Result | Stepwise[Result]]:
+        def handle_or_refuse(call: Call, message: Any) -> Result | Stepwise[Result]:
             if self._room.obstacle is not None:
                 return self._answer_with(refused_with, call, message)
             return handle(call, message)

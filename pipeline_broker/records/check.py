@@ -8,7 +8,6 @@ would see offsets out of order.
 """
 
 from collections.abc import Generator
-from typing import cast
 
 import attrs
 
@@ -152,16 +151,14 @@ class BatchCheck:
         )
         self._now_ms = now_ms
         self._rules = rules
-        self._data = b""
+        self._data: bytes | bytearray = b""
         self._highest = 0
 
     def open(self) -> None:
         """Decompress the records."""
         compression = self._header.compression
         data = bytes(self._view[HEADER_SIZE:])
-        if compression:  # what is large is no bytes, and read as if it were
-            data = cast("bytes", decompressed(compression, data, self._rules.decompressed_size_max))
-        self._data = data
+        self._data = decompressed(compression, data, self._rules.decompressed_size_max) if compression else data
 
     def steps(self) -> Generator[None]:
         """Look at the records, and yield where others may have a turn."""
@@ -306,14 +303,14 @@ def _check_header(header: BatchHeader, *, transactions_allowed: bool) -> None:
         raise TransactionalRecords("no transaction is going on")
 
 
-def _check_records(header: BatchHeader, data: bytes, rules: Rules, now_ms: int) -> Generator[None]:
+def _check_records(header: BatchHeader, data: bytes | bytearray, rules: Rules, now_ms: int) -> Generator[None]:
     """Refuse the batch if there are records that these rules forbid, and name them; in steps, see BatchCheck."""
     earliest = now_ms - rules.timestamp_before_max_ms
     latest = min(now_ms + rules.timestamp_after_max_ms, TIMESTAMP_MAX)
     keyless: list[tuple[int, str]] = []
     offending: list[tuple[int, str]] = []
     looked_at = 0
-    for index, record in enumerate(records_in(data, header)):
+    for index, record in enumerate(records_in(data, header)):  # type: ignore[arg-type]  # read as if they were bytes
         if len(keyless) == RECORD_ERRORS_MAX or len(offending) == RECORD_ERRORS_MAX:
             break
         looked_at += 1 + len(record.headers)

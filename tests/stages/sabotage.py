@@ -16,11 +16,13 @@ from stages.response_order import ResponseOrder
 from stages.testing.scripted_commits import ScriptedCommits
 from stages.unfinished import UnfinishedRequests
 from stages.unsent_responses import UnsentResponses
+from tests.compiled import skip_if_compiled
 from tests.stages.request_scripts import Ask
 
 
 @contextmanager
 def replaced(owner, name, value):
+    skip_if_compiled(owner)
     original = getattr(owner, name)
     setattr(owner, name, value)
     try:

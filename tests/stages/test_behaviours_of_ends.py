@@ -178,6 +178,8 @@ def test_of_two_responses_the_first_cannot_be_sent(mode, error, monkeypatch, cap
 class Gone:
     """A timeline that keeps how each request ended."""
 
+    samples_queues = times_requests = True
+
     def __init__(self):
         self.ended, self.dropped = [], []
 

@@ -312,6 +312,8 @@ def test_a_handler_that_waits_for_the_commit_of_a_callback_leaves_others_to_work
 class Stamps:
     """A timeline that keeps the requests that ended."""
 
+    samples_queues = times_requests = True
+
     def __init__(self):
         self.ended = []
 

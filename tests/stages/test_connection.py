@@ -75,6 +75,8 @@ def test_overlapping_throttles_end_with_the_later_one():
 class MuteRecords:
     """A timeline that keeps the ends of mutes."""
 
+    samples_queues = times_requests = True
+
     def __init__(self):
         self.ended = []
 

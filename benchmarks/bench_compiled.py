@@ -1,0 +1,173 @@
+"""The compiled package against the pure one: paired, interleaved rounds, with intervals.
+
+    make compiled && python benchmarks/bench_compiled.py [--rounds 7] [--turns 3] [--seconds 1.0]
+
+A round starts a broker of each kind, because two processes of the same kind differ by some percent as long as they
+live, and drives them in turn, TURNS times each; what counts is the median of each. Durable, 100-byte records, acks=all,
+4 partitions, the native load client. All are compiled over pure: requests per second, processor time per request of all
+threads of the broker (from the kernel's schedstat, over every request that was answered), the 99th percentile, and
+resident memory behind the first requests: later it grows with what was written, which is more where more was answered.
+On a busy machine read the processor time only.
+"""
+
+import argparse
+import contextlib
+import os
+import re
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import attrs
+
+from pipeline_broker.measure.experiment.broker_process import READY_S_MAX, python_module, read_line
+from pipeline_broker.measure.experiment.intervals import speedup
+from pipeline_broker.measure.load.client import run_load
+from pipeline_broker.measure.load.options import LoadOptions
+from pipeline_broker.measure.load.statistics import RunFigures, figures, percentile_ms
+
+ROOT = Path(__file__).parents[1]
+READY = re.compile(r"listening on (?P<host>.+):(?P<port>\d+) mode=")
+KINDS = ("pure", "compiled")
+
+
+@attrs.frozen
+class Cell:
+    """One load, and what the compiled package is to reach there."""
+
+    connections: int
+    in_flight: int
+    wanted: str
+
+
+CELLS = (
+    Cell(16, 16, "rate at least 1.5, processor time at most 10 us"),
+    Cell(1, 64, "99th percentile at most 1.0"),
+)
+FIGURES = {"requests/s": ",.0f", "us of CPU a request": ".2f", "p99 ms": ".2f", "resident MB": ".1f"}
+
+
+@attrs.frozen
+class Broker:
+    """A running broker."""
+
+    host: str
+    port: int
+    pid: int
+
+    def cpu_ns(self) -> int:
+        """Processor time of all its threads so far (proc(5), schedstat: the first of three figures)."""
+        tasks = Path(f"/proc/{self.pid}/task").iterdir()
+        return sum(int((task / "schedstat").read_text(encoding="ascii").split()[0]) for task in tasks)
+
+    def resident_mb(self) -> float:
+        """Resident memory."""
+        pages = int(Path(f"/proc/{self.pid}/statm").read_text(encoding="ascii").split()[1])
+        return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+
+def environment(packages: Path) -> Mapping[str, str]:
+    """That in which the packages of a folder are the ones that run."""
+    return {**os.environ, "PYTHONPATH": str(packages)}
+
+
+def check_kind(kind: str, packages: Path) -> None:
+    """End unless the packages of a folder are of this kind: two of the same would be a ratio of 1."""
+    command = python_module("pipeline_broker", "--version")
+    found = subprocess.run(command, env=environment(packages), check=True, capture_output=True, text=True).stdout
+    if kind not in found:
+        sys.exit(f"{packages} is not {kind}: {found.strip()}")
+
+
+@contextlib.contextmanager
+def broker(folder: Path, packages: Path) -> Iterator[Broker]:
+    """A broker in a process of its own."""
+    folder.mkdir()
+    command = python_module("pipeline_broker", "serve", "--port", "0", "--data", str(folder / "data"))
+    with (folder / "stderr").open("wb") as stderr:
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=stderr, env=environment(packages)
+        )
+    assert process.stdout is not None
+    try:
+        ready = READY.match(read_line(process.stdout, READY_S_MAX))
+        assert ready, (folder / "stderr").read_text(encoding="utf-8")
+        yield Broker(ready["host"], int(ready["port"]), process.pid)
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait()
+        process.stdout.close()
+
+
+def load(broker: Broker, cell: Cell, seconds: float) -> RunFigures:
+    """One run in which every request is measured."""
+    options = LoadOptions(broker.host, broker.port, cell.connections, cell.in_flight, seconds=seconds, warmup_s=0.0)
+    return figures(run_load(options).rows)
+
+
+def drive(broker: Broker, cell: Cell, seconds: float) -> tuple[float, ...]:
+    """One run; all of FIGURES but the last, in their order."""
+    before = broker.cpu_ns()
+    found = load(broker, cell, seconds)
+    spent_ns = broker.cpu_ns() - before
+    if found.errors or found.order_violations:
+        sys.exit(f"{found.errors} errors, {found.order_violations} answers out of order")
+    p99 = percentile_ms(found.latencies_ns, 0.99)
+    assert p99 is not None, "too short a run"
+    return found.requests_per_s, spent_ns / found.requests / 1e3, p99
+
+
+def one_round(cell: Cell, packages: Mapping[str, Path], turns: int, seconds: float) -> list[tuple[float, float]]:
+    """Drive a new pair in turn: for each of FIGURES the medians of pure and compiled."""
+    found: dict[str, list[tuple[float, ...]]] = {kind: [] for kind in KINDS}
+    with contextlib.ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=ROOT, prefix=".bench-")))
+        brokers = {kind: stack.enter_context(broker(folder / kind, packages[kind])) for kind in KINDS}
+        resident = []
+        for kind in KINDS:
+            load(brokers[kind], cell, seconds / 4)  # the first requests import and remember what later ones use
+            resident.append(brokers[kind].resident_mb())
+        for turn in range(turns):
+            for kind in KINDS if turn % 2 else reversed(KINDS):
+                found[kind].append(drive(brokers[kind], cell, seconds))
+    medians = [[statistics.median(values) for values in zip(*found[kind], strict=True)] for kind in KINDS]
+    return [*zip(*medians, strict=True), tuple(resident)]
+
+
+def measure(cell: Cell, packages: Mapping[str, Path], rounds: int, turns: int, seconds: float) -> None:
+    """All rounds of a cell, and a line for each figure."""
+    found = [one_round(cell, packages, turns, seconds) for _ in range(rounds)]
+    print(f"{cell.connections} x {cell.in_flight}, {rounds} rounds; wanted: {cell.wanted}")
+    for (name, form), pairs in zip(FIGURES.items(), zip(*found, strict=True), strict=True):
+        ratio = speedup(pairs)
+        assert ratio is not None
+        pure, compiled = (statistics.median(values) for values in zip(*pairs, strict=True))
+        interval = "" if ratio.low is None else f"({ratio.low:.3f} to {ratio.high:.3f})"
+        print(
+            f"  {name:<22}{pure:>10{form}} pure {compiled:>10{form}} compiled {ratio.ratio:>8.3f} {interval}",
+            flush=True,
+        )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--turns", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=1.0)
+    parser.add_argument("--compiled", type=Path, default=ROOT / "build" / "compiled", help="made by `make compiled`")
+    options = parser.parse_args()
+    if not options.compiled.is_dir():
+        sys.exit(f"there is no {options.compiled}: make compiled")
+    packages = {"pure": ROOT, "compiled": options.compiled.resolve()}
+    for kind, folder in packages.items():
+        check_kind(kind, folder)
+    for cell in CELLS:
+        measure(cell, packages, options.rounds, options.turns, options.seconds)
+
+
+if __name__ == "__main__":
+    main()

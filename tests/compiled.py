@@ -1,0 +1,50 @@
+"""What a test can do with Python code and not with machine code, and the skip that says so.
+
+Rules of this file: it looks at nothing while the package is pure. A compiled class calls its own parts directly, cannot
+be subclassed by Python code, and takes no stand-in where an object of another compiled class is expected. A test that
+needs one of these proves something about the sources, which are the same; it is skipped with that reason, and whatever
+else fails is a failure.
+"""
+
+import re
+import sys
+
+import pytest
+
+from pipeline_broker._stages_check import is_compiled
+
+IS_COMPILED = is_compiled()
+_ONLY_PURE = re.compile(
+    r"interpreted classes cannot inherit from compiled|object attribute '\w+' is read-only|object expected; got tests\."
+)
+
+
+def skip_if_compiled(owner):
+    """Skip the test that is about to replace a part of `owner`, if that is a compiled class."""
+    if IS_COMPILED and isinstance(owner, type):
+        path = getattr(sys.modules.get(owner.__module__), "__file__", None) or ""
+        if not path.endswith(".py"):
+            pytest.skip(f"{owner.__name__} is compiled, and what is replaced in it has no effect")
+
+
+def only_pure(error):
+    """Why a test that raised `error` is for pure packages only; None when it has failed."""
+    if isinstance(error, BaseExceptionGroup):
+        reasons = [only_pure(one) for one in error.exceptions]
+        return reasons[0] if all(reasons) else None
+    if isinstance(error, pytest.skip.Exception):  # in a group of a nursery
+        return str(error)
+    if not IS_COMPILED or not isinstance(error, (TypeError, AttributeError)):
+        return None
+    return str(error) if _ONLY_PURE.search(str(error)) and _is_raised_by_a_test(error) else None
+
+
+def _is_raised_by_a_test(error):
+    """Whether the last frame of Python code is one of the tests', or of what they patch with."""
+    paths = []
+    traceback = error.__traceback__
+    while traceback is not None:
+        paths.append(traceback.tb_frame.f_code.co_filename)
+        traceback = traceback.tb_next
+    interpreted = [path for path in paths if path.endswith(".py") and path.startswith("/")]
+    return bool(interpreted) and ("/tests/" in interpreted[-1] or interpreted[-1].endswith("_pytest/monkeypatch.py"))
