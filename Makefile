@@ -22,7 +22,7 @@ comma := ,
 COMPILED := build/compiled
 # where the compiled packages were made they run, and are made again when a source has changed; COMPILED_FIRST= is the pure ones
 COMPILED_FIRST ?= $(if $(wildcard $(COMPILED)),env PYTHONPATH=$(CURDIR)/$(COMPILED))
-COMPILED_TESTS ?= tests/stages tests/records tests/log/partition tests/log/journal tests/apis/data
+COMPILED_TESTS ?= tests/repository/test_compiled.py tests/stages tests/records tests/log/partition tests/log/journal tests/apis/data
 SYSTEM_PACKAGES := chromium chromium-driver default-jdk-headless eatmydata faketime fish fuse libfuse2 maven openssl strace zsh
 
 .DEFAULT_GOAL := help

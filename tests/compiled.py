@@ -8,6 +8,7 @@ else fails is a failure.
 
 import re
 import sys
+from types import BuiltinFunctionType
 
 import pytest
 
@@ -19,12 +20,16 @@ _ONLY_PURE = re.compile(
 )
 
 
-def skip_if_compiled(owner):
-    """Skip the test that is about to replace a part of `owner`, if that is a compiled class."""
-    if IS_COMPILED and isinstance(owner, type):
-        path = getattr(sys.modules.get(owner.__module__), "__file__", None) or ""
-        if not path.endswith(".py"):
-            pytest.skip(f"{owner.__name__} is compiled, and what is replaced in it has no effect")
+def skip_if_compiled(owner, name):
+    """Skip the test that is about to replace a part of a compiled class, or a function of a compiled module."""
+    if not IS_COMPILED:
+        return
+    is_class = isinstance(owner, type)
+    module = sys.modules.get(owner.__module__) if is_class else owner
+    is_interpreted = (getattr(module, "__file__", None) or ".py").endswith(".py")
+    if is_interpreted or not (is_class or type(getattr(owner, name, None)) is BuiltinFunctionType):
+        return
+    pytest.skip(f"{name} of {owner.__name__} is compiled: its callers do not look for what replaces it")
 
 
 def only_pure(error):

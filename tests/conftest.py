@@ -67,14 +67,14 @@ def pytest_pyfunc_call():
 
 @pytest.fixture
 def monkeypatch(monkeypatch):
-    """pytest's own, which skips where a part of a compiled class would be replaced."""
+    """pytest's own, which skips where something compiled would be replaced."""
     if IS_COMPILED:
         replace = monkeypatch.setattr
 
-        def setattr_or_skip(target, *arguments, **options):
-            if isinstance(target, type):
-                skip_if_compiled(target)
-            replace(target, *arguments, **options)
+        def setattr_or_skip(target, name, *arguments, **options):
+            if not isinstance(target, str):
+                skip_if_compiled(target, name)
+            replace(target, name, *arguments, **options)
 
         monkeypatch.setattr = setattr_or_skip
     return monkeypatch

@@ -79,6 +79,10 @@ def test_the_wheel_holds_the_three_packages_and_its_metadata_only(wheel):
     assert len(metadata) == 1
 
 
+def test_the_wheel_is_pure_unless_asked_for(wheel):
+    assert wheel.name.endswith("-py3-none-any.whl")
+
+
 def test_the_wheel_holds_every_file_of_the_packages(wheel):
     names = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
     listed = subprocess.run(["git", "ls-files", *PACKAGES], cwd=ROOT, check=False, capture_output=True, text=True)

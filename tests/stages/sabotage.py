@@ -22,7 +22,7 @@ from tests.stages.request_scripts import Ask
 
 @contextmanager
 def replaced(owner, name, value):
-    skip_if_compiled(owner)
+    skip_if_compiled(owner, name)
     original = getattr(owner, name)
     setattr(owner, name, value)
     try:

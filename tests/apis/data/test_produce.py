@@ -9,7 +9,7 @@ from pipeline_broker.apis.data import produce
 from pipeline_broker.records.batch import NewRecord, build_batch
 from pipeline_broker.wire.messages.data.fetch import FetchRequest
 from pipeline_broker.wire.messages.data.produce import ProduceRequest
-from stages.request import Close, Pending
+from stages.request import NO_OP, Close, Pending
 from tests.apis.desk import Connection, Desk
 
 VERSION = 9
@@ -19,7 +19,7 @@ VERSION = 9
 def desk():
     desk = Desk("num.partitions=2")
     broker = desk.broker
-    result = broker.commit_metadata([(broker.topics.create(broker.new_topic("t")), broker.topic_durable)], 0, None)
+    result = broker.commit_metadata([(broker.topics.create(broker.new_topic("t")), broker.topic_durable)], 0, NO_OP)
     desk.commit(list(result.entries))
     result.on_durable()
     return desk
