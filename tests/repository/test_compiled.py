@@ -11,10 +11,9 @@ import pytest
 from tests.compiled import IS_COMPILED
 
 ROOT = Path(__file__).parents[2]
-HOOK = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["hatch"]["build"]["targets"][
-    "wheel"
-]
-MODULES = HOOK["hooks"]["custom"]["modules"]
+HATCH = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["hatch"]
+HOOK = HATCH["build"]["targets"]["wheel"]["hooks"]["custom"]
+MODULES = HOOK["modules"]
 
 only_compiled = pytest.mark.skipif(not IS_COMPILED, reason="the packages are pure: make test-compiled")
 
