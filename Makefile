@@ -108,10 +108,8 @@ bench: $(VENV)/dev.stamp ## measure the figures of docs/performance.md
 suites: $(VENV)/dev.stamp ## third-party client suites against our broker, one table (MODES= SUITES= SUITES_DIR=)
 	@$(RUN)/python scripts/run_suites.py --suites-dir $(SUITES_DIR) --modes "$(MODES)" $(SUITES)
 
-wheel: $(VENV)/dev.stamp ## build dist/*.whl: a pure one, and where a C compiler is a compiled one
+wheel: $(VENV)/dev.stamp ## build dist/*.whl
 	$(RUN)/hatchling build --target wheel
-	@if command -v $(CC) > /dev/null; then HATCH_BUILD_HOOK_ENABLE_CUSTOM=1 $(RUN)/hatchling build --target wheel; \
-	else echo "no $(CC): the compiled wheel is left out"; fi
 
 system-packages: ## install the Debian packages that some tests need
 	@sudo=$$([ "$$(id -u)" = 0 ] || echo sudo); \
