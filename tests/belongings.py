@@ -2,12 +2,14 @@
 
 Rules: what librdkafka, Trio and the like end on threads of their own ends a moment later, and what is in a cycle of
 objects with the next search for garbage: only what is still there after both was left behind. Trio's idle threads are
-kept for the next that needs one, and end by themselves. Threads count by their names: a broker that several tests share
-has others after it was put back. Pipes do not count, because librdkafka's threads make some at any time.
+kept for the next that needs one, and end by themselves. Threads and descriptors count by what they are, not by number:
+a broker that several tests share has others after it was put back. Pipes do not count: librdkafka makes them at any
+time.
 """
 
 import gc
 import os
+import re
 import threading
 import time
 from collections import Counter
@@ -19,26 +21,28 @@ import attrs
 WAIT_SECONDS_MAX = 5.0
 IDLE_THREAD = "Trio thread "
 PROC = "/proc/self"
+INODE = re.compile(r"\[\d+\]$")
 
 
 @attrs.frozen
 class Belongings:
-    """Numbers of descriptors, names of threads, and ids of child processes, with words for each."""
+    """What descriptors lead to, names of threads, and ids of child processes, with words for each."""
 
-    descriptors: frozenset[int]
+    descriptors: Counter[str]
     threads: Counter[str]
     children: frozenset[int]
 
     def others(self, before):
         """What was not there before."""
-        descriptors = {number for number in self.descriptors - before.descriptors if not is_pipe(number)}
-        return Belongings(frozenset(descriptors), self.threads - before.threads, self.children - before.children)
+        return Belongings(
+            self.descriptors - before.descriptors, self.threads - before.threads, self.children - before.children
+        )
 
     def __bool__(self):
         return bool(self.descriptors or self.threads or self.children)
 
     def __str__(self):
-        words = [f"descriptor {number} of {link_of(number)}" for number in sorted(self.descriptors)]
+        words = [f"descriptor of {target}" for target in sorted(self.descriptors.elements())]
         words += [f"thread {name}" for name in self.threads.elements()]
         words += [f"process {child}: {command_of(child)}" for child in sorted(self.children)]
         return ", ".join(words)
@@ -51,17 +55,17 @@ def belongings():
         with suppress(OSError), open(f"{PROC}/task/{task}/children", encoding="ascii") as file:  # else it has ended
             children += map(int, file.read().split())
     threads = Counter(thread.name for thread in threading.enumerate() if not thread.name.startswith(IDLE_THREAD))
-    listed = map(int, os.listdir(f"{PROC}/fd"))
-    return Belongings(frozenset(filter(is_open, listed)), threads, frozenset(children))
+    targets = map(target_of, os.listdir(f"{PROC}/fd"))
+    descriptors = Counter(target for target in targets if target and not target.startswith("pipe:"))
+    return Belongings(descriptors, threads, frozenset(children))
 
 
-def is_open(descriptor):
-    """Whether it is, which that is not by which they were listed."""
+def target_of(descriptor):
+    """What a descriptor leads to, without the number of its inode; None of one that is closed by now."""
     try:
-        os.fstat(descriptor)
-    except OSError:
-        return False
-    return True
+        return INODE.sub("", os.readlink(f"{PROC}/fd/{descriptor}"))
+    except FileNotFoundError:
+        return None
 
 
 def left_behind(before, seconds_max=WAIT_SECONDS_MAX):
@@ -72,17 +76,6 @@ def left_behind(before, seconds_max=WAIT_SECONDS_MAX):
     while (left := belongings().others(before)) and time.monotonic() < deadline:
         time.sleep(0.02)
     return left
-
-
-def link_of(descriptor):
-    try:
-        return os.readlink(f"{PROC}/fd/{descriptor}")
-    except FileNotFoundError:
-        return "what is closed now"
-
-
-def is_pipe(descriptor):
-    return link_of(descriptor).startswith("pipe:")
 
 
 def command_of(process):

@@ -6,6 +6,7 @@ import socket
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 import trio
@@ -56,14 +57,14 @@ def test_a_descriptor_that_is_closed_is_not_left(before):
     first, second = socket.socketpair()
     first.close()
     left = left_behind(before, SOON)
-    assert left.descriptors == {second.fileno()}
-    assert str(left).startswith(f"descriptor {second.fileno()} of socket:")
+    assert left.descriptors == {"socket:": 1}
+    assert str(left) == "descriptor of socket:"
     second.close()
     assert not left_behind(before, SOON)
 
 
 def test_what_only_a_cycle_knows_is_not_left(before):
-    cycle = [os.fdopen(os.dup(0))]
+    cycle = [Path("/dev/zero").open("rb")]
     cycle.append(cycle)
     gc.disable()
     try:
