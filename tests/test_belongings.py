@@ -64,7 +64,7 @@ def test_a_descriptor_that_is_closed_is_not_left(before):
 
 
 def test_what_only_a_cycle_knows_is_not_left(before):
-    cycle = [Path("/dev/zero").open("rb")]
+    cycle = [Path("/dev/zero").open("rb")]  # noqa: SIM115 - left open on purpose
     cycle.append(cycle)
     gc.disable()
     try:

@@ -24,6 +24,7 @@ pytestmark = [pytest.mark.faults]
 MODES = pytest.mark.parametrize("mode", drawn("pipelined", "classic"))
 SEGMENTS = "*.segment"
 OPERATIONS_BEFORE_FAILURE = 40
+SABOTAGES_MAX = 5
 LOAD_SECONDS = 0.4
 SYNC_SECONDS = 5.0 if AT_LENGTH else 2.5
 ANSWER_SECONDS_MAX = 1.0  # of what needs no disk, on a machine with other work
@@ -94,12 +95,20 @@ def test_after_a_failed_sync_nothing_is_acknowledged_and_what_was_stays(scene, d
 
 
 def test_a_start_that_takes_what_it_reads_for_durable_is_noticed(scene, disk):
+    """Not each time: the page cache may have written by itself what the failed sync did not."""
     made = scene(variant="trusts-the-page-cache")
-    disk.add_fault("sync", SEGMENTS, error="EIO", skip_count=OPERATIONS_BEFORE_FAILURE, hit_count_max=1)
-    made.load().join()
-    assert_failed_stop(made.broker, "Input/output error")
-    with pytest.raises(AssertionError, match=r"it is not there|assert \{|cannot be read"):
-        assert_all_is_there_and_stays(made, disk)
+    for _ in range(SABOTAGES_MAX):
+        disk.add_fault("sync", SEGMENTS, error="EIO", skip_count=OPERATIONS_BEFORE_FAILURE, hit_count_max=1)
+        made.load().join()
+        assert_failed_stop(made.broker, "Input/output error")
+        try:
+            assert_all_is_there_and_stays(made, disk)
+        except AssertionError as noticed:
+            if not re.search(r"it is not there|assert \{|cannot be read", str(noticed)):
+                raise
+            return
+        made.start()
+    pytest.fail("nobody noticed")
 
 
 @pytest.mark.parametrize(
