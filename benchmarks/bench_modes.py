@@ -66,8 +66,9 @@ GRID = (
     Comparison(Side("classic", 1, 1), Side("classic", 1, 5), "0.9 to 1.3"),
     Comparison(Side("classic", 1, 64), Side("classic", 1, 5), "0.9 to 1.1"),
     Comparison(Side("pipelined", 16, 16), Side("pipelined flush=os", 16, 16), "flush=os >= 60,000/s"),
-    Comparison(Side("classic delay=10ms", 1, 64), Side("pipelined delay=10ms", 1, 64), ">= 35"),
-    Comparison(Side("classic delay=10ms", 1, 64), Side("pipelined delay=10ms commits=8", 1, 64), ">= 60"),
+    Comparison(Side("classic delay=10ms", 1, 64), Side("pipelined delay=10ms", 1, 64), ">= 57"),
+    Comparison(Side("pipelined delay=10ms commits=1", 1, 64), Side("pipelined delay=10ms", 1, 64), ">= 1.5"),
+    Comparison(Side("pipelined delay=10ms commits=1", 16, 16), Side("pipelined delay=10ms", 16, 16), ">= 1.5"),
 )
 KAFKA_GRID = tuple(
     Comparison(Side(kafka, *load), Side(ours, *load), target)
@@ -88,8 +89,8 @@ def settings(folder: Path) -> dict[str, BrokerSettings]:
         "pipelined flush=os": BrokerSettings("pipelined", folder / "os", flush="os"),
         "classic delay=10ms": BrokerSettings("classic", folder / "classic-delay", commit_delay_ms=10),
         "pipelined delay=10ms": BrokerSettings("pipelined", folder / "pipelined-delay", commit_delay_ms=10),
-        "pipelined delay=10ms commits=8": BrokerSettings(
-            "pipelined", folder / "pipelined-delay-8", commit_delay_ms=10, commits_in_flight=8
+        "pipelined delay=10ms commits=1": BrokerSettings(
+            "pipelined", folder / "pipelined-delay-1", commit_delay_ms=10, commits_in_flight=1
         ),
     }
 
