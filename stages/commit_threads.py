@@ -120,14 +120,13 @@ class CommitThreads:
         self._lone_connection.commit_ended(commit)
 
     def _commit_on_loop(self, committer: Committer) -> bool:
-        """Whether that was possible; what is submitted while a commit completes must not overtake the rest of it."""
+        """Whether nothing is left for a thread; what is submitted while a commit completes must not overtake the rest."""
         is_quick = self._lone_connection.is_there or not committer.storage.is_synced
         if not is_quick or self._is_completing or committer.is_in_flight:
             return False
-        commit = committer.commit_nowait()
-        if commit is not None:
+        while (commit := committer.commit_nowait()) is not None:
             self._complete_one(committer, commit)
-        return commit is not None
+        return committer.is_idle
 
     def wake(self, count: int = 1) -> None:
         """See CommitExecutor; a token too many costs a thread one look, one too few would lose a commit."""

@@ -334,7 +334,6 @@ def test_what_is_submitted_while_a_commit_completes_does_not_overtake_the_rest_o
         committer.submit(Submission(["a"], on_durable=submit_another))
         committer.submit(Submission(["b"], on_durable=lambda: ended.append("second")))
         committer.start_commit()
-        committer.start_commit()
         try:
             with trio.fail_after(SECONDS_MAX):
                 await is_over.wait()
