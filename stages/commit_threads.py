@@ -120,7 +120,7 @@ class CommitThreads:
         self._lone_connection.commit_ended(commit)
 
     def _commit_on_loop(self, committer: Committer) -> bool:
-        """Whether nothing is left for a thread; what is submitted while a commit completes must not overtake the rest."""
+        """Whether nothing is left for a thread; what a completing commit submits must not overtake its rest."""
         is_quick = self._lone_connection.is_there or not committer.storage.is_synced
         if not is_quick or self._is_completing or committer.is_in_flight:
             return False

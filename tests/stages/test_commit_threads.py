@@ -317,6 +317,24 @@ def test_two_connections_in_turn_never_commit_on_the_loop():
 
 
 @pytest.mark.parametrize("batching", Batching)
+def test_all_that_waits_is_committed_on_the_loop(batching):
+    bench = Bench(batching, is_synced=False)
+
+    async def main():
+        bench.committer.start(bench.threads)
+        try:
+            for entry in "abc":
+                bench.committer.submit(Submission([entry]))
+            bench.committer.start_commit()
+            assert bench.committer.is_idle
+        finally:
+            bench.threads.stop()
+
+    trio.run(main)
+    assert bench.storage.written == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("batching", Batching)
 def test_what_is_submitted_while_a_commit_completes_does_not_overtake_the_rest_of_it(batching):
     bench = Bench(batching, is_synced=False)
     ended = []
