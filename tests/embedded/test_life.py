@@ -15,7 +15,7 @@ import trio
 import pipeline_broker
 from pipeline_broker import EmbeddedBroker
 from pipeline_broker.embedded.errors import EmbeddedBrokerError, WaitTimeoutError
-from tests.belongings import belongings, link_of
+from tests.belongings import belongings
 
 ROOT = Path(__file__).parents[2]
 MODES = ("classic", "pipelined")
@@ -260,7 +260,7 @@ def test_a_broker_that_was_closed_keeps_no_file_open(tmp_path):
         for _ in range(2):
             with EmbeddedBroker(data=tmp_path / "data") as broker:
                 broker.produce("t", "one")
-        assert [link for link in map(link_of, belongings().descriptors) if str(tmp_path) in link] == []
+        assert [target for target in belongings().descriptors if str(tmp_path) in target] == []
     finally:
         gc.enable()
 
