@@ -91,7 +91,7 @@ class Broker:
         set_aside: the records that the start could not take over.
         large_requests: who has a request that takes many turns, and who waits for that.
         long_batches: who has batches checked in steps or searched by time, and who waits for that.
-        topic_metrics: told of what leaves no trace in a log, when somebody observes the broker.
+        topic_metrics: given by `observe_topics`.
     """
 
     internal_topics = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
@@ -337,6 +337,10 @@ class Broker:
         settings = self.settings
         expiration_ms = self.config.producer_id_expiration_ms
         return rules_of(topic, settings), policies_of(topic, settings, expiration_ms)
+
+    def observe_topics(self, metrics: TopicMetrics | None) -> None:
+        """Report to these metrics what leaves no trace in a log, from now on; None ends that."""
+        self.topic_metrics = metrics
 
     @property
     def can_write(self) -> bool:

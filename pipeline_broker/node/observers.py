@@ -144,8 +144,9 @@ class Observers:
         from pipeline_broker.web.http_server import HttpUnavailableError  # noqa: PLC0415 - see above
 
         idle = LoopIdleTime()
-        topics = broker.topic_metrics = TopicMetrics(broker.topic_totals, broker.topic_name)
-        measurements.requests.fetch_sent = topics.fetch_sent
+        topics = TopicMetrics(broker.topic_totals, broker.topic_name)
+        broker.observe_topics(topics)
+        measurements.requests.observe_fetches(topics.fetch_sent)
         observed = _ObservedServer(server, idle)
         metrics = BrokerMetrics(
             measurements,
@@ -166,7 +167,7 @@ class Observers:
                 yield
                 nursery.cancel_scope.cancel()
         finally:
-            broker.topic_metrics = None
+            broker.observe_topics(None)
 
     @contextlib.asynccontextmanager
     async def _serving_dashboard(

@@ -86,7 +86,7 @@ class Upkeep:
             UpkeepFailedError: the disk failed.
         """
         self._sealed.begin()
-        self._journal.sealed_max = SEALED_SEGMENTS_MAX
+        self._journal.wait_for_archiver(SEALED_SEGMENTS_MAX)
         try:
             async with trio.open_nursery() as nursery:
                 self._nursery = nursery

@@ -102,21 +102,22 @@ class RequestMetrics:
     Args:
         api_names: names of the APIs that are served; requests of others have no metrics.
         mode: decides whether a handler is busy while its request is committed.
-
-    Attributes:
-        fetch_sent: called with each fetch response that was sent, if anybody wants it.
     """
 
     def __init__(self, api_names: Mapping[int, str], mode: Mode) -> None:
         self._api_names = api_names
         self._waits_for_commit = mode.batching is Batching.REQUEST
-        self.fetch_sent: Callable[[Any], None] | None = None
+        self._fetch_sent: Callable[[Any], None] | None = None
         self._series: dict[int, RequestSeries] = {}  # (api << 16) + version
         self._errors: dict[int, Counter[int]] = {}
         self._dropped = 0
         self._histograms: dict[tuple[int, str], DecayingHistogram] = {}
         self._drained_at_ns = 0
         self._busy_handlers = MovingAverage(0.0)
+
+    def observe_fetches(self, fetch_sent: Callable[[Any], None]) -> None:
+        """Call this with each fetch response that was sent, from now on."""
+        self._fetch_sent = fetch_sent
 
     # On the event loop, per request
 
@@ -129,8 +130,8 @@ class RequestMetrics:
         if request.answer is not None or type(request.result) is not Send:
             series.unlike += 1
             self._note_answer(request)
-            if request.api == FETCH and request.answer is not None and self.fetch_sent is not None:
-                self.fetch_sent(request.answer)
+            if request.api == FETCH and request.answer is not None and self._fetch_sent is not None:
+                self._fetch_sent(request.answer)
         until_row = series.until_row = series.until_row - 1
         if not until_row:
             series.add_request(request)

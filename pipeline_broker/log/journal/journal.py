@@ -4,8 +4,8 @@ Rules of this file: `write` and `sync` may be called by several threads at once;
 order of the LSNs they give out, while each caller waits for its own sync. The journal fails as a whole and for good:
 after the first error of a write or a sync every further one raises JournalFailed, because the kernel forgets a failed
 write-back once it has told of it, and a second sync that succeeds proves nothing. The exception is a write that the
-system refused for want of space or of descriptors: where a writer may wait at all (`sealed_max`), it waits, tries again
-at the same place, and says why meanwhile (`room`). Acknowledging commits in their order is the caller's part.
+system refused for want of space or of descriptors: where an archiver makes room (`wait_for_archiver`), the writer
+waits, tries again at the same place, and says why meanwhile (`room`). The caller acknowledges commits in their order.
 
 Longer than most files: its methods share the fields that two locks guard.
 """
@@ -96,7 +96,7 @@ class Journal:
         self._directory_lock = taken.lock
         self.clean_shutdown = taken.clean_shutdown
         #: How many complete segments may wait for `recycle` before a writer waits; None for any number, and for never.
-        self.sealed_max: int | None = None
+        self._sealed_max: int | None = None
         self._write_lock = threading.Lock()
         self._writer = CommitWriter(is_direct=flush == "always")
         self.room = WriterRoom(self._write_lock)
@@ -208,7 +208,7 @@ class Journal:
             try:
                 ticket = self._write(entries)
             except OSError as error:
-                if self.sealed_max is None or not is_passing(error):
+                if self._sealed_max is None or not is_passing(error):
                     self._fail(error)
                 return None
             asks = self._asks_for_spare()
@@ -234,7 +234,7 @@ class Journal:
             try:
                 ticket = self._write(entries)
             except OSError as error:
-                if self.sealed_max is None or not is_passing(error):
+                if self._sealed_max is None or not is_passing(error):
                     self._fail(error)
                 self.room.wait(error)  # when that is over for good, `_place` refuses
             else:
@@ -286,7 +286,7 @@ class Journal:
         return is_half_full and self._is_worth_filling() and not self.has_spare
 
     def _may_roll(self) -> bool:
-        return self.sealed_max is None or len(self._sealed_ends) < self.sealed_max
+        return self._sealed_max is None or len(self._sealed_ends) < self._sealed_max
 
     def _encode(self, entries: Sequence[JournalEntry], segment: Segment, first_lsn: int) -> tuple[list[Buffer], int]:
         place = global_position(segment.number, self._position)
@@ -374,10 +374,14 @@ class Journal:
         with self._write_lock:
             self.room.archive_waits(obstacle)
 
+    def wait_for_archiver(self, sealed_max: int) -> None:
+        """An archiver recycles segments from now on: a writer waits for it where so many are sealed or space is out."""
+        self._sealed_max = sealed_max
+
     def wait_for_nobody(self) -> None:
         """Nothing is recycled any more: who waits for that goes on in further segments, who waits for space fails."""
         with self._write_lock:
-            self.sealed_max = None
+            self._sealed_max = None
             self.room.notify()
 
     def sealed_entries(self, number: int, end_lsn: int, from_lsn: int = 0) -> Iterator[StoredEntry]:

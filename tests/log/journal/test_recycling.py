@@ -265,7 +265,7 @@ def test_a_reader_holds_the_space_until_it_has_read():
 
 def test_a_writer_waits_while_too_many_segments_are_complete():
     journal, log, _ = start(MemoryFileSystem())
-    journal.sealed_max = 1
+    journal.wait_for_archiver(1)
     for _ in range(4):
         commit(journal, log)
     assert journal.segment_count == 2
@@ -286,7 +286,7 @@ def test_a_writer_waits_while_too_many_segments_are_complete():
 
 def test_a_writer_that_waits_for_room_is_told_of_the_end():
     journal, log, _ = start(MemoryFileSystem())
-    journal.sealed_max = 1
+    journal.wait_for_archiver(1)
     for _ in range(4):
         commit(journal, log)
     failures = []

@@ -24,7 +24,8 @@ IN_THE_JOURNAL = ("journal", SEGMENT_SUFFIX)
 def serving(files):
     """A journal of a broker that serves: its writers may wait."""
     journal, log, _ = start(files)
-    journal.sealed_max, journal.room.retry_seconds = 10, RETRY_SECONDS
+    journal.wait_for_archiver(10)
+    journal.room.retry_seconds = RETRY_SECONDS
     return journal, log
 
 
@@ -175,7 +176,7 @@ def test_the_end_of_the_broker_ends_the_waiting(end):
 
 def test_a_writer_that_waits_for_an_archive_without_room_says_so_and_goes_on_with_it():
     journal, log = serving(MemoryFileSystem())
-    journal.sealed_max = 1
+    journal.wait_for_archiver(1)
     for _ in range(4):
         commit(journal, log)
     journal.archive_waits(FULL)
