@@ -43,7 +43,9 @@ _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
 _XERIAL_BLOCK_SIZE = 32 * 1024
 _BLOCK_LENGTH = struct.Struct(">i")
-_GROWTH = 8
+_GROWTH = 16
+"""A smaller one would try a buffer of half the bound; glibc keeps the memory of such a one instead of giving it back,
+until the next one needs more."""
 _OUTPUT_SIZE_START = 16 * 1024
 _COPIED_SIZE_MAX = 1 << 20
 _OUTPUT_FULL = "failed to write whole buffer"  # cramjam's message when output is larger than the buffer it got

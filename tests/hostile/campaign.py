@@ -105,8 +105,10 @@ def faults_of(plan, mode, filled, tell):
                 if cost.waits.error or cost.unanswered:
                     break
             stderr = life.process.stderr
-        finally:
             seconds = life.end_amid(longest[1], world)
+        except BaseException as error:
+            error.add_note(f"{mode}, {plan.name}, {case.name}; {life.abandon()}")
+            raise
         if seconds > STOP_SECONDS_MAX:
             found.append(f"it ended {seconds:.1f} s after SIGTERM, amid {longest[1].name}")
         if "Traceback" in stderr or stderr.count("\n") > LINES_MAX:

@@ -231,6 +231,14 @@ class Life:
         self.process.process.stdout.close()
         return time.monotonic() - began
 
+    def abandon(self):
+        """End it by force; returns how it had ended before, and what it wrote."""
+        before = self.process.process.poll()
+        self.innocent.stop()
+        self.process.kill()
+        self.process.process.stdout.close()
+        return f"exit code before it was killed: {before}; standard error:\n{self.process.stderr[-2000:]}"
+
     def serves_again(self):
         """Start a broker on its directory, and have it answer the innocent client."""
         process = start_broker(self._folder / "again", mode=self.mode, data=self._data, settings=self._settings)
