@@ -27,6 +27,15 @@ COMMANDS = {
     "consume": ("pipeline_broker.commands.cluster.consume", "Print records of topics."),
     "groups": ("pipeline_broker.commands.cluster.groups", "List, describe and delete groups, and reset their offsets."),
     "config": ("pipeline_broker.commands.cluster.config", "Read and change settings and quotas."),
+    "cluster": ("pipeline_broker.commands.cluster.cluster", "Show brokers and their disks."),
+    "acls": ("pipeline_broker.commands.cluster.acls", "List, add and delete access rules."),
+    "users": ("pipeline_broker.commands.cluster.users", "List users with passwords, set and delete these."),
+    "quotas": ("pipeline_broker.commands.cluster.quotas", "List, set and delete quotas."),
+    "transactions": (
+        "pipeline_broker.commands.cluster.transactions",
+        "List and describe transactions, end those that hang.",
+    ),
+    "delete-records": ("pipeline_broker.commands.cluster.delete_records", "Delete the beginning of partitions."),
     "compare": ("pipeline_broker.commands.compare", "Compare the modes and write the report."),
     "load": ("pipeline_broker.commands.load", "Drive any Kafka broker and print what it reached."),
     "report": ("pipeline_broker.commands.compare", "Make the report again from traces."),
@@ -59,7 +68,7 @@ class LazyGroup(click.Group):
         if cmd_name not in COMMANDS:
             return None
         module, _ = COMMANDS[cmd_name]
-        command = getattr(importlib.import_module(module), cmd_name)
+        command = getattr(importlib.import_module(module), cmd_name.replace("-", "_"))
         assert isinstance(command, click.Command)
         return command
 

@@ -43,6 +43,9 @@ follows a topic on a terminal should not wait so long, and one small request is 
 _NOT_YET = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LEADER_NOT_AVAILABLE})
 _FOUND = -1
 """The place of the connection over which the cluster was found."""
+_GROUP = 0
+_KEY_TYPES = {_GROUP: "group", 1: "transaction"}
+"""What FindCoordinator is asked for."""
 _FIND_COORDINATOR_VERSIONS = range(1, 4)  # those that ask for one
 _NOT_COORDINATOR = frozenset(
     {ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
@@ -234,8 +237,8 @@ class Cluster:
         node = topology.controller_id if topology.controller_id in topology.brokers else None
         return await self.ask(request, response_type, node=node, versions=versions)
 
-    async def coordinator(self, key: str, key_type: int = 0) -> int:
-        """The number of the broker that coordinates a group (0), as it was last found.
+    async def coordinator(self, key: str, key_type: int = _GROUP) -> int:
+        """The number of the broker that coordinates a group, or a transactional id (1), as it was last found.
 
         Raises:
             BrokerRefused: there is none at the moment, or it may not be asked for.
@@ -243,25 +246,29 @@ class Cluster:
         if (key_type, key) not in self._coordinators:
             request = FindCoordinatorRequest(key=key, key_type=key_type)
             answer = await self.ask(request, FindCoordinatorResponse, versions=_FIND_COORDINATOR_VERSIONS)
-            check(answer.error_code, f"the coordinator of group {key}", answer.error_message)
+            check(answer.error_code, f"the coordinator of {_KEY_TYPES[key_type]} {key}", answer.error_message)
             if self._topology is None or answer.node_id not in self._topology.brokers:
                 await self.refresh(())
             self._coordinators[key_type, key] = answer.node_id
         return self._coordinators[key_type, key]
 
-    async def at_coordinator(self, group: str, attempt: Callable[[int], Awaitable[Result]]) -> Result:
+    async def at_coordinator(
+        self, key: str, attempt: Callable[[int], Awaitable[Result]], key_type: int = _GROUP
+    ) -> Result:
         """What an attempt at the coordinator of a group gives; it is looked for again when it moved.
 
         Args:
+            key: the group, or the transactional id.
             attempt: gets the number of the broker; raises BrokerRefused with what it was answered.
+            key_type: 0: a group; 1: a transactional id.
         """
 
         async def once() -> Result:
             try:
-                return await attempt(await self.coordinator(group))
+                return await attempt(await self.coordinator(key, key_type))
             except ClientError as error:
                 if isinstance(error, ConnectionLost) or error.code in _NOT_COORDINATOR:
-                    self._coordinators.pop((0, group), None)
+                    self._coordinators.pop((key_type, key), None)
                 raise
 
         return await self.retrying(once)

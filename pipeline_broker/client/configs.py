@@ -6,21 +6,13 @@ settings of one broker are asked of that broker, all others of any. A value that
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 
 import attrs
 
 from pipeline_broker.client.cluster import Cluster
-from pipeline_broker.client.errors import ClientError, check, check_topic
-from pipeline_broker.wire.messages.configs.alter_client_quotas import (
-    AlterClientQuotasRequest,
-    AlterClientQuotasResponse,
-)
-from pipeline_broker.wire.messages.configs.describe_client_quotas import (
-    DescribeClientQuotasRequest,
-    DescribeClientQuotasResponse,
-)
+from pipeline_broker.client.errors import ClientError, check_topic
+from pipeline_broker.client.quotas import alter_quotas, quota_text, quotas_of
 from pipeline_broker.wire.messages.configs.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
 from pipeline_broker.wire.messages.configs.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
@@ -35,7 +27,6 @@ QUOTA_KINDS = {"user": "user", "client": "client-id", "ip": "ip"}
 """Kinds that have quotas, with their names on the wire."""
 _BROKER, _BROKER_LOGGER = 4, 8
 _SET, _DELETE = 0, 1
-_EXACTLY, _DEFAULT = 0, 1
 DEFAULT_SOURCE = 5
 _SOURCES = {
     1: "topic",
@@ -97,7 +88,8 @@ async def settings_of(cluster: Cluster, subject: Subject, names: Sequence[str] =
         ClientError: there is no such subject, or it may not be seen.
     """
     if subject.kind in QUOTA_KINDS:
-        found = await _quotas(cluster, subject)
+        quotas = await quotas_of(cluster, {QUOTA_KINDS[subject.kind]: subject.name}, is_strict=True)
+        found = [Setting(it.name, quota_text(it.value), subject.kind) for it in quotas]
     else:
         found = await _configs(cluster, subject, names)
     missing = set(names) - {setting.name for setting in found}
@@ -127,24 +119,6 @@ def _setting(config: DescribeConfigsResponse.DescribeConfigsResourceResult) -> S
     return Setting(config.name, config.value, source, is_default, config.is_sensitive, config.read_only)
 
 
-async def _quotas(cluster: Cluster, subject: Subject) -> list[Setting]:
-    component = DescribeClientQuotasRequest.ComponentData(
-        QUOTA_KINDS[subject.kind], _DEFAULT if subject.name is None else _EXACTLY, subject.name
-    )
-    request = DescribeClientQuotasRequest([component], strict=True)
-
-    async def attempt() -> list[Setting]:
-        answer = await cluster.ask(request, DescribeClientQuotasResponse)
-        check(answer.error_code, str(subject), answer.error_message)
-        return [
-            Setting(it.key, f"{it.value:g}" if it.value % 1 else f"{it.value:.0f}", subject.kind)
-            for entry in answer.entries or ()
-            for it in entry.values
-        ]
-
-    return await cluster.retrying(attempt)
-
-
 async def alter_settings(cluster: Cluster, subject: Subject, changes: Mapping[str, str | None]) -> None:
     """Change settings of a subject, all or none of them.
 
@@ -155,7 +129,7 @@ async def alter_settings(cluster: Cluster, subject: Subject, changes: Mapping[st
         ClientError: a value is wrong, there is no such subject, or it may not be changed.
     """
     if subject.kind in QUOTA_KINDS:
-        await _alter_quotas(cluster, subject, changes)
+        await alter_quotas(cluster, {QUOTA_KINDS[subject.kind]: subject.name}, changes)
         return
     altered = [
         IncrementalAlterConfigsRequest.AlterableConfig(name, _DELETE if value is None else _SET, value)
@@ -173,32 +147,6 @@ async def alter_settings(cluster: Cluster, subject: Subject, changes: Mapping[st
             check_topic(it.error_code, subject.name, str(subject), it.error_message)
 
     await cluster.retrying(attempt)
-
-
-async def _alter_quotas(cluster: Cluster, subject: Subject, changes: Mapping[str, str | None]) -> None:
-    entity = AlterClientQuotasRequest.EntityData(QUOTA_KINDS[subject.kind], subject.name)
-    operations = [
-        AlterClientQuotasRequest.OpData(name, 0.0 if value is None else _number(name, value), value is None)
-        for name, value in changes.items()
-    ]
-    request = AlterClientQuotasRequest([AlterClientQuotasRequest.EntryData([entity], operations)])
-
-    async def attempt() -> None:
-        answer = await cluster.ask(request, AlterClientQuotasResponse)
-        for it in answer.entries:
-            check(it.error_code, str(subject), it.error_message)
-
-    await cluster.retrying(attempt)
-
-
-def _number(name: str, text: str) -> float:
-    try:
-        number = float(text)
-    except ValueError:
-        number = math.nan
-    if not math.isfinite(number):
-        raise ClientError(f"{name}: {text!r} is no number")
-    return number
 
 
 async def _node(cluster: Cluster, subject: Subject) -> int | None:

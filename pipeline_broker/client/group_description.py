@@ -7,12 +7,17 @@ protocol wrote of itself is read as consumers write it; of other kinds of member
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
+
+import attrs
+import trio
 
 from pipeline_broker.client.cluster import Cluster
 from pipeline_broker.client.errors import BrokerRefused, NoSuchGroup, check
-from pipeline_broker.client.groups import Committed, committed_offsets, lags_of
+from pipeline_broker.client.groups import Committed, ListedGroup, committed_offsets, lags_of
 from pipeline_broker.client.topology import TopicPartition
+from pipeline_broker.first_cause import first_cause
 from pipeline_broker.lag import total_lag
 from pipeline_broker.wire.consumer_protocol import assigned_partitions
 from pipeline_broker.wire.error import ErrorCode
@@ -30,7 +35,10 @@ from pipeline_broker.wire.messages.share.share_group_describe import (
     ShareGroupDescribeResponse,
 )
 
-__all__ = ["describe_group", "group_state"]
+__all__ = ["describe_group", "group_state", "list_described"]
+
+AT_ONCE = 8
+"""Groups that are described together, while a list of them is made."""
 
 DEAD = "Dead"
 _NOT_THIS_KIND = frozenset(
@@ -100,6 +108,38 @@ async def describe_group(cluster: Cluster, group: str) -> dict[str, Any]:
         member = readers.get((row["topic"], row["partition"]), {})
         row.update({name: member.get(name) for name in ("member", "client_id", "host")})
     return {**shown, "lag": total_lag(row["lag"] for row in rows), "offsets": rows}
+
+
+async def list_described(cluster: Cluster, groups: Sequence[ListedGroup]) -> list[dict[str, Any]]:
+    """The groups of a list, each with how many `members` it has and its `lag`; None where they may not be seen.
+
+    A group that goes meanwhile is left out.
+
+    Raises:
+        ClientError: a broker cannot be asked.
+    """
+    rows = [{**attrs.asdict(it), "members": None, "lag": None} for it in groups]
+    gone: list[dict[str, Any]] = []
+
+    async def describe(row: dict[str, Any], limiter: trio.CapacityLimiter) -> None:
+        async with limiter:
+            try:
+                described = await describe_group(cluster, row["group"])
+            except NoSuchGroup:
+                gone.append(row)
+            except BrokerRefused:
+                pass
+            else:
+                row.update(members=len(described["members"]), lag=described["lag"])
+
+    try:
+        async with trio.open_nursery() as nursery:
+            limiter = trio.CapacityLimiter(AT_ONCE)
+            for row in rows:
+                nursery.start_soon(describe, row, limiter)
+    except BaseExceptionGroup as errors:
+        raise first_cause(errors) from None
+    return [row for row in rows if row not in gone]
 
 
 def _shown(found: Any, kind: str, node: int) -> dict[str, Any]:

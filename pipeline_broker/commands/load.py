@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from pipeline_broker.config.duration import milliseconds
+from pipeline_broker.commands.duration import Duration
 
 if TYPE_CHECKING:
     from pipeline_broker.measure.load.measurement import Measurement
@@ -39,21 +39,6 @@ class Address(click.ParamType[Any]):
         if not host or not port.isdecimal() or not 0 < int(port) < 1 << 16:
             self.fail(f"{value!r} is not an address such as localhost:9092", param, ctx)
         return host.strip("[]"), int(port)
-
-
-class Duration(click.ParamType[Any]):
-    """A time such as 5ms, 300us or 1s; a bare number counts milliseconds."""
-
-    name = "time"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Seconds."""
-        if isinstance(value, float):
-            return value
-        found = milliseconds(str(value))
-        if found is None:
-            self.fail(f"{value!r} is not a time such as 5ms", param, ctx)
-        return found / 1000
 
 
 class Setting(click.ParamType[Any]):
@@ -118,7 +103,7 @@ def _option(*names: str, **settings: Any) -> Callable[[Decorated], Decorated]:
 @_option("--read-share", type=click.FloatRange(0, 1), default=0.0, help="Share of the requests that read.")
 @_option("--read-bytes", type=click.IntRange(1, 64 << 20), default=1 << 20, help="Bytes that a read asks for.")
 @_option("--seconds", type=click.FloatRange(0.05, 86_400), default=5.0, help="How long to send, warm-up included.")
-@_option("--warmup", "warmup_s", type=Duration(), help="Not counted at the beginning.  [default: a tenth, at most 1s]")
+@_option("--warmup", "warmup_s", type=Duration("s"), help="Not counted at first.  [default: a tenth, at most 1s]")
 @_option("--topic", default="load", help="Topic; created when missing.")
 @_option("--partitions", type=click.IntRange(1, 10_000), default=4, help="Partitions of it that are used.")
 @click.option(

@@ -10,33 +10,18 @@ from pathlib import Path
 
 import click
 
+from pipeline_broker.commands.duration import Duration
 from pipeline_broker.commands.settings_options import (
     commits_in_flight_option,
     data_option,
     load_config,
     settings_options,
 )
-from pipeline_broker.config.duration import milliseconds
 from pipeline_broker.node.garbage import shorten_collections
 
 __all__ = ["serve"]
 
 EXIT_USAGE = 2
-
-
-class Duration(click.ParamType[float]):
-    """A time such as 10ms, 0.3ms or 1s; a bare number counts milliseconds. Seconds in Python."""
-
-    name = "duration"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Seconds."""
-        if isinstance(value, float):
-            return value
-        time_ms = milliseconds(str(value).strip())
-        if time_ms is None:
-            self.fail(f"{value!r} is not a time such as 10ms, 300us or 1s", param, ctx)
-        return time_ms / 1000
 
 
 class EndSignals:

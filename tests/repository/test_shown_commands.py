@@ -37,6 +37,8 @@ PREPARED = (
     "produce orders --json records.jsonl",
     "groups reset-offsets billing --topic orders --to beginning --execute",
     "groups reset-offsets walk --topic orders --to beginning --execute",
+    "users set ada --password-file ada",
+    "quotas set --user ada --client billing request_percentage=50",
 )
 """What the commands find in the cluster."""
 PREPARED_DIRECTORY = (
@@ -51,6 +53,7 @@ FILES = {
     "orders.jsonl": '{"key": "N14228", "value": "EWR to IAH"}\n',
     "records.jsonl": "".join(f'{{"key": "{number}", "value": "order {number}"}}\n' for number in range(20)),
     "server.properties": "num.partitions=2\n",
+    "ada": "secret\n",
 }
 IN_PROCESS = re.compile(r"pipeline-broker (?!load)[^|<>]*")
 FOLDERS = (".config/fish/completions", "var/lib/pipeline")
@@ -83,7 +86,12 @@ def of_kind(name):
 
 def as_run(text, address):
     """The command, with addresses and folders of this test."""
-    text = text.replace(".venv/bin/", "").replace("/var/lib/", "var/lib/").replace(ADDRESS, address)
+    text = (
+        text.replace(".venv/bin/", "")
+        .replace("/var/lib/", "var/lib/")
+        .replace("/run/secrets/", "")
+        .replace(ADDRESS, address)
+    )
     if "pipeline-broker load" in text:
         text += " --seconds 0.3 --warmup 0.1"
     return text if shutil.which("jq") else re.sub(r" \| jq .*", "", text)
@@ -146,7 +154,12 @@ def shape(line):
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory):
     """A broker with what the commands name, and the moment to which it is put back."""
-    settings = {"num.partitions": 2, "group.initial.rebalance.delay.ms": 0}
+    settings = {
+        "num.partitions": 2,
+        "group.initial.rebalance.delay.ms": 0,
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users": "User:ANONYMOUS",
+    }
     with EmbeddedBroker(settings=settings) as broker:
         folder = folder_of(tmp_path_factory.mktemp("prepared"))
         for line in PREPARED:

@@ -15,7 +15,7 @@ import click
 if TYPE_CHECKING:
     from pipeline_broker.client.offsets import Place
 
-__all__ = ["PARTITION_MAX", "as_json_option", "is_wanted", "place_of"]
+__all__ = ["PARTITION_MAX", "as_json_option", "is_wanted", "partitions_of", "place_of"]
 
 PARTITION_MAX = 2**31 - 1
 """The largest number that the wire has for a partition."""
@@ -35,3 +35,12 @@ def place_of(text: str, option: str) -> Place:
         return read_place(text)
     except ValueError as error:
         raise click.UsageError(f"{option}: {error}") from None
+
+
+def partitions_of(text: str, option: str) -> tuple[str, list[int]]:
+    """The topic that TOPIC or TOPIC:0,1 names, and the numbers of partitions; none of them: all."""
+    topic, _, partitions = text.partition(":")
+    numbers = [part for part in partitions.split(",") if part]
+    if not topic or not all(it.isascii() and it.isdigit() and int(it) <= PARTITION_MAX for it in numbers):
+        raise click.UsageError(f"{option}: {text!r} is not of the form TOPIC or TOPIC:0,1")
+    return topic, [int(it) for it in numbers]

@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pipeline_broker.commands.cluster.arguments import PARTITION_MAX, as_json_option, is_wanted, place_of
+from pipeline_broker.commands.cluster.arguments import as_json_option, is_wanted, partitions_of, place_of
 from pipeline_broker.commands.cluster.completing import complete_groups
 from pipeline_broker.commands.cluster.reach import ClientCommand, Reach, reaching
 from pipeline_broker.commands.cluster.shown import print_json, print_table
 
 if TYPE_CHECKING:
     from pipeline_broker.client.cluster import Cluster
-    from pipeline_broker.client.groups import ListedGroup
 
 __all__ = ["groups"]
 
@@ -51,37 +50,33 @@ def groups() -> None:
 @as_json_option
 @reaching
 def list_(reach: Reach, patterns: Sequence[str], states: Sequence[str], types: Sequence[str], *, as_json: bool) -> None:
-    """List groups: all, or those whose ids match a PATTERN such as 'billing*'.
+    """List groups with their members and lag: all, or those whose ids match a PATTERN such as 'billing*'.
 
     \b
     Examples:
       pipeline-broker groups list
       pipeline-broker groups list 'billing*' --state Empty --json
     """  # noqa: D301 - click's mark for "do not rewrap"
-
-    async def program(cluster: Cluster) -> list[ListedGroup]:
-        from pipeline_broker.client.groups import list_groups  # noqa: PLC0415 - it imports Trio
-
-        return await list_groups(cluster)
-
     wanted = {state.lower() for state in states}
-    rows = [
-        {
-            "group": it.group,
-            "type": it.type,
-            "protocol": it.protocol,
-            "state": it.state,
-            "coordinator": it.coordinator,
-        }
-        for it in reach.run(program)
-        if (not wanted or it.state.lower() in wanted)
-        and (not types or it.type in types)
-        and is_wanted(it.group, patterns)
-    ]
+
+    async def program(cluster: Cluster) -> list[dict[str, Any]]:
+        from pipeline_broker.client.group_description import list_described  # noqa: PLC0415 - it imports Trio
+        from pipeline_broker.client.groups import list_groups  # noqa: PLC0415 - see above
+
+        chosen = [
+            it
+            for it in await list_groups(cluster)
+            if (not wanted or it.state.lower() in wanted)
+            and (not types or it.type in types)
+            and is_wanted(it.group, patterns)
+        ]
+        return await list_described(cluster, chosen)
+
+    rows = reach.run(program)
     if as_json:
         print_json(rows)
     else:
-        print_table(rows, ["group", "type", "protocol", "state", "coordinator"])
+        print_table(rows, ["group", "type", "protocol", "state", "coordinator", "members", "lag"])
 
 
 @groups.command(cls=ClientCommand)
@@ -193,7 +188,7 @@ def reset_offsets(
     if (to is None) == (shift is None):
         raise click.UsageError("give one of --to and --shift")
     place = None if to is None else place_of(to, "--to")
-    chosen = dict(map(_chosen, topics)) if topics else None
+    chosen = dict(partitions_of(text, "--topic") for text in topics) if topics else None
 
     async def program(cluster: Cluster) -> list[dict[str, Any]]:
         from pipeline_broker.client.group_reset import commit_plan, plan_reset  # noqa: PLC0415 - it imports Trio
@@ -210,11 +205,3 @@ def reset_offsets(
     print_table(plan, ["topic", "partition", "from", "to"])
     if not execute:
         click.echo("nothing was changed: give --execute to do it", err=True)
-
-
-def _chosen(text: str) -> tuple[str, list[int]]:
-    topic, _, partitions = text.partition(":")
-    numbers = [part for part in partitions.split(",") if part]
-    if not topic or not all(it.isascii() and it.isdigit() and int(it) <= PARTITION_MAX for it in numbers):
-        raise click.UsageError(f"--topic: {text!r} is not of the form TOPIC or TOPIC:0,1")
-    return topic, [int(it) for it in numbers]

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import attrs
 import click
 
-from pipeline_broker.commands.load import Address, Duration, Setting
+from pipeline_broker.commands.duration import Duration
+from pipeline_broker.commands.load import Address, Setting
 from pipeline_broker.config.properties import ConfigError
 
 if TYPE_CHECKING:
@@ -140,10 +141,10 @@ def reaching(function: Callable[..., None]) -> Callable[..., None]:
         click.option(
             "--timeout",
             "timeout_s",
-            type=Duration(),
+            type=Duration("s"),
             default=TIMEOUT_S_DEFAULT,
             show_default=True,
-            help="How long to wait for an answer, and to try again (10s, 500ms).",
+            help="How long to wait for an answer, and to try again: seconds, or 500ms.",
         ),
     )
     for option in reversed(options):

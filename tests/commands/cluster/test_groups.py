@@ -50,6 +50,7 @@ def test_members_with_their_partitions_and_lag(call_mode, broker, name, protocol
         reset = call_mode("groups", "reset-offsets", name, "--to", "earliest", "--execute", code=1)
     (member,) = group["members"]
     assert (group["type"], group["state"], listed["type"], listed["state"]) == (protocol, "Stable", protocol, "Stable")
+    assert (listed["members"], listed["lag"]) == (1, group["lag"])
     assert (member["client_id"], member["host"]) == ("reader", "127.0.0.1")
     assert member["assignment"] == [{"topic": name, "partitions": [0, 1]}]
     rows = [(row["partition"], row["committed"], row["end"], row["lag"], row["member"]) for row in group["offsets"]]
@@ -138,13 +139,9 @@ def test_a_group_shares_a_topic_with_an_unmodified_consumer(call, one_broker, na
 def test_a_group_is_deleted(call, one_broker, name):
     fill(one_broker, name, 1)
     call("consume", name, "-g", name)
-    assert call("groups", "list", name, "--state", "empty").lines[1].split() == [
-        name,
-        "classic",
-        "consumer",
-        "Empty",
-        "1",
-    ]
+    heading, line = call("groups", "list", name, "--state", "empty").lines
+    assert heading.split() == ["GROUP", "TYPE", "PROTOCOL", "STATE", "COORDINATOR", "MEMBERS", "LAG"]
+    assert line.split() == [name, "classic", "consumer", "Empty", "1", "0", "0"]
     assert call("groups", "delete", name).out == f"deleted {name}\n"
     assert call("groups", "list", name, "--json").json == []
 

@@ -1,0 +1,121 @@
+"""Access rules of a cluster: which there are, more of them, fewer.
+
+Rules of this file: any broker is asked; rules are the values of `security.acl`, so that a client and a broker mean the
+same by them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pipeline_broker.client.cluster import Cluster
+from pipeline_broker.client.errors import check
+from pipeline_broker.security.acl import AclBinding, AclFilter, AclOperation, PatternType, PermissionType, ResourceType
+from pipeline_broker.wire.messages.security.create_acls import CreateAclsRequest, CreateAclsResponse
+from pipeline_broker.wire.messages.security.delete_acls import DeleteAclsRequest, DeleteAclsResponse
+from pipeline_broker.wire.messages.security.describe_acls import DescribeAclsRequest, DescribeAclsResponse
+
+__all__ = ["create_acls", "delete_acls", "list_acls"]
+
+
+async def list_acls(cluster: Cluster, wanted: AclFilter) -> list[AclBinding]:
+    """The rules that a filter matches, in order.
+
+    Raises:
+        BrokerRefused: they may not be seen, or the broker has no authorizer (SECURITY_DISABLED).
+        ClientError: no broker can be asked.
+    """
+    request = DescribeAclsRequest(*_fields(wanted))
+
+    async def attempt() -> list[AclBinding]:
+        answer = await cluster.ask(request, DescribeAclsResponse)
+        check(answer.error_code, "access rules", answer.error_message)
+        return sorted(
+            _binding(found.resource_type, found.resource_name, found.pattern_type, rule)
+            for found in answer.resources
+            for rule in found.acls
+        )
+
+    return await cluster.retrying(attempt)
+
+
+async def create_acls(cluster: Cluster, bindings: Sequence[AclBinding]) -> None:
+    """Add rules; one that is there already stays as it is.
+
+    Raises:
+        BrokerRefused: one of them is no rule, or the broker has no authorizer; others may have been added.
+        ClientError: no broker can be asked.
+    """
+    request = CreateAclsRequest(
+        [
+            CreateAclsRequest.AclCreation(
+                it.resource_type,
+                it.resource_name,
+                it.pattern_type,
+                it.principal,
+                it.host,
+                it.operation,
+                it.permission,
+            )
+            for it in bindings
+        ]
+    )
+
+    async def attempt() -> None:
+        answer = await cluster.ask(request, CreateAclsResponse)
+        for binding, result in zip(bindings, answer.results, strict=True):
+            check(result.error_code, f"a rule for {binding.principal}", result.error_message)
+
+    await cluster.retrying(attempt)
+
+
+async def delete_acls(cluster: Cluster, wanted: AclFilter) -> list[AclBinding]:
+    """Delete the rules that a filter matches; returns them, in order.
+
+    Raises:
+        BrokerRefused: they may not be deleted, or the broker has no authorizer.
+        ClientError: no broker can be asked.
+    """
+    request = DeleteAclsRequest([DeleteAclsRequest.DeleteAclsFilter(*_fields(wanted))])
+    deleted: set[AclBinding] = set()
+
+    async def attempt() -> None:
+        answer = await cluster.ask(request, DeleteAclsResponse)
+        for result in answer.filter_results:
+            check(result.error_code, "access rules", result.error_message)
+            for rule in result.matching_acls:
+                check(rule.error_code, f"the rule for {rule.principal}", rule.error_message)
+                deleted.add(_binding(rule.resource_type, rule.resource_name, rule.pattern_type, rule))
+
+    await cluster.retrying(attempt)
+    return sorted(deleted)
+
+
+def _fields(wanted: AclFilter) -> tuple[int, str | None, int, str | None, str | None, int, int]:
+    """As both requests have them, in this order."""
+    return (
+        wanted.resource_type,
+        wanted.resource_name,
+        wanted.pattern_type,
+        wanted.principal,
+        wanted.host,
+        wanted.operation,
+        wanted.permission,
+    )
+
+
+def _binding(
+    resource_type: int,
+    resource_name: str,
+    pattern_type: int,
+    rule: DescribeAclsResponse.AclDescription | DeleteAclsResponse.DeleteAclsMatchingAcl,
+) -> AclBinding:
+    return AclBinding(
+        ResourceType(resource_type),
+        resource_name,
+        PatternType(pattern_type),
+        rule.principal,
+        rule.host,
+        AclOperation(rule.operation),
+        PermissionType(rule.permission_type),
+    )

@@ -1,0 +1,120 @@
+"""Quotas of users, clients and addresses.
+
+Rules of this file: an entity is what a quota holds for: a user, a client, a client of a user, or an address (KIP-546).
+Its names are Kafka's: `user`, `client-id`, `ip`; None as the value stands for all that have no quota of their own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import attrs
+
+from pipeline_broker.client.cluster import Cluster
+from pipeline_broker.client.errors import ClientError, check
+from pipeline_broker.wire.messages.configs.alter_client_quotas import (
+    AlterClientQuotasRequest,
+    AlterClientQuotasResponse,
+)
+from pipeline_broker.wire.messages.configs.describe_client_quotas import (
+    DescribeClientQuotasRequest,
+    DescribeClientQuotasResponse,
+)
+
+__all__ = ["Entity", "Quota", "alter_quotas", "entity_words", "quota_text", "quotas_of"]
+
+Entity = Mapping[str, str | None]
+"""Kind of a part to its name; see the rules of this file."""
+_EXACTLY, _DEFAULT = 0, 1
+
+
+@attrs.frozen
+class Quota:
+    """One quota of an entity."""
+
+    entity: Entity
+    name: str
+    value: float
+
+
+async def quotas_of(cluster: Cluster, entity: Entity, *, is_strict: bool) -> list[Quota]:
+    """The quotas of an entity.
+
+    Args:
+        cluster: where.
+        entity: without any part: everything has it in it.
+        is_strict: of exactly this entity; otherwise also of those that have more parts.
+
+    Raises:
+        BrokerRefused: they may not be seen.
+        ClientError: no broker can be asked.
+    """
+    components = [
+        DescribeClientQuotasRequest.ComponentData(kind, _DEFAULT if name is None else _EXACTLY, name)
+        for kind, name in entity.items()
+    ]
+    request = DescribeClientQuotasRequest(components, strict=is_strict)
+
+    async def attempt() -> list[Quota]:
+        answer = await cluster.ask(request, DescribeClientQuotasResponse)
+        check(answer.error_code, f"quotas of {entity_words(entity)}", answer.error_message)
+        return [
+            Quota({part.entity_type: part.entity_name for part in entry.entity}, it.key, it.value)
+            for entry in answer.entries or ()
+            for it in entry.values
+        ]
+
+    found = await cluster.retrying(attempt)
+    return sorted(found, key=lambda it: (sorted((kind, name or "") for kind, name in it.entity.items()), it.name))
+
+
+async def alter_quotas(cluster: Cluster, entity: Entity, changes: Mapping[str, str | None]) -> None:
+    """Change quotas of an entity, all or none of them.
+
+    Args:
+        cluster: where.
+        entity: of at least one part.
+        changes: new values; None: there is none any more.
+
+    Raises:
+        BrokerRefused: there is no quota of such a name, or it may not be changed.
+        ClientError: a value is no number, or no broker can be asked.
+    """
+    parts = [AlterClientQuotasRequest.EntityData(kind, name) for kind, name in entity.items()]
+    operations = [
+        AlterClientQuotasRequest.OpData(name, 0.0 if value is None else _number(name, value), value is None)
+        for name, value in changes.items()
+    ]
+    request = AlterClientQuotasRequest([AlterClientQuotasRequest.EntryData(parts, operations)])
+
+    async def attempt() -> None:
+        answer = await cluster.ask(request, AlterClientQuotasResponse)
+        for it in answer.entries:
+            check(it.error_code, entity_words(entity), it.error_message)
+
+    await cluster.retrying(attempt)
+
+
+def quota_text(value: float) -> str:
+    """A value as a person writes it."""
+    return f"{value:g}" if value % 1 else f"{value:.0f}"
+
+
+def entity_words(entity: Entity) -> str:
+    """An entity in an error or a confirmation."""
+    words = [
+        f"every {kind}" if name is None else f"{kind} {name}"
+        for kind, name in ((kind.removesuffix("-id"), name) for kind, name in entity.items())
+    ]
+    return " and ".join(words) or "everybody"
+
+
+def _number(name: str, text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        raise ClientError(f"{name}: {text!r} is no number")
+    return number

@@ -1,0 +1,81 @@
+"""Deletes the records of partitions before an offset (KIP-107).
+
+Rules of this file: it is planned first, from where partitions begin and end, so that a person can look at it; each
+leader deletes what it leads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from pipeline_broker.client.cluster import Cluster
+from pipeline_broker.client.errors import BrokerRefused, check
+from pipeline_broker.client.offsets import Place, bounds_of, offsets_at
+from pipeline_broker.client.topology import TopicPartition
+from pipeline_broker.wire.error import ErrorCode
+from pipeline_broker.wire.messages.data.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
+
+__all__ = ["delete_records", "plan_deletion"]
+
+
+async def plan_deletion(cluster: Cluster, topics: Mapping[str, Collection[int]], before: Place) -> list[dict[str, Any]]:
+    """A row for each partition: where it begins, where it would begin (`to`), and where it ends.
+
+    Args:
+        cluster: where.
+        topics: numbers of partitions by topic; without any: all of them.
+        before: what lies before this place is to go; one outside of a partition is the nearest one in it.
+
+    Raises:
+        NoSuchTopic: there is no topic of a name.
+        NoSuchPartition: a topic has no such partition.
+        ClientError: a leader cannot be asked.
+    """
+    topology = await cluster.refresh(sorted(topics))
+    partitions: list[TopicPartition] = []
+    for name, numbers in sorted(topics.items()):
+        topic = topology.topic(name)
+        chosen = sorted(numbers) or [it.index for it in topic.partitions]
+        partitions += [(name, topic.partition(number).index) for number in chosen]
+    bounds = await bounds_of(cluster, partitions)
+    places = await offsets_at(cluster, before, bounds, is_exact=False)
+    return [
+        {
+            "topic": topic,
+            "partition": partition,
+            "start": bounds[topic, partition].start,
+            "to": places[topic, partition],
+            "end": bounds[topic, partition].end,
+        }
+        for topic, partition in partitions
+    ]
+
+
+async def delete_records(cluster: Cluster, plan: Sequence[Mapping[str, Any]]) -> None:
+    """Delete as planned.
+
+    Raises:
+        BrokerRefused: records of a partition may not be deleted; those of others may be deleted by now.
+        ClientError: a leader cannot be asked.
+    """
+    left = {(row["topic"], row["partition"]): row["to"] for row in plan if row["to"] > row["start"]}
+
+    async def attempt() -> None:
+        topology = await cluster.refresh(sorted({topic for topic, _ in left}))
+        for node, partitions in topology.by_leader(list(left)).items():
+            topics: dict[str, DeleteRecordsRequest.DeleteRecordsTopic] = {}
+            for topic, partition in partitions:
+                asked = topics.setdefault(topic, DeleteRecordsRequest.DeleteRecordsTopic(topic, []))
+                asked.partitions.append(DeleteRecordsRequest.DeleteRecordsPartition(partition, left[topic, partition]))
+            request = DeleteRecordsRequest(list(topics.values()), round(cluster.timeout_s * 1000))
+            answer = await cluster.ask(request, DeleteRecordsResponse, node=node)
+            for found in answer.topics:
+                for it in found.partitions:
+                    check(it.error_code, f"records of {found.name}-{it.partition_index}")
+                    left.pop((found.name, it.partition_index), None)
+        if left:
+            raise BrokerRefused("a partition has no leader (LEADER_NOT_AVAILABLE)", ErrorCode.LEADER_NOT_AVAILABLE)
+
+    if left:
+        await cluster.retrying(attempt)

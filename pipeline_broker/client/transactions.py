@@ -1,0 +1,291 @@
+"""Transactions of a cluster: which there are, who writes where, which hang, and how one is ended by force (KIP-664).
+
+Rules of this file: every broker is asked for the transactions that it coordinates, one transaction at its coordinator,
+and the leader of a partition for those who write to it. Names and rules are those of Kafka's TransactionsCommand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+import attrs
+
+from pipeline_broker.client.cluster import Cluster
+from pipeline_broker.client.errors import BrokerRefused, ClientError, NoSuchPartition, check, check_topic
+from pipeline_broker.client.topology import TopicPartition, Topology
+from pipeline_broker.wire.error import ErrorCode
+from pipeline_broker.wire.messages.transactions.describe_producers import (
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+)
+from pipeline_broker.wire.messages.transactions.describe_transactions import (
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+)
+from pipeline_broker.wire.messages.transactions.list_transactions import (
+    ListTransactionsRequest,
+    ListTransactionsResponse,
+)
+from pipeline_broker.wire.messages.transactions.write_txn_markers import (
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
+
+__all__ = [
+    "ActiveProducer",
+    "HangingTransaction",
+    "ListedTransaction",
+    "TransactionDescription",
+    "abort_transaction",
+    "describe_transaction",
+    "find_hanging",
+    "list_transactions",
+    "producers_of",
+]
+
+_TRANSACTION = 1
+"""The kind of key that FindCoordinator takes for a transactional id."""
+NO_OFFSET = -1
+NO_TIME = -1
+
+
+@attrs.frozen
+class ListedTransaction:
+    """What a list says of a transaction."""
+
+    transactional_id: str
+    coordinator: int
+    producer_id: int
+    state: str
+
+
+@attrs.frozen
+class TransactionDescription:
+    """What its coordinator says of a transaction.
+
+    Attributes:
+        started_ms: milliseconds since 1970; None while there is none under way.
+        partitions: those that it has written to.
+    """
+
+    transactional_id: str
+    coordinator: int
+    producer_id: int
+    producer_epoch: int
+    state: str
+    timeout_ms: int
+    started_ms: int | None
+    partitions: tuple[TopicPartition, ...]
+
+
+@attrs.frozen
+class ActiveProducer:
+    """Who writes to a partition, as its leader remembers.
+
+    Attributes:
+        last_sequence: of the last batch; -1: unknown.
+        last_ms: the timestamp of the last batch, milliseconds since 1970; -1: unknown.
+        coordinator_epoch: of the last marker; -1: there was none.
+        started_at: the offset at which the transaction under way began; None: there is none.
+    """
+
+    topic: str
+    partition: int
+    producer_id: int
+    producer_epoch: int
+    last_sequence: int
+    last_ms: int
+    coordinator_epoch: int
+    started_at: int | None
+
+
+@attrs.frozen
+class HangingTransaction:
+    """A transaction that a partition has open, and its coordinator does not know, or not there."""
+
+    producer: ActiveProducer
+    transactional_id: str | None
+
+
+async def list_transactions(
+    cluster: Cluster, states: Collection[str] = (), producer_ids: Collection[int] = ()
+) -> list[ListedTransaction]:
+    """The transactions of a cluster, by their ids.
+
+    Args:
+        cluster: which.
+        states: Kafka's names, such as Ongoing; without any: all.
+        producer_ids: those of them; without any: all.
+
+    Raises:
+        ClientError: a state is unknown, or a broker cannot be asked.
+    """
+    topology = await cluster.refresh(())
+    found: list[ListedTransaction] = []
+    for node in sorted(topology.brokers):
+
+        async def attempt(node: int = node) -> ListTransactionsResponse:
+            request = ListTransactionsRequest(list(states), list(producer_ids))
+            answer = await cluster.ask(request, ListTransactionsResponse, node=node)
+            check(answer.error_code, f"the transactions of broker {node}")
+            if answer.unknown_state_filters:
+                raise ClientError(f"there is no state {', '.join(sorted(answer.unknown_state_filters))}")
+            return answer
+
+        answer = await cluster.retrying(attempt)
+        found += [
+            ListedTransaction(it.transactional_id, node, it.producer_id, it.transaction_state)
+            for it in answer.transaction_states
+        ]
+    return sorted(found, key=lambda it: it.transactional_id)
+
+
+async def describe_transaction(cluster: Cluster, transactional_id: str) -> TransactionDescription:
+    """One transaction, as its coordinator knows it.
+
+    Raises:
+        ClientError: there is none of this id, or the coordinator cannot be asked.
+    """
+
+    async def attempt(node: int) -> TransactionDescription:
+        answer = await cluster.ask(
+            DescribeTransactionsRequest([transactional_id]), DescribeTransactionsResponse, node=node
+        )
+        (it,) = answer.transaction_states
+        if it.error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
+            raise ClientError(f"there is no transaction {transactional_id!r}: see `transactions list`")
+        check(it.error_code, f"transaction {transactional_id}")
+        partitions = ((topic.topic, partition) for topic in it.topics for partition in topic.partitions)
+        return TransactionDescription(
+            it.transactional_id,
+            node,
+            it.producer_id,
+            it.producer_epoch,
+            it.transaction_state,
+            it.transaction_timeout_ms,
+            None if it.transaction_start_time_ms == NO_TIME else it.transaction_start_time_ms,
+            tuple(sorted(partitions)),
+        )
+
+    return await cluster.at_coordinator(transactional_id, attempt, _TRANSACTION)
+
+
+async def producers_of(cluster: Cluster, topic: str, partitions: Collection[int] = ()) -> list[ActiveProducer]:
+    """The producers that partitions of a topic remember, by partition.
+
+    Args:
+        cluster: where.
+        topic: its name.
+        partitions: numbers; without any: all.
+
+    Raises:
+        NoSuchTopic: there is no such topic.
+        NoSuchPartition: it has no such partition.
+        ClientError: a leader cannot be asked.
+    """
+    found: dict[int, list[ActiveProducer]] = {}
+
+    async def attempt() -> None:
+        topology = await cluster.refresh([topic])
+        of_topic = topology.topic(topic)
+        wanted = [of_topic.partition(number).index for number in partitions] or [it.index for it in of_topic.partitions]
+        missing = [(topic, number) for number in wanted if number not in found]
+        for node, led in topology.by_leader(missing).items():
+            asked = DescribeProducersRequest.TopicRequest(topic, [number for _, number in led])
+            answer = await cluster.ask(DescribeProducersRequest([asked]), DescribeProducersResponse, node=node)
+            for it in (each for described in answer.topics for each in described.partitions):
+                check_topic(it.error_code, topic, f"producers of {topic}-{it.partition_index}", it.error_message)
+                found[it.partition_index] = [
+                    _producer(topic, it.partition_index, state) for state in it.active_producers
+                ]
+        if any(number not in found for number in wanted):
+            raise BrokerRefused("a partition has no leader (LEADER_NOT_AVAILABLE)", ErrorCode.LEADER_NOT_AVAILABLE)
+
+    await cluster.retrying(attempt)
+    return [producer for number in sorted(found) for producer in found[number]]
+
+
+def _producer(topic: str, partition: int, state: DescribeProducersResponse.ProducerState) -> ActiveProducer:
+    started = state.current_txn_start_offset
+    return ActiveProducer(
+        topic,
+        partition,
+        state.producer_id,
+        state.producer_epoch,
+        state.last_sequence,
+        state.last_timestamp,
+        state.coordinator_epoch,
+        None if started == NO_OFFSET else started,
+    )
+
+
+async def find_hanging(
+    cluster: Cluster, topics: Sequence[str], partitions: Collection[int], before_ms: int
+) -> list[HangingTransaction]:
+    """Transactions that partitions keep open though no coordinator will ever end them.
+
+    Args:
+        cluster: where.
+        topics: in which; without any: all.
+        partitions: of them; without any: all.
+        before_ms: only those whose last batch is older than this time, milliseconds since 1970.
+
+    Raises:
+        ClientError: a broker cannot be asked.
+    """
+    topology: Topology = await cluster.refresh(list(topics) or None)
+    open_ones: list[ActiveProducer] = []
+    for name in sorted(topics or topology.topics):
+        try:
+            found = await producers_of(cluster, name, partitions)
+        except NoSuchPartition:
+            if topics:
+                raise
+            continue
+        open_ones += [it for it in found if it.started_at is not None and it.last_ms < before_ms]
+    if not open_ones:
+        return []
+    known = {
+        it.producer_id: it.transactional_id
+        for it in await list_transactions(cluster, producer_ids={it.producer_id for it in open_ones})
+    }
+    described = {name: await describe_transaction(cluster, name) for name in sorted(set(known.values()))}
+    hanging = []
+    for producer in open_ones:
+        transactional_id = known.get(producer.producer_id)
+        place = (producer.topic, producer.partition)
+        if transactional_id is None or place not in described[transactional_id].partitions:
+            hanging.append(HangingTransaction(producer, transactional_id))
+    return hanging
+
+
+async def abort_transaction(cluster: Cluster, topic: str, partition: int, start_offset: int) -> ActiveProducer:
+    """End the transaction that began at an offset of a partition, by a marker; returns its producer.
+
+    Raises:
+        ClientError: no transaction that is open began there, or the leader refuses.
+    """
+    found = [it for it in await producers_of(cluster, topic, [partition]) if it.started_at == start_offset]
+    if not found:
+        raise ClientError(f"no open transaction of {topic}-{partition} began at offset {start_offset}: see `producers`")
+    (producer,) = found
+    marker = WriteTxnMarkersRequest.WritableTxnMarker(
+        producer.producer_id,
+        producer.producer_epoch,
+        transaction_result=False,
+        topics=[WriteTxnMarkersRequest.WritableTxnMarkerTopic(topic, [partition])],
+        # A producer whose transaction never ended has no coordinator yet: TransactionsCommand sends 0 then.
+        coordinator_epoch=max(producer.coordinator_epoch, 0),
+    )
+    request = WriteTxnMarkersRequest([marker])
+
+    async def attempt() -> None:
+        topology = await cluster.refresh([topic])
+        for node in topology.by_leader([(topic, partition)]):
+            answer = await cluster.ask(request, WriteTxnMarkersResponse, node=node)
+            for written in answer.markers:
+                for it in (each for in_topic in written.topics for each in in_topic.partitions):
+                    check(it.error_code, f"aborting the transaction of {topic}-{partition}")
+
+    await cluster.retrying(attempt)
+    return producer

@@ -1,0 +1,352 @@
+"""`pipeline-broker acls`: who may do what.
+
+Rules of this file: options and output; the work is in `client/acls.py`. Options have the names and meanings of
+kafka-acls, so that what is written down for it can be used here.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from pipeline_broker.commands.cluster.arguments import as_json_option
+from pipeline_broker.commands.cluster.reach import ClientCommand, Reach, reaching
+from pipeline_broker.commands.cluster.shown import print_json, print_table
+
+if TYPE_CHECKING:
+    from pipeline_broker.client.cluster import Cluster
+    from pipeline_broker.security.acl import AclBinding, AclFilter
+
+__all__ = ["acls"]
+
+OPERATIONS = (
+    "all",
+    "read",
+    "write",
+    "create",
+    "delete",
+    "alter",
+    "describe",
+    "cluster-action",
+    "describe-configs",
+    "alter-configs",
+    "idempotent-write",
+    "create-tokens",
+    "describe-tokens",
+    "two-phase-commit",
+)
+RESOURCES = {
+    "topics": "TOPIC",
+    "groups": "GROUP",
+    "transactional_ids": "TRANSACTIONAL_ID",
+    "delegation_tokens": "DELEGATION_TOKEN",
+    "users": "USER",
+}
+"""Options that name resources, with their types."""
+EVERY_HOST = "*"
+COLUMNS = ["type", "name", "pattern", "principal", "host", "operation", "permission"]
+
+
+def _resources(function: Callable[..., None]) -> Callable[..., None]:
+    """The options that name resources; the function gets a list of (type, name) as `resources`."""
+
+    @functools.wraps(function)
+    def wrapper(*, is_cluster: bool, **options: Any) -> None:
+        resources = [(kind, name) for option, kind in RESOURCES.items() for name in options.pop(option)]
+        if is_cluster:
+            resources.append(("CLUSTER", "kafka-cluster"))
+        function(resources=resources, **options)
+
+    for option in reversed(
+        (
+            click.option("--topic", "topics", multiple=True, help="A topic; * for every one; repeatable."),
+            click.option("--group", "groups", multiple=True, help="The same of a group."),
+            click.option("--cluster", "is_cluster", is_flag=True, help="The cluster itself."),
+            click.option(
+                "--transactional-id", "transactional_ids", multiple=True, help="The same of a transactional id."
+            ),
+            click.option(
+                "--delegation-token", "delegation_tokens", multiple=True, help="The same of a delegation token."
+            ),
+            click.option("--user-principal", "users", multiple=True, help="The same of a user with tokens."),
+        )
+    ):
+        wrapper = option(wrapper)
+    return wrapper
+
+
+_operations = click.option(
+    "--operation", "operations", type=click.Choice(OPERATIONS, case_sensitive=False), multiple=True, help="Repeatable."
+)
+
+
+def _selecting(function: Callable[..., None]) -> Callable[..., None]:
+    """The options of a filter, beside the resources."""
+    for option in reversed(
+        (
+            click.option(
+                "--resource-pattern-type",
+                "pattern",
+                type=click.Choice(["any", "match", "literal", "prefixed"], case_sensitive=False),
+                default="any",
+                show_default=True,
+                help="How the names of the rules are meant; match: all rules that act on this name.",
+            ),
+            click.option("--principal", "principals", multiple=True, help="Such as User:ada; repeatable."),
+            click.option("--host", help="Only rules for this address."),
+            _operations,
+            click.option(
+                "--permission", type=click.Choice(["allow", "deny"], case_sensitive=False), help="Only such rules."
+            ),
+        )
+    ):
+        function = option(function)
+    return function
+
+
+@click.group(
+    epilog="""\b
+Examples:
+  pipeline-broker acls list --topic orders
+  pipeline-broker acls add --allow-principal User:ada --producer --topic orders
+  pipeline-broker acls delete --principal User:ada"""
+)
+def acls() -> None:
+    """List, add and delete access rules of any Kafka cluster (kafka-acls)."""
+
+
+@acls.command("list", cls=ClientCommand)
+@_resources
+@_selecting
+@as_json_option
+@reaching
+def list_(reach: Reach, *, as_json: bool, **selection: Any) -> None:
+    """List rules: all, or those that the options describe.
+
+    \b
+    Examples:
+      pipeline-broker acls list
+      pipeline-broker acls list --topic orders --resource-pattern-type match
+      pipeline-broker acls list --principal User:ada --json
+    """  # noqa: D301 - click's mark for "do not rewrap"
+    _print(_for_each_filter(reach, "list_acls", selection), as_json=as_json)
+
+
+@acls.command(cls=ClientCommand)
+@_resources
+@click.option(
+    "--resource-pattern-type",
+    "pattern",
+    type=click.Choice(["literal", "prefixed"], case_sensitive=False),
+    default="literal",
+    show_default=True,
+    help="Whether a name is the whole name, or the beginning of one.",
+)
+@click.option("--allow-principal", "allowed", multiple=True, help="Such as User:ada, or User:* for all; repeatable.")
+@click.option("--deny-principal", "denied", multiple=True, help="The same, denied: it goes over what is allowed.")
+@click.option("--allow-host", "allowed_hosts", multiple=True, help="From where; everywhere if not given; repeatable.")
+@click.option("--deny-host", "denied_hosts", multiple=True, help="The same of what is denied.")
+@_operations
+@click.option("--producer", "is_producer", is_flag=True, help="What a producer needs of --topic, --transactional-id.")
+@click.option("--consumer", "is_consumer", is_flag=True, help="What a consumer needs of --topic and --group.")
+@click.option("--idempotent", "is_idempotent", is_flag=True, help="With --producer: also what idempotence needs.")
+@as_json_option
+@reaching
+def add(reach: Reach, *, as_json: bool, **wish: Any) -> None:
+    """Add rules: for each principal, host, resource and operation one.
+
+    Without --operation, --producer and --consumer they are about every operation.
+
+    \b
+    Examples:
+      pipeline-broker acls add --allow-principal User:ada --operation read --topic orders
+      pipeline-broker acls add --allow-principal User:ada --consumer --topic orders --group billing
+      pipeline-broker acls add --deny-principal User:eve --topic pay --resource-pattern-type prefixed
+    """  # noqa: D301 - click's mark for "do not rewrap"
+    bindings = _bindings(**wish)
+
+    async def program(cluster: Cluster) -> None:
+        from pipeline_broker.client.acls import create_acls  # noqa: PLC0415 - it imports Trio
+
+        await create_acls(cluster, bindings)
+
+    reach.run(program)
+    _print(bindings, as_json=as_json)
+
+
+@acls.command(cls=ClientCommand)
+@_resources
+@_selecting
+@as_json_option
+@reaching
+def delete(reach: Reach, *, as_json: bool, **selection: Any) -> None:
+    """Delete the rules that the options describe, and show them.
+
+    \b
+    Examples:
+      pipeline-broker acls delete --principal User:ada
+      pipeline-broker acls delete --topic orders --operation write --permission allow
+    """  # noqa: D301 - click's mark for "do not rewrap"
+    if not any(value for name, value in selection.items() if name != "pattern"):
+        raise click.UsageError("say which: give a resource, --principal, --host, --operation or --permission")
+    _print(_for_each_filter(reach, "delete_acls", selection), as_json=as_json)
+
+
+def _for_each_filter(reach: Reach, what: str, selection: Mapping[str, Any]) -> list[AclBinding]:
+    """What a function of `client.acls` gives for the filters of the options, every rule once."""
+    filters = _filters(**selection)
+
+    async def program(cluster: Cluster) -> list[AclBinding]:
+        from pipeline_broker.client import acls as client  # noqa: PLC0415 - it imports Trio
+
+        return sorted({rule for wanted in filters for rule in await getattr(client, what)(cluster, wanted)})
+
+    return reach.run(program)
+
+
+def _filters(
+    resources: Sequence[tuple[str, str]],
+    pattern: str,
+    principals: Sequence[str],
+    host: str | None,
+    operations: Sequence[str],
+    permission: str | None,
+) -> list[AclFilter]:
+    from pipeline_broker.security.acl import (  # noqa: PLC0415 - not for help
+        AclFilter,
+        AclOperation,
+        PatternType,
+        PermissionType,
+        ResourceType,
+    )
+
+    wanted: Sequence[tuple[str, str | None]] = resources or [("ANY", None)]
+    wanted_principals: Sequence[str | None] = principals or [None]
+    return [
+        AclFilter(
+            ResourceType[kind],
+            name,
+            PatternType[pattern.upper()],
+            None if principal is None else _principal(principal),
+            host,
+            AclOperation[_constant(operation)],
+            PermissionType[(permission or "any").upper()],
+        )
+        for kind, name in wanted
+        for principal in wanted_principals
+        for operation in operations or ["any"]
+    ]
+
+
+def _bindings(
+    resources: Sequence[tuple[str, str]],
+    pattern: str,
+    allowed: Sequence[str],
+    denied: Sequence[str],
+    allowed_hosts: Sequence[str],
+    denied_hosts: Sequence[str],
+    operations: Sequence[str],
+    *,
+    is_producer: bool,
+    is_consumer: bool,
+    is_idempotent: bool,
+) -> list[AclBinding]:
+    """The rules that the options of `add` describe."""
+    from pipeline_broker.security.acl import (  # noqa: PLC0415 - not for help
+        AclBinding,
+        AclOperation,
+        PatternType,
+        PermissionType,
+        ResourceType,
+    )
+
+    if is_idempotent and not is_producer:
+        raise click.UsageError("--idempotent belongs to --producer")
+    if is_producer or is_consumer:
+        what = _of_clients(
+            resources, operations, is_producer=is_producer, is_consumer=is_consumer, is_idempotent=is_idempotent
+        )
+    else:
+        what = [(kind, name, operation) for kind, name in resources for operation in operations or ["all"]]
+    who = [(it, host, "ALLOW") for it in allowed for host in allowed_hosts or [EVERY_HOST]]
+    who += [(it, host, "DENY") for it in denied for host in denied_hosts or [EVERY_HOST]]
+    if not who:
+        raise click.UsageError("say for whom: give --allow-principal or --deny-principal")
+    if not what:
+        raise click.UsageError("say on what: give --topic, --group, --cluster, --transactional-id or another resource")
+    return [
+        AclBinding(
+            ResourceType[kind],
+            name,
+            PatternType.LITERAL if kind == "CLUSTER" else PatternType[pattern.upper()],
+            _principal(principal),
+            host,
+            AclOperation[_constant(operation)],
+            PermissionType[permission],
+        )
+        for principal, host, permission in who
+        for kind, name, operation in what
+    ]
+
+
+def _of_clients(
+    resources: Sequence[tuple[str, str]],
+    operations: Sequence[str],
+    *,
+    is_producer: bool,
+    is_consumer: bool,
+    is_idempotent: bool,
+) -> list[tuple[str, str, str]]:
+    """What kafka-acls gives a producer or a consumer: type, name, operation."""
+    if operations:
+        raise click.UsageError("--operation goes without --producer and --consumer, which have their own")
+    kinds = {kind for kind, _ in resources}
+    if "TOPIC" not in kinds or (is_consumer and "GROUP" not in kinds):
+        raise click.UsageError("--producer needs --topic, --consumer needs --topic and --group")
+    found = []
+    for kind, name in resources:
+        if kind == "TOPIC":
+            wanted = ["write", "describe", "create"] * is_producer + ["read", "describe"] * is_consumer
+        elif kind == "GROUP":
+            wanted = ["read"] * is_consumer
+        elif kind == "TRANSACTIONAL_ID":
+            wanted = ["write", "describe"] * is_producer
+        else:
+            raise click.UsageError("--producer and --consumer take --topic, --group and --transactional-id only")
+        found += [(kind, name, operation) for operation in dict.fromkeys(wanted)]
+    if is_idempotent:
+        found.append(("CLUSTER", "kafka-cluster", "idempotent-write"))
+    return found
+
+
+def _principal(text: str) -> str:
+    kind, separator, name = text.partition(":")
+    if not separator or not kind or not name:
+        raise click.UsageError(f"{text!r} is no principal such as User:ada")
+    return text
+
+
+def _constant(operation: str) -> str:
+    return operation.upper().replace("-", "_")
+
+
+def _print(bindings: Sequence[AclBinding], *, as_json: bool) -> None:
+    rows = [
+        {
+            "type": it.resource_type.name,
+            "name": it.resource_name,
+            "pattern": it.pattern_type.name,
+            "principal": it.principal,
+            "host": it.host,
+            "operation": it.operation.name,
+            "permission": it.permission.name,
+        }
+        for it in bindings
+    ]
+    if as_json:
+        print_json(rows)
+    else:
+        print_table(rows, COLUMNS)

@@ -1,0 +1,93 @@
+"""`pipeline-broker cluster`: the brokers of a cluster, and their disks.
+
+Rules of this file: options and output; the work is in `client/cluster_description.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from pipeline_broker.commands.cluster.arguments import as_json_option
+from pipeline_broker.commands.cluster.completing import complete_topics
+from pipeline_broker.commands.cluster.reach import ClientCommand, Reach, reaching
+from pipeline_broker.commands.cluster.shown import print_json, print_table
+
+if TYPE_CHECKING:
+    from pipeline_broker.client.cluster import Cluster
+
+__all__ = ["cluster"]
+
+
+@click.group(
+    epilog="""\b
+Examples:
+  pipeline-broker cluster describe
+  pipeline-broker cluster log-dirs --topic orders"""
+)
+def cluster() -> None:
+    """Show the brokers of any Kafka cluster and their disks (kafka-cluster, kafka-log-dirs)."""
+
+
+@cluster.command(cls=ClientCommand)
+@as_json_option
+@reaching
+def describe(reach: Reach, *, as_json: bool) -> None:
+    """Show the cluster's id, its controller, and its brokers with the partitions that they lead.
+
+    \b
+    Examples:
+      pipeline-broker cluster describe
+      pipeline-broker cluster describe --json | jq -r .cluster_id
+    """  # noqa: D301 - click's mark for "do not rewrap"
+
+    async def program(cluster: Cluster) -> dict[str, Any]:
+        from pipeline_broker.client.cluster_description import describe_cluster  # noqa: PLC0415 - it imports Trio
+
+        return await describe_cluster(cluster)
+
+    described = reach.run(program)
+    if as_json:
+        print_json(described)
+        return
+    count = len(described["brokers"])
+    controller = described["controller"]
+    click.echo(
+        f"cluster {described['cluster_id']}: {count} broker{'s' * (count != 1)}, "
+        f"controller {'-' if controller is None else controller}"
+    )
+    print_table(described["brokers"], ["broker", "host", "port", "rack", "leads"])
+
+
+@cluster.command("log-dirs", cls=ClientCommand)
+@click.option("--broker", "brokers", type=click.IntRange(0), multiple=True, help="Of this broker only; repeatable.")
+@click.option(
+    "--topic", "topics", multiple=True, shell_complete=complete_topics, help="Only what this topic takes; repeatable."
+)
+@as_json_option
+@reaching
+def log_dirs(reach: Reach, brokers: Sequence[int], topics: Sequence[str], *, as_json: bool) -> None:
+    """Show the log directories of brokers, how full their disks are, and how many bytes each partition takes.
+
+    \b
+    Examples:
+      pipeline-broker cluster log-dirs
+      pipeline-broker cluster log-dirs --broker 1 --topic orders --json
+    """  # noqa: D301 - click's mark for "do not rewrap"
+
+    async def program(cluster: Cluster) -> list[dict[str, Any]]:
+        from pipeline_broker.client.cluster_description import log_dirs_of  # noqa: PLC0415 - it imports Trio
+
+        return await log_dirs_of(cluster, brokers, topics)
+
+    found = reach.run(program)
+    if as_json:
+        print_json(found)
+        return
+    print_table(found, ["broker", "directory", "total_bytes", "usable_bytes"])
+    rows = [{"broker": it["broker"], **row} for it in found for row in it["partitions"]]
+    if rows:
+        click.echo()
+        print_table(rows, ["broker", "topic", "partition", "bytes"])

@@ -1,0 +1,67 @@
+"""`pipeline-broker delete-records`: let the beginning of partitions go.
+
+Rules of this file: options and output; the work is in `client/record_deletion.py`. What is deleted cannot be had back,
+so it is shown first, and done with --execute only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from pipeline_broker.commands.cluster.arguments import as_json_option, partitions_of, place_of
+from pipeline_broker.commands.cluster.completing import complete_topics
+from pipeline_broker.commands.cluster.reach import ClientCommand, Reach, reaching
+from pipeline_broker.commands.cluster.shown import print_json, print_table
+
+if TYPE_CHECKING:
+    from pipeline_broker.client.cluster import Cluster
+
+__all__ = ["delete_records"]
+
+
+@click.command("delete-records", cls=ClientCommand)
+@click.argument("topics", nargs=-1, required=True, metavar="TOPIC[:PARTITION,...]...", shell_complete=complete_topics)
+@click.option(
+    "--before",
+    metavar="PLACE",
+    required=True,
+    help="What lies before this goes: latest, an offset, -10, or @TIME.",
+)
+@click.option("--execute", is_flag=True, help="Do it; otherwise it is shown only.")
+@as_json_option
+@reaching
+def delete_records(reach: Reach, topics: Sequence[str], before: str, *, execute: bool, as_json: bool) -> None:
+    """Show which records of topics lie before a place, and with --execute delete them for good (kafka-delete-records).
+
+    A TIME is 2026-08-01T12:00 (local, or with a zone), milliseconds since 1970, or -5m for five minutes ago.
+
+    \b
+    Examples:
+      pipeline-broker delete-records orders --before latest
+      pipeline-broker delete-records orders:0,1 --before 1200 --execute
+      pipeline-broker delete-records orders payments --before @-7d --execute
+    """  # noqa: D301 - click's mark for "do not rewrap"
+    place = place_of(before, "--before")
+    chosen = dict(partitions_of(text, "TOPIC") for text in topics)
+
+    async def program(cluster: Cluster) -> list[dict[str, Any]]:
+        from pipeline_broker.client.record_deletion import (  # noqa: PLC0415 - it imports Trio
+            delete_records,
+            plan_deletion,
+        )
+
+        plan = await plan_deletion(cluster, chosen, place)
+        if execute:
+            await delete_records(cluster, plan)
+        return plan
+
+    plan = reach.run(program)
+    if as_json:
+        print_json({"executed": execute, "partitions": plan})
+        return
+    print_table(plan, ["topic", "partition", "start", "to", "end"])
+    if not execute:
+        click.echo("nothing was deleted: give --execute to do it", err=True)

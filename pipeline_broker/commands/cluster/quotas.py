@@ -1,0 +1,166 @@
+"""`pipeline-broker quotas`: how much users, clients and addresses may do.
+
+Rules of this file: options and output; the work is in `client/quotas.py`. Options have the names that kafka-configs has
+for the same entities.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from pipeline_broker.commands.cluster.arguments import as_json_option
+from pipeline_broker.commands.cluster.reach import ClientCommand, Reach, reaching
+from pipeline_broker.commands.cluster.shown import print_json, print_table
+from pipeline_broker.commands.load import Setting as SettingType
+
+if TYPE_CHECKING:
+    from pipeline_broker.client.cluster import Cluster
+    from pipeline_broker.client.quotas import Quota
+
+__all__ = ["quotas"]
+
+KINDS = {"user": "user", "client": "client-id", "ip": "ip"}
+"""Options, with the names of the same on the wire."""
+EVERYBODY_ELSE = "(default)"
+
+
+def _of_entity(function: Callable[..., None]) -> Callable[..., None]:
+    """The options that name an entity; the function gets it as `entity`."""
+
+    @functools.wraps(function)
+    def wrapper(*arguments: Any, **options: Any) -> None:
+        entity: dict[str, str | None] = {}
+        for option, kind in KINDS.items():
+            name, is_default = options.pop(option), options.pop(f"{option}_defaults")
+            if name is not None and is_default:
+                raise click.UsageError(f"give one of --{option} and --{option}-defaults")
+            if name is not None or is_default:
+                entity[kind] = name
+        if "ip" in entity and len(entity) > 1:
+            raise click.UsageError("--ip goes without --user and --client")
+        function(*arguments, entity=entity, **options)
+
+    for option in reversed(
+        (
+            click.option("--user", help="The user of this name."),
+            click.option("--user-defaults", is_flag=True, help="All users without a quota of their own."),
+            click.option("--client", help="Clients with this client id; with --user: of that user."),
+            click.option("--client-defaults", is_flag=True, help="All client ids without a quota of their own."),
+            click.option("--ip", help="Connections from this address."),
+            click.option("--ip-defaults", is_flag=True, help="All addresses without a quota of their own."),
+        )
+    ):
+        wrapper = option(wrapper)
+    return wrapper
+
+
+@click.group(
+    epilog="""\b
+Examples:
+  pipeline-broker quotas list
+  pipeline-broker quotas set --client billing producer_byte_rate=1048576
+  pipeline-broker quotas set --user ada --client-defaults request_percentage=50
+  pipeline-broker quotas delete --client billing"""
+)
+def quotas() -> None:
+    """List, set and delete quotas of users, clients and addresses of any Kafka cluster (kafka-configs)."""
+
+
+@quotas.command("list", cls=ClientCommand)
+@_of_entity
+@as_json_option
+@reaching
+def list_(reach: Reach, entity: Mapping[str, str | None], *, as_json: bool) -> None:
+    """List quotas: all, or those that the entity is part of.
+
+    \b
+    Examples:
+      pipeline-broker quotas list
+      pipeline-broker quotas list --user ada --json
+    """  # noqa: D301 - click's mark for "do not rewrap"
+
+    async def program(cluster: Cluster) -> list[Quota]:
+        from pipeline_broker.client.quotas import quotas_of  # noqa: PLC0415 - it imports Trio
+
+        return await quotas_of(cluster, entity, is_strict=False)
+
+    found = reach.run(program)
+    if as_json:
+        print_json([{"entity": it.entity, "quota": it.name, "value": it.value} for it in found])
+        return
+    rows = [_row(it) for it in found]
+    print_table(rows, [*(option for option in KINDS if any(option in row for row in rows)), "quota", "value"])
+
+
+def _row(quota: Quota) -> dict[str, str]:
+    from pipeline_broker.client.quotas import quota_text  # noqa: PLC0415 - it imports Trio
+
+    parts = {
+        option: EVERYBODY_ELSE if quota.entity[kind] is None else str(quota.entity[kind])
+        for option, kind in KINDS.items()
+        if kind in quota.entity
+    }
+    return {**parts, "quota": quota.name, "value": quota_text(quota.value)}
+
+
+@quotas.command("set", cls=ClientCommand)
+@click.argument("settings", nargs=-1, required=True, type=SettingType(), metavar="QUOTA=VALUE...")
+@_of_entity
+@as_json_option
+@reaching
+def set_(reach: Reach, settings: Sequence[tuple[str, str]], entity: Mapping[str, str | None], *, as_json: bool) -> None:
+    """Give an entity quotas, all of them or none.
+
+    The quotas are producer_byte_rate, consumer_byte_rate (bytes/s), request_percentage, controller_mutation_rate, and
+    connection_creation_rate of an address.
+
+    \b
+    Examples:
+      pipeline-broker quotas set --client billing producer_byte_rate=1048576
+      pipeline-broker quotas set --ip-defaults connection_creation_rate=10
+    """  # noqa: D301 - click's mark for "do not rewrap"
+    _change(reach, entity, dict(settings), as_json=as_json)
+
+
+@quotas.command(cls=ClientCommand)
+@click.argument("names", nargs=-1, metavar="[QUOTA]...")
+@_of_entity
+@as_json_option
+@reaching
+def delete(reach: Reach, names: Sequence[str], entity: Mapping[str, str | None], *, as_json: bool) -> None:
+    """Take quotas of an entity away: all that it has, or those that are named.
+
+    \b
+    Examples:
+      pipeline-broker quotas delete --client billing
+      pipeline-broker quotas delete --user ada --client-defaults request_percentage
+    """  # noqa: D301 - click's mark for "do not rewrap"
+    _change(reach, entity, dict.fromkeys(names), as_json=as_json)
+
+
+def _change(
+    reach: Reach, entity: Mapping[str, str | None], changes: Mapping[str, str | None], *, as_json: bool
+) -> None:
+    """Change quotas; without any named, take all away that there are."""
+    if not entity:
+        raise click.UsageError("say whose: give --user, --client, --ip, or one of --user-defaults and its like")
+
+    async def program(cluster: Cluster) -> tuple[Mapping[str, str | None], str]:
+        from pipeline_broker.client.errors import ClientError  # noqa: PLC0415 - it imports Trio
+        from pipeline_broker.client.quotas import alter_quotas, entity_words, quotas_of  # noqa: PLC0415 - see above
+
+        wanted = changes or {it.name: None for it in await quotas_of(cluster, entity, is_strict=True)}
+        if not wanted:
+            raise ClientError(f"{entity_words(entity)} has no quota: see `quotas list`")
+        await alter_quotas(cluster, entity, wanted)
+        return wanted, entity_words(entity)
+
+    changed, words = reach.run(program)
+    if as_json:
+        print_json({"entity": entity, "changed": sorted(changed)})
+    else:
+        click.echo(f"changed {', '.join(sorted(changed))} of {words}")

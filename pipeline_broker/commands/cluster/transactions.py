@@ -1,0 +1,202 @@
+"""`pipeline-broker transactions`: what is under way, what hangs, and how it is ended.
+
+Rules of this file: options and output; the work is in `client/transactions.py`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import click
+
+from pipeline_broker.commands.cluster.arguments import PARTITION_MAX, as_json_option
+from pipeline_broker.commands.cluster.completing import complete_topics
+from pipeline_broker.commands.cluster.reach import ClientCommand, Reach, reaching
+from pipeline_broker.commands.cluster.shown import print_json, print_table
+
+if TYPE_CHECKING:
+    from pipeline_broker.client.cluster import Cluster
+    from pipeline_broker.client.transactions import (
+        ActiveProducer,
+        HangingTransaction,
+        ListedTransaction,
+        TransactionDescription,
+    )
+
+__all__ = ["transactions"]
+
+TIMEOUT_MINUTES = 15
+"""Kafka's default of transaction.max.timeout.ms: behind that a transaction of a living producer is over."""
+_partition = click.IntRange(0, PARTITION_MAX)
+
+
+@click.group(
+    epilog="""\b
+Examples:
+  pipeline-broker transactions list --state Ongoing
+  pipeline-broker transactions describe transfers-1
+  pipeline-broker transactions find-hanging
+  pipeline-broker transactions abort orders 0 --start-offset 1200"""
+)
+def transactions() -> None:
+    """List and describe transactions of any Kafka cluster, find and end those that hang (kafka-transactions)."""
+
+
+@transactions.command("list", cls=ClientCommand)
+@click.option("--state", "states", multiple=True, help="Those in this state, such as Ongoing; repeatable.")
+@as_json_option
+@reaching
+def list_(reach: Reach, states: Sequence[str], *, as_json: bool) -> None:
+    """List the transactions that the brokers coordinate.
+
+    \b
+    Examples:
+      pipeline-broker transactions list
+      pipeline-broker transactions list --state Ongoing --json
+    """  # noqa: D301 - click's mark for "do not rewrap"
+
+    async def program(cluster: Cluster) -> list[ListedTransaction]:
+        from pipeline_broker.client.transactions import list_transactions  # noqa: PLC0415 - it imports Trio
+
+        return await list_transactions(cluster, states)
+
+    rows = [attrs.asdict(it) for it in reach.run(program)]
+    if as_json:
+        print_json(rows)
+    else:
+        print_table(rows, ["transactional_id", "coordinator", "producer_id", "state"])
+
+
+@transactions.command(cls=ClientCommand)
+@click.argument("transactional_ids", nargs=-1, required=True, metavar="TRANSACTIONAL-ID...")
+@as_json_option
+@reaching
+def describe(reach: Reach, transactional_ids: Sequence[str], *, as_json: bool) -> None:
+    """Show the producer of transactions, since when they are under way, and where they have written.
+
+    \b
+    Examples:
+      pipeline-broker transactions describe transfers-1
+    """  # noqa: D301 - click's mark for "do not rewrap"
+
+    async def program(cluster: Cluster) -> list[TransactionDescription]:
+        from pipeline_broker.client.transactions import describe_transaction  # noqa: PLC0415 - it imports Trio
+
+        return [await describe_transaction(cluster, it) for it in transactional_ids]
+
+    rows = [
+        {
+            **attrs.asdict(it),
+            "partitions": [f"{topic}-{partition}" for topic, partition in it.partitions],
+        }
+        for it in reach.run(program)
+    ]
+    if as_json:
+        print_json(rows)
+        return
+    columns = ["transactional_id", "coordinator", "producer_id", "producer_epoch", "state", "timeout_ms"]
+    print_table(rows, [*columns, "started_ms", "partitions"])
+
+
+@transactions.command(cls=ClientCommand)
+@click.argument("topic", shell_complete=complete_topics)
+@click.option("--partition", "-p", "partitions", type=_partition, multiple=True, help="Only this one; repeatable.")
+@as_json_option
+@reaching
+def producers(reach: Reach, topic: str, partitions: Sequence[int], *, as_json: bool) -> None:
+    """Show the producers that the partitions of a topic remember, and where a transaction of theirs began.
+
+    \b
+    Examples:
+      pipeline-broker transactions producers orders --partition 0
+    """  # noqa: D301 - click's mark for "do not rewrap"
+
+    async def program(cluster: Cluster) -> list[ActiveProducer]:
+        from pipeline_broker.client.transactions import producers_of  # noqa: PLC0415 - it imports Trio
+
+        return await producers_of(cluster, topic, partitions)
+
+    rows = [attrs.asdict(it) for it in reach.run(program)]
+    if as_json:
+        print_json(rows)
+        return
+    columns = ["partition", "producer_id", "producer_epoch", "coordinator_epoch", "last_sequence", "last_ms"]
+    print_table(rows, [*columns, "started_at"])
+
+
+@transactions.command("find-hanging", cls=ClientCommand)
+@click.option("--topic", "topics", multiple=True, shell_complete=complete_topics, help="Only in this one; repeatable.")
+@click.option("--partition", "-p", "partitions", type=_partition, multiple=True, help="Only this one; repeatable.")
+@click.option(
+    "--max-transaction-timeout",
+    "minutes",
+    type=click.FloatRange(0),
+    default=TIMEOUT_MINUTES,
+    show_default=True,
+    help="Minutes behind which a transaction of a living producer has ended.",
+)
+@as_json_option
+@reaching
+def find_hanging(
+    reach: Reach, topics: Sequence[str], partitions: Sequence[int], minutes: float, *, as_json: bool
+) -> None:
+    """Find transactions that no coordinator will end: they hide all later records from committed readers.
+
+    \b
+    Examples:
+      pipeline-broker transactions find-hanging
+      pipeline-broker transactions find-hanging --topic orders --max-transaction-timeout 1
+    """  # noqa: D301 - click's mark for "do not rewrap"
+    before_ms = round(time.time() * 1000 - minutes * 60_000)
+
+    async def program(cluster: Cluster) -> list[HangingTransaction]:
+        from pipeline_broker.client.transactions import find_hanging  # noqa: PLC0415 - it imports Trio
+
+        return await find_hanging(cluster, topics, partitions, before_ms)
+
+    rows: list[dict[str, Any]] = [
+        {
+            "topic": it.producer.topic,
+            "partition": it.producer.partition,
+            "producer_id": it.producer.producer_id,
+            "producer_epoch": it.producer.producer_epoch,
+            "coordinator_epoch": it.producer.coordinator_epoch,
+            "start_offset": it.producer.started_at,
+            "last_ms": it.producer.last_ms,
+            "transactional_id": it.transactional_id,
+        }
+        for it in reach.run(program)
+    ]
+    if as_json:
+        print_json(rows)
+    else:
+        print_table(rows, ["topic", "partition", "producer_id", "producer_epoch", "start_offset", "transactional_id"])
+
+
+@transactions.command(cls=ClientCommand)
+@click.argument("topic", shell_complete=complete_topics)
+@click.argument("partition", type=_partition)
+@click.option("--start-offset", type=click.IntRange(0), required=True, help="Where the transaction began there.")
+@as_json_option
+@reaching
+def abort(reach: Reach, topic: str, partition: int, start_offset: int, *, as_json: bool) -> None:
+    """End a transaction that hangs in a partition, as aborted; `find-hanging` tells its first offset.
+
+    \b
+    Examples:
+      pipeline-broker transactions abort orders 0 --start-offset 1200
+    """  # noqa: D301 - click's mark for "do not rewrap"
+
+    async def program(cluster: Cluster) -> ActiveProducer:
+        from pipeline_broker.client.transactions import abort_transaction  # noqa: PLC0415 - it imports Trio
+
+        return await abort_transaction(cluster, topic, partition, start_offset)
+
+    ended = reach.run(program)
+    if as_json:
+        print_json({"topic": topic, "partition": partition, "producer_id": ended.producer_id, "aborted": True})
+    else:
+        click.echo(f"aborted the transaction of producer {ended.producer_id} in {topic}-{partition}")

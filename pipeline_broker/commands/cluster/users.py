@@ -1,0 +1,159 @@
+"""`pipeline-broker users`: who may log in with SCRAM.
+
+Rules of this file: options and output; the work is in `client/scram_users.py`. A password is asked for, or read from a
+file or standard input; it is no option, because others see the arguments of a process.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from pipeline_broker.commands.cluster.arguments import as_json_option
+from pipeline_broker.commands.cluster.reach import ClientCommand, Reach, reaching
+from pipeline_broker.commands.cluster.shown import print_json, print_table
+
+if TYPE_CHECKING:
+    from pipeline_broker.client.cluster import Cluster
+    from pipeline_broker.client.scram_users import UserCredential
+
+__all__ = ["users"]
+
+MECHANISMS = ("SCRAM-SHA-256", "SCRAM-SHA-512")
+ITERATIONS_DEFAULT = 4096
+"""Kafka's own, for both mechanisms."""
+
+_mechanisms = click.option(
+    "--mechanism",
+    "mechanisms",
+    type=click.Choice(MECHANISMS, case_sensitive=False),
+    multiple=True,
+    help="Only this one; repeatable.  Both if not given.",
+)
+
+
+@click.group(
+    epilog="""\b
+Examples:
+  pipeline-broker users list
+  pipeline-broker users set ada
+  pipeline-broker users set ada --mechanism SCRAM-SHA-512 --password-file /run/secrets/ada
+  pipeline-broker users delete ada"""
+)
+def users() -> None:
+    """List users of any Kafka cluster who log in with SCRAM, set their passwords, delete them (kafka-configs)."""
+
+
+@users.command("list", cls=ClientCommand)
+@click.argument("names", nargs=-1, metavar="[USER]...")
+@as_json_option
+@reaching
+def list_(reach: Reach, names: Sequence[str], *, as_json: bool) -> None:
+    """List users and the mechanisms for which they have a password: all, or those that are named.
+
+    \b
+    Examples:
+      pipeline-broker users list
+      pipeline-broker users list ada --json
+    """  # noqa: D301 - click's mark for "do not rewrap"
+
+    async def program(cluster: Cluster) -> list[UserCredential]:
+        from pipeline_broker.client.scram_users import list_users  # noqa: PLC0415 - it imports Trio
+
+        return await list_users(cluster, names)
+
+    rows = [{"user": it.user, "mechanism": it.mechanism, "iterations": it.iterations} for it in reach.run(program)]
+    if as_json:
+        print_json(rows)
+    else:
+        print_table(rows, ["user", "mechanism", "iterations"])
+
+
+@users.command("set", cls=ClientCommand)
+@click.argument("user", metavar="USER")
+@_mechanisms
+@click.option(
+    "--password-file",
+    type=click.Path(dir_okay=False, allow_dash=True),
+    help="Its first line is the password; - is standard input.",
+)
+@click.option(
+    "--iterations",
+    type=click.IntRange(1),
+    default=ITERATIONS_DEFAULT,
+    show_default=True,
+    help="How often the password is hashed; Kafka takes 4096 to 16384.",
+)
+@as_json_option
+@reaching
+def set_(
+    reach: Reach, user: str, mechanisms: Sequence[str], password_file: str | None, iterations: int, *, as_json: bool
+) -> None:
+    """Set the password of a user, who is made where there is none.
+
+    On a terminal the password is asked for, twice; otherwise it is the first line of standard input.
+
+    \b
+    Examples:
+      pipeline-broker users set ada
+      pipeline-broker users set ada --password-file /run/secrets/ada --iterations 8192
+    """  # noqa: D301 - click's mark for "do not rewrap"
+    password = _password(user, password_file)
+
+    async def program(cluster: Cluster) -> None:
+        from pipeline_broker.client.scram_users import set_password  # noqa: PLC0415 - it imports Trio
+        from pipeline_broker.security.scram import SCRAM_MECHANISMS  # noqa: PLC0415 - see above
+
+        chosen = [SCRAM_MECHANISMS[it] for it in mechanisms or MECHANISMS]
+        await set_password(cluster, user, password, chosen, iterations)
+
+    reach.run(program)
+    if as_json:
+        print_json({"user": user, "mechanisms": list(mechanisms or MECHANISMS), "iterations": iterations})
+    else:
+        click.echo(f"set the password of {user} for {' and '.join(mechanisms or MECHANISMS)}")
+
+
+@users.command(cls=ClientCommand)
+@click.argument("user", metavar="USER")
+@_mechanisms
+@as_json_option
+@reaching
+def delete(reach: Reach, user: str, mechanisms: Sequence[str], *, as_json: bool) -> None:
+    """Delete the passwords of a user, so that the user cannot log in any more.
+
+    \b
+    Examples:
+      pipeline-broker users delete ada
+      pipeline-broker users delete ada --mechanism SCRAM-SHA-256
+    """  # noqa: D301 - click's mark for "do not rewrap"
+
+    async def program(cluster: Cluster) -> list[str]:
+        from pipeline_broker.client.scram_users import delete_credentials, list_users  # noqa: PLC0415 - it imports Trio
+        from pipeline_broker.security.scram import SCRAM_MECHANISMS  # noqa: PLC0415 - see above
+
+        names = list(mechanisms) or [it.mechanism for it in await list_users(cluster, [user])]
+        await delete_credentials(cluster, user, [SCRAM_MECHANISMS[it] for it in names])
+        return names
+
+    deleted = reach.run(program)
+    if as_json:
+        print_json({"user": user, "deleted": deleted})
+    else:
+        click.echo(f"deleted the password of {user} for {' and '.join(deleted)}")
+
+
+def _password(user: str, file: str | None) -> str:
+    if file is None and sys.stdin.isatty():
+        return str(click.prompt(f"Password of {user}", hide_input=True, confirmation_prompt=True, err=True))
+    try:
+        with click.open_file(file or "-") as lines:
+            password = str(lines.readline()).rstrip("\r\n")
+    except (OSError, UnicodeError) as error:
+        raise click.UsageError(f"--password-file: {error}") from None
+    if not password:
+        raise click.UsageError("the password is empty: its first line counts")
+    return password
