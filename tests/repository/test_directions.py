@@ -8,7 +8,19 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-SYNCHRONOUS = ("apis", "broker", "config", "faults", "log", "records", "state", "telemetry", "traces", "wire")
+SYNCHRONOUS = (
+    "apis",
+    "broker",
+    "config",
+    "faults",
+    "log",
+    "objects",
+    "records",
+    "state",
+    "telemetry",
+    "traces",
+    "wire",
+)
 
 
 def python(code):

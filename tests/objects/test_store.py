@@ -1,0 +1,30 @@
+"""Names of objects, and what is done with a store in several requests."""
+
+import pytest
+
+from pipeline_broker.objects.store import NAME_BYTES_MAX, checked_name, checked_prefix
+
+
+@pytest.mark.parametrize("name", ["a", "wal/7/00000000000000000001", "a.b-c_D9/..x", "a" * NAME_BYTES_MAX])
+def test_a_proper_name_is_taken(name):
+    assert checked_name(name) == name
+    assert checked_prefix(name[:100] + "/") == name[:100] + "/"
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["", "/a", "a/", "a//b", ".", "..", "a/../b", "a/..", "a b", "a\n", "ä", "a\x00", "a" * (NAME_BYTES_MAX + 1)],
+)
+def test_a_name_that_a_store_could_read_otherwise_is_refused(name):
+    with pytest.raises(ValueError):
+        checked_name(name)
+
+
+@pytest.mark.parametrize("prefix", ["a", "/", "a//", "../"])
+def test_a_prefix_is_of_whole_parts(prefix):
+    with pytest.raises(ValueError):
+        checked_prefix(prefix)
+
+
+def test_all_names_are_below_the_empty_prefix():
+    assert checked_prefix("") == ""
