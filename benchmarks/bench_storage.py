@@ -33,7 +33,7 @@ import trio
 from archiving_broker import ARCHIVING, HOARDING, broker
 
 from pipeline_broker.client.control import CLIENT_ID, Target, prepare
-from pipeline_broker.log.files.file_system import BLOCK_BYTES
+from pipeline_broker.files.file_system import BLOCK_BYTES
 from pipeline_broker.log.journal.journal import SEGMENT_BYTES
 from pipeline_broker.measure.experiment.intervals import speedup
 from pipeline_broker.measure.load.client import run_load

@@ -15,11 +15,11 @@ import attrs
 
 from pipeline_broker.broker.broker import Broker
 from pipeline_broker.config.settings import load_settings
+from pipeline_broker.files.file_system import File, FileSystem, SystemFileSystem, _SystemFile
 from pipeline_broker.log.archive.archiver import Archiver
 from pipeline_broker.log.archive.index_files import IndexBuilder
 from pipeline_broker.log.archive.manifest import Edit, PartitionManifest
 from pipeline_broker.log.archive.segment_file import SegmentInfo, file_names
-from pipeline_broker.log.files.file_system import File, FileSystem, SystemFileSystem, _SystemFile
 from pipeline_broker.log.journal.journal import Flush, Journal
 from pipeline_broker.log.partition.partition_log import PartitionLog
 from pipeline_broker.log.partition.producer_state import ProducerStates

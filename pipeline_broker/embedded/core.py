@@ -18,7 +18,7 @@ from pipeline_broker.embedded.life import Life, Running
 from pipeline_broker.embedded.ports import KeptPorts
 from pipeline_broker.embedded.record_reader import RecordReader
 from pipeline_broker.embedded.shown import Group, Snapshot
-from pipeline_broker.log.files.memory_files import MemoryFiles
+from pipeline_broker.files.memory_files import MemoryFiles
 from pipeline_broker.node.options import ServeOptions, StartError
 from pipeline_broker.telemetry.recent_requests import RecentRequests
 

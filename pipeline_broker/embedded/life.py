@@ -15,7 +15,7 @@ import attrs
 import trio
 
 from pipeline_broker.faults.files import FaultyFiles
-from pipeline_broker.log.files.file_system import SystemFileSystem
+from pipeline_broker.files.file_system import SystemFileSystem
 from pipeline_broker.log.journal.journal import SEGMENT_BYTES
 from pipeline_broker.node.assembly import assemble
 from pipeline_broker.node.data_directory import open_broker, upkeep_of
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pipeline_broker.broker.broker import Broker
     from pipeline_broker.embedded.clock import AdvancedClock
     from pipeline_broker.embedded.ports import KeptPorts
-    from pipeline_broker.log.files.memory_files import MemoryFiles
+    from pipeline_broker.files.memory_files import MemoryFiles
     from pipeline_broker.node.options import ServeOptions
     from pipeline_broker.node.upkeep import Upkeep
     from stages.socket_server import SocketServer

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import attrs
 
-from pipeline_broker.log.files.memory_files import MemoryFiles
+from pipeline_broker.files.memory_files import MemoryFiles
 from pipeline_broker.records.record import iterate_records
 
 __all__ = ["Group", "Member", "Record", "Snapshot", "decoded"]

@@ -16,9 +16,9 @@ import attrs
 
 from pipeline_broker.faults.effects import Crash, Delay, DiskError, Pause
 from pipeline_broker.faults.rule import DiskCondition, Rule
+from pipeline_broker.files.errors import SyncError
+from pipeline_broker.files.file_system import File, write_all
 from pipeline_broker.log.entry import Buffer
-from pipeline_broker.log.errors import SyncError
-from pipeline_broker.log.files.file_system import File, write_all
 
 __all__ = ["DiskFaults"]
 

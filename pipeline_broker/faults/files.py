@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pipeline_broker.files.file_system import File, FileSystem, Lock
 from pipeline_broker.log.entry import Buffer
-from pipeline_broker.log.files.file_system import File, FileSystem, Lock
 
 if TYPE_CHECKING:
     from pipeline_broker.faults.disk import DiskFaults
@@ -60,7 +60,7 @@ class _FaultyFile:
 
 
 class FaultyFiles:
-    """A file system whose files do what rules say; see `pipeline_broker.log.files.file_system.FileSystem`.
+    """A file system whose files do what rules say; see `pipeline_broker.files.file_system.FileSystem`.
 
     Args:
         files: the real one.

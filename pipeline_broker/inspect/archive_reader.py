@@ -8,6 +8,7 @@ a running broker may have deleted or replaced the segment meanwhile.
 from collections.abc import Iterator
 from pathlib import Path
 
+from pipeline_broker.files.file_system import FileSystem
 from pipeline_broker.inspect.errors import NoDataDirectoryError
 from pipeline_broker.inspect.findings import (
     ArchiveSegmentFound,
@@ -33,7 +34,6 @@ from pipeline_broker.log.archive.local_store import LocalStore
 from pipeline_broker.log.archive.manifest import Manifest, PartitionManifest
 from pipeline_broker.log.archive.manifest_file import MANIFEST_NAME, WRITING_NAME
 from pipeline_broker.log.archive.segment_file import SegmentInfo, counted_names, file_names
-from pipeline_broker.log.files.file_system import FileSystem
 from pipeline_broker.log.journal.frame import split_key
 from pipeline_broker.state.metadata_records import METADATA_TOPIC_ID
 

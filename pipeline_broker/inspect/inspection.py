@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+from pipeline_broker.files.file_system import FileSystem, ReadOnlyFileSystem
 from pipeline_broker.inspect.archive_reader import ArchiveReader
 from pipeline_broker.inspect.errors import NoDataDirectoryError
 from pipeline_broker.inspect.findings import (
@@ -30,7 +31,6 @@ from pipeline_broker.inspect.mark_reader import MarkReader
 from pipeline_broker.inspect.selection import EVERYTHING, Selection
 from pipeline_broker.inspect.topic_names import TopicNames
 from pipeline_broker.log.archive.archive import ARCHIVE_NAME
-from pipeline_broker.log.files.file_system import FileSystem, ReadOnlyFileSystem
 from pipeline_broker.log.journal.taken_directory import JOURNAL_NAME
 
 __all__ = ["Inspection"]

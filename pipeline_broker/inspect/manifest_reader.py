@@ -8,6 +8,7 @@ import struct
 from collections.abc import Iterator
 from pathlib import Path
 
+from pipeline_broker.files.file_system import FileSystem
 from pipeline_broker.inspect.errors import NoDataDirectoryError
 from pipeline_broker.inspect.findings import Damage, EditFound, Finding, Leftover, ManifestFound, TornTail
 from pipeline_broker.log.archive.archive import ARCHIVE_NAME
@@ -20,7 +21,6 @@ from pipeline_broker.log.archive.manifest_file import (
     stored_edits,
 )
 from pipeline_broker.log.archive.store import split_name
-from pipeline_broker.log.files.file_system import FileSystem
 from pipeline_broker.log.journal.clean_shutdown import ManifestEnd
 from pipeline_broker.log.journal.frame import split_key
 from pipeline_broker.log.partition.producer_state import ProducerStates

@@ -8,11 +8,11 @@ asked for before everything else is read and again behind it: if it is not the s
 from collections.abc import Iterator
 from pathlib import Path
 
+from pipeline_broker.files.file_system import FileSystem
 from pipeline_broker.inspect.errors import NoDataDirectoryError
 from pipeline_broker.inspect.findings import Damage, Finding, Leftover, MarkFound, Superseded
 from pipeline_broker.inspect.journal_reader import JournalReader
 from pipeline_broker.inspect.manifest_reader import ManifestReader
-from pipeline_broker.log.files.file_system import FileSystem
 from pipeline_broker.log.journal.clean_shutdown import MARK_NAME, CleanShutdown, mark_path, read_mark
 
 __all__ = ["MarkReader"]

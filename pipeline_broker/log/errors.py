@@ -4,19 +4,6 @@ Rules of this file: it imports nothing of ours; errors that a client is answered
 error code, as those of records do; the others end the broker's start or its service and never reach a client.
 """
 
-import errno
-
-_PASSING = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE})
-
-
-class SyncError(OSError):
-    """A sync failed, for whatever reason: what it was to write is lost, and one that succeeds later proves nothing."""
-
-
-def is_passing(error: OSError) -> bool:
-    """Whether there was no space or no descriptor: what was refused has not happened, and may be tried again."""
-    return error.errno in _PASSING and not isinstance(error, SyncError)
-
 
 class LogError(Exception):
     """A request to a partition log that cannot be granted."""
@@ -102,7 +89,3 @@ class RecycledError(Exception):
 
 class ManifestDamaged(Exception):
     """What the archive holds cannot be read: starting would lose acknowledged records."""
-
-
-class DirectoryLocked(Exception):
-    """Another process uses the data directory."""

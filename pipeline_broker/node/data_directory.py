@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 
 from pipeline_broker.broker.broker import Broker
 from pipeline_broker.broker.ports import Ports
+from pipeline_broker.files.errors import DirectoryLocked
+from pipeline_broker.files.file_system import FileSystem, SystemFileSystem
 from pipeline_broker.log.archive.archive import Archive
-from pipeline_broker.log.errors import DamagedSegment, DirectoryLocked, JournalCorrupt, JournalFailed, ManifestDamaged
-from pipeline_broker.log.files.file_system import FileSystem, SystemFileSystem
+from pipeline_broker.log.errors import DamagedSegment, JournalCorrupt, JournalFailed, ManifestDamaged
 from pipeline_broker.log.journal.journal import SEGMENT_BYTES, Flush, Journal, JournalPorts
 from pipeline_broker.log.journal.taken_directory import TakenDirectory
 from pipeline_broker.log.log_manager import LogManager
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from pipeline_broker.node.upkeep import Upkeep
 
 __all__ = ["open_broker", "upkeep_of"]
-
 DAMAGES = (
     JournalCorrupt,
     JournalFailed,

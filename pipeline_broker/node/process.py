@@ -23,8 +23,8 @@ import trio
 
 from pipeline_broker.broker.ports import wall_clock_ms
 from pipeline_broker.faults.files import FaultyFiles
+from pipeline_broker.files.file_system import SystemFileSystem
 from pipeline_broker.first_cause import first_cause
-from pipeline_broker.log.files.file_system import SystemFileSystem
 from pipeline_broker.node.admin_socket import fault_commands, serve_admin
 from pipeline_broker.node.assembly import assemble
 from pipeline_broker.node.data_directory import open_broker, upkeep_of

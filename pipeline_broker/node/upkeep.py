@@ -16,10 +16,11 @@ from collections.abc import Callable, Mapping
 import trio
 
 from pipeline_broker.config.broker_config import BrokerConfig
+from pipeline_broker.files.errors import is_passing
 from pipeline_broker.log.archive.archive import Archive, DeletedSegment
 from pipeline_broker.log.archive.archiver import Archiver
 from pipeline_broker.log.archive.cleaning import clean
-from pipeline_broker.log.errors import JournalCorrupt, LogError, is_passing
+from pipeline_broker.log.errors import JournalCorrupt, LogError
 from pipeline_broker.log.log_manager import LogManager
 from pipeline_broker.log.partition.compaction_of_logs import Round, next_round
 from pipeline_broker.log.partition.partition_log import PartitionLog

@@ -17,7 +17,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
-Buffer = bytes | bytearray | memoryview
+from pipeline_broker.files.file_system import Buffer
 
 LIST_MAX = 1000
 """Names in an answer to `list`."""

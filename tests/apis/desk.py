@@ -25,7 +25,7 @@ from pipeline_broker.wire.header import RequestHeader, encode_request_header, re
 from pipeline_broker.wire.registry import ApiKey
 from stages.request import Parked, Pending, Request, Send, Unfinished, go_on
 from tests.archiving import archive_all
-from tests.log.files.memory_file_system import MemoryFileSystem
+from tests.files.memory_file_system import MemoryFileSystem
 
 DIRECTORY = Path("/data")
 LOOK_FIRST = {ApiKey.METADATA, ApiKey.FIND_COORDINATOR}

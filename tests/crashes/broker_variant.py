@@ -17,8 +17,8 @@ from pipeline_broker import cli
 from pipeline_broker.apis import dispatch
 from pipeline_broker.apis.call import Call
 from pipeline_broker.broker import broker
+from pipeline_broker.files.file_system import SystemFileSystem
 from pipeline_broker.log.archive import archive
-from pipeline_broker.log.files.file_system import SystemFileSystem
 from pipeline_broker.log.journal import commit_writer, journal
 from pipeline_broker.log.journal.recovery import Recovery
 from pipeline_broker.log.partition import partition_log, producer_state

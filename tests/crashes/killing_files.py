@@ -12,7 +12,7 @@ import os
 import signal
 import threading
 
-from pipeline_broker.log.files.file_system import BLOCK_BYTES, SystemFileSystem
+from pipeline_broker.files.file_system import BLOCK_BYTES, SystemFileSystem
 
 OPERATIONS_LOG = "OPERATIONS_LOG"
 KILL_AT = "KILL_AT"

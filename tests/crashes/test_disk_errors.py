@@ -26,7 +26,7 @@ from pipeline_broker.wire.messages.data.produce import ProduceRequest
 from pipeline_broker.wire.messages.topics.metadata import MetadataRequest
 from stages.request import Parked, Pending, Request, Unfinished, go_on
 from tests.crashes.wire_client import response_of
-from tests.log.files.memory_file_system import MemoryFileSystem
+from tests.files.memory_file_system import MemoryFileSystem
 
 START_MS = 1_700_000_000_000
 VERSIONS = {0: 9, 1: 11, 2: 7, 3: 12}

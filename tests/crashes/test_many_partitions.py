@@ -11,11 +11,11 @@ import attrs
 import pytest
 
 from pipeline_broker.config.settings import load_settings
+from pipeline_broker.files.file_system import SystemFileSystem
 from pipeline_broker.log.archive.archiver import Archiver
 from pipeline_broker.log.archive.index_files import IndexBuilder
 from pipeline_broker.log.archive.manifest import Edit, PartitionManifest
 from pipeline_broker.log.archive.segment_file import SegmentInfo, file_names
-from pipeline_broker.log.files.file_system import SystemFileSystem
 from pipeline_broker.log.journal.clean_shutdown import MARK_NAME
 from pipeline_broker.log.partition.partition_log import PartitionLog
 from pipeline_broker.node.data_directory import open_broker

@@ -11,7 +11,7 @@ from pipeline_broker.faults.files import FaultyFiles
 from stages.request import Request
 from tests.apis.groups.group_desk import GroupDesk
 from tests.dashboard.board import Board
-from tests.log.files.memory_file_system import MemoryFileSystem
+from tests.files.memory_file_system import MemoryFileSystem
 
 PRODUCE = b"\0\0" + bytes(20)
 NOW_NS = 5_000_000_000

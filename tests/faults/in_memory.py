@@ -38,7 +38,7 @@ from stages.server_limits import ServerLimits
 from stages.testing.memory_server import MemoryServer
 from stages.testing.memory_transport import MemoryClient
 from stages.testing.scripted_commits import ScriptedCommits
-from tests.log.files.memory_file_system import MemoryFileSystem
+from tests.files.memory_file_system import MemoryFileSystem
 
 VERSIONS = {0: 9, 1: 11, 16: 4, 19: 7}
 LIMITS = ServerLimits(connection=ConnectionLimits(idle_seconds_max=float("inf"), slot_seconds_max=float("inf")))

@@ -14,8 +14,8 @@ from pipeline_broker.faults.faults import Faults
 from pipeline_broker.faults.files import FaultyFiles
 from pipeline_broker.faults.names import FaultError
 from pipeline_broker.faults.rule import Choice, DiskCondition
-from pipeline_broker.log.errors import SyncError
-from tests.log.files.memory_file_system import MemoryFileSystem
+from pipeline_broker.files.errors import SyncError
+from tests.files.memory_file_system import MemoryFileSystem
 
 JOURNAL = Path("/data/journal")
 SECONDS_MAX = 20.0

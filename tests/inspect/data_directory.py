@@ -6,9 +6,9 @@ from pathlib import Path
 from click.testing import CliRunner
 
 from pipeline_broker.commands.inspect import inspect
+from pipeline_broker.files.file_system import SystemFileSystem
 from pipeline_broker.log.archive.archive import Archive
 from pipeline_broker.log.archive.archiver import Archiver
-from pipeline_broker.log.files.file_system import SystemFileSystem
 from pipeline_broker.log.journal.journal import NO_PORTS, Journal, JournalPorts
 from pipeline_broker.log.log_manager import LogManager
 from pipeline_broker.log.partition.policies import LogPolicies

@@ -7,10 +7,10 @@ import tracemalloc
 
 import pytest
 
+from pipeline_broker.files.file_system import ReadOnlyFileSystem
 from pipeline_broker.inspect.inspection import Inspection
 from pipeline_broker.inspect.selection import Selection
 from pipeline_broker.log.archive.manifest import Edit
-from pipeline_broker.log.files.file_system import ReadOnlyFileSystem
 from pipeline_broker.records.batch import NewRecord
 from pipeline_broker.security.scram_users import ScramUsers, Upsertion
 from tests.inspect.data_directory import (

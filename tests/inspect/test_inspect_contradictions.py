@@ -5,12 +5,12 @@ import struct
 import attrs
 import pytest
 
+from pipeline_broker.files.file_system import SystemFileSystem
 from pipeline_broker.inspect.manifest_reader import offset_problems
 from pipeline_broker.log.archive.archive import Archive
 from pipeline_broker.log.archive.index_files import IndexBuilder
 from pipeline_broker.log.archive.manifest import MAGIC_BYTES, Edit, PartitionManifest, encode_frame
 from pipeline_broker.log.archive.segment_file import SegmentInfo
-from pipeline_broker.log.files.file_system import SystemFileSystem
 from pipeline_broker.records.batch import NewRecord, build_batch, read_header, restamped
 from pipeline_broker.records.checksum import crc32c
 from tests.inspect.data_directory import Data, archived, damages, run

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from pipeline_broker.files.file_system import SystemFileSystem
 from pipeline_broker.inspect.findings import (
     BatchFound,
     Damage,
@@ -20,7 +21,6 @@ from pipeline_broker.inspect.inspection import Inspection
 from pipeline_broker.log.archive.archive import Archive
 from pipeline_broker.log.archive.manifest import Edit
 from pipeline_broker.log.errors import JournalCorrupt, ManifestDamaged
-from pipeline_broker.log.files.file_system import SystemFileSystem
 from pipeline_broker.log.journal.journal import Journal
 from pipeline_broker.log.journal.segment import HEADER_SPACE
 from tests.inspect.data_directory import (

@@ -4,6 +4,7 @@ import shutil
 
 import pytest
 
+from pipeline_broker.files.file_system import SystemFileSystem
 from pipeline_broker.inspect.findings import MarkFound, Superseded
 from pipeline_broker.inspect.inspection import Inspection
 from pipeline_broker.inspect.journal_reader import JournalReader
@@ -12,7 +13,6 @@ from pipeline_broker.inspect.mark_reader import MarkReader
 from pipeline_broker.inspect.topic_names import TopicNames
 from pipeline_broker.log.archive.archive import Archive
 from pipeline_broker.log.errors import JournalCorrupt, ManifestDamaged
-from pipeline_broker.log.files.file_system import SystemFileSystem
 from pipeline_broker.log.journal.clean_shutdown import MARK_NAME
 from pipeline_broker.log.journal.journal import Journal, JournalPorts
 from pipeline_broker.log.journal.segment import segment_path

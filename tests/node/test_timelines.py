@@ -26,7 +26,7 @@ from stages.mode import PIPELINED
 from stages.request import Request, Send
 from stages.timeline import NO_STAMP
 from tests.apis.wire_client import WireClient
-from tests.log.files.memory_file_system import MemoryFileSystem
+from tests.files.memory_file_system import MemoryFileSystem
 
 PRODUCE, FETCH = 0, 1
 BATCH = build_batch([NewRecord(b"value", b"key", 1_700_000_000_000)])

@@ -10,9 +10,9 @@ import pytest
 import trio
 import trio.testing
 
+from pipeline_broker.files.file_system import SystemFileSystem
 from pipeline_broker.log.archive.segment_file import file_names
 from pipeline_broker.log.errors import DamagedSegment, OffsetOutOfRange
-from pipeline_broker.log.files.file_system import SystemFileSystem
 from pipeline_broker.log.partition.policies import LogPolicies
 from pipeline_broker.log.partition.retention import RetentionRules, RollRules
 from pipeline_broker.log.partition.retention_of_logs import waits_for_archive

@@ -14,7 +14,7 @@ from pipeline_broker.node.thread_wakeup import ThreadWakeup
 from pipeline_broker.node.upkeep import Upkeep
 from pipeline_broker.records.batch import NewRecord, build_batch, iterate_batches, read_header
 from pipeline_broker.records.record import iterate_records
-from tests.log.files.memory_file_system import MemoryFileSystem
+from tests.files.memory_file_system import MemoryFileSystem
 
 DIRECTORY = Path("/data")
 TOPIC_ID = bytes(range(16))

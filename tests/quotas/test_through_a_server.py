@@ -27,7 +27,7 @@ from pipeline_broker.wire.messages.groups.list_groups import ListGroupsRequest
 from pipeline_broker.wire.messages.topics.create_topics import CreateTopicsRequest
 from stages.mode import MODES
 from stages.testing.memory_server import open_memory_server
-from tests.log.files.memory_file_system import MemoryFileSystem
+from tests.files.memory_file_system import MemoryFileSystem
 
 VERSION = 9
 LIMIT = 1_000.0

@@ -7,7 +7,7 @@ power cut leaves is decided by the seed.
 import errno
 import random
 
-from tests.log.files.memory_file_system import MemoryFileSystem
+from tests.files.memory_file_system import MemoryFileSystem
 
 
 class SimulatedDisk:

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline_broker.log.files.file_system import SystemFileSystem
-from tests.log.files.memory_file_system import MemoryFileSystem
+from pipeline_broker.files.file_system import SystemFileSystem
+from tests.files.memory_file_system import MemoryFileSystem
 
 pytestmark = pytest.mark.faults
 NAMES = ("a", "b", "c")

@@ -23,9 +23,9 @@ from pipeline_broker.log.archive.segment_reader import SegmentReader
 from pipeline_broker.log.partition.producer_state import ProducerStates
 
 if TYPE_CHECKING:
+    from pipeline_broker.files.file_system import FileSystem
     from pipeline_broker.log.archive.segment_file import SegmentInfo
     from pipeline_broker.log.archive.store import SegmentStore
-    from pipeline_broker.log.files.file_system import FileSystem
     from pipeline_broker.log.journal.clean_shutdown import ManifestEnd
     from pipeline_broker.log.partition.partition_log import PartitionLog
     from pipeline_broker.log.partition.retention_of_logs import Expiry

@@ -12,10 +12,10 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
+from pipeline_broker.files.file_system import File, FileSystem, write_all
 from pipeline_broker.log.archive.store import split_name
 from pipeline_broker.log.entry import Buffer
 from pipeline_broker.log.errors import ShortFile
-from pipeline_broker.log.files.file_system import File, FileSystem, write_all
 
 FILES_OPEN_MAX = 256  # for reading; with sockets and journal well below the usual limit of 1024 descriptors
 FILES_UNSYNCED_MAX = 64  # a further one makes room by a sync that would come anyway

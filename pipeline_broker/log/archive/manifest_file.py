@@ -13,9 +13,10 @@ from pathlib import Path
 
 import attrs
 
+from pipeline_broker.files.errors import is_passing
+from pipeline_broker.files.file_system import File, FileSystem, write_all
 from pipeline_broker.log.archive.manifest import MAGIC_BYTES, Edit, Manifest, decode_frame, encode_frame
-from pipeline_broker.log.errors import ManifestDamaged, is_passing
-from pipeline_broker.log.files.file_system import File, FileSystem, write_all
+from pipeline_broker.log.errors import ManifestDamaged
 from pipeline_broker.log.journal.clean_shutdown import MARK_NAME, ManifestEnd
 from pipeline_broker.records.checksum import crc32c
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import attrs
 
-from pipeline_broker.log.files.file_system import FileSystem, write_all
+from pipeline_broker.files.file_system import FileSystem, write_all
 from pipeline_broker.records.checksum import crc32c
 
 __all__ = ["MARK_NAME", "CleanShutdown", "ManifestEnd", "mark_path", "read_mark", "remove_mark", "write_mark"]

@@ -11,8 +11,8 @@ when, is the same either way: the sync behind the write decides.
 import mmap
 from collections.abc import Iterable, Iterator, Sequence
 
+from pipeline_broker.files.file_system import BLOCK_BYTES, File, write_all
 from pipeline_broker.log.entry import Buffer
-from pipeline_broker.log.files.file_system import BLOCK_BYTES, File, write_all
 
 __all__ = ["LARGE_COMMIT_BYTES_MIN", "CommitWriter"]
 

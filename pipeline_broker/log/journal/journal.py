@@ -18,9 +18,10 @@ from typing import Literal, NoReturn
 
 import attrs
 
+from pipeline_broker.files.errors import is_passing
+from pipeline_broker.files.file_system import FileSystem, SystemFileSystem, write_all
 from pipeline_broker.log.entry import Buffer, JournalEntry
-from pipeline_broker.log.errors import JournalFailed, is_passing
-from pipeline_broker.log.files.file_system import FileSystem, SystemFileSystem, write_all
+from pipeline_broker.log.errors import JournalFailed
 from pipeline_broker.log.journal.clean_shutdown import CleanShutdown, ManifestEnd, remove_mark, write_mark
 from pipeline_broker.log.journal.commit_writer import LARGE_COMMIT_BYTES_MIN, CommitWriter
 from pipeline_broker.log.journal.frame import ENTRY_OVERHEAD, FRAME_HEADER_SIZE, StoredEntry, encode_frame

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import attrs
 
+from pipeline_broker.files.file_system import File, FileSystem, write_all
 from pipeline_broker.log.entry import Buffer
 from pipeline_broker.log.errors import JournalCorrupt
-from pipeline_broker.log.files.file_system import File, FileSystem, write_all
 from pipeline_broker.log.journal.clean_shutdown import MARK_NAME, CleanShutdown
 from pipeline_broker.log.journal.frame import (
     FRAME_HEADER_SIZE,

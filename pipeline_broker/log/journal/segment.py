@@ -15,8 +15,8 @@ import struct
 from collections.abc import Callable
 from pathlib import Path
 
+from pipeline_broker.files.file_system import File, FileSystem, write_all
 from pipeline_broker.log.entry import Buffer
-from pipeline_broker.log.files.file_system import File, FileSystem, write_all
 from pipeline_broker.records.checksum import crc32c
 
 MAGIC = b"PBJOURNL"

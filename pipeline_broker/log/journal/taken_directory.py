@@ -9,7 +9,7 @@ from pathlib import Path
 
 import attrs
 
-from pipeline_broker.log.files.file_system import FileSystem, Lock
+from pipeline_broker.files.file_system import FileSystem, Lock
 from pipeline_broker.log.journal.clean_shutdown import CleanShutdown, read_mark
 
 __all__ = ["JOURNAL_NAME", "LOCK_NAME", "TakenDirectory"]

@@ -3,7 +3,7 @@
 Rules of this file: it is data.
 """
 
-from pipeline_broker.log.files.file_system import File
+from pipeline_broker.files.file_system import File
 from pipeline_broker.log.journal.segment import Segment
 
 __all__ = ["Ticket"]

@@ -23,7 +23,7 @@ from pipeline_broker.log.partition.retention import RollRules
 from pipeline_broker.records.batch import NewRecord, build_batch, iterate_batches, read_header
 from pipeline_broker.records.record import iterate_records
 from tests.archiving import archive_one
-from tests.log.files.memory_file_system import MemoryFileSystem
+from tests.files.memory_file_system import MemoryFileSystem
 
 TOPIC_ID = bytes(range(16))
 PARTITIONS = 2

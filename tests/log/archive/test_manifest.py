@@ -17,7 +17,7 @@ from pipeline_broker.log.archive.manifest import Edit, Manifest, PartitionManife
 from pipeline_broker.log.archive.manifest_file import MANIFEST_NAME, ManifestFile
 from pipeline_broker.log.archive.segment_file import SegmentInfo
 from pipeline_broker.log.errors import ManifestDamaged
-from tests.log.files.memory_file_system import MemoryFileSystem
+from tests.files.memory_file_system import MemoryFileSystem
 
 DIRECTORY = Path("/archive")
 

@@ -22,6 +22,7 @@ from pipeline_broker.log.archive.segment_file import (
 from pipeline_broker.log.archive.segment_index import SegmentIndex
 from pipeline_broker.log.archive.segment_reader import SegmentReader
 from pipeline_broker.log.errors import DamagedSegment
+from tests.files.memory_file_system import MemoryFileSystem
 from tests.log.archive.chunk_store import ChunkStore
 from tests.log.archive.segments import (
     FOLDER,
@@ -33,7 +34,6 @@ from tests.log.archive.segments import (
     segments,
     write_segment,
 )
-from tests.log.files.memory_file_system import MemoryFileSystem
 
 
 class PowerCut(Exception):

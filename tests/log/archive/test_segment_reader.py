@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pipeline_broker.files.file_system import SystemFileSystem
 from pipeline_broker.log.archive import segment_reader
 from pipeline_broker.log.archive.index_files import IndexBuilder
 from pipeline_broker.log.archive.local_store import LocalStore
@@ -16,12 +17,11 @@ from pipeline_broker.log.archive.segment_file import file_names, log_name
 from pipeline_broker.log.archive.segment_index import OBJECT_BYTES
 from pipeline_broker.log.archive.segment_reader import SegmentReader
 from pipeline_broker.log.errors import SegmentGone
-from pipeline_broker.log.files.file_system import SystemFileSystem
 from pipeline_broker.log.partition.reading import ColdRead
 from pipeline_broker.records.batch import iterate_batches, read_header
+from tests.files.memory_file_system import MemoryFileSystem
 from tests.log.archive.chunk_store import ChunkStore
 from tests.log.archive.segments import FOLDER, Naive, append_batches, make_batch, overwrite, segments, write_segment
-from tests.log.files.memory_file_system import MemoryFileSystem
 
 
 def read(reader, info, offset, bytes_max, *, at_least_one=True):

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pipeline_broker.files.file_system import SystemFileSystem
 from pipeline_broker.log.archive import local_store
 from pipeline_broker.log.archive.local_store import LocalStore
 from pipeline_broker.log.errors import ShortFile
-from pipeline_broker.log.files.file_system import SystemFileSystem
+from tests.files.memory_file_system import MemoryFileSystem
 from tests.log.archive.chunk_store import ChunkStore
-from tests.log.files.memory_file_system import MemoryFileSystem
 
 BASE = Path("/data/archive")
 

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from pipeline_broker.files.file_system import SystemFileSystem
 from pipeline_broker.inspect.findings import Damage, IndexFound, IndexStatus
 from pipeline_broker.inspect.segment_check import SegmentCheck
 from pipeline_broker.inspect.topic_names import TopicNames
@@ -17,7 +18,6 @@ from pipeline_broker.log.archive.transaction_index import aborted_in, rebuilt_en
 from pipeline_broker.log.compaction.schedule import CompactionRules
 from pipeline_broker.log.entry import LEADER_EPOCH, JournalEntry
 from pipeline_broker.log.errors import DamagedIndexError
-from pipeline_broker.log.files.file_system import SystemFileSystem
 from pipeline_broker.log.partition.aborted_transactions import (
     ENTRY,
     AbortedTransaction,

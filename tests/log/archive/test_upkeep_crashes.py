@@ -20,7 +20,7 @@ from pipeline_broker.log.partition.retention_of_logs import expiries
 from pipeline_broker.records.batch import NewRecord, build_batch, iterate_batches, read_header
 from pipeline_broker.records.record import iterate_records
 from tests.archiving import archive_all
-from tests.log.files.memory_file_system import MemoryFileSystem
+from tests.files.memory_file_system import MemoryFileSystem
 
 DIRECTORY = Path("/data")
 TOPIC_ID = bytes(range(16))

@@ -7,18 +7,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pipeline_broker.files.file_system import SystemFileSystem
 from pipeline_broker.log.archive.archive import Archive
 from pipeline_broker.log.archive.manifest import Edit
 from pipeline_broker.log.archive.manifest_file import MANIFEST_NAME
 from pipeline_broker.log.errors import JournalCorrupt, ManifestDamaged
-from pipeline_broker.log.files.file_system import SystemFileSystem
 from pipeline_broker.log.journal.clean_shutdown import MARK_NAME, CleanShutdown, ManifestEnd, read_mark, write_mark
 from pipeline_broker.log.journal.journal import Journal, JournalPorts
 from pipeline_broker.log.journal.segment import HEADER_SPACE, SEGMENT_SUFFIX
 from pipeline_broker.log.log_manager import LogManager
 from pipeline_broker.records.batch import NewRecord, build_batch, read_header
 from tests.archiving import archive_all
-from tests.log.files.memory_file_system import MemoryFileSystem
+from tests.files.memory_file_system import MemoryFileSystem
 
 DIRECTORY = Path("/data")
 MARK = DIRECTORY / MARK_NAME

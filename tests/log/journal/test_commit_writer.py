@@ -7,10 +7,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pipeline_broker.log.files.file_system import BLOCK_BYTES, SystemFileSystem
+from pipeline_broker.files.file_system import BLOCK_BYTES, SystemFileSystem
 from pipeline_broker.log.journal import commit_writer
 from pipeline_broker.log.journal.commit_writer import LARGE_COMMIT_BYTES_MIN, STAGING_BYTES, CommitWriter
-from tests.log.files.memory_file_system import MemoryFileSystem
+from tests.files.memory_file_system import MemoryFileSystem
 
 DIRECTORY = Path("/memory")
 BEFORE = b"b" * (3 * BLOCK_BYTES)

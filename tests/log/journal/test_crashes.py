@@ -19,15 +19,15 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from pipeline_broker.files.file_system import BLOCK_BYTES
 from pipeline_broker.log.errors import JournalCorrupt
-from pipeline_broker.log.files.file_system import BLOCK_BYTES
 from pipeline_broker.log.journal import commit_writer
 from pipeline_broker.log.journal import segment as segment_room
 from pipeline_broker.log.journal.journal import Journal
 from pipeline_broker.log.log_manager import LogManager
 from pipeline_broker.records.batch import NewRecord, build_batch, read_header
 from pipeline_broker.records.record import iterate_records
-from tests.log.files.memory_file_system import MemoryFileSystem
+from tests.files.memory_file_system import MemoryFileSystem
 
 TOPIC_ID = bytes(range(16))
 PARTITIONS = 3
@@ -279,7 +279,7 @@ def test_a_frame_behind_a_lost_one_stays_dead():
 
 def test_a_torn_tail_left_in_place_is_noticed(monkeypatch):
     """Without the cut, the unacknowledged frame comes back to life behind the later one."""
-    monkeypatch.setattr("tests.log.files.memory_file_system._MemoryFile.truncate", lambda self, size_bytes: None)
+    monkeypatch.setattr("tests.files.memory_file_system._MemoryFile.truncate", lambda self, size_bytes: None)
     assert life_after_a_lost_frame() == [b"life 1 commit 0", b"life 0 commit 1"]
 
 

@@ -8,14 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from pipeline_broker.log.errors import DirectoryLocked, JournalCorrupt, JournalFailed
+from pipeline_broker.files.errors import DirectoryLocked
+from pipeline_broker.log.errors import JournalCorrupt, JournalFailed
 from pipeline_broker.log.journal.clean_shutdown import MARK_NAME
 from pipeline_broker.log.journal.journal import Journal, JournalPorts
 from pipeline_broker.log.journal.segment import HEADER_SPACE, segment_path
 from pipeline_broker.log.log_manager import LogManager
 from pipeline_broker.records.batch import NewRecord, build_batch, read_header
 from pipeline_broker.records.record import iterate_records
-from tests.log.files.memory_file_system import MemoryFileSystem
+from tests.files.memory_file_system import MemoryFileSystem
 
 TOPIC_ID = bytes(range(16))
 

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from pipeline_broker.log.files.file_system import SystemFileSystem
+from pipeline_broker.files.file_system import SystemFileSystem
 from pipeline_broker.log.journal.commit_writer import LARGE_COMMIT_BYTES_MIN
 from pipeline_broker.log.journal.journal import NO_PORTS, Journal, JournalPorts
 from pipeline_broker.log.log_manager import LogManager
 from pipeline_broker.records.batch import NewRecord, build_batch, read_header
 from pipeline_broker.records.record import iterate_records
-from tests.log.files.memory_file_system import MemoryFileSystem
+from tests.files.memory_file_system import MemoryFileSystem
 
 DIRECTORY = Path("/data")
 

@@ -11,7 +11,7 @@ from pipeline_broker.log.journal.segment import SPARE_NAME, segment_path, split_
 from pipeline_broker.log.log_manager import LogManager
 from pipeline_broker.records.batch import NewRecord, build_batch, read_header
 from pipeline_broker.records.record import iterate_records
-from tests.log.files.memory_file_system import MemoryFileSystem
+from tests.files.memory_file_system import MemoryFileSystem
 
 TOPIC_ID = bytes(range(16))
 DIRECTORY = Path("/data")

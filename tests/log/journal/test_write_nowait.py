@@ -7,7 +7,7 @@ import pytest
 
 from pipeline_broker.log.errors import JournalFailed
 from pipeline_broker.log.journal.journal import NOWAIT_BYTES_MAX, JournalPorts
-from tests.log.files.memory_file_system import MemoryFileSystem
+from tests.files.memory_file_system import MemoryFileSystem
 from tests.log.journal.test_journal import entry_of, failing, start
 
 SEGMENT_BYTES = 256 << 10

@@ -7,11 +7,12 @@ from contextlib import contextmanager
 
 import pytest
 
-from pipeline_broker.log.errors import JournalFailed, SyncError, is_passing
+from pipeline_broker.files.errors import SyncError, is_passing
+from pipeline_broker.log.errors import JournalFailed
 from pipeline_broker.log.journal.journal import Journal
 from pipeline_broker.log.journal.segment import SEGMENT_SUFFIX
 from pipeline_broker.log.log_manager import LogManager
-from tests.log.files.memory_file_system import MemoryFileSystem
+from tests.files.memory_file_system import MemoryFileSystem
 from tests.log.journal.test_recycling import DIRECTORY, SEGMENT_BYTES, VALUE, commit, start
 
 RETRY_SECONDS = 0.001

@@ -22,7 +22,7 @@ from pipeline_broker.records.compression import Compression
 from pipeline_broker.records.errors import BatchTooLarge, CorruptRecord, RecordError
 from pipeline_broker.records.recompression import Target
 from pipeline_broker.records.record import iterate_records
-from tests.log.files.memory_file_system import MemoryFileSystem
+from tests.files.memory_file_system import MemoryFileSystem
 
 NOW = 1_000_000
 TOPIC_ID = bytes(range(16))

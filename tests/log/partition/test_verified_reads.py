@@ -9,7 +9,7 @@ from pipeline_broker.log.journal.journal import Journal
 from pipeline_broker.log.journal.segment import segment_path, split_position
 from pipeline_broker.log.log_manager import LogManager
 from pipeline_broker.records.batch import NewRecord, build_batch, iterate_batches, read_header
-from tests.log.files.memory_file_system import MemoryFileSystem
+from tests.files.memory_file_system import MemoryFileSystem
 
 TOPIC_ID = bytes(range(16))
 DIRECTORY = Path("/d")

@@ -33,7 +33,7 @@ from pipeline_broker.records.control_batch import read_marker
 from pipeline_broker.records.record import iterate_records
 from tests import transactional_batches
 from tests.archiving import archive_all
-from tests.log.files.memory_file_system import MemoryFileSystem
+from tests.files.memory_file_system import MemoryFileSystem
 from tests.log.partition import transaction_model as model
 
 TOPIC_ID = bytes(range(16))

@@ -3,8 +3,8 @@
 import threading
 from pathlib import Path
 
-from pipeline_broker.log.files.file_system import write_all
-from pipeline_broker.log.files.memory_files import MemoryFiles
+from pipeline_broker.files.file_system import write_all
+from pipeline_broker.files.memory_files import MemoryFiles
 
 ROOT = Path("/data")
 

@@ -11,9 +11,8 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 
-from pipeline_broker.log.entry import Buffer
-from pipeline_broker.log.errors import DirectoryLocked
-from pipeline_broker.log.files.file_system import PARTS_MAX, File, Lock
+from pipeline_broker.files.errors import DirectoryLocked
+from pipeline_broker.files.file_system import PARTS_MAX, Buffer, File, Lock
 
 __all__ = ["MemoryFiles", "MemoryLock"]
 

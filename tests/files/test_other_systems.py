@@ -5,8 +5,8 @@ import os
 
 import pytest
 
-from pipeline_broker.log.files import file_system
-from pipeline_broker.log.files.file_system import SystemFileSystem
+from pipeline_broker.files import file_system
+from pipeline_broker.files.file_system import SystemFileSystem
 
 
 @pytest.fixture

@@ -9,10 +9,10 @@ import pytest
 
 from pipeline_broker.faults.faults import Faults
 from pipeline_broker.faults.files import FaultyFiles
-from pipeline_broker.log.errors import DirectoryLocked
-from pipeline_broker.log.files.file_system import BLOCK_BYTES, PARTS_MAX, SystemFileSystem
-from pipeline_broker.log.files.memory_files import MemoryFiles
-from tests.log.files.memory_file_system import MemoryFileSystem
+from pipeline_broker.files.errors import DirectoryLocked
+from pipeline_broker.files.file_system import BLOCK_BYTES, PARTS_MAX, SystemFileSystem
+from pipeline_broker.files.memory_files import MemoryFiles
+from tests.files.memory_file_system import MemoryFileSystem
 
 
 def faulty_files():
@@ -161,7 +161,7 @@ def test_a_lock_is_exclusive_until_released(files, tmp_path):
 HOLDER = """
 import sys
 from pathlib import Path
-from pipeline_broker.log.files.file_system import SystemFileSystem
+from pipeline_broker.files.file_system import SystemFileSystem
 lock = SystemFileSystem().lock(Path(sys.argv[1]))
 print("locked", flush=True)
 sys.stdin.read()

@@ -15,9 +15,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Protocol
 
-from pipeline_broker.log.entry import Buffer
-from pipeline_broker.log.errors import DirectoryLocked, SyncError
+from pipeline_broker.files.errors import DirectoryLocked, SyncError
 from pipeline_broker.owner_only import DIRECTORY_MODE, FILE_MODE
+
+Buffer = bytes | bytearray | memoryview
 
 fcntl: ModuleType | None
 try:
@@ -28,7 +29,6 @@ except ImportError:  # Windows
 BLOCK_BYTES = 4096
 """What goes past the page cache begins and ends at multiples of it; no disk has larger sectors."""
 PARTS_MAX = 1024  # IOV_MAX of Linux: more parts in one call are refused
-
 _NOT_IN_PAGE_CACHE = frozenset({errno.EAGAIN, errno.EOPNOTSUPP, errno.EINVAL})  # or a file system that cannot tell
 
 _NOT_PAST_PAGE_CACHE = frozenset({errno.EINVAL, errno.EOPNOTSUPP})
