@@ -78,6 +78,7 @@ class FaultyFiles:
         self.list_directory = files.list_directory
         self.list_directories = files.list_directories
         self.rename = files.rename
+        self.link = files.link
         self.unlink = files.unlink
         self.remove_directory = files.remove_directory
         self.sync_directory = files.sync_directory

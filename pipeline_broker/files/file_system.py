@@ -93,6 +93,9 @@ class FileSystem(Protocol):
     def rename(self, source: Path, target: Path) -> None:
         """Give a file another name, in one step; a file that had that name has none any more."""
 
+    def link(self, source: Path, target: Path) -> None:
+        """Give a file a further name, in one step; FileExistsError when something has it."""
+
     def unlink(self, path: Path) -> None:
         """Remove the name of a file."""
 
@@ -260,6 +263,9 @@ class SystemFileSystem:
     def rename(self, source: Path, target: Path) -> None:
         source.replace(target)
 
+    def link(self, source: Path, target: Path) -> None:
+        target.hardlink_to(source)
+
     def unlink(self, path: Path) -> None:
         path.unlink()
 
@@ -314,6 +320,10 @@ class ReadOnlyFileSystem(SystemFileSystem):
         return _SystemFile(os.open(path, os.O_RDONLY))
 
     def rename(self, source: Path, target: Path) -> None:  # noqa: ARG002 - it does not come to that
+        """Refused."""
+        raise _refusal(source)
+
+    def link(self, source: Path, target: Path) -> None:  # noqa: ARG002 - it does not come to that
         """Refused."""
         raise _refusal(source)
 

@@ -123,7 +123,7 @@ class MemoryFiles:
             if create:
                 names = self._directories.setdefault(path.parent, {})
                 if path.name in names:
-                    raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
+                    raise _existing(path)
                 names[path.name] = bytearray()
             return _MemoryFile(self._changing, self._data(path))
 
@@ -132,6 +132,13 @@ class MemoryFiles:
             data = self._data(source)
             self._directories.setdefault(target.parent, {})[target.name] = data
             del self._directories[source.parent][source.name]
+
+    def link(self, source: Path, target: Path) -> None:
+        with self._changing:
+            names = self._directories.setdefault(target.parent, {})
+            if target.name in names:
+                raise _existing(target)
+            names[target.name] = self._data(source)
 
     def unlink(self, path: Path) -> None:
         with self._changing:
@@ -171,6 +178,10 @@ class MemoryFiles:
         if data is None:
             raise _missing(path)
         return data
+
+
+def _existing(path: Path) -> FileExistsError:
+    return FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
 
 
 def _missing(path: Path) -> FileNotFoundError:

@@ -8,7 +8,7 @@ Rules of this file: a method sends its request once and repeats nothing. What is
 error: `Exists`, `Changed` and `Missing` say how things were when the store looked; after `Unavailable` a `create` or
 `replace` was not applied and never will be; after `Unsure` it may have been applied, may be later, or never. A client
 may repeat what it sends without saying so, and a store may answer a conflict as `Exists`, so `Exists` and `Changed`
-prove only that *some* object is there: it may be the caller's own. Who must know looks at the object.
+prove only that *some* object is there: it may be the caller's own. Who must know looks at it, as `settled_store` does.
 
 Names are parts of letters, digits, `.`, `_`, `-` with `/` in between, and sort as text.
 """

@@ -156,6 +156,12 @@ class MemoryFileSystem:
         self.before("rename", source)
         self._change(source, target, self._content(source))
 
+    def link(self, source: Path, target: Path) -> None:
+        self.before("link", source)
+        if target in self._names:
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target))
+        self._change(None, target, self._content(source))
+
     def unlink(self, path: Path) -> None:
         self.before("unlink", path)
         self._change(path, None, self._content(path))

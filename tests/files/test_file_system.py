@@ -112,6 +112,21 @@ def test_a_file_takes_the_place_of_another_that_stays_readable_where_it_is_open(
     assert opened.read(100, 0) == b"old"
 
 
+def test_a_file_with_a_further_name_is_one_file_until_the_last_name_is_gone(files, tmp_path):
+    files.open(tmp_path / "first", create=True).write([b"content"], 0)
+
+    files.link(tmp_path / "first", tmp_path / "second")
+    with pytest.raises(FileExistsError):
+        files.link(tmp_path / "first", tmp_path / "second")
+    with pytest.raises(FileNotFoundError):
+        files.link(tmp_path / "none", tmp_path / "third")
+
+    files.open(tmp_path / "second").write([b"C"], 0)
+    files.unlink(tmp_path / "first")
+    assert files.open(tmp_path / "second").read(100, 0) == b"Content"
+    assert files.list_directory(tmp_path) == ["second"]
+
+
 def test_directories_are_told_from_files_and_removed_when_they_are_empty(files, tmp_path):
     directory = tmp_path / "directory"
     files.make_directory(tmp_path)
@@ -170,7 +185,7 @@ sys.stdin.read()
 
 def test_a_lock_of_another_process_is_seen_and_ends_with_its_death(tmp_path):
     path = tmp_path / ".lock"
-    root = Path(__file__).parents[3]
+    root = Path(__file__).parents[2]
     with subprocess.Popen(
         [sys.executable, "-c", HOLDER, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=root
     ) as holder:

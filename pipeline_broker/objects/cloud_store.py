@@ -1,0 +1,183 @@
+"""Objects in a bucket that is reached by S3's protocol, through obstore.
+
+Rules of this file: each method is one request, sent once. obstore would repeat it by itself and then report the answer
+to the copy, so its retries are off. A writing with a condition is one PUT: obstore has no conditions for parts. Errors
+are judged by their class only, because what a store says beside the status code differs from one to the next. A status
+that is no answer to the condition, a timeout or a broken connection leave such a writing unsure, whatever the reason.
+
+The body is hashed for the signature only where TLS does not protect it: that takes a millisecond for each MiB.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import obstore
+from obstore.exceptions import AlreadyExistsError, BaseError, PreconditionError
+from obstore.store import S3Store
+
+from pipeline_broker.files.file_system import Buffer
+from pipeline_broker.objects.store import (
+    DELETE_MAX,
+    LIST_MAX,
+    Changed,
+    Exists,
+    Listed,
+    Missing,
+    Part,
+    Unavailable,
+    Unsure,
+    checked_name,
+    checked_prefix,
+)
+
+if TYPE_CHECKING:
+    from obstore import GetOptions, GetResult, PutMode
+
+__all__ = ["CloudStore"]
+
+CONNECT_SECONDS_MAX = 3
+REQUEST_SECONDS_MAX = 30  # 8 MiB at 0.3 MB/s
+UPLOAD_PART_BYTES = 8 << 20
+UPLOAD_PARTS_AT_ONCE = 4
+_SYSTEM = re.compile(r'\bmessage: "([^"]*)"')
+REASON_LENGTH_MAX = 300  # of what a store says; some answer with a page
+
+
+class CloudStore:
+    """See ObjectStore. Credentials, region and endpoint come from the environment, as for other tools.
+
+    Args:
+        bucket: its name.
+        prefix: in front of all names, with a `/` at the end; empty for the whole bucket.
+        is_encrypted: the way to the store is TLS.
+
+    Raises:
+        ValueError: the environment does not say how to reach the store.
+    """
+
+    def __init__(self, bucket: str, prefix: str, *, is_encrypted: bool) -> None:
+        self._prefix = checked_prefix(prefix)
+        try:
+            self._store = S3Store(
+                bucket,
+                unsigned_payload=is_encrypted,
+                client_options={
+                    "allow_http": not is_encrypted,
+                    "connect_timeout": timedelta(seconds=CONNECT_SECONDS_MAX),
+                    "timeout": timedelta(seconds=REQUEST_SECONDS_MAX),
+                },
+                retry_config={"max_retries": 0},
+            )
+        except BaseError as error:
+            raise ValueError(_reason(error)) from error
+
+    def create(self, name: str, parts: Sequence[Buffer]) -> str:
+        return self._put(name, parts, "create")
+
+    def replace(self, name: str, parts: Sequence[Buffer], tag: str) -> str:
+        try:
+            return self._put(name, parts, {"e_tag": tag})
+        except Exists as error:  # the condition is another, its failure the same
+            raise Changed(str(error)) from error
+
+    def read(self, name: str, start: int, size_bytes: int) -> Part:
+        end = start + size_bytes
+        return self._read(name, {"range": (start, end)}, lambda size: (min(start, size), min(end, size)))
+
+    def read_end(self, name: str, size_bytes: int) -> Part:
+        return self._read(name, {"range": {"suffix": size_bytes}}, lambda size: (max(0, size - size_bytes), size))
+
+    def list(self, prefix: str, after: str = "") -> Sequence[Listed]:
+        start = len(self._prefix)
+        # Below a prefix nothing sorts before it: a store need not skip what was not asked for.
+        offset = self._prefix + after if after > prefix else None
+        with _asked(prefix):
+            # A prefix without parts is not one to obstore.
+            found = obstore.list(
+                self._store, self._prefix + checked_prefix(prefix) or None, offset=offset, chunk_size=LIST_MAX
+            )
+            for chunk in found:
+                if chunk:
+                    return [Listed(each["path"][start:], each["size"]) for each in chunk]
+        return []
+
+    def delete(self, names: Sequence[str]) -> None:
+        assert len(names) <= DELETE_MAX
+        if not names:
+            return
+        try:
+            with _asked(names[0]):
+                obstore.delete(self._store, [self._path(name) for name in names])
+        except Missing:
+            # A store that has no request for several: the others were asked for as well.
+            return
+
+    def upload(self, name: str, parts: Sequence[Buffer]) -> None:
+        with _asked(name):
+            content = b"".join(parts)
+            obstore.put(
+                self._store,
+                self._path(name),
+                content,
+                use_multipart=len(content) > UPLOAD_PART_BYTES,
+                chunk_size=UPLOAD_PART_BYTES,
+                max_concurrency=UPLOAD_PARTS_AT_ONCE,
+            )
+
+    def _put(self, name: str, parts: Sequence[Buffer], condition: "PutMode") -> str:
+        path = self._path(name)
+        try:
+            put = obstore.put(self._store, path, b"".join(parts), mode=condition, use_multipart=False)
+            return _known_tag(put["e_tag"])
+        except (AlreadyExistsError, PreconditionError) as error:
+            raise Exists(_reason(error)) from error
+        except (BaseError, OSError) as error:  # also that there is no such object, or no such bucket
+            raise Unsure(_reason(error)) from error
+
+    def _read(self, name: str, options: "GetOptions", place: Callable[[int], tuple[int, int]]) -> Part:
+        """What the options ask for; `place` says from where to where that is in an object of some size."""
+        path = self._path(name)
+        with _asked(name):
+            try:
+                return _part(obstore.get(self._store, path, options=options))
+            except BaseError:
+                # To S3 it is an error to ask for no byte of an object, to some also to ask for more than there are.
+                head = obstore.head(self._store, path)
+                start, end = place(head["size"])
+                if start == end:
+                    return Part(b"", start, end, _known_tag(head["e_tag"]))
+                return _part(obstore.get(self._store, path, options={"range": (start, end)}))
+
+    def _path(self, name: str) -> str:
+        return self._prefix + checked_name(name)
+
+
+@contextmanager
+def _asked(name: str) -> Iterator[None]:
+    """The errors of what may be asked again."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise Missing(name) from error
+    except (BaseError, OSError) as error:
+        raise Unavailable(_reason(error)) from error
+
+
+def _part(found: "GetResult") -> Part:
+    return Part(memoryview(found.bytes()), found.range[0], found.meta["size"], _known_tag(found.meta["e_tag"]))
+
+
+def _known_tag(tag: str | None) -> str:
+    if tag is None:
+        raise Unsure("the store names no tag (ETag) of what it stored")
+    return tag
+
+
+def _reason(error: BaseException) -> str:
+    """What went wrong, in one line: the text, and of the values behind it the word of the system, if there is one."""
+    text, _, values = str(error).partition("Debug source:")
+    said = _SYSTEM.search(values)
+    return " ".join(text.split())[:REASON_LENGTH_MAX] + (f": {said[1]}" if said else "")

@@ -1,0 +1,276 @@
+"""Objects in a directory that processes of one machine share.
+
+Rules of this file: an object is a file whose content is followed by the tag of this writing, 16 random bytes. It is
+written and synced under a name of its own; `create` then links it, which fails where the name is taken, and `replace`
+compares and renames under the lock of the whole directory. A name is durable when its directory was synced. Between
+link and sync other processes can see an object that a power cut may take back, so a store that shows one to its caller
+syncs the directory first, once for each tag. What is being deleted is gone for others at once, for good when `delete`
+has returned.
+
+A sync of a directory that failed is never tried again: nothing in that directory is known to be durable from then on,
+and this store does not use it any more. What killed processes left half written goes when the next one opens the store.
+
+    +lock            held while an object is replaced
+    +writing/<id>/   a process writes here; the lock in it is held as long as it lives
+    <name>           the objects; no part of a name begins with '+'
+"""
+
+import contextlib
+import itertools
+import os
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from pipeline_broker.files.errors import DirectoryLocked, SyncError
+from pipeline_broker.files.file_system import Buffer, File, FileSystem, Lock, write_all
+from pipeline_broker.objects.store import (
+    DELETE_MAX,
+    LIST_MAX,
+    Changed,
+    Exists,
+    Listed,
+    Missing,
+    Part,
+    Unavailable,
+    Unsure,
+    checked_name,
+    checked_prefix,
+)
+
+__all__ = ["DirectoryStore"]
+
+TAG_BYTES = 16
+TAGS_DURABLE_MAX = 65_536  # remembered, so that a file that is read often costs no sync of its directory
+LOCK_WAIT_SECONDS_MAX = 5.0
+LOCK_PAUSE_SECONDS = 0.005
+LOCK, WRITING = "+lock", "+writing"
+
+
+class DirectoryStore:
+    """See ObjectStore.
+
+    Args:
+        files: the file system.
+        directory: where the objects are; made when it is not there.
+        pause: waits so many seconds for another process that replaces an object.
+
+    Raises:
+        OSError: the directory cannot be made or written to.
+    """
+
+    def __init__(self, files: FileSystem, directory: Path, pause: Callable[[float], None] = time.sleep) -> None:
+        self._files = files
+        self._directory = directory
+        self._pause = pause
+        self._numbers = itertools.count()
+        self._state = threading.Lock()
+        self._known_directories = {directory}
+        self._failed_directories: set[Path] = set()
+        self._durable: OrderedDict[bytes, None] = OrderedDict()
+        files.make_directory(directory)
+        files.sync_directory(directory.parent)
+        files.make_directory(directory / WRITING)
+        self._remove_leftovers()
+        self._own, self._own_lock = self._take_own()
+
+    def create(self, name: str, parts: Sequence[Buffer]) -> str:
+        with self._written(name, parts) as (written, target, tag):
+            try:
+                self._files.link(written, target)
+            except FileExistsError:
+                self._sync_seen(target)
+                raise Exists(name) from None
+            self._sync_names(target.parent, Unsure)
+        return self._remember(tag)
+
+    def replace(self, name: str, parts: Sequence[Buffer], tag: str) -> str:
+        with self._written(name, parts) as (written, target, new_tag), self._locked():
+            try:
+                found = _tag(self._files.open(target))
+            except FileNotFoundError:
+                raise Changed(name) from None
+            if found.hex() != tag:
+                self._sync_seen(target)
+                raise Changed(name)
+            self._files.rename(written, target)
+            self._sync_names(target.parent, Unsure)
+        return self._remember(new_tag)
+
+    def read(self, name: str, start: int, size_bytes: int) -> Part:
+        return self._read(name, lambda size: (min(start, size), size_bytes))
+
+    def read_end(self, name: str, size_bytes: int) -> Part:
+        return self._read(name, lambda size: (max(0, size - size_bytes), size_bytes))
+
+    def list(self, prefix: str, after: str = "") -> Sequence[Listed]:
+        with _passing():
+            page = []
+            for name in itertools.islice(self._walk(checked_prefix(prefix), after), LIST_MAX):
+                # One that was deleted meanwhile is left out.
+                with contextlib.suppress(FileNotFoundError):
+                    page.append(Listed(name, self._open_seen(name).size_bytes() - TAG_BYTES))
+            return page if page or next(self._walk(prefix, after), None) is None else self.list(prefix, after)
+
+    def delete(self, names: Sequence[str]) -> None:
+        assert len(names) <= DELETE_MAX
+        with _passing():
+            paths = [self._path(name) for name in names]
+            for path in paths:
+                with contextlib.suppress(FileNotFoundError):
+                    self._files.unlink(path)
+            for directory in sorted({path.parent for path in paths}):
+                self._sync_names(directory, Unavailable)
+
+    def upload(self, name: str, parts: Sequence[Buffer]) -> None:
+        with self._written(name, parts) as (written, target, tag):
+            self._files.rename(written, target)
+            self._sync_names(target.parent, Unavailable)
+        self._remember(tag)
+
+    def _take_own(self) -> tuple[Path, Lock]:
+        """Make and lock a directory to write in; one that was made but not locked yet is a leftover to others."""
+        while True:
+            own = self._directory / WRITING / os.urandom(8).hex()
+            self._files.make_directory(own)
+            with contextlib.suppress(DirectoryLocked, FileNotFoundError):
+                lock = self._files.lock(own / LOCK)
+                if lock.is_in_place():
+                    return own, lock
+
+    def _remove_leftovers(self) -> None:
+        """Remove what processes that are gone were writing: their lock can be had."""
+        writing = self._directory / WRITING
+        for name in self._files.list_directories(writing):
+            with contextlib.suppress(DirectoryLocked, OSError):  # what cannot be removed is in nobody's way
+                lock = self._files.lock(writing / name / LOCK)
+                for left in self._files.list_directory(writing / name):
+                    self._files.unlink(writing / name / left)
+                lock.release()
+                self._files.remove_directory(writing / name)
+
+    @contextlib.contextmanager
+    def _written(self, name: str, parts: Sequence[Buffer]) -> Iterator[tuple[Path, Path, bytes]]:
+        """A durable file with this content, which has no name of an object, and is gone with the block.
+
+        An OSError in the block is one of a call that has changed nothing.
+        """
+        target = self._path(name)
+        written = self._own / str(next(self._numbers))
+        tag = os.urandom(TAG_BYTES)
+        with _passing():
+            self._make_directories(target.parent)
+            try:
+                file = self._files.open(written, create=True)
+                write_all(file, [*parts, tag], 0)
+                file.sync_data()
+                yield written, target, tag
+            finally:
+                with contextlib.suppress(OSError):
+                    self._files.unlink(written)
+
+    def _make_directories(self, directory: Path) -> None:
+        """Make a directory and those between it and the store's, durably; also those that others made just now."""
+        if directory in self._known_directories:
+            return
+        self._make_directories(directory.parent)
+        self._files.make_directory(directory)
+        self._sync_names(directory.parent, Unavailable)
+        with self._state:
+            self._known_directories.add(directory)
+
+    @contextlib.contextmanager
+    def _locked(self) -> Iterator[Lock]:
+        waited = 0.0
+        while True:
+            try:
+                lock = self._files.lock(self._directory / LOCK)
+                break
+            except DirectoryLocked:
+                if waited >= LOCK_WAIT_SECONDS_MAX:
+                    raise Unavailable("another process is replacing an object for too long") from None
+            self._pause(LOCK_PAUSE_SECONDS)
+            waited += LOCK_PAUSE_SECONDS
+        try:
+            yield lock
+        finally:
+            lock.release()
+
+    def _read(self, name: str, place: Callable[[int], tuple[int, int]]) -> Part:
+        with _passing():
+            try:
+                file = self._open_seen(name)
+            except FileNotFoundError:
+                raise Missing(name) from None
+            size = file.size_bytes() - TAG_BYTES
+            start, size_bytes = place(size)
+            return Part(file.read(min(size_bytes, size - start), start), start, size, _tag(file).hex())
+
+    def _open_seen(self, name: str) -> File:
+        """An object whose name survives a power cut."""
+        file = self._files.open(self._path(name))
+        tag = _tag(file)
+        if tag not in self._durable:
+            self._sync_names(self._path(name).parent, Unavailable)
+            self._remember(tag)
+        return file
+
+    def _sync_seen(self, path: Path) -> None:
+        """Make durable that a name is taken, before a caller acts on it."""
+        self._sync_names(path.parent, Unavailable)
+
+    def _sync_names(self, directory: Path, error: type[Unavailable | Unsure]) -> None:
+        if directory in self._failed_directories:
+            raise error(f"a sync of {directory} has failed: it is not used any more")
+        try:
+            self._files.sync_directory(directory)
+        except FileNotFoundError:
+            return  # where there is no directory, there is no name in it
+        except SyncError as failure:
+            with self._state:
+                self._failed_directories.add(directory)
+            raise error(f"{directory}: {failure}") from failure
+        except OSError as failure:
+            raise error(f"{directory}: {failure}") from failure
+
+    def _remember(self, tag: bytes) -> str:
+        with self._state:
+            self._durable[tag] = None
+            if len(self._durable) > TAGS_DURABLE_MAX:
+                self._durable.popitem(last=False)
+        return tag.hex()
+
+    def _walk(self, prefix: str, after: str) -> Iterator[str]:
+        """The names below a prefix behind one, in order."""
+        directory = self._directory / prefix
+        try:
+            inner = set(self._files.list_directories(directory))
+            found = self._files.list_directory(directory)
+        except FileNotFoundError:
+            return
+        # As text: what is in `a/` comes behind `a-` and `a.`.
+        for entry in sorted(f"{name}/" if name in inner else name for name in found if not name.startswith("+")):
+            path = prefix + entry
+            if not entry.endswith("/"):
+                if path > after:
+                    yield path
+            elif path > after or after.startswith(path):
+                yield from self._walk(path, after)
+
+    def _path(self, name: str) -> Path:
+        return self._directory / checked_name(name)
+
+
+def _tag(file: File) -> bytes:
+    return bytes(file.read(TAG_BYTES, file.size_bytes() - TAG_BYTES))
+
+
+@contextlib.contextmanager
+def _passing() -> Iterator[None]:
+    """What the system refuses has changed nothing, and may be tried again."""
+    try:
+        yield
+    except OSError as error:
+        raise Unavailable(str(error)) from error

@@ -1,0 +1,269 @@
+"""Objects in a directory survive a power cut, whole, and so does what was said of them."""
+
+import errno
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pipeline_broker.files.errors import SyncError
+from pipeline_broker.files.file_system import SystemFileSystem
+from pipeline_broker.objects.directory_store import LOCK, WRITING, DirectoryStore
+from pipeline_broker.objects.store import (
+    Changed,
+    Exists,
+    Missing,
+    Unavailable,
+    Unsure,
+    list_all,
+)
+from tests.files.memory_file_system import MemoryFileSystem
+
+ROOT = Path("/store")
+NAMES = ("a", "b/1", "b/2", "c/d/e")
+
+
+class PowerOff(Exception):
+    """The power is cut at this call of the system."""
+
+
+def content_of(store, name):
+    try:
+        return bytes(store.read(name, 0, 1 << 20).data)
+    except Missing:
+        return None
+
+
+def carry_out(store, operation, name, content, known):
+    """One operation as a user of the store would ask for it; keeps what is known to be durable in `known`."""
+    before = known.get(name)
+    known[name] = {before, content if operation != "delete" else None} if not isinstance(before, set) else before
+    try:
+        if operation == "create":
+            store.create(name, [content])
+        elif operation == "replace":
+            store.replace(name, [content], store.read(name, 0, 1).tag)
+        elif operation == "upload":
+            store.upload(name, [content])
+        else:
+            store.delete([name])
+    except (Exists, Changed, Missing):
+        known[name] = before
+        return
+    known[name] = None if operation == "delete" else content
+
+
+operations = st.lists(
+    st.tuples(st.sampled_from(["create", "replace", "upload", "delete"]), st.sampled_from(NAMES)),
+    min_size=1,
+    max_size=8,
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(operations, st.integers(0, 120), st.data())
+def test_after_a_power_cut_at_any_call_what_was_answered_is_there(asked, calls, data):
+    run_power_cut(MemoryFileSystem(), asked, calls, lambda n: data.draw(st.integers(0, n)))
+
+
+def run_power_cut(files, asked, calls, choose):
+    left = [calls]
+
+    def before(_operation, _path):
+        left[0] -= 1
+        if left[0] < 0:
+            raise PowerOff
+
+    known = {}
+    store = DirectoryStore(files, ROOT)
+    files.before = before
+    try:
+        for number, (operation, name) in enumerate(asked):
+            carry_out(store, operation, name, b"content %d" % number, known)
+    except PowerOff:
+        pass
+    files.before = lambda _operation, _path: None
+    files.power_cut(choose)
+
+    store = DirectoryStore(files, ROOT)
+    for name, allowed in known.items():
+        found = content_of(store, name)
+        assert found in allowed if isinstance(allowed, set) else found == allowed, name
+    assert {each.name for each in list_all(store, "")} == {
+        name for name in NAMES if content_of(store, name) is not None
+    }
+    assert files.list_directories(ROOT / WRITING) == [store._own.name], "what was half written is gone"
+
+
+class SyncsNoData(MemoryFileSystem):
+    def settle(self, content):
+        content.pending.clear()
+
+
+class SyncsNoNames(MemoryFileSystem):
+    def settle_names(self, directory):
+        pass
+
+
+@pytest.mark.parametrize("files", [SyncsNoData, SyncsNoNames])
+def test_a_sync_left_out_is_noticed(files):
+    with pytest.raises((AssertionError, FileNotFoundError)):
+        run_power_cut(files(), [("create", "b/1"), ("upload", "a")], 1000, lambda _: 0)
+
+
+def test_what_another_process_shows_is_durable_before_it_is_told():
+    """The other one has linked its object and not synced the directory yet."""
+    for tell in (
+        lambda store: content_of(store, "b/1") == b"shown",
+        lambda store: [each.name for each in list_all(store, "")] == ["b/0", "b/1"],
+        lambda store: is_taken(store, "b/1"),
+    ):
+        files = MemoryFileSystem()
+        first, second = DirectoryStore(files, ROOT), DirectoryStore(files, ROOT)
+        first.create("b/0", [b"before"])
+
+        def cut(operation, path):
+            if (operation, path) == ("sync directory", ROOT / "b"):
+                raise PowerOff
+
+        files.before = cut
+        with pytest.raises(PowerOff):
+            first.create("b/1", [b"shown"])
+        files.before = lambda _operation, _path: None
+        assert tell(second)
+        files.power_cut(lambda _: 0)
+        assert content_of(DirectoryStore(files, ROOT), "b/1") == b"shown"
+
+
+def is_taken(store, name):
+    try:
+        store.create(name, [b"another"])
+    except Exists:
+        return True
+    return False
+
+
+def test_a_sync_of_names_that_failed_leaves_the_writing_unsure_and_the_directory_unused():
+    files = MemoryFileSystem()
+    store = DirectoryStore(files, ROOT)
+    tag = store.create("b/1", [b"old"])
+
+    def fail(operation, path):
+        if (operation, path) == ("sync directory", ROOT / "b"):
+            raise SyncError(errno.EIO, os.strerror(errno.EIO))
+
+    files.before = fail
+    with pytest.raises(Unsure):
+        store.create("b/2", [b"x"])
+    files.before = lambda _operation, _path: None
+    with pytest.raises(Unavailable, match="not used any more"):
+        store.read("b/2", 0, 1)
+    with pytest.raises(Unsure, match="not used any more"):
+        store.replace("b/1", [b"new"], tag)
+    store.create("c/1", [b"elsewhere"])
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO, errno.EMFILE])
+@pytest.mark.parametrize("call", ["create", "write", "sync", "link", "rename"])
+def test_what_the_system_refuses_has_changed_nothing(number, call):
+    files = MemoryFileSystem()
+    store = DirectoryStore(files, ROOT)
+    tag = store.create("a", [b"old"])
+
+    def fail(operation, path):
+        if operation == call:
+            raise OSError(number, os.strerror(number))
+
+    files.before = fail
+    for ask in (lambda: store.create("b", [b"x"]), lambda: store.replace("a", [b"new"], tag)):
+        try:
+            ask()
+        except Unavailable:
+            continue
+        assert call in {"link", "rename"}, "either call of the store does without one of them"
+    files.before = lambda _operation, _path: None
+
+    assert content_of(store, "a") == (b"new" if call == "link" else b"old")
+    assert content_of(store, "b") == (b"x" if call == "rename" else None)
+    assert [name for name in files.list_directory(store._own) if name != LOCK] == []
+
+
+PROCESS = """
+import sys
+from pathlib import Path
+from pipeline_broker.files.file_system import SystemFileSystem
+from pipeline_broker.objects.directory_store import DirectoryStore
+from pipeline_broker.objects.settled_store import SettledStore
+from pipeline_broker.objects.store import Changed
+
+def wait(seconds, error):
+    pass
+
+store = SettledStore(DirectoryStore(SystemFileSystem(), Path(sys.argv[1])), wait)
+done = 0
+while done < int(sys.argv[2]):
+    part = store.read("counter", 0, 100)
+    number = int(bytes(part.data).split()[0]) + 1
+    try:
+        store.replace("counter", [b"%d by %s" % (number, sys.argv[3].encode())], part.tag)
+    except Changed:
+        continue
+    done += 1
+"""
+
+
+def test_processes_that_replace_an_object_lose_no_step(tmp_path):
+    store = DirectoryStore(SystemFileSystem(), tmp_path / "store")
+    store.create("counter", [b"0 by nobody"])
+    arguments = [sys.executable, "-c", PROCESS, str(tmp_path / "store"), "20"]
+    processes = [subprocess.Popen([*arguments, str(n)], cwd=Path(__file__).parents[2]) for n in range(3)]
+
+    assert [process.wait(60) for process in processes] == [0, 0, 0]
+    assert content_of(store, "counter").split()[0] == b"60"
+
+
+def test_a_lock_that_is_held_for_too_long_is_an_obstacle():
+    files = MemoryFileSystem()
+    waits = []
+    store = DirectoryStore(files, ROOT, waits.append)
+    tag = store.create("a", [b"old"])
+    held = files.lock(ROOT / LOCK)
+    with pytest.raises(Unavailable, match="too long"):
+        store.replace("a", [b"new"], tag)
+    assert sum(waits) == pytest.approx(5, abs=0.1)
+    held.release()
+    store.replace("a", [b"new"], tag)
+
+
+def test_what_a_killed_process_was_writing_goes_and_what_a_living_one_writes_stays():
+    files = MemoryFileSystem()
+    killed, living = DirectoryStore(files, ROOT), DirectoryStore(files, ROOT)
+    for store in (killed, living):
+        files.open(store._own / "7", create=True)
+    killed._own_lock.release()
+
+    DirectoryStore(files, ROOT)
+
+    assert killed._own.name not in files.list_directories(ROOT / WRITING)
+    assert files.list_directory(living._own) == ["7"]
+
+
+def test_a_directory_for_writing_that_another_removes_before_it_is_locked_is_made_anew(tmp_path):
+    class Slow(SystemFileSystem):
+        """Another process opens the store between the making of the directory and its lock."""
+
+        calls = 0
+
+        def lock(self, path):
+            self.calls += 1
+            if self.calls == 1:
+                DirectoryStore(SystemFileSystem(), tmp_path)
+            return super().lock(path)
+
+    store = DirectoryStore(Slow(), tmp_path)
+    store.create("a", [b"x"])
+    assert content_of(store, "a") == b"x"

@@ -1,0 +1,239 @@
+"""Whatever becomes of requests and answers, an object is written once and its writer knows."""
+
+import itertools
+import os
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pipeline_broker.objects.memory_store import MemoryStore
+from pipeline_broker.objects.settled_store import HEAD_BYTES, PAUSE_SECONDS_MAX, PAUSE_SECONDS_MIN, SettledStore
+from pipeline_broker.objects.store import Changed, Exists, Missing, Unavailable, Unsure, list_all
+from tests.objects.faulty_store import WRITE_FATES, FaultyStore
+
+
+def no_pause(seconds, error):
+    """Time does not count here."""
+
+
+def content(writer, number, size=HEAD_BYTES):
+    """What only this writing has: a head of a writer's life and a number."""
+    return (b"%016d%016d" % (writer, number)).ljust(size, b".")
+
+
+class Script:
+    """Dice that show what was written down, and afterwards always the first side."""
+
+    def __init__(self, *fates):
+        self._fates = list(fates)
+
+    def __call__(self, choices):
+        if self._fates and self._fates[0] in choices:
+            return self._fates.pop(0)
+        return choices[0]
+
+
+class Judging(SettledStore):
+    """The real one; the sabotages of the tests below change how it judges."""
+
+
+class TakesExistsForSuccess(Judging):
+    def create(self, name, parts):
+        try:
+            return super().create(name, parts)
+        except Exists:
+            return self._store.read(name, 0, 1).tag
+
+
+class TakesExistsForForeign(Judging):
+    def create(self, name, parts):
+        while True:
+            try:
+                return self._store.create(name, parts)
+            except (Unavailable, Unsure):
+                continue
+
+
+class TakesChangedForForeign(Judging):
+    def replace(self, name, parts, tag):
+        while True:
+            try:
+                return self._store.replace(name, parts, tag)
+            except (Unavailable, Unsure):
+                continue
+
+
+class TakesChangedForSuccess(Judging):
+    def replace(self, name, parts, tag):
+        try:
+            return super().replace(name, parts, tag)
+        except Changed:
+            return self._store.read(name, 0, 1).tag
+
+
+def run_creators(dice, judge):
+    """Two writers create the same names by turns; each must know which of them are its own, and those are its bytes."""
+    store = MemoryStore()
+    faulty = FaultyStore(store, dice)
+    writers = [judge(faulty, no_pause) for _ in range(2)]
+    owner = {}
+    for number in range(4):
+        name = f"slot/{number}"
+        for writer in (number % 2, 1 - number % 2):
+            try:
+                tag = writers[writer].create(name, [content(writer, number)])
+            except Exists:
+                continue
+            assert owner.setdefault(name, writer) == writer, f"two writers believe that {name} is theirs"
+            assert store.read(name, 0, 1).tag == tag
+    while faulty.late:
+        faulty._apply_late()
+    for number in range(4):
+        name = f"slot/{number}"
+        assert name in owner, f"{name} is somebody's, and nobody knows"
+        assert bytes(store.read(name, 0, 1 << 20).data) == content(owner[name], number)
+    assert [each.name for each in list_all(store, "")] == sorted(owner)
+
+
+def run_replacers(dice, judge):
+    """One writer counts up in an object that another changes once; what it was told is what happened, in order."""
+    store = MemoryStore()
+    faulty = FaultyStore(store, dice)
+    one, other = judge(faulty, no_pause), SettledStore(store, no_pause)
+    tag = store.create("counter", [content(0, 0)])
+    written = [content(0, 0)]
+    for number in range(1, 5):
+        try:
+            tag = one.replace("counter", [content(0, number)], tag)
+        except Changed:
+            raise AssertionError("nobody else has changed it") from None
+        written.append(content(0, number))
+        assert bytes(store.read("counter", 0, HEAD_BYTES).data) == written[-1]
+    other.replace("counter", [content(1, 9)], store.read("counter", 0, 1).tag)
+    with pytest.raises(Changed):
+        one.replace("counter", [content(0, 5)], tag)
+    while faulty.late:
+        faulty._apply_late()
+    assert bytes(store.read("counter", 0, HEAD_BYTES).data) == content(1, 9), "a late copy has undone another's writing"
+
+
+@st.composite
+def dice(draw):
+    """Draws fates, mostly good ones in the end, so that every run ends."""
+    budget = [draw(st.integers(0, 25))]
+
+    def throw(choices):
+        choices = list(choices)
+        if budget[0] == 0:
+            return choices[0]
+        budget[0] -= 1
+        return draw(st.sampled_from(choices))
+
+    return throw
+
+
+@settings(max_examples=300, deadline=None)
+@given(dice())
+def test_a_created_object_is_one_writers_who_knows(throw):
+    run_creators(throw, Judging)
+
+
+@settings(max_examples=300, deadline=None)
+@given(dice())
+def test_a_replaced_object_is_replaced_once_and_in_order(throw):
+    run_replacers(throw, Judging)
+
+
+@pytest.mark.parametrize("fates", list(itertools.product(WRITE_FATES, repeat=2)), ids=" then ".join)
+def test_each_fault_followed_by_each_is_settled(fates):
+    run_creators(Script(*fates), Judging)
+    run_replacers(Script(*fates), Judging)
+
+
+@pytest.mark.parametrize(
+    ("run", "judge"),
+    [
+        (run_creators, TakesExistsForSuccess),
+        (run_creators, TakesExistsForForeign),
+        (run_replacers, TakesChangedForForeign),
+        (run_replacers, TakesChangedForSuccess),
+    ],
+)
+def test_a_wrong_judgement_is_noticed(run, judge):
+    """The runs above fail for a store that judges by the error alone."""
+    noticed = []
+    for fates in itertools.product(WRITE_FATES, repeat=2):
+        try:
+            run(Script(*fates), judge)
+        except (AssertionError, pytest.fail.Exception):
+            noticed.append(fates)
+    assert noticed
+
+
+ASKED = {
+    "read": lambda store: bytes(store.read("a", 1, 2).data) == b"bc",
+    "read_end": lambda store: bytes(store.read_end("a", 2).data) == b"de",
+    "list": lambda store: [each.name for each in list_all(store, "")] == ["a", "b", "c"],
+    "delete": lambda store: store.delete(["b", "c"]) is None and [x.name for x in list_all(store, "")] == ["a"],
+    "upload": lambda store: store.upload("b", [b"x"]) is None and bytes(store.read("b", 0, 9).data) == b"x",
+}
+
+
+@pytest.mark.parametrize("operation", ASKED)
+@pytest.mark.parametrize("fate", ["refused", "lost after", "in part"])
+def test_what_may_be_asked_again_is(operation, fate):
+    sound = MemoryStore()
+    for name in ("a", "b", "c"):
+        sound.create(name, [b"abcde"])
+    faulty = FaultyStore(sound, Script(fate, fate))
+
+    assert ASKED[operation](SettledStore(faulty, no_pause))
+
+
+def test_what_is_missing_is_missing_at_once():
+    with pytest.raises(Missing):
+        SettledStore(MemoryStore(), pytest.fail).read("none", 0, 1)
+
+
+def test_the_waits_double_up_to_a_bound_and_end_when_the_caller_gives_up():
+    class Down(MemoryStore):
+        def create(self, name, parts):
+            raise Unavailable("down")
+
+    waits = []
+
+    def pause(seconds, error):
+        waits.append(seconds)
+        if len(waits) == 9:
+            raise error
+
+    with pytest.raises(Unavailable, match="down"):
+        SettledStore(Down(), pause).create("a", [b"x"])
+    assert waits == [PAUSE_SECONDS_MIN * 2**n for n in range(6)] + [PAUSE_SECONDS_MAX] * 3
+
+
+def test_who_gives_up_after_an_unsure_answer_is_unsure():
+    faulty = FaultyStore(MemoryStore(), Script("late"))
+
+    def give_up(seconds, error):
+        raise error
+
+    with pytest.raises(Unsure):
+        SettledStore(faulty, give_up).create("a", [os.urandom(99)])
+
+
+@pytest.mark.parametrize("size", [0, 1, HEAD_BYTES - 1, HEAD_BYTES, HEAD_BYTES + 1, 300])
+def test_an_object_of_any_size_is_recognized(size):
+    whole = content(1, 1, max(size, 32))[:size]
+    for cut in {0, size // 2, size}:
+        faulty = FaultyStore(MemoryStore(), Script("lost after"))
+        SettledStore(faulty, no_pause).create("a", [whole[:cut], memoryview(whole)[cut:]])
+        assert [fate for operation, fate in faulty.fates if operation == "create"] == ["lost after"]
+
+
+def test_a_shorter_object_with_the_same_head_is_foreign():
+    store = MemoryStore()
+    store.create("a", [content(1, 1, 100)])
+    with pytest.raises(Exists):
+        SettledStore(store, no_pause).create("a", [content(1, 1, 101)])
