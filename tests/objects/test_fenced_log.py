@@ -1,0 +1,299 @@
+"""The fenced log: every history of small ones holds, and each mistake that was thought of is found in them.
+
+With EXAMPLES in the environment (`make properties`) larger ones are explored too.
+"""
+
+import os
+from collections.abc import Mapping
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline_broker.objects.fenced_log import (
+    STOP_DISTANCE,
+    Boundary,
+    BrokenLogError,
+    Fencer,
+    Found,
+    Place,
+    Step,
+    Writer,
+    boundary_name,
+    data_places,
+    place_of,
+    slot_name,
+)
+from tests.objects.fenced_log_model import Model
+from tests.tables import each_row
+
+EVERYTHING = {"has_late_fences": True, "deletes_singly": True, "has_old_listings": True}
+ONE_EACH = {"in_flight": 1, "slots": 1}
+ORDINARY = {
+    "one slot and a takeover of the taker": ({**ONE_EACH, **EVERYTHING, "successor_slots": 1}, 5_241),
+    "three in flight and one fencer": ({**EVERYTHING, "in_flight": 3, "slots": 3, "fencers": 1, "distance": 2}, 4_462),
+    "two in flight and two fencers": ({"slots": 2}, 23_047),
+}
+AT_LENGTH = {
+    "two slots, one after the other": ({**EVERYTHING, "in_flight": 1, "slots": 2}, 50_076),
+    "four in flight and one fencer": ({**EVERYTHING, "in_flight": 4, "slots": 4, "fencers": 1, "distance": 2}, 23_309),
+    "three fencers": ({**ONE_EACH, "fencers": 3}, 37_680),
+}
+BOUNDS = ORDINARY | AT_LENGTH if "EXAMPLES" in os.environ else ORDINARY
+SEEDED_STATES_MAX = 20_000
+
+
+class AcknowledgesOutOfOrder(Writer):
+    """Takes a stored slot for confirmed, whatever is in front of it."""
+
+    def store(self, slot: int) -> Writer:
+        return super().store(slot)._replace(confirmed=max(slot + 1, self.confirmed))
+
+
+class ReadsBoundaryOnce(Fencer):
+    """Has won when its fence is created."""
+
+    def find(self, found: Found) -> Fencer:
+        after = super().find(found)
+        return after._replace(step=Step.WON) if after.step is Step.READ_AGAIN else after
+
+
+class ComparesBoundaryWithFence(Fencer):
+    """Has lost only when the boundary is behind its fence."""
+
+    def read(self, boundary: Boundary) -> Fencer:
+        after = super().read(boundary)
+        if self.step is Step.READ_AGAIN:
+            return after._replace(step=Step.LOST if boundary.place > self.place else Step.WON)
+        return after
+
+
+class TakesStopForFence(Fencer):
+    """Has won where its stop is, without the walk."""
+
+    def find(self, found: Found) -> Fencer:
+        if self.step is Step.STOP and found is Found.OWN:
+            return self._replace(step=Step.READ_AGAIN, place=self.wanted)
+        return super().find(found)
+
+
+class ListsBeyondHoles(Fencer):
+    """Goes behind the last object of a listing in place of the first absent one."""
+
+    def see(self, listing: Mapping[Place, bool]) -> Fencer:
+        after = super().see(listing)
+        there = [place for place in listing if place.generation == after.place.generation and not listing[place]]
+        last = max(there, default=after.place)
+        return after._replace(place=max(after.place, Place(last.generation, last.slot + 1))) if there else after
+
+
+class TakesDataForOwn(Fencer):
+    """Takes the answer that something exists for its own fence."""
+
+    def find(self, found: Found) -> Fencer:
+        return super().find(Found.OWN if found is Found.DATA else found)
+
+
+class TakesFenceForOwn(Fencer):
+    """Takes another's fence for its own."""
+
+    def find(self, found: Found) -> Fencer:
+        return super().find(Found.OWN if found is Found.FENCE else found)
+
+
+class FreesFences(Boundary):
+    """Lets fences go with all the rest."""
+
+    def frees(self, place: Place, *, is_fence: bool) -> bool:
+        return super().frees(place, is_fence=False)
+
+
+class FreesWhatIsBehind(Boundary):
+    """Lets data go that the boundary does not cover yet."""
+
+    def frees(self, place: Place, *, is_fence: bool) -> bool:
+        return place <= self.place and not is_fence
+
+
+TWO = {"slots": 2}
+ALONE = {"slots": 2, "fencers": 1}
+SEEDED = {
+    "acknowledges n before n - 1": {**ALONE, "writer": AcknowledgesOutOfOrder},
+    "does not read the boundary again": {**TWO, "fencer": ReadsBoundaryOnce},
+    "compares the boundary with its fence": {
+        **TWO,
+        "in_flight": 1,
+        "has_late_fences": True,
+        "fencer": ComparesBoundaryWithFence,
+    },
+    "takes the stop for the fence": {**ALONE, "fencer": TakesStopForFence},
+    "lists beyond a hole": {**ALONE, "fencer": ListsBeyondHoles},
+    "takes data for its own fence": {**ALONE, "fencer": TakesDataForOwn},
+    "takes another's fence for its own": {**TWO, "fencer": TakesFenceForOwn},
+    "deletes fences": {**TWO, "boundary": FreesFences},
+    "deletes what the boundary does not cover": {**ALONE, "boundary": FreesWhatIsBehind},
+}
+
+
+@pytest.mark.properties
+@each_row("bounds, states", BOUNDS.values(), BOUNDS)
+def test_in_every_history_what_is_acknowledged_is_found_by_one_successor(
+    bounds: dict[str, object], states: int
+) -> None:
+    """The count is asserted so that a model that explores less is noticed."""
+    assert Model(**bounds).explore() == states
+
+
+@each_row("mistake", SEEDED.values(), SEEDED)
+def test_a_seeded_mistake_is_found(mistake: dict[str, object]) -> None:
+    """Each breaks a rule of the protocol; the error has the way to the loss."""
+    with pytest.raises(AssertionError, match=r"acknowledged|two winners|a hole"):
+        Model(**mistake, states_max=SEEDED_STATES_MAX).explore()
+
+
+def fence_a_busy_writer(fencer: Fencer, lead: int, steps_max: int) -> tuple[Fencer, int]:
+    """Fence a writer that has always stored `lead` further slots before the fencer does anything."""
+    bucket = {Place(0, 0): True, Place(1, 1): False}
+
+    def write() -> None:
+        slot = 1
+        for _ in range(lead):
+            while (is_fence := bucket.get(Place(1, slot))) is False:
+                slot += 1
+            if is_fence:
+                return
+            bucket[Place(1, slot)] = False
+
+    for step in range(steps_max):
+        write()
+        if fencer.step in {Step.WON, Step.LOST}:
+            return fencer, step
+        if fencer.step in {Step.READ_BOUNDARY, Step.READ_AGAIN}:
+            fencer = fencer.read(Boundary())
+        elif fencer.step is Step.LIST:
+            fencer = fencer.see(bucket)
+        else:
+            found = {None: Found.OWN, True: Found.OWN, False: Found.DATA}[bucket.get(fencer.wanted)]
+            if found is Found.OWN:
+                bucket[fencer.wanted] = True
+            fencer = fencer.find(found)
+    return fencer, steps_max
+
+
+@given(st.integers(1, 100))
+def test_a_writer_that_is_always_ahead_is_fenced(lead: int) -> None:
+    """The stop ends the race, tried farther and farther away."""
+    fencer, steps = fence_a_busy_writer(Fencer(), lead, 200)
+    assert fencer.step is Step.WON
+    assert steps < 40
+
+
+def test_without_a_stop_a_writer_that_is_ahead_is_never_fenced() -> None:
+    """A fencer that walks from the beginning, as if it had one."""
+
+    class NeedsNoStop(Fencer):
+        def see(self, listing: Mapping[Place, bool]) -> Fencer:
+            return super().see(listing)._replace(step=Step.WALK, has_stop=True)
+
+    fencer, _ = fence_a_busy_writer(NeedsNoStop(), 1, 2_000)
+    assert fencer.step not in {Step.WON, Step.LOST}
+
+
+def test_a_fencer_against_nobody_takes_five_steps() -> None:
+    """An empty bucket: boundary, list, stop, fence, boundary."""
+    fencer = Fencer().read(Boundary()).see({})
+    assert (fencer.step, fencer.wanted) == (Step.STOP, Place(0, STOP_DISTANCE))
+    fencer = fencer.find(Found.OWN)
+    assert (fencer.step, fencer.wanted) == (Step.WALK, Place(0, 0))
+    fencer = fencer.find(Found.OWN).read(Boundary())
+    assert (fencer.step, fencer.successor) == (Step.WON, Place(1, 1))
+
+
+def test_a_generation_in_which_nothing_was_written_is_fenced_in_its_turn() -> None:
+    """A listing leads through fences to the last generation."""
+    listing = {Place(0, 0): True, Place(1, 1): False, Place(1, 2): True, Place(2, 3): True}
+    assert Fencer().read(Boundary()).see(listing).place == Place(3, 4)
+
+
+@given(st.permutations(range(1, 9)), st.integers(1, 8))
+def test_slots_are_confirmed_in_order_whatever_order_they_are_stored_in(order: list[int], in_flight_max: int) -> None:
+    """Never more than those in front of which nothing is missing, and never more begun than allowed."""
+    writer = Writer.owning(Place(1, 1), in_flight_max)
+    waiting = list(order)
+    stored: set[int] = set()
+    while waiting:
+        while writer.may_begin and writer.next_slot <= len(order):
+            writer = writer.begin()
+        assert writer.next_slot - writer.confirmed <= in_flight_max
+        slot = next(slot for slot in waiting if slot < writer.next_slot)
+        waiting.remove(slot)
+        stored.add(slot)
+        writer = writer.store(slot)
+        assert writer.confirmed == next(slot for slot in range(1, 10) if slot not in stored)
+    assert writer.stored == frozenset()
+
+
+def test_an_owner_that_meets_a_fence_loses_what_is_behind_it_only() -> None:
+    """Slots in front of it may still be confirmed; the lowest fence counts."""
+    writer = Writer.owning(Place(4, 10), 4).begin().begin().begin().meet(12)
+    assert writer.is_over
+    assert not writer.may_begin
+    assert [writer.is_lost(slot) for slot in (10, 11, 12)] == [False, False, True]
+    assert writer.store(11).store(10).confirmed == 12
+    assert writer.meet(11).is_lost(11)
+
+
+places = st.builds(Place, st.integers(0, (1 << 64) - 1), st.integers(0, (1 << 64) - 1))
+
+
+@given(places, places)
+def test_a_boundary_only_rises(one: Place, other: Place) -> None:
+    """And frees what is in front of it, but for fences."""
+    boundary = Boundary(one).raised_to(other)
+    assert boundary.place == max(one, other)
+    assert boundary.frees(min(one, other), is_fence=False) == (one != other)
+    assert not boundary.frees(min(one, other), is_fence=True)
+    assert not boundary.frees(boundary.place, is_fence=False)
+
+
+@given(places, st.data())
+def test_a_boundary_is_read_as_it_was_written_and_any_change_of_it_is_noticed(
+    place: Place, data: st.DataObject
+) -> None:
+    """Bytes changed, cut off or added."""
+    encoded = Boundary(place).encode()
+    assert Boundary.decode(encoded) == Boundary(place)
+    changed = bytearray(encoded)
+    changed[data.draw(st.integers(0, len(encoded) - 1))] ^= data.draw(st.integers(1, 255))
+    for wrong in (changed, encoded[:-1], encoded + b"\0", b""):
+        with pytest.raises(BrokenLogError):
+            Boundary.decode(wrong)
+
+
+@given(st.builds(Place, st.integers(0, 10**20 - 1), st.integers(0, 10**20 - 1)), places)
+def test_names_sort_as_places_do(one: Place, other: Place) -> None:
+    """And are read back; the boundary is no place."""
+    assert place_of(slot_name("wal/7", one)) == one
+    assert (slot_name("wal/7", one) < slot_name("wal/7", other)) == (one < other)
+    assert place_of(boundary_name("wal/7")) is None
+
+
+def test_a_successor_finds_the_data_in_front_of_its_fence_and_misses_none_silently() -> None:
+    """Through generations, from the boundary on; what is behind a fence is not data of the log."""
+    listing = {
+        Place(0, 0): True,
+        Place(1, 1): False,
+        Place(1, 2): True,
+        Place(1, 3): False,
+        Place(2, 3): False,
+        Place(2, 4): False,
+        Place(2, 5): True,
+        Place(2, 6): False,
+    }
+    end = Place(2, 5)
+    assert list(data_places(Boundary(), end, listing)) == [Place(1, 1), Place(2, 3), Place(2, 4)]
+    assert list(data_places(Boundary(Place(2, 4)), end, listing)) == [Place(2, 4)]
+    assert list(data_places(Boundary(end), end, listing)) == []
+    del listing[Place(2, 3)]
+    with pytest.raises(BrokenLogError, match="slot 3 of generation 2 is missing"):
+        list(data_places(Boundary(), end, listing))
