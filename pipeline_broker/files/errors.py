@@ -12,10 +12,14 @@ class SyncError(OSError):
     """A sync failed, for whatever reason: what it was to write is lost, and one that succeeds later proves nothing."""
 
 
+class Obstacle(OSError):
+    """What was asked for has not happened, for a reason that passes: a store far away does not answer."""
+
+
 class DirectoryLocked(Exception):
     """Another process uses the data directory."""
 
 
 def is_passing(error: OSError) -> bool:
-    """Whether there was no space or no descriptor: what was refused has not happened, and may be tried again."""
-    return error.errno in _PASSING and not isinstance(error, SyncError)
+    """Whether space, a descriptor or an answer lacks: what was refused has not happened, and may be tried again."""
+    return (error.errno in _PASSING and not isinstance(error, SyncError)) or isinstance(error, Obstacle)

@@ -1,4 +1,4 @@
-"""What a segment store promises, asked of a directory, of one in memory, and of chunks as an object store has them."""
+"""What a segment store promises, asked of a directory, of one in memory, of chunks, and of bulk objects."""
 
 import threading
 from pathlib import Path
@@ -13,6 +13,7 @@ from pipeline_broker.log.archive.local_store import LocalStore
 from pipeline_broker.log.errors import ShortFile
 from tests.files.memory_file_system import MemoryFileSystem
 from tests.log.archive.chunk_store import ChunkStore
+from tests.log.archive.object_stores import object_store
 
 BASE = Path("/data/archive")
 
@@ -27,11 +28,17 @@ def memory_store(files=None):
     return LocalStore(files, BASE)
 
 
-@pytest.fixture(params=["directory", "memory", "chunks"])
+@pytest.fixture(params=["directory", "memory", "chunks", "objects"])
 def store(request, tmp_path):
-    if request.param == "directory":
-        return LocalStore(SystemFileSystem(), tmp_path / "archive")
-    return memory_store() if request.param == "memory" else ChunkStore()
+    stores = {
+        "directory": lambda: LocalStore(SystemFileSystem(), tmp_path / "archive"),
+        "memory": memory_store,
+        "chunks": ChunkStore,
+        "objects": object_store,
+    }
+    store = stores[request.param]()
+    yield store
+    store.close()
 
 
 def test_what_is_written_is_read_in_any_piece(store):
@@ -127,7 +134,7 @@ def test_there_is_a_number_for_the_free_space(store):
 @given(st.lists(st.tuples(st.integers(0, 40), st.lists(st.binary(max_size=9), max_size=4)), max_size=12))
 def test_any_sequence_of_writes_leaves_what_a_list_of_bytes_would(writes):
     model = b""
-    stores = [memory_store(), ChunkStore()]
+    stores = [memory_store(), ChunkStore(), object_store(pending_bytes_max=10)]
     for position, parts in writes:
         position = min(position, len(model))
         model = model[:position] + b"".join(parts)

@@ -1,0 +1,386 @@
+"""A segment store in a bucket: what a round writes to many files becomes one bulk object and one entry of a log.
+
+Rules of this file: what is written is held in memory, where it is read at once, until a sync, or until it is much; then
+it goes to an object of its own, sorted by file, whose name nothing else ever has. A file is where the map says
+(`file_map`), and the map is what was committed to a log, elsewhere, which makes a change count wholly or not at all. An
+object that no commit names does not count: a killed process leaves some, and the next one deletes them. An object is
+deleted when no file has a range of it any more; one that is mostly unused is copied and then has none.
+
+Threads that write exclude each other, also while one waits for the bucket. Those that read never wait for them: a file
+is replaced as a whole, and a reader whose object is gone looks where its bytes are now.
+"""
+
+import errno
+import os
+import threading
+from bisect import bisect_right
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from itertools import accumulate, groupby
+from typing import NamedTuple, Protocol
+
+from pipeline_broker.files.errors import Obstacle
+from pipeline_broker.log.archive.file_map import GONE, Change, FileMap, Range, mergeable
+from pipeline_broker.log.archive.store import split_name
+from pipeline_broker.log.entry import Buffer
+from pipeline_broker.log.errors import ShortFile
+from pipeline_broker.objects.block_cache import BlockCache
+from pipeline_broker.objects.store import Missing, ObjectStore, ObjectStoreError, delete_all
+
+__all__ = ["FileLog", "ObjectSegmentStore"]
+
+PENDING_BYTES_MAX = 16 << 20
+"""What is held in memory before it goes to an object, and about the size of one."""
+MERGES_MIN, MERGES_SHARE = 8, 16
+"""So many files are merged by a sync, or one of so many that it writes, which is more than become ready for it."""
+READS_AT_ONCE = 16
+COPIED_BYTES_MAX = 16 << 20
+"""Of objects that are mostly unused, by a sync."""
+
+
+class FileLog(Protocol):
+    """Where changes of the map are committed; the map itself."""
+
+    files: FileMap
+
+    def commit(self, changes: Sequence[Change], object_sizes: Mapping[str, int]) -> list[str]:
+        """Make changes durable, then part of `files`; returns the objects that no file has a range of any more.
+
+        Raises:
+            OSError: they do not count.
+        """
+
+
+class _Piece(NamedTuple):
+    """Bytes that are in memory and in no object yet."""
+
+    data: Buffer
+
+    @property
+    def size_bytes(self) -> int:
+        return len(self.data)
+
+
+class _File:
+    """A file as it is read now; never changed, but replaced."""
+
+    __slots__ = ("_ends", "pieces", "size_bytes")
+
+    def __init__(self, pieces: Sequence[Range | _Piece] = ()) -> None:
+        self.pieces = tuple(pieces)
+        self._ends = tuple(accumulate(each.size_bytes for each in self.pieces))
+        self.size_bytes = self._ends[-1] if self._ends else 0
+
+    @property
+    def pending_bytes(self) -> int:
+        """Those in no object."""
+        return sum(each.size_bytes for each in self.pieces if isinstance(each, _Piece))
+
+    @property
+    def ranges(self) -> tuple[Range, ...]:
+        """What of it is in objects."""
+        return tuple(each for each in self.pieces if isinstance(each, Range))
+
+    def cut_at(self, size_bytes: int) -> list[Range | _Piece]:
+        """The pieces of its beginning."""
+        kept: list[Range | _Piece] = []
+        for each, end in zip(self.pieces, self._ends, strict=True):
+            start = end - each.size_bytes
+            if start >= size_bytes:
+                break
+            kept.append(each if end <= size_bytes else _part(each, 0, size_bytes - start))
+        return kept
+
+    def between(self, start: int, end: int) -> Iterator[Range | _Piece]:
+        """The pieces that hold these bytes."""
+        number = bisect_right(self._ends, start)
+        while start < min(end, self.size_bytes):
+            piece = self.pieces[number]
+            first = start - (self._ends[number] - piece.size_bytes)
+            size = min(end - start, piece.size_bytes - first)
+            yield _part(piece, first, size)
+            start += size
+            number += 1
+
+
+def _part(piece: Range | _Piece, start: int, size_bytes: int) -> Range | _Piece:
+    if isinstance(piece, Range):
+        return Range(piece.object_name, piece.start + start, size_bytes)
+    return _Piece(memoryview(piece.data)[start : start + size_bytes])
+
+
+class ObjectSegmentStore:
+    """See SegmentStore, and the rules of the file; several threads may write.
+
+    Args:
+        log: the map of the files, and where its changes are committed.
+        store: where bulk objects go; it has none of this prefix that the map does not name.
+        cache: reads them.
+        prefix: of the names of bulk objects, unlike those of every other life of a broker.
+        pending_bytes_max: what is held in memory.
+    """
+
+    def __init__(
+        self,
+        log: FileLog,
+        store: ObjectStore,
+        cache: BlockCache,
+        prefix: str,
+        pending_bytes_max: int = PENDING_BYTES_MAX,
+    ) -> None:
+        self._log = log
+        self._store = store
+        self._cache = cache
+        self._prefix = prefix
+        self._pending_bytes_max = pending_bytes_max
+        self._writing = threading.RLock()
+        self._files = {name: _File(ranges) for name, ranges in log.files.files.items()}
+        self._pending_bytes = 0
+        self._dirty: dict[str, None] = {}  # files that are not as they were committed
+        self._uncommitted: dict[str, int] = {}  # sizes of objects that only such files may have ranges of
+        self._unused: list[str] = []  # objects that are still to be deleted
+        self._folders: dict[str, dict[str, None]] = {}
+        for name in self._files:
+            self._folders.setdefault(split_name(name)[0], {})[name] = None
+        self._objects_made = 0
+        self._readers: ThreadPoolExecutor | None = None
+
+    def folders(self) -> list[str]:
+        with self._writing:
+            return sorted(self._folders)
+
+    def names(self, folder: str) -> list[str]:
+        with self._writing:
+            return sorted(split_name(name)[1] for name in self._folders.get(folder, ()))
+
+    def size_bytes(self, name: str) -> int:
+        return self._find(name).size_bytes
+
+    def write(self, name: str, parts: Sequence[Buffer], position: int) -> None:
+        split_name(name)
+        with self._writing:
+            file = self._files.get(name)
+            before = _File() if file is None else file
+            if position > before.size_bytes:
+                raise ShortFile(f"{name} ends at byte {before.size_bytes}: it cannot be continued at {position}")
+            pieces = before.cut_at(position)
+            written = b"".join(parts)
+            if written:
+                pieces.append(_Piece(written))
+            self._set(name, _File(pieces))
+            if self._pending_bytes >= self._pending_bytes_max:
+                self._upload_pending()
+
+    def sync(self, names: Iterable[str]) -> None:
+        with self._writing:
+            for name in names:
+                self._find(name)
+            if not self._dirty:
+                return
+            self._merge()
+            self._copy_from_unused()
+            self._upload_pending()
+            gone = self._commit([self._change(name) for name in self._dirty])
+            self._dirty.clear()
+            self._delete_unused(gone)
+
+    def read(self, name: str, size_bytes: int, position: int) -> Buffer:
+        while True:
+            file = self._find(name)
+            try:
+                with _obstacles(f"{name} cannot be read"):
+                    return _joined([self._content(each) for each in file.between(position, position + size_bytes)])
+            except FileNotFoundError:
+                if self._files.get(name) is file:  # else it is somewhere else by now, or gone
+                    raise
+
+    def read_cached(self, name: str, size_bytes: int, position: int) -> Buffer | None:
+        file = self._files.get(name)
+        if file is None or position + size_bytes > file.size_bytes:
+            return None
+        found: list[Buffer] = []
+        for each in file.between(position, position + size_bytes):
+            part = each.data if isinstance(each, _Piece) else self._cache.read_cached(*each)
+            if part is None:
+                return None
+            found.append(part)
+        return _joined(found)
+
+    def read_ahead(self, name: str, size_bytes: int, position: int) -> None:
+        for each in self._find(name).between(position, position + size_bytes):
+            if isinstance(each, Range):
+                self._cache.read_ahead(*each)
+
+    def replace(self, source: str, target: str) -> None:
+        assert split_name(target)[0] == split_name(source)[0], "a file stays in its folder"
+        with self._writing:
+            file = self._find(source)
+            if file.pending_bytes:
+                self._upload_pending()
+                file = self._find(source)
+            gone = self._commit([Change(target, 0, file.ranges), Change(source, GONE)])
+            self._forget(source)
+            self._set(target, file)
+            self._dirty.pop(target)
+            self._delete_unused(gone)
+
+    def delete(self, names: Iterable[str]) -> None:
+        with self._writing:
+            deleted = [name for name in dict.fromkeys(names) if name in self._files]
+            changes = [Change(name, GONE) for name in deleted if name in self._log.files.files]
+            gone = self._commit(changes) if changes else {}
+            for name in deleted:
+                self._forget(name)
+            self._delete_unused(gone)
+
+    def delete_folder(self, folder: str) -> None:
+        with self._writing:
+            self.delete([f"{folder}/{file}" for file in self.names(folder)])
+
+    def free_bytes(self) -> int:
+        """A bucket is never full."""
+        return 1 << 62
+
+    def close(self) -> None:
+        self._cache.close()
+        if self._readers is not None:
+            self._readers.shutdown()
+
+    def _find(self, name: str) -> _File:
+        try:
+            return self._files[name]
+        except KeyError:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name) from None
+
+    def _set(self, name: str, file: _File) -> None:
+        """Have readers see another file."""
+        before = self._files.get(name)
+        self._pending_bytes += file.pending_bytes - (0 if before is None else before.pending_bytes)
+        self._files[name] = file
+        self._dirty[name] = None
+        self._folders.setdefault(split_name(name)[0], {})[name] = None
+
+    def _forget(self, name: str) -> None:
+        self._pending_bytes -= self._files.pop(name).pending_bytes
+        self._dirty.pop(name, None)
+        folder, _ = split_name(name)
+        del self._folders[folder][name]
+        if not self._folders[folder]:
+            del self._folders[folder]
+
+    def _content(self, piece: Range | _Piece) -> Buffer:
+        return piece.data if isinstance(piece, _Piece) else self._cache.read(*piece)
+
+    def _upload_pending(self) -> None:
+        """Give all that is in memory a place in an object."""
+        pending = sorted(name for name in self._dirty if self._files[name].pending_bytes)
+        if not pending:
+            return
+        object_name = f"{self._prefix}{self._objects_made:020d}-{os.urandom(8).hex()}"
+        parts: list[Buffer] = []
+        placed: list[tuple[str, _File]] = []
+        size = 0
+        for name in pending:
+            pieces: list[Range | _Piece] = []
+            for is_pending, run in groupby(self._files[name].pieces, lambda each: isinstance(each, _Piece)):
+                if is_pending:
+                    written = [each.data for each in run if isinstance(each, _Piece)]
+                    pieces.append(Range(object_name, size, sum(map(len, written))))
+                    size += pieces[-1].size_bytes
+                    parts += written
+                else:
+                    pieces += run
+            placed.append((name, _File(pieces)))
+        with _obstacles("the archive cannot be written"):
+            self._store.upload(object_name, parts)
+        self._objects_made += 1
+        self._uncommitted[object_name] = size
+        for name, file in placed:
+            self._set(name, file)
+
+    def _change(self, name: str) -> Change:
+        """What a file has become since it was committed."""
+        before, after = self._log.files.files.get(name, ()), self._files[name].ranges
+        same = 0
+        while same < min(len(before), len(after)) and before[same] == after[same]:
+            same += 1
+        return Change(name, sum(each.size_bytes for each in after[:same]), after[same:])
+
+    def _commit(self, changes: Sequence[Change]) -> dict[str, int]:
+        """Commit; the objects that no committed file has a range of any more, with their sizes."""
+        sizes = {**self._log.files.object_sizes, **self._uncommitted}
+        named = {each.object_name for change in changes for each in change.ranges}
+        gone = self._log.commit(changes, {name: sizes[name] for name in named})
+        return {name: sizes[name] for name in gone}
+
+    def _delete_unused(self, gone: Mapping[str, int]) -> None:
+        """Delete objects that nothing needs, after a commit that let some go.
+
+        What the bucket refuses now is tried again with the next ones, or found by the next process.
+        """
+        seen = {each.object_name for name in self._dirty for each in self._files[name].ranges}
+        uncommitted = {**self._uncommitted, **gone}
+        committed = self._log.files.object_sizes
+        self._uncommitted = {name: size for name, size in uncommitted.items() if name in seen}
+        self._unused += [name for name in uncommitted if name not in seen and name not in committed]
+        try:
+            delete_all(self._store, self._unused)
+        except ObjectStoreError:
+            return
+        for name in self._unused:
+            self._cache.forget(name)
+        self._unused = []
+
+    def _merge(self) -> None:
+        """Take what became many small ranges into memory again, so that it goes to one."""
+        left = max(MERGES_MIN, len(self._dirty) // MERGES_SHARE)
+        for name in list(self._dirty):
+            ranges = self._files[name].ranges
+            count = mergeable([each.size_bytes for each in ranges])
+            if count and left:
+                left -= 1
+                self._take_in(name, set(ranges[-count:]))
+
+    def _copy_from_unused(self) -> None:
+        """Take files out of objects of which less than a half is used, so that these can be deleted."""
+        used, sizes = self._log.files.used_bytes, self._log.files.object_sizes
+        wasted = {name for name, size in sizes.items() if 2 * used[name] < size}
+        copied = 0
+        for name in sorted(self._files) if wasted else ():
+            ranges = {each for each in self._files[name].ranges if each.object_name in wasted}
+            if not ranges:
+                continue
+            copied += sum(each.size_bytes for each in ranges)
+            self._take_in(name, ranges)
+            if copied >= COPIED_BYTES_MAX:
+                break
+
+    def _take_in(self, name: str, ranges: Collection[Range]) -> None:
+        """Have ranges of a file become pending again; past the cache, which they would only fill."""
+        if self._readers is None:
+            self._readers = ThreadPoolExecutor(READS_AT_ONCE, thread_name_prefix="merge")
+        pieces = self._files[name].pieces
+        wanted = [each for each in pieces if isinstance(each, Range) and each in ranges]
+        with _obstacles("the archive cannot be written"):
+            parts = self._readers.map(lambda each: self._store.read(*each).data, wanted)
+            found = {each: _Piece(part) for each, part in zip(wanted, parts, strict=True)}
+        for each, piece in found.items():
+            if piece.size_bytes != each.size_bytes:
+                raise OSError(errno.EIO, f"the object {each.object_name} ends too early", name)
+        self._set(name, _File([found.get(each, each) if isinstance(each, Range) else each for each in pieces]))
+
+
+@contextmanager
+def _obstacles(what: str) -> Iterator[None]:
+    """What the store says, as those understand it who know files."""
+    try:
+        yield
+    except Missing as error:
+        raise FileNotFoundError(errno.ENOENT, f"{what}: the object {error} is missing") from error
+    except ObjectStoreError as error:
+        raise Obstacle(f"{what}: {error}") from error
+
+
+def _joined(parts: list[Buffer]) -> Buffer:
+    return parts[0] if len(parts) == 1 else b"".join(parts)
