@@ -117,7 +117,7 @@ system-packages: ## install the Debian packages that some tests need
 
 clean: ## remove what builds, tests and reports left behind (not .venv, not data)
 	rm -rf out dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis examples/.hypothesis .import_linter_cache metastore_db spark-warehouse derby.log
-	find stages pipeline_broker spark_analysis tests examples benchmarks scripts -name __pycache__ -prune -exec rm -rf {} +
+	find stages pipeline_broker pyspark_pipeline_broker spark_analysis tests examples benchmarks scripts -name __pycache__ -prune -exec rm -rf {} +
 
 $(COMPILED)/built: pyproject.toml hatch_build.py $(shell find stages pipeline_broker -name '*.py') | $(VENV)/dev.stamp
 	rm -rf $(COMPILED) build/wheel

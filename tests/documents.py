@@ -75,12 +75,12 @@ def write_tests(document: Path, folder: Path):
 
 
 def blocks_run_by(runner: str):
-    """The blocks of tests that all documents leave to a file of this repository."""
+    """The blocks of Python that all documents leave to a file of this repository."""
     return [
         block
         for document in DOCUMENTS
         for block in blocks(document, *PYTHON)
-        if block.is_test and block.excuse == f"run by {runner}"
+        if block.excuse == f"run by {runner}"
     ]
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from pipeline_broker.files.file_system import FileSystem, ReadOnlyFileSystem
 from pipeline_broker.inspect.archive_reader import ArchiveReader
+from pipeline_broker.inspect.entry_check import EntryCheck
 from pipeline_broker.inspect.errors import NoDataDirectoryError
 from pipeline_broker.inspect.findings import (
     ArchivedBatchFound,
@@ -33,7 +34,7 @@ from pipeline_broker.inspect.topic_names import TopicNames
 from pipeline_broker.log.archive.archive import ARCHIVE_NAME
 from pipeline_broker.log.journal.taken_directory import JOURNAL_NAME
 
-__all__ = ["Inspection"]
+__all__ = ["Inspection", "refuse_others"]
 
 
 class Inspection:
@@ -56,7 +57,7 @@ class Inspection:
         self._files = ReadOnlyFileSystem() if files is None else files
         self._counts: Counter[str] = Counter()
         self._names = TopicNames()
-        _refuse_others(data_directory)
+        refuse_others(data_directory)
 
     def findings(self) -> Iterator[Finding]:
         """Everything in the order in which it lies there; the totals come last.
@@ -76,7 +77,7 @@ class Inspection:
         if manifests.manifest is not None:
             self._counts["archived_lsn"] = manifests.manifest.lsn
             yield from ArchiveReader(self._files, self._directory, manifests, self._names, self._selection).findings()
-        journal = JournalReader(self._directory, manifests, self._names, self._selection)
+        journal = JournalReader(self._directory, manifests, EntryCheck(self._names, self._selection))
         yield from journal.findings()
         if not self._counts["damages"]:  # else it is known already why things do not end where the mark says
             yield from mark.findings(journal, manifests)
@@ -88,8 +89,8 @@ class Inspection:
         return self._selection.topic is None or bool(is_found) or self._names.has_one_taken_by(self._selection)
 
 
-def _refuse_others(directory: Path) -> None:
-    """Say what it is when it is no data directory."""
+def refuse_others(directory: Path) -> None:
+    """Say what it is when it is no data directory; raises NoDataDirectoryError."""
     try:
         names = {entry.name for entry in directory.iterdir()}
     except FileNotFoundError:

@@ -25,8 +25,6 @@ from pipeline_broker.inspect.findings import (
 from pipeline_broker.inspect.journal_files import extra_files, segment_numbers
 from pipeline_broker.inspect.journal_segment import JournalSegment, Rest, journal_file, open_segment
 from pipeline_broker.inspect.manifest_reader import ManifestReader
-from pipeline_broker.inspect.selection import EVERYTHING, Selection
-from pipeline_broker.inspect.topic_names import TopicNames
 from pipeline_broker.log.journal.frame import FRAME_HEADER_SIZE, iterate_entries
 from pipeline_broker.log.journal.segment import HEADER_SPACE, segment_path
 from pipeline_broker.log.journal.taken_directory import JOURNAL_NAME
@@ -49,20 +47,18 @@ class JournalReader:
     Args:
         data_directory: a broker's.
         manifests: what is archived.
-        names: of topics; more are known afterwards.
-        selection: what is shown.
+        check: is shown all entries that count, in their order, and begins anew when the journal does.
     """
 
     def __init__(
         self,
         data_directory: Path,
         manifests: ManifestReader,
-        names: TopicNames,
-        selection: Selection = EVERYTHING,
+        check: EntryCheck,
     ) -> None:
         self._directory = data_directory / JOURNAL_NAME
         self._manifests = manifests
-        self._check = EntryCheck(names, selection)
+        self._check = check
         #: Behind the last entry that counts.
         self.next_lsn = 0
         self._archived_lsn: int | None = None

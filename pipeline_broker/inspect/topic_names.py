@@ -6,6 +6,7 @@ because its batches may still be there.
 """
 
 import contextlib
+from collections.abc import Iterable
 
 from pipeline_broker.inspect.selection import Selection
 from pipeline_broker.records.batch import BatchHeader
@@ -15,6 +16,7 @@ from pipeline_broker.state.errors import CorruptStateRecordError
 from pipeline_broker.state.metadata_records import (
     METADATA_TOPIC_ID,
     RecordType,
+    Topic,
     read_topic_record,
     record_type,
 )
@@ -27,7 +29,7 @@ class TopicNames:
 
     def __init__(self) -> None:
         self._names: dict[bytes, str] = {}
-        self._live: dict[str, bytes] = {}
+        self._live: dict[str, Topic] = {}
 
     def find(self, topic_id: bytes) -> str | None:
         """The topic's name, if it is known."""
@@ -40,7 +42,12 @@ class TopicNames:
     def live_name(self, topic_id: bytes) -> str | None:
         """The topic's name, if the records so far say that there is such a topic."""
         name = self._names.get(topic_id)
-        return name if name is not None and self._live.get(name) == topic_id else None
+        live = None if name is None else self._live.get(name)
+        return name if live is not None and live.topic_id == topic_id else None
+
+    def live_topics(self) -> Iterable[Topic]:
+        """The topics that there are, as the records so far say."""
+        return self._live.values()
 
     def has_one_taken_by(self, selection: Selection) -> bool:
         """Whether a topic that is asked for is known."""
@@ -68,5 +75,5 @@ class TopicNames:
         if topic is None:
             self._live.pop(name, None)
         else:
-            self._live[name] = topic.topic_id
+            self._live[name] = topic
             self._names[topic.topic_id] = name

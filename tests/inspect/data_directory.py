@@ -14,6 +14,7 @@ from pipeline_broker.log.log_manager import LogManager
 from pipeline_broker.log.partition.policies import LogPolicies
 from pipeline_broker.log.partition.retention import RollRules
 from pipeline_broker.records.batch import NewRecord, build_batch, read_header
+from pipeline_broker.state.log_starts import LogStarts
 from pipeline_broker.state.metadata_records import METADATA_TOPIC_ID, Topic, topic_record
 from tests import transactional_batches
 from tests.archiving import archive_one
@@ -44,6 +45,12 @@ class Data:
     def note_topic(self, name, topic_id, partitions=PARTITIONS):
         record = topic_record(Topic(name, topic_id, partitions))
         self.write(self.metadata, [NewRecord(record.value, record.key)])
+
+    def note_deleted(self, partition, offset):
+        """A client has deleted what stands before the offset."""
+        write = LogStarts().raise_to(TOPIC_ID, partition, offset)
+        assert write is not None
+        self.write(self.metadata, [NewRecord(record.value, record.key) for record in write.records])
 
     def write(self, log, records, **fields):
         batch = build_batch(records, **fields)

@@ -5,11 +5,13 @@ import shutil
 import pytest
 
 from pipeline_broker.files.file_system import SystemFileSystem
+from pipeline_broker.inspect.entry_check import EntryCheck
 from pipeline_broker.inspect.findings import MarkFound, Superseded
 from pipeline_broker.inspect.inspection import Inspection
 from pipeline_broker.inspect.journal_reader import JournalReader
 from pipeline_broker.inspect.manifest_reader import ManifestReader
 from pipeline_broker.inspect.mark_reader import MarkReader
+from pipeline_broker.inspect.selection import EVERYTHING
 from pipeline_broker.inspect.topic_names import TopicNames
 from pipeline_broker.log.archive.archive import Archive
 from pipeline_broker.log.errors import JournalCorrupt, ManifestDamaged
@@ -112,6 +114,6 @@ def test_a_mark_that_goes_or_changes_while_it_is_looked_at_is_not_judged(stopped
         shutil.copyfile(stopped / MARK_NAME, copy / MARK_NAME)
         mark, manifests = MarkReader(files, copy), ManifestReader(files, copy)
         change()
-        found = list(mark.findings(JournalReader(copy, manifests, TopicNames()), manifests))
+        found = list(mark.findings(JournalReader(copy, manifests, EntryCheck(TopicNames(), EVERYTHING)), manifests))
         assert found == [Superseded(MARK_NAME)]
     assert any(isinstance(found, MarkFound) for found in Inspection(stopped).findings())

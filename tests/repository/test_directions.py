@@ -43,7 +43,7 @@ def test_importing_the_broker_loads_neither_trio_nor_anything_of_ours():
     assert [name for name in loaded if name.startswith(("pipeline_broker.", "stages"))] == []
 
 
-@pytest.mark.parametrize("package", ["stages", "spark_analysis"])
+@pytest.mark.parametrize("package", ["stages", "spark_analysis", "pyspark_pipeline_broker"])
 def test_importing_a_package_loads_nothing_heavy(package):
     result = python(f"import sys, {package}; print(*sorted(sys.modules))")
     assert result.returncode == 0, result.stderr

@@ -1,4 +1,4 @@
-"""What is published: one wheel with three packages, which serves wherever it is installed and started from."""
+"""What is published: one wheel with four packages, which serves wherever it is installed and started from."""
 
 import os
 import signal
@@ -14,7 +14,7 @@ import pytest
 from tests.required import absent
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ("pipeline_broker", "spark_analysis", "stages")
+PACKAGES = ("pipeline_broker", "pyspark_pipeline_broker", "spark_analysis", "stages")
 RUN_SECONDS_MAX = 60
 
 pytestmark = pytest.mark.xdist_group("wheel")
@@ -71,7 +71,7 @@ def clean_environment():
     return {name: value for name, value in os.environ.items() if name not in {"PYTHONPATH", "PYTHONSAFEPATH"}}
 
 
-def test_the_wheel_holds_the_three_packages_and_its_metadata_only(wheel):
+def test_the_wheel_holds_the_four_packages_and_its_metadata_only(wheel):
     names = zipfile.ZipFile(wheel).namelist()
     tops = {name.split("/")[0] for name in names}
     metadata = {top for top in tops if top.endswith(".dist-info")}

@@ -16,7 +16,6 @@ import attrs
 from pipeline_broker.log.entry import LEADER_EPOCH, Buffer, IndexedLog
 from pipeline_broker.log.errors import DamagedSegment
 from pipeline_broker.log.journal.frame import ENTRY_OVERHEAD
-from pipeline_broker.log.journal.journal import Journal
 from pipeline_broker.log.journal.segment import split_position
 from pipeline_broker.records.batch import CHECKED_FROM, LENGTH_OVERHEAD, MAGIC
 from pipeline_broker.records.checksum import crc32c
@@ -121,10 +120,20 @@ class _Span:
         return gathered([view[start : start + size] for start, size, _ in self.batches], useful)
 
 
+class JournalBytes(Protocol):
+    """What the journal's files hold: it is `Journal`, or `JournalFiles` where nothing is written."""
+
+    def read_cached(self, place: int, size_bytes: int) -> Buffer | None:
+        """Bytes at a place without waiting for the disk, None when that is not possible."""
+
+    def read(self, place: int, size_bytes: int) -> Buffer:
+        """Bytes at a place; may block."""
+
+
 class JournalSource:
     """A batch source: the journal's files."""
 
-    def __init__(self, journal: Journal) -> None:
+    def __init__(self, journal: JournalBytes) -> None:
         self._journal = journal
 
     def read(self, log: IndexedLog, first: int, end: int) -> ReadResult | None:

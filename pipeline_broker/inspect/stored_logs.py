@@ -1,0 +1,181 @@
+"""The logs of a data directory as its broker would show them to readers, without one.
+
+Rules of this file: read only, no lock, so that the directory of a running broker can be read as well: what it archives
+or deletes meanwhile is looked at anew. Archive and journal are judged as `inspect` judges them, and what is damaged is
+refused, since a reader would not notice what is missing; a torn end counts for nothing. Entries that a running broker
+has written and not synced yet count: a power cut in between may take them away.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+from pipeline_broker.inspect.entry_check import EntryCheck
+from pipeline_broker.inspect.errors import NoDataDirectoryError, StoredDataError
+from pipeline_broker.inspect.findings import Damage, Finding
+from pipeline_broker.inspect.inspection import refuse_others
+from pipeline_broker.inspect.journal_reader import JournalReader
+from pipeline_broker.inspect.journal_segment import JournalSegment
+from pipeline_broker.inspect.manifest_reader import ManifestReader
+from pipeline_broker.inspect.mark_reader import MarkReader
+from pipeline_broker.inspect.selection import Selection
+from pipeline_broker.inspect.topic_names import TopicNames
+from pipeline_broker.log.archive.archive import ARCHIVE_NAME
+from pipeline_broker.log.archive.archived_log import ArchivedLog
+from pipeline_broker.log.archive.local_store import LocalStore
+from pipeline_broker.log.archive.manifest import Manifest, PartitionManifest
+from pipeline_broker.log.archive.segment_reader import SegmentReader
+from pipeline_broker.log.errors import DamagedSegment, JournalCorrupt, SegmentGone
+from pipeline_broker.log.files.file_system import ReadOnlyFileSystem
+from pipeline_broker.log.journal.frame import StoredEntry, entry_key, split_key
+from pipeline_broker.log.journal.journal_files import JournalFiles
+from pipeline_broker.log.journal.segment import global_position
+from pipeline_broker.log.journal.taken_directory import JOURNAL_NAME
+from pipeline_broker.log.partition.partition_log import PartitionLog
+from pipeline_broker.log.partition.producer_state import ProducerStates
+from pipeline_broker.log.partition.reading import JournalSource
+from pipeline_broker.log.partition.tail_cache import TailCache
+from pipeline_broker.records.batch import BatchHeader, read_header
+from pipeline_broker.records.errors import RecordError
+from pipeline_broker.records.record import iterate_records
+from pipeline_broker.state.errors import CorruptStateRecordError
+from pipeline_broker.state.log_starts import LogStarts
+from pipeline_broker.state.metadata_records import METADATA_TOPIC_ID, Topic
+
+__all__ = ["DirectoryFiles", "read_logs"]
+
+READS_MAX = 3
+"""Of a directory that changes while it is read, before it is taken for damaged."""
+NOTHING = Selection(topic="")
+"""No topic has this name, so that no entry is shown: they are replayed."""
+
+
+class DirectoryFiles:
+    """The files of a data directory, for reading.
+
+    Args:
+        data_directory: a broker's.
+    """
+
+    def __init__(self, data_directory: Path) -> None:
+        files = ReadOnlyFileSystem()
+        self._archive = SegmentReader(LocalStore(files, data_directory / ARCHIVE_NAME, read_only=True))
+        self._sources = (JournalSource(JournalFiles(files, data_directory / JOURNAL_NAME)),)
+
+    def empty_log(self, topic: str, topic_id: bytes, partition: int) -> PartitionLog:
+        """A log over these files that knows of no batch yet."""
+        return PartitionLog(topic, topic_id, partition, TailCache(0), self._sources)
+
+    def archived(self, manifest: PartitionManifest) -> ArchivedLog:
+        """What the archive holds of a partition."""
+        return ArchivedLog(self._archive, manifest)
+
+    def archived_batches(self, manifest: PartitionManifest) -> Iterator[tuple[BatchHeader, memoryview]]:
+        """All its batches, each valid until the next is asked for."""
+        for segment in manifest.segments:
+            yield from self._archive.batches(manifest.folder, segment)
+
+
+def read_logs(data_directory: Path, wants: Callable[[str], bool]) -> list[PartitionLog]:
+    """The logs of the topics that there are, of those whose name is wanted, by topic and partition.
+
+    Raises:
+        NoDataDirectoryError: there is nothing that could be read.
+        StoredDataError: what there is is damaged.
+    """
+    refuse_others(data_directory)
+    for left in reversed(range(READS_MAX)):
+        files = ReadOnlyFileSystem()
+        replay, mark = _Replay(data_directory, wants), MarkReader(files, data_directory)
+        manifests = ManifestReader(files, data_directory)
+        journal = JournalReader(data_directory, manifests, replay)
+        try:
+            _refuse_damage(manifests.findings())
+            _refuse_damage(journal.findings())
+            _refuse_damage(mark.findings(journal, manifests))
+        except (DamagedSegment, JournalCorrupt, SegmentGone, StoredDataError) as error:
+            if not left:
+                raise StoredDataError(f"{data_directory}: {error}") from None
+        except PermissionError as error:
+            raise NoDataDirectoryError(f"{error.filename} cannot be read: {error.strerror}") from None
+        else:
+            return replay.logs()
+    raise AssertionError("the last read has ended in one way or another")
+
+
+def _refuse_damage(findings: Iterable[Finding]) -> None:
+    for finding in findings:
+        if isinstance(finding, Damage):
+            raise StoredDataError(f"{finding.file} is damaged at byte {finding.position}: {finding.reason}")
+
+
+class _Replay(EntryCheck):
+    """Checks the entries of the journal, and makes the logs of those that the archive does not hold.
+
+    Args:
+        data_directory: a broker's.
+        wants: topics.
+    """
+
+    def __init__(self, data_directory: Path, wants: Callable[[str], bool]) -> None:
+        self._topics = TopicNames()
+        super().__init__(self._topics, NOTHING)
+        self._files = DirectoryFiles(data_directory)
+        self._wants = wants
+        self._archived: Manifest = Manifest()
+        self._logs: dict[bytes, PartitionLog] = {}
+        self._log_starts = LogStarts()
+
+    def begin(self, manifest: Manifest | None) -> None:
+        if manifest is None:
+            raise StoredDataError("the manifest of the archive cannot be read")
+        super().begin(manifest)
+        self._archived = manifest
+        self._logs.clear()
+        metadata = manifest.partitions.get(entry_key(METADATA_TOPIC_ID, 0))
+        if metadata is not None:
+            for header, batch in self._files.archived_batches(metadata):
+                self._topics.note_batch(METADATA_TOPIC_ID, header, batch)
+                self._note_log_starts(header, batch)
+
+    def findings(self, segment: JournalSegment, lsn: int, entry: StoredEntry) -> Iterator[Finding]:
+        yield from super().findings(segment, lsn, entry)
+        if lsn < self._archived.lsn:
+            return
+        header = read_header(entry.batch)  # what cannot be read was found to be damaged
+        topic_id, partition = split_key(entry.key)
+        if topic_id == METADATA_TOPIC_ID:
+            self._note_log_starts(header, entry.batch)
+            return
+        name = self._topics.find(topic_id)
+        if name is not None and self._wants(name):
+            log = self._log(Topic(name, topic_id, 0), partition)
+            log.replay(header, global_position(segment.number, entry.place), 0, entry.batch)
+
+    def _note_log_starts(self, header: BatchHeader, batch: memoryview) -> None:
+        try:
+            for record in iterate_records(batch, header):
+                self._log_starts.replay(record.key or b"", record.value)
+        except (CorruptStateRecordError, RecordError):
+            return  # a start sets such records aside, too
+
+    def _log(self, topic: Topic, partition: int) -> PartitionLog:
+        key = entry_key(topic.topic_id, partition)
+        log = self._logs.get(key)
+        if log is None:
+            log = self._logs[key] = self._files.empty_log(topic.name, topic.topic_id, partition)
+            manifest = self._archived.partitions.get(key)
+            if manifest is not None:
+                producers = ProducerStates.restored(manifest.producers, manifest.open_transactions)
+                log.attach(self._files.archived(manifest), producers)
+        return log
+
+    def logs(self) -> list[PartitionLog]:
+        """Those of the topics that there are at the end."""
+        found = []
+        for topic in sorted(self._topics.live_topics(), key=lambda topic: topic.name):
+            if self._wants(topic.name):
+                for partition in range(topic.partitions):
+                    log = self._log(topic, partition)
+                    log.raise_log_start(self._log_starts.get(topic.topic_id, partition))
+                    found.append(log)
+        return found

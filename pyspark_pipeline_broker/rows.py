@@ -1,0 +1,96 @@
+"""Stored records as rows, in Arrow's columns.
+
+Rules of this file: names, types and their order are those of Spark's Kafka source. A batch of rows is bounded by their
+number and their bytes, of which a single record may be more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+
+from pipeline_broker.client.visible import visible_batches
+from pipeline_broker.inspect.stored_range import StoredRange
+from pipeline_broker.records.record import Record
+
+__all__ = ["SCHEMA", "SCHEMA_WITH_HEADERS", "arrow_batches"]
+
+ROWS_MAX = 10_000
+BYTES_MAX = 8 << 20
+"""Of keys and values of the rows that are handed over at once."""
+US = 1000
+US_MAX = 2**63 - 1
+"""Of a timestamp of Spark's; Kafka's are milliseconds of as many bits, so the largest have no equal."""
+
+SCHEMA = "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, timestampType INT"
+SCHEMA_WITH_HEADERS = f"{SCHEMA}, headers ARRAY<STRUCT<key: STRING, value: BINARY>>"
+
+_COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType")
+
+
+def arrow_batches(
+    stored: StoredRange, data_directory: Path, *, with_headers: bool, skips_gone: bool
+) -> Iterator[pa.RecordBatch]:
+    """The visible records of a stretch.
+
+    Args:
+        stored: the stretch.
+        data_directory: where it is.
+        with_headers: headers are the last column.
+        skips_gone: what was deleted meanwhile is no error.
+    """
+    rows: list[tuple[Record, int]] = []
+    size_bytes = 0
+    for record, timestamp_type in _records(stored, data_directory, skips_gone=skips_gone):
+        rows.append((record, timestamp_type))
+        size_bytes += len(record.key or b"") + len(record.value or b"")
+        if len(rows) >= ROWS_MAX or size_bytes >= BYTES_MAX:
+            yield _batch(stored, rows, with_headers=with_headers)
+            rows, size_bytes = [], 0
+    if rows:
+        yield _batch(stored, rows, with_headers=with_headers)
+
+
+def _records(stored: StoredRange, data_directory: Path, *, skips_gone: bool) -> Iterator[tuple[Record, int]]:
+    for found in stored.read(data_directory, skips_gone=skips_gone):
+        for batch in visible_batches(found.data, found.offset, found.end_offset, found.aborted):
+            for record in batch.records:
+                yield record, int(batch.is_append_time)
+
+
+def _batch(stored: StoredRange, rows: Sequence[tuple[Record, int]], *, with_headers: bool) -> pa.RecordBatch:
+    records = [record for record, _ in rows]
+    count = len(rows)
+    columns = [
+        pa.array([record.key for record in records], pa.binary()),
+        pa.array([record.value for record in records], pa.binary()),
+        pa.array([stored.topic] * count, pa.string()),
+        pa.array([stored.partition] * count, pa.int32()),
+        pa.array([record.offset for record in records], pa.int64()),
+        pa.array([_us(record.timestamp) for record in records], pa.timestamp("us", tz="UTC")),
+        pa.array([timestamp_type for _, timestamp_type in rows], pa.int32()),
+    ]
+    if not with_headers:
+        return pa.RecordBatch.from_arrays(columns, list(_COLUMNS))
+    return pa.RecordBatch.from_arrays([*columns, _headers(records)], [*_COLUMNS, "headers"])
+
+
+def _us(timestamp_ms: int) -> int:
+    return max(-US_MAX, min(timestamp_ms * US, US_MAX))
+
+
+def _headers(records: Sequence[Record]) -> pa.Array:
+    """A record without headers has none, not an empty list, as in the Kafka source."""
+    places: list[int | None] = []
+    keys: list[str] = []
+    values: list[bytes | None] = []
+    for record in records:
+        places.append(len(keys) if record.headers else None)
+        for name, content in record.headers:
+            keys.append(name)
+            values.append(content)
+    places.append(len(keys))
+    structs = pa.StructArray.from_arrays([pa.array(keys, pa.string()), pa.array(values, pa.binary())], ["key", "value"])
+    return pa.ListArray.from_arrays(pa.array(places, pa.int32()), structs)
