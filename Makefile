@@ -15,6 +15,8 @@ SEEDS ?= 10000
 LIVE_SECONDS ?= 60
 LIVE_MODE ?= pipelined
 SEED ?=
+ROOM ?= all
+SAMPLE ?=
 SUITES_DIR ?= ../shared/suites
 MODES ?= classic pipelined
 SUITES ?=
@@ -26,7 +28,7 @@ COMPILED_TESTS ?= tests/repository/test_compiled.py tests/stages tests/records t
 SYSTEM_PACKAGES := chromium chromium-driver default-jdk-headless eatmydata faketime fish fuse libfuse2 maven openssl strace zsh
 
 .DEFAULT_GOAL := help
-.PHONY: help serve compare results test compiled test-compiled lint types contracts check properties simulate kill kill-points power-cuts exactly-once faults hostile soak live live-kill cluster plugin-runs bench suites wheel system-packages clean
+.PHONY: help serve compare results test compiled test-compiled lint types contracts check mutants properties simulate kill kill-points power-cuts exactly-once faults hostile soak live live-kill cluster plugin-runs bench suites wheel system-packages clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -60,6 +62,9 @@ contracts: $(VENV)/dev.stamp ## check which room imports which
 	$(RUN)/lint-imports
 
 check: lint types contracts ## lint, types and contracts
+
+mutants: $(VENV)/dev.stamp ## change the source in one place at a time: tests of the room must notice (ROOM=quotas SAMPLE=60 SEED=)
+	@$(RUN)/python -m tests.mutants.campaign --room $(ROOM) $(if $(SAMPLE),--sample $(SAMPLE)) $(if $(SEED),--seed $(SEED))
 
 properties: $(VENV)/dev.stamp ## run the ordering properties at length (EXAMPLES=2000)
 	EXAMPLES=$(EXAMPLES) $(RUN)/python -m pytest -m properties --capture=no --timeout=0

@@ -55,6 +55,10 @@ def test_records_of_other_subjects_are_read_past():
         (b'\0\6[["user", "a"]]', b"\0\1{}"),
         (b'\0\6[["user", "a"]]', b"\0\0[]"),
         (b'\0\6[["user", "a"]]', b'\0\0{"producer_byte_rate": "much"}'),
+        (b'\0\6[["user", "a"]]', b'\0\0{"producer_byte_rate": 0}'),
+        (b'\0\6[["user", "a"]]', b'\0\0{"producer_byte_rate": Infinity}'),
+        (b'\0\6[["user", 1]]', b"\0\0{}"),
+        (b'\0\6[["planet", "a"]]', b"\0\0{}"),
         (b"\0", None),
     ],
 )

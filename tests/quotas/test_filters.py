@@ -50,6 +50,18 @@ def test_questions_without_sense_are_refused(components, code):
     assert caught.value.code is code
 
 
+@pytest.mark.parametrize("match", [Match.DEFAULT, Match.ANY])
+def test_addresses_may_be_asked_for_alone(match):
+    check_components([Component("ip", match)])
+
+
+def test_a_refusal_says_what_is_wrong_with_the_name():
+    with pytest.raises(QuotaError, match="MATCH_TYPE_EXACT, but set match string to null"):
+        check_components([Component("user", Match.EXACT)])
+    with pytest.raises(QuotaError, match="MATCH_TYPE_DEFAULT, but also specified a match string"):
+        check_components([Component("user", Match.DEFAULT, "a")])
+
+
 def test_a_question_that_makes_sense_is_not():
     check_components([Component("user", Match.EXACT, "a"), Component("client-id", Match.ANY)])
     check_components([])

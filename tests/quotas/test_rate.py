@@ -53,6 +53,36 @@ def test_the_average_is_of_what_was_recorded():
     assert rate.average(11_000) == 0
 
 
+def test_a_window_ends_when_its_time_is_over():
+    """An event in the millisecond in which a window ends begins the next one, and is forgotten later."""
+    rate = Rate(WINDOWS)
+    rate.record(1, 0)
+    rate.record(2, 999)
+    rate.record(4, 1_000)
+    assert rate.total(11_998) == 7
+    assert rate.total(11_999) == 4
+    assert rate.total(12_000) == 0
+
+
+def test_one_window_more_than_count_is_kept():
+    """Events a window apart: the oldest of twelve is partly in the time that counts, a thirteenth is not."""
+    rate = Rate(Windows(11, 1_000))
+    for second in range(12):
+        rate.record(1, 1_000 * second)
+    assert rate.total(11_000 - 1) == 12
+    rate = Rate(Windows(2, 1_000))
+    for now_ms in (0, 999, 1_000, 1_999, 2_000, 2_900, 2_950):
+        rate.record(1, now_ms)
+    assert rate.total(2_950) == 7
+    rate.record(1, 3_000)
+    assert rate.total(3_000) == 6
+
+
+def test_a_rate_without_events_is_taken_over_all_windows_but_one():
+    assert Rate(WINDOWS).span_ms(123_456) == 10_000
+    assert Rate(Windows(1, 1_000)).span_ms(123_456) == 1
+
+
 @given(EVENTS)
 def test_the_rate_is_that_of_the_events_that_count(events):
     """A model that keeps all events, and begins windows by the rule of the documentation, comes to the same."""

@@ -25,6 +25,14 @@ def test_a_debt_is_paid_off_at_the_rate_of_the_limit():
     assert not bucket.is_full(5, 12_000)
 
 
+def test_a_bucket_is_full_with_the_last_token_and_nobody_waits_without_a_debt():
+    bucket = TokenBucket(WINDOWS)
+    bucket.take(5.5, 0.5, 0)
+    assert bucket.throttle_time_ms(0.5, 0) == 0
+    assert not bucket.is_full(0.5, 10_999)
+    assert bucket.is_full(0.5, 11_000)
+
+
 def test_a_lower_limit_makes_a_smaller_bucket():
     bucket = TokenBucket(WINDOWS)
     assert bucket.tokens(10, 0) == 110

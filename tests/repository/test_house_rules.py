@@ -81,6 +81,7 @@ ABOUT_THE_WHOLE = {
     "crashes/exactly_once": "programs that copy in transactions",
     "differential": "the same question to Apache Kafka",
     "hostile": "the largest requests",
+    "mutants": "changes of the source that tests must notice",
     "repository": "the repository itself",
     "simulation": "the whole broker in virtual time",
     "tools": "what tests are made with",

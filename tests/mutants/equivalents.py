@@ -1,0 +1,21 @@
+"""Mutants that no test can kill, each with the reason: what they do is what the original does."""
+
+QUOTAS = "pipeline_broker/quotas"
+
+EQUIVALENT: dict[str, str] = {
+    f"{QUOTAS}/limits.py _shape: return tuple(((kind, name is None) for kind, name in entity)) -> return None": (
+        "levels that cannot fit are left out for speed only"
+    ),
+    f"{QUOTAS}/limits.py _shape: name is None -> name is not None": "names stand for themselves on both sides",
+    f"{QUOTAS}/mutation_quota.py _Meter.__init__: self.limit = 0.0 -> pass": "it is set with the first use",
+    f"{QUOTAS}/quotas.py Quotas.__init__: False -> True #2": "what was never replayed sets nothing",
+    f"{QUOTAS}/quotas.py RequestQuota.__init__: self._paused_ns = 0 -> pass": "it is set by the pause",
+    f"{QUOTAS}/quotas.py RequestQuota.__init__: 0 -> 1 #2": "it is set by the pause",
+    f"{QUOTAS}/token_bucket.py TokenBucket.__init__: self._updated_ms = 0 -> pass": "it is set with the first tokens",
+    f"{QUOTAS}/token_bucket.py TokenBucket.__init__: 0 -> 1": "it is set with the first tokens",
+    f"{QUOTAS}/token_bucket.py TokenBucket.throttle_time_ms: tokens < 0 -> tokens <= 0": "no debt is paid in no time",
+    f"{QUOTAS}/rate.py throttle_time_ms: observed <= limit -> observed < limit": "the formula gives 0 there, too",
+    f"{QUOTAS}/client_quotas.py ClientQuotas.durable: del self._coming[entity] -> pass": (
+        "what was coming is then what is set"
+    ),
+}

@@ -1,0 +1,66 @@
+"""Which tests must kill the mutants of which sources, and how many of them at least."""
+
+from pathlib import Path
+
+import attrs
+
+NOT_ITS_OWN = "not clients and not faults and not spark and not browser and not simulation"
+"""Tests that work on processes of their own run no line here, and others are of no one room."""
+
+
+@attrs.frozen
+class Room:
+    """Sources and the tests of their own level.
+
+    Attributes:
+        sources: files, or folders, which stand for all within.
+        tests: files and folders.
+        floor: the share of the mutants that are not equivalent which these tests kill at least.
+        left_out: files within the folders that belong to no room here.
+    """
+
+    name: str
+    sources: tuple[str, ...]
+    tests: tuple[str, ...]
+    floor: float
+    left_out: tuple[str, ...] = ()
+
+    def source_paths(self, root: Path) -> list[str]:
+        found = []
+        for source in self.sources:
+            path = root / source
+            files = sorted(path.rglob("*.py")) if path.is_dir() else [path]
+            found += [it.relative_to(root).as_posix() for it in files]
+        return [it for it in found if not it.startswith(self.left_out) and not it.endswith("__init__.py")]
+
+
+APIS = "pipeline_broker/apis"
+METRICS = ("tests/telemetry/test_topic_metrics.py", "tests/telemetry/test_broker_metrics.py")
+"""Of what handlers count."""
+ROOMS = {
+    room.name: room
+    for room in (
+        Room("stages", ("stages",), ("tests/stages",), 0.7, left_out=("stages/testing/",)),
+        Room("log", ("pipeline_broker/log",), ("tests/log",), 0.7),
+        Room("state", ("pipeline_broker/state",), ("tests/state",), 0.72),
+        Room(
+            "produce",
+            (f"{APIS}/data/produce.py", f"{APIS}/data/long_batches.py", f"{APIS}/produce_template.py"),
+            ("tests/apis", *METRICS),
+            0.65,
+        ),
+        Room("fetch", (f"{APIS}/data/fetch.py",), ("tests/apis", *METRICS), 0.65),
+        Room("security", ("pipeline_broker/security",), ("tests/security",), 0.75),
+        Room(
+            "quotas",
+            ("pipeline_broker/quotas",),
+            (
+                "tests/quotas",
+                "tests/apis/test_throttling.py",
+                "tests/apis/test_mutation_quota.py",
+                "tests/apis/configs/test_client_quotas.py",
+            ),
+            0.95,
+        ),
+    )
+}
