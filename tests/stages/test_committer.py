@@ -253,3 +253,31 @@ def test_failing_while_a_thread_takes_loses_no_submission():
             bench.finish(commit)
         assert sorted(entry for entry, _ in bench.ended) == sorted(names)
         assert bench.committer.is_idle
+
+
+@pytest.mark.parametrize("batching", Batching)
+def test_commits_are_written_in_the_order_in_which_they_were_taken(batching):
+    """The first to take is held up in its write; a second thread that takes meanwhile must not write before it."""
+    is_second_there = threading.Event()
+
+    class Held(MemoryStorage):
+        def write(self, entries):
+            if entries == ["a1"]:
+                is_second_there.wait(0.2)  # in vain, as long as nobody else may write
+            else:
+                is_second_there.set()
+            return super().write(entries)
+
+    storage = Held(key_of=lambda entry: entry[:1])
+    bench = Bench(batching, storage, commits_in_flight=2)
+    bench.submit("a1")
+    first = threading.Thread(target=bench.begin)
+    first.start()
+    while not bench.committer.statistics().in_flight:
+        time.sleep(0.001)
+    bench.submit("b1")
+    second = threading.Thread(target=bench.begin)
+    second.start()
+    first.join()
+    second.join()
+    assert storage.written == ["a1", "b1"]

@@ -51,6 +51,21 @@ def test_it_is_muted_at_its_depth_and_reads_again_below(mode):
     run(test, mode=mode)
 
 
+def test_a_connection_of_classic_is_not_read_before_its_response_has_left():
+    """As Apache Kafka's: what the client did not take yet counts as its one request in flight."""
+
+    async def test(memory, application):
+        client = await memory.connect(capacity_bytes=1000)
+        client.send(b"b1", b"s2")
+        await wait_all_tasks_blocked()
+        assert application.handled == [b"b1"]
+        assert connection_of(memory).statistics().mute_reasons == ("IN_FLIGHT",)
+        assert [len(response) for response in await client.receive_count(2)] == [10_000, 2]
+        assert application.handled == [b"b1", b"s2"]
+
+    run(test, mode=CLASSIC)
+
+
 def test_overlapping_throttles_end_with_the_later_one():
     async def test(memory, application):
         client = await memory.connect()

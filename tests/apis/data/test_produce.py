@@ -7,9 +7,10 @@ import pytest
 from pipeline_broker.apis import produce_template
 from pipeline_broker.apis.data import produce
 from pipeline_broker.records.batch import NewRecord, build_batch
+from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.data.fetch import FetchRequest
 from pipeline_broker.wire.messages.data.produce import ProduceRequest
-from stages.request import NO_OP, Close, Pending
+from stages.request import NO_OP, Close, Pending, Send
 from tests.apis.desk import Connection, Desk
 
 VERSION = 9
@@ -109,3 +110,64 @@ def test_templates_are_bounded_on_a_connection_and_on_all_together_and_go_with_t
     desk.dispatcher.connection_closed(desk.connection.session)
     assert desk.broker.produce_templates == 0
     assert lengths(desk) == [(3, 3), (4, 4)]
+
+
+def idempotent(sequence, *partitions, acks=-1):
+    batch = build_batch([NewRecord(b"1", None, 0)], producer_id=7, producer_epoch=0, base_sequence=sequence)
+    data = [ProduceRequest.PartitionProduceData(index, batch) for index in partitions]
+    return ProduceRequest(acks=acks, topic_data=[ProduceRequest.TopicProduceData("t", partition_data=data)])
+
+
+def test_a_duplicate_is_not_answered_before_its_original_is_durable(desk):
+    """The answer promises what a power cut would take away: so it waits, with no entry of its own."""
+    original = desk.decide(idempotent(0, 0), VERSION)
+    assert desk.connection.session.produce_templates is not None  # so what follows takes the short way
+    again = idempotent(0, 0)
+    duplicate = desk.decide(again, VERSION)
+    assert isinstance(duplicate, Pending)
+    assert not duplicate.entries
+    answer = desk.finish(again, VERSION, duplicate).responses[0].partition_responses[0]
+    assert (answer.error_code, answer.base_offset) == (0, original.entries[0].base_offset)
+    desk.commit(list(original.entries))
+    assert isinstance(desk.decide(again, VERSION), Send)
+
+
+def test_of_several_batches_one_duplicate_on_its_way_makes_the_answer_wait(desk):
+    desk.ask(idempotent(0, 1), VERSION)
+    desk.decide(idempotent(0, 0), VERSION)
+    duplicates = desk.decide(idempotent(0, 0, 1), VERSION)
+    assert isinstance(duplicates, Pending)
+    assert not duplicates.entries
+    assert isinstance(desk.decide(idempotent(0, 1), VERSION), Send)  # the other one alone
+
+
+def test_what_a_failed_produce_left_out_makes_room_for_nothing_that_its_producer_sent_behind_it(desk, monkeypatch):
+    """Invariant 7: the first batch of a partition was refused, so the second, with which it could begin, is, too."""
+    monkeypatch.setattr(logging.getLogger(produce.__name__), "disabled", True)
+    original = produce._append
+
+    def append_first(call, batch, admission):
+        if batch.data.index:
+            raise RuntimeError("a bug")
+        return original(call, batch, admission)
+
+    monkeypatch.setattr(produce, "_append", append_first)
+    desk.commit(list(desk.decide(idempotent(0, 0, 1), VERSION).entries))
+    monkeypatch.setattr(produce, "_append", original)
+    answers = desk.ask(idempotent(1, 0, 1), VERSION).responses[0].partition_responses
+    assert [ErrorCode(it.error_code).name for it in answers] == ["NONE", "OUT_OF_ORDER_SEQUENCE_NUMBER"]
+    assert lengths(desk) == [(2, 2), (0, 0)]
+
+
+@pytest.mark.parametrize("partitions", [(0, 1), (1, 0)], ids=["in the first partition", "in the last"])
+def test_one_batch_of_a_transaction_makes_the_whole_request_transactional(desk, partitions):
+    """CVE-2018-17196: who may write it is asked of the transaction, wherever in the request its batch stands."""
+    in_transaction = build_batch(
+        [NewRecord(b"1", None, 0)], producer_id=7, producer_epoch=0, base_sequence=0, transactional=True
+    )
+    batches = dict(zip(partitions, (in_transaction, build_batch([NewRecord(b"1", None, 0)])), strict=True))
+    data = [ProduceRequest.PartitionProduceData(index, batches[index]) for index in (0, 1)]
+    topic = ProduceRequest.TopicProduceData("t", partition_data=data)
+    answers = desk.ask(ProduceRequest(None, -1, 0, [topic]), VERSION).responses[0].partition_responses
+    assert [ErrorCode(it.error_code).name for it in answers] == ["TRANSACTIONAL_ID_AUTHORIZATION_FAILED"] * 2
+    assert lengths(desk) == [(0, 0), (0, 0)]

@@ -141,6 +141,20 @@ def test_with_flush_os_a_power_cut_after_a_clean_stop_loses_nothing():
     assert Life(files, flush="os").log.high_watermark == 2
 
 
+def test_with_flush_os_a_power_cut_after_a_clean_stop_loses_nothing_of_complete_segments_either():
+    """None of them was synced before: a stop syncs all that the archive does not hold."""
+    files = MemoryFileSystem()
+    life = Life(files, flush="os")
+    written = 0
+    while life.journal.segment_count < 3:
+        life.commit()
+        written += 1
+    life.journal.close()
+    files.power_cut(lambda _: 0)
+
+    assert Life(files, flush="os").log.high_watermark == written
+
+
 def lives(files, acknowledged, flush):
     """A start, a commit, a round of the archive, a commit, a stop; `acknowledged` counts."""
     life = Life(files, flush=flush)

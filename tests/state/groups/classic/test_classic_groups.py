@@ -32,27 +32,6 @@ def test_joins_that_are_refused(more, expected) -> None:
     assert driver.state == "Stable"
 
 
-def test_member_id_is_required_first() -> None:
-    """From version 4 somebody new is told its id and joins with it; until then it is not a member."""
-    driver = Driver()
-    first = driver.join("first", member_id_required=True)
-    assert first.error is ErrorCode.MEMBER_ID_REQUIRED
-    assert first.member_id.startswith("client-")
-    assert driver.state == "Empty"
-    assert driver.join("second", first.member_id, member_id_required=True) is None
-    driver.tick(6_000)
-    joined = driver.answers["second"]
-    assert (joined.error, joined.generation_id, joined.leader) == (ErrorCode.NONE, 1, first.member_id)
-
-
-def test_an_id_that_was_given_out_expires() -> None:
-    """An id nobody joins with is forgotten after the session timeout."""
-    driver = Driver()
-    first = driver.join("first", member_id_required=True)
-    driver.tick(10_001)
-    assert driver.join("second", first.member_id).error is ErrorCode.UNKNOWN_MEMBER_ID
-
-
 def test_first_rebalance_waits_and_is_extended() -> None:
     """The initial delay starts again when somebody came meanwhile, up to the rebalance timeout."""
     driver = Driver()

@@ -1,0 +1,73 @@
+"""A measured test fails when it is blind, and only then."""
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from tests.drawn import BlindError, drawn, measured
+
+
+def measured_test(share_min, divisor, *, leaves_early=False):
+    @measured(divisible=share_min)
+    @settings(max_examples=100, database=None)
+    @given(st.integers(0, 10**6))
+    def run(number):
+        if leaves_early and number % divisor:
+            return
+        drawn("divisible", number % divisor == 0)
+
+    return run
+
+
+def test_a_test_whose_examples_are_about_its_name_passes():
+    measured_test(0.3, 2)()
+
+
+@pytest.mark.parametrize("leaves_early", [False, True])
+def test_a_blind_test_fails_also_where_it_leaves_early(leaves_early):
+    with pytest.raises(BlindError, match="divisible"):
+        measured_test(0.3, 1000, leaves_early=leaves_early)()
+
+
+def test_a_failure_is_told_instead_of_the_share():
+    @measured(anything=1.0)
+    @settings(database=None)
+    @given(st.integers())
+    def run(number):
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        run()
+
+
+def test_of_few_examples_no_share_is_asked():
+    @measured(anything=1.0)
+    @settings(max_examples=3, database=None)
+    @given(st.integers())
+    @example(1)
+    def run(number):
+        drawn("anything", False)
+
+    run()
+
+
+def test_each_run_counts_for_itself_and_what_is_counted_is_asked_for():
+    run = measured_test(0.3, 2)
+    run()
+    run()
+
+    @measured(one=0.0)
+    @settings(max_examples=3, database=None)
+    @given(st.integers())
+    def another(number):
+        drawn("another")
+
+    with pytest.raises(AssertionError, match="another"):
+        another()
+
+
+@measured(even=0.3)
+@given(number=st.integers(0, 100))
+def test_a_measured_test_takes_fixtures(request, number):
+    assert drawn("even", number % 2 == 0) == (number % 2 == 0)
+    assert request.node.name == "test_a_measured_test_takes_fixtures"
