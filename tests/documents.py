@@ -77,10 +77,7 @@ def write_tests(document: Path, folder: Path):
 def blocks_run_by(runner: str):
     """The blocks of Python that all documents leave to a file of this repository."""
     return [
-        block
-        for document in DOCUMENTS
-        for block in blocks(document, *PYTHON)
-        if block.excuse == f"run by {runner}"
+        block for document in DOCUMENTS for block in blocks(document, *PYTHON) if block.excuse == f"run by {runner}"
     ]
 
 

@@ -9,6 +9,7 @@ has written and not synced yet count: a power cut in between may take them away.
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
+from pipeline_broker.files.file_system import ReadOnlyFileSystem
 from pipeline_broker.inspect.entry_check import EntryCheck
 from pipeline_broker.inspect.errors import NoDataDirectoryError, StoredDataError
 from pipeline_broker.inspect.findings import Damage, Finding
@@ -25,7 +26,6 @@ from pipeline_broker.log.archive.local_store import LocalStore
 from pipeline_broker.log.archive.manifest import Manifest, PartitionManifest
 from pipeline_broker.log.archive.segment_reader import SegmentReader
 from pipeline_broker.log.errors import DamagedSegment, JournalCorrupt, SegmentGone
-from pipeline_broker.log.files.file_system import ReadOnlyFileSystem
 from pipeline_broker.log.journal.frame import StoredEntry, entry_key, split_key
 from pipeline_broker.log.journal.journal_files import JournalFiles
 from pipeline_broker.log.journal.segment import global_position
