@@ -1,5 +1,7 @@
 """Slots are put several at once and confirmed in order; an owner that is fenced acknowledges nothing beyond."""
 
+import itertools
+import struct
 import threading
 
 import pytest
@@ -197,9 +199,10 @@ class Zombie:
 
 
 def fence(store, number):
-    """Whoever is there, by as many tries as it takes."""
+    """By as many tries as it takes, each with a nonce by which it knows its stop when a live writer has come to it."""
+    attempts = itertools.count(1)
     while True:
-        fencing = Fencing(store, LOG, 1, number.to_bytes(16, "big"))
+        fencing = Fencing(SettledStore(store, no_pause), LOG, 1, struct.pack(">QQ", next(attempts), number))
         if fencing.run().step.name == "WON":
             return fencing.fencer
 
