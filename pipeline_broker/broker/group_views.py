@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pipeline_broker.state.groups.group import Group
 
 __all__ = [
+    "GroupOffsets",
     "GroupView",
     "MemberView",
     "OffsetView",
@@ -31,6 +32,7 @@ __all__ = [
     "find_group",
     "group_offsets",
     "list_groups",
+    "offsets_of_groups",
 ]
 
 ASSIGNMENT_BYTES_MAX = 1 << 20
@@ -94,6 +96,15 @@ class OffsetView:
         return lag_of(self.committed, self.end)
 
 
+@attrs.frozen
+class GroupOffsets:
+    """How many members a group has, and what it has committed, by topic and partition."""
+
+    group_id: str
+    members: int
+    offsets: list[OffsetView]
+
+
 def coordinator_of(broker: Broker) -> GroupCoordinator | None:
     """The coordinator; None if there never was a group."""
     return broker.groups.coordinator if broker.groups.is_ready else None
@@ -141,6 +152,14 @@ def committed_offsets(broker: Broker, group_id: str) -> list[OffsetView]:
         for each in fetched
     ]
     return sorted(views, key=_place)
+
+
+def offsets_of_groups(broker: Broker) -> Iterator[GroupOffsets]:
+    """What every group has committed, by name; share groups commit nothing."""
+    for group in list_groups(broker):
+        if group.group_type is not GroupType.SHARE:
+            members = count_members(broker, group.group_id)
+            yield GroupOffsets(group.group_id, members, committed_offsets(broker, group.group_id))
 
 
 def group_offsets(broker: Broker, group_id: str) -> list[OffsetView]:

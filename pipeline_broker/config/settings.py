@@ -1,10 +1,11 @@
 """What this broker acts on, made from (name, text) pairs.
 
 Rules: the properties that topics inherit are resolved for each topic (`resolution`). Any other property that Kafka
-knows is checked, kept for DescribeConfigs and answered with one warning line; an unknown one is refused. Of two pairs
-with one name the later wins.
+knows is checked and kept for DescribeConfigs, and one line names all of them that have no effect; an unknown one is
+refused. Of two pairs with one name the later wins.
 """
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -55,6 +56,8 @@ AUTHORIZER_PROPERTIES: Mapping[str, Callable[[str], Any]] = {
 
 FIELDS = frozenset(field.name.replace("_", ".") for field in attrs.fields(BrokerConfig)) - {"properties", "changed"}
 ACTED_ON = (FIELDS - AUTHORIZER_PROPERTIES.keys()) | LISTENER_PROPERTIES | SHARE_PROPERTIES | INHERITED_BY_TOPICS
+COPIES = re.compile(r".*\.(?:replication\.factor|min\.isr)|min\.insync\.replicas")
+"""Properties that count copies of records."""
 ALIASES = {"broker.id": "node.id", "log.dir": "log.dirs"}
 """Former names, and the properties that they set."""
 
@@ -69,12 +72,12 @@ def load_settings(files: Iterable[Path], arguments: Iterable[str]) -> tuple[Brok
 
 
 def parse_settings(pairs: Iterable[tuple[str, str]]) -> tuple[BrokerConfig, list[str]]:
-    """The configuration, and a warning line for each property that is accepted without being acted on yet."""
+    """The configuration, and warnings: one names the properties that are accepted and have no effect."""
     texts = dict(pairs)
     known = broker_properties() if texts else {}
     fields: dict[str, Any] = {}
     properties: dict[str, str] = {}
-    warnings = []
+    idle = []
     for name, text in texts.items():
         definition = known.get(name)
         if definition is None:
@@ -86,8 +89,9 @@ def parse_settings(pairs: Iterable[tuple[str, str]]) -> tuple[BrokerConfig, list
             properties[name] = format_value(value)
             if name in FIELDS:
                 fields[name.replace(".", "_")] = value
-        if not is_acted_on(name) and name not in ALIASES:
-            warnings.append(f"warning: {warning_of(name)}")
+        if not is_acted_on(name) and name not in ALIASES and not _says_what_is(name, text):
+            idle.append(name)
+    warnings = [f"warning: {warning_of(*idle)}"] if idle else []
     _apply_aliases(fields, properties)
     config = BrokerConfig(**fields, properties=properties)
     check_relations(config)
@@ -128,9 +132,18 @@ def is_idle_jaas(name: str) -> bool:
     return name == JAAS or (PREFIXED.fullmatch(name) is not None and name.split(".", 3)[3] == JAAS)
 
 
-def warning_of(name: str) -> str:
-    """The line about a property that is accepted without being acted on."""
-    return f"{name} is accepted, but this broker does not act on it yet"
+def warning_of(*names: str) -> str:
+    """The line about properties that are accepted without being acted on."""
+    if len(names) == 1:
+        return f"{names[0]} is accepted, but this broker does not act on it"
+    return f"{', '.join(names)} are accepted, but this broker does not act on them"
+
+
+def _says_what_is(name: str, text: str) -> bool:
+    """Whether a property without effect asks for what this broker is: one that has the only copy of everything."""
+    return (name == "process.roles" and "broker" in text) or (
+        COPIES.fullmatch(name) is not None and text.strip() == "1"
+    )
 
 
 def warning_of_change(name: str) -> str | None:

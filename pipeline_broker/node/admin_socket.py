@@ -201,7 +201,7 @@ def ask(directory: Path, command: str, **arguments: object) -> Mapping[str, Any]
                 answered = answers.readline()
         except OSError as error:
             if error.errno in NOBODY:
-                raise NobodyAnswersError(f"no broker runs on {directory}") from None
+                raise NobodyAnswersError(f"no broker runs on {directory}: name its directory with --data") from None
             raise CommandFailedError(f"the broker on {directory} cannot be asked: {error.strerror or error}") from None
     if not answered:
         raise CommandFailedError(f"the broker on {directory} ended before the command was done")

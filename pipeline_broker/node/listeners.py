@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import logging
+import socket
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -317,5 +318,6 @@ def bind_listener(listener: ListenerConfig, config: BrokerConfig) -> Listener:
         )
     except OSError as error:
         address = f"{format_host(listener.host)}:{listener.port}"
-        remedy = "--port" if len(config.listener_configs) == 1 else f"address for {listener.name} in listeners"
+        of_one = "--host" if isinstance(error, socket.gaierror) else "--port"
+        remedy = of_one if len(config.listener_configs) == 1 else f"address for {listener.name} in listeners"
         raise StartError(f"cannot listen on {address}: {error.strerror or error}; choose another {remedy}") from None

@@ -134,7 +134,8 @@ class Observers:
     async def _serving_metrics(
         self, server: SocketServer, broker: Broker, measurements: Measurements, host: str, port: int
     ) -> AsyncIterator[None]:
-        from pipeline_broker.node.metrics_endpoint import (  # noqa: PLC0415 - for those who asked
+        from pipeline_broker.broker.group_views import offsets_of_groups  # noqa: PLC0415 - for those who asked
+        from pipeline_broker.node.metrics_endpoint import (  # noqa: PLC0415 - see above
             LoopIdleTime,
             drain_regularly,
             serve_metrics,
@@ -155,6 +156,7 @@ class Observers:
             observed,
             lambda: self._request_log,
             lambda: held_by_clients(broker, server.statistics().partial_frames),
+            groups=lambda: offsets_of_groups(broker),
         )
         try:
             async with trio.open_nursery() as nursery:
@@ -163,7 +165,8 @@ class Observers:
                 except HttpUnavailableError as error:
                     raise ObserversUnavailableError(str(error)) from None
                 nursery.start_soon(drain_regularly, metrics.drain, idle)
-                _say(f"metrics on http://{host}:{port}/metrics")  # the only way to learn what port 0 became
+                # the only way to learn what port 0 became
+                _say(f"metrics on http://{host or 'localhost'}:{port}/metrics")
                 yield
                 nursery.cancel_scope.cancel()
         finally:

@@ -15,11 +15,12 @@ Handlers are not threads here, and N of them on a busy loop are still idle for (
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from pipeline_broker.telemetry.exposition import Family, Sample, counter, gauge, render
 from pipeline_broker.telemetry.fetch_metrics import FetchStates, fetch_families
+from pipeline_broker.telemetry.group_metrics import GroupOffsets, group_families
 from pipeline_broker.telemetry.network_metrics import NetworkMetrics
 from stages.timeline import now_ns
 
@@ -86,6 +87,7 @@ class BrokerMetrics:
         request_log: Callable[[], _RequestLog | None] = lambda: None,
         held: Callable[[], Sequence[Held]] = tuple,
         clock_ns: Callable[[], int] = now_ns,
+        groups: Callable[[], Iterable[GroupOffsets]] = tuple,
     ) -> None:
         self._measurements = measurements
         self._topics = topics
@@ -93,6 +95,7 @@ class BrokerMetrics:
         self._server = server
         self._request_log = request_log
         self._held = held
+        self._groups = groups
         self._clock_ns = clock_ns
         self._network = NetworkMetrics(server, clock_ns())
 
@@ -119,6 +122,7 @@ class BrokerMetrics:
         yield from _committer_families(statistics.committer)
         yield from self._request_log_families()
         yield from _held_families(self._held())
+        yield from group_families(self._groups())
         left_out = Sample(self._broker.set_aside.count)
         yield gauge(
             "pipeline_broker_set_aside_records", "Records of state that the start could not take over.", left_out

@@ -11,7 +11,7 @@ import attrs
 
 from pipeline_broker.telemetry.histogram import DecayingHistogram
 
-__all__ = ["CONTENT_TYPE", "Family", "Sample", "counter", "gauge", "render", "summary_samples"]
+__all__ = ["CONTENT_TYPE", "Family", "Labels", "Sample", "counter", "gauge", "render", "summary_samples"]
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 QUANTILES = (0.5, 0.75, 0.95, 0.98, 0.99, 0.999)

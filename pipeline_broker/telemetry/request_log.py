@@ -11,8 +11,11 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import queue
 import threading
+import time
+from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from pipeline_broker import owner_only
@@ -21,8 +24,6 @@ from stages.request import NOT_SET
 from stages.timeline import Timeline, now_ns
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from stages.request import Request
 
 __all__ = ["RequestLog"]
@@ -31,6 +32,8 @@ REQUESTS_MAX = 4096
 """Requests that may wait to be written."""
 BYTES_MAX = 32 * 1024 * 1024
 """Bytes of requests and responses that they may hold on to; one larger than that passes when none waits."""
+LOOK_SECONDS = 1.0
+"""Between looks whether the file was renamed."""
 STOP_SECONDS_MAX = 5.0
 """How long what waits may take to be written when the log is closed."""
 
@@ -103,9 +106,16 @@ class RequestLog(Timeline):
 
     def _write(self) -> None:
         file: IO[str] | None = None
+        looked_at = 0.0
         while (entry := self._waiting.get()) is not None:
             request, ended_ns = entry
+            now = time.monotonic()
             try:
+                if file is not None and now > looked_at + LOOK_SECONDS:
+                    looked_at = now
+                    if not self._is_in_place(file):
+                        file.close()
+                        file = None
                 if file is None:
                     file = open(self.path, "a", encoding="utf-8", opener=owner_only.opener)  # noqa: SIM115 - closed at the end of the thread
                 file.write(self._line(request, ended_ns))
@@ -123,9 +133,17 @@ class RequestLog(Timeline):
             self._taken += 1
         _close(file)
 
+    def _is_in_place(self, file: IO[str]) -> bool:
+        """Whether the open file is still the one of this name: who rotates logs renames it."""
+        try:
+            return os.path.samestat(os.fstat(file.fileno()), Path(self.path).stat())
+        except FileNotFoundError:
+            return False
+
     @staticmethod
     def _line(request: Request, ended_ns: int) -> str:
-        return json.dumps(line_of(request, ended_ns), separators=(",", ":")) + "\n"
+        ended_at = time.time() - (now_ns() - ended_ns) / 1e9  # by the clock as it is now: a step of it moves what waits
+        return json.dumps(line_of(request, ended_ns, ended_at), separators=(",", ":")) + "\n"
 
     def _failed(self, complaint: str) -> None:
         """Say so once, until a line gets through."""

@@ -7,6 +7,7 @@ wherever it stands; records are told by their size. It runs in the thread that w
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from pipeline_broker.config.properties import PREFIXED, broker_properties, topic_properties
@@ -33,12 +34,13 @@ NO_SOFTWARE = "unknown"
 MICROSECONDS = 1000
 
 
-def line_of(request: Request, ended_ns: int) -> dict[str, Any]:
-    """The fields of one line, in Kafka's order.
+def line_of(request: Request, ended_ns: int, ended_at: float) -> dict[str, Any]:
+    """The fields of one line: the time, which Kafka's log has in front of them, and the others in Kafka's order.
 
     Args:
         request: answered, or dropped because its connection closed.
-        ended_ns: when it ended.
+        ended_ns: when it ended, by the clock of its stamps.
+        ended_at: the same, in seconds since 1970.
 
     Raises:
         DecodeError: the request cannot be understood.
@@ -61,6 +63,7 @@ def line_of(request: Request, ended_ns: int) -> dict[str, Any]:
         if key in ALTERS_CONFIGS:
             _hide_values(asked)
     line: dict[str, Any] = {
+        "time": datetime.fromtimestamp(ended_at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
         "isForwarded": False,
         "requestHeader": header_form,
         "request": _without_secrets(asked),

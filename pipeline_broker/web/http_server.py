@@ -73,6 +73,7 @@ def require_h11(what: str) -> Any:
 
     Args:
         what: is to be served, for the error.
+        host: an address or a name; empty for all interfaces, as of a listener of Kafka's.
 
     Raises:
         HttpUnavailableError: it is not installed.
@@ -95,6 +96,7 @@ async def open_listeners(what: str, host: str, port: int, limits: HttpLimits) ->
 
     Args:
         what: is to be served, for the error.
+        host: an address or a name; empty for all interfaces, as of a listener of Kafka's.
         limits: of the server.
 
     Raises:
@@ -102,7 +104,7 @@ async def open_listeners(what: str, host: str, port: int, limits: HttpLimits) ->
     """
     require_h11(what)
     try:
-        return await trio.open_tcp_listeners(port, host=host, backlog=limits.connections_max)
+        return await trio.open_tcp_listeners(port, host=host or None, backlog=limits.connections_max)
     except OSError as error:
         raise HttpUnavailableError(f"cannot serve {what} on {host}:{port}: {error.strerror or error}") from None
 

@@ -43,5 +43,5 @@ def test_a_property_not_acted_on_yet_is_one_warning_line(broker_process):
     broker = broker_process(settings=["log.cleaner.threads=2"])
     broker.stop()
     assert broker.stderr.splitlines() == [
-        "warning: log.cleaner.threads is accepted, but this broker does not act on it yet"
+        "warning: log.cleaner.threads is accepted, but this broker does not act on it"
     ]

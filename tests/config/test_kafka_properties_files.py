@@ -1,5 +1,7 @@
 """Files as people have them for Apache Kafka start this broker as they are."""
 
+import urllib.request
+
 import pytest
 import trustme
 
@@ -108,6 +110,23 @@ def test_a_node_in_combined_mode_starts_and_one_line_says_that_its_controller_is
         assert configs_of(client, "log.retention.hours")["log.retention.hours"].value == "168"
     (line,) = [line for line in broker.stderr.splitlines() if "CONTROLLER" in line]
     assert "does not serve it" in line
+
+
+def test_a_listener_of_all_interfaces_is_served_with_metrics_and_what_has_no_effect_is_one_line(
+    broker_process, tmp_path
+):
+    file = tmp_path / "server.properties"
+    text = COMBINED.replace("PLAINTEXT://127.0.0.1:9092", "PLAINTEXT://:9092")
+    file.write_text(text.format(data=tmp_path / "kraft-combined-logs"), encoding="utf-8")
+    broker = broker_process(arguments=["--config", str(file), "--metrics", "0"])
+    idle, controller, metrics = broker.stderr.splitlines()
+    assert idle == (
+        "warning: controller.quorum.bootstrap.servers, num.recovery.threads.per.data.dir are accepted, but this broker "
+        "does not act on them"
+    )
+    assert "CONTROLLER" in controller
+    with urllib.request.urlopen(metrics.removeprefix("metrics on ")) as scraped:
+        assert b"kafka_server_brokertopicmetrics_messagesin_total" in scraped.read()
 
 
 @pytest.mark.clients

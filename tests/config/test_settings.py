@@ -75,10 +75,24 @@ def test_a_later_setting_wins_over_an_earlier_one_and_arguments_over_files(tmp_p
     assert (config.num_network_threads, config.num_io_threads, config.num_partitions) == (5, 3, 6)
 
 
+def test_one_line_names_all_properties_without_effect_and_none_that_says_what_this_broker_is():
+    as_it_is = [
+        ("process.roles", "broker,controller"),
+        ("offsets.topic.replication.factor", "1"),
+        ("transaction.state.log.min.isr", "1"),
+    ]
+    idle = [("log.cleaner.threads", "2"), ("transaction.state.log.replication.factor", "3"), ("rsm.config.x", "3")]
+    _, warnings = parse_settings([*as_it_is, *idle])
+    (line,) = warnings
+    names = "log.cleaner.threads, transaction.state.log.replication.factor, rsm.config.x"
+    assert line == f"warning: {names} are accepted, but this broker does not act on them"
+    assert parse_settings(as_it_is)[1] == []
+
+
 @pytest.mark.parametrize("name", ["ssl.engine.factory.class", "listener.name.plaintext.num.partitions", "rsm.config.x"])
 def test_a_property_not_acted_on_yet_gives_one_warning_line(name):
     _, warnings = parse_settings([(name, "3"), (name, "3")])
-    assert warnings == [f"warning: {name} is accepted, but this broker does not act on it yet"]
+    assert warnings == [f"warning: {name} is accepted, but this broker does not act on it"]
 
 
 @pytest.mark.parametrize(
@@ -127,8 +141,8 @@ def test_rules_of_access_that_nobody_asks_give_a_warning(name):
         ("num.io.threads", None),
         ("listener.name.external.max.connections", None),
         ("num.io.thread", "num.io.thread is kept, but is no property of Kafka's; did you mean num.io.threads?"),
-        ("num.replica.fetchers", "num.replica.fetchers is accepted, but this broker does not act on it yet"),
-        ("rsm.config.x", "rsm.config.x is accepted, but this broker does not act on it yet"),
+        ("num.replica.fetchers", "num.replica.fetchers is accepted, but this broker does not act on it"),
+        ("rsm.config.x", "rsm.config.x is accepted, but this broker does not act on it"),
     ],
 )
 def test_a_change_without_effect_is_told_with_its_reason(name, line):

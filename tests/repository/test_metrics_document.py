@@ -20,8 +20,11 @@ def test_the_metrics_of_a_broker_in_use_are_those_of_the_document(broker_process
     broker = broker_process(arguments=["--metrics", "0"])
     (address,) = re.findall(r"^metrics on (http://\S+)$", broker.stderr, re.MULTILINE)
     load = [sys.executable, "-m", "pipeline_broker", "load", broker.bootstrap, "--seconds", "0.1"]
+    commit = [sys.executable, "-m", "pipeline_broker", "groups", "reset-offsets", "billing", "--topic", "load"]
+    commit += ["--to", "beginning", "--execute"]
     with socket.create_connection((broker.host, broker.port)):  # there are metrics of open connections too
         subprocess.run(load, cwd=ROOT, check=True, capture_output=True)
+        subprocess.run([*commit, "-b", broker.bootstrap], cwd=ROOT, check=True, capture_output=True)
         with urllib.request.urlopen(address) as response:
             scraped = response.read().decode()
 

@@ -2,6 +2,8 @@
 
 import json
 import threading
+import time
+from datetime import datetime
 
 import pytest
 
@@ -34,6 +36,13 @@ def log(tmp_path):
     log.close()
 
 
+def wait_written(log, count):
+    deadline = time.monotonic() + NEVER
+    while log.written < count:
+        assert time.monotonic() < deadline
+        threading.Event().wait(0.001)
+
+
 def lines(log):
     log.close()
     return [json.loads(line) for line in log.path.read_text(encoding="utf-8").splitlines()]
@@ -58,6 +67,27 @@ def test_each_request_has_a_line_in_order_and_a_dropped_one_too(log, make):
 
     assert [line["connection"] for line in lines(log)] == [f"connection-{number}" for number in range(6)]
     assert (log.written, log.dropped) == (6, 0)
+
+
+def test_a_line_says_when_its_request_ended(log, make):
+    before = time.time()
+    log.request_dropped(make())
+    (line,) = lines(log)
+    assert before - 0.001 <= datetime.fromisoformat(line["time"]).timestamp() <= time.time()
+
+
+def test_a_file_that_was_renamed_is_made_anew(log, make, monkeypatch):
+    """As logrotate does it."""
+    monkeypatch.setattr(request_log, "LOOK_SECONDS", 0.0)
+    for index, name in enumerate(("first", "second", None)):
+        log.request_ended(make(index=index))
+        wait_written(log, index + 1)
+        if name:
+            log.path.rename(log.path.with_name(name))
+
+    assert [line["connection"] for line in lines(log)] == ["connection-2"]
+    rotated = [json.loads(log.path.with_name(name).read_text())["connection"] for name in ("first", "second")]
+    assert rotated == ["connection-0", "connection-1"]
 
 
 def test_a_log_that_is_off_starts_no_thread_and_opens_no_file(log, make):

@@ -19,8 +19,9 @@ from pipeline_broker.wire.messages.topics.metadata import MetadataRequest
 from stages.request import NO_OP, Close, Request, Send
 
 TOPIC, BROKER, BROKER_LOGGER, UNKNOWN = 2, 4, 8, 16
+ENDED_AT = 1_784_000_000.25
 FIELDS = [
-    "isForwarded", "requestHeader", "request", "response", "connection", "totalTimeMs", "requestQueueTimeMs",
+    "time", "isForwarded", "requestHeader", "request", "response", "connection", "totalTimeMs", "requestQueueTimeMs",
     "localTimeMs", "remoteTimeMs", "throttleTimeMs", "responseQueueTimeMs", "sendTimeMs", "securityProtocol",
     "principal", "listener", "clientInformation",
 ]  # fmt: skip
@@ -52,14 +53,15 @@ def asked(message, version, *, result=None, answer=None, sequence=5):
 
 def line(request):
     """As it is written and read again."""
-    return json.loads(json.dumps(line_of(request, request.sent_ns)))
+    return json.loads(json.dumps(line_of(request, request.sent_ns, ENDED_AT)))
 
 
-def test_a_line_has_the_fields_of_kafka_in_their_order():
+def test_a_line_has_its_time_and_the_fields_of_kafka_in_their_order():
     """Behaviours 69, 77: the line is JSON, its header names the API, its fields are Kafka's."""
     found = line(asked(MetadataRequest([]), 12, answer=MetadataRequest([])))
 
     assert list(found) == FIELDS
+    assert found["time"] == "2026-07-14T03:33:20.250Z"
     assert found["isForwarded"] is False
     assert found["requestHeader"] == {
         "requestApiKey": 3,
@@ -90,7 +92,7 @@ def test_a_stage_that_a_dropped_request_did_not_pass_took_no_time():
     request = asked(MetadataRequest([]), 12)
     request.result = None
     request.completed_ns = request.send_started_ns = request.sent_ns = 0
-    found = json.loads(json.dumps(line_of(request, 9_000_000)))
+    found = json.loads(json.dumps(line_of(request, 9_000_000, ENDED_AT)))
 
     assert [found[name] for name in ("totalTimeMs", "responseQueueTimeMs", "sendTimeMs")] == [9.0, 0.0, 0.0]
     assert found["response"] == ""

@@ -21,6 +21,18 @@ if TYPE_CHECKING:
 
 __all__ = ["groups"]
 
+STATES = (
+    "Stable",
+    "Empty",
+    "PreparingRebalance",
+    "CompletingRebalance",
+    "Assigning",
+    "Reconciling",
+    "NotReady",
+    "Dead",
+    "Unknown",
+)
+"""Kafka's names of the states of groups of every kind."""
 _groups = click.argument("groups", nargs=-1, required=True, metavar="GROUP...", shell_complete=complete_groups)
 
 
@@ -39,7 +51,13 @@ def groups() -> None:
 
 @groups.command("list", cls=ClientCommand)
 @click.argument("patterns", nargs=-1)
-@click.option("--state", "states", multiple=True, help="Those in this state, such as Stable or Empty; repeatable.")
+@click.option(
+    "--state",
+    "states",
+    type=click.Choice(STATES, case_sensitive=False),
+    multiple=True,
+    help="Those in this state, such as Stable or Empty; repeatable.",
+)
 @click.option(
     "--type",
     "types",
@@ -57,7 +75,6 @@ def list_(reach: Reach, patterns: Sequence[str], states: Sequence[str], types: S
       pipeline-broker groups list
       pipeline-broker groups list 'billing*' --state Empty --json
     """  # noqa: D301 - click's mark for "do not rewrap"
-    wanted = {state.lower() for state in states}
 
     async def program(cluster: Cluster) -> list[dict[str, Any]]:
         from pipeline_broker.client.group_description import list_described  # noqa: PLC0415 - it imports Trio
@@ -66,9 +83,7 @@ def list_(reach: Reach, patterns: Sequence[str], states: Sequence[str], types: S
         chosen = [
             it
             for it in await list_groups(cluster)
-            if (not wanted or it.state.lower() in wanted)
-            and (not types or it.type in types)
-            and is_wanted(it.group, patterns)
+            if (not states or it.state in states) and (not types or it.type in types) and is_wanted(it.group, patterns)
         ]
         return await list_described(cluster, chosen)
 
@@ -203,5 +218,4 @@ def reset_offsets(
         print_json({"group": group, "executed": execute, "offsets": plan})
         return
     print_table(plan, ["topic", "partition", "from", "to"])
-    if not execute:
-        click.echo("nothing was changed: give --execute to do it", err=True)
+    click.echo("the group goes on there" if execute else "nothing was changed: give --execute to do it", err=True)

@@ -181,7 +181,7 @@ def test_settings_are_answered_as_given_with_their_source_and_act_at_once(desk):
 def test_a_setting_that_is_not_acted_on_is_told_once(desk, caplog):
     for name in ("t", "u"):
         create(desk, Topic(name, 1, 1, [], [Config("flush.ms", "5"), Config("max.message.bytes", "5")]))
-    expected = "the topic setting flush.ms is accepted, but this broker does not act on it yet"
+    expected = "the topic setting flush.ms is accepted, but this broker does not act on it"
     assert [record.getMessage() for record in caplog.records] == [expected]
 
 

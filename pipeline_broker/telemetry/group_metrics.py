@@ -1,0 +1,85 @@
+"""Committed offsets and lag of groups, under the names that kafka_exporter made usual.
+
+Rules of this file: it reads what the broker keeps anyway, when somebody asks. A scrape shows PARTITIONS_MAX partitions
+at most, those of the first groups by name, because anybody may make groups; how many are left out is a metric.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+from typing import Protocol
+
+from pipeline_broker.lag import total_lag
+from pipeline_broker.telemetry.exposition import Family, Labels, Sample, gauge
+
+__all__ = ["PARTITIONS_MAX", "GroupOffsets", "group_families"]
+
+PARTITIONS_MAX = 2000
+PREFIX = "kafka_consumergroup_"
+
+
+class _Offset(Protocol):
+    """What is read of `broker.group_views.OffsetView`."""
+
+    @property
+    def topic(self) -> str: ...
+    @property
+    def partition(self) -> int: ...
+    @property
+    def committed(self) -> int | None: ...
+    @property
+    def lag(self) -> int | None: ...
+
+
+class GroupOffsets(Protocol):
+    """What is read of `broker.group_views.GroupOffsets`."""
+
+    @property
+    def group_id(self) -> str: ...
+    @property
+    def members(self) -> int: ...
+    @property
+    def offsets(self) -> Sequence[_Offset]: ...
+
+
+def group_families(groups: Iterable[GroupOffsets]) -> Iterator[Family]:
+    """As they stand.
+
+    Args:
+        groups: by name, each with what it has committed by topic and partition.
+    """
+    members: list[Sample] = []
+    offsets: list[Sample] = []
+    lags: list[Sample] = []
+    sums: list[Sample] = []
+    shown = left_out = 0
+    for group in groups:
+        shown += len(group.offsets)
+        if shown > PARTITIONS_MAX:
+            left_out += len(group.offsets)
+            continue
+        of_group = (("consumergroup", group.group_id),)
+        members.append(Sample(group.members, of_group))
+        for topic, of_topic in groupby(group.offsets, lambda each: each.topic):
+            labels = (*of_group, ("topic", topic))
+            rows = list(of_topic)
+            for each in rows:
+                _add(offsets, each.committed, (*labels, ("partition", str(each.partition))))
+                _add(lags, each.lag, (*labels, ("partition", str(each.partition))))
+            _add(sums, total_lag(each.lag for each in rows), labels)
+    yield gauge(f"{PREFIX}members", "Members of a group.", *members)
+    yield gauge(f"{PREFIX}current_offset", "Offset that a group has committed.", *offsets)
+    yield gauge(f"{PREFIX}lag", "End of a partition minus what a group has committed in it.", *lags)
+    yield gauge(f"{PREFIX}lag_sum", "The same, over the partitions of a topic.", *sums)
+    yield gauge(
+        "pipeline_broker_consumergroup_partitions_left_out",
+        "Partitions of groups that a scrape has no room for.",
+        Sample(left_out),
+    )
+
+
+def _add(samples: list[Sample], value: int | None, labels: Labels) -> None:
+    """Add a sample if there is a value: what is not known is not 0."""
+    if value is not None:
+        samples.append(Sample(value, labels))

@@ -1,0 +1,50 @@
+"""A scrape shows what groups have committed and how far they lag, within a bound."""
+
+import attrs
+from prometheus_client.parser import text_string_to_metric_families
+
+from pipeline_broker.broker.group_views import GroupOffsets, OffsetView
+from pipeline_broker.telemetry.exposition import render
+from pipeline_broker.telemetry.group_metrics import PARTITIONS_MAX, group_families
+
+
+def scraped(groups):
+    """Samples by name and labels, as Prometheus reads them."""
+    return {
+        (sample.name, *sample.labels.values()): sample.value
+        for family in text_string_to_metric_families(render(group_families(groups)))
+        for sample in family.samples
+    }
+
+
+def offset(topic, partition, committed, end):
+    return OffsetView(topic=topic, partition=partition, committed=committed, end=end)
+
+
+def test_offsets_and_lag_have_the_names_of_kafka_exporter():
+    group = GroupOffsets("billing", 2, [offset("orders", 0, 7, 10), offset("orders", 1, 5, 5), offset("pay", 0, 1, 9)])
+    assert scraped([group]) == {
+        ("kafka_consumergroup_members", "billing"): 2,
+        ("kafka_consumergroup_current_offset", "billing", "orders", "0"): 7,
+        ("kafka_consumergroup_current_offset", "billing", "orders", "1"): 5,
+        ("kafka_consumergroup_current_offset", "billing", "pay", "0"): 1,
+        ("kafka_consumergroup_lag", "billing", "orders", "0"): 3,
+        ("kafka_consumergroup_lag", "billing", "orders", "1"): 0,
+        ("kafka_consumergroup_lag", "billing", "pay", "0"): 8,
+        ("kafka_consumergroup_lag_sum", "billing", "orders"): 3,
+        ("kafka_consumergroup_lag_sum", "billing", "pay"): 8,
+        ("pipeline_broker_consumergroup_partitions_left_out",): 0,
+    }
+
+
+def test_a_partition_that_is_gone_has_no_lag():
+    found = scraped([GroupOffsets("billing", 0, [offset("gone", 0, 7, None)])])
+    assert found["kafka_consumergroup_current_offset", "billing", "gone", "0"] == 7
+    assert not any("lag" in name for name, *_ in found)
+
+
+def test_groups_that_have_no_room_are_counted_and_smaller_ones_after_them_too():
+    large = GroupOffsets("a", 0, [offset("t", number, 1, 1) for number in range(PARTITIONS_MAX)])
+    found = scraped([large, attrs.evolve(large, group_id="b", offsets=large.offsets[:3])])
+    assert found["pipeline_broker_consumergroup_partitions_left_out",] == 3
+    assert {labels[0] for name, *labels in found if name == "kafka_consumergroup_lag"} == {"a"}
