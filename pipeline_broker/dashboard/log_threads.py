@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 
 import trio
 
+from pipeline_broker.dashboard.newest_first import NewestFirstReader
 from pipeline_broker.dashboard.record_reader import Page, PageReader
 
 __all__ = ["find_offsets", "log_threads", "read_page"]
@@ -37,7 +38,7 @@ async def find_offsets(found: Mapping[int, int | Callable[[], int]], threads: tr
     return offsets
 
 
-async def read_page(reader: PageReader, threads: trio.CapacityLimiter) -> Page:
+async def read_page(reader: PageReader | NewestFirstReader, threads: trio.CapacityLimiter) -> Page:
     """Read a page of records.
 
     Raises:

@@ -7,7 +7,9 @@ looked for in UTF-8 as it stands, in any case of letters only where both are ASC
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import operator
+import re
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import attrs
@@ -30,6 +32,36 @@ def _contains(text: bytes, content: bytes | None) -> bool:
     return content is not None and text.lower() in content.lower()
 
 
+def _compare(found: Any, number: float, holds: Callable[[float, float], bool]) -> bool:
+    return isinstance(found, int | float) and not isinstance(found, bool) and holds(found, number)
+
+
+COMPARISONS: Mapping[str, Callable[[float, float], bool]] = {
+    ">=": operator.ge,
+    "<=": operator.le,
+    ">": operator.gt,
+    "<": operator.lt,
+}
+_FIELD = re.compile(r"\s*([^=<>!]*?)\s*(?:(!=|>=|<=|=|>|<)\s*(.*?)\s*)?")
+
+
+def _field(text: str) -> tuple[tuple[str, ...], Callable[[Any], bool]]:
+    """The steps to a field of a JSON value, and what is asked of it."""
+    match = _FIELD.fullmatch(text)
+    if match is None or not all(match[1].split(".")):
+        raise BadFilterError("the filter of json is field, field=text, field!=text or field>100; field is a.b or a.0.b")
+    path, sign, wanted = tuple(match[1].split(".")), match[2], match[3]
+    if sign is None:
+        return path, lambda _: True
+    if sign in COMPARISONS:
+        try:
+            number = float(wanted)
+        except ValueError:
+            raise BadFilterError(f"the filter of json compares numbers: {wanted!r} is not one") from None
+        return path, lambda found: _compare(found, number, COMPARISONS[sign])
+    return path, lambda found: (_text_of(found) == wanted) is (sign == "=")
+
+
 def _pair(text: str) -> tuple[str, str | None]:
     """`name` or `name=text`."""
     name, separator, wanted = text.partition("=")
@@ -44,17 +76,17 @@ class RecordFilter:
         key: text that the key contains.
         value: text that the value contains.
         header: name of a header that there is, and text that it contains, if any.
-        field: path of a field of the JSON value, with dots, and what it is equal to, if anything.
+        field: steps to a field of the JSON value, and what is asked of it; a value without the field does not pass.
     """
 
     key: bytes = b""
     value: bytes = b""
     header: tuple[str, str | None] | None = None
-    field: tuple[tuple[str, ...], str | None] | None = None
+    field: tuple[tuple[str, ...], Callable[[Any], bool]] | None = None
 
     @classmethod
     def from_query(cls, query: Mapping[str, str]) -> RecordFilter:
-        """The filter of a query: `key`, `value`, `header` (`name` or `name=text`), `json` (`path` or `path=text`).
+        """The filter of a query: `key`, `value`, `header` (`name`, `name=text`), `json` (`path=text`, `path>1`).
 
         Raises:
             BadFilterError: a part is too long, or has no name.
@@ -62,15 +94,14 @@ class RecordFilter:
         for name in ("key", "value", "header", "json"):
             if len(query.get(name, "")) > FILTER_CHARACTERS_MAX:
                 raise BadFilterError(f"the filter of {name} is longer than {FILTER_CHARACTERS_MAX} characters")
-        header, field = (_pair(query[name]) if query.get(name) else None for name in ("header", "json"))
-        for name, pair in (("header", header), ("json", field)):
-            if pair is not None and not pair[0]:
-                raise BadFilterError(f"the filter of {name} needs a name in front of the equals sign")
+        header = _pair(query["header"]) if query.get("header") else None
+        if header is not None and not header[0]:
+            raise BadFilterError("the filter of header needs a name in front of the equals sign")
         return cls(
             key=query.get("key", "").encode(errors="replace"),
             value=query.get("value", "").encode(errors="replace"),
             header=header,
-            field=None if field is None else (tuple(field[0].split(".")), field[1]),
+            field=_field(query["json"]) if query.get("json") else None,
         )
 
     @property
@@ -96,7 +127,7 @@ class RecordFilter:
         )
 
     @staticmethod
-    def _has_field(record: Record, path: tuple[str, ...], wanted: str | None) -> bool:
+    def _has_field(record: Record, path: tuple[str, ...], is_wanted: Callable[[Any], bool]) -> bool:
         if record.value is None or len(record.value) > JSON_BYTES_MAX:
             return False
         try:
@@ -110,7 +141,7 @@ class RecordFilter:
                 found = found[int(step)]
             else:
                 return False
-        return wanted is None or wanted == _text_of(found)
+        return is_wanted(found)
 
 
 def _text_of(found: Any) -> str:

@@ -22,8 +22,19 @@ from pipeline_broker.records.batch import BatchHeader, iterate_batches
 from pipeline_broker.records.errors import RecordError
 from pipeline_broker.records.record import Record, iterate_records
 
-__all__ = ["RECORDS_PER_PAGE_MAX", "Chunk", "Page", "PageReader"]
+__all__ = [
+    "PAGE_BYTES_MAX",
+    "READ_BYTES_MAX",
+    "RECORDS_EXAMINED_MAX",
+    "RECORDS_PER_PAGE_MAX",
+    "SHOWN_BYTES_MAX",
+    "Chunk",
+    "Page",
+    "PageReader",
+    "chunk_of",
+]
 
+OFFSET_MAX = 2**63 - 1
 RECORDS_PER_PAGE_MAX = 100
 RECORDS_EXAMINED_MAX = 5_000
 READ_BYTES_MAX = 256 * 1024
@@ -141,7 +152,7 @@ class PageReader:
 
         def work() -> Chunk:
             parts = result.parts if result.cold is None else result.cold()
-            return _chunk(partition, parts, offset, wanted, (count, examined_max, shown_max))
+            return chunk_of(partition, parts, offset, wanted, (count, examined_max, shown_max))
 
         return work
 
@@ -159,10 +170,19 @@ class PageReader:
         self._read_bytes += chunk.read_bytes
 
 
-def _chunk(
-    partition: int, parts: Sequence[Buffer], offset: int, wanted: RecordFilter, bounds: tuple[int, int, int]
+def chunk_of(
+    partition: int,
+    parts: Sequence[Buffer],
+    offset: int,
+    wanted: RecordFilter,
+    bounds: tuple[int, int, int],
+    end: int = OFFSET_MAX,
 ) -> Chunk:
-    """The wanted records from an offset on, in a thread; `bounds` of those found, looked at, and of bytes shown."""
+    """The wanted records from an offset on, in a thread; `bounds` of those found, looked at, and of bytes shown.
+
+    Args:
+        end: records from there on are left out.
+    """
     count_max, examined_max, shown_max = bounds
     found = Chunk([], offset, 0, 0, sum(map(len, parts)))
     pace, shown_bytes = Pace(), 0
@@ -171,6 +191,8 @@ def _chunk(
             for record in _records(header, batch):
                 if record.offset < found.next_offset:
                     continue
+                if record.offset >= end:
+                    break
                 if len(found.records) >= count_max or found.examined >= examined_max or shown_bytes >= shown_max:
                     return found
                 pace()
@@ -182,7 +204,7 @@ def _chunk(
                     found.records.append(shown)
         except RecordError:
             found.passed_over += 1
-        found.next_offset = max(found.next_offset, header.last_offset + 1)
+        found.next_offset = min(end, max(found.next_offset, header.last_offset + 1))
     return found
 
 

@@ -13,9 +13,10 @@ import trio
 
 from pipeline_broker.broker.broker import Broker
 from pipeline_broker.dashboard.log_threads import find_offsets, read_page
+from pipeline_broker.dashboard.newest_first import NewestFirstReader
 from pipeline_broker.dashboard.record_filter import BadFilterError, RecordFilter
 from pipeline_broker.dashboard.record_reader import RECORDS_PER_PAGE_MAX, PageReader
-from pipeline_broker.dashboard.seeking import positions_of
+from pipeline_broker.dashboard.seeking import ends_of, positions_of
 from pipeline_broker.dashboard.tail import tail
 from pipeline_broker.dashboard.viewers import limited_stream
 from pipeline_broker.log.errors import LogError
@@ -55,8 +56,14 @@ class Records:
             return json_or_absent(None, WHAT)
         wanted = _filter(request)
         limit = request.integer("limit", RECORDS_PER_PAGE_MAX // 2)
-        positions = await find_offsets(positions_of(logs, request, limit), self._threads)
-        found = await read_page(PageReader(logs, positions, wanted, limit), self._threads)
+        ends = ends_of(request)
+        reader: PageReader | NewestFirstReader
+        if ends is None:
+            positions = await find_offsets(positions_of(logs, request), self._threads)
+            reader = PageReader(logs, positions, wanted, limit)
+        else:
+            reader = NewestFirstReader(logs, ends, wanted, limit)
+        found = await read_page(reader, self._threads)
         return json_or_absent(found.as_json(), WHAT)
 
     async def follow(self, request: HttpRequest, topic: str) -> Answer | EventStream:

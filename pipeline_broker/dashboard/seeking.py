@@ -1,8 +1,8 @@
 """Where the message browser begins to read.
 
 Rules of this file: no Trio. A query names one of: `positions` (`partition:offset,...`, of the page before), `offset`,
-`time` (milliseconds since 1970), `from=earliest`; otherwise the latest records are meant. A time that needs the disk is
-work for a thread.
+`time` (milliseconds since 1970), `from=earliest`; otherwise it reads backwards, from the end or from `before`, which is
+as `positions`. A time that needs the disk is work for a thread.
 """
 
 from __future__ import annotations
@@ -13,16 +13,30 @@ from pipeline_broker.log.partition.partition_log import PartitionLog
 from pipeline_broker.log.partition.reading import ColdRead, TimestampedOffset
 from pipeline_broker.web.messages import BadRequestError, HttpRequest
 
-__all__ = ["positions_of"]
+__all__ = ["ends_of", "positions_of"]
 
 POSITIONS_CHARACTERS_MAX = 8192
 DIGITS_MAX = 20
 
 
-def positions_of(
-    logs: Mapping[int, PartitionLog], request: HttpRequest, limit: int
-) -> dict[int, int | Callable[[], int]]:
-    """By partition the offset, or the work that finds it.
+def ends_of(request: HttpRequest) -> dict[int, int] | None:
+    """By partition, the offset in front of which to read; those that are not in it from their ends.
+
+    None where the query names where to begin.
+
+    Raises:
+        BadRequestError: the query makes no sense.
+    """
+    query = request.query
+    if query.get("before"):
+        return _given(query["before"])
+    if query.get("from") == "earliest" or any(query.get(name) for name in ("positions", "offset", "time")):
+        return None
+    return {}
+
+
+def positions_of(logs: Mapping[int, PartitionLog], request: HttpRequest) -> dict[int, int | Callable[[], int]]:
+    """By partition the offset to begin at, or the work that finds it.
 
     Raises:
         BadRequestError: the query makes no sense.
@@ -38,10 +52,7 @@ def positions_of(
     if query.get("time"):
         time_ms = request.integer("time", 0)
         return {partition: _at_time(log, time_ms) for partition, log in logs.items()}
-    if query.get("from") == "earliest":
-        return {partition: log.log_start_offset for partition, log in logs.items()}
-    share = max(1, limit // len(logs))
-    return {partition: max(log.log_start_offset, log.high_watermark - share) for partition, log in logs.items()}
+    return {partition: log.log_start_offset for partition, log in logs.items()}
 
 
 def _given(text: str) -> dict[int, int]:

@@ -258,7 +258,22 @@ def test_following_a_topic_shows_what_comes(browser, link, brokers):
             produce(client, [NewRecord(value, b"fresh", 2_000)])
             time.sleep(0.2)
 
-    assert '{"fresh": 1}' in browser.text
+    assert '{\n  "fresh": 1\n}' in browser.text
+
+
+def test_the_newest_record_comes_first_and_a_search_stands_in_the_address(browser, link):
+    places = "[...document.querySelectorAll('.record .place b:nth-of-type(2)')]"
+    browser.open(f"{link}/topics/hostile", "return document.querySelectorAll('.record').length >= 5")
+    shown = browser.run(f"return {places}.map((each) => Number(each.textContent))")
+    assert shown == sorted(shown, reverse=True)
+    browser.run("document.querySelector('input[name=key]').value = 'tomb'")
+    browser.run("document.querySelector('form.filters button.main').click()")
+    browser.wait("return document.querySelectorAll('.record').length === 1")
+    assert browser.run("return location.search") == "?key=tomb"
+    assert "This is the beginning of the topic." in browser.text
+    browser.open(f"{link}/topics/hostile?key=tomb", "return document.querySelectorAll('.record').length === 1")
+    browser.open(f"{link}/topics/hostile?json=a..b", "return document.querySelector('.error') !== null")
+    assert "the filter of json is field, field=text" in browser.text
 
 
 def test_what_has_the_focus_keeps_it_while_the_page_is_drawn_anew(browser, link):

@@ -11,7 +11,7 @@ from pipeline_broker.dashboard import record_reader
 from pipeline_broker.dashboard.record_filter import BadFilterError, RecordFilter
 from pipeline_broker.dashboard.record_reader import PageReader
 from pipeline_broker.dashboard.record_view import BYTES_SHOWN_MAX, HEADERS_SHOWN_MAX, content_view, record_view
-from pipeline_broker.dashboard.seeking import positions_of
+from pipeline_broker.dashboard.seeking import ends_of, positions_of
 from pipeline_broker.log.partition.reading import ColdRead, ReadResult
 from pipeline_broker.records.batch import NewRecord, build_batch, read_header, restamped
 from pipeline_broker.records.control_batch import EndMarker, marker_batch
@@ -41,6 +41,9 @@ class FakeLog:
                 break
             found.append(part)
         return ReadResult(cold=ColdRead(lambda: found, size_bytes)) if self.is_cold else ReadResult(found)
+
+    def bytes_available(self, offset):
+        return sum(len(batch) for _, batch in self.batches if read_header(batch).last_offset >= offset)
 
     def records(self):
         return [record for _, batch in self.batches for record in iterate_records(batch)]
@@ -201,6 +204,15 @@ VALUE = json.dumps({"customer": {"name": "Ann"}, "items": [{"count": 3}], "open"
         ({"json": "open=true"}, True),
         ({"json": "nothing=null"}, True),
         ({"json": "customer.name.first"}, False),
+        ({"json": "customer.name != Bob"}, True),
+        ({"json": "customer.name!=Ann"}, False),
+        ({"json": "items.0.count>2"}, True),
+        ({"json": "items.0.count > 3"}, False),
+        ({"json": "items.0.count>=3"}, True),
+        ({"json": "items.0.count<3.5"}, True),
+        ({"json": "items.0.count<=2"}, False),
+        ({"json": "customer.name>1"}, False),
+        ({"json": "open>0"}, False),
         ({"key": "key", "json": "open=false"}, False),
     ],
 )
@@ -216,7 +228,17 @@ def test_a_value_that_is_no_json_has_no_fields(value):
     assert not RecordFilter.from_query({"json": "a"}).matches(record(value=value))
 
 
-@pytest.mark.parametrize("query", [{"key": "x" * 513}, {"header": "=x"}, {"json": " =x"}])
+@pytest.mark.parametrize(
+    "query",
+    [
+        {"key": "x" * 513},
+        {"header": "=x"},
+        {"json": " =x"},
+        {"json": "customer..name"},
+        {"json": "total>much"},
+        {"json": "a<b<c"},
+    ],
+)
 def test_a_filter_that_makes_no_sense_is_refused(query):
     with pytest.raises(BadFilterError):
         RecordFilter.from_query(query)
@@ -232,14 +254,23 @@ LOGS = {
 }
 
 
-def seek(limit=20, **query):
-    request = HttpRequest(method="GET", path="/", query=query, headers={})
-    found = positions_of(LOGS, request, limit)
+def asked(query):
+    return HttpRequest(method="GET", path="/", query=query, headers={})
+
+
+def seek(**query):
+    assert ends_of(asked(query)) is None
+    found = positions_of(LOGS, asked(query))
     return {partition: offset if isinstance(offset, int) else offset() for partition, offset in found.items()}
 
 
-def test_seeking_finds_the_latest_the_earliest_an_offset_a_time_and_the_place_of_the_page_before():
-    assert seek() == {0: 40, 1: 0}
+def test_seeking_goes_back_from_the_end_or_from_where_the_page_before_came_to():
+    assert ends_of(asked({})) == {}
+    assert ends_of(asked({"from": "latest", "key": "x"})) == {}
+    assert ends_of(asked({"before": "0:33,1:4"})) == {0: 33, 1: 4}
+
+
+def test_seeking_finds_the_earliest_an_offset_a_time_and_the_place_of_the_page_before():
     assert seek(**{"from": "earliest"}) == {0: 5, 1: 0}
     assert seek(offset="30") == {0: 30, 1: 10}
     assert seek(time="7") == {0: 50, 1: 7}
@@ -253,3 +284,9 @@ def test_seeking_finds_the_latest_the_earliest_an_offset_a_time_and_the_place_of
 def test_a_place_that_makes_no_sense_is_refused(query):
     with pytest.raises(BadRequestError):
         seek(**query)
+
+
+@pytest.mark.parametrize("before", ["0", "0:x", "0:" + "9" * 5_000, "0:1," * 5_000])
+def test_an_end_that_makes_no_sense_is_refused(before):
+    with pytest.raises(BadRequestError):
+        ends_of(asked({"before": before}))

@@ -7,14 +7,48 @@ import { ask, listen } from "./live.js";
 
 const TAILED_MAX = 200;
 const PAGE_RECORDS = 25;
+const PAGES_MAX = 20; // of one reading, until there are PAGE_RECORDS; each page has its own bound of records and bytes
+const PRETTY_MAX = 64 * 1024;
+
+// JSON with a line for each member; other text as it is.
+function readable(text) {
+  if (text.length > PRETTY_MAX || !/^\s*[[{]/.test(text)) return text;
+  try {
+    return JSON.stringify(JSON.parse(text), null, 2);
+  } catch {
+    return text;
+  }
+}
 
 function content(found) {
   if (found === null) return element("span", { class: "size" }, "null");
   const size = found.cut ? element("span", { class: "size" }, ` the beginning of ${bytes(found.bytes)}`) : null;
   const shown = "text" in found
-    ? element("pre", { class: "content", dir: "ltr" }, visible(found.text))
+    ? element("pre", { class: "content", dir: "ltr" }, visible(found.cut ? found.text : readable(found.text)))
     : element("pre", { class: "content hex", dir: "ltr" }, found.hex);
   return found.bytes ? element("div", {}, shown, size) : element("span", { class: "size" }, "empty");
+}
+
+// A record as `consume --json` prints it; null for what is no text.
+function plain(record) {
+  const text = (found) => (found === null ? null : found.text ?? null);
+  return {
+    topic: record.topic, partition: record.partition, offset: record.offset, timestamp: record.timestamp_ms,
+    key: text(record.key), value: text(record.value),
+    headers: record.headers.map((header) => [header.name, text(header.content)]),
+  };
+}
+
+function copyButton(record) {
+  const button = element("button", { type: "button", class: "copy", onclick: async () => {
+    try {
+      await navigator.clipboard.writeText(JSON.stringify(plain(record)));
+      button.textContent = "Copied";
+    } catch {
+      button.textContent = "The browser does not allow it";
+    }
+  } }, "Copy");
+  return button;
 }
 
 function recordView(record) {
@@ -24,7 +58,7 @@ function recordView(record) {
   const more = record.headers_count - record.headers.length;
   return element("article", { class: "record" },
     element("p", { class: "place" }, "partition ", element("b", {}, record.partition), ", offset ", element("b", {}, count(record.offset)),
-      `, ${moment(record.timestamp_ms)}`),
+      `, ${moment(record.timestamp_ms)}`, copyButton(record)),
     element("dl", {}, element("dt", {}, "key"), element("dd", {}, content(record.key)),
       element("dt", {}, "value"), element("dd", {}, content(record.value)), headers.flat(),
       more > 0 ? [element("dt", {}, ""), element("dd", {}, `and ${more} more headers`)] : null));
@@ -32,26 +66,56 @@ function recordView(record) {
 
 class Browser {
   constructor(topic, partitions) {
+    this.topic = topic;
     this.path = encodeURIComponent(topic);
+    this.records = [];
+    this.search = 0;
     this.found = element("div", { "aria-live": "off" });
     this.told = element("p", { class: "none", role: "status" });
     this.more = element("button", { type: "button", hidden: true, onclick: () => this.read(true) }, "Read on");
+    this.download = element("button", { type: "button", hidden: true, onclick: () => this.save() }, "Download");
     this.live = element("button", { type: "button", "aria-pressed": "false", onclick: () => this.toggle() }, "Follow");
     this.from = element("select", { name: "from" },
-      [["latest", "latest"], ["earliest", "earliest"], ["offset", "offset"], ["time", "time (UTC)"]].map(([value, title]) => element("option", { value }, title)));
+      [["latest", "newest first"], ["earliest", "the beginning"], ["offset", "offset"], ["time", "time (UTC)"]].map(([value, title]) => element("option", { value }, title)));
     this.at = element("input", { name: "at", disabled: true, autocomplete: "off" });
     this.partition = element("select", { name: "partition" }, element("option", { value: "" }, "all"),
       Array.from({ length: Math.min(partitions, 1000) }, (_, number) => element("option", { value: number }, number)));
     const field = (title, placeholder) => element("input", { name: title, placeholder, maxlength: 512, autocomplete: "off" });
     this.filters = { key: field("key", "text"), value: field("value", "text"), header: field("header", "name=text"), json: field("json", "field.inner=text") };
     this.from.addEventListener("change", () => this.changeFrom());
+    this.take(new URLSearchParams(location.search));
     this.node = element("section", { class: "card" }, element("h2", {}, "Records"),
-      element("form", { class: "filters", onsubmit: (event) => { event.preventDefault(); this.read(false); } },
+      element("form", { class: "filters", onsubmit: (event) => { event.preventDefault(); this.remember(); this.read(false); } },
         element("label", {}, "from", this.from), element("label", {}, "offset or time", this.at), element("label", {}, "partition", this.partition),
         element("label", {}, "key contains", this.filters.key), element("label", {}, "value contains", this.filters.value),
         element("label", {}, "header", this.filters.header), element("label", {}, "field of a JSON value", this.filters.json),
         element("div", { class: "buttons" }, element("button", { class: "main" }, "Show"), this.live)),
-      this.told, this.found, this.more);
+      this.told, this.found, element("div", { class: "buttons" }, this.more, this.download));
+  }
+
+  // The search stands in the address, so that it can be sent to somebody and comes back with Back.
+  take(query) {
+    for (const [filter, input] of Object.entries({ ...this.filters, from: this.from, at: this.at, partition: this.partition })) {
+      if (query.get(filter)) input.value = query.get(filter);
+    }
+    if (this.from.selectedIndex < 0) this.from.value = "latest";
+    if (this.partition.selectedIndex < 0) this.partition.value = "";
+    this.changeFrom();
+  }
+
+  remember() {
+    const query = this.query();
+    if (this.from.value !== "latest") query.set("from", this.from.value);
+    if (!this.at.disabled && this.at.value) query.set("at", this.at.value);
+    history.pushState(null, "", query.size ? `?${query}` : location.pathname);
+  }
+
+  // What is shown, a line of JSON each, as `consume --json` prints records.
+  save() {
+    const lines = this.records.map((record) => `${JSON.stringify(plain({ ...record, topic: this.topic }))}\n`);
+    const address = URL.createObjectURL(new Blob(lines, { type: "application/x-ndjson" }));
+    element("a", { href: address, download: `${this.topic}.jsonl` }).click();
+    URL.revokeObjectURL(address);
   }
 
   changeFrom() {
@@ -81,24 +145,46 @@ class Browser {
 
   async read(goesOn) {
     this.stop();
+    const search = this.search += 1;
+    const wanted = (goesOn ? this.records.length : 0) + PAGE_RECORDS;
     try {
       const query = this.query();
       query.set("limit", PAGE_RECORDS);
-      if (goesOn) query.set("positions", Object.entries(this.positions).map(([partition, offset]) => `${partition}:${offset}`).join(","));
-      else this.seek(query);
-      const page = await ask(`/api/topics/${this.path}/records?${query}`);
-      this.positions = page.positions;
-      const shown = page.records.map(recordView);
-      if (goesOn) this.found.append(...shown);
-      else replace(this.found, shown);
-      const passed = page.passed_over ? `, ${page.passed_over} batches could not be shown` : "";
-      this.told.textContent = `${count(page.records.length)} shown, ${count(page.examined)} looked at${passed}. ${page.at_end ? "This is the end." : "There is more."}`;
-      this.told.classList.remove("error");
-      this.more.hidden = page.at_end;
+      if (!goesOn) {
+        this.isBackwards = this.from.value === "latest";
+        this.seek(query);
+        this.records = [];
+        this.examined = this.passed = 0;
+        replace(this.found);
+      }
+      for (let pages = 0; pages < PAGES_MAX && this.records.length < wanted; pages += 1) {
+        if (goesOn || pages) {
+          query.delete("from");
+          query.set(this.isBackwards ? "before" : "positions", Object.entries(this.positions).map(([partition, offset]) => `${partition}:${offset}`).join(","));
+        }
+        const page = await ask(`/api/topics/${this.path}/records?${query}`);
+        if (search !== this.search) return;
+        this.show(page);
+        if (page.at_end) break;
+      }
     } catch (error) {
       this.told.textContent = error.message;
       this.told.classList.add("error");
     }
+  }
+
+  show(page) {
+    this.positions = page.positions;
+    this.records.push(...page.records);
+    this.examined += page.examined;
+    this.passed += page.passed_over;
+    this.found.append(...page.records.map((record) => recordView({ ...record, topic: this.topic })));
+    const passed = this.passed ? `, ${count(this.passed)} batches could not be shown` : "";
+    const end = page.at_end ? `This is the ${this.isBackwards ? "beginning" : "end"} of the topic.` : `There is more: Read on goes ${this.isBackwards ? "further back" : "on"}.`;
+    this.told.textContent = `${count(this.records.length)} shown, ${count(this.examined)} looked at${passed}. ${end}`;
+    this.told.classList.remove("error");
+    this.more.hidden = page.at_end;
+    this.download.hidden = this.records.length === 0;
   }
 
   toggle() {
@@ -108,7 +194,8 @@ class Browser {
     }
     this.live.setAttribute("aria-pressed", "true");
     this.live.textContent = "Stop";
-    this.more.hidden = true;
+    this.search += 1;
+    this.more.hidden = this.download.hidden = true;
     replace(this.found);
     this.told.textContent = "Waiting for records.";
     let seen = 0;
@@ -117,9 +204,9 @@ class Browser {
       records: (page) => {
         seen += page.records.length;
         missed += page.missed;
-        for (const record of page.records) this.found.prepend(recordView(record));
+        for (const record of page.records) this.found.prepend(recordView({ ...record, topic: this.topic }));
         while (this.found.childElementCount > TAILED_MAX) this.found.lastElementChild.remove();
-        this.told.textContent = `${count(seen)} came, the newest first${missed ? `; ${count(missed)} came faster than can be shown` : ""}.`;
+        this.told.textContent = `${count(seen)} new records, newest first${missed ? `; ${count(missed)} came faster than can be shown` : ""}.`;
       },
     });
   }
