@@ -73,6 +73,18 @@ class EndSignals:
 @click.option("--port", type=click.IntRange(0, 65535), default=None, help="Port; 0 takes a free one.  [default: 9092]")
 @data_option
 @click.option(
+    "--store",
+    metavar="URL",
+    default=None,
+    help="Keep the archive in s3://BUCKET/PREFIX or file:///DIR; needs --wal.",
+)
+@click.option(
+    "--wal",
+    type=click.Choice(["disk"]),
+    default=None,
+    help="With --store, where what is not archived yet is: in the data directory.",
+)
+@click.option(
     "--trace",
     type=click.Path(path_type=Path, file_okay=False),
     default=None,

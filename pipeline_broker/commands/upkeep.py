@@ -119,14 +119,18 @@ def _do_here(
         topic: the only one concerned; None for all.
     """
     from pipeline_broker.config.broker_config import BrokerConfig  # noqa: PLC0415 - for a broker that does not run
+    from pipeline_broker.files.file_system import SystemFileSystem  # noqa: PLC0415 - see above
     from pipeline_broker.log.errors import DamagedSegment  # noqa: PLC0415 - see above
+    from pipeline_broker.node.archive_store import ArchiveStore  # noqa: PLC0415 - see above
     from pipeline_broker.node.data_directory import open_broker, upkeep_of  # noqa: PLC0415 - see above
     from pipeline_broker.node.options import StartError  # noqa: PLC0415 - see above
     from pipeline_broker.node.thread_wakeup import ThreadWakeup  # noqa: PLC0415 - see above
     from pipeline_broker.node.upkeep import UpkeepFailedError  # noqa: PLC0415 - see above
 
     try:
-        journal, broker = open_broker(data, config or BrokerConfig(producer_id_expiration_ms=PRODUCERS_KEPT_MS))
+        config_here = config or BrokerConfig(producer_id_expiration_ms=PRODUCERS_KEPT_MS)
+        store = ArchiveStore.of_directory(data, SystemFileSystem())
+        journal, broker = open_broker(data, config_here, store=store)
     except StartError as error:
         _fail(str(error), EXIT_USAGE)
     try:

@@ -13,17 +13,19 @@ from typing import TYPE_CHECKING
 
 from pipeline_broker.broker.broker import Broker
 from pipeline_broker.broker.ports import Ports
-from pipeline_broker.files.errors import DirectoryLocked
+from pipeline_broker.files.errors import DirectoryLocked, Obstacle
 from pipeline_broker.files.file_system import FileSystem, SystemFileSystem
 from pipeline_broker.log.archive.archive import Archive
 from pipeline_broker.log.errors import DamagedSegment, JournalCorrupt, JournalFailed, ManifestDamaged
 from pipeline_broker.log.journal.journal import SEGMENT_BYTES, Flush, Journal, JournalPorts
 from pipeline_broker.log.journal.taken_directory import TakenDirectory
 from pipeline_broker.log.log_manager import LogManager
+from pipeline_broker.node.archive_place import keep_archive_place
 from pipeline_broker.node.options import StartError
 
 if TYPE_CHECKING:
     from pipeline_broker.config.broker_config import BrokerConfig
+    from pipeline_broker.node.archive_store import ArchiveStore
     from pipeline_broker.node.thread_wakeup import ThreadWakeup
     from pipeline_broker.node.upkeep import Upkeep
 
@@ -49,6 +51,7 @@ def open_broker(
     segment_bytes: int = SEGMENT_BYTES,
     ports: Ports = Ports(),  # noqa: B008 - frozen
     randomness: random.Random | None = None,
+    store: ArchiveStore | None = None,
 ) -> tuple[Journal, Broker]:
     """Take a data directory, made when it is missing, and bring its state back.
 
@@ -59,6 +62,7 @@ def open_broker(
         segment_bytes: how long a file of the journal gets.
         ports: what the broker asks of its surroundings.
         randomness: where ids come from.
+        store: where the archive is, when it is not in the directory.
 
     Raises:
         StartError: it is in use, damaged, or not usable.
@@ -66,7 +70,11 @@ def open_broker(
     files = SystemFileSystem() if files is None else files
     taken = _take(data, files)
     try:
-        archive, journal = _open(taken, flush, segment_bytes, ports)
+        keep_archive_place(files, data, None if store is None else store.place)
+        archive, journal = _open(taken, flush, segment_bytes, ports, store)
+    except StartError:
+        taken.lock.release()
+        raise
     except (*DAMAGES, OSError) as error:
         taken.lock.release()
         raise _refusal(data, error) from None
@@ -96,9 +104,14 @@ def _take(data: Path, files: FileSystem) -> TakenDirectory:
         raise _refusal(data, error) from None
 
 
-def _open(taken: TakenDirectory, flush: Flush, segment_bytes: int, ports: Ports) -> tuple[Archive, Journal]:
+def _open(
+    taken: TakenDirectory, flush: Flush, segment_bytes: int, ports: Ports, store: ArchiveStore | None
+) -> tuple[Archive, Journal]:
     clean = taken.clean_shutdown
-    archive = Archive.open(taken.path, taken.files, None if clean is None else clean.manifest)
+    if store is None:
+        archive = Archive.open(taken.path, taken.files, None if clean is None else clean.manifest)
+    else:
+        archive = store.open()
     journal_ports = JournalPorts(
         manifest_end=lambda: archive.manifest_end,
         segment_sealed=ports.segment_sealed,
@@ -110,6 +123,8 @@ def _open(taken: TakenDirectory, flush: Flush, segment_bytes: int, ports: Ports)
 def _refusal(data: Path, error: Exception) -> StartError:
     """The line that says why the directory cannot be opened."""
     cause = error.__cause__ if isinstance(error, JournalFailed) else error
+    if isinstance(cause, Obstacle):
+        return StartError(str(cause))
     if not isinstance(cause, OSError):
         return StartError(f"{data}: {error}")
     if cause.errno in NO_SPACE:

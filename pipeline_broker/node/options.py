@@ -56,6 +56,7 @@ class ServeOptions:
         request_log: the file that requests are logged in, if they are from the start.
         faults: the file of the fault rules that it begins with, if any.
         dashboard: where the dashboard is served, if at all.
+        store: the address of the store that the archive is in; None for the data directory.
     """
 
     mode: Mode
@@ -70,6 +71,7 @@ class ServeOptions:
     request_log: Path | None = None
     faults: Path | None = None
     dashboard: DashboardOptions | None = None
+    store: str | None = None
 
     @classmethod
     def from_command_line(cls, config: BrokerConfig, options: Mapping[str, Any]) -> ServeOptions:
@@ -88,6 +90,7 @@ class ServeOptions:
             request_log=options["request_log"],
             faults=options["faults"],
             dashboard=_dashboard(options["dashboard"], options["dashboard_beside"]),
+            store=_store(options["store"], options["wal"]),
             config=config,
         )
 
@@ -115,6 +118,13 @@ def _dashboard(place: str | None, beside: str | None) -> DashboardOptions | None
         return DashboardOptions.parse(place, beside)
     except ValueError as error:
         raise StartError(f"--dashboard: {error}") from None
+
+
+def _store(url: str | None, wal: str | None) -> str | None:
+    """Where the archive is; a store without a place for the journal, and the other way round, are StartErrors."""
+    if (url is None) != (wal is None):
+        raise StartError("--store and --wal belong together: --store URL --wal disk")
+    return url
 
 
 def mode_of(name: str, config: BrokerConfig) -> Mode:

@@ -40,13 +40,16 @@ from stages.socket_server import SocketServer
 if TYPE_CHECKING:
     from pipeline_broker.broker.broker import Broker
     from pipeline_broker.faults.rule_text import RuleParts
+    from pipeline_broker.files.file_system import FileSystem
     from pipeline_broker.log.journal.journal import Journal
+    from pipeline_broker.node.archive_store import ArchiveStore
     from pipeline_broker.node.thread_wakeup import ThreadWakeup
 
 __all__ = ["ServeOptions", "StartError", "run", "serve"]
 
 logger = logging.getLogger(__name__)
 
+EXIT_TAKEN_OVER = 3
 REQUEST_LOG_NAME = "kafka-request.log"
 """In the data directory: where requests are logged when a client asks for it and the start named no file."""
 
@@ -96,6 +99,20 @@ def fault_rules(options: ServeOptions) -> list[RuleParts]:
         raise StartError(str(error)) from None
 
 
+def archive_store(options: ServeOptions, files: FileSystem) -> ArchiveStore | None:
+    """The store of the archive, if one was named.
+
+    Raises:
+        StartError: it cannot be used.
+    """
+    if options.store is None:
+        return None
+    from pipeline_broker.node.archive_place import ArchivePlace  # noqa: PLC0415 - for those who asked
+    from pipeline_broker.node.archive_store import ArchiveStore  # noqa: PLC0415 - see above
+
+    return ArchiveStore.find(ArchivePlace(options.store, options.config.node_id), files)
+
+
 def ready_line(options: ServeOptions, listeners: BrokerListeners) -> str:
     """What is printed when the broker serves."""
     return f"listening on {listeners.first_address} mode={options.mode.name} data={options.data}"
@@ -123,7 +140,12 @@ async def serve(
         files = FaultyFiles(SystemFileSystem(), functools.partial(os.kill, os.getpid(), signal.SIGKILL))
         surroundings = Surroundings(options.mode, listeners, fault_files=files)
         journal, broker = open_broker(
-            options.data, options.config, flush=options.flush, files=files, ports=surroundings.ports
+            options.data,
+            options.config,
+            flush=options.flush,
+            files=files,
+            ports=surroundings.ports,
+            store=archive_store(options, files),
         )
         data = options.data
         if is_open_to_others(data):
@@ -209,8 +231,11 @@ def run(options: ServeOptions, on_ready: Callable[[str], None]) -> None:
         if isinstance(cause, CommitFailedError):
             logger.critical("%s; nothing after it was acknowledged", cause)
             sys.exit(1)
-        from pipeline_broker.node.upkeep import UpkeepFailedError  # noqa: PLC0415 - see `_start_upkeep`
+        from pipeline_broker.node.upkeep import TakenOverError, UpkeepFailedError  # noqa: PLC0415 - see `_start_upkeep`
 
+        if isinstance(cause, TakenOverError):
+            logger.critical("%s", cause)
+            sys.exit(EXIT_TAKEN_OVER)
         if isinstance(cause, UpkeepFailedError):
             logger.critical("%s", cause)
             sys.exit(1)

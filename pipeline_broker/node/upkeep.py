@@ -27,9 +27,10 @@ from pipeline_broker.log.partition.partition_log import PartitionLog
 from pipeline_broker.log.partition.retention_of_logs import expiries, waits_for_archive
 from pipeline_broker.node.admin_socket import Command, CommandFailedError
 from pipeline_broker.node.thread_wakeup import ThreadWakeup
+from pipeline_broker.objects.slot_writer import FencedError
 from pipeline_broker.records.errors import RecordError
 
-__all__ = ["SEALED_SEGMENTS_MAX", "Upkeep", "UpkeepFailedError"]
+__all__ = ["SEALED_SEGMENTS_MAX", "TakenOverError", "Upkeep", "UpkeepFailedError"]
 
 logger = logging.getLogger(__name__)
 
@@ -44,6 +45,10 @@ NOTHING_LOST = "nothing that was acknowledged is lost"
 
 class UpkeepFailedError(Exception):
     """The archive cannot be written: the broker must end; the text is one line."""
+
+
+class TakenOverError(UpkeepFailedError):
+    """Another process has the archive now: the broker must end; the text is one line."""
 
 
 class Upkeep:
@@ -84,7 +89,7 @@ class Upkeep:
         """Archive what is complete, until cancelled.
 
         Raises:
-            UpkeepFailedError: the disk failed.
+            UpkeepFailedError: the disk failed, or another process has the archive.
         """
         self._sealed.begin()
         self._journal.wait_for_archiver(SEALED_SEGMENTS_MAX)
@@ -272,6 +277,8 @@ class Upkeep:
                         is_waiting = True
                         await self._begin_to_wait(error)
                     await trio.sleep(RETRY_SECONDS)
+                except FencedError as error:
+                    raise TakenOverError(f"{error}; this one ends") from error
                 except JournalCorrupt as error:
                     raise UpkeepFailedError(f"{error}; {NOTHING_LOST}") from error
         finally:

@@ -24,6 +24,7 @@ round. Between two tries it waits from 50 ms to 2 s; how long in all, the caller
 """
 
 import threading
+import time
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 
@@ -40,10 +41,11 @@ from pipeline_broker.objects.store import (
     Unsure,
 )
 
-__all__ = ["HEAD_BYTES", "Pause", "SettledStore", "pause_until"]
+__all__ = ["HEAD_BYTES", "Pause", "SettledStore", "pause_briefly", "pause_until"]
 
 HEAD_BYTES = 64
 PAUSE_SECONDS_MIN, PAUSE_SECONDS_MAX = 0.05, 2.0
+BRIEF_SECONDS_MAX = 1.0
 
 _Answer = TypeVar("_Answer")
 
@@ -63,6 +65,13 @@ def pause_until(stopping: threading.Event) -> Pause:
             raise error
 
     return pause
+
+
+def pause_briefly(seconds: float, error: ObjectStoreError) -> None:
+    """Give up after five tries, which is when a second and a half was waited; for those who can do without."""
+    if seconds > BRIEF_SECONDS_MAX:
+        raise error
+    time.sleep(seconds)
 
 
 class SettledStore:

@@ -2,11 +2,13 @@
 
 import itertools
 import os
+import threading
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pipeline_broker.objects import settled_store
 from pipeline_broker.objects.memory_store import MemoryStore
 from pipeline_broker.objects.settled_store import HEAD_BYTES, PAUSE_SECONDS_MAX, PAUSE_SECONDS_MIN, SettledStore
 from pipeline_broker.objects.store import Changed, Exists, Missing, Unavailable, Unsure, list_all
@@ -211,6 +213,27 @@ def test_the_waits_double_up_to_a_bound_and_end_when_the_caller_gives_up():
     with pytest.raises(Unavailable, match="down"):
         SettledStore(Down(), pause).create("a", [b"x"])
     assert waits == [PAUSE_SECONDS_MIN * 2**n for n in range(6)] + [PAUSE_SECONDS_MAX] * 3
+
+
+def test_a_brief_wait_gives_up_after_a_second_and_a_half(monkeypatch):
+    class Down(MemoryStore):
+        def read(self, name, start, size_bytes):
+            raise Unavailable("down")
+
+    waits = []
+    monkeypatch.setattr(settled_store.time, "sleep", waits.append)
+    with pytest.raises(Unavailable):
+        SettledStore(Down(), settled_store.pause_briefly).read("a", 0, 1)
+    assert sum(waits) == pytest.approx(1.55)
+
+
+def test_a_wait_ends_when_the_caller_stops():
+    stopping = threading.Event()
+    pause = settled_store.pause_until(stopping)
+    pause(0.0, Unavailable("down"))
+    stopping.set()
+    with pytest.raises(Unavailable):
+        pause(30.0, Unavailable("down"))
 
 
 def test_who_gives_up_after_an_unsure_answer_is_unsure():

@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import attrs
 
 from pipeline_broker.log.archive.archived_log import ArchivedLog
 from pipeline_broker.log.archive.local_store import LocalStore
-from pipeline_broker.log.archive.manifest import Edit, PartitionManifest
+from pipeline_broker.log.archive.manifest import Edit, Manifest, PartitionManifest
 from pipeline_broker.log.archive.manifest_file import ManifestFile
 from pipeline_broker.log.archive.segment_file import counted_names
 from pipeline_broker.log.archive.segment_reader import SegmentReader
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pipeline_broker.log.partition.retention_of_logs import Expiry
     from pipeline_broker.records.batch import BatchHeader
 
-__all__ = ["ARCHIVE_NAME", "Archive", "Cleaned", "DeletedSegment"]
+__all__ = ["ARCHIVE_NAME", "Archive", "Cleaned", "DeletedSegment", "ManifestLog"]
 
 ARCHIVE_NAME = "archive"
 
@@ -61,6 +61,30 @@ class Cleaned:
     first_dirty_offset: int
 
 
+class ManifestLog(Protocol):
+    """What of an archive counts, and where a change of that is made durable: a file, or a log in a bucket.
+
+    Attributes:
+        manifest: as of the last commit.
+        end: what a clean shutdown notes of it; None when it cannot be trusted.
+    """
+
+    @property
+    def manifest(self) -> Manifest: ...
+
+    @property
+    def end(self) -> ManifestEnd | None: ...
+
+    def make_durable(self) -> None:
+        """Return when what was read is durable, so that anything may be given up because of it."""
+
+    def commit(self, edit: Edit) -> None:
+        """Make an edit durable, then part of `manifest`; raises OSError, and nothing may be acted upon."""
+
+    def close(self) -> None:
+        """Commit nothing any more."""
+
+
 class Archive:
     """See the rules of the file.
 
@@ -70,7 +94,7 @@ class Archive:
         manifest_file: what of them counts.
     """
 
-    def __init__(self, store: SegmentStore, cleaning_store: SegmentStore, manifest_file: ManifestFile) -> None:
+    def __init__(self, store: SegmentStore, cleaning_store: SegmentStore, manifest_file: ManifestLog) -> None:
         self.store = store
         self.cleaning_store = cleaning_store
         self.reader = SegmentReader(store)

@@ -71,7 +71,7 @@ class ManifestFile:
     """
 
     def __init__(self, files: FileSystem, directory: Path, clean: ManifestEnd | None = None) -> None:
-        self.manifest = Manifest()
+        self._manifest = Manifest()
         self._files = files
         self._directory = directory
         self._sum_bytes = 0
@@ -95,6 +95,10 @@ class ManifestFile:
                     raise
 
     @property
+    def manifest(self) -> Manifest:
+        return self._manifest
+
+    @property
     def end(self) -> ManifestEnd | None:
         """Where the manifest ends; None after an error, when what is in the file is not known to be durable."""
         return self._end
@@ -105,7 +109,7 @@ class ManifestFile:
         for stored in stored_edits(data):
             if not position:
                 self._sum_bytes = stored.end
-            self.manifest.apply(stored.edit)
+            self._manifest.apply(stored.edit)
             position = stored.end
         self._end = ManifestEnd(len(data), crc32c(data))
         if is_edit_behind(data, position):
@@ -132,7 +136,7 @@ class ManifestFile:
     def _rewrite(self) -> tuple[File, int]:
         if WRITING_NAME in self._files.list_directory(self._directory):
             self._files.unlink(self._directory / WRITING_NAME)  # an attempt that was cut short
-        data = encode_frame(self.manifest.as_edit())
+        data = encode_frame(self._manifest.as_edit())
         file = self._files.open(self._directory / WRITING_NAME, create=True)
         write_all(file, [data], 0)
         file.sync_data()
@@ -155,7 +159,7 @@ class ManifestFile:
         write_all(self._file, [data], self._size)
         self._file.sync_data()
         self._size += len(data)
-        self.manifest.apply(edit)
+        self._manifest.apply(edit)
         self._end = before and ManifestEnd(self._size, crc32c(data, before.crc))
         if self._size > max(REWRITE_BYTES_MIN, REWRITE_FACTOR * self._sum_bytes):
             self._end = None

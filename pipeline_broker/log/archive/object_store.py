@@ -16,7 +16,7 @@ import threading
 from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import accumulate, groupby
 from typing import NamedTuple, Protocol
 
@@ -42,9 +42,10 @@ COPIED_BYTES_MAX = 16 << 20
 class FileLog(Protocol):
     """Where changes of the map are committed; the map itself."""
 
-    files: FileMap
+    @property
+    def files(self) -> FileMap: ...
 
-    def commit(self, changes: Sequence[Change], object_sizes: Mapping[str, int]) -> list[str]:
+    def commit_files(self, changes: Sequence[Change], object_sizes: Mapping[str, int]) -> list[str]:
         """Make changes durable, then part of `files`; returns the objects that no file has a range of any more.
 
         Raises:
@@ -180,10 +181,7 @@ class ObjectSegmentStore:
                 return
             self._merge()
             self._copy_from_unused()
-            self._upload_pending()
-            gone = self._commit([self._change(name) for name in self._dirty])
-            self._dirty.clear()
-            self._delete_unused(gone)
+            self._commit_dirty()
 
     def read(self, name: str, size_bytes: int, position: int) -> Buffer:
         while True:
@@ -233,6 +231,9 @@ class ObjectSegmentStore:
             for name in deleted:
                 self._forget(name)
             self._delete_unused(gone)
+            with suppress(Obstacle):  # else it is done by the next sync
+                if self._copy_from_unused():
+                    self._commit_dirty()
 
     def delete_folder(self, folder: str) -> None:
         with self._writing:
@@ -307,11 +308,18 @@ class ObjectSegmentStore:
             same += 1
         return Change(name, sum(each.size_bytes for each in after[:same]), after[same:])
 
+    def _commit_dirty(self) -> None:
+        """Make all files durable as they are."""
+        self._upload_pending()
+        gone = self._commit([self._change(name) for name in self._dirty])
+        self._dirty.clear()
+        self._delete_unused(gone)
+
     def _commit(self, changes: Sequence[Change]) -> dict[str, int]:
         """Commit; the objects that no committed file has a range of any more, with their sizes."""
         sizes = {**self._log.files.object_sizes, **self._uncommitted}
         named = {each.object_name for change in changes for each in change.ranges}
-        gone = self._log.commit(changes, {name: sizes[name] for name in named})
+        gone = self._log.commit_files(changes, {name: sizes[name] for name in named})
         return {name: sizes[name] for name in gone}
 
     def _delete_unused(self, gone: Mapping[str, int]) -> None:
@@ -342,8 +350,8 @@ class ObjectSegmentStore:
                 left -= 1
                 self._take_in(name, set(ranges[-count:]))
 
-    def _copy_from_unused(self) -> None:
-        """Take files out of objects of which less than a half is used, so that these can be deleted."""
+    def _copy_from_unused(self) -> bool:
+        """Take files out of objects of which less than a half is used, so that these can be deleted; whether any."""
         used, sizes = self._log.files.used_bytes, self._log.files.object_sizes
         wasted = {name for name, size in sizes.items() if 2 * used[name] < size}
         copied = 0
@@ -355,6 +363,7 @@ class ObjectSegmentStore:
             self._take_in(name, ranges)
             if copied >= COPIED_BYTES_MAX:
                 break
+        return copied > 0
 
     def _take_in(self, name: str, ranges: Collection[Range]) -> None:
         """Have ranges of a file become pending again; past the cache, which they would only fill."""

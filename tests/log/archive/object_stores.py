@@ -24,7 +24,7 @@ class BytesLog:
         for commit in self.commits:
             self.files.apply(*decode_changes(commit))
 
-    def commit(self, changes, object_sizes):
+    def commit_files(self, changes, object_sizes):
         self.commits.append(encode_changes(changes, object_sizes))
         return self.files.apply(changes, object_sizes)
 

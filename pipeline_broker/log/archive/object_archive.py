@@ -1,0 +1,44 @@
+"""The archive of a broker whose archive is in a bucket.
+
+Rules of this file: opened as one in a directory is, before the journal is read. To open it takes it over from any
+process that has it; objects of the node that no commit names are deleted then. Names in the store: `files/<node>/` the
+log, `bulk/<node>/` the objects. What can be done again is given up after a moment, and is an obstacle; a commit waits.
+"""
+
+import os
+
+from pipeline_broker.log.archive.archive import Archive
+from pipeline_broker.log.archive.archive_log import ArchiveLog
+from pipeline_broker.log.archive.object_store import ObjectSegmentStore
+from pipeline_broker.objects.block_cache import BlockCache
+from pipeline_broker.objects.settled_store import Pause, SettledStore, pause_briefly
+from pipeline_broker.objects.store import ObjectStore, delete_all, list_all
+
+__all__ = ["bulk_prefix", "open_object_archive"]
+
+
+def bulk_prefix(node: int) -> str:
+    """In front of the names of all bulk objects of a node."""
+    return f"bulk/{node}/"
+
+
+def open_object_archive(store: ObjectStore, node: int, pause: Pause) -> Archive:
+    """Take the archive of a node over, an empty one when there is none.
+
+    Args:
+        store: as it is, not settled.
+        node: the broker's id.
+        pause: waits while a commit cannot be made; what it raises ends the wait.
+
+    Raises:
+        FencedError: another one takes it over at the same time.
+        ManifestDamaged: it cannot be read.
+        ObjectStoreError: the bucket does not answer.
+    """
+    brief = SettledStore(store, pause_briefly)
+    log = ArchiveLog.take_over(brief, SettledStore(store, pause), node, os.urandom(16))
+    prefix = bulk_prefix(node)
+    counted = log.files.object_sizes
+    delete_all(brief, [each.name for each in list_all(brief, prefix) if each.name not in counted])
+    segments = ObjectSegmentStore(log, brief, BlockCache(brief), f"{prefix}{log.generation:020d}-")
+    return Archive(segments, segments, log)

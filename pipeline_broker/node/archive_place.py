@@ -1,0 +1,82 @@
+"""Where the archive of a data directory is: in itself, or in a store that a file of it names.
+
+Rules of this file: a journal goes on where its archive ends, so the two stay together. A start that would read another
+archive, or none, is refused, because it would take all that was archived for never written.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import attrs
+
+from pipeline_broker.files.file_system import FileSystem, write_all
+from pipeline_broker.log.archive.archive import ARCHIVE_NAME
+from pipeline_broker.log.archive.manifest_file import MANIFEST_NAME
+from pipeline_broker.node.options import StartError
+
+__all__ = ["PLACE_NAME", "ArchivePlace", "keep_archive_place", "read_archive_place"]
+
+PLACE_NAME = "archive-store"
+WRITING_NAME = "archive-store.writing"
+PLACE_BYTES_MAX = 4096
+
+
+@attrs.frozen
+class ArchivePlace:
+    """Where an archive is that is not in its data directory.
+
+    Attributes:
+        url: of the store.
+        node: whose archive in that store it is.
+    """
+
+    url: str
+    node: int
+
+
+def read_archive_place(files: FileSystem, data: Path) -> ArchivePlace | None:
+    """The place that a data directory names; None when its archive is in itself.
+
+    Raises:
+        StartError: the file that names it is not what was written.
+        OSError: it cannot be read.
+    """
+    if PLACE_NAME not in files.list_directory(data):
+        return None
+    lines = bytes(files.open(data / PLACE_NAME).read(PLACE_BYTES_MAX, 0)).decode(errors="replace").splitlines()
+    if len(lines) != 2 or not lines[1].isdecimal():
+        raise StartError(
+            f"{data / PLACE_NAME} does not say where the archive is: a line with its store, one with a node"
+        )
+    return ArchivePlace(lines[0], int(lines[1]))
+
+
+def keep_archive_place(files: FileSystem, data: Path, place: ArchivePlace | None) -> None:
+    """See that the archive is where it was, and write down where it is going to be.
+
+    Args:
+        place: that the start names; None for the directory itself.
+
+    Raises:
+        StartError: it is somewhere else.
+        OSError: the disk cannot.
+    """
+    before = read_archive_place(files, data)
+    if before is not None:
+        if place is None or place.url != before.url:
+            raise StartError(f"the archive of the data directory {data} is in {before.url}: start with that --store")
+        if place.node != before.node:
+            raise StartError(f"the archive of the data directory {data} is that of node.id={before.node}")
+        return
+    if place is None:
+        return
+    if ARCHIVE_NAME in files.list_directories(data) and MANIFEST_NAME in files.list_directory(data / ARCHIVE_NAME):
+        raise StartError(f"the data directory {data} has its archive in itself: with --store it needs to be a new one")
+    if WRITING_NAME in files.list_directory(data):
+        files.unlink(data / WRITING_NAME)  # an attempt that was cut short
+    file = files.open(data / WRITING_NAME, create=True)
+    write_all(file, [f"{place.url}\n{place.node}\n".encode()], 0)
+    file.sync_data()
+    files.rename(data / WRITING_NAME, data / PLACE_NAME)
+    files.sync_directory(data)

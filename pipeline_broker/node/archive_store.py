@@ -1,0 +1,97 @@
+"""The store that a broker was started with: found, checked, and opened as its archive.
+
+Rules of this file: imported when a start names a store. What makes the store unusable is one StartError with one line;
+a store that keeps no conditions is refused before anything is written to it that counts.
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import attrs
+import trio
+
+from pipeline_broker.files.file_system import FileSystem
+from pipeline_broker.log.archive.archive import Archive
+from pipeline_broker.log.archive.object_archive import open_object_archive
+from pipeline_broker.node.archive_place import ArchivePlace, read_archive_place
+from pipeline_broker.node.options import StartError
+from pipeline_broker.objects.check import check_store
+from pipeline_broker.objects.opening import StoreRefused, open_store
+from pipeline_broker.objects.slot_writer import FencedError
+from pipeline_broker.objects.store import ObjectStore, ObjectStoreError
+
+__all__ = ["ArchiveStore"]
+
+LOOK_SECONDS = 0.05
+"""How often a thread that waits for the store asks whether the broker ends."""
+
+
+@attrs.frozen
+class ArchiveStore:
+    """A store that keeps what it promises.
+
+    Attributes:
+        place: its address, and whose archive in it is meant.
+        store: not settled.
+    """
+
+    place: ArchivePlace
+    store: ObjectStore
+
+    @classmethod
+    def find(cls, place: ArchivePlace, files: FileSystem) -> ArchiveStore:
+        """The store at an address, which is asked whether it keeps its promises; takes ten seconds at most.
+
+        Raises:
+            StartError: it cannot be used.
+        """
+        if place.url.startswith("memory:"):
+            raise StartError(f"{place.url} ends with the process, and the journal goes on: name another store")
+        try:
+            store = open_store(place.url, files)
+        except StoreRefused as error:
+            raise StartError(str(error)) from None
+        try:
+            check_store(store)
+        except StoreRefused as error:
+            raise StartError(f"the store {place.url} cannot be used: {error}") from None
+        return cls(place, store)
+
+    @classmethod
+    def of_directory(cls, data: Path, files: FileSystem) -> ArchiveStore | None:
+        """The store that a data directory names; None when its archive is in itself.
+
+        Raises:
+            StartError: it cannot be used, or the directory cannot be read.
+        """
+        try:
+            place = read_archive_place(files, data)
+        except OSError as error:
+            raise StartError(f"cannot use the data directory {data}: {error.strerror}") from None
+        return None if place is None else cls.find(place, files)
+
+    def open(self) -> Archive:
+        """Take the archive over.
+
+        Raises:
+            StartError: the store does not answer, or another broker takes it over.
+            ManifestDamaged: it cannot be read.
+        """
+        try:
+            return open_object_archive(self.store, self.place.node, _pause)
+        except (ObjectStoreError, FencedError) as error:
+            where = f"the archive of node {self.place.node} in {self.place.url}"
+            raise StartError(f"{where} cannot be used: {error}") from None
+
+
+def _pause(seconds: float, error: ObjectStoreError) -> None:
+    """Wait in a thread of the upkeep, until its task is cancelled; in another, as at a start, give up."""
+    end = time.monotonic() + seconds
+    while (left := end - time.monotonic()) > 0:
+        try:
+            trio.from_thread.check_cancelled()
+        except RuntimeError:
+            raise error from None
+        time.sleep(min(left, LOOK_SECONDS))

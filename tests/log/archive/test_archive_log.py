@@ -1,0 +1,178 @@
+"""What was committed is read by the next process, whatever became of the one before, and by nobody twice."""
+
+import itertools
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pipeline_broker.log.archive import archive_log
+from pipeline_broker.log.archive.archive_log import SNAPSHOT_SLOTS, ArchiveLog, log_name
+from pipeline_broker.log.archive.file_map import GONE, Change, Range
+from pipeline_broker.log.archive.manifest import Edit, PartitionManifest
+from pipeline_broker.log.errors import ManifestDamaged
+from pipeline_broker.objects.memory_store import MemoryStore
+from pipeline_broker.objects.settled_store import SettledStore
+from pipeline_broker.objects.slot_writer import FencedError, WriterStopped
+from pipeline_broker.objects.store import Unavailable, list_all
+from tests.objects.faulty_store import FaultyStore
+
+NONCES = (b"%016d" % number for number in itertools.count())
+
+
+class Ended(Exception):
+    """The process is killed at this request."""
+
+
+def no_pause(seconds, error):
+    """Time does not count here."""
+
+
+def open_log(store):
+    settled = SettledStore(store, no_pause)
+    return ArchiveLog.take_over(settled, settled, 7, next(NONCES))
+
+
+def edit(number):
+    return Edit(number, {b"k" * 20: PartitionManifest("t-0", end_offset=number)})
+
+
+def state_of(log):
+    return log.files.files, log.files.object_sizes, log.manifest.lsn, dict(log.manifest.partitions)
+
+
+def test_a_new_log_is_empty_and_a_commit_is_there_for_the_next():
+    store = MemoryStore()
+    log = open_log(store)
+    assert state_of(log) == ({}, {}, 0, {})
+    unused = log.commit_files([Change("t-0/a.log", 0, (Range("bulk/x", 0, 9),))], {"bulk/x": 9})
+    log.commit(edit(5))
+
+    assert unused == []
+    after = open_log(store)
+    assert state_of(after) == state_of(log)
+    assert after.manifest.lsn == 5
+    assert after.commit_files([Change("t-0/a.log", GONE)], {}) == ["bulk/x"]
+    assert open_log(store).files.files == {}
+
+
+def test_each_life_has_a_generation_of_its_own():
+    store = MemoryStore()
+    assert len({open_log(store).generation for _ in range(4)}) == 4
+
+
+def test_who_was_taken_over_commits_nothing_any_more():
+    store = MemoryStore()
+    first = open_log(store)
+    first.commit(edit(1))
+    second = open_log(store)
+
+    for commit in (lambda: first.commit(edit(2)), lambda: first.commit_files([Change("t-0/a", GONE)], {})):
+        with pytest.raises(FencedError):
+            commit()
+    assert first.manifest.lsn == 1
+    second.commit(edit(3))
+    assert open_log(store).manifest.lsn == 3
+
+
+def test_who_closes_commits_nothing_any_more():
+    log = open_log(MemoryStore())
+    log.close()
+    with pytest.raises(WriterStopped):
+        log.commit(edit(1))
+
+
+def test_slots_are_summed_up_and_go():
+    store = MemoryStore()
+    log = open_log(store)
+    for number in range(1, 5 * SNAPSHOT_SLOTS):
+        log.commit(edit(number))
+        assert len(list(list_all(store, f"{log_name(7)}/"))) <= SNAPSHOT_SLOTS + 4
+    assert state_of(open_log(store)) == state_of(log)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.integers(0, 60), st.integers(1, 30), st.booleans())
+def test_a_process_that_ends_at_any_request_has_committed_what_it_was_told(requests, commits, is_applied):
+    store = MemoryStore()
+    left = [requests]
+
+    class Ending(MemoryStore):
+        def __getattribute__(self, name):
+            if name in {"create", "replace", "read", "read_end", "list", "delete", "upload"}:
+                left[0] -= 1
+                if left[0] < 0 and not (is_applied and name in {"create", "delete", "replace"}):
+                    raise Ended
+                if left[0] < 0:
+
+                    def carry_out(*arguments):
+                        getattr(store, name)(*arguments)
+                        raise Ended
+
+                    return carry_out
+                return getattr(store, name)
+            return super().__getattribute__(name)
+
+    told = 0
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(archive_log, "SNAPSHOT_SLOTS", 4)
+        try:
+            log = open_log(Ending())
+            for number in range(1, commits + 1):
+                log.commit(edit(number))
+                told = number
+        except Ended:
+            pass
+        assert open_log(store).manifest.lsn in {told, told + 1}
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.data())
+def test_lost_late_and_doubled_answers_change_nothing(data):
+    store = MemoryStore()
+    budget = [data.draw(st.integers(0, 30))]
+
+    def throw(choices):
+        choices = list(choices)
+        if budget[0] == 0:
+            return choices[0]
+        budget[0] -= 1
+        return data.draw(st.sampled_from(choices))
+
+    faulty = FaultyStore(store, throw)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(archive_log, "SNAPSHOT_SLOTS", 3)
+        for life in range(2):
+            try:
+                log = open_log(faulty)
+            except FencedError:  # an own fence that came late
+                log = open_log(store)
+            for number in range(1, 6):
+                log.commit(edit(10 * life + number))
+        faulty.settle()
+        assert open_log(store).manifest.lsn == 15
+
+
+def test_a_damaged_slot_refuses_the_start():
+    store = MemoryStore()
+    log = open_log(store)
+    log.commit(edit(1))
+    name = [each.name for each in list_all(store, f"{log_name(7)}/") if not each.name.endswith("boundary")][-1]
+    content = bytearray(store.read(name, 0, 1 << 20).data)
+    content[len(content) // 2] ^= 1
+    store.upload(name, [content])
+    with pytest.raises(ManifestDamaged):
+        open_log(store)
+
+
+def test_a_start_whose_bucket_does_not_answer_gives_up_as_its_store_does():
+    class Down(MemoryStore):
+        def read(self, name, start, size_bytes):
+            raise Unavailable("down")
+
+    def give_up(seconds, error):
+        raise error
+
+    settled = SettledStore(Down(), give_up)
+    with pytest.raises(Unavailable):
+        ArchiveLog.take_over(settled, settled, 7, next(NONCES))
