@@ -13,7 +13,7 @@ from pipeline_broker.config.broker_config import BrokerConfig
 from pipeline_broker.config.properties import ConfigError
 from pipeline_broker.config.settings import parse_settings
 from pipeline_broker.embedded.errors import EmbeddedBrokerError
-from pipeline_broker.log.journal.journal import Flush
+from pipeline_broker.log.journal_port import Flush
 from pipeline_broker.node.options import ServeOptions, mode_of
 from stages.mode import MODES
 

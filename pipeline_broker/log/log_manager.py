@@ -18,7 +18,7 @@ from pipeline_broker.log.archive.archiver import ArchiveTarget
 from pipeline_broker.log.archive.manifest import Edit
 from pipeline_broker.log.entry import JournalEntry
 from pipeline_broker.log.journal.frame import entry_key
-from pipeline_broker.log.journal.journal import Journal
+from pipeline_broker.log.journal_port import JournalPort
 from pipeline_broker.log.partition.partition_log import PartitionLog
 from pipeline_broker.log.partition.policies import DEFAULT_POLICIES, LogPolicies
 from pipeline_broker.log.partition.reading import BatchSource, JournalSource
@@ -71,7 +71,7 @@ class LogManager:
 
     def __init__(
         self,
-        journal: Journal,
+        journal: JournalPort,
         cache_bytes_max: int = CACHE_BYTES_MAX,
         archive: Archive | None = None,
         randomness: Random | None = None,

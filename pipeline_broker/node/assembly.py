@@ -18,8 +18,7 @@ from pipeline_broker.apis.fault_switch import FaultSwitch
 from pipeline_broker.broker.broker import Broker
 from pipeline_broker.faults.files import FaultyFiles
 from pipeline_broker.log.entry import JournalEntry
-from pipeline_broker.log.journal.journal import Journal
-from pipeline_broker.log.journal.ticket import Ticket
+from pipeline_broker.log.journal_port import JournalPort
 from pipeline_broker.node.listeners import BrokerListeners
 from pipeline_broker.node.options import ServeOptions, limits_of, mode_of
 from pipeline_broker.node.surroundings import Surroundings
@@ -47,14 +46,14 @@ class JournalStorage:
         fault_files: its files, where they take fault rules.
     """
 
-    def __init__(self, journal: Journal, fault_files: FaultyFiles | None = None) -> None:
+    def __init__(self, journal: JournalPort, fault_files: FaultyFiles | None = None) -> None:
         self._journal, self._fault_files = journal, fault_files
-        self.write: Callable[[Sequence[JournalEntry]], Ticket] = journal.write
+        self.write: Callable[[Sequence[JournalEntry]], Any] = journal.write
         self.is_synced = journal.flush == "always"
-        self.sync: Callable[[Ticket], None] = journal.sync
+        self.sync: Callable[[Any], None] = journal.sync
         self.stop_waiting = journal.wait_for_nobody
 
-    def write_nowait(self, entries: Sequence[JournalEntry]) -> Ticket | None:
+    def write_nowait(self, entries: Sequence[JournalEntry]) -> Any | None:
         """See CommitStorage; a rule that holds files up must not hold up the event loop."""
         if self._fault_files is not None and self._fault_files.is_active:
             return None
@@ -124,7 +123,7 @@ class AssembledBroker:
     dispatcher: Dispatcher
     server: SocketServer
     listeners: BrokerListeners
-    journal: Journal
+    journal: JournalPort
     surroundings: Surroundings
 
     async def start(self, nursery: trio.Nursery, *, prepares_ahead: bool = True) -> None:
@@ -150,7 +149,7 @@ class AssembledBroker:
 def assemble(
     options: ServeOptions,
     listeners: BrokerListeners,
-    journal: Journal,
+    journal: JournalPort,
     broker: Broker,
     surroundings: Surroundings,
     timeline: Timeline | None,
@@ -191,7 +190,7 @@ async def run_timer(
 
 
 async def prepare_ahead(
-    journal: Journal, wanted: ThreadWakeup, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+    journal: JournalPort, wanted: ThreadWakeup, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
 ) -> None:
     """Zero-fill the next segment off the request path, whenever the journal asks for it; until cancelled."""
     wanted.begin()

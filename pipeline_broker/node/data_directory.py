@@ -17,8 +17,9 @@ from pipeline_broker.files.errors import DirectoryLocked, Obstacle
 from pipeline_broker.files.file_system import FileSystem, SystemFileSystem
 from pipeline_broker.log.archive.archive import Archive
 from pipeline_broker.log.errors import DamagedSegment, JournalCorrupt, JournalFailed, ManifestDamaged
-from pipeline_broker.log.journal.journal import SEGMENT_BYTES, Flush, Journal, JournalPorts
+from pipeline_broker.log.journal.journal import SEGMENT_BYTES, Journal, JournalPorts
 from pipeline_broker.log.journal.taken_directory import TakenDirectory
+from pipeline_broker.log.journal_port import Flush, JournalPort
 from pipeline_broker.log.log_manager import LogManager
 from pipeline_broker.node.archive_place import keep_archive_place
 from pipeline_broker.node.options import StartError
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from pipeline_broker.node.upkeep import Upkeep
 
 __all__ = ["open_broker", "upkeep_of"]
+
 DAMAGES = (
     JournalCorrupt,
     JournalFailed,
@@ -52,7 +54,7 @@ def open_broker(
     ports: Ports = Ports(),  # noqa: B008 - frozen
     randomness: random.Random | None = None,
     store: ArchiveStore | None = None,
-) -> tuple[Journal, Broker]:
+) -> tuple[JournalPort, Broker]:
     """Take a data directory, made when it is missing, and bring its state back.
 
     Args:
@@ -106,7 +108,7 @@ def _take(data: Path, files: FileSystem) -> TakenDirectory:
 
 def _open(
     taken: TakenDirectory, flush: Flush, segment_bytes: int, ports: Ports, store: ArchiveStore | None
-) -> tuple[Archive, Journal]:
+) -> tuple[Archive, JournalPort]:
     clean = taken.clean_shutdown
     if store is None:
         archive = Archive.open(taken.path, taken.files, None if clean is None else clean.manifest)

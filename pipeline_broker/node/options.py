@@ -25,7 +25,7 @@ from stages.socket_server import ServerLimits
 if TYPE_CHECKING:
     from pipeline_broker.config.broker_config import BrokerConfig
     from pipeline_broker.dashboard.options import DashboardOptions
-    from pipeline_broker.log.journal.journal import Flush
+    from pipeline_broker.log.journal_port import Flush
 
 __all__ = ["QUEUES", "ServeOptions", "StartError", "limits_of", "mode_of", "quota_limits_of"]
 

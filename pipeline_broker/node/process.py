@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from pipeline_broker.broker.broker import Broker
     from pipeline_broker.faults.rule_text import RuleParts
     from pipeline_broker.files.file_system import FileSystem
-    from pipeline_broker.log.journal.journal import Journal
+    from pipeline_broker.log.journal_port import JournalPort
     from pipeline_broker.node.archive_store import ArchiveStore
     from pipeline_broker.node.thread_wakeup import ThreadWakeup
 
@@ -159,7 +159,7 @@ async def serve(
 async def _serve(
     options: ServeOptions,
     listeners: BrokerListeners,
-    journal: Journal,
+    journal: JournalPort,
     broker: Broker,
     surroundings: Surroundings,
     observers: Observers,

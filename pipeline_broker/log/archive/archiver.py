@@ -21,7 +21,7 @@ from pipeline_broker.log.archive.pace import Pace
 from pipeline_broker.log.archive.segment_file import SegmentInfo, file_names, resumed_builder, transaction_index_name
 from pipeline_broker.log.archive.transaction_index import TransactionIndex, aborted_in
 from pipeline_broker.log.errors import DamagedSegment
-from pipeline_broker.log.journal.journal import Journal
+from pipeline_broker.log.journal_port import JournalPort
 from pipeline_broker.log.partition.aborted_transactions import AbortedTransaction, OpenTransactions
 from pipeline_broker.log.partition.producer_batches import produced_batch, replay_transactional
 from pipeline_broker.log.partition.producer_state import ProducerStates
@@ -75,7 +75,7 @@ class Archiver:
         journal: where from.
     """
 
-    def __init__(self, archive: Archive, journal: Journal) -> None:
+    def __init__(self, archive: Archive, journal: JournalPort) -> None:
         self._archive = archive
         self._journal = journal
 

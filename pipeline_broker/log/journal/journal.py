@@ -14,7 +14,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Literal, NoReturn
+from typing import NoReturn
 
 import attrs
 
@@ -41,6 +41,7 @@ from pipeline_broker.log.journal.segment import (
 from pipeline_broker.log.journal.taken_directory import JOURNAL_NAME, TakenDirectory
 from pipeline_broker.log.journal.ticket import Ticket
 from pipeline_broker.log.journal.writer_room import WriterRoom
+from pipeline_broker.log.journal_port import Flush
 
 SEGMENT_BYTES = 64 << 20
 SEGMENT_BYTES_MIN = 2 * HEADER_SPACE
@@ -49,8 +50,6 @@ NOWAIT_BYTES_MAX = 64 << 10
 SEGMENT_ENTRIES_MAX = 1 << 18  # a start takes microseconds for each: small ones would fill a segment with a million
 
 logger = logging.getLogger(__name__)
-
-Flush = Literal["always", "os"]
 
 
 @attrs.frozen(kw_only=True)
@@ -105,6 +104,7 @@ class Journal:
         self._readable = JournalFiles(files, directory)
         self.read_cached = self._readable.read_cached
         self.read = self._readable.read
+        self.name_of = self._readable.name_of
         self._sealed_ends: dict[int, int] = {}  # number: the LSN behind it, of complete segments, oldest first
         self._failure: OSError | None = None
         self._closed = False

@@ -87,6 +87,12 @@ class JournalFiles:
             raise OSError(f"{segment_path(self._directory, number)} ends before {position + size_bytes}")
         return data
 
+    @staticmethod
+    def name_of(place: int) -> tuple[str, int]:
+        """What holds a place, and the position in it, for a person who reads of damage."""
+        number, position = split_position(place)
+        return f"journal segment {number}", position
+
     def retire(self, number: int) -> None:
         """Take the oldest segment out of use; waits for its readers."""
         with self._lock:

@@ -16,7 +16,7 @@ import attrs
 from pipeline_broker.log.entry import LEADER_EPOCH, Buffer, IndexedLog
 from pipeline_broker.log.errors import DamagedSegment
 from pipeline_broker.log.journal.frame import ENTRY_OVERHEAD
-from pipeline_broker.log.journal.segment import split_position
+from pipeline_broker.log.journal_port import JournalBytes
 from pipeline_broker.records.batch import CHECKED_FROM, LENGTH_OVERHEAD, MAGIC
 from pipeline_broker.records.checksum import crc32c
 
@@ -120,16 +120,6 @@ class _Span:
         return gathered([view[start : start + size] for start, size, _ in self.batches], useful)
 
 
-class JournalBytes(Protocol):
-    """What the journal's files hold: it is `Journal`, or `JournalFiles` where nothing is written."""
-
-    def read_cached(self, place: int, size_bytes: int) -> Buffer | None:
-        """Bytes at a place without waiting for the disk, None when that is not possible."""
-
-    def read(self, place: int, size_bytes: int) -> Buffer:
-        """Bytes at a place; may block."""
-
-
 class JournalSource:
     """A batch source: the journal's files."""
 
@@ -151,9 +141,8 @@ class JournalSource:
             raise damage
         return parts
 
-    @staticmethod
     def _collect(
-        spans: list[_Span], entry_key: bytes, read: Callable[[int, int], Buffer | None]
+        self, spans: list[_Span], entry_key: bytes, read: Callable[[int, int], Buffer | None]
     ) -> tuple[list[Buffer], DamagedSegment | None]:
         """What can be read of the spans, up to the first batch that is not in memory, or not what was written."""
         parts: list[Buffer] = []
@@ -166,8 +155,7 @@ class JournalSource:
                 if count:
                     parts += span.first(count).cut(data)
                 start, _, offset = span.batches[count]
-                number, position = split_position(span.place + start)
-                name = f"journal segment {number}"
+                name, position = self._journal.name_of(span.place + start)
                 return parts, DamagedSegment(name, position, offset, "the batch is not what was written there")
             parts += span.cut(data)
         return parts, None
