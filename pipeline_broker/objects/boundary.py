@@ -46,7 +46,9 @@ def trim(store: ObjectStore, log: str, boundary: Boundary) -> int:
     freed = []
     for name, size_bytes in list_all(store, f"{log}/"):
         place = place_of(name)
-        if place is not None and boundary.frees(place, is_fence=size_bytes == FENCE_SIZE):
+        if place is None or place >= boundary.place:
+            break  # they are in order, and the boundary's own name comes last
+        if boundary.frees(place, is_fence=size_bytes == FENCE_SIZE):
             freed.append(name)
     delete_all(store, freed)
     return len(freed)

@@ -46,10 +46,10 @@ __all__ = [
     "slot_name",
 ]
 
-IN_FLIGHT_MAX = 8
+IN_FLIGHT_MAX = 16
 """Slots that are begun and not confirmed, unless the owner says otherwise."""
-STOP_DISTANCE = 2 * IN_FLIGHT_MAX
-"""How far behind the first absent slot a stop is tried first: a writer fills so many in two round trips."""
+STOP_DISTANCE = IN_FLIGHT_MAX
+"""How far behind the first absent slot a stop is tried first: a writer fills so many in one round trip."""
 
 _NAME = re.compile(r"/(\d{20})/(\d{20})\Z")
 _BOUNDARY = struct.Struct("<4sQQ")

@@ -4,14 +4,60 @@ Rules of this file: the store is settled (`settled_store`); where that gives up,
 a nonce of its own, by which it knows its fences.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 from pipeline_broker.objects.boundary import read_boundary
 from pipeline_broker.objects.fenced_log import Fencer, Found, Place, Step, place_of, slot_name
 from pipeline_broker.objects.slot import FENCE_SIZE, HEADER_SIZE, SlotHeader, SlotKind, encode_slot, read_header
 from pipeline_broker.objects.store import Exists, Missing, ObjectStore, list_all
 
-__all__ = ["Fencing", "list_places"]
+__all__ = ["Fencing", "Ownership", "TakeoverError", "list_places", "take_over"]
+
+TRIES_MAX = 20
+"""A try that is lost has met another fencer, or an owner that raised the boundary meanwhile."""
+
+
+class TakeoverError(Exception):
+    """Others take the log over again and again."""
+
+
+class Ownership(NamedTuple):
+    """What the owner of a generation has won.
+
+    Attributes:
+        fence: where the generation before it ends.
+        nonce: of its fence, and of what it writes.
+    """
+
+    fence: Place
+    nonce: bytes
+
+    @property
+    def first(self) -> Place:
+        """Where its own generation begins."""
+        return Place(self.fence.generation + 1, self.fence.slot + 1)
+
+
+def take_over(store: ObjectStore, log: str, node: int, new_nonce: Callable[[], bytes]) -> Ownership:
+    """End the generation of a log that is alive, and own the next one.
+
+    Args:
+        store: settled.
+        log: its name.
+        node: of the broker that wants to go on with it.
+        new_nonce: 16 bytes that no other call gives, in any process.
+
+    Raises:
+        TakeoverError: it lost every try.
+        BrokenLogError: the boundary of the log is damaged.
+    """
+    for _ in range(TRIES_MAX):
+        nonce = new_nonce()
+        fencer = Fencing(store, log, node, nonce).run()
+        if fencer.step is Step.WON:
+            return Ownership(fencer.place, nonce)
+    raise TakeoverError(f"other brokers take over {log} again and again")
 
 
 class Fencing:
