@@ -6,9 +6,7 @@ a running broker may have deleted or replaced the segment meanwhile.
 """
 
 from collections.abc import Iterator
-from pathlib import Path
 
-from pipeline_broker.files.file_system import FileSystem
 from pipeline_broker.inspect.errors import NoDataDirectoryError
 from pipeline_broker.inspect.findings import (
     ArchiveSegmentFound,
@@ -20,19 +18,15 @@ from pipeline_broker.inspect.findings import (
     Superseded,
 )
 from pipeline_broker.inspect.manifest_reader import (
-    MANIFEST_FILE,
-    ManifestReader,
     folder_problem,
     offset_problems,
     producer_count,
 )
 from pipeline_broker.inspect.segment_check import SegmentCheck, file_of
 from pipeline_broker.inspect.selection import Selection
+from pipeline_broker.inspect.stored_archive import StoredArchive
 from pipeline_broker.inspect.topic_names import TopicNames
-from pipeline_broker.log.archive.archive import ARCHIVE_NAME
-from pipeline_broker.log.archive.local_store import LocalStore
 from pipeline_broker.log.archive.manifest import Manifest, PartitionManifest
-from pipeline_broker.log.archive.manifest_file import MANIFEST_NAME, WRITING_NAME
 from pipeline_broker.log.archive.segment_file import SegmentInfo, counted_names, file_names
 from pipeline_broker.log.journal.frame import split_key
 from pipeline_broker.state.metadata_records import METADATA_TOPIC_ID
@@ -44,25 +38,20 @@ class ArchiveReader:
     """One pass over an archive.
 
     Args:
-        files: the file system.
-        data_directory: a broker's.
-        manifests: its manifest, which was read.
+        archive: of a data directory; its manifest was read.
         names: of topics; more are known afterwards.
         selection: what is shown, and read: the broker's own records are read in any case, for the names.
     """
 
     def __init__(
         self,
-        files: FileSystem,
-        data_directory: Path,
-        manifests: ManifestReader,
+        archive: StoredArchive,
         names: TopicNames,
         selection: Selection,
     ) -> None:
-        self._files = files
-        self._directory = data_directory / ARCHIVE_NAME
-        self._store = LocalStore(files, self._directory, read_only=True)
-        self._manifests = manifests
+        self._archive = archive
+        self._store = archive.store
+        self._manifests = archive.manifests
         self._names = names
         self._selection = selection
 
@@ -106,11 +95,11 @@ class ArchiveReader:
         """What is wrong with what the manifest says of a partition."""
         position = self._manifests.position_of(key)
         if problem := folder_problem(key, manifest):
-            yield Damage(MANIFEST_FILE, position, problem)
+            yield Damage(self._manifests.file, position, problem)
         if producer_count(manifest) is None:
-            yield Damage(MANIFEST_FILE, position, f"the producers of {manifest.folder} cannot be read")
+            yield Damage(self._manifests.file, position, f"the producers of {manifest.folder} cannot be read")
         for reason, offset in offset_problems(manifest):
-            yield Damage(MANIFEST_FILE, position, reason, offset)
+            yield Damage(self._manifests.file, position, reason, offset)
 
     def _read_segment(
         self, key: bytes, folder: str, segment: SegmentInfo, selection: Selection | None
@@ -134,18 +123,12 @@ class ArchiveReader:
 
     def _uncounted(self, before: Manifest) -> Iterator[Leftover]:
         """Files that nobody would miss."""
-        try:
-            names = sorted(self._files.list_directory(self._directory))
-        except FileNotFoundError:
-            return
+        folders = self._archive.folders()
         now = self._manifests.refreshed()
         counting = {one.folder: one for one in (before if now is None else now).partitions.values()}
-        folders = set(self._files.list_directories(self._directory))
-        for name in names:
-            if name in folders:
-                yield from self._uncounted_in(name, counting.get(name))
-            elif name not in {MANIFEST_NAME, WRITING_NAME}:
-                yield Leftover(f"{ARCHIVE_NAME}/{name}", 0, 0, "no file of a broker")
+        for folder in folders:
+            yield from self._uncounted_in(folder, counting.get(folder))
+        yield from self._archive.strays()
 
     def _uncounted_in(self, folder: str, manifest: PartitionManifest | None) -> Iterator[Leftover]:
         segments = () if manifest is None else manifest.segments

@@ -27,9 +27,9 @@ from pipeline_broker.inspect.findings import (
     Totals,
 )
 from pipeline_broker.inspect.journal_reader import JournalReader
-from pipeline_broker.inspect.manifest_reader import ManifestReader
 from pipeline_broker.inspect.mark_reader import MarkReader
 from pipeline_broker.inspect.selection import EVERYTHING, Selection
+from pipeline_broker.inspect.stored_archive import open_stored_archive
 from pipeline_broker.inspect.topic_names import TopicNames
 from pipeline_broker.log.archive.archive import ARCHIVE_NAME
 from pipeline_broker.log.journal.taken_directory import JOURNAL_NAME
@@ -72,11 +72,12 @@ class Inspection:
 
     def _walk(self) -> Iterator[Finding]:
         mark = MarkReader(self._files, self._directory)
-        manifests = ManifestReader(self._files, self._directory)
+        archive = open_stored_archive(self._files, self._directory)
+        manifests = archive.manifests
         yield from manifests.findings()
         if manifests.manifest is not None:
             self._counts["archived_lsn"] = manifests.manifest.lsn
-            yield from ArchiveReader(self._files, self._directory, manifests, self._names, self._selection).findings()
+            yield from ArchiveReader(archive, self._names, self._selection).findings()
         journal = JournalReader(self._directory, manifests, EntryCheck(self._names, self._selection))
         yield from journal.findings()
         if not self._counts["damages"]:  # else it is known already why things do not end where the mark says

@@ -24,7 +24,7 @@ from pipeline_broker.inspect.findings import (
 )
 from pipeline_broker.inspect.journal_files import extra_files, segment_numbers
 from pipeline_broker.inspect.journal_segment import JournalSegment, Rest, journal_file, open_segment
-from pipeline_broker.inspect.manifest_reader import ManifestReader
+from pipeline_broker.inspect.stored_archive import Manifests
 from pipeline_broker.log.journal.frame import FRAME_HEADER_SIZE, iterate_entries
 from pipeline_broker.log.journal.segment import HEADER_SPACE, segment_path
 from pipeline_broker.log.journal.taken_directory import JOURNAL_NAME
@@ -53,7 +53,7 @@ class JournalReader:
     def __init__(
         self,
         data_directory: Path,
-        manifests: ManifestReader,
+        manifests: Manifests,
         check: EntryCheck,
     ) -> None:
         self._directory = data_directory / JOURNAL_NAME

@@ -43,6 +43,8 @@ class ManifestReader:
     """
 
     def __init__(self, files: FileSystem, data_directory: Path) -> None:
+        #: What findings name.
+        self.file = MANIFEST_FILE
         #: What counts; None when that cannot be known.
         self.manifest: Manifest | None = Manifest()
         #: Of all that is in the file, whether it counts or not; what a mark of a clean shutdown names.

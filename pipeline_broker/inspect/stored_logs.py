@@ -16,13 +16,11 @@ from pipeline_broker.inspect.findings import Damage, Finding
 from pipeline_broker.inspect.inspection import refuse_others
 from pipeline_broker.inspect.journal_reader import JournalReader
 from pipeline_broker.inspect.journal_segment import JournalSegment
-from pipeline_broker.inspect.manifest_reader import ManifestReader
 from pipeline_broker.inspect.mark_reader import MarkReader
 from pipeline_broker.inspect.selection import Selection
+from pipeline_broker.inspect.stored_archive import open_stored_archive
 from pipeline_broker.inspect.topic_names import TopicNames
-from pipeline_broker.log.archive.archive import ARCHIVE_NAME
 from pipeline_broker.log.archive.archived_log import ArchivedLog
-from pipeline_broker.log.archive.local_store import LocalStore
 from pipeline_broker.log.archive.manifest import Manifest, PartitionManifest
 from pipeline_broker.log.archive.segment_reader import SegmentReader
 from pipeline_broker.log.errors import DamagedSegment, JournalCorrupt, SegmentGone
@@ -58,7 +56,9 @@ class DirectoryFiles:
 
     def __init__(self, data_directory: Path) -> None:
         files = ReadOnlyFileSystem()
-        self._archive = SegmentReader(LocalStore(files, data_directory / ARCHIVE_NAME, read_only=True))
+        archive = open_stored_archive(files, data_directory)
+        archive.prepare()
+        self._archive = SegmentReader(archive.store)
         self._sources = (JournalSource(JournalFiles(files, data_directory / JOURNAL_NAME)),)
 
     def empty_log(self, topic: str, topic_id: bytes, partition: int) -> PartitionLog:
@@ -86,7 +86,7 @@ def read_logs(data_directory: Path, wants: Callable[[str], bool]) -> list[Partit
     for left in reversed(range(READS_MAX)):
         files = ReadOnlyFileSystem()
         replay, mark = _Replay(data_directory, wants), MarkReader(files, data_directory)
-        manifests = ManifestReader(files, data_directory)
+        manifests = open_stored_archive(files, data_directory).manifests
         journal = JournalReader(data_directory, manifests, replay)
         try:
             _refuse_damage(manifests.findings())

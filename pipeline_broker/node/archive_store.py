@@ -14,8 +14,9 @@ import trio
 
 from pipeline_broker.files.file_system import FileSystem
 from pipeline_broker.log.archive.archive import Archive
+from pipeline_broker.log.archive.archive_place import ArchivePlace, read_archive_place
 from pipeline_broker.log.archive.object_archive import open_object_archive
-from pipeline_broker.node.archive_place import ArchivePlace, read_archive_place
+from pipeline_broker.log.errors import ManifestDamaged
 from pipeline_broker.node.options import StartError
 from pipeline_broker.objects.check import check_store
 from pipeline_broker.objects.opening import StoreRefused, open_store
@@ -68,6 +69,8 @@ class ArchiveStore:
         """
         try:
             place = read_archive_place(files, data)
+        except ManifestDamaged as error:
+            raise StartError(f"{data}: {error}") from None
         except OSError as error:
             raise StartError(f"cannot use the data directory {data}: {error.strerror}") from None
         return None if place is None else cls.find(place, files)

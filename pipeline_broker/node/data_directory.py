@@ -16,12 +16,12 @@ from pipeline_broker.broker.ports import Ports
 from pipeline_broker.files.errors import DirectoryLocked, Obstacle
 from pipeline_broker.files.file_system import FileSystem, SystemFileSystem
 from pipeline_broker.log.archive.archive import Archive
+from pipeline_broker.log.archive.archive_place import keep_archive_place
 from pipeline_broker.log.errors import DamagedSegment, JournalCorrupt, JournalFailed, ManifestDamaged
 from pipeline_broker.log.journal.journal import SEGMENT_BYTES, Journal, JournalPorts
 from pipeline_broker.log.journal.taken_directory import TakenDirectory
 from pipeline_broker.log.journal_port import Flush, JournalPort
 from pipeline_broker.log.log_manager import LogManager
-from pipeline_broker.node.archive_place import keep_archive_place
 from pipeline_broker.node.options import StartError
 
 if TYPE_CHECKING:

@@ -107,7 +107,7 @@ def archive_store(options: ServeOptions, files: FileSystem) -> ArchiveStore | No
     """
     if options.store is None:
         return None
-    from pipeline_broker.node.archive_place import ArchivePlace  # noqa: PLC0415 - for those who asked
+    from pipeline_broker.log.archive.archive_place import ArchivePlace  # noqa: PLC0415 - for those who asked
     from pipeline_broker.node.archive_store import ArchiveStore  # noqa: PLC0415 - see above
 
     return ArchiveStore.find(ArchivePlace(options.store, options.config.node_id), files)

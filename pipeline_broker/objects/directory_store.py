@@ -56,12 +56,20 @@ class DirectoryStore:
         files: the file system.
         directory: where the objects are; made when it is not there.
         pause: waits so many seconds for another process that replaces an object.
+        read_only: nothing will be written, nor made durable before it is shown; the directory is there.
 
     Raises:
-        OSError: the directory cannot be made or written to.
+        OSError: the directory cannot be made or written to, or is not there.
     """
 
-    def __init__(self, files: FileSystem, directory: Path, pause: Callable[[float], None] = time.sleep) -> None:
+    def __init__(
+        self,
+        files: FileSystem,
+        directory: Path,
+        pause: Callable[[float], None] = time.sleep,
+        *,
+        read_only: bool = False,
+    ) -> None:
         self._files = files
         self._directory = directory
         self._pause = pause
@@ -70,6 +78,10 @@ class DirectoryStore:
         self._known_directories = {directory}
         self._failed_directories: set[Path] = set()
         self._durable: OrderedDict[bytes, None] = OrderedDict()
+        self._is_read_only = read_only
+        if read_only:
+            files.list_directory(directory)
+            return
         files.make_directory(directory)
         files.sync_directory(directory.parent)
         files.make_directory(directory / WRITING)
@@ -222,6 +234,8 @@ class DirectoryStore:
         self._sync_names(path.parent, Unavailable)
 
     def _sync_names(self, directory: Path, error: type[Unavailable | Unsure]) -> None:
+        if self._is_read_only:
+            return
         if directory in self._failed_directories:
             raise error(f"a sync of {directory} has failed: it is not used any more")
         try:

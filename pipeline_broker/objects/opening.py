@@ -25,12 +25,13 @@ class StoreRefused(Exception):
     """A store that cannot be used, with the reason in one line."""
 
 
-def open_store(url: str, files: FileSystem) -> ObjectStore:
+def open_store(url: str, files: FileSystem, *, read_only: bool = False) -> ObjectStore:
     """The store at an address.
 
     Args:
         url: see the rules of the file.
         files: the file system of `file://`.
+        read_only: nothing will be written.
 
     Raises:
         StoreRefused: the address is none, or what it leads to cannot be used.
@@ -44,7 +45,7 @@ def open_store(url: str, files: FileSystem) -> ObjectStore:
         if address.netloc or not address.path.startswith("/"):
             raise StoreRefused(f"{url}: a directory is given as file:///DIR, with its whole path")
         try:
-            return DirectoryStore(files, Path(unquote(address.path)))
+            return DirectoryStore(files, Path(unquote(address.path)), read_only=read_only)
         except OSError as error:
             raise StoreRefused(f"{url}: {error}") from error
     if address.scheme == "memory":

@@ -8,11 +8,15 @@ from click.testing import CliRunner
 from pipeline_broker.commands.inspect import inspect
 from pipeline_broker.files.file_system import SystemFileSystem
 from pipeline_broker.log.archive.archive import Archive
+from pipeline_broker.log.archive.archive_place import ArchivePlace, keep_archive_place
 from pipeline_broker.log.archive.archiver import Archiver
+from pipeline_broker.log.archive.object_archive import open_object_archive
 from pipeline_broker.log.journal.journal import NO_PORTS, Journal, JournalPorts
 from pipeline_broker.log.log_manager import LogManager
 from pipeline_broker.log.partition.policies import LogPolicies
 from pipeline_broker.log.partition.retention import RollRules
+from pipeline_broker.objects.directory_store import DirectoryStore
+from pipeline_broker.objects.settled_store import pause_briefly
 from pipeline_broker.records.batch import NewRecord, build_batch, read_header
 from pipeline_broker.state.log_starts import LogStarts
 from pipeline_broker.state.metadata_records import METADATA_TOPIC_ID, Topic, topic_record
@@ -28,11 +32,22 @@ class Data:
     """A data directory with a metadata partition and a topic `events`, in use."""
 
     def __init__(
-        self, directory: Path, *, segment_bytes: int = 16384, roll_bytes: int = 20000, ports: JournalPorts = NO_PORTS
+        self,
+        directory: Path,
+        *,
+        segment_bytes: int = 16384,
+        roll_bytes: int = 20000,
+        ports: JournalPorts = NO_PORTS,
+        store: Path | None = None,
     ) -> None:
         self.directory = directory
         self.journal = Journal.open(directory, segment_bytes=segment_bytes, ports=ports)
-        self.archive = Archive.open(directory, SystemFileSystem())
+        files = SystemFileSystem()
+        if store is None:
+            self.archive = Archive.open(directory, files)
+        else:
+            keep_archive_place(files, directory, ArchivePlace(f"file://{store}", 1))
+            self.archive = open_object_archive(DirectoryStore(files, store), 1, pause_briefly)
         self.manager = LogManager(self.journal, 0, self.archive)
         policies = LogPolicies(roll=RollRules(segment_bytes=roll_bytes))
         (self.metadata,) = self.manager.create("__cluster_metadata", METADATA_TOPIC_ID, 1)
@@ -103,13 +118,13 @@ class Data:
         self.journal.close()
 
 
-def archived(directory, *, segments=2):
+def archived(directory, *, segments=2, store=None):
     """A directory with archived segments, as a kill leaves it.
 
     The first segment of the journal is archived and not recycled; the second is space that was used before; there is a
     third one, zero-filled ahead, with a spare beside it, if `segments` says so.
     """
-    data = Data(directory)
+    data = Data(directory, store=store)
     for start in range(0, 40, 10):
         data.journal.prepare_ahead()
         data.fill(10, b"long" * 300, start=start)

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline_broker.files.errors import SyncError
-from pipeline_broker.files.file_system import SystemFileSystem
+from pipeline_broker.files.file_system import ReadOnlyFileSystem, SystemFileSystem
 from pipeline_broker.objects.directory_store import LOCK, WRITING, DirectoryStore
 from pipeline_broker.objects.store import (
     Changed,
@@ -195,7 +195,7 @@ def test_what_the_system_refuses_has_changed_nothing(number, call):
 PROCESS = """
 import sys
 from pathlib import Path
-from pipeline_broker.files.file_system import SystemFileSystem
+from pipeline_broker.files.file_system import ReadOnlyFileSystem, SystemFileSystem
 from pipeline_broker.objects.directory_store import DirectoryStore
 from pipeline_broker.objects.settled_store import SettledStore
 from pipeline_broker.objects.store import Changed
@@ -267,3 +267,17 @@ def test_a_directory_for_writing_that_another_removes_before_it_is_locked_is_mad
     store = DirectoryStore(Slow(), tmp_path)
     store.create("a", [b"x"])
     assert content_of(store, "a") == b"x"
+
+
+def test_who_only_reads_changes_nothing_and_needs_the_directory(tmp_path):
+    files = SystemFileSystem()
+    with pytest.raises(FileNotFoundError):
+        DirectoryStore(ReadOnlyFileSystem(), tmp_path / "store", read_only=True)
+    store = DirectoryStore(files, tmp_path / "store")
+    store.create("a/1", [b"content"])
+    before = sorted(tmp_path.rglob("*"))
+
+    reader = DirectoryStore(ReadOnlyFileSystem(), tmp_path / "store", read_only=True)
+    assert content_of(reader, "a/1") == b"content"
+    assert [each.name for each in list_all(reader, "")] == ["a/1"]
+    assert sorted(tmp_path.rglob("*")) == before

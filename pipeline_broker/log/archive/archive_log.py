@@ -10,21 +10,21 @@ holds: changes of the map (`file_map`) under one key, an edit (`manifest`) under
 """
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from pipeline_broker.log.archive.file_map import Change, DamagedMapError, FileMap, decode_changes, encode_changes
 from pipeline_broker.log.archive.manifest import Edit, Manifest, decode_frame, encode_frame
 from pipeline_broker.log.errors import ManifestDamaged
 from pipeline_broker.log.journal.clean_shutdown import ManifestEnd
-from pipeline_broker.objects.boundary import raise_boundary, trim
-from pipeline_broker.objects.fenced_log import BrokenLogError, Place, Step, Writer, data_places
+from pipeline_broker.objects.boundary import raise_boundary, read_boundary, trim
+from pipeline_broker.objects.fenced_log import Boundary, BrokenLogError, Place, Step, Writer, data_places
 from pipeline_broker.objects.fencing import Fencing, list_places
 from pipeline_broker.objects.slot import SlotEntry, SlotKind, encode_slot
 from pipeline_broker.objects.slot_reader import ReadSlot, SlotReader
 from pipeline_broker.objects.slot_writer import FencedError, SlotWriter
 from pipeline_broker.objects.store import ObjectStore
 
-__all__ = ["ArchiveLog", "ArchiveState", "log_name"]
+__all__ = ["ArchiveLog", "ArchiveState", "log_name", "read_state"]
 
 SNAPSHOT_SLOTS = 64
 """So many slots are read by a start, at most, and one more."""
@@ -75,6 +75,37 @@ class ArchiveState:
             _entry(FILES_KEY, encode_changes(self.files.as_changes(), self.files.object_sizes)),
             _entry(MANIFEST_KEY, encode_frame(self.manifest.as_edit())),
         ]
+
+
+def read_state(store: ObjectStore, node: int) -> tuple[ArchiveState, list[ReadSlot]]:
+    """What the log of a node says now, and the slots that say so; its owner goes on meanwhile.
+
+    Args:
+        store: settled.
+
+    Raises:
+        BrokenLogError: a slot is missing or damaged, perhaps because its owner has summed it up just now.
+        ManifestDamaged: one holds something else.
+        ObjectStoreError: the store does not answer.
+    """
+    name = log_name(node)
+    boundary = read_boundary(store, name)
+    places = _places_so_far(boundary, list_places(store, name, boundary.place))
+    slots = list(SlotReader(store, name).whole(places))
+    state = ArchiveState()
+    for slot in slots:
+        state.apply(slot)
+    return state, slots
+
+
+def _places_so_far(boundary: Boundary, listing: Mapping[Place, bool]) -> Iterator[Place]:
+    """The places of data from the boundary on, over all fences, up to the first that is empty."""
+    place = boundary.place
+    while (is_fence := listing.get(place)) is not None:
+        if not is_fence:
+            yield place
+        generation, slot = place
+        place = Place(generation + is_fence, slot + 1)
 
 
 class ArchiveLog:

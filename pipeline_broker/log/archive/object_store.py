@@ -136,16 +136,27 @@ class ObjectSegmentStore:
         self._prefix = prefix
         self._pending_bytes_max = pending_bytes_max
         self._writing = threading.RLock()
-        self._files = {name: _File(ranges) for name, ranges in log.files.files.items()}
+        self._files: dict[str, _File] = {}
+        self._folders: dict[str, dict[str, None]] = {}
         self._pending_bytes = 0
         self._dirty: dict[str, None] = {}  # files that are not as they were committed
         self._uncommitted: dict[str, int] = {}  # sizes of objects that only such files may have ranges of
         self._unused: list[str] = []  # objects that are still to be deleted
-        self._folders: dict[str, dict[str, None]] = {}
-        for name in self._files:
-            self._folders.setdefault(split_name(name)[0], {})[name] = None
         self._objects_made = 0
         self._readers: ThreadPoolExecutor | None = None
+
+        self.show(log.files)
+
+    def show(self, files: FileMap) -> None:
+        """Have readers see these files; what was written and not committed is forgotten."""
+        folders: dict[str, dict[str, None]] = {}
+        for name in files.files:
+            folders.setdefault(split_name(name)[0], {})[name] = None
+        with self._writing:
+            self._files = {name: _File(ranges) for name, ranges in files.files.items()}
+            self._folders = folders
+            self._pending_bytes = 0
+            self._dirty.clear()
 
     def folders(self) -> list[str]:
         with self._writing:

@@ -13,7 +13,7 @@ import attrs
 from pipeline_broker.files.file_system import FileSystem, write_all
 from pipeline_broker.log.archive.archive import ARCHIVE_NAME
 from pipeline_broker.log.archive.manifest_file import MANIFEST_NAME
-from pipeline_broker.node.options import StartError
+from pipeline_broker.log.errors import ManifestDamaged
 
 __all__ = ["PLACE_NAME", "ArchivePlace", "keep_archive_place", "read_archive_place"]
 
@@ -39,15 +39,15 @@ def read_archive_place(files: FileSystem, data: Path) -> ArchivePlace | None:
     """The place that a data directory names; None when its archive is in itself.
 
     Raises:
-        StartError: the file that names it is not what was written.
+        ManifestDamaged: the file that names it is not what was written.
         OSError: it cannot be read.
     """
     if PLACE_NAME not in files.list_directory(data):
         return None
     lines = bytes(files.open(data / PLACE_NAME).read(PLACE_BYTES_MAX, 0)).decode(errors="replace").splitlines()
     if len(lines) != 2 or not lines[1].isdecimal():
-        raise StartError(
-            f"{data / PLACE_NAME} does not say where the archive is: a line with its store, one with a node"
+        raise ManifestDamaged(
+            f"{PLACE_NAME} does not say where the archive is: a line with its store, one with its node"
         )
     return ArchivePlace(lines[0], int(lines[1]))
 
@@ -59,20 +59,20 @@ def keep_archive_place(files: FileSystem, data: Path, place: ArchivePlace | None
         place: that the start names; None for the directory itself.
 
     Raises:
-        StartError: it is somewhere else.
+        ManifestDamaged: it is somewhere else.
         OSError: the disk cannot.
     """
     before = read_archive_place(files, data)
     if before is not None:
         if place is None or place.url != before.url:
-            raise StartError(f"the archive of the data directory {data} is in {before.url}: start with that --store")
+            raise ManifestDamaged(f"the archive of this directory is in {before.url}: start with that --store")
         if place.node != before.node:
-            raise StartError(f"the archive of the data directory {data} is that of node.id={before.node}")
+            raise ManifestDamaged(f"the archive of this directory is that of node.id={before.node}")
         return
     if place is None:
         return
     if ARCHIVE_NAME in files.list_directories(data) and MANIFEST_NAME in files.list_directory(data / ARCHIVE_NAME):
-        raise StartError(f"the data directory {data} has its archive in itself: with --store it needs to be a new one")
+        raise ManifestDamaged("this directory has its archive in itself: with --store it needs to be a new one")
     if WRITING_NAME in files.list_directory(data):
         files.unlink(data / WRITING_NAME)  # an attempt that was cut short
     file = files.open(data / WRITING_NAME, create=True)

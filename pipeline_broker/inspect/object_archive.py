@@ -1,0 +1,128 @@
+"""The archive of a data directory that is in a store of objects.
+
+Rules of this file: read only: nothing is fenced, so the broker goes on. Its log may be summed up while it is read, and
+an object may be gone by the time that a file in it is wanted: then the log is read anew, a few times.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from pipeline_broker.files.file_system import FileSystem
+from pipeline_broker.inspect.errors import NoDataDirectoryError
+from pipeline_broker.inspect.findings import Damage, Finding, Leftover, ManifestFound
+from pipeline_broker.log.archive.archive_log import ArchiveState, log_name, read_state
+from pipeline_broker.log.archive.archive_place import ArchivePlace
+from pipeline_broker.log.archive.file_map import Change, FileMap
+from pipeline_broker.log.archive.manifest import Manifest
+from pipeline_broker.log.archive.object_archive import bulk_prefix
+from pipeline_broker.log.archive.object_store import ObjectSegmentStore
+from pipeline_broker.log.errors import ManifestDamaged
+from pipeline_broker.log.journal.clean_shutdown import ManifestEnd
+from pipeline_broker.objects.block_cache import BlockCache
+from pipeline_broker.objects.fenced_log import BrokenLogError
+from pipeline_broker.objects.opening import StoreRefused, open_store
+from pipeline_broker.objects.settled_store import SettledStore, pause_briefly
+from pipeline_broker.objects.store import ObjectStore, ObjectStoreError, list_all
+
+__all__ = ["ObjectArchive"]
+
+READS_MAX = 3
+"""Of a log whose owner sums it up meanwhile, before it is taken for damaged."""
+_MALFORMED = (BrokenLogError, ManifestDamaged, struct.error, ValueError)
+
+
+class ObjectArchive:
+    """See StoredArchive.
+
+    Args:
+        store: settled.
+        node: whose archive it is.
+    """
+
+    def __init__(self, store: ObjectStore, node: int) -> None:
+        self._objects = store
+        self._node = node
+        self.store = ObjectSegmentStore(_NoLog(), store, BlockCache(store), "nothing/")
+        self.manifests = _LogReader(store, node, self.store.show)
+
+    @classmethod
+    def find(cls, place: ArchivePlace, files: FileSystem) -> ObjectArchive:
+        """The archive at a place.
+
+        Raises:
+            NoDataDirectoryError: its store cannot be reached.
+        """
+        try:
+            return cls(SettledStore(open_store(place.url, files, read_only=True), pause_briefly), place.node)
+        except StoreRefused as error:
+            raise NoDataDirectoryError(f"the archive cannot be read: {error}") from None
+
+    def prepare(self) -> None:
+        self.manifests.refreshed()
+
+    def folders(self) -> Sequence[str]:
+        return self.store.folders()
+
+    def strays(self) -> Iterator[Leftover]:
+        counted = self.manifests.files.object_sizes
+        for name, size_bytes in list_all(self._objects, bulk_prefix(self._node)):
+            if name not in counted:
+                yield Leftover(name, 0, size_bytes, "an object that no file is in")
+
+
+class _LogReader:
+    """The log of the archive; see Manifests."""
+
+    def __init__(self, store: ObjectStore, node: int, show: Callable[[FileMap], None]) -> None:
+        self.file = log_name(node)
+        self.manifest: Manifest | None = Manifest()
+        self.end = ManifestEnd()
+        self.files = FileMap()
+        self._store = store
+        self._node = node
+        self._show = show
+
+    def position_of(self, key: bytes) -> int:  # noqa: ARG002 - a slot has no place in a file
+        return 0
+
+    def refreshed(self) -> Manifest | None:
+        state, _, _ = self._read()
+        return None if state is None else state.manifest
+
+    def findings(self) -> Iterator[Finding]:
+        state, slots_read, problem = self._read()
+        self.manifest = None
+        if state is None:
+            yield Damage(self.file, 0, f"{problem}; what the archive holds cannot be known")
+            return
+        self.manifest = state.manifest
+        yield ManifestFound(self.file, slots_read[1], slots_read[0], state.manifest.lsn, len(state.manifest.partitions))
+
+    def _read(self) -> tuple[ArchiveState | None, tuple[int, int], str]:
+        """What the log says, how many slots of how many bytes that is; or what is wrong with it."""
+        problem = ""
+        for _ in range(READS_MAX):
+            try:
+                state, slots = read_state(self._store, self._node)
+            except _MALFORMED as error:
+                problem = str(error)
+            except ObjectStoreError as error:
+                raise NoDataDirectoryError(f"the archive cannot be read: {error}") from None
+            else:
+                self.files = state.files
+                self._show(state.files)
+                return state, (len(slots), sum(len(slot.data) for slot in slots)), ""
+        return None, (0, 0), problem
+
+
+class _NoLog:
+    """See FileLog; it takes no changes."""
+
+    def __init__(self) -> None:
+        self.files = FileMap()
+
+    def commit_files(self, changes: Sequence[Change], object_sizes: Mapping[str, int]) -> list[str]:
+        """Never: nothing is written."""
+        raise AssertionError(f"{len(changes)} changes of {len(object_sizes)} objects, of who only reads")

@@ -1,0 +1,114 @@
+"""The archive of a data directory, wherever it is: its manifest, its files, and what does not belong to it.
+
+Rules of this file: read only. An archive in a store of objects is read as its log says now, and asked for anew when its
+broker has changed it meanwhile; what a reader asks of both kinds is the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from pipeline_broker.files.file_system import FileSystem
+from pipeline_broker.inspect.errors import NoDataDirectoryError
+from pipeline_broker.inspect.findings import Finding, Leftover
+from pipeline_broker.inspect.manifest_reader import ManifestReader
+from pipeline_broker.log.archive.archive import ARCHIVE_NAME
+from pipeline_broker.log.archive.archive_place import read_archive_place
+from pipeline_broker.log.archive.local_store import LocalStore
+from pipeline_broker.log.archive.manifest import Manifest
+from pipeline_broker.log.archive.manifest_file import MANIFEST_NAME, WRITING_NAME
+from pipeline_broker.log.errors import ManifestDamaged
+
+if TYPE_CHECKING:
+    from pipeline_broker.log.archive.store import SegmentStore
+    from pipeline_broker.log.journal.clean_shutdown import ManifestEnd
+
+__all__ = ["Manifests", "StoredArchive", "open_stored_archive"]
+
+
+class Manifests(Protocol):
+    """The manifest of an archive, read and verified.
+
+    Attributes:
+        file: what findings name.
+        manifest: what counts; None when that cannot be known.
+        end: what a mark of a clean shutdown names.
+    """
+
+    file: str
+    manifest: Manifest | None
+    end: ManifestEnd
+
+    def position_of(self, key: bytes) -> int:
+        """Where the last edit of a partition begins."""
+
+    def refreshed(self) -> Manifest | None:
+        """The manifest as it is now; None when it cannot be known."""
+
+    def findings(self) -> Iterator[Finding]:
+        """Its edits, what is wrong with it, and what it is; `manifest` is known then."""
+
+
+class StoredArchive(Protocol):
+    """See the rules of the file."""
+
+    @property
+    def manifests(self) -> Manifests: ...
+
+    @property
+    def store(self) -> SegmentStore: ...
+
+    def prepare(self) -> None:
+        """Find where the files are, without a look at the manifest."""
+
+    def folders(self) -> Sequence[str]:
+        """Those that hold files, in order."""
+
+    def strays(self) -> Iterator[Leftover]:
+        """What lies beside the files and belongs to no archive."""
+
+
+class _LocalArchive:
+    def __init__(self, files: FileSystem, data_directory: Path) -> None:
+        self._files = files
+        self._directory = data_directory / ARCHIVE_NAME
+        self.manifests = ManifestReader(files, data_directory)
+        self.store = LocalStore(files, self._directory, read_only=True)
+
+    def prepare(self) -> None:
+        """Their names say it."""
+
+    def folders(self) -> Sequence[str]:
+        try:
+            return self.store.folders()
+        except FileNotFoundError:
+            return ()
+
+    def strays(self) -> Iterator[Leftover]:
+        try:
+            names = set(self._files.list_directory(self._directory))
+        except FileNotFoundError:
+            return
+        for name in sorted(names - set(self.folders()) - {MANIFEST_NAME, WRITING_NAME}):
+            yield Leftover(f"{ARCHIVE_NAME}/{name}", 0, 0, "no file of a broker")
+
+
+def open_stored_archive(files: FileSystem, data_directory: Path) -> StoredArchive:
+    """The archive of a data directory.
+
+    Raises:
+        NoDataDirectoryError: the store that it is in cannot be reached.
+    """
+    try:
+        place = read_archive_place(files, data_directory)
+    except ManifestDamaged as error:
+        raise NoDataDirectoryError(f"{data_directory}: {error}") from None
+    except OSError as error:
+        raise NoDataDirectoryError(f"{data_directory} cannot be read: {error.strerror}") from None
+    if place is None:
+        return _LocalArchive(files, data_directory)
+    from pipeline_broker.inspect.object_archive import ObjectArchive  # noqa: PLC0415 - for those who have one
+
+    return ObjectArchive.find(place, files)
