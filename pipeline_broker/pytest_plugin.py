@@ -17,8 +17,9 @@ import pytest
 if TYPE_CHECKING:
     from pipeline_broker.embedded.embedded_broker import EmbeddedBroker
     from pipeline_broker.embedded.fault_rules import EmbeddedFaults
+    from pipeline_broker.embedded.island import Island
 
-__all__ = ["kafka_broker", "kafka_faults", "kafka_topic"]
+__all__ = ["UnusedFaultWarning", "kafka_broker", "kafka_faults", "kafka_topic"]
 
 MODES = ("classic", "pipelined")
 MARKER = (
@@ -32,6 +33,15 @@ NAME_CHARACTERS_MAX = 200
 """Of a topic and of a file; Kafka's bound is 249 and that of file systems 255."""
 
 _topic_numbers = itertools.count(1)
+_BROKER: pytest.StashKey[EmbeddedBroker] = pytest.StashKey()
+"""Of a configuration: the broker of the session, while there is one."""
+_ISLAND: pytest.StashKey[Island] = pytest.StashKey()
+"""Of a test: what it does to that broker."""
+_HAS_PASSED: pytest.StashKey[bool] = pytest.StashKey()
+
+
+class UnusedFaultWarning(UserWarning):
+    """A test passed, and a fault rule that it made never struck: it may have tested less than it says."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -97,8 +107,42 @@ def kafka_broker(request: pytest.FixtureRequest) -> Iterator[EmbeddedBroker]:
     config = request.config
     mode = mode or config.getoption("--kafka-mode") or config.getini("kafka_mode")
     broker = _broker(mode, {**_of_lines(config.getini("kafka_settings")), **dict(settings)})
+    config.stash[_BROKER] = broker
     yield broker
+    del config.stash[_BROKER]
     broker.close()
+
+
+@pytest.fixture(autouse=True)
+def _kafka_island(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Let what a test does to the broker of the session end with the test.
+
+    Of the fixtures that are made for each test this is the first to begin and the last to end.
+    """
+    if "kafka_broker" in request.fixturenames:
+        broker = request.getfixturevalue("kafka_broker")
+    else:  # a test may still ask for it by `getfixturevalue`
+        broker = request.config.stash.get(_BROKER, None)
+    if broker is None:
+        yield
+        return
+    item = request.node
+    with broker.island() as island:
+        item.stash[_ISLAND] = island
+        yield
+    if item.stash.get(_HAS_PASSED, False):
+        for rule in island.rules_never_struck:
+            item.warn(UnusedFaultWarning(f"this fault rule never struck: {rule}"))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Any:
+    """Fail a test that passed although it began a fault rule and gave it no effect."""
+    result = yield
+    if (island := item.stash.get(_ISLAND, None)) is not None and (begun := island.rules_without_effect):
+        effects = "such as .error(...), .delay(...), .drop() or .disconnect()"
+        pytest.fail(f"this fault rule has no effect: {begun[0]}; name one, {effects}", pytrace=False)
+    return result
 
 
 def _of_lines(lines: list[str]) -> Mapping[str, str]:
@@ -133,10 +177,9 @@ def kafka_topic(kafka_broker: EmbeddedBroker, request: pytest.FixtureRequest) ->
 
 
 @pytest.fixture
-def kafka_faults(kafka_broker: EmbeddedBroker) -> Iterator[EmbeddedFaults]:
+def kafka_faults(kafka_broker: EmbeddedBroker) -> EmbeddedFaults:
     """The fault rules of the broker; those that a test makes end with it."""
-    yield kafka_broker.faults
-    kafka_broker.faults.clear()
+    return kafka_broker.faults
 
 
 def _safe(name: str) -> str:
@@ -148,6 +191,8 @@ def _safe(name: str) -> str:
 def pytest_runtest_makereport(item: pytest.Item) -> Any:
     """Put what the broker saw below a test that failed."""
     report: pytest.TestReport = yield
+    if report.when == "call":
+        item.stash[_HAS_PASSED] = report.passed
     broker = getattr(item, "funcargs", {}).get("kafka_broker")
     if report.failed and report.when == "call" and broker is not None:
         _tell(item, report, broker)

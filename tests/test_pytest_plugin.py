@@ -5,50 +5,19 @@ What the plugin does there is looked at from outside, by the outcomes that pytes
 
 import os
 import re
-import textwrap
 import time
 
-import attrs
 import pytest
 
 from tests.conftest import CAMPAIGN
-from tests.plugin_runs import PLUGIN, ROOT, run_pytest
+from tests.plugin_runs import PLUGIN, ROOT, Tree
 
 RUNS = int(os.environ.get("RUNS", "1"))
 
 
-@attrs.frozen
-class Outcome:
-    text: str
-    code: int
-
-    def counts(self):
-        """How many tests passed, failed, ... by the last line."""
-        return {
-            word.rstrip("s"): int(number) for number, word in re.findall(r"(\d+) (passed|failed|errors?)", self.last)
-        }
-
-    @property
-    def last(self):
-        return self.text.rstrip().splitlines()[-1]
-
-
 @pytest.fixture
 def tree(tmp_path):
-    """Writes test files and runs pytest on them, in a folder whose path has blanks."""
-    folder = tmp_path / "a stranger's tree"
-    folder.mkdir()
-
-    def run(files, *arguments):
-        for name, text in files.items():
-            path = folder / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(textwrap.dedent(text), encoding="utf-8")
-        result = run_pytest(folder, *arguments)
-        return Outcome(result.stdout + result.stderr, result.returncode)
-
-    run.folder = folder
-    return run
+    return Tree(tmp_path)
 
 
 THREE_CLIENTS = """

@@ -11,9 +11,10 @@ from typing import TypeVar
 
 import trio
 
+from pipeline_broker.broker.group_views import list_groups
 from pipeline_broker.embedded.clock import AdvancedClock
 from pipeline_broker.embedded.errors import EmbeddedBrokerError, WaitTimeoutError
-from pipeline_broker.embedded.groups import describe_groups
+from pipeline_broker.embedded.groups import delete_groups, describe_groups
 from pipeline_broker.embedded.life import Life, Running
 from pipeline_broker.embedded.ports import KeptPorts
 from pipeline_broker.embedded.record_reader import RecordReader
@@ -53,6 +54,8 @@ class Core:
         self._options = options
         self._files = MemoryFiles() if in_memory else None
         self._empty: Snapshot | None = None
+        self._groups_before: frozenset[str] | None = None
+        self._before: Snapshot | None = None
         self._ports = KeptPorts()
         self._closing = trio.Event()
         self._changes = trio.lowlevel.ParkingLot()
@@ -113,7 +116,10 @@ class Core:
 
     async def snapshot(self) -> Snapshot:
         """Everything that it keeps, as it is now."""
-        return Snapshot(self._kept("snapshot").copy(), self.clock.ahead_ms)
+        return self._snapshot("snapshot")
+
+    def _snapshot(self, asked: str) -> Snapshot:
+        return Snapshot(self._kept(asked).copy(), self.clock.ahead_ms)
 
     async def restore(self, snapshot: Snapshot) -> None:
         """Begin a new life with what was kept; connections are closed.
@@ -122,8 +128,13 @@ class Core:
             EmbeddedBrokerError: no life can begin with it; the broker has ended then.
         """
         self._kept("restore")
+        self._remember()
+        await self._begin_again(Snapshot(snapshot.files.copy(), snapshot.ahead_ms))
+
+    async def _begin_again(self, snapshot: Snapshot) -> None:
+        """Go on in the files of a snapshot."""
         await self.life.end(0)
-        self._files = snapshot.files.copy()
+        self._files = snapshot.files
         self.clock.ahead_ms = snapshot.ahead_ms
         try:
             await self._begin_life()
@@ -140,6 +151,7 @@ class Core:
 
     async def advance(self, seconds: float) -> None:
         """Let the clock go on; see `Life.advance`."""
+        self._remember()
         await self.life.advance(seconds)
 
     def _kept(self, asked: str) -> MemoryFiles:
@@ -148,6 +160,50 @@ class Core:
                 f"{asked}: a broker with a data directory cannot do this; start one without data="
             )
         return self._files
+
+    # Islands
+
+    async def begin_island(self) -> None:
+        """Note what `end_island` shall leave, and forget the requests so far.
+
+        Raises:
+            EmbeddedBrokerError: one has begun already, or a data directory keeps the files.
+        """
+        self._kept("island")
+        if self._groups_before is not None:
+            raise EmbeddedBrokerError("island: one has begun already, and has not ended")
+        self._groups_before = self._group_ids()
+        self.requests.clear()
+
+    def _remember(self) -> None:
+        """Keep what there is before time goes on, or all becomes another, for the first time in an island."""
+        if self._groups_before is not None and self._before is None:
+            self._before = self._snapshot("island")
+
+    async def end_island(self) -> None:
+        """Put back what `advance`, `restore` and `reset` changed, and delete the groups that began meanwhile.
+
+        A group that has members stays: they may be those of a program that goes on. Where the broker is put back it may
+        have members again that have left since, and these are taken out.
+
+        Raises:
+            EmbeddedBrokerError: the broker has ended, or cannot begin again.
+        """
+        groups_before, before = self._groups_before, self._before
+        assert groups_before is not None, "ended once, by who has begun it"
+        self._groups_before = self._before = None
+        alive = {group.group_id for group in list_groups(self.running.broker) if not group.is_empty}
+        if before is not None:
+            await self._begin_again(before)
+        ended = self._group_ids() - groups_before - alive
+        if before is not None:
+            for group_id in ended:
+                self.running.broker.groups.expire_member(group_id, None, self.clock.now_ms())
+            await self.life.settle()
+        await delete_groups(self.running, ended, self.clock.now_ms())
+
+    def _group_ids(self) -> frozenset[str]:
+        return frozenset(group.group_id for group in list_groups(self.running.broker))
 
     # Waiting
 

@@ -6,12 +6,14 @@ process that started the broker, and from asyncio or Trio. What waits for client
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from pipeline_broker.embedded import groups, topics
 from pipeline_broker.embedded.errors import EmbeddedBrokerError, RefusedError
 from pipeline_broker.embedded.fault_rules import EmbeddedFaults
+from pipeline_broker.embedded.island import Island
 from pipeline_broker.embedded.life import Running
 from pipeline_broker.embedded.lifecycle import Lifecycle
 from pipeline_broker.embedded.record_reader import RecordReader
@@ -233,10 +235,30 @@ class EmbeddedBroker(Lifecycle):
         found = self.on_loop(lambda _: list(core.requests))
         return [request for request in found if api in (None, request.api)]
 
-    @property
+    @functools.cached_property
     def faults(self) -> EmbeddedFaults:
         """Its fault rules: `broker.faults.when("Produce", nth=2).error("NOT_LEADER_OR_FOLLOWER")`."""
         return EmbeddedFaults(self._on_loop_at_once)
+
+    @contextlib.contextmanager
+    def island(self) -> Iterator[Island]:
+        """Keep what is done inside the statement from what comes behind it, while the broker goes on.
+
+        `requests` begins with nothing. At the end the fault rules go that were made inside, and the groups that began
+        and have no members. If time was advanced, or the broker was restored or reset, it is put back to what it was
+        before that happened first, and connections are closed; otherwise clients notice nothing. Topics and records
+        stay.
+
+        Raises:
+            EmbeddedBrokerError: the broker keeps its data in a directory, is in an island already, or has ended.
+        """
+        self._ask(self._of_core.begin_island)
+        island = Island(self.faults)
+        try:
+            yield island
+        finally:
+            self.faults.remove_all(island.rules)
+            self._ask(self._of_core.end_island)
 
     def snapshot(self) -> Snapshot:
         """Everything that the broker keeps: topics, records, groups, offsets, settings; see `restore`."""

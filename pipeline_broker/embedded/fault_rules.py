@@ -6,17 +6,18 @@ never waits for its turn among those who ask the broker for something: what they
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Collection
 from typing import Any, Protocol, TypeVar
 
 import attrs
 
 from pipeline_broker.embedded.life import Running
 from pipeline_broker.faults.effects import Effect
-from pipeline_broker.faults.faults import DiskRuleMaker, Faults, RuleMaker
+from pipeline_broker.faults.faults import RULES_MAX, DiskRuleMaker, Faults, RuleMaker
 from pipeline_broker.faults.rule import Choice, DiskCondition, RequestCondition, Rule
 
-__all__ = ["EmbeddedFaults"]
+__all__ = ["BegunRule", "EmbeddedFaults"]
 
 Result = TypeVar("Result")
 
@@ -28,6 +29,23 @@ class OnLoop(Protocol):
         """What the function returned; what it raised is raised."""
 
 
+@attrs.define(eq=False)
+class BegunRule:
+    """A rule that `when` began.
+
+    Attributes:
+        rule: as its effect made it; None without an effect.
+    """
+
+    condition: RequestCondition | DiskCondition
+    choice: Choice
+    rule: Rule | None = None
+
+    def __str__(self) -> str:
+        numbers = attrs.asdict(self.choice).items()
+        return " ".join([str(self.condition), *(f"{name}={value}" for name, value in numbers if value is not None)])
+
+
 class EmbeddedFaults:
     """See the rules of the file; a `restore` or `reset` of the broker takes its fault rules away.
 
@@ -37,6 +55,12 @@ class EmbeddedFaults:
 
     def __init__(self, on_loop: OnLoop) -> None:
         self._on_loop = on_loop
+        self._begun: deque[BegunRule] = deque(maxlen=RULES_MAX)
+
+    def record(self) -> Collection[BegunRule]:
+        """What is begun from now on, as it grows: the newest, as many as there may be rules."""
+        self._begun = deque(maxlen=RULES_MAX)
+        return self._begun
 
     def _ask(self, function: Callable[[Faults], Result]) -> Result:
         return self._on_loop(lambda running: function(running.broker.faults))
@@ -56,7 +80,9 @@ class EmbeddedFaults:
             TypeError: there is no such condition.
         """
         choice, about = _split(conditions, RequestCondition)
-        return RuleMaker(self, RequestCondition(api=api, **about), choice)
+        condition = RequestCondition(api=api, **about)
+        self._begun.append(BegunRule(condition, choice))
+        return RuleMaker(self, condition, choice)
 
     def disk_when(self, operation: str, **conditions: Any) -> DiskRuleMaker:
         """Begin a rule about operations on files, "sync" or "write"; `path` and the numbers of `when` are conditions.
@@ -66,11 +92,18 @@ class EmbeddedFaults:
             TypeError: there is no such condition.
         """
         choice, about = _split(conditions, DiskCondition)
-        return DiskRuleMaker(self, DiskCondition(disk=operation, **about), choice)
+        condition = DiskCondition(disk=operation, **about)
+        self._begun.append(BegunRule(condition, choice))
+        return DiskRuleMaker(self, condition, choice)
 
     def add(self, condition: RequestCondition | DiskCondition, choice: Choice, effect: Effect) -> Rule:
         """Make a rule of its parts; see `Faults.add`."""
-        return self._ask(lambda faults: faults.add(condition, choice, effect))
+        begun = next((each for each in self._begun if each.condition is condition and each.rule is None), None)
+        if begun is not None:  # one that is refused below has got an effect too
+            self._begun.remove(begun)
+        rule = self._ask(lambda faults: faults.add(condition, choice, effect))
+        self._begun.append(BegunRule(condition, choice, rule))
+        return rule
 
     # Looking after them
 
@@ -82,6 +115,17 @@ class EmbeddedFaults:
     def remove(self, number: int) -> None:
         """Take a rule away by its number; what it holds goes on. Raises FaultError where there is none."""
         self._ask(lambda faults: faults.remove(number))
+
+    def remove_all(self, rules: Collection[Rule]) -> None:
+        """Take away those of some rules that there are still."""
+
+        def remove(faults: Faults) -> None:
+            for rule in rules:
+                if any(rule is each for each in faults.rules):  # numbers begin anew with a `restore`
+                    faults.remove(rule.number)
+
+        if rules:
+            self._ask(remove)
 
     def clear(self) -> int:
         """Take all rules away, and return how many there were; what they hold goes on."""

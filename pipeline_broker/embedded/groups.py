@@ -5,7 +5,7 @@ Rules of this file: on the event loop; what Kafka's tools can ask is asked as th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from pipeline_broker.broker.group_views import (
@@ -22,7 +22,7 @@ from pipeline_broker.embedded.life import Running
 from pipeline_broker.embedded.shown import Group, Member
 from pipeline_broker.wire.error import ErrorCode
 
-__all__ = ["describe_groups", "expire_member", "lags", "offsets"]
+__all__ = ["delete_groups", "describe_groups", "expire_member", "lags", "offsets"]
 
 LEAVE_EPOCH = -1
 """The epoch of a heartbeat by which a member of KIP-848 leaves."""
@@ -73,6 +73,14 @@ async def expire_member(running: Running, group_id: str, member_id: str | None, 
     if error:
         raise RefusedError(f"expire_member({group_id!r}, {member_id!r})", error)
     return member_id
+
+
+async def delete_groups(running: Running, group_ids: Collection[str], now_ms: int) -> None:
+    """Delete groups with what they committed; one that somebody joins meanwhile stays."""
+    from pipeline_broker.wire.messages.groups.delete_groups import DeleteGroupsRequest  # noqa: PLC0415 - when it is asked for
+
+    if group_ids:
+        await ask(running, DeleteGroupsRequest(groups_names=list(group_ids)), now_ms)
 
 
 async def _leave(running: Running, group: Group, member: Member, now_ms: int) -> int:

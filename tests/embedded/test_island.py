@@ -1,0 +1,150 @@
+"""An island of an embedded broker: what is done in it ends with it, and what was there before is there again."""
+
+import pytest
+from confluent_kafka import Consumer
+
+from pipeline_broker import EmbeddedBroker
+from pipeline_broker.embedded.errors import EmbeddedBrokerError
+
+DAY = 86_400
+SECONDS_MAX = 30
+
+
+@pytest.fixture(params=["classic", "pipelined"])
+def broker(request):
+    with EmbeddedBroker(mode=request.param) as broker:
+        yield broker
+
+
+def values(broker, topic="t"):
+    return [record.value for record in broker.records(topic)]
+
+
+def consumer_of(broker, group):
+    config = {"bootstrap.servers": broker.bootstrap_servers, "group.id": group, "log_level": 0}
+    consumer = Consumer({**config, "auto.offset.reset": "earliest", "enable.auto.commit": False})
+    consumer.subscribe(["t"])
+    return consumer
+
+
+def read_and_commit(broker, group):
+    """A consumer that is in its group, and has committed."""
+    consumer = consumer_of(broker, group)
+    consumer.commit(consumer.poll(SECONDS_MAX), asynchronous=False)
+    return consumer
+
+
+def group_ids(broker):
+    return [group.group_id for group in broker.groups()]
+
+
+@pytest.mark.parametrize("change", ["advance", "reset", "restore"])
+def test_what_was_there_before_time_went_on_is_there_again(broker, change):
+    nothing = broker.snapshot()
+    changes = {"advance": lambda: broker.advance(8 * DAY), "reset": broker.reset}
+    before = broker.produce("t", "fresh").timestamp
+    with broker.island():
+        broker.produce("t", "of the island")
+        changes.get(change, lambda: broker.restore(nothing))()
+        assert broker.topics().get("t", 0) == 0 or values(broker) == []
+        broker.advance(DAY)
+    assert values(broker) == [b"fresh", b"of the island"]
+    broker.advance(1)
+    assert broker.produce("t", "later").timestamp - before < DAY * 1000
+
+
+def test_connections_stay_where_time_stood_still(broker):
+    broker.create_topic("t")
+    consumer = consumer_of(broker, "g")
+    used = []
+    for value in (b"one", b"two"):
+        with broker.island():
+            broker.produce("t", value)
+            assert consumer.poll(SECONDS_MAX).value() == value
+            used.append({request.connection for request in broker.requests("Fetch")})
+    assert used[0] == used[1] != set()
+    consumer.close()
+
+
+def test_requests_begin_with_the_island(broker):
+    broker.produce("t", "one")
+    read_and_commit(broker, "g").close()
+    assert broker.requests()
+    with broker.island():
+        assert broker.requests() == []
+
+
+def test_rules_of_the_island_end_with_it_and_others_stay(broker):
+    before = broker.faults.when("Produce", topic="before").drop()
+    with broker.island() as island:
+        made = broker.faults.when("Produce", topic="inside").drop()
+        assert island.rules == [made]
+    assert broker.faults.rules == [before]
+
+
+def test_rules_of_the_island_that_are_gone_with_a_reset_take_no_others_away(broker):
+    with broker.island():
+        broker.faults.when("Produce", topic="inside").drop()
+        broker.reset()
+        broker.faults.remove(broker.faults.when("Produce", topic="again").drop().number)
+    assert broker.faults.rules == []
+
+
+def test_a_rule_without_effect_is_told_and_one_that_is_refused_is_not(broker):
+    with broker.island() as island:
+        broker.faults.when("Produce", topic="t", nth=2)
+        with pytest.raises(Exception, match="a crash ends the process"):
+            broker.faults.disk_when("sync").crash()
+        broker.faults.when("Fetch").drop()
+        assert [str(begun) for begun in island.rules_without_effect] == ["Produce topic=t nth=2"]
+
+
+def test_a_rule_that_never_struck_is_told_unless_chance_decided(broker):
+    broker.produce("t", "one")
+    with broker.island() as island:
+        unused = broker.faults.when("Fetch", topic="typo").delay(0.001)
+        used = broker.faults.when("Fetch").delay(0.001)
+        unlucky = broker.faults.when("Fetch", p=1e-12, seed=1).delay(0.001)
+        read_and_commit(broker, "g").close()
+    assert used.hits
+    assert unlucky.matched
+    assert island.rules_never_struck == [unused]
+
+
+def test_a_group_that_began_in_the_island_ends_with_it_and_one_from_before_stays(broker):
+    broker.produce("t", "one")
+    read_and_commit(broker, "before").close()
+    with broker.island():
+        read_and_commit(broker, "inside").close()
+        assert group_ids(broker) == ["before", "inside"]
+    assert group_ids(broker) == ["before"]
+    assert broker.offsets("before") == {("t", 0): 1}
+
+
+def test_a_group_that_still_has_members_stays(broker):
+    broker.produce("t", "one")
+    with broker.island():
+        consumer = read_and_commit(broker, "service")
+    assert broker.offsets("service") == {("t", 0): 1}
+    consumer.close()
+
+
+def test_a_member_that_left_after_time_went_on_does_not_come_back_with_the_group(broker):
+    """Otherwise whoever joined a group of this name next would wait for it, as long as its session lasts."""
+    broker.produce("t", "one")
+    with broker.island():
+        consumer = read_and_commit(broker, "g")
+        broker.advance(1)
+        consumer.close()
+    assert group_ids(broker) == []
+    consumer = consumer_of(broker, "g")
+    assert consumer.poll(SECONDS_MAX).offset() == 0
+    consumer.close()
+
+
+def test_islands_do_not_overlap_and_a_directory_has_none(broker, tmp_path):
+    with broker.island(), pytest.raises(EmbeddedBrokerError, match="one has begun already"), broker.island():
+        pass
+    refused = pytest.raises(EmbeddedBrokerError, match="start one without")
+    with EmbeddedBroker(data=tmp_path / "data") as kept, refused, kept.island():
+        pass

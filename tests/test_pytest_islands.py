@@ -1,0 +1,192 @@
+"""Little suites whose tests would disturb each other: in any order, on workers and repeated."""
+
+import re
+
+import pytest
+
+from tests.plugin_runs import Tree
+
+
+@pytest.fixture
+def tree(tmp_path):
+    return Tree(tmp_path)
+
+
+DISTURBING = """
+    import pytest
+
+    DAY = 86_400
+
+
+    @pytest.fixture(scope="module")
+    def stock(kafka_broker):
+        kafka_broker.produce("stock", "of the module")
+        return "stock"
+
+
+    def values(broker, topic):
+        return [record.value for record in broker.records(topic)]
+
+
+    @pytest.fixture
+    def later(kafka_broker):
+        kafka_broker.advance(DAY)
+
+
+    @pytest.fixture
+    def untouched(kafka_broker, stock):
+        def check(now_s):
+            assert values(kafka_broker, stock) == [b"of the module"]
+            assert kafka_broker.requests() == []
+            assert kafka_broker.faults.rules == []
+            assert kafka_broker.groups() == []
+            assert abs(kafka_broker.produce("clock", "v").timestamp / 1000 - now_s) < 3600
+            kafka_broker.advance(1)
+            assert values(kafka_broker, stock) == [b"of the module"]
+
+        return check
+
+
+    def test_advance(kafka_broker, stock, untouched):
+        import time
+
+        untouched(time.time())
+        kafka_broker.advance(8 * DAY)
+        assert values(kafka_broker, stock) == []
+
+
+    def test_a_fixture_advances(kafka_broker, stock, later):
+        kafka_broker.advance(7 * DAY)
+        assert values(kafka_broker, stock) == []
+
+
+    def test_reset(kafka_broker, stock, untouched):
+        import time
+
+        untouched(time.time())
+        kafka_broker.reset()
+        assert kafka_broker.topics() == {}
+
+
+    def test_rule_without_the_fixture(kafka_broker, kafka_topic, untouched):
+        import time
+
+        from confluent_kafka import KafkaException
+        from confluent_kafka.admin import AdminClient
+
+        untouched(time.time())
+        rule = kafka_broker.faults.when("Metadata").disconnect("before")
+        admin = AdminClient({"bootstrap.servers": kafka_broker.bootstrap_servers, "log_level": 0})
+        with pytest.raises(KafkaException):
+            admin.list_topics(timeout=0.2)
+        assert rule.hits
+
+
+    @pytest.mark.parametrize("number", [1, 2])
+    def test_the_same_group(kafka_broker, kafka_topic, untouched, number):
+        import time
+
+        from confluent_kafka import Consumer
+
+        untouched(time.time())
+        kafka_broker.produce(kafka_topic, "value")
+        config = {"bootstrap.servers": kafka_broker.bootstrap_servers, "group.id": "billing", "log_level": 0}
+        consumer = Consumer({**config, "auto.offset.reset": "earliest"})
+        consumer.subscribe([kafka_topic])
+        assert consumer.poll(30).value() == b"value"
+        if number == 1:
+            kafka_broker.advance(1)
+        consumer.close()
+
+
+    def test_asked_for_by_name(request):
+        broker = request.getfixturevalue("kafka_broker")
+        broker.advance(8 * DAY)
+
+
+    def test_nothing(untouched):
+        import time
+
+        untouched(time.time())
+"""
+REVERSED = """
+    def pytest_collection_modifyitems(items):
+        items.reverse()
+"""
+SHUFFLED = """
+    import random
+
+    def pytest_collection_modifyitems(items):
+        random.Random({seed}).shuffle(items)
+"""
+REPEATED = """
+    from _pytest.runner import runtestprotocol
+
+    def pytest_runtest_protocol(item, nextitem):
+        "As plugins do that run a test again: the first run is not told."
+        item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+        first = runtestprotocol(item, nextitem=nextitem, log=False)
+        assert all(report.passed for report in first), [str(report.longrepr) for report in first]
+        runtestprotocol(item, nextitem=nextitem)
+        return True
+"""
+
+
+@pytest.mark.parametrize(
+    ("conftest", "arguments"),
+    [
+        ("", ()),
+        (REVERSED, ()),
+        *((SHUFFLED.format(seed=seed), ()) for seed in range(3)),
+        (REPEATED, ()),
+        ("", ("-n", "2")),
+    ],
+    ids=["in order", "reversed", "shuffled-0", "shuffled-1", "shuffled-2", "repeated", "on two workers"],
+)
+@pytest.mark.parametrize("mode", ["classic", "pipelined"])
+def test_no_test_meets_what_another_did(tree, conftest, arguments, mode):
+    outcome = tree({"conftest.py": conftest, "test_it.py": DISTURBING}, "-q", "--kafka-mode", mode, *arguments)
+    assert outcome.counts() == {"passed": 8}, outcome.text
+
+
+def test_a_rule_that_never_struck_is_a_warning_with_its_text_and_an_error_where_that_is_asked(tree):
+    files = {
+        "test_it.py": """
+        def test_typo(kafka_broker, kafka_topic, kafka_faults):
+            kafka_faults.when("Produce", topic="typo", nth=2).error("NOT_LEADER_OR_FOLLOWER")
+
+        def test_that_fails_first(kafka_broker, kafka_topic, kafka_faults):
+            kafka_faults.when("Produce", topic="never").drop()
+            assert False
+
+        def test_without_rules(kafka_broker):
+            pass
+        """
+    }
+    category = "pipeline_broker.pytest_plugin.UnusedFaultWarning"
+    text = "this fault rule never struck: Produce topic=typo nth=2: error NOT_LEADER_OR_FOLLOWER"
+    outcome = tree(files, "-q", "-W", f"default::{category}")
+    assert outcome.counts() == {"passed": 2, "failed": 1, "warning": 1}, outcome.text
+    assert text in outcome.text
+    assert "topic=never" not in outcome.text.split("warnings summary")[1]
+    outcome = tree(files, "-q", "-W", f"error::{category}")
+    assert outcome.counts() == {"passed": 2, "failed": 1, "error": 1}, outcome.text
+    assert text in outcome.text
+
+
+def test_a_rule_without_an_effect_fails_its_test(tree):
+    outcome = tree(
+        {
+            "test_it.py": """
+            def test_forgotten(kafka_broker, kafka_faults):
+                kafka_faults.when("Produce", topic="t", nth=2)
+
+            def test_next(kafka_broker):
+                pass
+            """
+        },
+        "-q",
+    )
+    assert outcome.counts() == {"passed": 1, "failed": 1}, outcome.text
+    assert "this fault rule has no effect: Produce topic=t nth=2; name one, such as .error(...)" in outcome.text
+    assert not re.search(r"pytest_plugin.py:\d+", outcome.text)
