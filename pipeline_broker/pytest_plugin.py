@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import re
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -37,6 +38,7 @@ _BROKER: pytest.StashKey[EmbeddedBroker] = pytest.StashKey()
 """Of a configuration: the broker of the session, while there is one."""
 _ISLAND: pytest.StashKey[Island] = pytest.StashKey()
 """Of a test: what it does to that broker."""
+_BEGAN_NS: pytest.StashKey[int] = pytest.StashKey()
 _HAS_PASSED: pytest.StashKey[bool] = pytest.StashKey()
 
 
@@ -187,29 +189,37 @@ def _safe(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.")[:NAME_CHARACTERS_MAX]
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Note when a test begins: what a broker saw before is none of its business."""
+    item.stash[_BEGAN_NS] = time.monotonic_ns()
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Any:
     """Put what the broker saw below a test that failed."""
     report: pytest.TestReport = yield
     if report.when == "call":
         item.stash[_HAS_PASSED] = report.passed
-    broker = getattr(item, "funcargs", {}).get("kafka_broker")
-    if report.failed and report.when == "call" and broker is not None:
+    broker = item.config.stash.get(_BROKER, None)
+    if report.failed and broker is not None and "kafka_broker" in getattr(item, "fixturenames", ()):
         _tell(item, report, broker)
     return report
 
 
 def _tell(item: pytest.Item, report: pytest.TestReport, broker: EmbeddedBroker) -> None:
-    from pipeline_broker.embedded.dump import as_html, as_text  # noqa: PLC0415 - see the rules
+    from pipeline_broker.embedded.dump import as_html, as_text, seen  # noqa: PLC0415 - see the rules
     from pipeline_broker.embedded.errors import EmbeddedBrokerError  # noqa: PLC0415 - see the rules
 
     folder = item.config.getoption("--kafka-dump")
+    island = item.stash.get(_ISLAND, None)
     try:
-        text = as_text(broker)
+        found = seen(broker, () if island is None else island.rules, item.stash[_BEGAN_NS])
+        text = as_text(broker, found)
         if folder is not None:
             path = Path(folder).absolute() / f"{_safe(item.nodeid)}.html"
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(as_html(broker, item.nodeid), encoding="utf-8")
+            path.write_text(as_html(broker, found, item.nodeid), encoding="utf-8")
             text += f"\nall of it: {path}"
     except (EmbeddedBrokerError, OSError) as error:  # the failure of the test is what counts
         text = f"nothing can be shown of the broker: {error}"

@@ -190,3 +190,61 @@ def test_a_rule_without_an_effect_fails_its_test(tree):
     assert outcome.counts() == {"passed": 1, "failed": 1}, outcome.text
     assert "this fault rule has no effect: Produce topic=t nth=2; name one, such as .error(...)" in outcome.text
     assert not re.search(r"pytest_plugin.py:\d+", outcome.text)
+
+
+def test_what_is_told_of_a_failure_is_what_this_test_did_in_whatever_phase_it_failed(tree):
+    files = {
+        "conftest.py": REVERSED,
+        "test_it.py": """
+        import pytest
+        from confluent_kafka import Producer
+
+
+        def produce(broker, topic):
+            producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+            producer.produce(topic, b"value")
+            assert producer.flush(30) == 0
+
+
+        @pytest.fixture(scope="module")
+        def of_the_module(kafka_broker):
+            produce(kafka_broker, "of-the-module")
+            assert False
+
+
+        @pytest.fixture
+        def at_the_end(kafka_broker):
+            yield
+            produce(kafka_broker, "at-the-end")
+            assert False
+
+
+        def test_d(of_the_module):
+            pass
+
+
+        def test_c(at_the_end):
+            pass
+
+
+        def test_b(kafka_broker, kafka_faults):
+            kafka_broker.advance(3600)
+            kafka_faults.when("Metadata", topic="in-b").delay(0.001)
+            produce(kafka_broker, "in-b")
+            assert False
+
+
+        def test_a(kafka_broker):
+            produce(kafka_broker, "in-a")
+        """,
+    }
+    outcome = tree(files, "-q")
+    assert outcome.counts() == {"passed": 2, "failed": 1, "error": 2}, outcome.text
+    sections = re.split(r"^-+ kafka broker -+$", outcome.text, flags=re.MULTILINE)[1:]
+    shown = ["\n".join(re.findall(r"^(?:<Em|  ).*$", section.split("\n__")[0], re.MULTILINE)) for section in sections]
+    topics = [set(re.findall(r"Produce v\d+ +(\S+)\[0\]", text)) for text in shown]
+    assert sorted(map(sorted, topics)) == [["at-the-end"], ["in-b"], ["of-the-module"]], outcome.text
+    (in_b,) = [text for text in shown if "in-b[0]" in text]
+    assert "its clock 1:00:00 ahead" in in_b
+    assert re.search(r"^  Metadata topic=in-b: delay 1ms +\d+ +[1-9]", in_b, re.MULTILINE), in_b
+    assert "in-a" not in outcome.text.split("def test_a")[0]

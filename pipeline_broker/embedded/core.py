@@ -7,7 +7,7 @@ something looks whenever a request or a commit has ended, and gives the others t
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import trio
 
@@ -18,10 +18,11 @@ from pipeline_broker.embedded.groups import delete_groups, describe_groups
 from pipeline_broker.embedded.life import Life, Running
 from pipeline_broker.embedded.ports import KeptPorts
 from pipeline_broker.embedded.record_reader import RecordReader
+from pipeline_broker.embedded.request_names import names_of
 from pipeline_broker.embedded.shown import Group, Snapshot
 from pipeline_broker.files.memory_files import MemoryFiles
 from pipeline_broker.node.options import ServeOptions, StartError
-from pipeline_broker.telemetry.recent_requests import RecentRequests
+from pipeline_broker.telemetry.recent_requests import RecentRequests, RequestNames
 
 __all__ = ["Core"]
 
@@ -31,6 +32,7 @@ DRAIN_SECONDS = 0.25
 """How long a broker that is closed goes on with what is in flight: a member may be waiting for others to join."""
 LOOK_AGAIN_SECONDS = 1.0
 """Whoever waits looks at least this often."""
+TOPICS_ASKED_MAX = 1_000
 
 
 class Core:
@@ -44,12 +46,14 @@ class Core:
     Attributes:
         clock: the wall clock of the broker.
         requests: the last ones.
+        topics_asked: those that the embedding program created, wrote or read in the island, the newest last.
         turn: held by whoever asks something.
     """
 
     def __init__(self, options: ServeOptions, requests_max: int, *, in_memory: bool) -> None:
         self.clock = AdvancedClock()
-        self.requests = RecentRequests(requests_max, self._changed)
+        self.requests = RecentRequests(requests_max, self._changed, self._names_of)
+        self.topics_asked: dict[str, None] = {}
         self.turn = trio.Lock()
         self._options = options
         self._files = MemoryFiles() if in_memory else None
@@ -62,6 +66,9 @@ class Core:
         self._changes_count = 0
         self._nursery: trio.Nursery | None = None
         self._life: Life | None = None
+
+    def _names_of(self, request: Any) -> Callable[[], RequestNames]:
+        return names_of(self.life.running.broker, request)
 
     def _changed(self) -> None:
         self._changes_count += 1
@@ -174,6 +181,14 @@ class Core:
             raise EmbeddedBrokerError("island: one has begun already, and has not ended")
         self._groups_before = self._group_ids()
         self.requests.clear()
+        self.topics_asked.clear()
+
+    def note_topic(self, name: str) -> None:
+        """Remember that the embedding program asked for something of a topic."""
+        self.topics_asked.pop(name, None)
+        self.topics_asked[name] = None
+        if len(self.topics_asked) > TOPICS_ASKED_MAX:
+            del self.topics_asked[next(iter(self.topics_asked))]
 
     def _remember(self) -> None:
         """Keep what there is before time goes on, or all becomes another, for the first time in an island."""
@@ -236,6 +251,7 @@ class Core:
         self, topic: str, count: int, partition: int | None, timeout_seconds: float, *, is_committed: bool
     ) -> list[tuple[int, int, bytes]]:
         """The batches of a topic once it has so many records; it need not be there yet."""
+        self.note_topic(topic)
         reader = RecordReader(self.running.broker, topic, partition, is_committed=is_committed)
 
         async def look() -> RecordReader | None:

@@ -1,23 +1,30 @@
 """What an embedded broker saw, for people: as text under a failed test, and as a page of HTML.
 
-Rules of this file: it asks the broker like anybody else. Everything is bounded: the newest requests and the newest
-records of each partition, values up to a length; a page loads nothing from anywhere.
+Rules of this file: it asks the broker like anybody else. Shown is what a test has to do with: its requests in the order
+in which they came, the groups and topics that they name, and the topics that the test itself used. Everything is
+bounded: the newest requests and the newest records of each partition, values up to a length; a page loads nothing from
+anywhere.
 """
 
 from __future__ import annotations
 
+import datetime as dt
 import html
+import time
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
+
+import attrs
 
 from pipeline_broker.embedded.shown import Group, Record
 from pipeline_broker.lag import total_lag
 
 if TYPE_CHECKING:
     from pipeline_broker.embedded.embedded_broker import EmbeddedBroker
-    from pipeline_broker.telemetry.recent_requests import AnsweredRequest
+    from pipeline_broker.faults.rule import Rule
+    from pipeline_broker.telemetry.recent_requests import AnsweredRequest, RequestNames
 
-__all__ = ["as_html", "as_text"]
+__all__ = ["Seen", "as_html", "as_text", "seen"]
 
 TEXT_REQUESTS_MAX = 20
 TEXT_RECORDS_MAX = 5
@@ -26,9 +33,11 @@ HTML_REQUESTS_MAX = 1_000
 HTML_RECORDS_MAX = 500
 TEXT_TOPICS_MAX = 10
 HTML_TOPICS_MAX = 50
-"""Those that were created last: a test looks for its own."""
+"""Those that the test came to last."""
 GROUPS_MAX = 50
 CONTENT_CHARACTERS_MAX = 80
+NAMES_CHARACTERS_MAX = 80
+WHOLE_TOPIC = -1
 
 STYLE = """
 body { font: 14px/1.4 system-ui, sans-serif; margin: 2em; color: #222; }
@@ -39,48 +48,99 @@ code { white-space: pre-wrap; overflow-wrap: anywhere; }
 """
 
 Row = Sequence[str | int | float]
-REQUEST_COLUMNS = ("ms", "connection", "client", "request", "outcome", "queue ms", "commit ms", "total ms")
+REQUEST_COLUMNS = ("time", "connection", "client", "request", "about", "outcome", "queue ms", "commit ms", "total ms")
+RULE_COLUMNS = ("fault rule", "matched", "struck")
 GROUP_COLUMNS = ("group", "type", "state", "member", "client", "assignment", "lag")
 RECORD_COLUMNS = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
 
 
-def as_text(broker: EmbeddedBroker) -> str:
-    """The last requests, the groups and the last records, in lines."""
-    requests = broker.requests()[-TEXT_REQUESTS_MAX:]
-    lines = [f"{broker!r}", f"last {len(requests)} requests:"]
+@attrs.frozen(kw_only=True)
+class Seen:
+    """What there is to show.
+
+    Attributes:
+        heading: the broker, its clock, and when this was asked.
+        requests: in the order in which they came.
+        topics: that the requests name and the program used, the newest last.
+        groups: that the requests name.
+        rules: the fault rules that were made.
+    """
+
+    heading: str
+    requests: Sequence[AnsweredRequest]
+    topics: Sequence[str]
+    groups: Sequence[Group]
+    rules: Sequence[Rule]
+
+
+def seen(broker: EmbeddedBroker, rules: Sequence[Rule] = (), since_ns: int = 0) -> Seen:
+    """Ask a broker what happened.
+
+    Args:
+        rules: the fault rules that were made.
+        since_ns: leave out requests that were answered before this moment of `time.monotonic_ns`.
+    """
+    recent = [it for it in broker.requests() if max(it.completed_ns, it.received_ns) >= since_ns]
+    requests = sorted(recent, key=lambda request: request.received_ns)
+    named = [request.names for request in requests[-HTML_REQUESTS_MAX:]]
+    there = broker.topics()
+    topics = dict.fromkeys(topic for names in named for topic, _ in names.partitions if topic in there)
+    for topic in broker.topics_asked():
+        topics.pop(topic, None)
+        if topic in there:
+            topics[topic] = None
+    groups = {group for names in named for group in names.groups}
+    ahead = broker.clock_ahead_seconds
+    clock = f", its clock {_days(ahead)} ahead" if ahead else ""
+    return Seen(
+        heading=f"{broker!r} at {_iso(time.time_ns() // 1_000_000)}{clock}",
+        requests=requests,
+        topics=list(topics),
+        groups=[group for group in broker.groups() if group.group_id in groups][:GROUPS_MAX],
+        rules=rules,
+    )
+
+
+def as_text(broker: EmbeddedBroker, seen: Seen) -> str:
+    """The last requests, the fault rules, the groups and the last records, in lines."""
+    requests = seen.requests[-TEXT_REQUESTS_MAX:]
+    lines = [seen.heading, f"requests, the last {len(requests)} of {len(seen.requests)}:"]
     lines += _lines(REQUEST_COLUMNS, _request_rows(requests))
-    lines += ["groups:", *_lines(GROUP_COLUMNS, _group_rows(broker))]
-    lines += [f"last {TEXT_RECORDS_MAX} records of each of the newest topics:"]
-    lines += _lines(RECORD_COLUMNS, _record_rows(broker, TEXT_TOPICS_MAX, TEXT_RECORDS_MAX))
+    if seen.rules:
+        lines += ["fault rules:", *_lines(RULE_COLUMNS, _rule_rows(seen.rules))]
+    lines += ["groups:", *_lines(GROUP_COLUMNS, _group_rows(broker, seen.groups))]
+    lines += [f"records, the last {TEXT_RECORDS_MAX} of each topic:"]
+    lines += _lines(RECORD_COLUMNS, _record_rows(broker, seen.topics[-TEXT_TOPICS_MAX:], TEXT_RECORDS_MAX))
     return "\n".join(lines)
 
 
-def as_html(broker: EmbeddedBroker, title: str) -> str:
+def as_html(broker: EmbeddedBroker, seen: Seen, title: str) -> str:
     """The same with more of each, as a page."""
-    requests = broker.requests()[-HTML_REQUESTS_MAX:]
     tables = (
-        ("Records", RECORD_COLUMNS, _record_rows(broker, HTML_TOPICS_MAX, HTML_RECORDS_MAX)),
-        ("Groups", GROUP_COLUMNS, _group_rows(broker)),
-        ("Requests", REQUEST_COLUMNS, _request_rows(requests)),
+        ("Records", RECORD_COLUMNS, _record_rows(broker, seen.topics[-HTML_TOPICS_MAX:], HTML_RECORDS_MAX)),
+        ("Groups", GROUP_COLUMNS, _group_rows(broker, seen.groups)),
+        ("Fault rules", RULE_COLUMNS, _rule_rows(seen.rules)),
+        ("Requests", REQUEST_COLUMNS, _request_rows(seen.requests[-HTML_REQUESTS_MAX:])),
     )
     body = "".join(f"<h2>{name}</h2>{_table(columns, rows)}" for name, columns, rows in tables)
     heading = html.escape(title)
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{heading}</title>'
-        f"<style>{STYLE}</style></head><body><h1>{heading}</h1><p>{html.escape(repr(broker))}</p>{body}</body></html>\n"
+        f"<style>{STYLE}</style></head><body><h1>{heading}</h1><p>{html.escape(seen.heading)}</p>{body}</body></html>\n"
     )
 
 
 def _request_rows(requests: Sequence[AnsweredRequest]) -> Iterable[Row]:
-    began_ns = requests[0].received_ns if requests else 0
+    epoch_ns = time.time_ns() - time.monotonic_ns()
     for each in requests:
         stages = each.stages
         errors = " ".join((each.outcome, *each.errors))
         yield (
-            _ms(each.received_ns - began_ns),
+            _iso((epoch_ns + each.received_ns) // 1_000_000)[11:23],
             each.connection,
             each.client_id,
             f"{each.api} v{each.version}",
+            _about(each.names),
             errors,
             _ms(stages.request_queue_ns),
             _ms(stages.commit_wait_ns),
@@ -88,16 +148,36 @@ def _request_rows(requests: Sequence[AnsweredRequest]) -> Iterable[Row]:
         )
 
 
-def _group_rows(broker: EmbeddedBroker) -> Iterable[Row]:
-    for group in broker.groups()[:GROUPS_MAX]:
+def _about(names: RequestNames) -> str:
+    """The groups and partitions that a request names: `group billing orders[0,1]`."""
+    numbers: dict[str, list[int]] = {}
+    for topic, partition in names.partitions:
+        numbers.setdefault(topic, []).extend([] if partition == WHOLE_TOPIC else [partition])
+    topics = [_assigned(topic, found) for topic, found in numbers.items()]
+    return _cut(" ".join([*(f"group {group}" for group in names.groups), *topics]), NAMES_CHARACTERS_MAX)
+
+
+def _assigned(topic: str, partitions: Sequence[int]) -> str:
+    return f"{topic}[{','.join(map(str, partitions))}]" if partitions else topic
+
+
+def _cut(text: str, characters_max: int) -> str:
+    return text if len(text) <= characters_max else f"{text[:characters_max]}..."
+
+
+def _rule_rows(rules: Sequence[Rule]) -> Iterable[Row]:
+    for rule in rules:
+        yield str(rule), rule.matched, rule.hits
+
+
+def _group_rows(broker: EmbeddedBroker, groups: Sequence[Group]) -> Iterable[Row]:
+    for group in groups:
         known = total_lag(broker.lag(group.group_id).values())
         lag = "-" if known is None else known
         if not group.members:
             yield group.group_id, group.group_type, group.state, "", "", "", lag
         for member in group.members:
-            assignment = " ".join(
-                f"{topic}[{','.join(map(str, partitions))}]" for topic, partitions in sorted(member.assignment.items())
-            )
+            assignment = " ".join(_assigned(*found) for found in sorted(member.assignment.items()))
             yield (*_head(group), member.member_id, member.client_id, assignment, lag)
 
 
@@ -105,15 +185,15 @@ def _head(group: Group) -> tuple[str, str, str]:
     return group.group_id, group.group_type, group.state
 
 
-def _record_rows(broker: EmbeddedBroker, topics_max: int, records_max: int) -> Iterable[Row]:
-    for topic in list(broker.topics())[-topics_max:]:
+def _record_rows(broker: EmbeddedBroker, topics: Sequence[str], records_max: int) -> Iterable[Row]:
+    for topic in topics:
         for record in broker.records(topic, committed=False)[-records_max:]:
             yield _record_row(record)
 
 
 def _record_row(record: Record) -> Row:
     headers = " ".join(f"{name}={_shown(content)}" for name, content in record.headers)
-    place = (record.topic, record.partition, record.offset, record.timestamp)
+    place = (record.topic, record.partition, record.offset, _iso(record.timestamp))
     return (*place, _shown(record.key), _shown(record.value), headers)
 
 
@@ -129,6 +209,19 @@ def _shown(content: bytes | None) -> str:
     if len(text) > CONTENT_CHARACTERS_MAX:
         return f"{text[:CONTENT_CHARACTERS_MAX]}... ({len(content)} bytes)"
     return text
+
+
+def _iso(timestamp_ms: int) -> str:
+    """A moment in the time zone of this machine; the number, where no calendar has it."""
+    try:
+        moment = dt.datetime.fromtimestamp(timestamp_ms / 1000, dt.UTC).astimezone()
+    except (OverflowError, ValueError, OSError):
+        return str(timestamp_ms)
+    return moment.isoformat(sep=" ", timespec="milliseconds")
+
+
+def _days(seconds: float) -> str:
+    return str(dt.timedelta(seconds=seconds))
 
 
 def _ms(nanoseconds: int) -> float:

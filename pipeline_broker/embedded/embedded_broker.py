@@ -60,7 +60,13 @@ class EmbeddedBroker(Lifecycle):
             RefusedError: it is there already, or what is asked for is not possible.
         """
         texts = {key: setting_text(value) for key, value in (configs or {}).items()}
-        self._ask(lambda: topics.create_topic(self._running, name, partitions, texts, self._now_ms))
+        core = self._of_core
+
+        async def create() -> None:
+            core.note_topic(name)
+            await topics.create_topic(self._running, name, partitions, texts, self._now_ms)
+
+        self._ask(create)
 
     def delete_topic(self, name: str) -> None:
         """Delete a topic; raises RefusedError where there is none."""
@@ -100,7 +106,10 @@ class EmbeddedBroker(Lifecycle):
         encoded = tuple((name, _bytes(content)) for name, content in headers)
         content = NewRecord(_bytes(value), _bytes(key), -1 if timestamp is None else timestamp, encoded)
 
+        core = self._of_core
+
         async def append() -> Record:
+            core.note_topic(topic)
             now_ms = self._now_ms
             record = content._replace(timestamp=now_ms) if timestamp is None else content
             return await topics.produce(self._running, topic, record, partition, now_ms)
@@ -117,8 +126,10 @@ class EmbeddedBroker(Lifecycle):
         Raises:
             RefusedError: there is no such topic.
         """
+        core = self._of_core
 
         async def read() -> list[tuple[int, int, bytes]]:
+            core.note_topic(topic)
             if self._running.broker.topics.get(topic) is None:
                 raise RefusedError(f"records({topic!r})", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             reader = RecordReader(self._running.broker, topic, partition, is_committed=committed)
@@ -234,6 +245,17 @@ class EmbeddedBroker(Lifecycle):
         core = self._of_core
         found = self.on_loop(lambda _: list(core.requests))
         return [request for request in found if api in (None, request.api)]
+
+    def topics_asked(self) -> list[str]:
+        """The topics that this process created, wrote or read in the island, without clients; the newest last."""
+        core = self._of_core
+        return self.on_loop(lambda _: list(core.topics_asked))
+
+    @property
+    def clock_ahead_seconds(self) -> float:
+        """How far `advance` has moved the clock of the broker from the wall clock."""
+        core = self._of_core
+        return self.on_loop(lambda _: core.clock.ahead_ms / 1000)
 
     @functools.cached_property
     def faults(self) -> EmbeddedFaults:

@@ -7,6 +7,7 @@ kept. The newest are kept, the oldest go; nothing is written anywhere.
 
 from __future__ import annotations
 
+import functools
 import struct
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
@@ -20,9 +21,10 @@ from pipeline_broker.traces.request_rows import dropped_values, ended_values
 from pipeline_broker.traces.stage_durations import StageDurations, stage_durations
 from pipeline_broker.wire.registry import API_KEYS, ApiKey
 from stages.request import NOT_SET, Request
+from stages.stamps import now_ns
 from stages.timeline import STAMPS, Stamps, Timeline
 
-__all__ = ["AnsweredRequest", "RecentRequests"]
+__all__ = ["NO_NAMES", "AnsweredRequest", "RecentRequests", "RequestNames"]
 
 CLIENT_ID_AT = 10
 """Where the client id of a request header begins, behind its length; the same in every version that has one."""
@@ -35,6 +37,26 @@ OUTCOMES = {
 }
 _ROW = REQUESTS.layout
 _CLIENT_ID_LENGTH = struct.Struct(">h")
+
+
+@attrs.frozen(kw_only=True)
+class RequestNames:
+    """What a request names.
+
+    Attributes:
+        groups: ids.
+        partitions: topics with their partitions, -1 for a topic as a whole.
+    """
+
+    groups: tuple[str, ...] = ()
+    partitions: tuple[tuple[str, int], ...] = ()
+
+
+NO_NAMES = RequestNames()
+
+
+def _no_names() -> RequestNames:
+    return NO_NAMES
 
 
 @attrs.frozen(kw_only=True, slots=False)
@@ -68,6 +90,7 @@ class AnsweredRequest(Stamps):
     outcome: str
     errors: tuple[str, ...]
     stamps: Mapping[str, int] = attrs.field(repr=False, eq=False)
+    _names: Callable[[], RequestNames] = attrs.field(repr=False, eq=False, default=_no_names)
 
     def __attrs_post_init__(self) -> None:
         vars(self).update(self.stamps)
@@ -77,6 +100,11 @@ class AnsweredRequest(Stamps):
         """How long it was in each stage."""
         return stage_durations(self)
 
+    @functools.cached_property
+    def names(self) -> RequestNames:
+        """The groups, topics and partitions that it names."""
+        return self._names()
+
 
 class RecentRequests(Timeline):
     """A `stages.timeline.Timeline` that keeps requests.
@@ -84,10 +112,18 @@ class RecentRequests(Timeline):
     Args:
         requests_max: how many; 0 keeps none, and only tells.
         on_ended: called when a request or a commit has ended.
+        names_of: called with a request that has ended; what it returns tells later what the request names.
     """
 
-    def __init__(self, requests_max: int, on_ended: Callable[[], None] = lambda: None) -> None:
-        self._rows: deque[tuple[bytes, str, tuple[int, ...]]] = deque(maxlen=requests_max)
+    def __init__(
+        self,
+        requests_max: int,
+        on_ended: Callable[[], None] = lambda: None,
+        names_of: Callable[[Request], Callable[[], RequestNames]] = lambda _: _no_names,
+    ) -> None:
+        self._rows: deque[tuple[bytes, str, tuple[int, ...], Callable[[], RequestNames]]] = deque(maxlen=requests_max)
+        self._names_of = names_of
+        self._since_ns = 0
         self._keeps = requests_max > 0
         self._on_ended = on_ended
 
@@ -96,8 +132,9 @@ class RecentRequests(Timeline):
         return iter([_shown(*row) for row in self._rows])
 
     def clear(self) -> None:
-        """Forget them."""
+        """Forget them, and those that are answered already and have not ended: their clients may have gone on."""
         self._rows.clear()
+        self._since_ns = now_ns()
 
     def request_ended(self, request: Any) -> None:
         if self._keeps:
@@ -110,7 +147,10 @@ class RecentRequests(Timeline):
         self._on_ended()
 
     def _keep(self, request: Request, values: tuple[int, ...]) -> None:
-        self._rows.append((_ROW.pack(*values), _client_id(request.frame), errors_of(request.answer)))
+        if max(request.completed_ns, request.received_ns) < self._since_ns:
+            return
+        row = _ROW.pack(*values)
+        self._rows.append((row, _client_id(request.frame), errors_of(request.answer), self._names_of(request)))
 
     def commit_ended(self, commit: object) -> None:  # noqa: ARG002 - the moment is all that counts
         self._on_ended()
@@ -125,7 +165,9 @@ def _client_id(frame: Any) -> str:
     return text.decode(errors="replace")
 
 
-def _shown(packed: bytes, client_id: str, errors: tuple[int, ...]) -> AnsweredRequest:
+def _shown(
+    packed: bytes, client_id: str, errors: tuple[int, ...], names: Callable[[], RequestNames]
+) -> AnsweredRequest:
     row = TracedRequest(_ROW.unpack(packed))
     return AnsweredRequest(
         api=API_KEYS[ApiKey(row.api)].name if row.api in API_KEYS else str(row.api),
@@ -140,4 +182,5 @@ def _shown(packed: bytes, client_id: str, errors: tuple[int, ...]) -> AnsweredRe
         outcome=OUTCOMES[Outcome(row.outcome)],
         errors=tuple(error_name(code) for code in errors),
         stamps={name: getattr(row, name) for name in STAMPS},
+        names=names,
     )

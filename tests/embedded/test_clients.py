@@ -7,7 +7,6 @@ import threading
 import pytest
 
 from pipeline_broker import EmbeddedBroker
-from pipeline_broker.embedded.dump import as_html, as_text
 from pipeline_broker.embedded.errors import EmbeddedBrokerError
 from tests.clients.kafka_python_client import kafka
 
@@ -217,35 +216,3 @@ def test_a_producer_goes_on_behind_a_reset(broker):
     producer.send("t", b"behind").get(PATIENCE)
     producer.close(PATIENCE)
     assert [record.value for record in broker.records("t")] == [b"behind"]
-
-
-def test_what_the_broker_saw_is_told_as_text_and_as_a_page(broker, consumer):
-    broker.create_topic("t")
-    broker.produce("t", "<b>bold</b>", key=b"\xff", headers=[("h", "x")])
-    broker.produce("t", "long" * 100)
-    consumer("g", ["t"], client_id="watched")
-    broker.wait_assigned("g", timeout=PATIENCE)
-    text, page = as_text(broker), as_html(broker, "a <title>")
-    assert "watched" in text
-    assert "JoinGroup" in text
-    assert "<b>bold</b>" in text
-    assert "... (400 bytes)" in text
-    assert "&lt;b&gt;bold&lt;/b&gt;" in page
-    assert "<b>bold</b>" not in page
-    assert "a &lt;title&gt;" in page
-    assert "http" not in page
-
-
-def test_a_broker_that_saw_nothing_says_so():
-    with EmbeddedBroker() as broker:
-        assert as_text(broker).count("none") == 3
-        assert as_html(broker, "nothing").count("<p>none</p>") == 3
-
-
-def test_of_many_topics_those_are_told_of_that_were_created_last():
-    with EmbeddedBroker() as broker:
-        for number in reversed(range(12)):
-            broker.produce(f"topic-{number:02}", "value")
-        text = as_text(broker)
-        assert "topic-00" in text
-        assert "topic-11" not in text

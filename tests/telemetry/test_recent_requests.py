@@ -5,10 +5,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from pipeline_broker.telemetry.recent_requests import RecentRequests
+from pipeline_broker.telemetry.recent_requests import RecentRequests, RequestNames
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.groups.heartbeat import HeartbeatResponse
 from stages.request import Close, NoOp, Request, Send
+from stages.stamps import now_ns
 from stages.timeline import NO_STAMP
 
 HEARTBEAT = 12
@@ -108,3 +109,27 @@ def test_whoever_wants_to_know_is_told_of_every_end_even_where_nothing_is_kept()
     recent.mute_ended(0, 0, 0, 0)
     recent.queue_sampled(0, 0, 0)
     assert (len(told), list(recent)) == (3, [])
+
+
+def test_what_is_answered_and_has_not_ended_when_all_is_forgotten_is_forgotten_too():
+    """Its client may have gone on already; what waits to be answered is not."""
+    recent = RecentRequests(10)
+    answered, waiting = request(), request()
+    recent.clear()
+    waiting.completed_ns = now_ns()
+    recent.request_ended(answered)
+    recent.request_ended(waiting)
+    assert [shown.stamps["completed_ns"] for shown in recent] == [waiting.completed_ns]
+
+
+def test_what_a_request_names_is_read_when_it_is_asked_for_and_once():
+    read = []
+
+    def names_of(ended):
+        return lambda: read.append(ended) or RequestNames(groups=("g",))
+
+    recent = RecentRequests(10, names_of=names_of)
+    recent.request_ended(request())
+    (shown,) = recent
+    assert read == []
+    assert (shown.names.groups, shown.names.partitions, len(read)) == (("g",), (), 1)

@@ -1,0 +1,129 @@
+"""What is told of an embedded broker: what a test did to it, with names and times, and nothing of others."""
+
+import datetime as dt
+import re
+import time
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from pipeline_broker import EmbeddedBroker
+from pipeline_broker.embedded.dump import as_html, as_text, seen
+
+SECONDS_MAX = 30
+TIME = r"\d\d:\d\d:\d\d\.\d{3}"
+
+
+@pytest.fixture(params=["classic", "pipelined"])
+def broker(request):
+    with EmbeddedBroker(mode=request.param) as broker:
+        yield broker
+
+
+def text_of(broker, **arguments):
+    return as_text(broker, seen(broker, **arguments))
+
+
+def produce(broker, topic, partition=0, value=b"v"):
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "client.id": "writer"})
+    producer.produce(topic, value, partition=partition)
+    assert producer.flush(SECONDS_MAX) == 0
+
+
+def read(broker, topic, group):
+    """Reads one record of a topic that is assigned, and commits."""
+    config = {"bootstrap.servers": broker.bootstrap_servers, "group.id": group, "client.id": "reader"}
+    consumer = Consumer({**config, "auto.offset.reset": "earliest", "enable.auto.commit": False})
+    consumer.assign([TopicPartition(topic, 0, 0)])
+    consumer.commit(consumer.poll(SECONDS_MAX), asynchronous=False)
+    consumer.close()
+
+
+@pytest.mark.parametrize("size_bytes", [1, 100_000])
+def test_a_request_is_told_with_its_topic_partition_group_and_time_of_day(broker, size_bytes):
+    broker.create_topic("t", partitions=3)
+    broker.create_topic("u")
+    produce(broker, "t", 2, bytes(size_bytes))
+    produce(broker, "u")
+    read(broker, "u", "billing")
+    text = text_of(broker)
+    assert re.search(rf"^  {TIME} +\d+ +writer +Produce v\d+ +t\[2\] +answered ", text, re.MULTILINE), text
+    assert re.search(rf"^  {TIME} +\d+ +reader +OffsetCommit v\d+ +group billing u\[0\] +answered ", text, re.MULTILINE)
+    assert re.search(rf"^  {TIME} +\d+ +reader +Fetch v\d+ +u\[0\] +answered ", text, re.MULTILINE), text
+    assert re.search(r"^  billing +classic +Empty .* 0$", text, re.MULTILINE), text
+
+
+def test_times_are_those_of_the_machine_with_its_zone(broker):
+    before = dt.datetime.now(dt.UTC).replace(microsecond=0)
+    broker.produce("t", "value")
+    text = text_of(broker)
+    (told,) = re.findall(r"^  t +0 +0 +(\S+ \S+) +null +value$", text, re.MULTILINE)
+    assert before <= dt.datetime.fromisoformat(told) <= dt.datetime.now(dt.UTC)
+    broker.create_topic("odd", configs={"message.timestamp.after.max.ms": (1 << 63) - 1})
+    for timestamp in (0, 1 << 50):  # in the year 37648
+        broker.produce("odd", "v", timestamp=timestamp)
+    assert re.search(
+        rf"^  odd +0 +0 +19(70|69)-\S+ \S+ +null +v\n  odd +0 +1 +{1 << 50} +null", text_of(broker), re.MULTILINE
+    )
+
+
+def test_the_clock_is_told_where_it_was_moved(broker):
+    assert "ahead" not in text_of(broker)
+    broker.advance(8 * 86_400)
+    assert ", its clock 8 days, 0:00:00 ahead\n" in text_of(broker)
+
+
+def test_nothing_is_told_of_what_was_before(broker):
+    for topic in ("before", "after"):
+        broker.create_topic(topic)
+        produce(broker, topic)
+        read(broker, topic, f"group-{topic}")
+        if topic == "before":
+            island = broker.island()
+            island.__enter__()
+    text = text_of(broker)
+    island.__exit__(None, None, None)
+    assert "after[0]" in text
+    assert "group-after" in text
+    assert "before" not in text
+
+
+def test_requests_of_before_a_moment_are_left_out(broker):
+    produce(broker, "before")
+    moment_ns = time.monotonic_ns()
+    produce(broker, "after")
+    text = text_of(broker, since_ns=moment_ns)
+    assert "after[0]" in text
+    assert "before[0]" not in text
+
+
+def test_rules_are_told_with_what_they_did(broker):
+    broker.create_topic("t")
+    rule = broker.faults.when("Produce", topic="t").delay(0.001)
+    produce(broker, "t")
+    assert re.search(r"^  Produce topic=t: delay 1ms +1 +1$", text_of(broker, rules=[rule]), re.MULTILINE)
+
+
+def test_contents_are_cut_and_escaped(broker):
+    broker.produce("t", "<b>bold</b>", key=b"\xff", headers=[("h", "x")])
+    broker.produce("t", "long" * 100)
+    text, page = text_of(broker), as_html(broker, seen(broker), "a <title>")
+    assert "<b>bold</b>" in text
+    assert "... (400 bytes)" in text
+    assert "&lt;b&gt;bold&lt;/b&gt;" in page
+    assert "<b>bold</b>" not in page
+    assert "a &lt;title&gt;" in page
+    assert "http" not in page
+
+
+def test_a_broker_that_saw_nothing_says_so(broker):
+    assert text_of(broker).count("none") == 3
+    assert as_html(broker, seen(broker), "nothing").count("<p>none</p>") == 4
+
+
+def test_of_many_topics_those_are_told_of_that_were_used_last(broker):
+    for number in reversed(range(12)):
+        broker.produce(f"topic-{number:02}", "value")
+    text = text_of(broker)
+    assert "topic-00" in text
+    assert "topic-11" not in text
