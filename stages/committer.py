@@ -350,13 +350,11 @@ class Committer:
                 self.storage.sync(commit.ticket)
             except BaseException as error:  # noqa: BLE001 - any failure fails the commit, an interrupt included
                 commit.error = error
+                self._is_poisoned = True  # at once, without the lock, which others hold to take and write more
         if self.delay_ns and commit.error is None:
             self._wait_for_delay(commit, sleep)
         commit.durable_ns = now_ns()
-        if commit.error is not None:
-            with self._turn:
-                self._is_poisoned = True  # nothing is taken any more, so that no key has to become free
-        elif self.batching is Batching.REQUEST:  # without the lock, which is held while others write
+        if self.batching is Batching.REQUEST and commit.error is None:  # else nothing is taken any more
             self._busy_keys.difference_update(map(self.storage.key_of, commit.entries))
         self._groups.discard(commit.number)
 

@@ -32,6 +32,7 @@ class Tally:
         fingerprints: of the schedules.
         requests: that clients sent.
         requests_in_turns: how many took several turns.
+        with_threads: scenarios whose commits run as several threads would run them.
         failures: seed -> what was wrong.
     """
 
@@ -39,6 +40,7 @@ class Tally:
     fingerprints: set = attrs.field(factory=set)
     requests: int = 0
     requests_in_turns: int = 0
+    with_threads: int = 0
     failures: dict = attrs.field(factory=dict)
 
     @property
@@ -50,6 +52,7 @@ class Tally:
         self.fingerprints |= other.fingerprints
         self.requests += other.requests
         self.requests_in_turns += other.requests_in_turns
+        self.with_threads += other.with_threads
         self.failures |= other.failures
 
     def check(self):
@@ -62,7 +65,8 @@ class Tally:
     def __str__(self):
         kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(self.kinds.items()))
         return (
-            f"{self.scenarios} scenarios ({kinds}), {len(self.fingerprints)} distinct schedules, "
+            f"{self.scenarios} scenarios ({kinds}; {self.with_threads} with threads of commits), "
+            f"{len(self.fingerprints)} distinct schedules, "
             f"{self.requests} requests ({self.requests_in_turns} in several turns), {len(self.failures)} failures"
         )
 
@@ -87,6 +91,7 @@ def run_seeds(seeds, parts=None):
         tally.fingerprints.add(outcome.fingerprint)
         tally.requests += outcome.requests
         tally.requests_in_turns += outcome.requests_in_turns
+        tally.with_threads += outcome.scenario.has_threads
         if outcome.complaints:
             tally.failures[seed] = outcome.complaints
     return tally

@@ -15,6 +15,8 @@ from tests.simulation.wire_client import Network
 SCHEDULES_PER_SCRIPT = 4
 KINDS = {"traffic": 9, "crash": 5, "shutdown": 3, "agreement": 3, "pause": 1}
 """What scenarios are about, and how often."""
+THREADS_SHARE = 1 / 3
+"""Of all scenarios, in how many commits run as several threads would run them."""
 IN_TURNS_SHARE = 0.4
 """Of all scenarios, in how many turns are so small that most requests take several."""
 SESSION_MS = 60
@@ -95,6 +97,7 @@ class Scenario:
         throttle_max: the longest throttle, in seconds.
         restarts: the final read is of a broker that was started again.
         has_small_turns: most requests take several turns, see `small_turns`.
+        has_threads: commits run as several threads would run them, in a drawn order of their steps.
     """
 
     seed: int
@@ -118,6 +121,7 @@ class Scenario:
     produce_quota: int
     restarts: bool
     has_small_turns: bool
+    has_threads: bool
 
 
 def draw(seed):
@@ -128,6 +132,7 @@ def draw(seed):
     partitions = dice.randint(1, 3)
     is_troubled = kind in {"traffic", "crash", "shutdown"}
     more_clients = _more_clients(random.Random(f"more {script_seed}"), partitions) if is_troubled else ()
+    has_threads = random.Random(f"threads {script_seed}").random() < THREADS_SHARE
     mode = "pipelined" if kind == "pause" else dice.choice(("classic", "pipelined", "pipelined"))
     return Scenario(
         seed=seed,
@@ -137,7 +142,7 @@ def draw(seed):
         settings=_settings(dice, kind, mode),
         queued_bytes_max=1 << 20 if kind == "pause" else dice.choice((600, 1 << 20, 1 << 20)),
         unsent_bytes_max=dice.choice((400, 3000, 1 << 20)),
-        commits_in_flight=dice.choice((1, 1, 2, 3)),
+        commits_in_flight=max(dice.choice((1, 1, 2, 3)), 1 + has_threads),
         commit_delays=_delays(dice, 8),
         work_delays=_delays(dice, 8),
         is_cold=is_troubled and dice.random() < 0.2,
@@ -151,6 +156,7 @@ def draw(seed):
         produce_quota=dice.choice((0, 0, 0, 300, 2000)) if is_troubled else 0,
         restarts=dice.random() < 0.3,
         has_small_turns=random.Random(f"turns {script_seed}").random() < IN_TURNS_SHARE,
+        has_threads=has_threads,
     )
 
 

@@ -21,6 +21,7 @@ from pipeline_broker.node.options import ServeOptions, limits_of, mode_of
 from pipeline_broker.node.surroundings import Surroundings
 from stages.committer import CommitFailedError
 from stages.response_order import ResponseOrder
+from stages.testing.drawn_commits import DrawnCommits
 from stages.testing.memory_transport import memory_connection
 from stages.testing.scripted_commits import AnyPace, ScriptedCommits
 from tests.simulation.disk import SimulatedDisk
@@ -104,7 +105,7 @@ class Life:
                 ),
             ),
             commit_pace=AnyPace(),
-            executor=world.parts.commits(scenario.commit_delays, world.trace),
+            executor=world.new_commits(),
             response_order=self.watch.response_order(world.parts.response_order),
         )
         with self._scope:
@@ -194,6 +195,7 @@ class World:
         self.ownership = Ownership(SESSION_MS / 1000)
         self.disk = SimulatedDisk(scenario.seed, is_cold=scenario.is_cold)
         self.randomness = random.Random(f"ids {scenario.script_seed}")
+        self._thread_dice = random.Random(f"threads {scenario.seed}")
         self.complaints = []
         self.connections = []
         self.life = None
@@ -202,6 +204,13 @@ class World:
         self.paused = None
         self.requests_in_turns = 0
         self._changed = trio.lowlevel.ParkingLot()
+
+    def new_commits(self):
+        """What runs the commits of a life."""
+        kind, delays = self.parts.commits, self.scenario.commit_delays
+        if kind is ScriptedCommits and self.scenario.has_threads:
+            return DrawnCommits(delays, self.trace, self._thread_dice)
+        return kind(delays, self.trace)
 
     def complain(self, text):
         self.complaints.append(f"{trio.current_time() * 1000:.3f} ms: {text}")

@@ -93,11 +93,16 @@ class ClientScript:
 
 @attrs.frozen
 class Script:
-    """One example: clients, and the times that commits take in milliseconds."""
+    """One example: clients, and the times that commits take in milliseconds.
+
+    Attributes:
+        has_threads: whether commits run as several threads would run them, in a drawn order of their steps.
+    """
 
     clients: tuple
     commit_delays: tuple
     commits_in_flight: int
+    has_threads: bool = False
     resizes: tuple = ()
     fault: int = 0
 
@@ -120,8 +125,7 @@ def scripts(actions, *, clients_max=4, asks_max=12, asks_min=3, **fields):
         Script,
         clients=clients.map(lambda drawn: tuple(one.numbered(index) for index, one in enumerate(drawn))),
         commit_delays=st.lists(st.integers(0, 5), min_size=1, max_size=4).map(tuple),
-        commits_in_flight=st.integers(1, 3),
-        **fields,
+        **{"commits_in_flight": st.integers(1, 3), "has_threads": st.booleans(), **fields},
     )
 
 

@@ -6,7 +6,7 @@ import trio
 
 import stages.muting as muting_room
 from stages.admission import Admission
-from stages.committer import Submission
+from stages.committer import Committer, Submission
 from stages.connection import Connection
 from stages.deferred_requests import DeferredRequests
 from stages.mute import Mute, MuteReason
@@ -232,4 +232,31 @@ def paused_queue(number, until: trio.Event):
         await original(pool, queue)
 
     with replaced(RequestHandlerPool, "_turn", turn) as original:
+        yield
+
+
+@contextmanager
+def writes_in_any_order():
+    """Invariant 2: a commit is written by its thread when it likes, not before another one is taken."""
+
+    def begin_commit(committer):
+        with committer._turn:
+            commit = committer._take() if committer._wait_ns() == 0 else None
+        if commit is not None and commit.error is None:
+            committer._write(commit, committer.storage.write)
+        return commit
+
+    with replaced(Committer, "begin_commit", begin_commit):
+        yield
+
+
+@contextmanager
+def completes_as_they_end():
+    """Invariant 5: commits are completed in the order in which their threads hand them over."""
+
+    def complete(committer, commit):
+        committer._next_completed += 1
+        committer._finish(commit)
+
+    with replaced(Committer, "complete", complete):
         yield

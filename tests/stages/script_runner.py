@@ -14,6 +14,7 @@ from trio.testing import MockClock
 from stages.connection_limits import ConnectionLimits
 from stages.response_order import ResponseOrder
 from stages.socket_server import ServerLimits
+from stages.testing.drawn_commits import DrawnCommits
 from stages.testing.memory_server import open_memory_server
 from stages.testing.memory_storage import MemoryStorage
 from stages.testing.order_checks import WatchedApplication
@@ -100,15 +101,18 @@ def run_script(
     mode,
     *,
     order=ResponseOrder,
-    executor=ScriptedCommits,
+    executor=None,
     during=None,
     sabotage=nullcontext,
     open_session=lambda outcome: None,
 ):
     """Run `script` to its end; `during(server, outcome)` runs beside the clients, `sabotage()` around it all.
 
-    `open_session(outcome)` is what the connections have to begin with, if anything.
+    `open_session(outcome)` is what the connections have to begin with, if anything. `executor` runs the commits, as the
+    script has drawn unless it is given.
     """
+    if executor is None:
+        executor = DrawnCommits if script.has_threads else ScriptedCommits
     with sabotage(), replaced(trio.to_thread, "run_sync", _run_sync):
         clock = MockClock(autojump_threshold=0)
         return trio.run(_run, script, mode, order, executor, during, open_session, clock=clock)

@@ -70,7 +70,8 @@ def nothing_follows_a_failed_sync(script, mode, **options):
         check_response_order(client_script.expected(), client.received, is_whole=outcome.failure is None)
     if "writes" in seen:
         assert outcome.failure is not None, "a sync failed and the server went on"
-        assert outcome.storage.writes == seen["writes"], "something was written after a failed sync"
+        more = outcome.storage.writes - seen["writes"]
+        assert more <= script.has_threads, "something was written after a failed sync"  # but what was being written
     else:
         assert outcome.failure is None
     return outcome

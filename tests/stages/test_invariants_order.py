@@ -1,11 +1,18 @@
 """Invariants 1, 3, 4 and 12 of docs/invariants.md under drawn schedules; each is also shown to fail on a seeded bug."""
 
 import pytest
+from hypothesis import strategies as st
 
 from stages.testing.order_checks import check_key_order, check_response_order
 from tests.stages.broken import BrokenResponseOrder
 from tests.stages.request_scripts import ANSWERED, BAD, MODES, SILENT, STEPPING, STEPPING_BAD, scripts
-from tests.stages.sabotage import CorrelationOrder, forgotten_slots, impatient_start
+from tests.stages.sabotage import (
+    CorrelationOrder,
+    completes_as_they_end,
+    forgotten_slots,
+    impatient_start,
+    writes_in_any_order,
+)
 from tests.stages.script_runner import IN_TURNS_SHARE_MIN, fails, holds, run_script
 
 pytestmark = pytest.mark.properties
@@ -54,6 +61,20 @@ def every_key_in_order(script, mode, **options):
 
 def test_2_fails_when_later_requests_do_not_wait_for_the_last_turn():
     fails(IN_TURNS, lambda script: every_key_in_order(script, MODES["pipelined"], sabotage=impatient_start))
+
+
+LOGGED = scripts(("pending", "quiet"), commits_in_flight=st.integers(2, 3), has_threads=st.just(True))
+
+
+@both_modes
+def test_2_log_order_does_not_depend_on_what_the_threads_of_commits_do(mode):
+    """Several commits in flight, written, synced and handed over in a drawn order."""
+    holds(f"invariant 2 with threads, {mode.name}", LOGGED, lambda script: every_key_in_order(script, mode))
+
+
+@pytest.mark.parametrize("sabotage", [writes_in_any_order, completes_as_they_end])
+def test_2_fails_when_threads_write_or_complete_as_they_come(sabotage):
+    fails(LOGGED, lambda script: every_key_in_order(script, MODES["pipelined"], sabotage=sabotage))
 
 
 def test_1_fails_on_broken():

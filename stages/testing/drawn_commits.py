@@ -1,0 +1,285 @@
+"""Commits as several threads run them, in a drawn order of their steps, in virtual time.
+
+Rules of this room: a thread takes and writes a commit, syncs it, hands it to the loop, and looks again, as those of
+`stages.commit_threads`. It pauses before it takes the committer's lock, before and after each write and each sync, and
+before it looks again; the loop, and other threads, run meanwhile, as the dice say. Each is a thread of the system only
+to have a stack of its own: one runs at a time, the loop waits for it, and whatever it asks of the storage is done on
+the loop's thread. So a seed of the dice gives the same run.
+"""
+
+import functools
+import itertools
+import random
+import threading
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Protocol
+
+import trio
+
+from stages.commit_storage import CommitStorage
+from stages.testing.schedules import Schedule
+
+if TYPE_CHECKING:
+    from stages.committer import Commit, Committer
+
+__all__ = ["Dice", "DrawnCommits"]
+
+TURNS_MAX = 3
+"""Turns of the loop between two steps of a thread, at most."""
+
+
+class Dice(Protocol):
+    """What of the `random` module is used."""
+
+    def randrange(self, stop: int, /) -> int:
+        """A number from 0 to below `stop`."""
+
+
+class _StoppedError(BaseException):
+    """The executor has stopped: a thread ends where it is, and does nothing more."""
+
+
+class _Thread:
+    """A stack of its own, which runs while the loop waits for it in `step`.
+
+    Attributes:
+        seconds: to wait before its next step.
+        is_over: it has ended.
+    """
+
+    def __init__(self, work: Callable[["_Thread"], None]) -> None:
+        self.seconds = 0.0
+        self.is_over = False
+        self._is_stopped = False
+        self._work = work
+        self._go, self._paused = threading.Semaphore(0), threading.Semaphore(0)
+        self._call: Callable[[], Any] | None = None
+        self._result: Any = None
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, name="drawn-commits", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        self._go.acquire()
+        try:
+            if not self._is_stopped:
+                self._work(self)
+        except _StoppedError:
+            pass
+        except BaseException as error:  # noqa: BLE001 - it is raised where the loop waits
+            self._error = error
+        self.is_over = True
+        self._paused.release()
+
+    # On the loop
+
+    def step(self) -> None:
+        """Let it run until it pauses, or ends; raises what it raised."""
+        self._resume()
+        while self._call is not None:
+            call, self._call, self._result = self._call, None, None
+            try:
+                self._result = call()
+            except BaseException as error:  # noqa: BLE001 - it is raised in the thread
+                self._error = error
+            self._resume()
+        if self.is_over:
+            self._thread.join()
+            if self._error is not None:
+                raise self._error
+
+    def _resume(self) -> None:
+        self._go.release()
+        self._paused.acquire()
+
+    def stop(self) -> None:
+        """Have it end where it is."""
+        self._is_stopped = True
+        while not self.is_over:
+            self._resume()
+        self._thread.join()
+
+    # In the thread
+
+    def pause(self, seconds: float = 0.0) -> None:
+        """Let the loop and others run, for so long in virtual time at least."""
+        self.seconds = seconds
+        self._paused.release()
+        self._go.acquire()
+        if self._is_stopped:
+            raise _StoppedError
+
+    def call(self, work: Callable[[], Any]) -> Any:
+        """Have the loop do something, which waits here."""
+        self._call = work
+        self._paused.release()
+        self._go.acquire()
+        if self._is_stopped:
+            raise _StoppedError
+        error, self._error = self._error, None
+        if error is not None:
+            raise error
+        return self._result
+
+
+class _Turn:
+    """The committer's lock: a thread that waits for it pauses, the loop has its holder go on."""
+
+    def __init__(self, executor: "DrawnCommits") -> None:
+        self._executor = executor
+        self._is_held = False
+        self._holder: _Thread | None = None
+
+    def acquire(self, blocking: bool = True) -> bool:
+        thread = self._executor.running
+        if thread is not None:
+            thread.pause()
+        while self._is_held:
+            if not blocking:
+                return False
+            if thread is not None:
+                thread.pause()
+            else:
+                assert self._holder is not None, "the loop holds it for no longer than a call"
+                self._executor.step(self._holder)
+        self._is_held, self._holder = True, thread
+        return True
+
+    def release(self) -> None:
+        self._is_held, self._holder = False, None
+
+    def __enter__(self) -> bool:
+        return self.acquire()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.release()
+
+
+class _Storage(CommitStorage):
+    """A storage around whose writes and syncs a thread pauses."""
+
+    def __init__(self, storage: CommitStorage, executor: "DrawnCommits") -> None:
+        self._storage = storage
+        self._executor = executor
+        self.is_synced = storage.is_synced
+
+    def _between_pauses(self, work: Callable[[], Any]) -> Any:
+        thread = self._executor.running
+        if thread is None:
+            return work()
+        thread.pause()
+        result = thread.call(work)
+        thread.pause()
+        return result
+
+    def write(self, entries: Sequence[Any]) -> Any:
+        return self._between_pauses(lambda: self._storage.write(entries))
+
+    def write_nowait(self, entries: Sequence[Any]) -> Any | None:
+        return self._storage.write_nowait(entries)
+
+    def sync(self, ticket: Any) -> None:
+        self._between_pauses(lambda: self._storage.sync(ticket))
+
+    def key_of(self, entry: Any) -> Hashable:
+        return self._storage.key_of(entry)
+
+    def size_of(self, entry: Any) -> int:
+        return self._storage.size_of(entry)
+
+    def stop_waiting(self) -> None:
+        self._storage.stop_waiting()
+
+
+class DrawnCommits:
+    """A CommitExecutor; see `stages.committer`.
+
+    Args:
+        delays: seconds that commits take before they are synced, one after the other, over and over.
+        schedule: takes note of what begins and ends, if given.
+        dice: draws; the `random` module unless given, which Hypothesis seeds.
+
+    Attributes:
+        running: the thread that runs; None while the loop does.
+    """
+
+    def __init__(
+        self, delays: Iterable[float] = (0.0,), schedule: Schedule | None = None, dice: Dice | None = None
+    ) -> None:
+        self._delays = itertools.cycle(delays)
+        self._schedule = schedule
+        self._randrange = random.randrange if dice is None else dice.randrange
+        self._committer: Committer | None = None
+        self._threads: list[_Thread] = []
+        self._is_stopped = False
+        self.running: _Thread | None = None
+
+    def start(self, committer: "Committer") -> None:
+        self._committer = committer
+        committer.storage = _Storage(committer.storage, self)
+        committer._turn = _Turn(self)  # type: ignore[assignment]  # noqa: SLF001 - the committer makes its lock
+
+    def wake(self, count: int = 1) -> None:
+        assert self._committer is not None
+        for _ in range(min(count, self._committer.commits_in_flight - len(self._threads))):
+            if self._is_stopped:
+                return
+            thread = _Thread(self._commit)
+            self._threads.append(thread)
+            trio.lowlevel.spawn_system_task(self._drive, thread)
+
+    async def _drive(self, thread: _Thread) -> None:
+        while not thread.is_over:
+            if thread.seconds:
+                await trio.sleep(thread.seconds)
+            await self._others_run()
+            if self._is_stopped:
+                return
+            if not thread.is_over:  # the loop may have needed its lock
+                self.step(thread)
+
+    def step(self, thread: _Thread) -> None:
+        """Let a thread run to its next pause."""
+        self.running = thread
+        try:
+            thread.step()
+        finally:
+            self.running = None
+            if thread.is_over:
+                self._threads.remove(thread)
+
+    async def _others_run(self) -> None:
+        for _ in range(self._randrange(TURNS_MAX + 1)):
+            await trio.lowlevel.checkpoint()
+
+    def _commit(self, thread: _Thread) -> None:
+        """What a thread does; it ends where it finds nothing, in the same step, so that no wake is lost."""
+        committer = self._committer
+        assert committer is not None
+        while (commit := committer.begin_commit()) is not None:
+            self._note("commit began", commit.number, len(commit.entries))
+            thread.pause(next(self._delays))
+            committer.end_commit(commit)
+            self._note("commit ended", commit.number)
+            thread.call(functools.partial(trio.lowlevel.spawn_system_task, self._hand_over, commit, committer))
+
+    def _note(self, event: str, *numbers: int) -> None:
+        thread = self.running
+        if self._schedule is not None and thread is not None:
+            schedule = self._schedule
+            thread.call(lambda: schedule.note(event, *numbers))
+
+    async def _hand_over(self, commit: "Commit", committer: "Committer") -> None:
+        await self._others_run()
+        if not self._is_stopped:
+            committer.complete(commit)
+
+    def stop(self) -> None:
+        """See CommitExecutor; what did not end by now never does."""
+        self._is_stopped = True
+        for thread in self._threads:
+            thread.stop()
+        self._threads.clear()
