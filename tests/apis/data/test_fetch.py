@@ -1,12 +1,16 @@
 """How much a fetch returns, and when it answers at once: Kafka's limits (KIP-74) and waits."""
 
+import errno
+
+import attrs
 import pytest
 
+from pipeline_broker.apis.data import fetch as fetching
 from pipeline_broker.records.batch import NewRecord, build_batch
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.data.fetch import FetchRequest
 from pipeline_broker.wire.messages.data.produce import ProduceRequest
-from stages.request import PARKED, Parked, Send
+from stages.request import PARKED, Parked, Send, Unfinished
 from tests.apis.desk import Desk
 
 VERSION = 12
@@ -96,3 +100,160 @@ def test_one_partition_with_an_error_answers_at_once(desk):
 def test_a_fetch_of_nothing_answers_at_once(desk):
     request = FetchRequest(max_wait_ms=500, min_bytes=1, session_epoch=-1, topics=[])
     assert isinstance(desk.decide(request, VERSION), Send)
+
+
+class Counted:
+    """Takes the place of the metrics of topics, and keeps what it is told."""
+
+    def __init__(self):
+        self.told = []
+
+    def fetched(self, logs):
+        self.told.append([None if log is None else log.partition for log in logs])
+
+    def fetch_failed(self, topic):
+        self.told.append(topic)
+
+
+def fail(operation, path):
+    if operation == "read":
+        raise OSError(errno.EIO, "broken")
+
+
+@pytest.mark.parametrize("at", ["decision", "reading"])
+def test_a_partition_that_cannot_be_read_is_told_and_others_are_returned(desk, at):
+    desk.archive_all()
+    desk = desk.restart()
+    desk.files.is_cold = True
+    desk.broker.topic_metrics = counted = Counted()
+    request = fetch(0)
+    if at == "decision":
+        desk.files.before = fail
+        result = desk.decide(request, VERSION)
+    else:
+        result = desk.decide(request, VERSION)
+        assert isinstance(result, Parked)
+        assert result.response_bytes == 3 * SIZE
+        desk.files.before = fail
+    (found,) = desk.finish(request, VERSION, result).responses[0].partitions
+    assert (found.error_code, found.high_watermark, found.records) == (ErrorCode.KAFKA_STORAGE_ERROR, -1, b"")
+    assert [0] in counted.told
+
+
+def test_each_partition_that_a_fetch_looks_at_is_counted(desk):
+    desk.broker.topic_metrics = counted = Counted()
+    desk.ask(fetch(0, 9), VERSION)
+    assert counted.told == [[0, None]]
+
+
+def replica(desk, replica_id, version, **fields):
+    request = fetch(0)
+    if version < 15:
+        request.replica_id = replica_id
+    else:
+        request.replica_state = FetchRequest.ReplicaState(replica_id, -1)
+    request.topics[0].partitions[0].current_leader_epoch = fields.get("epoch", -1)
+    request.topics[0].topic_id = desk.broker.topics.get("t").topic_id
+    answer = desk.ask(request, version)
+    return answer.responses[0].partitions[0], answer.node_endpoints
+
+
+@pytest.mark.parametrize("version", [12, 14, 15, 17])
+@pytest.mark.parametrize("replica_id", [0, 1])
+def test_a_broker_that_follows_is_refused_because_there_is_one_broker(desk, replica_id, version):
+    found, endpoints = replica(desk, replica_id, version)
+    assert found.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert replica(desk, replica_id, version, epoch=0)[0].error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
+    assert replica(desk, -1, version)[0].error_code == 0
+    assert replica(desk, -2, version)[0].error_code == 0
+    assert list(endpoints) == []  # brokers know each other
+
+
+@pytest.mark.parametrize("version", [16, 17])
+def test_a_client_that_looks_for_another_leader_is_told_who_it_is(desk, version):
+    """KIP-951: from version 16 on, with where it is reached, unless its listener is not advertised."""
+    node = desk.broker.config.node_id
+
+    def fenced():
+        request = fetch(0, 1)
+        request.topics[0].topic_id = desk.broker.topics.get("t").topic_id
+        request.topics[0].partitions[0].current_leader_epoch = -2
+        return desk.ask(request, version)
+
+    answer = fenced()
+    wrong, right = answer.responses[0].partitions
+    assert wrong.error_code == ErrorCode.FENCED_LEADER_EPOCH
+    assert (wrong.current_leader.leader_id, wrong.current_leader.leader_epoch) == (node, 0)
+    assert (right.error_code, right.current_leader.leader_id) == (0, -1)
+    assert [attrs.astuple(it)[:3] for it in answer.node_endpoints] == [(node, "broker.test", 9092)]
+    desk.advertised.clear()
+    answer = fenced()
+    assert answer.responses[0].partitions[0].current_leader.leader_id == node
+    assert list(answer.node_endpoints) == []
+
+
+def test_where_nobody_is_misled_no_leader_is_told(desk):
+    request = fetch(0, (1, 99))
+    request.topics[0].topic_id = desk.broker.topics.get("t").topic_id
+    answer = desk.ask(request, 16)
+    assert [it.current_leader.leader_id for it in answer.responses[0].partitions] == [-1, -1]
+    assert list(answer.node_endpoints) == []
+
+
+def session_fetch(desk, session_id, epoch, *partitions, offset=0):
+    request = fetch(*partitions, offset=offset)
+    request.session_id, request.session_epoch = session_id, epoch
+    if not partitions:
+        request.topics = []
+    return desk.ask(request, VERSION)
+
+
+@pytest.mark.parametrize("is_cold", [False, True], ids=["cached", "from the disk"])
+def test_a_session_is_told_again_of_partitions_that_have_records_or_an_error(desk, is_cold):
+    if is_cold:
+        desk.archive_all()
+        desk = desk.restart()
+        desk.files.is_cold = True
+    session = session_fetch(desk, 0, 0, 0, (1, 3), (2, 99)).session_id
+    assert session
+    listed = session_fetch(desk, session, 1).responses[0].partitions
+    assert [(it.partition_index, it.error_code) for it in listed] == [(0, 0), (2, ErrorCode.OFFSET_OUT_OF_RANGE)]
+    assert sum(map(len, [listed[0].records])) == 3 * SIZE
+
+
+def test_partitions_of_one_topic_share_an_entry_and_topics_keep_their_order(desk):
+    desk.create_topic("u")
+    request = fetch(0, 1)
+    request.topics.append(FetchRequest.FetchTopic("u", partitions=[FetchRequest.FetchPartition(0)]))
+    answer = desk.ask(request, VERSION)
+    assert [(it.topic, [part.partition_index for part in it.partitions]) for it in answer.responses] == [
+        ("t", [0, 1]),
+        ("u", [0]),
+    ]
+
+
+@pytest.mark.parametrize("arrives", [False, True])
+def test_what_arrives_between_the_turns_of_a_fetch_counts_before_it_waits(desk, monkeypatch, arrives):
+    """Partitions that it has read already may have got records: it must not wait for those."""
+    monkeypatch.setattr(fetching, "READ_COST", 10**6)
+    request = fetch((0, 3), (1, 3), max_wait_ms=500)
+    result = desk.decide(request, VERSION)
+    assert isinstance(result, Unfinished)
+    monkeypatch.undo()
+    if arrives:
+        produce(desk, 0)
+        assert sizes(desk.finish(request, VERSION, result)) == [SIZE, 0]
+    else:
+        assert desk.do_steps(result) is PARKED
+
+
+def test_a_long_answer_is_made_in_steps(desk, monkeypatch):
+    monkeypatch.setattr(fetching, "ANSWERED_IN_A_TURN", 2)
+    assert isinstance(desk.decide(fetch(0, 1), VERSION), Send)
+    request = fetch(0, 1, 2)
+    assert sizes(desk.finish(request, VERSION, desk.decide(request, VERSION))) == [3 * SIZE] * 3
+
+
+def test_a_partition_without_a_limit_of_its_own_never_waits_for_more_than_a_byte(desk):
+    assert isinstance(desk.decide(fetch(0, partition_max_bytes=0, max_wait_ms=500), VERSION), Send)
+    assert desk.decide(fetch((0, 3), partition_max_bytes=0, max_wait_ms=500), VERSION) is PARKED

@@ -7,10 +7,11 @@ import pytest
 from pipeline_broker.apis import produce_template
 from pipeline_broker.apis.data import produce
 from pipeline_broker.records.batch import NewRecord, build_batch
+from pipeline_broker.records.errors import CHECKSUM
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.data.fetch import FetchRequest
 from pipeline_broker.wire.messages.data.produce import ProduceRequest
-from stages.request import NO_OP, Close, Pending, Send
+from stages.request import NO_OP, Close, Pending, Send, Unfinished
 from tests.apis.desk import Connection, Desk
 
 VERSION = 9
@@ -171,3 +172,96 @@ def test_one_batch_of_a_transaction_makes_the_whole_request_transactional(desk, 
     answers = desk.ask(ProduceRequest(None, -1, 0, [topic]), VERSION).responses[0].partition_responses
     assert [ErrorCode(it.error_code).name for it in answers] == ["TRANSACTIONAL_ID_AUTHORIZATION_FAILED"] * 2
     assert lengths(desk) == [(0, 0), (0, 0)]
+
+
+def answers(desk, message, version=VERSION):
+    found = desk.ask(message, version).responses[0].partition_responses
+    return [ErrorCode(it.error_code).name for it in found]
+
+
+@pytest.mark.parametrize(("version", "expected"), [(6, "UNSUPPORTED_COMPRESSION_TYPE"), (7, "NONE")])
+def test_zstandard_is_taken_from_version_7_on(desk, version, expected):
+    batch = build_batch([NewRecord(b"1", None, 0)], compression=4)
+    for _ in range(2):  # the second one on the short way, where there is one
+        data = [ProduceRequest.PartitionProduceData(0, batch)]
+        message = ProduceRequest(acks=-1, topic_data=[ProduceRequest.TopicProduceData("t", partition_data=data)])
+        assert answers(desk, message, version) == [expected]
+
+
+@pytest.mark.parametrize("version", [12, 13])
+def test_a_topic_is_named_up_to_version_12_and_has_its_id_from_13_on(desk, version):
+    message = request(b"1", 0)
+    assert answers(desk, message, version) == ["NONE" if version == 12 else "UNKNOWN_TOPIC_ID"]
+    message.topic_data[0].topic_id = desk.broker.topics.get("t").topic_id
+    message.topic_data[0].name = "t" if version == 12 else ""
+    assert answers(desk, message, version) == ["NONE"]
+    assert lengths(desk)[0] == ((2, 2) if version == 12 else (1, 1))
+
+
+@pytest.mark.parametrize("version", [12, 13])
+def test_a_refused_request_leaves_a_gap_in_the_partitions_that_it_names(desk, version):
+    """So that what its producers sent behind it is refused, too; others are not concerned."""
+
+    def named(message):
+        message.topic_data[0].topic_id = desk.broker.topics.get("t").topic_id
+        return message
+
+    message = named(idempotent(0, 0, 1))
+    message.topic_data[0].partition_data[1].records = b"nonsense" * 10  # a header that cannot be: all are refused
+    assert answers(desk, message, version) == ["CORRUPT_MESSAGE"] * 2
+    assert answers(desk, named(idempotent(1, 0, 1)), version) == ["OUT_OF_ORDER_SEQUENCE_NUMBER", "NONE"]
+
+
+@pytest.mark.parametrize("empty", [None, b""])
+@pytest.mark.parametrize("place", [0, 1])
+def test_a_partition_without_records_is_refused_alone(desk, empty, place):
+    message = request(b"1", 0, 1)
+    message.topic_data[0].partition_data[place].records = empty
+    codes = answers(desk, message)
+    assert codes[1 - place] == "NONE"
+    assert codes[place] != "NONE"
+    assert lengths(desk)[1 - place] == (1, 1)
+
+
+def test_a_long_answer_is_made_in_steps(desk, monkeypatch):
+    monkeypatch.setattr(produce, "ANSWERED_IN_A_TURN", 1)
+    assert isinstance(desk.decide(request(b"1", 0), VERSION), Pending)
+    message = request(b"2", 0, 1)
+    result = desk.decide(message, VERSION)
+    assert isinstance(result, Unfinished)
+    answer = desk.finish(message, VERSION, result)
+    assert [it.error_code for it in answer.responses[0].partition_responses] == [0, 0]
+
+
+class Counted:
+    """Takes the place of the metrics of topics, and keeps what it is told."""
+
+    def __init__(self):
+        self.told = []
+
+    def __getattr__(self, name):
+        return lambda *arguments, **more: self.told.append((name, *arguments, *more.values()))
+
+
+def test_refusals_are_counted_with_what_kafka_counts_as_a_failure(desk):
+    desk.broker.topic_metrics = counted = Counted()
+    answers(desk, request(b"1", 0, 9))
+    assert counted.told == [("produce_refused", None)]
+    counted.told.clear()
+    broken_batch = bytearray(build_batch([NewRecord(b"1", None, 0)]))
+    broken_batch[-1] ^= 1
+    message = request(b"1", 0, 1)
+    message.topic_data[0].partition_data[0].records = bytes(broken_batch)
+    assert answers(desk, message) == ["CORRUPT_MESSAGE", "NONE"]
+    assert [it[:2] for it in counted.told] == [("produce_refused", "t"), ("records_faulty", CHECKSUM)]
+    assert counted.told[0][2] is False
+    counted.told.clear()
+    desk.decide(idempotent(0, 0), VERSION)
+    assert answers(desk, idempotent(5, 0)) == ["OUT_OF_ORDER_SEQUENCE_NUMBER"]
+    assert counted.told == [("produce_refused", "t", True)]
+    counted.told.clear()
+    large = build_batch([NewRecord(bytes(2 << 20), None, 0)])
+    message = request(b"1", 0)
+    message.topic_data[0].partition_data[0].records = large
+    assert answers(desk, message) == ["MESSAGE_TOO_LARGE"]
+    assert counted.told == [("produce_refused", "t", False), ("bytes_rejected", "t", len(large))]

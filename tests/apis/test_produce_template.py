@@ -1,0 +1,147 @@
+"""The short way of a produce request: it answers and stores what the general way does, and takes nothing else."""
+
+import pytest
+
+from pipeline_broker.apis import produce_template
+from pipeline_broker.records.batch import NewRecord, build_batch
+from pipeline_broker.wire.codec import encode
+from pipeline_broker.wire.header import RequestHeader, encode_request_header
+from pipeline_broker.wire.messages.data.produce import ProduceRequest
+from pipeline_broker.wire.registry import ApiKey
+from stages.request import Pending, Request, Send
+from tests.apis.desk import Connection, Desk
+
+VERSIONS = range(3, 14)
+LONG_RECORDS = (1, 60, 61, 62, 63, 127, 16_300, 16_310, 16_320, 16_383, 16_384, 40_000, 2_100_000, 5)
+"""Bytes of a value: below and above what makes the length of the records one byte longer, and back."""
+CORRELATION = 77
+
+
+@pytest.fixture
+def desk():
+    desk = Desk("num.partitions=2", "message.max.bytes=4000000")
+    desk.create_topic("t")
+    return desk
+
+
+def batch_of(size_bytes):
+    return build_batch([NewRecord(b"x" * size_bytes, None, 0)])
+
+
+def request_of(desk, records, *partitions, acks=-1):
+    data = [ProduceRequest.PartitionProduceData(index, records) for index in partitions or (0,)]
+    topic_id = desk.broker.topics.get("t").topic_id
+    return ProduceRequest(acks=acks, topic_data=[ProduceRequest.TopicProduceData("t", topic_id, data)])
+
+
+def frame_of(message, version):
+    header = RequestHeader(ApiKey.PRODUCE, version, CORRELATION, "desk")
+    return encode_request_header(header) + b"".join(map(bytes, encode(message, version)))
+
+
+def result_of(desk, frame):
+    """What is decided about a frame, and made durable."""
+    request = Request(desk.connection, 1, frame, 0)
+    result = desk.do_steps(desk.dispatcher.handle(request))
+    if isinstance(result, Pending):
+        desk.commit(list(result.entries))
+        result = result.result
+    return b"".join(map(bytes, result.parts)) if isinstance(result, Send) else result
+
+
+def outcome_of(desk, frame):
+    """What kind of result a frame has, or of error, and how many batches of it are stored."""
+    log = desk.broker.logs.partitions("t")[0]
+    before = log.log_end_offset
+    try:
+        kind = type(result_of(desk, frame))
+    except Exception as error:  # noqa: BLE001 - the dispatcher's caller answers it
+        kind = type(error)
+    return kind, log.log_end_offset - before
+
+
+@pytest.fixture
+def ways(monkeypatch):
+    """How many requests went the short way, and how many were tried."""
+    taken = {"short": 0, "tried": 0}
+    handle = produce_template.ProduceTemplates.handle
+
+    def counting(*arguments):
+        result = handle(*arguments)
+        taken["tried"] += 1
+        taken["short"] += result is not None
+        return result
+
+    monkeypatch.setattr(produce_template.ProduceTemplates, "handle", counting)
+    return taken
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_batches_of_any_length_are_stored_and_answered_as_by_the_general_way(desk, version, ways):
+    """Twice each: a length of another size has another template before it, so the first of these is general."""
+    other = Desk("num.partitions=2", "message.max.bytes=4000000")
+    other.create_topic("t")
+    for size_bytes in LONG_RECORDS:
+        records = batch_of(size_bytes)
+        for _ in range(2):
+            answer = result_of(desk, frame_of(request_of(desk, records), version))
+            other.connection = Connection()  # which has no templates
+            assert answer == result_of(other, frame_of(request_of(other, records), version)).replace(
+                other.broker.topics.get("t").topic_id, desk.broker.topics.get("t").topic_id
+            )
+    (log, _), (other_log, _) = desk.broker.logs.partitions("t"), other.broker.logs.partitions("t")
+    assert log.high_watermark == other_log.high_watermark == 2 * len(LONG_RECORDS)
+    read = [b"".join(it.read(0, 1 << 30, at_least_one=True, committed=False).parts) for it in (log, other_log)]
+    assert read[0] == read[1]
+    assert ways["short"] >= len(LONG_RECORDS)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_frame_that_is_cut_or_longer_is_not_taken_for_one_like_the_last(desk, version):
+    records = batch_of(100)
+    frame = frame_of(request_of(desk, records), version)
+    for _ in range(2):
+        assert isinstance(result_of(desk, frame), bytes)
+    for changed in (frame[:-1], frame[:-3], frame[: len(frame) - len(records)], frame + b"\0", frame[:-1] + b"\1"):
+        with_templates = outcome_of(desk, changed)
+        connection, desk.connection = desk.connection, Connection()
+        assert with_templates == outcome_of(desk, changed)
+        desk.connection = connection
+
+
+@pytest.mark.parametrize(
+    ("acks", "partitions", "is_remembered"), [(-1, (0,), True), (1, (1,), True), (0, (0,), False), (-1, (0, 1), False)]
+)
+def test_a_request_of_one_batch_that_is_answered_is_remembered(desk, acks, partitions, is_remembered):
+    result_of(desk, frame_of(request_of(desk, batch_of(1), *partitions, acks=acks), 9))
+    assert desk.broker.produce_templates == is_remembered
+
+
+def test_a_topic_that_changes_drops_all_templates(desk, ways):
+    frame = frame_of(request_of(desk, batch_of(1)), 9)
+    for _ in range(3):
+        result_of(desk, frame)
+    assert (ways["short"], desk.broker.produce_templates) == (2, 1)
+    desk.create_topic("u")
+    assert result_of(desk, frame)
+    assert (ways["short"], desk.broker.produce_templates) == (2, 1)
+    assert result_of(desk, frame)
+    assert ways["short"] == 3
+
+
+def test_what_is_refused_goes_the_general_way_and_is_answered_by_it(desk, ways):
+    good, bad = batch_of(1), bytearray(batch_of(1))
+    bad[-1] ^= 1  # so that the checksum is wrong
+    for _ in range(2):
+        result_of(desk, frame_of(request_of(desk, good), 9))
+    assert ways["short"] == 1
+    answer = desk.ask(request_of(desk, bytes(bad)), 9).responses[0].partition_responses[0]
+    assert (answer.error_code, answer.base_offset) == (2, -1)
+    assert ways["short"] == 1
+
+
+def test_the_request_says_with_which_acks_it_was_answered(desk):
+    for acks in (1, -1, 1, -1):
+        request = Request(desk.connection, 1, frame_of(request_of(desk, batch_of(1), acks=acks), 9), 0)
+        desk.dispatcher.handle(request)
+        assert request.acks == acks
