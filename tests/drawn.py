@@ -5,8 +5,9 @@
     def test_...(...):
         drawn("conflict", an_example_is_about_one)
 
-Rules: a share is of all examples of a test, those that it leaves early included; a test that is shown a failure says
-that one. `drawn` returns what it counts, so that it can stand in the condition of an early return.
+Rules: a share is of all examples of a test, those that it leaves early included; what fails for another reason says
+that one. Each run prints the shares. `drawn` returns what it counts, so that it can stand in the condition of an early
+return.
 """
 
 import functools
@@ -17,15 +18,30 @@ __all__ = ["BlindError", "drawn", "measured"]
 EXAMPLES_MIN = 20
 """Of fewer examples no share is asked."""
 
+SETTINGS = "_hypothesis_internal_use_settings"
+
 
 class BlindError(AssertionError):
     """Too few examples are about what a test is about."""
 
 
 class _Count:
+    """Of one run of a test: its examples, and how many of them are about what."""
+
     def __init__(self):
         self.examples = 0
         self.about = Counter()
+        self._this = set()
+
+    def begin(self):
+        self.examples += 1
+        self._this.clear()
+
+    def add(self, name, holds):
+        """Count the example at hand, once."""
+        self.about[name] += holds and name not in self._this
+        if holds:
+            self._this.add(name)
 
 
 _current = []
@@ -34,7 +50,7 @@ _current = []
 def drawn(name, holds=True):
     """Count an example as one about `name` where that holds; returns whether it does."""
     assert _current, "only a measured test counts what it draws"
-    _current[-1].about[name] += bool(holds)
+    _current[-1].add(name, bool(holds))
     return bool(holds)
 
 
@@ -46,6 +62,7 @@ def measured(**shares_min):
 
         @functools.wraps(test)
         def run(*arguments, **fixtures):
+            assert vars(run).get(SETTINGS) is vars(test).get(SETTINGS), "`measured` stands above `settings`"
             count = _Count()
             _current.append(count)
             try:
@@ -55,8 +72,9 @@ def measured(**shares_min):
             unknown = count.about.keys() - shares_min.keys()
             assert not unknown, f"counted, and no share is asked of it: {sorted(unknown)}"
             found = {name: count.about[name] / max(count.examples, 1) for name in shares_min}
+            shares = ", ".join(f"{name} {found[name]:.0%} (at least {shares_min[name]:.0%})" for name in shares_min)
+            print(f"\nof {count.examples} examples: {shares}")
             if count.examples >= EXAMPLES_MIN and any(found[name] < shares_min[name] for name in shares_min):
-                shares = ", ".join(f"{name} {found[name]:.0%} (at least {shares_min[name]:.0%})" for name in shares_min)
                 raise BlindError(f"of {count.examples} examples: {shares}")
 
         return run
@@ -69,7 +87,7 @@ def _count_examples(handle):
 
     @functools.wraps(example)
     def counted(*arguments, **values):
-        _current[-1].examples += 1
+        _current[-1].begin()
         return example(*arguments, **values)
 
     handle.inner_test = counted

@@ -66,6 +66,29 @@ def test_each_run_counts_for_itself_and_what_is_counted_is_asked_for():
         another()
 
 
+def test_an_example_counts_once():
+    @measured(small=0.6)
+    @settings(max_examples=100, database=None)
+    @given(st.integers(0, 999))
+    def run(number):
+        drawn("small", number % 2 == 0)
+        drawn("small", number % 2 == 0)
+
+    with pytest.raises(BlindError):
+        run()
+
+
+def test_settings_that_would_not_count_are_refused():
+    @settings(max_examples=3, database=None)
+    @measured(anything=0.0)
+    @given(st.integers())
+    def run(number):
+        pass
+
+    with pytest.raises(AssertionError, match="above"):
+        run()
+
+
 @measured(even=0.3)
 @given(number=st.integers(0, 100))
 def test_a_measured_test_takes_fixtures(request, number):

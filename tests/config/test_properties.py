@@ -10,6 +10,7 @@ from pipeline_broker.config.properties import (
     topic_properties,
     unknown_property,
 )
+from tests.drawn import drawn, measured
 
 
 def make_property(kind, values="-"):
@@ -80,13 +81,20 @@ def test_a_secret_is_never_in_a_refusal(text):
     assert "secret" not in str(caught.value)
 
 
-@given(st.sampled_from(["short", "int", "long", "double", "boolean", "list", "string"]), st.text())
+numbers = st.integers(-(2**63), 2**63).map(str) | st.integers(-200, 200).map(str) | st.floats().map(str)
+texts = st.text() | numbers | st.sampled_from(["true", "FALSE", "a,b", " 1 "])
+
+
+@measured(number=0.05, other=0.1, refused=0.1)
+@given(st.sampled_from(["short", "int", "long", "double", "boolean", "list", "string"]), texts)
 def test_any_text_parses_to_a_stable_form_or_raises_the_one_error(kind, text):
     definition = make_property(kind)
     try:
         value = definition.parse(text)
     except ConfigError:
+        drawn("refused")
         return
+    drawn("number" if kind in {"short", "int", "long", "double"} else "other")
     assert definition.canonical(format_value(value)) == format_value(value)
 
 

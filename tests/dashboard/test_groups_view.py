@@ -11,6 +11,7 @@ from stages.request import Pending
 from tests.apis.desk import Desk
 from tests.apis.share.share_desk import ShareDesk
 from tests.dashboard.board import Board
+from tests.drawn import drawn, measured
 
 
 @pytest.fixture
@@ -164,12 +165,22 @@ wish_values = json_values | st.sampled_from(["t", "time", "offset"])
 bodies = st.fixed_dictionaries({}, optional=dict.fromkeys(("topic", "partition", "to", "value"), wish_values))
 
 
-@given(body=json_values | bodies)
+numbers = st.integers(-1, 2) | st.integers(2**63 - 1, 2**63)
+nearly_wishes = st.fixed_dictionaries(
+    {"topic": st.sampled_from(["t", ""]), "to": st.sampled_from(["earliest", "latest", "offset", "time"])},
+    optional={"partition": st.none() | numbers, "value": numbers},
+)
+
+
+@measured(wish=0.02, refused=0.1)
+@given(body=json_values | bodies | nearly_wishes)
 def test_any_body_is_a_wish_or_refused(body):
     try:
         wish = ResetWish.from_json("g", body)
     except ResetRefusedError:
+        drawn("refused")
         return
+    drawn("wish")
     assert wish.topic
     assert wish.to in {"earliest", "latest", "offset", "time"}
     assert 0 <= wish.value < 2**63

@@ -8,6 +8,7 @@ from pipeline_broker.records.batch import build_batch, read_header
 from pipeline_broker.records.errors import InvalidRecord
 from pipeline_broker.records.record import iterate_records, record_bytes
 from pipeline_broker.records.record_places import record_places
+from tests.drawn import drawn, measured
 from tests.records.strategies import new_records
 
 records_of_clients = new_records(st.integers(-1, 2**62), count_max=200)
@@ -41,11 +42,17 @@ def test_a_cut_within_a_record_is_an_invalid_record(records, data):
         list(record_places(whole, 0, cut))
 
 
-@given(st.binary(max_size=300))
+@measured(filled=0.05, invalid=0.1)
+@given(
+    st.binary(max_size=300)
+    | st.builds(lambda found, end: build_batch(found)[61:] + end, records_of_clients, st.binary(max_size=3))
+)
 def test_any_bytes_are_filled_by_records_or_invalid(data):
     try:
         places = list(record_places(data, 0, len(data)))
     except InvalidRecord:
+        drawn("invalid")
         return
+    drawn("filled", data)
     assert [place[0] for place in places] == [0, *(place[2] for place in places)][:-1]
     assert not places or places[-1][2] == len(data)

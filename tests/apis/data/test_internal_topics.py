@@ -3,7 +3,7 @@
 import functools
 
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pipeline_broker.records.check import RECORD_ERRORS_MAX
@@ -11,6 +11,7 @@ from pipeline_broker.state.group_records import CommittedOffset, OffsetKey, offs
 from pipeline_broker.state.internal_topics import OFFSETS_TOPIC, SHARE_TOPIC, TRANSACTIONS_TOPIC
 from pipeline_broker.wire.error import ErrorCode
 from tests.broker.replay_desk import SETTINGS, ReplayDesk
+from tests.drawn import drawn, measured
 from tests.state_records import any_records
 
 INTERNAL = (OFFSETS_TOPIC, TRANSACTIONS_TOPIC, SHARE_TOPIC)
@@ -34,6 +35,7 @@ def desk():
 
 
 @pytest.mark.parametrize("topic", INTERNAL)
+@measured(refused=0.1, taken=0.05)
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_what_is_refused_is_what_a_start_would_set_aside_as_unreadable(topic, data):
@@ -42,18 +44,21 @@ def test_what_is_refused_is_what_a_start_would_set_aside_as_unreadable(topic, da
     desk = empty().copy()
     answer = desk.produce(topic, 1, [record])
     assert answer.error_code in {0, INVALID}
-    if not answer.error_code:
+    if drawn("taken", not answer.error_code):
         assert desk.restart().broker.set_aside.count == 0
         return
+    drawn("refused")
     assert [problem.batch_index for problem in answer.record_errors] == [0]
     desk.append(topic, 1, [record])
     assert desk.restart().broker.set_aside.count == 1
 
 
-@given(key=st.binary(min_size=2, max_size=8), value=st.none() | st.binary(max_size=8))
+@measured(unknown=0.5)
 @settings(max_examples=30, deadline=None)
+@given(key=st.binary(min_size=2, max_size=8), value=st.none() | st.binary(max_size=8))
 def test_a_type_that_is_not_known_is_taken_and_stepped_over(key, value):
-    assume(int.from_bytes(key[:2], signed=True) not in range(20))
+    if not drawn("unknown", int.from_bytes(key[:2], signed=True) not in range(20)):
+        return
     desk = empty().copy()
     for topic in INTERNAL:
         assert desk.produce(topic, 0, [(key, value)]).error_code == 0

@@ -18,6 +18,7 @@ from pipeline_broker.log.archive.index_files import (
     parse_time_index,
 )
 from pipeline_broker.log.errors import DamagedIndexError
+from tests.drawn import drawn, measured
 from tests.log.archive.segments import flipped
 
 BASE = 5000
@@ -188,14 +189,26 @@ def test_entries_that_do_not_grow_or_lie_outside_the_segment_are_damage(entries,
             parse_time_index(times, 1000, 100)
 
 
-@given(st.binary(max_size=100), st.booleans())
+rising = st.lists(st.tuples(st.integers(0, 50), st.integers(0, 50)), max_size=6).map(
+    lambda pairs: list(zip(*map(sorted, map(set, zip(*pairs, strict=True))), strict=False))
+)
+indexes = st.one_of(
+    rising.map(lambda entries: b"".join(OFFSET_ENTRY.pack(*entry) for entry in entries)),
+    rising.map(lambda entries: b"".join(TIME_ENTRY.pack(*entry) for entry in entries)),
+)
+
+
+@measured(parsed=0.1, damaged=0.1)
+@given(st.binary(max_size=100) | indexes, st.booleans())
 def test_any_bytes_are_parsed_or_are_damage_and_nothing_else(data, is_whole):
     for parse, size in ((parse_offset_index, OFFSET_ENTRY.size), (parse_time_index, TIME_ENTRY.size)):
         piece = data[: len(data) // size * size] if is_whole else data
         try:
             parse(piece, 1 << 30, 1 << 62)
         except DamagedIndexError:
+            drawn("damaged")
             continue
+        drawn("parsed", piece)
         assert len(piece) % size == 0
 
 

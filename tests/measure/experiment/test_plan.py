@@ -3,7 +3,7 @@
 from collections import Counter
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline_broker.measure.experiment.budget import Costs
@@ -12,6 +12,7 @@ from pipeline_broker.measure.experiment.modes import AXIS_MODES
 from pipeline_broker.measure.experiment.plan import PROFILES, Request, grid, plan, reading_order
 from pipeline_broker.measure.experiment.rounds import pairs
 from pipeline_broker.measure.experiment.runs import RAW, REPLAY, Cell
+from tests.drawn import drawn, measured
 
 QUICK_REPLAY_S = 5.0
 YEAR_OF_REPLAY_S = 53 * 5.0
@@ -57,10 +58,12 @@ def test_all_but_what_is_traced_or_replayed_has_as_many_rounds_as_the_grid(reque
             assert count == request.rounds_wanted
 
 
+@measured(own_grid=0.2)
 @given(requests, seeds)
 def test_a_grid_of_ones_own_is_the_full_product_and_side_b_beside_itself(request, seed):
     runs = runs_of(request, seed)
-    assume(request.chosen_grid)
+    if not drawn("own_grid", request.chosen_grid):
+        return
     assert {run.cell.client for run in runs} == {RAW}
     expected = {
         (in_flight, connections, delay)
@@ -76,10 +79,11 @@ def test_a_grid_of_ones_own_is_the_full_product_and_side_b_beside_itself(request
     assert bool(itself) is (request.modes[0] != request.modes[1])
 
 
+@measured(two_modes=0.2)
 @given(requests, seeds)
 def test_a_self_comparison_is_side_b_on_two_brokers_under_a_load_of_the_grid(request, seed):
     runs = [run for run in runs_of(request, seed) if run.experiment == "self"]
-    if request.modes[0] == request.modes[1]:
+    if not drawn("two_modes", request.modes[0] != request.modes[1]):
         assert not runs, "the whole experiment is one"
         return
     assert {(run.side.mode, run.side.number) for run in runs} == {(request.modes[1], number) for number in (0, 1)}

@@ -6,17 +6,24 @@ from hypothesis import strategies as st
 
 from pipeline_broker.measure.load.statistics import figures, order_violations, percentile_ns
 from pipeline_broker.traces.client_rows import ClientRow
+from tests.drawn import drawn, measured
 
 stamps = st.integers(0, 2**40)
 
 
-@given(st.lists(stamps, min_size=1, max_size=3000).map(sorted), st.sampled_from([0.5, 0.99, 0.999]))
+@measured(enough=0.1, too_few=0.1)
+@given(
+    st.lists(stamps, min_size=1, max_size=3000).map(sorted)
+    | st.builds(lambda count, step: [step * it for it in range(count)], st.integers(20, 20_000), stamps),
+    st.sampled_from([0.5, 0.99, 0.999]),
+)
 def test_a_percentile_is_the_interpolated_order_statistic_or_none(ordered, quantile):
     found = percentile_ns(ordered, quantile)
     thousandths = round(quantile * 1000)
-    if len(ordered) * (1000 - thousandths) < 10 * 1000:
+    if drawn("too_few", len(ordered) * (1000 - thousandths) < 10 * 1000):
         assert found is None
         return
+    drawn("enough")
     place, part = divmod(thousandths * (len(ordered) - 1), 1000)
     low, high = ordered[place], ordered[min(place + 1, len(ordered) - 1)]
     assert found == pytest.approx(low + (high - low) * part / 1000, rel=1e-9, abs=1e-3)
