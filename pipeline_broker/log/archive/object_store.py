@@ -13,15 +13,15 @@ is replaced as a whole, and a reader whose object is gone looks where its bytes 
 import errno
 import os
 import threading
-from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from itertools import accumulate, groupby
-from typing import NamedTuple, Protocol
+from itertools import groupby
+from typing import Protocol
 
 from pipeline_broker.files.errors import Obstacle
 from pipeline_broker.log.archive.file_map import GONE, Change, FileMap, Range, mergeable
+from pipeline_broker.log.archive.object_file import ObjectFile, Piece
 from pipeline_broker.log.archive.store import split_name
 from pipeline_broker.log.entry import Buffer
 from pipeline_broker.log.errors import ShortFile
@@ -53,64 +53,6 @@ class FileLog(Protocol):
         """
 
 
-class _Piece(NamedTuple):
-    """Bytes that are in memory and in no object yet."""
-
-    data: Buffer
-
-    @property
-    def size_bytes(self) -> int:
-        return len(self.data)
-
-
-class _File:
-    """A file as it is read now; never changed, but replaced."""
-
-    __slots__ = ("_ends", "pieces", "size_bytes")
-
-    def __init__(self, pieces: Sequence[Range | _Piece] = ()) -> None:
-        self.pieces = tuple(pieces)
-        self._ends = tuple(accumulate(each.size_bytes for each in self.pieces))
-        self.size_bytes = self._ends[-1] if self._ends else 0
-
-    @property
-    def pending_bytes(self) -> int:
-        """Those in no object."""
-        return sum(each.size_bytes for each in self.pieces if isinstance(each, _Piece))
-
-    @property
-    def ranges(self) -> tuple[Range, ...]:
-        """What of it is in objects."""
-        return tuple(each for each in self.pieces if isinstance(each, Range))
-
-    def cut_at(self, size_bytes: int) -> list[Range | _Piece]:
-        """The pieces of its beginning."""
-        kept: list[Range | _Piece] = []
-        for each, end in zip(self.pieces, self._ends, strict=True):
-            start = end - each.size_bytes
-            if start >= size_bytes:
-                break
-            kept.append(each if end <= size_bytes else _part(each, 0, size_bytes - start))
-        return kept
-
-    def between(self, start: int, end: int) -> Iterator[Range | _Piece]:
-        """The pieces that hold these bytes."""
-        number = bisect_right(self._ends, start)
-        while start < min(end, self.size_bytes):
-            piece = self.pieces[number]
-            first = start - (self._ends[number] - piece.size_bytes)
-            size = min(end - start, piece.size_bytes - first)
-            yield _part(piece, first, size)
-            start += size
-            number += 1
-
-
-def _part(piece: Range | _Piece, start: int, size_bytes: int) -> Range | _Piece:
-    if isinstance(piece, Range):
-        return Range(piece.object_name, piece.start + start, size_bytes)
-    return _Piece(memoryview(piece.data)[start : start + size_bytes])
-
-
 class ObjectSegmentStore:
     """See SegmentStore, and the rules of the file; several threads may write.
 
@@ -136,7 +78,7 @@ class ObjectSegmentStore:
         self._prefix = prefix
         self._pending_bytes_max = pending_bytes_max
         self._writing = threading.RLock()
-        self._files: dict[str, _File] = {}
+        self._files: dict[str, ObjectFile] = {}
         self._folders: dict[str, dict[str, None]] = {}
         self._pending_bytes = 0
         self._dirty: dict[str, None] = {}  # files that are not as they were committed
@@ -153,7 +95,7 @@ class ObjectSegmentStore:
         for name in files.files:
             folders.setdefault(split_name(name)[0], {})[name] = None
         with self._writing:
-            self._files = {name: _File(ranges) for name, ranges in files.files.items()}
+            self._files = {name: ObjectFile(ranges) for name, ranges in files.files.items()}
             self._folders = folders
             self._pending_bytes = 0
             self._dirty.clear()
@@ -173,14 +115,14 @@ class ObjectSegmentStore:
         split_name(name)
         with self._writing:
             file = self._files.get(name)
-            before = _File() if file is None else file
+            before = ObjectFile() if file is None else file
             if position > before.size_bytes:
                 raise ShortFile(f"{name} ends at byte {before.size_bytes}: it cannot be continued at {position}")
             pieces = before.cut_at(position)
             written = b"".join(parts)
             if written:
-                pieces.append(_Piece(written))
-            self._set(name, _File(pieces))
+                pieces.append(Piece(written))
+            self._set(name, ObjectFile(pieces))
             if self._pending_bytes >= self._pending_bytes_max:
                 self._upload_pending()
 
@@ -210,7 +152,7 @@ class ObjectSegmentStore:
             return None
         found: list[Buffer] = []
         for each in file.between(position, position + size_bytes):
-            part = each.data if isinstance(each, _Piece) else self._cache.read_cached(*each)
+            part = each.data if isinstance(each, Piece) else self._cache.read_cached(*each)
             if part is None:
                 return None
             found.append(part)
@@ -259,13 +201,13 @@ class ObjectSegmentStore:
         if self._readers is not None:
             self._readers.shutdown()
 
-    def _find(self, name: str) -> _File:
+    def _find(self, name: str) -> ObjectFile:
         try:
             return self._files[name]
         except KeyError:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name) from None
 
-    def _set(self, name: str, file: _File) -> None:
+    def _set(self, name: str, file: ObjectFile) -> None:
         """Have readers see another file."""
         before = self._files.get(name)
         self._pending_bytes += file.pending_bytes - (0 if before is None else before.pending_bytes)
@@ -281,8 +223,8 @@ class ObjectSegmentStore:
         if not self._folders[folder]:
             del self._folders[folder]
 
-    def _content(self, piece: Range | _Piece) -> Buffer:
-        return piece.data if isinstance(piece, _Piece) else self._cache.read(*piece)
+    def _content(self, piece: Range | Piece) -> Buffer:
+        return piece.data if isinstance(piece, Piece) else self._cache.read(*piece)
 
     def _upload_pending(self) -> None:
         """Give all that is in memory a place in an object."""
@@ -291,19 +233,19 @@ class ObjectSegmentStore:
             return
         object_name = f"{self._prefix}{self._objects_made:020d}-{os.urandom(8).hex()}"
         parts: list[Buffer] = []
-        placed: list[tuple[str, _File]] = []
+        placed: list[tuple[str, ObjectFile]] = []
         size = 0
         for name in pending:
-            pieces: list[Range | _Piece] = []
-            for is_pending, run in groupby(self._files[name].pieces, lambda each: isinstance(each, _Piece)):
+            pieces: list[Range | Piece] = []
+            for is_pending, run in groupby(self._files[name].pieces, lambda each: isinstance(each, Piece)):
                 if is_pending:
-                    written = [each.data for each in run if isinstance(each, _Piece)]
+                    written = [each.data for each in run if isinstance(each, Piece)]
                     pieces.append(Range(object_name, size, sum(map(len, written))))
                     size += pieces[-1].size_bytes
                     parts += written
                 else:
                     pieces += run
-            placed.append((name, _File(pieces)))
+            placed.append((name, ObjectFile(pieces)))
         with _obstacles("the archive cannot be written"):
             self._store.upload(object_name, parts)
         self._objects_made += 1
@@ -384,11 +326,11 @@ class ObjectSegmentStore:
         wanted = [each for each in pieces if isinstance(each, Range) and each in ranges]
         with _obstacles("the archive cannot be written"):
             parts = self._readers.map(lambda each: self._store.read(*each).data, wanted)
-            found = {each: _Piece(part) for each, part in zip(wanted, parts, strict=True)}
+            found = {each: Piece(part) for each, part in zip(wanted, parts, strict=True)}
         for each, piece in found.items():
             if piece.size_bytes != each.size_bytes:
                 raise OSError(errno.EIO, f"the object {each.object_name} ends too early", name)
-        self._set(name, _File([found.get(each, each) if isinstance(each, Range) else each for each in pieces]))
+        self._set(name, ObjectFile([found.get(each, each) if isinstance(each, Range) else each for each in pieces]))
 
 
 @contextmanager

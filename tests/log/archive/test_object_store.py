@@ -270,15 +270,20 @@ def run_and_kill(asked, requests, open_store):
 
     objects.before = log.before = end
     seen = {}
-    durable = [{}]  # what may be found: the last of them, and the one before while a commit is under way
+    durable = [{}]  # what may be found
     try:
         for operation, name, position, data in asked:
             after = step(seen, operation, name, position, data)
-            if operation != "write":
-                durable.append({**durable[-1], **committed(seen, after, operation, name)})
+            before = len(durable)
+            if operation == "write":
+                durable += durable
+            else:
+                durable += [{**state, **committed(seen, after, operation, name)} for state in durable]
+            if operation == "delete":  # where that leaves an object mostly unused, all is committed by the way
+                durable.append(after)
             carry_out(store, operation, name, min(position, len(seen.get(name, b""))), data)
             seen = after
-            del durable[:-1]
+            del durable[:before]
             assert {each: content(store, each) for each in NAMES} == {each: seen.get(each) for each in NAMES}
     except Ended:
         pass
