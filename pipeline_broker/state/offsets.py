@@ -15,8 +15,8 @@ from itertools import chain
 import attrs
 
 from pipeline_broker.state.group_records import CommittedOffset, OffsetKey
-from pipeline_broker.state.groups.memory import OFFSET_BYTES, GroupMemory, sizes_of
-from pipeline_broker.state.pending_offsets import Holder, PendingOffsets
+from pipeline_broker.state.groups.memory import GroupMemory
+from pipeline_broker.state.pending_offsets import Holder, PendingOffsets, size_of_offset
 
 __all__ = ["CommittedOffsets", "OffsetChange"]
 
@@ -33,10 +33,6 @@ class OffsetChange:
     holder: Holder | None = None
 
 
-def _size(key: OffsetKey, committed: CommittedOffset | None) -> int:
-    return 0 if committed is None else OFFSET_BYTES + sizes_of((key.topic, committed.metadata))
-
-
 class CommittedOffsets:
     """group -> topic -> partition -> committed offset, the durable ones.
 
@@ -48,7 +44,7 @@ class CommittedOffsets:
         self.memory = memory
         self._groups: dict[str, dict[str, dict[int, CommittedOffset]]] = {}
         self._unsettled: dict[str, Counter[OffsetKey]] = {}
-        self._pending = PendingOffsets()
+        self._pending = PendingOffsets(memory)
 
     def change(
         self, changes: Iterable[tuple[OffsetKey, CommittedOffset | None]], holder: Holder | None = None
@@ -106,22 +102,26 @@ class CommittedOffsets:
             self._pending.overtake(key)
         if committed is not None:
             partitions = self._groups.setdefault(key.group_id, {}).setdefault(key.topic, {})
-            self.memory.bytes_held += _size(key, committed) - _size(key, partitions.get(key.partition))
+            self.memory.bytes_held += size_of_offset(key, committed) - size_of_offset(
+                key, partitions.get(key.partition)
+            )
             partitions[key.partition] = committed
             return
         topics = self._groups.get(key.group_id, {})
         partitions = topics.get(key.topic, {})
-        self.memory.bytes_held -= _size(key, partitions.pop(key.partition, None))
+        self.memory.bytes_held -= size_of_offset(key, partitions.pop(key.partition, None))
         if not partitions:
             topics.pop(key.topic, None)
         if not topics:
             self._groups.pop(key.group_id, None)
 
-    def admits(self, changes: Iterable[tuple[OffsetKey, CommittedOffset]]) -> bool:
-        """Whether there is memory for what a commit adds."""
-        return self.memory.has_room(
-            sum(_size(key, committed) - _size(key, self.get(key)) for key, committed in changes)
-        )
+    def admits(self, changes: Iterable[tuple[OffsetKey, CommittedOffset]], holder: Holder | None) -> bool:
+        """Whether there is memory for what a commit adds: one of a transaction replaces nothing until that ends."""
+        added = 0
+        for key, committed in changes:
+            before = self.get(key) if holder is None else self._pending.get(holder, key)
+            added += size_of_offset(key, committed) - size_of_offset(key, before)
+        return self.memory.has_room(added)
 
     def get(self, key: OffsetKey) -> CommittedOffset | None:
         """One committed offset."""

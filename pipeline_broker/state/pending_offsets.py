@@ -4,7 +4,8 @@ Rules of this file: an offset waits here from the moment its record is durable u
 Transactions end in one partition of the offsets' topic at a time, so a producer's offsets are kept for each. From the
 append on, before it is durable, an offset is unstable: somebody who wants stable ones must not be shown the older one.
 Of a stored offset and one that was committed without a transaction the later record counts, as in Apache Kafka: a
-record that becomes durable while an offset waits overtakes it.
+record that becomes durable while an offset waits overtakes it. What waits is counted as what is committed: a transaction
+may stay open for long.
 """
 
 from __future__ import annotations
@@ -14,8 +15,14 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from pipeline_broker.state.group_records import CommittedOffset, OffsetKey
+from pipeline_broker.state.groups.memory import OFFSET_BYTES, GroupMemory, sizes_of
 
-__all__ = ["Holder", "PendingOffsets"]
+__all__ = ["Holder", "PendingOffsets", "size_of_offset"]
+
+
+def size_of_offset(key: OffsetKey, committed: CommittedOffset | None) -> int:
+    """Bytes that an offset takes in memory; 0 where there is none."""
+    return 0 if committed is None else OFFSET_BYTES + sizes_of((key.topic, committed.metadata))
 
 
 class Holder(NamedTuple):
@@ -26,9 +33,14 @@ class Holder(NamedTuple):
 
 
 class PendingOffsets:
-    """The offsets of open transactions."""
+    """The offsets of open transactions.
 
-    def __init__(self) -> None:
+    Args:
+        memory: what they hold is counted there.
+    """
+
+    def __init__(self, memory: GroupMemory) -> None:
+        self._memory = memory
         self._held: dict[Holder, dict[OffsetKey, CommittedOffset | None]] = {}
         self._to_release: dict[Holder, list[OffsetKey]] = {}
         self._unstable: dict[str, Counter[OffsetKey]] = {}
@@ -56,6 +68,7 @@ class PendingOffsets:
         held = self._held.setdefault(holder, {})
         to_release = self._to_release.setdefault(holder, [])
         for key, committed in changes:
+            self._memory.bytes_held += size_of_offset(key, committed) - size_of_offset(key, held.get(key))
             held[key] = committed
             to_release.append(key)
 
@@ -64,13 +77,19 @@ class PendingOffsets:
         if self.is_unstable(key):
             for held in self._held.values():
                 if key in held:
+                    self._memory.bytes_held -= size_of_offset(key, held[key])
                     held[key] = None
 
     def end(self, holder: Holder) -> list[tuple[OffsetKey, CommittedOffset]]:
         """The marker is durable: what the transaction had stored, but for what was overtaken."""
         self.drop(self._to_release.pop(holder, ()))
         held = self._held.pop(holder, {})
+        self._memory.bytes_held -= sum(size_of_offset(key, committed) for key, committed in held.items())
         return [(key, committed) for key, committed in held.items() if committed is not None]
+
+    def get(self, holder: Holder, key: OffsetKey) -> CommittedOffset | None:
+        """What a transaction has stored for a partition, unless it was overtaken."""
+        return self._held.get(holder, {}).get(key)
 
     def is_unstable(self, key: OffsetKey) -> bool:
         """Whether a transaction that is open may change the offset."""

@@ -7,7 +7,7 @@ import pytest
 from pipeline_broker.state.group_records import CommittedOffset, OffsetKey
 from pipeline_broker.state.groups.memory import GroupMemory
 from pipeline_broker.state.offsets import CommittedOffsets
-from pipeline_broker.state.pending_offsets import Holder
+from pipeline_broker.state.pending_offsets import Holder, size_of_offset
 
 KEY, OTHER = OffsetKey("g", "t", 0), OffsetKey("g", "t", 1)
 MINE, ANOTHER = Holder(0, 7), Holder(0, 8)
@@ -80,3 +80,53 @@ def test_a_record_that_never_became_durable_leaves_no_offset_unstable(offsets: C
     assert not offsets.is_unstable(KEY)
     offsets.end_transaction(MINE, committed=True)
     assert offset_of(offsets) is None
+
+
+def committed(offset: int, metadata: str = "") -> CommittedOffset:
+    return CommittedOffset(offset, -1, metadata, 0)
+
+
+SMALL, LARGE, NEXT = (KEY, committed(1)), (KEY, committed(2, "x" * 1000)), (OTHER, committed(3))
+
+
+def assert_held(offsets: CommittedOffsets, *stored: tuple[OffsetKey, CommittedOffset]) -> None:
+    assert offsets.memory.bytes_held == sum(size_of_offset(*each) for each in stored)
+
+
+def test_what_transactions_store_is_counted_until_they_end(offsets: CommittedOffsets) -> None:
+    offsets.apply(offsets.change([SMALL]))
+    offsets.apply(offsets.change([LARGE], MINE))
+    offsets.apply(offsets.change([LARGE, NEXT], ANOTHER))
+    assert_held(offsets, SMALL, LARGE, LARGE, NEXT)
+    offsets.apply(offsets.change([SMALL], MINE))
+    assert_held(offsets, SMALL, SMALL, LARGE, NEXT)
+    offsets.end_transaction(MINE, committed=False)
+    assert_held(offsets, SMALL, LARGE, NEXT)
+    offsets.end_transaction(ANOTHER, committed=True)
+    assert_held(offsets, LARGE, NEXT)
+
+
+def test_what_is_overtaken_is_counted_no_more(offsets: CommittedOffsets) -> None:
+    offsets.apply(offsets.change([LARGE, NEXT], MINE))
+    offsets.apply(offsets.change([SMALL]))
+    assert_held(offsets, SMALL, NEXT)
+    offsets.end_transaction(MINE, committed=True)
+    assert_held(offsets, SMALL, NEXT)
+
+
+def test_what_a_start_finds_in_a_transaction_is_counted(offsets: CommittedOffsets) -> None:
+    offsets.replay_held(MINE, *LARGE)
+    assert_held(offsets, LARGE)
+
+
+def test_a_transaction_stores_no_more_than_there_is_room_for() -> None:
+    """It replaces nothing until it ends, so it needs room for all that it says, but for what it had said itself."""
+    offsets = CommittedOffsets(GroupMemory(2 * size_of_offset(*LARGE)))
+    offsets.apply(offsets.change([LARGE]))
+    assert offsets.admits([LARGE], MINE)
+    offsets.apply(offsets.change([LARGE], MINE))
+    assert offsets.admits([LARGE], MINE)
+    assert not offsets.admits([SMALL], ANOTHER)
+    assert not offsets.admits([NEXT], MINE)
+    offsets.end_transaction(MINE, committed=True)
+    assert offsets.admits([SMALL], ANOTHER)

@@ -124,7 +124,7 @@ def commit(
         changes.append((OffsetKey(request.group_id, partition.topic, partition.partition), committed))
     if not changes:
         return CommitResult(tuple(errors))
-    if not offsets.admits(changes):
+    if not offsets.admits(changes, request.holder):
         refused = ErrorCode.INVALID_COMMIT_OFFSET_SIZE
         return CommitResult(tuple(refused if error is ErrorCode.NONE else error for error in errors))
     records = tuple(offset_record(key, committed) for key, committed in changes)
