@@ -68,6 +68,13 @@ def held_by_clients(broker: Broker, partial_frames: PartialFrames) -> list[HeldS
         ),
         HeldState("topics", "partitions", broker.topics.partitions, config.pipeline_partitions, "pipeline.partitions"),
         HeldState(
+            "open_transactions",
+            "partitions",
+            broker.transactions.open_partitions,
+            config.pipeline_transaction_partitions,
+            "pipeline.transaction.partitions",
+        ),
+        HeldState(
             "transactional_ids",
             "ids",
             broker.transactions.known,

@@ -102,9 +102,8 @@ class CommittedOffsets:
             self._pending.overtake(key)
         if committed is not None:
             partitions = self._groups.setdefault(key.group_id, {}).setdefault(key.topic, {})
-            self.memory.bytes_held += size_of_offset(key, committed) - size_of_offset(
-                key, partitions.get(key.partition)
-            )
+            before = partitions.get(key.partition)
+            self.memory.bytes_held += size_of_offset(key, committed) - size_of_offset(key, before)
             partitions[key.partition] = committed
             return
         topics = self._groups.get(key.group_id, {})

@@ -4,8 +4,8 @@ Rules of this file: an offset waits here from the moment its record is durable u
 Transactions end in one partition of the offsets' topic at a time, so a producer's offsets are kept for each. From the
 append on, before it is durable, an offset is unstable: somebody who wants stable ones must not be shown the older one.
 Of a stored offset and one that was committed without a transaction the later record counts, as in Apache Kafka: a
-record that becomes durable while an offset waits overtakes it. What waits is counted as what is committed: a transaction
-may stay open for long.
+record that becomes durable while an offset waits overtakes it. What waits is counted as what is committed is, because a
+transaction may stay open for long.
 """
 
 from __future__ import annotations

@@ -33,6 +33,9 @@ from pipeline_broker.wire.messages.share.share_group_heartbeat import ShareGroup
 from pipeline_broker.wire.messages.topics.create_partitions import CreatePartitionsRequest
 from pipeline_broker.wire.messages.topics.create_topics import CreateTopicsRequest
 from pipeline_broker.wire.messages.topics.metadata import MetadataRequest
+from pipeline_broker.wire.messages.transactions.add_partitions_to_txn import AddPartitionsToTxnRequest
+from pipeline_broker.wire.messages.transactions.end_txn import EndTxnRequest
+from pipeline_broker.wire.messages.transactions.init_producer_id import InitProducerIdRequest
 from pipeline_broker.wire.primitives import ELEMENTS_MAX
 from tests.bad_input.raw_client import frame_of, produce_request
 from tests.bad_input.test_memory import headers_bomb, value_bomb
@@ -46,6 +49,7 @@ TINY_RECORDS = 1_000_000
 MEGABYTE = 1_000_000
 LARGE_METADATA_BYTES = 10 * MEGABYTE
 MANY_CONNECTIONS = 20
+TRANSACTION_PARTITIONS = 9_900 if AT_LENGTH else 3_000
 BROKER_RESOURCE = 4
 EPOCH_OF_A_NEW_SESSION = 0
 WIDE_TOPIC = "wide"
@@ -240,6 +244,29 @@ class _Produce:
     SCHEMA = type(produce_request()).SCHEMA
 
 
+TRANSACTIONAL = {}
+"""Transactional ids that a case has begun, with their producers."""
+
+
+def begin_wide_transactions(client, _world):
+    """MANY_CONNECTIONS transactions, each in every partition of a topic of its own."""
+    topic = CreateTopicsRequest.CreatableTopic("ended", TRANSACTION_PARTITIONS, 1)
+    client.ask(CreateTopicsRequest([topic]))
+    for number in range(MANY_CONNECTIONS):
+        name = f"wide-{number}"
+        producer = TRANSACTIONAL[name] = client.ask(InitProducerIdRequest(name, 600_000))
+        topics = [AddPartitionsToTxnRequest.AddPartitionsToTxnTopic("ended", list(range(TRANSACTION_PARTITIONS)))]
+        client.ask(
+            AddPartitionsToTxnRequest([], name, producer.producer_id, producer.producer_epoch, topics), version=3
+        )
+
+
+def end_wide_transactions(_world):
+    return [
+        frame_of(EndTxnRequest(name, it.producer_id, it.producer_epoch, True), 1) for name, it in TRANSACTIONAL.items()
+    ]
+
+
 WIDE = {"before": make_topic(WIDE_TOPIC)}
 HANDMADE = [
     _row("a million records", _Produce, 9, lambda _: [produce(tiny_records())], **WIDE),
@@ -304,6 +331,7 @@ HANDMADE = [
         lambda world: [fetch_of(world.topics, epoch=0)] * MANY_CONNECTIONS,
         kept_bytes_max=SESSION_PARTITIONS_MAX * SESSION_PARTITION_BYTES,
     ),
+    _row("20 wide transactions", EndTxnRequest, 1, end_wide_transactions, before=begin_wide_transactions),
     _row("everything", ShareFetchRequest, 1, lambda world: [share_fetch(world, AT_ONCE)]),
     _row(
         "as many as fit",

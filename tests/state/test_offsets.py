@@ -6,6 +6,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from pipeline_broker.state.groups import commits
 from pipeline_broker.state.groups.classic.messages import LeavingMember, MemberProtocol
 from pipeline_broker.state.groups.commits import CommitRequest, FetchTopic, PartitionCommit
 from pipeline_broker.state.groups.coordinator import GroupCoordinator
@@ -142,6 +143,15 @@ def test_fetch_names_what_was_never_committed() -> None:
     ]
     assert (found[1].committed.metadata, found[1].committed.leader_epoch) == ("m", 3)
     assert driver.coordinator.fetch("h", [FetchTopic("t", [0])])[0].committed.metadata == ""
+
+
+def test_the_metadata_of_one_commit_have_a_limit_together(monkeypatch) -> None:
+    monkeypatch.setattr(commits, "METADATA_BYTES_MAX", 10)
+    driver = Driver(SETTINGS)
+    wanted = [PartitionCommit(topic="t", partition=number, offset=1, metadata="m" * 5) for number in range(3)]
+    results = [driver.coordinator.commit(CommitRequest(group_id="g", partitions=wanted[:count]), 0) for count in (3, 2)]
+    assert [set(result.errors) for result in results] == [{ErrorCode.INVALID_COMMIT_OFFSET_SIZE}, {ErrorCode.NONE}]
+    assert results[0].write is None
 
 
 def test_metadata_has_a_limit() -> None:

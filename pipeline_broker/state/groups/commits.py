@@ -94,6 +94,8 @@ class FetchedOffset:
 
 
 NOT_COMMITTED = CommittedOffset(-1)
+METADATA_BYTES_MAX = 1 << 20
+"""Of one commit: about what Apache Kafka takes in a batch of its topic (`max.message.bytes`)."""
 
 
 def commit(
@@ -124,7 +126,8 @@ def commit(
         changes.append((OffsetKey(request.group_id, partition.topic, partition.partition), committed))
     if not changes:
         return CommitResult(tuple(errors))
-    if not offsets.admits(changes, request.holder):
+    is_too_large = sum(len(committed.metadata) for _, committed in changes) > METADATA_BYTES_MAX
+    if is_too_large or not offsets.admits(changes, request.holder):
         refused = ErrorCode.INVALID_COMMIT_OFFSET_SIZE
         return CommitResult(tuple(refused if error is ErrorCode.NONE else error for error in errors))
     records = tuple(offset_record(key, committed) for key, committed in changes)

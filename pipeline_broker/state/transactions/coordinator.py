@@ -20,6 +20,7 @@ way. Only a crash can leave one behind, if its commit was not one frame.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
+from itertools import islice
 
 import attrs
 
@@ -39,6 +40,11 @@ from pipeline_broker.wire.error import ErrorCode
 
 __all__ = ["Decision", "Marker", "Producer", "Step", "TransactionCoordinator", "TransactionSettings"]
 
+PARTITIONS_AT_ONCE = 2000
+"""Of transactions that are aborted for their age together; one of them may have more."""
+IDS_AT_ONCE = 500
+"""Ids that are aborted or forgotten for their age together."""
+
 
 @attrs.frozen
 class TransactionSettings:
@@ -48,11 +54,13 @@ class TransactionSettings:
         timeout_ms_max: the longest timeout that a client may ask for.
         expiration_ms: after how long at rest a transactional id is forgotten.
         ids_max: transactional ids that may be known; Kafka has no such bound.
+        partitions_max: partitions that all open transactions together may write to; nor this.
     """
 
     timeout_ms_max: int
     expiration_ms: int
     ids_max: int = 100_000
+    partitions_max: int = 500_000
 
 
 @attrs.frozen
@@ -110,13 +118,17 @@ class TransactionCoordinator:
     Args:
         settings: what it acts on.
         new_producer_id: gives out an id that nobody had; it may be told when what gave it out is durable.
+
+    Attributes:
+        open_partitions: of all open transactions.
     """
 
     def __init__(self, settings: TransactionSettings, new_producer_id: Callable[[], int]) -> None:
         self.settings = settings
         self._new_producer_id = new_producer_id
         self._transactions: dict[str, Transaction] = {}
-        self._open: dict[str, None] = {}
+        self._open: dict[str, int] = {}  # to how many partitions each writes
+        self.open_partitions = 0
 
     def __len__(self) -> int:
         return len(self._transactions)
@@ -178,6 +190,8 @@ class TransactionCoordinator:
             return Decision(known, transactional_id)
         if known.state is TransactionState.ONGOING and known.partitions.issuperset(partitions):
             return Decision(ErrorCode.NONE, transactional_id)
+        if self.open_partitions + len(partitions) > self.settings.partitions_max:
+            return Decision(ErrorCode.POLICY_VIOLATION, transactional_id)
         return self._decide(known.with_partitions(partitions, version, now_ms))
 
     def repeat(self, transactional_id: str) -> Decision:
@@ -218,14 +232,24 @@ class TransactionCoordinator:
     # Time
 
     def timed_out(self, now_ms: int) -> list[Decision]:
-        """Abort the transactions that last too long, and fence their producers."""
-        late = [it for it in self._open_transactions() if it.start_ms + it.timeout_ms < now_ms]
+        """Abort some of the transactions that last too long, and fence their producers; none when there are no more.
+
+        All of them at once could take seconds, in which nobody else is served.
+        """
+        late, partitions = [], 0
+        for known in self._open_transactions():
+            if known.start_ms + known.timeout_ms < now_ms:
+                late.append(known)
+                partitions += len(known.partitions)
+                if partitions >= PARTITIONS_AT_ONCE or len(late) >= IDS_AT_ONCE:
+                    break
         return [self._abort(known, ErrorCode.NONE, now_ms) for known in late]
 
     def expired(self, now_ms: int) -> list[Decision]:
-        """Forget the ids that were at rest for long."""
+        """Forget some of the ids that were at rest for long; none when there are no more."""
         updated_ms_max = now_ms - self.settings.expiration_ms
-        old = [it for it in self._transactions.values() if it.state in ENDED and it.updated_ms <= updated_ms_max]
+        at_rest = (it for it in self._transactions.values() if it.state in ENDED and it.updated_ms <= updated_ms_max)
+        old = list(islice(at_rest, IDS_AT_ONCE))
         for known in old:
             del self._transactions[known.transactional_id]
         return [Decision(ErrorCode.NONE, it.transactional_id, (tombstone(it.transactional_id),)) for it in old]
@@ -235,7 +259,7 @@ class TransactionCoordinator:
         for known in self._open_transactions():
             kept = frozenset(partition for partition in known.partitions if partition.topic != topic)
             if len(kept) != len(known.partitions):
-                self._transactions[known.transactional_id] = attrs.evolve(known, partitions=kept)
+                self._keep(attrs.evolve(known, partitions=kept))
 
     # Start
 
@@ -246,7 +270,7 @@ class TransactionCoordinator:
             self._keep(transaction)
         else:
             self._transactions.pop(transactional_id, None)
-            self._open.pop(transactional_id, None)
+            self.open_partitions -= self._open.pop(transactional_id, 0)
 
     def unfinished(self, now_ms: int) -> list[Decision]:
         """All records are replayed: what completes the transactions whose end was decided and not completed."""
@@ -300,10 +324,11 @@ class TransactionCoordinator:
     def _keep(self, transaction: Transaction) -> None:
         transactional_id = transaction.transactional_id
         self._transactions[transactional_id] = transaction
-        if transaction.state is TransactionState.ONGOING:
-            self._open[transactional_id] = None
-        else:
-            self._open.pop(transactional_id, None)
+        before = self._open.pop(transactional_id, 0)
+        is_open = transaction.state is TransactionState.ONGOING
+        self.open_partitions += (len(transaction.partitions) if is_open else 0) - before
+        if is_open:
+            self._open[transactional_id] = len(transaction.partitions)
 
 
 def _may_go_on(known: Transaction, expected: Producer) -> bool:

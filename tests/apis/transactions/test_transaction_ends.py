@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import pytest
 
+from pipeline_broker.broker.transactions import PAUSE_MS, WIDE_PARTITIONS
+from pipeline_broker.state.transactions import coordinator
 from pipeline_broker.wire.error import ErrorCode
 from pipeline_broker.wire.messages.groups.find_coordinator import FindCoordinatorRequest
+from pipeline_broker.wire.messages.topics.create_topics import CreateTopicsRequest
 from pipeline_broker.wire.messages.topics.delete_topics import DeleteTopicsRequest
 from pipeline_broker.wire.messages.transactions.add_offsets_to_txn import AddOffsetsToTxnRequest
 from pipeline_broker.wire.messages.transactions.init_producer_id import InitProducerIdRequest
+from stages.request import Unfinished
 from tests.apis.desk import Desk
 from tests.apis.transactions.transaction_desk import (
     FULL,
@@ -43,6 +47,31 @@ def test_a_transaction_that_lasts_too_long_is_aborted(desk):
     assert state_of(desk).transaction_state == "CompleteAbort"
     assert producer.ended() == INVALID_STATE
     assert codes(desk.ask(producer.produce(0), 12)) == {0: INVALID_EPOCH}
+
+
+def test_while_many_last_too_long_the_scan_comes_again_soon(desk, monkeypatch):
+    monkeypatch.setattr(coordinator, "PARTITIONS_AT_ONCE", 1)
+    for name in ("x", "y"):
+        desk.ask(Producer(desk, name, timeout_ms=1_000).produce(0), 12)
+    desk.now_ms += 10_000
+    desk.broker.advance(desk.now_ms)
+    assert [state_of(desk, name).transaction_state for name in ("x", "y")] == ["CompleteAbort", "Ongoing"]
+    assert desk.broker.next_deadline_ms() == desk.now_ms + PAUSE_MS
+    desk.now_ms += PAUSE_MS
+    desk.broker.advance(desk.now_ms)
+    assert state_of(desk, "y").transaction_state == "CompleteAbort"
+
+
+@pytest.mark.parametrize("count", [WIDE_PARTITIONS, WIDE_PARTITIONS + 1])
+def test_the_end_of_a_wide_transaction_has_a_turn_of_its_own(desk, count):
+    topic = CreateTopicsRequest.CreatableTopic("wide", WIDE_PARTITIONS + 1, 1)
+    assert desk.ask(CreateTopicsRequest([topic]), 7).topics[0].error_code == 0
+    producer = Producer(desk)
+    assert set(added(desk.ask(producer.add(*range(count), topic="wide"), 3))) == {0}
+    result = desk.decide(producer.end(), 5)
+    assert isinstance(result, Unfinished) == (count > WIDE_PARTITIONS)
+    assert desk.finish(producer.end(), 5, desk.do_steps(result)).error_code == 0
+    assert state_of(desk).transaction_state == "CompleteCommit"
 
 
 def test_the_scan_comes_as_often_as_it_is_set():

@@ -5,6 +5,7 @@ import itertools
 import pytest
 
 from pipeline_broker.state.outcome import StateRecord
+from pipeline_broker.state.transactions import coordinator as coordinator_module
 from pipeline_broker.state.transactions.coordinator import (
     Marker,
     Producer,
@@ -214,6 +215,53 @@ def test_a_transaction_that_lasts_too_long_is_aborted_and_its_producer_fenced(co
     assert end(coordinator, producer).error is ErrorCode.INVALID_TXN_STATE
     assert begin(coordinator, producer) is FENCED
     assert not coordinator.has_open
+
+
+def begin_as(coordinator, name, partitions, timeout_ms=100):
+    producer = coordinator.init_producer_id(name, timeout_ms, None, 0).producer
+    wanted = [Partition("t", number) for number in range(partitions)]
+    return coordinator.add_partitions(name, producer, wanted, 2, 0).error
+
+
+def test_of_many_that_last_too_long_some_are_aborted_at_a_time(coordinator, monkeypatch):
+    """To abort all of them in one turn would take seconds."""
+    monkeypatch.setattr(coordinator_module, "PARTITIONS_AT_ONCE", 10)
+    for name, partitions in [("a", 4), ("b", 6), ("c", 30), ("d", 1), ("e", 1)]:
+        assert begin_as(coordinator, name, partitions) is NONE
+    rounds = iter(lambda: [it.transactional_id for it in coordinator.timed_out(101)], [])
+    assert list(rounds) == [["a", "b"], ["c"], ["d", "e"]]
+    assert not coordinator.has_open
+
+
+def test_of_many_at_rest_some_are_forgotten_at_a_time(coordinator, monkeypatch):
+    monkeypatch.setattr(coordinator_module, "IDS_AT_ONCE", 2)
+    for name in "abc":
+        coordinator.init_producer_id(name, 100, None, 0)
+    rounds = iter(lambda: [it.transactional_id for it in coordinator.expired(1_000)], [])
+    assert list(rounds) == [["a", "b"], ["c"]]
+
+
+def test_open_transactions_write_to_so_many_partitions_at_most():
+    settings = TransactionSettings(timeout_ms_max=900_000, expiration_ms=1_000, partitions_max=10)
+    coordinator = TransactionCoordinator(settings, itertools.count(100).__next__)
+    assert begin_as(coordinator, "a", 6) is NONE
+    assert begin_as(coordinator, "b", 5) is ErrorCode.POLICY_VIOLATION
+    assert begin_as(coordinator, "b", 4) is NONE
+    assert coordinator.open_partitions == 10
+    coordinator.forget_topic("t")
+    assert coordinator.open_partitions == 0
+    assert begin_as(coordinator, "c", 10) is NONE
+    coordinator.timed_out(101)
+    assert (coordinator.open_partitions, begin_as(coordinator, "d", 10)) == (0, NONE)
+
+
+def test_the_partitions_of_open_transactions_are_counted_anew_at_a_start(coordinator):
+    producer = init(coordinator)
+    decision = coordinator.add_partitions("x", producer, [T0, T1], 2, 0)
+    again = TransactionCoordinator(coordinator.settings, itertools.count(200).__next__)
+    for step in decision.steps:
+        again.replay(read_transaction(step.key, step.value))
+    assert again.open_partitions == coordinator.open_partitions == 2
 
 
 def test_an_id_at_rest_for_long_is_forgotten(coordinator):
