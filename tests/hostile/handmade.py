@@ -50,6 +50,8 @@ MEGABYTE = 1_000_000
 LARGE_METADATA_BYTES = 10 * MEGABYTE
 MANY_CONNECTIONS = 20
 TRANSACTION_PARTITIONS = 9_900 if AT_LENGTH else 3_000
+MARKER_BYTES = 1_300
+"""A batch of a log that is not archived yet."""
 BROKER_RESOURCE = 4
 EPOCH_OF_A_NEW_SESSION = 0
 WIDE_TOPIC = "wide"
@@ -331,7 +333,14 @@ HANDMADE = [
         lambda world: [fetch_of(world.topics, epoch=0)] * MANY_CONNECTIONS,
         kept_bytes_max=SESSION_PARTITIONS_MAX * SESSION_PARTITION_BYTES,
     ),
-    _row("20 wide transactions", EndTxnRequest, 1, end_wide_transactions, before=begin_wide_transactions),
+    _row(
+        "20 wide transactions",
+        EndTxnRequest,
+        1,
+        end_wide_transactions,
+        before=begin_wide_transactions,
+        kept_bytes_max=MANY_CONNECTIONS * TRANSACTION_PARTITIONS * MARKER_BYTES,
+    ),
     _row("everything", ShareFetchRequest, 1, lambda world: [share_fetch(world, AT_ONCE)]),
     _row(
         "as many as fit",
